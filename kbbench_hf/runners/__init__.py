@@ -1,0 +1,1 @@
+"""How models are run: Accelerate, batching, concurrency, retries, resuming. These live here and nowhere else."""
