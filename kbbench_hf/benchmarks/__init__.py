@@ -1,0 +1,39 @@
+"""The registry: a table from a dataset's name to the address of its benchmark, imported on request."""
+
+from importlib import import_module
+
+from kbbench_hf.benchmarks.base import Benchmark
+from kbbench_hf.errors import unknown_name
+
+BENCHMARKS = {
+    "text2kg-wikidata-tekgen": "kbbench_hf.benchmarks.text2kgbench:WIKIDATA_TEKGEN",
+    "text2kg-dbpedia-webnlg": "kbbench_hf.benchmarks.text2kgbench:DBPEDIA_WEBNLG",
+    "mini-text2kg": "kbbench_hf.benchmarks.text2kgbench:MINI",
+    "stark-amazon": "kbbench_hf.benchmarks.stark:AMAZON",
+    "stark-mag": "kbbench_hf.benchmarks.stark:MAG",
+    "stark-prime": "kbbench_hf.benchmarks.stark:PRIME",
+    "mini-stark": "kbbench_hf.benchmarks.stark:MINI",
+}
+
+
+def benchmark_names() -> list[str]:
+    """Return the names of all benchmarks, as `benchmark` takes them.
+
+    >>> "stark-prime" in benchmark_names()
+    True
+    """
+    return sorted(BENCHMARKS)
+
+
+def benchmark(name: str) -> Benchmark:
+    """Return the benchmark of a dataset's name, with or without `kbbench/` before it.
+
+    Raises:
+        UsageError: the name is not in the table; the message has the closest one.
+    """
+    address = BENCHMARKS.get(name.removeprefix("kbbench/"))
+    if address is None:
+        raise unknown_name("benchmark", name, BENCHMARKS)
+    module, _, attribute = address.partition(":")
+    value: Benchmark = getattr(import_module(module), attribute)
+    return value

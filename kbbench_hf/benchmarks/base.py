@@ -1,0 +1,116 @@
+"""What a benchmark is: a frozen value made of facts and functions. There is no base class to inherit from."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.dataset_folder import DatasetFolder
+from kbbench_hf.metrics.aggregate import Estimate, means
+
+Example = Mapping[str, Any]
+Answer = Any
+"""What a model answered, parsed: ranked ids, triples, or a list of answers, as `Benchmark.answer` says."""
+
+
+class ParseError(ValueError):
+    """A model's text holds no answer; the text is kept, counted and scored as wrong."""
+
+
+@dataclass(frozen=True)
+class Examples:
+    """The examples of one split, and whatever scoring needs once for all of them (ontologies, candidates)."""
+
+    rows: list[dict[str, Any]]
+    context: Any = None
+
+    @property
+    def ids(self) -> list[Any]:
+        """The id of each example, in order."""
+        return [row["id"] for row in self.rows]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """One value per example and metric, in the order of the examples; NaN means "not scored"."""
+
+    values: Mapping[str, NDArray[np.float64]]
+    slices: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    counters: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A chat prompt, and what the runner may make of it."""
+
+    messages: list[dict[str, str]]
+    max_tokens: int = 512
+    json_schema: Mapping[str, Any] | None = None
+    """The schema that a reply follows, for servers that can enforce one; None where the reply is free text."""
+    stop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PromptOptions:
+    """The choices a user has in how an example is put to a model."""
+
+    shots: int = 1
+    demonstrations: Literal["similar", "leak-free", "random", "none"] = "similar"
+    seed: int = 42
+
+
+PromptFunction = Callable[[Example, Examples, PromptOptions], Prompt]
+ParseFunction = Callable[[str], Answer]
+
+
+def no_problem(examples: Examples, example_id: Any, answer: Answer) -> str | None:
+    """Accept any answer: the check of a benchmark whose answers are free text."""
+    return None
+
+
+def _means(scores: Scores, mode: str) -> Mapping[str, Estimate]:
+    return means(scores.values)
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A benchmark: facts for people, and the functions that load, ask, read and score its examples."""
+
+    dataset: str
+    """The dataset's name without `kbbench/`."""
+    title: str
+    paper: str
+    homepage: str
+    licence: str
+    citation: str
+    configs: tuple[str, ...]
+    """Configs that can be scored; the first is the default."""
+    splits: tuple[str, ...]
+    default_split: str
+    modes: tuple[str, ...]
+    """Named scoring modes; the first, the authors' released behaviour, is the default."""
+    answer: Literal["ids", "triples", "answers"]
+    """The field of a predictions file that holds the parsed answer."""
+    metrics: Mapping[str, str]
+    """Result key -> label in tables, in the order of the paper's tables."""
+    load: Callable[[DatasetFolder, str, str], Examples]
+    """(folder, config, split) -> examples."""
+    score: Callable[[Examples, Sequence[Answer | None], str], Scores]
+    """(examples, one answer per example or None where it is missing, mode) -> one value per example."""
+    summarise: Callable[[Scores, str], Mapping[str, Estimate]] = _means
+    """(scores, mode) -> the figures of the paper's tables, with intervals."""
+    check: Callable[[Examples, Any, Answer], str | None] = no_problem
+    """(examples, id, answer) -> what is wrong with a submitted answer, in words, or None."""
+    prompts: Mapping[str, PromptFunction] = field(default_factory=dict)
+    """Prompt name -> function; the first is the default. Empty where nothing is generated."""
+    parsers: Mapping[str, ParseFunction] = field(default_factory=dict)
+    """Parser name -> function from a response to an answer; the first is the default; ParseError where none."""
+    lower_is_better: frozenset[str] = frozenset()
+    """Metrics of which less is better."""
+
+    @property
+    def headline(self) -> str:
+        """The metric by which systems are ranked: the first of the table."""
+        return next(iter(self.metrics))

@@ -1,0 +1,52 @@
+"""The errors a user can meet: each message says what was found, what was expected and what to do."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import ClassVar
+
+
+class KBBenchError(Exception):
+    """A check or a run failed. The message has three parts: the offending value, the expectation, the remedy."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class UsageError(KBBenchError):
+    """The call itself is wrong: an unknown name, an impossible option, a missing extra."""
+
+    exit_code = 2
+
+
+class DataError(KBBenchError):
+    """The input is wrong: malformed lines, unknown or duplicate ids, a checksum that does not match."""
+
+    exit_code = 65
+
+
+class BusyError(KBBenchError):
+    """Somebody else holds the run or the store; try again later."""
+
+    exit_code = 75
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
+    """Return the error for a name that is not in a table: the closest known name, then all of them.
+
+    >>> print(unknown_name("benchmark", "stark-prim", ["stark-mag", "stark-prime"]))
+    Unknown benchmark 'stark-prim'. Did you mean 'stark-prime'? Known: stark-mag, stark-prime.
+    """
+    names = sorted(known)
+    close = get_close_matches(name, names, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    return UsageError(f"Unknown {kind} {name!r}.{hint} Known: {', '.join(names) or 'none'}.")
+
+
+def missing_extra(package: str, extra: str) -> UsageError:
+    """Return the error for an optional package that is not installed, with the command that installs it.
+
+    >>> print(missing_extra("torch", "models"))
+    The package 'torch' is not installed; this needs it. Install it with: pip install 'kbbench-hf[models]'
+    """
+    return UsageError(
+        f"The package {package!r} is not installed; this needs it. Install it with: pip install 'kbbench-hf[{extra}]'"
+    )
