@@ -107,6 +107,8 @@ class Benchmark:
     """Prompt name -> function; the first is the default. Empty where nothing is generated."""
     parsers: Mapping[str, ParseFunction] = field(default_factory=dict)
     """Parser name -> function from a response to an answer; the first is the default; ParseError where none."""
+    group_by: str | None = None
+    """The slice over whose keys the figures are averaged (ontologies, say); None for a plain mean over examples."""
     lower_is_better: frozenset[str] = frozenset()
     """Metrics of which less is better."""
 

@@ -1,0 +1,285 @@
+"""Predictions as files: read them strictly, say every problem with its line, and pair them with examples by id."""
+
+import gzip
+import hashlib
+import json
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+from kbbench_hf.benchmarks.base import Answer, Benchmark, Examples, ParseError
+from kbbench_hf.errors import DataError, UsageError, unknown_name
+
+MAX_LINE_BYTES = 4_000_000
+MAX_DEPTH = 8
+SHOWN = 20
+"""How many problems a message lists; all of them are counted."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing wrong with a predictions file: where (`file`, `line`, counted from 1) and what."""
+
+    file: str
+    line: int | None
+    message: str
+
+    def __str__(self) -> str:
+        """Render as `file:line: message`."""
+        return f"{self.file}{f':{self.line}' if self.line else ''}: {self.message}"
+
+
+class PredictionsError(DataError):
+    """Predictions that cannot be used; `problems` holds every problem found, the message the first 20."""
+
+    def __init__(self, problems: Sequence[Problem], remedy: str) -> None:
+        self.problems = list(problems)
+        shown = "\n".join(f"  {problem}" for problem in problems[:SHOWN])
+        more = f"\n  ... and {len(problems) - SHOWN:,} more" if len(problems) > SHOWN else ""
+        count = f"{len(problems):,} problem{'s' if len(problems) != 1 else ''} in the predictions"
+        super().__init__(f"{count}; nothing was scored.\n{shown}{more}\n{remedy}")
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """The answer to each example, parsed; None where it is missing."""
+
+    answers: list[Answer | None]
+    parse_failures: list[Any] = field(default_factory=list)
+    """Ids whose response held no answer: scored as an empty answer, and counted."""
+    n_duplicates: int = 0
+
+    @property
+    def n_missing(self) -> int:
+        """How many examples have no prediction."""
+        return sum(answer is None for answer in self.answers)
+
+    def sha256(self, examples: Examples, field_name: str) -> str:
+        """Return a hash of the answers themselves, independent of files, line order and spelling of the JSON."""
+        digest = hashlib.sha256()
+        for example_id, answer in zip(examples.ids, self.answers, strict=True):
+            if answer is not None:
+                line = json.dumps({"id": example_id, field_name: answer}, sort_keys=True, ensure_ascii=False)
+                digest.update(line.encode("utf-8", "surrogatepass") + b"\n")
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How to read a predictions file: which field, which parser, and what a repeated id means."""
+
+    source: Literal["answer", "response"] = "answer"
+    """`answer`: the parsed field wins where a line has both; `response`: parse the raw text again."""
+    parser: str | None = None
+    duplicates: Literal["error", "last"] = "error"
+    partial: bool = True
+    """Whether examples may lack a prediction (they are then scored as the mode says, and counted)."""
+
+
+def read_predictions(
+    paths: Iterable[Path], benchmark: Benchmark, examples: Examples, options: ReadOptions | None = None
+) -> Predictions:
+    """Return the predictions of one or more JSON Lines files (or folders of them), paired with the examples by id.
+
+    Raises:
+        PredictionsError: malformed lines, unknown or repeated ids, answers of the wrong shape; every problem is listed
+            with its file and line, and nothing is returned.
+        UsageError: a path that does not exist, or a parser the benchmark does not have.
+    """
+    return pair(_read_lines(paths), benchmark, examples, options or ReadOptions())
+
+
+def pair(
+    lines: Iterable[tuple[str, int, Any]], benchmark: Benchmark, examples: Examples, options: ReadOptions
+) -> Predictions:
+    """Pair (file, line, object or Problem) with the examples by id; the core of `read_predictions`."""
+    parse = _parser(benchmark, options)
+    known = set(examples.ids)
+    answers: dict[Any, Answer] = {}
+    failures: list[Any] = []
+    problems: list[Problem] = []
+    seen: dict[Any, int] = {}
+    n_duplicates = 0
+    for file, line, row in lines:
+        if isinstance(row, Problem):
+            problems.append(row)
+            continue
+        found = _answer(row, benchmark, options, parse, known)
+        if isinstance(found, str):
+            problems.append(Problem(file, line, found))
+            continue
+        example_id, answer, failed = found
+        if example_id in seen:
+            n_duplicates += 1
+            if options.duplicates == "error":
+                problems.append(Problem(file, line, f"id {example_id!r} stands on line {seen[example_id]} already"))
+                continue
+        seen[example_id] = line
+        problem = benchmark.check(examples, example_id, answer)
+        if problem:
+            problems.append(Problem(file, line, problem))
+            continue
+        answers[example_id] = answer
+        if failed:
+            failures.append(example_id)
+    if not options.partial:
+        absent = [example_id for example_id in examples.ids if example_id not in seen]
+        problems += [Problem("predictions", None, f"no prediction for id {example_id!r}") for example_id in absent]
+    if problems:
+        raise PredictionsError(problems, _remedy(problems, examples))
+    return Predictions([answers.get(example_id) for example_id in examples.ids], failures, n_duplicates)
+
+
+def prediction_files(paths: Iterable[Path]) -> list[Path]:
+    """Return the JSON Lines files that paths stand for; a folder stands for the `.jsonl` and `.jsonl.gz` files in it."""
+    files: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            own = path / "predictions.jsonl"
+            found = [own] if own.is_file() else sorted([*path.glob("*.jsonl"), *path.glob("*.jsonl.gz")])
+            if not found:
+                raise UsageError(f"{path} holds no .jsonl file; expected predictions in JSON Lines. Name the file.")
+            files += found
+        elif path.is_file():
+            files.append(path)
+        else:
+            raise UsageError(f"{path} does not exist; expected a predictions file or folder. Check the path.")
+    return files
+
+
+def load_line(text: bytes) -> Any:
+    """Parse one line of strict JSON: no duplicate keys, no NaN or infinity, no deep nesting.
+
+    Raises:
+        ValueError: what is wrong, in words.
+    """
+    if len(text) > MAX_LINE_BYTES:
+        raise ValueError(f"the line is {len(text):,} bytes long; at most {MAX_LINE_BYTES:,} are read")
+    try:
+        value = json.loads(text.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not UTF-8 at byte {error.start}") from None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
+    if _depth_exceeds(value, MAX_DEPTH):
+        raise ValueError(f"nested more than {MAX_DEPTH} levels deep")
+    return value
+
+
+def _read_lines(paths: Iterable[Path]) -> Iterator[tuple[str, int, Any]]:
+    for file in prediction_files(paths):
+        opened = gzip.open(file) if file.suffix == ".gz" else file.open("rb")
+        number = 0
+        with opened as source:
+            try:
+                for number, text in enumerate(source, start=1):
+                    if text.strip():
+                        try:
+                            yield file.name, number, load_line(text)
+                        except ValueError as error:
+                            yield file.name, number, Problem(file.name, number, str(error))
+            except (OSError, EOFError, zlib.error) as error:
+                yield file.name, number, Problem(file.name, number + 1, f"cannot be read: {error}")
+
+
+def _answer(
+    row: Any,
+    benchmark: Benchmark,
+    options: ReadOptions,
+    parse: Callable[[str], Answer] | None,
+    known: set[Any],
+) -> tuple[Any, Answer, bool] | str:
+    """Return (id, answer, whether parsing failed), or what is wrong with the row, in words."""
+    if not isinstance(row, dict):
+        return f"expected an object with 'id', found {type(row).__name__}"
+    if "id" not in row:
+        return f"no 'id'; the keys are {sorted(row)[:5]}"
+    example_id = row["id"]
+    if isinstance(example_id, bool) or not isinstance(example_id, str | int):
+        return f"id {example_id!r} is neither a string nor an integer"
+    if example_id not in known:
+        return f"id {example_id!r} matches no example"
+    if benchmark.answer in row and options.source == "answer":
+        return _shaped(example_id, row[benchmark.answer], benchmark)
+    if "response" not in row:
+        return f"neither '{benchmark.answer}' nor 'response'; the keys are {sorted(row)[:5]}"
+    if parse is None:
+        return f"'response' cannot be read: {benchmark.dataset} takes '{benchmark.answer}'"
+    if not isinstance(row["response"], str):
+        return f"'response' is {type(row['response']).__name__}; expected text"
+    try:
+        return example_id, parse(row["response"]), False
+    except ParseError:
+        return example_id, [], True
+
+
+def _shaped(example_id: Any, answer: Any, benchmark: Benchmark) -> tuple[Any, Answer, bool] | str:
+    if not isinstance(answer, list):
+        return f"'{benchmark.answer}' is {type(answer).__name__}; expected a list"
+    if benchmark.answer == "triples":
+        for position, triple in enumerate(answer):
+            if isinstance(triple, dict):
+                triple = answer[position] = [triple.get(key) for key in ("sub", "rel", "obj")]
+            if not (isinstance(triple, list) and len(triple) == 3 and all(isinstance(part, str) for part in triple)):
+                return f"triple {position} is {triple!r}; expected [subject, relation, object], three strings"
+    elif benchmark.answer == "answers":
+        answer = [
+            str(item) if isinstance(item, int | float) and not isinstance(item, bool) else item for item in answer
+        ]
+        wrong = next((item for item in answer if not isinstance(item, str)), None)
+        if wrong is not None:
+            return f"answer {wrong!r} is not a string"
+    else:
+        wrong = next((item for item in answer if isinstance(item, bool) or not isinstance(item, int | str)), None)
+        if wrong is not None:
+            return f"candidate {wrong!r} is neither an integer nor a string"
+    return example_id, answer, False
+
+
+def _parser(benchmark: Benchmark, options: ReadOptions) -> Callable[[str], Answer] | None:
+    if not benchmark.parsers:
+        if options.source == "response":
+            raise UsageError(
+                f"{benchmark.dataset} has no responses to parse; expected '{benchmark.answer}' in each line."
+            )
+        return None
+    name = options.parser or next(iter(benchmark.parsers))
+    if name not in benchmark.parsers:
+        raise unknown_name(f"parser of {benchmark.dataset}", name, benchmark.parsers)
+    return benchmark.parsers[name]
+
+
+def _remedy(problems: Sequence[Problem], examples: Examples) -> str:
+    text = " ".join(problem.message for problem in problems)
+    remedies = []
+    if "matches no example" in text:
+        remedies.append(f"Ids look like {examples.ids[0]!r}; were these made for another split or dataset?")
+    if "already" in text:
+        remedies.append("To let the last line of an id count: --duplicates last.")
+    if "no prediction for" in text:
+        remedies.append("To accept a partial file: --partial.")
+    return " ".join(remedies) or "Mend these lines and try again."
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"key {next(key for key in keys if keys.count(key) > 1)!r} stands twice in one object")
+    return result
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON; expected a finite number")
+
+
+def _depth_exceeds(value: Any, limit: int) -> bool:
+    if isinstance(value, dict):
+        return limit == 0 or any(_depth_exceeds(item, limit - 1) for item in value.values())
+    if isinstance(value, list):
+        return limit == 0 or any(_depth_exceeds(item, limit - 1) for item in value)
+    return False

@@ -1,0 +1,217 @@
+"""Predictions and examples in, one value per example and a result out. The benchmark scores; this aligns and aggregates."""
+
+import json
+import math
+import platform
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import kbbench_hf
+from kbbench_hf.benchmarks.base import Benchmark, Examples, Scores
+from kbbench_hf.errors import UsageError, unknown_name
+from kbbench_hf.hub.load import find_benchmark, find_dataset
+from kbbench_hf.metrics.aggregate import Estimate, estimate
+from kbbench_hf.metrics.significance import PairedTest, paired_test
+from kbbench_hf.records import Predictions, ReadOptions, pair, read_predictions
+
+
+@dataclass(frozen=True)
+class Result:
+    """The figures of one set of predictions, with everything needed to have them again."""
+
+    benchmark: str
+    config: str
+    split: str
+    mode: str
+    dataset_revision: str
+    scores: Mapping[str, Estimate]
+    slices: Mapping[str, Mapping[str, Mapping[str, Estimate]]]
+    counters: Mapping[str, int]
+    versions: Mapping[str, str]
+    predictions_sha256: str
+    ids: list[Any]
+    """The id of each example."""
+    values: Mapping[str, NDArray[np.float64]]
+    """One value per example and metric, NaN where not scored."""
+    groups: list[str] | None
+    """The group of each example where figures are means over groups."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what `result.json` holds: plain numbers at full precision, null where nothing was scored."""
+        return {
+            "benchmark": self.benchmark,
+            "config": self.config,
+            "split": self.split,
+            "mode": self.mode,
+            "dataset_revision": self.dataset_revision,
+            "scores": {metric: _plain(figure) for metric, figure in self.scores.items()},
+            "slices": {
+                name: {
+                    key: {metric: _plain(figure) for metric, figure in figures.items()} for key, figures in keys.items()
+                }
+                for name, keys in self.slices.items()
+            },
+            "counters": dict(self.counters),
+            "versions": dict(self.versions),
+            "predictions_sha256": self.predictions_sha256,
+        }
+
+    def example_lines(self) -> Iterable[str]:
+        """Yield the lines of `scores.jsonl`: one object per example with every metric."""
+        for row, example_id in enumerate(self.ids):
+            values = {metric: _finite(column[row]) for metric, column in self.values.items()}
+            yield json.dumps({"id": example_id, **values}, ensure_ascii=False)
+
+
+def score(
+    predictions: Path | str | Iterable[Path | str] | Iterable[Mapping[str, Any]],
+    benchmark: str,
+    *,
+    config: str | None = None,
+    split: str | None = None,
+    mode: str | None = None,
+    options: ReadOptions | None = None,
+) -> Result:
+    """Score predictions on a benchmark.
+
+    Args:
+        predictions: a predictions file, a folder, several of them, or the objects such files hold.
+        benchmark: the dataset's name, `mini-text2kg` say.
+        config: the config to score on; the benchmark's first by default.
+        split: the split; the benchmark's default where None.
+        mode: `reference` (the authors' released behaviour) unless another of the benchmark's modes is named.
+        options: how to read the predictions.
+
+    Raises:
+        PredictionsError: predictions that cannot be used, every problem named.
+        UsageError: a benchmark, config, split or mode that does not exist.
+
+    >>> gold = [{"id": row["id"], "triples": [[t["sub"], t["rel"], t["obj"]] for t in row["triples"]]}
+    ...         for row in load_examples("mini-text2kg")[1].rows]
+    >>> score(gold, "mini-text2kg").scores["recall"].value
+    1.0
+    """
+    found, examples, revision = load_examples(benchmark, config, split)
+    options = options or ReadOptions()
+    items = [predictions] if isinstance(predictions, Path | str) else list(predictions)
+    paths = [Path(item) for item in items if isinstance(item, Path | str)]
+    if paths:
+        read = read_predictions(paths, found, examples, options)
+    else:
+        read = pair((("predictions", n, row) for n, row in enumerate(items, start=1)), found, examples, options)
+    return score_examples(
+        found,
+        examples,
+        read,
+        config or found.configs[0],
+        split or found.default_split,
+        mode or found.modes[0],
+        revision,
+    )
+
+
+def load_examples(name: str, config: str | None = None, split: str | None = None) -> tuple[Benchmark, Examples, str]:
+    """Return a benchmark, the examples of one of its splits, and the dataset's revision."""
+    found = find_benchmark(name)
+    if config is not None and config not in found.configs:
+        raise unknown_name(f"config of {found.dataset}", config, found.configs)
+    if split is not None and split not in found.splits:
+        raise unknown_name(f"split of {found.dataset}", split, found.splits)
+    folder = find_dataset(found.dataset)
+    examples = found.load(folder, config or found.configs[0], split or found.default_split)
+    if not examples.rows:
+        raise UsageError(
+            f"{found.dataset} has no examples in split {split!r}; expected at least one. Name another split."
+        )
+    return found, examples, folder.revision
+
+
+def score_examples(
+    benchmark: Benchmark,
+    examples: Examples,
+    predictions: Predictions,
+    config: str,
+    split: str,
+    mode: str,
+    revision: str,
+) -> Result:
+    """Score predictions that are paired with their examples already."""
+    if mode not in benchmark.modes:
+        raise unknown_name(f"mode of {benchmark.dataset}", mode, benchmark.modes)
+    scores = benchmark.score(examples, predictions.answers, mode)
+    missing = np.array([answer is None for answer in predictions.answers])
+    n_missing = int(missing.sum())
+    counters = {
+        "n_examples": len(examples.rows),
+        "n_missing": n_missing,
+        "n_duplicates": predictions.n_duplicates,
+        "n_parse_failures": len(predictions.parse_failures),
+        **scores.counters,
+    }
+    return Result(
+        benchmark=benchmark.dataset,
+        config=config,
+        split=split,
+        mode=mode,
+        dataset_revision=revision,
+        scores={
+            metric: figure._replace(n_missing=n_missing) for metric, figure in benchmark.summarise(scores, mode).items()
+        },
+        slices=_slices(scores, missing),
+        counters=counters,
+        versions={"kbbench_hf": kbbench_hf.__version__, "python": platform.python_version(), "numpy": np.__version__},
+        predictions_sha256=predictions.sha256(examples, benchmark.answer),
+        ids=examples.ids,
+        values=scores.values,
+        groups=[str(key) for key in scores.slices[benchmark.group_by]] if benchmark.group_by else None,
+    )
+
+
+def compare(a: Result, b: Result) -> dict[str, PairedTest]:
+    """Return the paired test of every metric that two results share: a - b, on the same examples.
+
+    Raises:
+        UsageError: the two were not scored on the same examples in the same mode.
+    """
+    for name in ("benchmark", "config", "split", "mode", "dataset_revision"):
+        if getattr(a, name) != getattr(b, name):
+            raise UsageError(
+                f"The two differ in {name}: {getattr(a, name)!r} and {getattr(b, name)!r}; a paired test needs the same. "
+                "Score both on the same examples."
+            )
+    return {
+        metric: paired_test(a.values[metric], b.values[metric], a.groups) for metric in a.values if metric in b.values
+    }
+
+
+def _slices(scores: Scores, missing: NDArray[np.bool_]) -> dict[str, dict[str, dict[str, Estimate]]]:
+    result: dict[str, dict[str, dict[str, Estimate]]] = {}
+    for name, column in scores.slices.items():
+        keys = np.asarray([str(key) for key in column])
+        result[name] = {}
+        for key in dict.fromkeys(keys.tolist()):
+            chosen = keys == key
+            result[name][key] = {
+                metric: estimate(values[chosen])._replace(n_missing=int(missing[chosen].sum()))
+                for metric, values in scores.values.items()
+            }
+    return result
+
+
+def _plain(figure: Estimate) -> dict[str, Any]:
+    return {
+        "value": _finite(figure.value),
+        "ci95": [_finite(bound) for bound in figure.ci95],
+        "n_scored": figure.n_scored,
+        "n_unscored": figure.n_unscored,
+        "n_missing": figure.n_missing,
+    }
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
