@@ -1,0 +1,42 @@
+"""A semi-structured knowledge base: typed nodes that carry text, and typed, directed relations between them.
+
+It has two forms with the same content.
+
+**Tables**, the form that is published (`data/<config>/all.parquet` in a dataset folder) and the form users bring (csv too).
+
+`nodes`, one row per node:
+
+==========  ================  ==========================================================================================
+`id`        int64 or string   unique, never null; int64 0, 1, 2 ... in row order in the STaRK releases
+`type`      string            never null or empty
+`name`      string            "" where the source has none (never "-1" or "nan")
+`text`      string            the node's own prose; "" where it has none or where all of it stands in `details`
+`details`   string            optional column: a JSON object, or null; see below
+==========  ================  ==========================================================================================
+
+`edges`, one row per directed edge as released, in the released order, parallel edges included: `head` and `tail` (ids of
+`nodes`) and `relation` (string). Both tables keep any further column they come with.
+
+`schema`, optional in what users bring (types and relations are then numbered in alphabetical order):
+
+=============  =========================================================================================================
+`kind`         "node_type", "relation" or "tuple"
+`id`           int64: the number of the node type or relation in the source; of the relation, for a tuple
+`name`         string: the node type, the relation; of the relation, for a tuple
+`head_type`    string, for a tuple; else null
+`tail_type`    string, for a tuple; else null
+`n`            int64: nodes of the type, edges of the relation or of the tuple
+=============  =========================================================================================================
+
+The numbers matter: STaRK's documents list relations and node types in the order of its ids. `tables.schema_table` makes
+this table.
+
+`details` of a STaRK node is its released record (`node_info[i]`), whole and with its keys in their order, as
+`json.dumps(record, ensure_ascii=False)` writes it: a float NaN stays `NaN`, because the official documents print it as
+"nan"; the keys that `name` and `type` repeat may be left out. `name` is the record's `name` (Prime), `title` or
+`DisplayName` (MAG), `title`, `brand_name`, `category_name` or `color_name` (Amazon).
+
+**A store**, made from the tables once and opened in milliseconds: the tables as uncompressed Arrow and the typed adjacency
+in both directions as `.npy`, all memory-mapped. `KnowledgeBase.open` of a dataset folder makes its store on first use, in
+`<folder>/.knowledge_base/<revision>/`.
+"""
