@@ -111,8 +111,8 @@ def write_dataset(out: Path, tables: Tables, card: str) -> DatasetFolder:
                 _write_parquet(partial / name, table)
                 files[name] = {"sha256": _sha256(partial / name), "rows": table.num_rows}
         digest = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:40]
-        _write_text(partial / MANIFEST, json.dumps({"revision": digest, "files": files}, indent=2) + "\n")
-        _write_text(partial / "README.md", complete_card(card, tables, partial))
+        write_text(partial / MANIFEST, json.dumps({"revision": digest, "files": files}, indent=2) + "\n")
+        write_text(partial / "README.md", complete_card(card, tables, partial))
         _replace_folder(partial, out)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -159,11 +159,14 @@ def _write_parquet(file: Path, table: pa.Table) -> None:
         os.fsync(sink.fileno())
 
 
-def _write_text(file: Path, text: str) -> None:
-    with file.open("w", encoding="utf-8", newline="\n") as sink:
+def write_text(file: Path, text: str) -> None:
+    """Write a file whole or not at all: into a temporary beside it, synced, then renamed."""
+    partial = file.with_name(f".{file.name}.partial-{os.getpid()}")
+    with partial.open("w", encoding="utf-8", newline="\n") as sink:
         sink.write(text)
         sink.flush()
         os.fsync(sink.fileno())
+    partial.replace(file)
 
 
 def _replace_folder(new: Path, place: Path) -> None:

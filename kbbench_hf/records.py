@@ -6,6 +6,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -133,7 +134,7 @@ def pair(
 
 
 def prediction_files(paths: Iterable[Path]) -> list[Path]:
-    """Return the JSON Lines files that paths stand for; a folder stands for the `.jsonl` and `.jsonl.gz` files in it."""
+    """Return the JSON Lines files that paths stand for; a folder stands for its `.jsonl` and `.jsonl.gz` files."""
     files: list[Path] = []
     for path in paths:
         if path.is_dir():
@@ -172,9 +173,8 @@ def load_line(text: bytes) -> Any:
 
 def _read_lines(paths: Iterable[Path]) -> Iterator[tuple[str, int, Any]]:
     for file in prediction_files(paths):
-        opened = gzip.open(file) if file.suffix == ".gz" else file.open("rb")
         number = 0
-        with opened as source:
+        with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as source:
             try:
                 for number, text in enumerate(source, start=1):
                     if text.strip():
@@ -204,7 +204,8 @@ def _answer(
     if example_id not in known:
         return f"id {example_id!r} matches no example"
     if benchmark.answer in row and options.source == "answer":
-        return _shaped(example_id, row[benchmark.answer], benchmark)
+        wrong = _wrong_scores(row) if benchmark.answer == "ids" else None
+        return wrong or _shaped(example_id, row[benchmark.answer], benchmark)
     if "response" not in row:
         return f"neither '{benchmark.answer}' nor 'response'; the keys are {sorted(row)[:5]}"
     if parse is None:
@@ -238,6 +239,19 @@ def _shaped(example_id: Any, answer: Any, benchmark: Benchmark) -> tuple[Any, An
         if wrong is not None:
             return f"candidate {wrong!r} is neither an integer nor a string"
     return example_id, answer, False
+
+
+def _wrong_scores(row: dict[str, Any]) -> str | None:
+    """Return what is wrong with a ranking's optional scores, in words, or None."""
+    scores, ids = row.get("scores"), row["ids"]
+    if scores is None or not isinstance(ids, list):
+        return None
+    if not (isinstance(scores, list) and len(scores) == len(ids)):
+        return f"'scores' does not have one number for each of the {len(ids)} ids"
+    if any(isinstance(score, bool) or not isinstance(score, int | float) or not isfinite(score) for score in scores):
+        return "'scores' holds something that is not a finite number"
+    worse = next((k for k in range(1, len(scores)) if scores[k] > scores[k - 1]), None)
+    return None if worse is None else f"'scores' rises at position {worse}; expected the best candidate first"
 
 
 def _parser(benchmark: Benchmark, options: ReadOptions) -> Callable[[str], Answer] | None:

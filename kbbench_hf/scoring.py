@@ -1,4 +1,4 @@
-"""Predictions and examples in, one value per example and a result out. The benchmark scores; this aligns and aggregates."""
+"""Predictions and examples in, a result out. The benchmark scores; this aligns and aggregates."""
 
 import json
 import math
@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import kbbench_hf
-from kbbench_hf.benchmarks.base import Benchmark, Examples, Scores
+from kbbench_hf.benchmarks.base import Benchmark, Examples
+from kbbench_hf.dataset_folder import write_text
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.hub.load import find_benchmark, find_dataset
 from kbbench_hf.metrics.aggregate import Estimate, estimate
@@ -38,8 +39,10 @@ class Result:
     """The id of each example."""
     values: Mapping[str, NDArray[np.float64]]
     """One value per example and metric, NaN where not scored."""
-    groups: list[str] | None
-    """The group of each example where figures are means over groups."""
+    example_slices: Mapping[str, list[str]]
+    """Slice name -> the key of each example."""
+    group_by: str | None
+    """The slice over whose keys the figures are averaged; None for plain means."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return what `result.json` holds: plain numbers at full precision, null where nothing was scored."""
@@ -146,6 +149,7 @@ def score_examples(
     scores = benchmark.score(examples, predictions.answers, mode)
     missing = np.array([answer is None for answer in predictions.answers])
     n_missing = int(missing.sum())
+    example_slices = {name: [str(key) for key in column] for name, column in scores.slices.items()}
     counters = {
         "n_examples": len(examples.rows),
         "n_missing": n_missing,
@@ -162,18 +166,45 @@ def score_examples(
         scores={
             metric: figure._replace(n_missing=n_missing) for metric, figure in benchmark.summarise(scores, mode).items()
         },
-        slices=_slices(scores, missing),
+        slices=_slices(scores.values, example_slices, missing),
         counters=counters,
         versions={"kbbench_hf": kbbench_hf.__version__, "python": platform.python_version(), "numpy": np.__version__},
         predictions_sha256=predictions.sha256(examples, benchmark.answer),
         ids=examples.ids,
         values=scores.values,
-        groups=[str(key) for key in scores.slices[benchmark.group_by]] if benchmark.group_by else None,
+        example_slices=example_slices,
+        group_by=benchmark.group_by,
     )
 
 
-def compare(a: Result, b: Result) -> dict[str, PairedTest]:
-    """Return the paired test of every metric that two results share: a - b, on the same examples.
+@dataclass(frozen=True)
+class Comparison:
+    """Two systems on the same examples: the paired test of every metric, over all examples and in every slice."""
+
+    a: Result
+    b: Result
+    tests: Mapping[str, PairedTest]
+    slices: Mapping[str, Mapping[str, Mapping[str, PairedTest]]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values: each metric's difference a - b, interval, p-value, wins, ties and losses."""
+        return {
+            "benchmark": self.a.benchmark,
+            "config": self.a.config,
+            "split": self.a.split,
+            "mode": self.a.mode,
+            "tests": {metric: _plain_test(test) for metric, test in self.tests.items()},
+            "slices": {
+                name: {
+                    key: {metric: _plain_test(test) for metric, test in tests.items()} for key, tests in keys.items()
+                }
+                for name, keys in self.slices.items()
+            },
+        }
+
+
+def compare(a: Result, b: Result) -> Comparison:
+    """Return the paired tests of every metric that two results share: a - b, on the same examples.
 
     Raises:
         UsageError: the two were not scored on the same examples in the same mode.
@@ -181,24 +212,43 @@ def compare(a: Result, b: Result) -> dict[str, PairedTest]:
     for name in ("benchmark", "config", "split", "mode", "dataset_revision"):
         if getattr(a, name) != getattr(b, name):
             raise UsageError(
-                f"The two differ in {name}: {getattr(a, name)!r} and {getattr(b, name)!r}; a paired test needs the same. "
-                "Score both on the same examples."
+                f"The two differ in {name}: {getattr(a, name)!r} and {getattr(b, name)!r}; "
+                "a paired test needs the same. Score both on the same examples."
             )
-    return {
-        metric: paired_test(a.values[metric], b.values[metric], a.groups) for metric in a.values if metric in b.values
-    }
+    metrics = [metric for metric in a.values if metric in b.values]
+    groups = a.example_slices.get(a.group_by) if a.group_by else None
+    slices: dict[str, dict[str, dict[str, PairedTest]]] = {}
+    for name, column in a.example_slices.items():
+        keys = np.asarray(column)
+        slices[name] = {
+            key: {
+                metric: paired_test(a.values[metric][keys == key], b.values[metric][keys == key]) for metric in metrics
+            }
+            for key in dict.fromkeys(column)
+        }
+    return Comparison(
+        a, b, {metric: paired_test(a.values[metric], b.values[metric], groups) for metric in metrics}, slices
+    )
 
 
-def _slices(scores: Scores, missing: NDArray[np.bool_]) -> dict[str, dict[str, dict[str, Estimate]]]:
+def write_result(result: Result, folder: Path) -> None:
+    """Write `scores.jsonl` (one line per example) and then `result.json` into a folder, each whole or not at all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / "scores.jsonl", "".join(f"{line}\n" for line in result.example_lines()))
+    write_text(folder / "result.json", json.dumps(result.to_dict(), indent=2) + "\n")
+
+
+def _slices(
+    values: Mapping[str, NDArray[np.float64]], slices: Mapping[str, list[str]], missing: NDArray[np.bool_]
+) -> dict[str, dict[str, dict[str, Estimate]]]:
     result: dict[str, dict[str, dict[str, Estimate]]] = {}
-    for name, column in scores.slices.items():
-        keys = np.asarray([str(key) for key in column])
+    for name, column in slices.items():
         result[name] = {}
-        for key in dict.fromkeys(keys.tolist()):
-            chosen = keys == key
+        for key in dict.fromkeys(column):
+            chosen = np.asarray(column) == key
+            n_missing = int(missing[chosen].sum())
             result[name][key] = {
-                metric: estimate(values[chosen])._replace(n_missing=int(missing[chosen].sum()))
-                for metric, values in scores.values.items()
+                metric: estimate(each[chosen])._replace(n_missing=n_missing) for metric, each in values.items()
             }
     return result
 
@@ -210,6 +260,14 @@ def _plain(figure: Estimate) -> dict[str, Any]:
         "n_scored": figure.n_scored,
         "n_unscored": figure.n_unscored,
         "n_missing": figure.n_missing,
+    }
+
+
+def _plain_test(test: PairedTest) -> dict[str, Any]:
+    return {
+        **test._asdict(),
+        "difference": _finite(test.difference),
+        "ci95": [_finite(bound) for bound in test.ci95],
     }
 
 

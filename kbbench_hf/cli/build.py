@@ -1,0 +1,70 @@
+"""`kbbench build`: from a release, or from your own tables, to a dataset in ./kbbench."""
+
+import time
+from pathlib import Path
+
+import click
+
+from kbbench_hf.dataset_folder import DatasetFolder
+from kbbench_hf.errors import UsageError
+from kbbench_hf.hub.load import NAMESPACE
+from kbbench_hf.releases import builder
+
+FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+@click.command()
+@click.argument("name")
+@click.option("--source", type=click.Path(path_type=Path), help="The release's folder; downloaded where not given.")
+@click.option("--configs", metavar="NAME,...", help="Build only these configs.")
+@click.option("--nodes", type=FILE, help="Your own knowledge base: nodes, columns id,type,name,text (csv or Parquet).")
+@click.option("--edges", type=FILE, help="Its edges, columns head,relation,tail.")
+@click.option("--queries", type=FILE, help="Its questions, columns id,query,answer_ids[,split].")
+@click.option("--out", type=click.Path(path_type=Path), help="Where to write; ./kbbench/NAME by default.")
+def command(
+    name: str,
+    source: Path | None,
+    configs: str | None,
+    nodes: Path | None,
+    edges: Path | None,
+    queries: Path | None,
+    out: Path | None,
+) -> None:
+    """Build the dataset NAME into ./kbbench/NAME, or, with NAME 'metrics', the evaluate modules into ./kbbench.
+
+    Examples: kbbench build text2kg-wikidata-tekgen --source Text2KGBench;
+    kbbench build my-kb --nodes n.csv --edges e.csv --queries q.csv
+    """
+    name = name.removeprefix(f"{NAMESPACE}/")
+    if name == "metrics":
+        from kbbench_hf.hub.metric_modules import build_metrics
+
+        place = out or Path(NAMESPACE)
+        place.mkdir(parents=True, exist_ok=True)
+        for module in build_metrics(place):
+            click.echo(f'{place / module}  evaluate.load("{place / module}")')
+        return
+    place = out or Path(NAMESPACE) / name
+    started = time.monotonic()
+    if nodes or edges or queries:
+        if not (nodes and edges):
+            raise UsageError("A knowledge base of your own needs both --nodes and --edges; --queries is optional.")
+        from kbbench_hf.releases.own_knowledge_base import build_own_knowledge_base
+
+        build_own_knowledge_base(name, nodes, edges, queries, place)
+    else:
+        if source is not None and not source.is_dir():
+            raise UsageError(
+                f"--source {source} is not a folder; expected the release, or leave it out to download it."
+            )
+        builder(name)(source, place, configs.split(",") if configs else None)
+    _report(DatasetFolder(place), time.monotonic() - started)
+
+
+def _report(folder: DatasetFolder, seconds: float) -> None:
+    manifest = folder.manifest
+    size = sum(file.stat().st_size for file in folder.path.rglob("*.parquet"))
+    for config, splits in folder.configs().items():
+        rows = ", ".join(f"{split} {manifest['files'][f'data/{config}/{split}.parquet']['rows']:,}" for split in splits)
+        click.echo(f"  {config}: {rows}")
+    click.echo(f"{folder.path}: {size / 1e6:.1f} MB in {seconds:.1f} s, revision {folder.revision}")

@@ -1,0 +1,59 @@
+"""`kbbench doctor`: what is installed, what is built, and whether it is whole."""
+
+import os
+import platform
+import shutil
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import click
+
+from kbbench_hf.dataset_folder import MANIFEST, DatasetFolder
+from kbbench_hf.errors import KBBenchError
+from kbbench_hf.hub.load import MINI, NAMESPACE
+from kbbench_hf.hub.metric_modules import metric_modules
+
+PACKAGES = {
+    "core": ["numpy", "pyarrow", "datasets", "evaluate", "huggingface_hub", "bm25s", "matplotlib", "click", "rich"],
+    "models": ["torch", "transformers", "accelerate", "sentence-transformers", "faiss-cpu"],
+    "text": ["gensim", "nltk"],
+    "space": ["gradio"],
+}
+
+
+@click.command()
+def command() -> None:
+    """Check this installation: packages, datasets and their checksums, memory, disk. Exits 1 if something is broken.
+
+    Example: kbbench doctor
+    """
+    broken = 0
+    click.echo(f"kbbench-hf {version('kbbench-hf')}, Python {platform.python_version()}, {platform.platform()}")
+    for extra, packages in PACKAGES.items():
+        states = {package: _installed(package) for package in packages}
+        found = ", ".join(f"{package} {state}" for package, state in states.items() if state)
+        click.echo(f"{extra:8} {found or 'nothing installed'}")
+        if absent := [package for package, state in states.items() if not state]:
+            remedy = "pip install kbbench-hf" if extra == "core" else f"pip install 'kbbench-hf[{extra}]'"
+            click.echo(f"{'':8} absent: {', '.join(absent)}; install with: {remedy}")
+            broken += extra == "core"
+    click.echo(f"metrics  {', '.join(metric_modules())}")
+    for folder in sorted(file.parent for place in (MINI, Path(NAMESPACE)) for file in place.glob(f"*/{MANIFEST}")):
+        try:
+            DatasetFolder(folder).verify()
+            click.echo(f"dataset  {folder.name} {DatasetFolder(folder).revision[:12]}, every file as built")
+        except KBBenchError as error:
+            broken += 1
+            click.echo(f"dataset  {error}")
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30 if hasattr(os, "sysconf") else 0
+    free = shutil.disk_usage(".").free / 2**30
+    click.echo(f"machine  {os.cpu_count()} cores, {memory:.0f} GiB memory, {free:.0f} GiB disk free here")
+    sys.exit(1 if broken else 0)
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,44 @@
+"""`kbbench score`: predictions in, figures with intervals out."""
+
+import json
+from pathlib import Path
+
+import click
+
+from kbbench_hf.cli.options import JSON, MODE, PREDICTIONS, on_benchmark, read_how
+from kbbench_hf.hub.load import find_benchmark
+from kbbench_hf.records import ReadOptions
+from kbbench_hf.reports.tables import print_result
+from kbbench_hf.scoring import score, write_result
+
+
+@click.command()
+@PREDICTIONS
+@on_benchmark
+@MODE
+@read_how
+@click.option("--slices", metavar="NAME,...", help="Show these slices; 'all' for every one.")
+@click.option("--out", type=click.Path(path_type=Path), help="Write result.json and scores.jsonl into this folder.")
+@JSON
+def command(
+    predictions: tuple[Path, ...],
+    dataset: str,
+    config: str | None,
+    split: str | None,
+    mode: str | None,
+    read_options: ReadOptions,
+    slices: str | None,
+    out: Path | None,
+    json_output: bool,
+) -> None:
+    """Score PREDICTIONS: JSON Lines files, or a folder of them.
+
+    Example: kbbench score answers.jsonl --benchmark mini-text2kg
+    """
+    result = score(predictions, dataset, config=config, split=split, mode=mode, options=read_options)
+    if out:
+        write_result(result, out)
+    if json_output:
+        click.echo(json.dumps(result.to_dict(), indent=2))
+    else:
+        print_result(result, find_benchmark(dataset), slices)
