@@ -1,0 +1,37 @@
+# Two commands: `make demo` (the core, in seconds of work) and `make test` (everything a developer needs, and all tests).
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test check clean
+
+demo: .venv/core
+	$(BIN)/kbbench demo
+
+test: .venv/all
+	$(BIN)/pytest -n 2 $(PYTEST)
+
+check: .venv/all
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+.venv/pip:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "kbbench-hf needs Python 3.11 or later: make PYTHON=...")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	touch $@
+
+.venv/core: .venv/pip pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	touch $@
+
+# A CPU build of torch first: a bare requirement would bring gigabytes of CUDA packages.
+# llama-index-core carries NLTK's Punkt data, read by tests only; its dependencies are not needed.
+.venv/all: .venv/core
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps llama-index-core
+	touch $@
+
+clean:
+	rm -rf .venv dist build kbbench-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
