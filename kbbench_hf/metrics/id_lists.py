@@ -1,0 +1,121 @@
+"""Lists of ids for many queries, end to end in one array: what rankings and gold are before they are compared."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.errors import DataError
+
+Ids = NDArray[np.int64]
+
+_BLOCK = 1 << 16
+"""Ids looked at together: small enough for a core's cache."""
+_LARGE = 1 << 40
+
+
+@dataclass(frozen=True)
+class IdLists:
+    """One list of ids per query, end to end: list i is `ids[offsets[i]:offsets[i + 1]]`.
+
+    `ids` is (total,), not negative; `offsets` is (n + 1,). A query without ids has an empty list.
+    """
+
+    ids: Ids
+    offsets: Ids
+
+    @classmethod
+    def of(cls, lists: Sequence[Any]) -> "IdLists":
+        """Return lists of integers, or the rows of an (n, k) array whose short rows end in -1, as `IdLists`.
+
+        Raises:
+            DataError: an id is negative or not an integer.
+
+        >>> IdLists.of([[3, 1], []]).offsets.tolist()
+        [0, 2, 2]
+        """
+        if isinstance(lists, np.ndarray) and lists.ndim == 2 and lists.dtype.kind in "iu":
+            kept = lists != -1 if lists.dtype.kind == "i" else np.ones(lists.shape, dtype=bool)
+            lengths, ids = kept.sum(axis=1), lists[kept].astype(np.int64)
+        else:
+            lengths = np.fromiter(map(len, lists), dtype=np.int64, count=len(lists))
+            ids = _integers(lists)
+        offsets = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
+        made = cls(ids, offsets)
+        if len(ids) and ids.min() < 0:
+            row = made.row_of(int(ids.argmin()))
+            raise DataError(f"List {row} holds the id {ids.min()}; ids are not negative. Correct the list.")
+        return made
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> Ids:
+        """The length of each list."""
+        return np.diff(self.offsets)
+
+    @property
+    def rows(self) -> Ids:
+        """For each id, the list it stands in."""
+        return np.repeat(np.arange(len(self)), self.lengths)
+
+    def blocks(self) -> Iterator[tuple[int, int, Ids]]:
+        """Yield the first list, the end and the ids of runs of lists that fit in a core's cache."""
+        cuts = np.searchsorted(self.offsets, np.arange(0, len(self.ids), _BLOCK), side="right") - 1
+        cuts = distinct(np.append(cuts, len(self)))
+        for first, last in pairwise(cuts.tolist()):
+            yield first, last, self.ids[self.offsets[first] : self.offsets[last]]
+
+    def row_of(self, position: int) -> int:
+        """Return the list that holds the id at a position of `ids`."""
+        return int(np.searchsorted(self.offsets, position, side="right")) - 1
+
+
+def number_ids(*groups: Sequence[Sequence[Any]]) -> tuple[IdLists, ...]:
+    """Return groups of lists (rankings, gold) with ids of any kind as `IdLists` over the same integers.
+
+    Small integers stay as they are; strings and larger integers are numbered in their own order, so that ties are
+    broken alike.
+
+    Raises:
+        DataError: integers and strings are mixed, or an id is negative or neither.
+
+    >>> ranked, gold = number_ids([["b", "a"]], [["a"]])
+    >>> ranked.ids.tolist(), gold.ids.tolist()
+    ([1, 0], [0])
+    """
+    names = {name for lists in groups for row in lists for name in row}
+    kinds = {type(name) for name in names}
+    if str in kinds and len(kinds) > 1:
+        other = next(kind.__name__ for kind in kinds if kind is not str)
+        raise DataError(f"Ids mix str and {other}; expected one kind in rankings and gold. Convert one of them.")
+    if str not in kinds and not (kinds == {int} and min(names) >= 0 and max(names) > _LARGE):
+        return tuple(IdLists.of(lists) for lists in groups)
+    numbers = {name: number for number, name in enumerate(sorted(names))}
+    return tuple(IdLists.of([[numbers[name] for name in row] for row in lists]) for lists in groups)
+
+
+def _integers(lists: Sequence[Any]) -> Ids:
+    if all(isinstance(row, np.ndarray) for row in lists):
+        flat = np.concatenate(lists) if len(lists) else np.empty(0, dtype=np.int64)
+    else:
+        flat = np.asarray(list(chain.from_iterable(lists)))
+    if len(flat) == 0:
+        return np.empty(0, dtype=np.int64)
+    if flat.dtype.kind not in "iu" or flat.ndim != 1:
+        wrong = next(
+            (name for name in chain.from_iterable(lists) if not isinstance(name, int | np.integer) or name is True),
+            flat.flat[0],
+        )
+        raise DataError(f"{wrong!r} is no id; expected integers (or strings throughout). Correct the list.")
+    return flat.astype(np.int64, copy=False)
+
+
+def distinct(values: Ids) -> Ids:
+    """Return the distinct values in order; by sorting, which is faster here than `np.unique`."""
+    values = np.sort(values)
+    return values[np.append(True, values[1:] != values[:-1])] if len(values) else values

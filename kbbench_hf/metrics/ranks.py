@@ -1,0 +1,299 @@
+"""Scores become ranks here, once: every ranking measure reads the ranks of the gold and nothing else.
+
+The rule is one: score descending, then candidate id ascending, integers as integers. Sign, scale and the order in which
+a dictionary was filled can then never change a figure.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.errors import DataError, UsageError, unknown_name
+from kbbench_hf.metrics.id_lists import IdLists, Ids, distinct
+
+Ranks = NDArray[np.float64]
+Missing = Literal["tail", "zero"]
+
+_FILTER_BITS = 20
+"""Size of the filter that sorts out what cannot be gold: 2**20 flags, one megabyte."""
+_MIX_ID, _MIX_ROW = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+
+
+@dataclass(frozen=True)
+class Rankings:
+    """The ranked candidates of each query, best first, each id once; made by `rank`."""
+
+    lists: IdLists
+    tied: NDArray[np.bool_] | None
+    """For each entry, whether it has the score of the entry before it in the same list; None without ties."""
+
+
+def rank(lists: IdLists, scores: NDArray[Any] | None = None) -> Rankings:
+    """Return candidates by score descending, then id ascending; without scores, in the order given.
+
+    Args:
+        lists: the retrieved candidates of each query.
+        scores: one per id, shape (total,); higher is better.
+
+    Raises:
+        DataError: a score is NaN or infinite, a list names an id twice, or the shapes differ.
+
+    >>> rank(IdLists.of([[7, 2, 5]]), np.array([1.0, 3.0, 3.0])).lists.ids.tolist()
+    [2, 5, 7]
+    """
+    _refuse_duplicates(lists)
+    if scores is None:
+        return Rankings(lists, None)
+    scores = np.asarray(scores)
+    if scores.shape != lists.ids.shape:
+        raise DataError(f"{scores.size} scores for {lists.ids.size} ids; expected one score per id. Give both in step.")
+    if not np.isfinite(scores).all():
+        position = int(np.flatnonzero(~np.isfinite(scores))[0])
+        row = lists.row_of(position)
+        raise DataError(
+            f"Ranking {row} gives id {lists.ids[position]} the score {scores[position]}; expected finite numbers. "
+            "Drop such candidates or give them a score below the others."
+        )
+    ids = lists.ids
+    starts = np.zeros(len(ids), dtype=bool)
+    starts[lists.offsets[:-1][lists.lengths > 0]] = True
+    if not _in_order(ids, scores, starts):
+        order = np.lexsort((ids, -scores.astype(np.float64), lists.rows))
+        ids, scores = ids[order], scores[order]
+    tied = ~starts
+    tied[1:] &= scores[1:] == scores[:-1]
+    return Rankings(IdLists(ids, lists.offsets), tied if tied.any() else None)
+
+
+def _in_order(ids: Ids, scores: NDArray[Any], starts: NDArray[np.bool_]) -> bool:
+    falls = scores[:-1] > scores[1:]
+    level = (scores[:-1] == scores[1:]) & (ids[:-1] < ids[1:])
+    return bool((falls | level | starts[1:]).all())
+
+
+def _refuse_duplicates(lists: IdLists) -> None:
+    span = _span(len(lists), lists.ids)
+    for first, last, ids in lists.blocks():
+        keys = ids + np.repeat(np.arange(first, last) * span, lists.lengths[first:last])
+        keys.sort()
+        repeated = keys[1:] == keys[:-1]
+        if repeated.any():
+            row, name = divmod(int(keys[repeated.argmax()]), span)
+            raise DataError(
+                f"Ranking {row} lists id {name} twice; expected every candidate once. Keep the better rank."
+            )
+
+
+def _span(n_lists: int, *ids: Ids) -> int:
+    span = 1 + max((int(part.max()) for part in ids if len(part)), default=0)
+    if span > np.iinfo(np.int64).max // max(n_lists, 1):
+        raise DataError(
+            f"Id {span - 1} is too large for {n_lists} queries; expected numbers of candidates. Number the candidates."
+        )
+    return span
+
+
+def _keys(rows: Ids, ids: Ids, span: int) -> Ids:
+    keys: Ids = rows * span + ids
+    return keys
+
+
+@dataclass(frozen=True)
+class GoldRanks:
+    """Where the gold of each query stands: all that a measure needs to know.
+
+    The ranks of query i are `ranks[offsets[i]:offsets[i + 1]]`, from 1, ascending, infinite for gold that is never
+    retrieved. Gold of one query whose rank is open has its best possible rank in `ranks`, its worst in `worst`.
+    """
+
+    ranks: Ranks
+    offsets: Ids
+    worst: Ranks
+    """Equal to `ranks` (the same array) where every rank is known."""
+    tie_first: Ranks | None
+    """First rank of the tie in which each gold stands, its own rank outside ties; None where nothing is tied."""
+    tie_last: Ranks | None
+    n_not_candidates: int
+    """Gold dropped because it is no candidate."""
+
+    @property
+    def n_gold(self) -> Ids:
+        """How many gold candidates each query has."""
+        return np.diff(self.offsets)
+
+    @property
+    def n_tied(self) -> int:
+        """How many gold candidates share their score with another candidate."""
+        return 0 if self.tie_first is None or self.tie_last is None else int((self.tie_first < self.tie_last).sum())
+
+
+def locate(
+    rankings: Rankings,
+    gold: IdLists,
+    *,
+    missing: Missing | None = "zero",
+    candidates: Ids | None = None,
+    n_candidates: int | None = None,
+) -> GoldRanks:
+    """Return the ranks of the gold of every query.
+
+    Gold named twice counts once. An empty ranking retrieves nothing, whatever `missing` says.
+
+    Args:
+        rankings: the ranked candidates of n queries.
+        gold: the relevant candidates of the same n queries.
+        missing: where gold stands that is not in the ranking. "zero": nowhere, it was not retrieved. "tail": behind the
+            ranking, which upstream fills up with all other candidates at one score: in order of id. None: behind the
+            ranking, which was cut off, in an order that nobody knows; so too for "tail" without `candidates`. A value
+            that depends on an unknown order is not determined.
+        candidates: the ids of all candidates. Gold that is none of them is dropped.
+        n_candidates: how many candidates there are, where their ids are not at hand.
+
+    Raises:
+        DataError: a ranking holds an id that is no candidate, or more ids than there are candidates.
+        UsageError: as many rankings as gold lists were expected, or `missing` is unknown.
+
+    >>> ranks = locate(rank(IdLists.of([[4, 2, 9]])), IdLists.of([[2, 7]]), missing="tail", n_candidates=10)
+    >>> ranks.ranks.tolist(), ranks.worst.tolist()
+    ([2.0, 4.0], [2.0, 10.0])
+    """
+    if missing not in ("tail", "zero", None):
+        raise unknown_name("rule for missing candidates", missing, ("tail", "zero"))
+    if len(rankings.lists) != len(gold):
+        raise UsageError(f"{len(rankings.lists)} rankings for {len(gold)} gold lists; expected one for each.")
+    n = len(gold)
+    span = _span(n, rankings.lists.ids, gold.ids)
+    keys = distinct(_keys(gold.rows, gold.ids, span))
+    n_not_candidates = 0
+    if candidates is not None:
+        candidates = distinct(candidates)
+        _refuse_strangers(rankings.lists, candidates)
+        kept = _member(keys % span, candidates)
+        n_not_candidates, keys = int((~kept).sum()), keys[kept]
+        n_candidates = len(candidates)
+    lengths = rankings.lists.lengths
+    if n_candidates is not None and len(lengths) and lengths.max() > n_candidates:
+        raise DataError(
+            f"Ranking {lengths.argmax()} has {lengths.max()} ids for {n_candidates} candidates; expected no more ids "
+            "than candidates. Correct `n_candidates`."
+        )
+    positions, found = _find(rankings.lists, keys, span)
+    rows, ids = np.divmod(keys, span)
+    ranks = np.full(len(keys), np.inf)
+    ranks[found] = positions - rankings.lists.offsets[rows[found]] + 1
+    offsets = np.searchsorted(rows, np.arange(n + 1))
+    worst, first, last = ranks, ranks, ranks
+    if rankings.tied is not None:
+        first, last = ranks.copy(), ranks.copy()
+        first[found], last[found] = _tie_bounds(rankings.tied, positions, ranks[found])
+    open_ = np.isinf(ranks) & (lengths[rows] > 0)
+    if missing != "zero" and open_.any():
+        if missing == "tail" and candidates is not None:
+            ranks[open_] = _tail_ranks(rankings.lists, candidates, rows[open_], ids[open_])
+            first, last = np.where(open_, lengths[rows] + 1.0, first), np.where(open_, float(len(candidates)), last)
+        else:
+            ranks, worst = _tail_bounds(ranks, open_, rows, lengths, n_candidates)
+            first, last = np.where(open_, ranks, first), np.where(open_, ranks, last)
+    order = np.lexsort((ranks, rows))
+    has_ties = bool((first < last).any())
+    return GoldRanks(
+        ranks[order],
+        offsets,
+        ranks[order] if worst is ranks else worst[order],
+        first[order] if has_ties else None,
+        last[order] if has_ties else None,
+        n_not_candidates,
+    )
+
+
+def _find(lists: IdLists, keys: Ids, span: int) -> tuple[Ids, Ids]:
+    """Return where gold stands in the lists (positions in `lists.ids`), and which of the sorted `keys` each is.
+
+    Almost no retrieved candidate is gold, so a filter of one hash per (query, id) pair sorts most of them out while
+    they pass through the cache; what is left is compared exactly.
+    """
+    if not len(keys) or not len(lists.ids):
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    flags = np.zeros(1 << _FILTER_BITS, dtype=bool)
+    rows, ids = np.divmod(keys, span)
+    flags[_hash(ids, rows)] = True
+    lengths = lists.lengths
+    positions = np.concatenate(
+        [
+            lists.offsets[first] + np.flatnonzero(flags[_hash(block, np.arange(first, last), lengths[first:last])])
+            for first, last, block in lists.blocks()
+        ]
+    )
+    rows = np.searchsorted(lists.offsets, positions, side="right") - 1
+    wanted = _keys(rows, lists.ids[positions], span)
+    places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    exact = keys[places] == wanted
+    positions, places = positions[exact], places[exact]
+    order = np.argsort(places)
+    return positions[order], places[order]
+
+
+def _hash(ids: Ids, rows: Ids, lengths: Ids | None = None) -> NDArray[np.uint64]:
+    """Return a number below 2**_FILTER_BITS for each (row, id) pair; `lengths` repeats the rows."""
+    salt = rows.astype(np.uint64) * _MIX_ROW
+    mixed = ids.astype(np.uint64)
+    mixed += salt if lengths is None else np.repeat(salt, lengths)
+    mixed *= _MIX_ID
+    mixed >>= np.uint64(64 - _FILTER_BITS)
+    return mixed
+
+
+def _tie_bounds(tied: NDArray[np.bool_], positions: Ids, ranks: Ranks) -> tuple[Ranks, Ranks]:
+    """Return the first and last rank of the tie that holds each position; `tied` marks ties with the entry before."""
+    heads = np.flatnonzero(~tied)
+    group = np.searchsorted(heads, positions, side="right") - 1
+    ends = np.append(heads[1:], len(tied)) - 1
+    return ranks - (positions - heads[group]), ranks + (ends[group] - positions)
+
+
+def _tail_ranks(lists: IdLists, candidates: Ids, rows: Ids, ids: Ids) -> Ranks:
+    """Return the rank of each unranked gold id when all unranked candidates follow the ranking in order of id."""
+    ranks = (np.searchsorted(candidates, ids) + 1).astype(np.float64)
+    for row in distinct(rows):
+        ranked = np.sort(lists.ids[lists.offsets[row] : lists.offsets[row + 1]])
+        here = rows == row
+        ranks[here] += len(ranked) - np.searchsorted(ranked, ids[here])
+    return ranks
+
+
+def _tail_bounds(
+    ranks: Ranks, open_: NDArray[np.bool_], rows: Ids, lengths: Ids, n_candidates: int | None
+) -> tuple[Ranks, Ranks]:
+    """Return the best and worst ranks that gold in a tail of unknown order can have."""
+    counts = np.bincount(rows[open_], minlength=len(lengths))
+    place = np.arange(int(open_.sum())) - (np.cumsum(counts) - counts)[rows[open_]]
+    best, worst = ranks.copy(), ranks.copy()
+    best[open_] = lengths[rows[open_]] + 1 + place
+    if n_candidates is not None:
+        tail = n_candidates - lengths
+        if (counts > tail).any():
+            row = int(np.flatnonzero(counts > tail)[0])
+            raise DataError(
+                f"Query {row} has {counts[row]} gold candidates outside its ranking, where only {tail[row]} are left; "
+                "expected gold among the candidates. Correct `n_candidates`."
+            )
+        worst[open_] = (n_candidates - counts + 1)[rows[open_]] + place
+    return best, worst
+
+
+def _member(ids: Ids, candidates: Ids) -> NDArray[np.bool_]:
+    places = np.minimum(np.searchsorted(candidates, ids), len(candidates) - 1)
+    member: NDArray[np.bool_] = candidates[places] == ids if len(candidates) else np.zeros(len(ids), dtype=bool)
+    return member
+
+
+def _refuse_strangers(lists: IdLists, candidates: Ids) -> None:
+    strange = np.flatnonzero(~_member(lists.ids, candidates))
+    if len(strange):
+        row = lists.row_of(strange[0])
+        raise DataError(
+            f"Ranking {row} holds id {lists.ids[strange[0]]}, which is no candidate ({len(strange)} such in all). "
+            "Was it made on another knowledge base?"
+        )
