@@ -1,0 +1,255 @@
+"""Text2KGBench's prompts: the three published templates, byte for byte, and a chat prompt of our own.
+
+Template texts lie in `texts/text2kgbench/`, with their source and licence.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+from kbbench_hf.benchmarks.base import Example, Examples, ParseError, Prompt, PromptOptions
+
+_TEXTS = Path(__file__).parent / "texts" / "text2kgbench"
+Row = Mapping[str, Any]
+"""A row of `sentences` or of `ontologies`."""
+
+
+@dataclass(frozen=True)
+class Demonstrations:
+    """The rows of a train split, to be shown to a model."""
+
+    rows: Mapping[str, Row]
+    """By id."""
+
+    @cached_property
+    def ids_by_ontology(self) -> dict[str, list[str]]:
+        """The ids of each ontology's rows, in order."""
+        ids: dict[str, list[str]] = {}
+        for name, row in self.rows.items():
+            ids.setdefault(row["ontology_id"], []).append(name)
+        return ids
+
+    @cached_property
+    def triples_by_sentence(self) -> dict[tuple[str, str], list[Row]]:
+        """The triples of all rows with the same ontology and sentence: the release has one triple a row."""
+        triples: dict[tuple[str, str], list[Row]] = {}
+        for row in self.rows.values():
+            known = triples.setdefault((row["ontology_id"], row["sentence"]), [])
+            known += [each for each in row["triples_repaired"] if each not in known]
+        return triples
+
+
+class Material(Protocol):
+    """What `Examples.context` has to offer for prompts to be written."""
+
+    @property
+    def ontologies(self) -> Mapping[str, Row]:
+        """Rows of the config `ontologies`, by ontology id."""
+
+    @property
+    def demonstrations(self) -> Demonstrations:
+        """The train rows."""
+
+
+def choose(example: Example, demonstrations: Demonstrations, options: PromptOptions) -> list[Row]:
+    """Return the train rows shown before an example, best first: `options.shots` of them, or as many as there are.
+
+    - `similar`: the first of the release's five most similar train rows; one shot of it is the published choice.
+      In Wikidata-TekGen 320 of 4,062 test sentences then see themselves.
+    - `leak-free`: the same, without rows whose sentence is the example's own.
+    - `random`: rows of the same ontology, drawn by a hash of `options.seed` and the example's id; never its sentence.
+    - `none`: no rows.
+    """
+    if options.demonstrations == "none":
+        return []
+    if options.demonstrations == "random":
+        candidates = _drawn(example, demonstrations, options.seed)
+    else:
+        candidates = (demonstrations.rows[each] for each in example["similar_ids"])
+    chosen: list[Row] = []
+    for row in candidates:
+        if len(chosen) == options.shots:
+            break
+        if options.demonstrations == "similar" or row["sentence"] != example["sentence"]:
+            chosen.append(row)
+    return chosen
+
+
+def _drawn(example: Example, demonstrations: Demonstrations, seed: int) -> Iterator[Row]:
+    """Yield the ontology's train rows in an order that depends on the seed and the example's id alone."""
+    rest = list(demonstrations.ids_by_ontology.get(example["ontology_id"], ()))
+    for draw in range(len(rest)):
+        digest = hashlib.sha256(f"{seed} {example['id']} {draw}".encode()).digest()
+        position = int.from_bytes(digest[:8], "big") % len(rest)
+        rest[position], rest[-1] = rest[-1], rest[position]
+        yield demonstrations.rows[rest.pop()]
+
+
+def render(template: str, sentence: str, ontology: Row, shown: Sequence[Row]) -> str:
+    """Return a prompt in one of the published templates: `h1`, `h2` or `h2_d`.
+
+    With the published demonstration this is the published prompt, byte for byte (all 6,250 of them). More
+    demonstrations repeat the example's lines; none leaves them out.
+    """
+    example = _text("example_lines" if template == "h2_d" else "example_inline")
+    return _text("h1" if template == "h1" else "h2").format(
+        concepts="".join(f"{each['label']}, " for each in _released(ontology["concepts"]))[:-1],
+        relations=", ".join(_signatures(template, ontology)),
+        examples="".join(
+            example.format(sentence=row["sentence"], triples=_written(template, row["triples"])) for row in shown
+        ),
+        sentence=sentence,
+    )
+
+
+def _signatures(template: str, ontology: Row) -> Iterator[str]:
+    """Yield `relation(domain,range)` of each relation. What is no concept is blank, but for the ranges of `h2_d`."""
+    labels = {each["qid"]: each["label"] for each in reversed(_released(ontology["concepts"]))}
+    for each in _released(ontology["relations"]):
+        unknown = each["range"] if template == "h2_d" else ""
+        yield f"{_underscored(each['label'])}({labels.get(each['domain'], '')},{labels.get(each['range'], unknown)})"
+
+
+def _written(template: str, triples: Sequence[Row]) -> str:
+    """Return triples as a template's demonstration writes them.
+
+    `h2_d` writes blanks for all underscores, so that it demonstrates relations which can never score.
+    """
+    if template == "h2_d":
+        return "\n".join(f"{each['rel']}({each['sub']}, {each['obj']})" for each in triples).replace("_", " ")
+    return "\n".join(f"{_underscored(each['rel'])}({each['sub']},{each['obj']})" for each in triples)
+
+
+def published(row: Row, ontologies: Mapping[str, Row], demonstrations: Demonstrations) -> str:
+    """Return the published prompt that a row of the config `prompts` stands for."""
+    shown = [demonstrations.rows[row["demonstration_id"]]]
+    return render(row["template"], row["sentence"], ontologies[row["ontology_id"]], shown)
+
+
+def h1(example: Example, examples: Examples, options: PromptOptions) -> Prompt:
+    """Write the prompt published for Wikidata-TekGen's test sentences."""
+    return _historical("h1", example, examples, options)
+
+
+def h2(example: Example, examples: Examples, options: PromptOptions) -> Prompt:
+    """Write the prompt published for the unseen sentences."""
+    return _historical("h2", example, examples, options)
+
+
+def h2_d(example: Example, examples: Examples, options: PromptOptions) -> Prompt:
+    """Write the prompt published for DBpedia-WebNLG."""
+    return _historical("h2_d", example, examples, options)
+
+
+def _historical(template: str, example: Example, examples: Examples, options: PromptOptions) -> Prompt:
+    material: Material = examples.context
+    shown = choose(example, material.demonstrations, options)
+    text = render(template, example["sentence"], material.ontologies[example["ontology_id"]], shown)
+    return Prompt([{"role": "user", "content": text}], stop=("\n\n",))
+
+
+def current(example: Example, examples: Examples, options: PromptOptions) -> Prompt:
+    """Write a chat prompt that asks for JSON; a demonstration is a turn of its own, with all triples of its sentence.
+
+    Lists the relations of the ontology's JSON, as the published prompts do; `reference` scores conformance by those.
+    """
+    material: Material = examples.context
+    ontology = material.ontologies[example["ontology_id"]]
+    messages = [{"role": "system", "content": _text("current_system")}]
+    for row in choose(example, material.demonstrations, options):
+        triples = material.demonstrations.triples_by_sentence[row["ontology_id"], row["sentence"]]
+        answer = {
+            "triples": [
+                {"subject": each["sub"], "relation": _underscored(each["rel"]), "object": each["obj"]}
+                for each in triples
+            ]
+        }
+        messages.append({"role": "user", "content": _question(row["sentence"], ontology)})
+        messages.append({"role": "assistant", "content": json.dumps(answer, ensure_ascii=False)})
+    messages.append({"role": "user", "content": _question(example["sentence"], ontology)})
+    return Prompt(messages, json_schema=_schema(ontology))
+
+
+def parse_current(response: str) -> list[list[str]]:
+    """Return the triples `[subject, relation, object]` of a reply to `current`: the first JSON value that has some.
+
+    Text around the JSON, a code fence, or a bare list is accepted.
+
+    >>> parse_current('Here: {"triples": [{"subject": "Up", "relation": "director", "object": "Pete Docter"}]}')
+    [['Up', 'director', 'Pete Docter']]
+
+    Raises:
+        ParseError: no JSON in the text holds a list of triples.
+    """
+    decoder = json.JSONDecoder()
+    for start in re.finditer(r"[{\[]", response):
+        try:
+            value, _ = decoder.raw_decode(response, start.start())
+        except ValueError:
+            continue
+        triples = value.get("triples") if isinstance(value, dict) else value
+        if isinstance(triples, list) and all(map(_is_triple, triples)):
+            return [
+                [str(each[part]) for part in ("subject", "relation", "object")]
+                if isinstance(each, dict)
+                else [str(part) for part in each]
+                for each in triples
+            ]
+    raise ParseError(f'no JSON list of triples in {response[:80]!r}; expected {{"triples": [...]}}')
+
+
+def _is_triple(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(isinstance(value.get(part), str | int | float) for part in ("subject", "relation", "object"))
+    return isinstance(value, list) and len(value) == 3 and all(isinstance(part, str | int | float) for part in value)
+
+
+def _question(sentence: str, ontology: Row) -> str:
+    labels = {each["qid"]: each["label"].strip() for each in reversed(_released(ontology["concepts"]))}
+    signatures = [
+        f"- {_underscored(each['label'].strip())}: {labels.get(each['domain']) or each['domain'] or '-'} -> "
+        f"{labels.get(each['range']) or each['range'] or '-'}"
+        for each in _released(ontology["relations"])
+    ]
+    return _text("current_user").format(
+        title=ontology["title"],
+        concepts=", ".join(dict.fromkeys(each["label"].strip() for each in _released(ontology["concepts"]))),
+        relations="\n".join(dict.fromkeys(signatures)),
+        sentence=sentence,
+    )
+
+
+def _schema(ontology: Row) -> dict[str, Any]:
+    relations = dict.fromkeys(_underscored(each["label"].strip()) for each in _released(ontology["relations"]))
+    text = {"type": "string"}
+    triple = {
+        "type": "object",
+        "properties": {"subject": text, "relation": {"enum": list(relations)}, "object": text},
+        "required": ["subject", "relation", "object"],
+        "additionalProperties": False,
+    }
+    return {
+        "type": "object",
+        "properties": {"triples": {"type": "array", "items": triple}},
+        "required": ["triples"],
+        "additionalProperties": False,
+    }
+
+
+def _released(parts: Sequence[Row]) -> list[Row]:
+    """Return the concepts or relations that the ontology's JSON has."""
+    return [each for each in parts if each["source"] == "json"]
+
+
+def _underscored(label: str) -> str:
+    return label.replace(" ", "_")
+
+
+@cache
+def _text(name: str) -> str:
+    return (_TEXTS / f"{name}.txt").read_text(encoding="utf-8")

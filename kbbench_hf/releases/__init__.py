@@ -1,0 +1,33 @@
+"""Readers of the authors' releases, and the table of what can be built: dataset -> function."""
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+
+from kbbench_hf.errors import unknown_name
+
+Builder = Callable[[Path | None, Path, Sequence[str] | None], None]
+"""(the release's folder or None to download it, the dataset folder to write, the configs to build or None for all)."""
+
+BUILDERS = {
+    "mini-text2kg": "kbbench_hf.mini:build_mini_text2kg",
+    "text2kg-dbpedia-webnlg": "kbbench_hf.releases.text2kgbench:build_dbpedia_webnlg",
+    "text2kg-wikidata-tekgen": "kbbench_hf.releases.text2kgbench:build_wikidata_tekgen",
+}
+
+
+def builder(dataset: str) -> Builder:
+    """Return the function that builds a dataset, by its name with or without `kbbench/` before it.
+
+    >>> builder("text2kg-wikidata-tekgen").__name__
+    'build_wikidata_tekgen'
+
+    Raises:
+        UsageError: nothing of that name can be built; the message has the closest name.
+    """
+    address = BUILDERS.get(dataset.removeprefix("kbbench/"))
+    if address is None:
+        raise unknown_name("dataset", dataset, BUILDERS)
+    module, _, attribute = address.partition(":")
+    value: Builder = getattr(import_module(module), attribute)
+    return value

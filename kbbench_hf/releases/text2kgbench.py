@@ -1,0 +1,312 @@
+"""Text2KGBench's release (cenguix/Text2KGBench, commit 50a3d25) -> Parquet and a card.
+
+Released ids, sentences and labels are kept verbatim; what this package repairs stands beside them, flagged
+(`text2kgbench_repairs`). Counts of the release are asserted (`text2kgbench_counts`): another revision is refused.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from kbbench_hf.dataset_folder import write_dataset
+from kbbench_hf.errors import DataError, unknown_name
+from kbbench_hf.releases.cards import card
+from kbbench_hf.releases.text2kgbench_counts import check_counts
+from kbbench_hf.releases.text2kgbench_files import ORIGINAL_GOLD, download, download_original_gold
+from kbbench_hf.releases.text2kgbench_ontologies import read_ontology
+from kbbench_hf.releases.text2kgbench_repairs import Row, Triple, distinct, flag_across_rows, repair
+
+CONFIGS = ("sentences", "sentences_folded", "ontologies", "prompts")
+
+_TRIPLES = pa.list_(pa.struct([(name, pa.string()) for name in ("sub", "rel", "obj", "sub_id", "rel_id", "obj_id")]))
+SENTENCES = pa.schema(
+    [
+        ("id", pa.string()),
+        ("ontology_id", pa.string()),
+        ("split", pa.string()),
+        ("sentence", pa.string()),
+        ("triples", _TRIPLES),
+        ("triples_repaired", _TRIPLES),
+        ("repairs", pa.list_(pa.struct([("kind", pa.string()), ("detail", pa.string())]))),
+        ("selected", pa.bool_()),
+        ("similar_ids", pa.list_(pa.string())),
+    ]
+)
+"""Columns of `sentences` and `sentences_folded`, in every split."""
+ONTOLOGIES = pa.schema(
+    [
+        ("ontology_id", pa.string()),
+        ("title", pa.string()),
+        (
+            "concepts",
+            pa.list_(
+                pa.struct(
+                    [
+                        ("qid", pa.string()),
+                        ("label", pa.string()),
+                        ("subclass_of", pa.list_(pa.string())),
+                        ("source", pa.string()),
+                    ]
+                )
+            ),
+        ),
+        (
+            "relations",
+            pa.list_(pa.struct([(name, pa.string()) for name in ("pid", "label", "domain", "range", "source")])),
+        ),
+    ]
+)
+PROMPTS = pa.schema(
+    [
+        ("id", pa.string()),
+        ("ontology_id", pa.string()),
+        ("template", pa.string()),
+        ("demonstration_id", pa.string()),
+        ("sentence", pa.string()),
+    ]
+)
+"""Columns of `prompts`: what the published prompt of a test sentence was made of. `sentence` is the prompt's wording,
+which differs from the scored one in a single unseen sentence."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """What differs between the two halves of the release."""
+
+    dataset: str
+    folder: str
+    ontology_ids: tuple[str, ...]
+    splits: tuple[str, ...]
+    templates: Mapping[str, str]
+    """Split -> template of its published prompts."""
+    similar: str
+    """Name of the file of similar train ids; the ontology's id goes into the braces."""
+
+
+WIKIDATA_TEKGEN = Release(
+    dataset="text2kg-wikidata-tekgen",
+    folder="wikidata_tekgen",
+    ontology_ids=(
+        *("1_movie", "2_music", "3_sport", "4_book", "5_military"),
+        *("6_computer", "7_space", "8_politics", "9_nature", "10_culture"),
+    ),
+    splits=("train", "validation", "test", "unseen"),
+    templates={"test": "h1", "unseen": "h2"},
+    similar="ont_{}_test_train_similarity.json",
+)
+DBPEDIA_WEBNLG = Release(
+    dataset="text2kg-dbpedia-webnlg",
+    folder="dbpedia_webnlg",
+    ontology_ids=(
+        *("1_university", "2_musicalwork", "3_airport", "4_building", "5_athlete", "6_politician", "7_company"),
+        *("8_celestialbody", "9_astronaut", "10_comicscharacter", "11_meanoftransportation", "12_monument", "13_food"),
+        *("14_writtenwork", "15_sportsteam", "16_city", "17_artist", "18_scientist", "19_film"),
+    ),
+    splits=("train", "test"),
+    templates={"test": "h2_d"},
+    similar="{}_test_train_similarity.json",
+)
+
+
+def build_wikidata_tekgen(source: Path | None, out: Path, configs: Sequence[str] | None = None) -> None:
+    """Build `text2kg-wikidata-tekgen` at `out` from the release at `source`, or from its download where None.
+
+    Raises:
+        DataError: the release is not there, is malformed, or its counts are not those of commit 50a3d25.
+        UsageError: a config that does not exist.
+    """
+    _build(WIKIDATA_TEKGEN, source, out, configs)
+
+
+def build_dbpedia_webnlg(source: Path | None, out: Path, configs: Sequence[str] | None = None) -> None:
+    """Build `text2kg-dbpedia-webnlg` at `out`; as `build_wikidata_tekgen`."""
+    _build(DBPEDIA_WEBNLG, source, out, configs)
+
+
+def _build(release: Release, source: Path | None, out: Path, configs: Sequence[str] | None) -> None:
+    for config in configs or ():
+        if config not in CONFIGS:
+            raise unknown_name(f"config of {release.dataset}", config, CONFIGS)
+    folder = download(release.folder) if source is None else _locate(release, source)
+    ontologies = [
+        read_ontology(name, folder / f"ontologies/{name}_ontology.json", folder / f"ontologies/owl/ont_{name}.ttl")
+        for name in release.ontology_ids
+    ]
+    splits, prompts = _read_sentences(release, folder, ontologies)
+    check_counts(folder, release.folder, ontologies, splits)
+    folded = fold(splits)
+    tables = {
+        "sentences": {name: pa.Table.from_pylist(rows, SENTENCES) for name, rows in splits.items()},
+        "sentences_folded": {name: pa.Table.from_pylist(rows, SENTENCES) for name, rows in folded.items()},
+        "ontologies": {"full": pa.Table.from_pylist(ontologies, ONTOLOGIES)},
+        "prompts": {name: pa.Table.from_pylist(rows, PROMPTS) for name, rows in prompts.items()},
+    }
+    chosen = {config: tables[config] for config in CONFIGS if configs is None or config in configs}
+    write_dataset(out, chosen, card(release.dataset))
+
+
+def _locate(release: Release, source: Path) -> Path:
+    """Return the half's folder, given the repository's root, its `data`, or the half itself."""
+    places = [source / release.folder, source / "data" / release.folder]
+    if source.name == release.folder:
+        places.append(source)
+    for place in places:
+        if (place / "ontologies").is_dir():
+            return place
+    raise DataError(
+        f"{source} holds no {release.folder}/ontologies. Expected a checkout of github.com/cenguix/Text2KGBench, "
+        "or its data folder. Give that with --source, or leave --source out to download it."
+    )
+
+
+def _read_sentences(
+    release: Release, folder: Path, ontologies: Sequence[Mapping[str, Any]]
+) -> tuple[dict[str, list[Row]], dict[str, list[Row]]]:
+    """Return the rows of `sentences` and of `prompts`, by split, in the release's order."""
+    splits: dict[str, list[Row]] = {split: [] for split in release.splits}
+    prompts: dict[str, list[Row]] = {split: [] for split in release.templates}
+    for ontology in ontologies:
+        name = ontology["ontology_id"]
+        relations = {each["label"] for each in ontology["relations"] if each["source"] == "json"}
+        similar = _read_similar(folder / "baselines/test_train_sent_similarity" / release.similar.format(name))
+        original: dict[str, Triple] = {}
+        selected: set[str] = set()
+        if "unseen" in release.splits:
+            file = folder / f"baselines/test_train_sent_similarity/unseen/{name}_unseen_test_train_similarity.json"
+            similar |= _read_similar(file)
+            original = _read_original_gold(folder, name)
+            selected = set(_read_text(folder / f"manually_verified_sentences/selected_ont_{name}.txt").split())
+        for split in release.splits:
+            file, asked_file = _files(folder, name, split)
+            rows = [
+                {
+                    "id": _field(released, "id", file),
+                    "ontology_id": name,
+                    "split": split,
+                    "sentence": _field(released, "sent", file),
+                    "triples": _triples(released, file),
+                    "repairs": [],
+                    "selected": released["id"] in selected,
+                    "similar_ids": similar.get(released["id"], []),
+                }
+                for released in _read_jsonl(file)
+            ]
+            for row in rows:
+                repair(row, original.get(row["id"]), relations)
+            splits[split] += rows
+            if split in release.templates:
+                prompts[split] += _prompts(rows, asked_file, release.templates[split])
+    flag_across_rows(splits)
+    return splits, prompts
+
+
+def _files(folder: Path, name: str, split: str) -> tuple[Path, Path]:
+    """Return the file that has an ontology's triples of a split, and the one whose sentences models were asked."""
+    asked_file = folder / f"{split}/ont_{name}_{split}.jsonl"
+    if split == "test":
+        return folder / f"ground_truth/ont_{name}_ground_truth.jsonl", asked_file
+    if split == "unseen":
+        unseen = folder / "unseen_sentences"
+        file = unseen / f"ground_truth/ont_{name}_unseen_ground_truth.jsonl"
+        return file, unseen / f"test/ont_{name}_unseen_test.jsonl"
+    return asked_file, asked_file
+
+
+def _prompts(rows: Sequence[Row], asked_file: Path, template: str) -> Iterator[Row]:
+    asked = {_field(each, "id", asked_file): _field(each, "sent", asked_file) for each in _read_jsonl(asked_file)}
+    for row in rows:
+        if row["id"] not in asked or not row["similar_ids"]:
+            raise DataError(
+                f"{asked_file}: nothing on {row['id']!r}, which has gold. Expected a sentence and its similar train "
+                "ids for each gold row. Fetch the release again."
+            )
+        yield {
+            "id": row["id"],
+            "ontology_id": row["ontology_id"],
+            "template": template,
+            "demonstration_id": row["similar_ids"][0],
+            "sentence": asked[row["id"]],
+        }
+
+
+def _triples(released: Mapping[str, Any], file: Path) -> list[Triple]:
+    """Return the triples of a row that has them as a list, or a single one in fields of its own with identifiers."""
+    if "triples" in released:
+        return [
+            {part: _field(each, part, file) for part in ("sub", "rel", "obj")}
+            | {"sub_id": None, "rel_id": None, "obj_id": None}
+            for each in released["triples"]
+        ]
+    labels = {part: _field(released, f"{part}_label", file) for part in ("sub", "rel", "obj")}
+    return [labels | {f"{part}_id": released[part] for part in ("sub", "rel", "obj")}]
+
+
+def _read_original_gold(folder: Path, name: str) -> dict[str, Triple]:
+    """Return the single triple that each test sentence had at commit 388d15c, with its Wikidata identifiers."""
+    file = folder / ORIGINAL_GOLD / f"{name}.jsonl"
+    if not file.is_file():
+        file = download_original_gold() / f"{name}.jsonl"
+    return {_field(each, "id", file): _triples(each, file)[0] for each in _read_jsonl(file)}
+
+
+def fold(splits: Mapping[str, list[Row]]) -> dict[str, list[Row]]:
+    """Return the splits with train rows that share a sentence made one: the first row, with the triples of all.
+
+    Rows are folded within their ontology. Ids in `similar_ids` are led to the row that now holds them.
+    """
+    kept: dict[tuple[str, str], Row] = {}
+    home: dict[str, str] = {}
+    for row in splits["train"]:
+        folded = kept.setdefault(
+            (row["ontology_id"], row["sentence"]), row | {"triples": [], "triples_repaired": [], "repairs": []}
+        )
+        home[row["id"]] = folded["id"]
+        for column in ("triples", "triples_repaired"):
+            folded[column] = distinct(folded[column] + row[column])
+        others = [each for each in row["repairs"] if each["kind"] != "repeated_sentence"]
+        folded["repairs"] += [each for each in others if each not in folded["repairs"]]
+        if row["id"] != folded["id"]:
+            folded["repairs"].append({"kind": "folded", "detail": row["id"]})
+    folded_splits = dict(splits) | {"train": list(kept.values())}
+    return {
+        name: [row | {"similar_ids": list(dict.fromkeys(home[each] for each in row["similar_ids"]))} for row in rows]
+        for name, rows in folded_splits.items()
+    }
+
+
+def _read_similar(file: Path) -> dict[str, list[str]]:
+    try:
+        similar: dict[str, list[str]] = json.loads(_read_text(file))
+    except ValueError as error:
+        raise DataError(f"{file}: {error}. Expected one JSON object. Fetch the release again.") from error
+    return similar
+
+
+def _read_jsonl(file: Path) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(_read_text(file).split("\n")[:-1], start=1):
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise DataError(
+                f"{file}, line {number}: {error}. Expected one JSON object a line. Fetch the release again."
+            ) from error
+        yield row
+
+
+def _read_text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{file}: {error}. Expected a file of the release. Fetch it again.") from error
+
+
+def _field(row: Mapping[str, Any], name: str, file: Path) -> str:
+    try:
+        value: str = row[name]
+    except KeyError:
+        raise DataError(f"{file}: a row has no {name!r}; it has {sorted(row)}. Fetch the release again.") from None
+    return value

@@ -1,0 +1,52 @@
+"""The files of Text2KGBench's release that a build reads, pinned by size and SHA-256, and how to get them."""
+
+from pathlib import Path
+
+from kbbench_hf.releases.download import PinnedFile, cache_folder, fetch
+
+COMMIT = "50a3d255371b8817cdff70fd88459ac82b339cfe"
+"""The release: github.com/cenguix/Text2KGBench, 2024-05-05."""
+ORIGINAL_COMMIT = "388d15c9db709e16b854eb0d163566b88d8bdad6"
+"""An earlier revision, whose gold has one triple, with identifiers, for every test sentence."""
+ORIGINAL_GOLD = "ground_truth_original_388d15c"
+"""The folder beside `ground_truth` into which that gold goes; the repository has none of this name."""
+
+_REPOSITORY = "https://raw.githubusercontent.com/cenguix/Text2KGBench"
+_PINS = Path(__file__).with_name("text2kgbench_files.tsv")
+
+
+def pinned_files(folder: str) -> list[PinnedFile]:
+    """Return the files of one half, `wikidata_tekgen` or `dbpedia_webnlg`; paths are as below the release's `data`.
+
+    >>> len(pinned_files("wikidata_tekgen")), len(pinned_files("dbpedia_webnlg"))
+    (120, 114)
+    """
+    files = []
+    for line in _PINS.read_text(encoding="utf-8").splitlines()[1:]:
+        path, size, sha256 = line.split("\t")
+        if path.startswith(f"{folder}/"):
+            files.append(PinnedFile(path, _address(path), int(size), sha256))
+    return files
+
+
+def download(folder: str) -> Path:
+    """Return one half of the release, downloaded where it is not there yet (6 MB and 2 MB)."""
+    return fetch(pinned_files(folder), _cache()) / folder
+
+
+def download_original_gold() -> Path:
+    """Return the folder of the earlier revision's gold, which a checkout of the release lacks."""
+    folder = f"wikidata_tekgen/{ORIGINAL_GOLD}"
+    return fetch(pinned_files(folder), _cache()) / folder
+
+
+def _cache() -> Path:
+    return cache_folder() / f"text2kgbench-{COMMIT[:7]}"
+
+
+def _address(path: str) -> str:
+    folder, _, name = path.rpartition("/")
+    if folder.endswith(ORIGINAL_GOLD):
+        stem = name.removesuffix(".jsonl")
+        return f"{_REPOSITORY}/{ORIGINAL_COMMIT}/src/data/ground_truth/ont_{stem}_ground_truth.jsonl"
+    return f"{_REPOSITORY}/{COMMIT}/data/{path}"
