@@ -99,7 +99,7 @@ def pair(
     parse = _parser(benchmark, options)
     known = set(examples.ids)
     answers: dict[Any, Answer] = {}
-    failures: list[Any] = []
+    failed_ids: set[Any] = set()
     problems: list[Problem] = []
     seen: dict[Any, int] = {}
     n_duplicates = 0
@@ -123,13 +123,13 @@ def pair(
             problems.append(Problem(file, line, problem))
             continue
         answers[example_id] = answer
-        if failed:
-            failures.append(example_id)
+        (failed_ids.add if failed else failed_ids.discard)(example_id)
     if not options.partial:
         absent = [example_id for example_id in examples.ids if example_id not in seen]
         problems += [Problem("predictions", None, f"no prediction for id {example_id!r}") for example_id in absent]
     if problems:
         raise PredictionsError(problems, _remedy(problems, examples))
+    failures = [example_id for example_id in examples.ids if example_id in failed_ids]
     return Predictions([answers.get(example_id) for example_id in examples.ids], failures, n_duplicates)
 
 
@@ -231,13 +231,13 @@ def _shaped(example_id: Any, answer: Any, benchmark: Benchmark) -> tuple[Any, An
         answer = [
             str(item) if isinstance(item, int | float) and not isinstance(item, bool) else item for item in answer
         ]
-        wrong = next((item for item in answer if not isinstance(item, str)), None)
-        if wrong is not None:
-            return f"answer {wrong!r} is not a string"
+        for item in answer:
+            if not isinstance(item, str):
+                return f"answer {item!r} is not a string"
     else:
-        wrong = next((item for item in answer if isinstance(item, bool) or not isinstance(item, int | str)), None)
-        if wrong is not None:
-            return f"candidate {wrong!r} is neither an integer nor a string"
+        for item in answer:
+            if isinstance(item, bool) or not isinstance(item, int | str):
+                return f"candidate {item!r} is neither an integer nor a string"
     return example_id, answer, False
 
 

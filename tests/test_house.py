@@ -84,6 +84,9 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
 
 
 def test_the_commands_help_imports_nothing_heavy() -> None:
-    code = "import sys; from kbbench_hf.cli import kbbench; kbbench.main(['--help'], standalone_mode=False); print(*sys.modules)"
+    code = (
+        "import sys; from kbbench_hf.cli import kbbench; "
+        "kbbench.main(['--help'], standalone_mode=False); print(*sys.modules)"
+    )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"numpy", "pyarrow", "torch"} & set(loaded) and not HUGGING_FACE & set(loaded)
