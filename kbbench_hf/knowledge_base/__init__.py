@@ -2,7 +2,8 @@
 
 It has two forms with the same content.
 
-**Tables**, the form that is published (`data/<config>/all.parquet` in a dataset folder) and the form users bring (csv too).
+**Tables**, the form that is published (`data/<config>/full.parquet` of a dataset folder) and that users bring, as
+Parquet or csv.
 
 `nodes`, one row per node:
 
@@ -14,8 +15,8 @@ It has two forms with the same content.
 `details`   string            optional column: a JSON object, or null; see below
 ==========  ================  ==========================================================================================
 
-`edges`, one row per directed edge as released, in the released order, parallel edges included: `head` and `tail` (ids of
-`nodes`) and `relation` (string). Both tables keep any further column they come with.
+`edges`, one row per directed edge as released, in the released order, parallel edges included: `head` and `tail` (ids
+of `nodes`) and `relation` (string). Both tables keep any further column they come with.
 
 `schema`, optional in what users bring (types and relations are then numbered in alphabetical order):
 
@@ -36,7 +37,11 @@ this table.
 "nan"; the keys that `name` and `type` repeat may be left out. `name` is the record's `name` (Prime), `title` or
 `DisplayName` (MAG), `title`, `brand_name`, `category_name` or `color_name` (Amazon).
 
-**A store**, made from the tables once and opened in milliseconds: the tables as uncompressed Arrow and the typed adjacency
-in both directions as `.npy`, all memory-mapped. `KnowledgeBase.open` of a dataset folder makes its store on first use, in
-`<folder>/.knowledge_base/<revision>/`.
+**A store**, made from the tables once and opened in milliseconds: the tables as uncompressed Arrow and the typed
+adjacency in both directions as `.npy`, all memory-mapped. `KnowledgeBase.open` of a dataset folder makes its store on
+first use, in `<folder>/.knowledge_base/<revision>/`.
 """
+
+from kbbench_hf.knowledge_base.graph import Graph as Graph
+from kbbench_hf.knowledge_base.metapaths import Metapath as Metapath
+from kbbench_hf.knowledge_base.store import KnowledgeBase as KnowledgeBase

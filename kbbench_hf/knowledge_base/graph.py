@@ -1,0 +1,275 @@
+"""Typed adjacency in arrays: who is joined to whom, by which relation, in which direction.
+
+Nodes are row numbers, relations and node types are named. All neighbour lists ascend and name a node once, so parallel
+edges of one relation count as one (as they do upstream, whose sparse matrices are coalesced).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kbbench_hf.errors import UsageError, unknown_name
+
+Direction = Literal["out", "in", "both"]
+Rows = NDArray[np.integer]
+"""Row numbers of nodes."""
+
+
+class Neighbors(NamedTuple):
+    """The neighbours of several nodes: those of the i-th are `rows[offsets[i] : offsets[i + 1]]`."""
+
+    offsets: NDArray[np.int64]
+    rows: Rows
+
+
+@dataclass(frozen=True, eq=False)
+class Adjacency:
+    """One direction of the edges, as compressed sparse rows keyed by (node, relation), node first.
+
+    The neighbours of `node` by relation number `r` stand at `indices[indptr[k] : indptr[k + 1]]`, `k = node * R + r`;
+    those by any relation are therefore contiguous as well.
+    """
+
+    indptr: NDArray[np.integer]
+    indices: Rows
+    n_relations: int
+
+    def gather(self, nodes: Rows, relation: int | None = None) -> Neighbors:
+        """Return the neighbours of each node, in the order of the relations where `relation` is None."""
+        keys = nodes.astype(np.int64) * self.n_relations
+        starts, stops = (
+            (self.indptr[keys], self.indptr[keys + self.n_relations])
+            if relation is None
+            else (self.indptr[keys + relation], self.indptr[keys + relation + 1])
+        )
+        places, offsets = spans(starts, stops)
+        return Neighbors(offsets, self.indices[places])
+
+
+def spans(starts: NDArray[np.integer], stops: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return `range(start, stop)` of every pair laid end to end, and the offsets at which each begins.
+
+    >>> spans(np.array([7, 2]), np.array([9, 5]))
+    (array([7, 8, 2, 3, 4]), array([0, 2, 5]))
+    """
+    lengths = stops.astype(np.int64) - starts
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    return np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths), offsets
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """The nodes' types and the typed edges of a knowledge base, in both directions."""
+
+    node_types: tuple[str, ...]
+    relations: tuple[str, ...]
+    type_ids: NDArray[np.integer]
+    """The number of each node's type, shape (n_nodes,)."""
+    out: Adjacency
+    into: Adjacency
+    """The same object as `out` where every edge has its reverse."""
+
+    @classmethod
+    def from_edges(
+        cls,
+        node_types: Sequence[str],
+        relations: Sequence[str],
+        type_ids: NDArray[np.integer],
+        heads: NDArray[np.integer],
+        relation_ids: NDArray[np.integer],
+        tails: NDArray[np.integer],
+    ) -> Self:
+        """Build the adjacency of directed edges, given by the row numbers of their ends, in any order.
+
+        Three stable counting passes, each a sparse transposition: by tail, then by (head, relation), which leaves the
+        tails of every key ascending, then by (tail, relation) for the other direction.
+        """
+        n, width, sizes = len(type_ids), max(len(relations), 1), _index_type(len(type_ids) * len(relations), len(heads))
+        keys = heads.astype(sizes) * sizes.type(width) + relation_ids.astype(sizes)
+        everything = np.array([0, len(keys)], sizes)
+        by_tail = _transposed(keys, tails.astype(sizes), everything, (1, n))
+        out = Adjacency(*_ascending(by_tail.data, by_tail.indptr, n, n * width), width)
+        of_edge = np.repeat(np.arange(n * width, dtype=sizes) % sizes.type(width), np.diff(out.indptr))
+        into_keys = out.indices.astype(sizes) * sizes.type(width) + of_edge
+        into = Adjacency(*_ascending(into_keys, out.indptr[::width], n, n * width), width)
+        same = np.array_equal(out.indptr, into.indptr) and np.array_equal(out.indices, into.indices)
+        return cls(tuple(node_types), tuple(relations), type_ids, out, out if same else into)
+
+    @property
+    def n_nodes(self) -> int:
+        """The number of nodes."""
+        return len(self.type_ids)
+
+    @property
+    def n_edges(self) -> int:
+        """The number of different directed, typed edges."""
+        return len(self.out.indices)
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether every edge has its reverse, by the same relation."""
+        return self.into is self.out
+
+    @cached_property
+    def _relation_ids(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.relations)}
+
+    def relation_id(self, relation: str) -> int:
+        """Return the number of a relation; an unknown name is a UsageError that lists the known ones."""
+        try:
+            return self._relation_ids[relation]
+        except KeyError:
+            raise unknown_name("relation", relation, self.relations) from None
+
+    def type_id(self, node_type: str) -> int:
+        """Return the number of a node type; an unknown name is a UsageError that lists the known ones."""
+        if node_type not in self.node_types:
+            raise unknown_name("node type", node_type, self.node_types)
+        return self.node_types.index(node_type)
+
+    def of_type(self, node_type: str) -> NDArray[np.int64]:
+        """Return the nodes of a type, ascending."""
+        return np.flatnonzero(self.type_ids == self.type_id(node_type))
+
+    def neighbors(self, node: int, relation: str | None = None, direction: Direction = "out") -> Rows:
+        """Return the neighbours of one node, ascending, each once; of any relation where `relation` is None.
+
+        `out` follows edges from head to tail, `in` from tail to head, `both` joins the two. The result is a read-only
+        view where one relation in one direction is asked for.
+        """
+        adjacency = self._one_sided.get(direction)
+        if adjacency is None or relation is None or not 0 <= node < len(self.type_ids):
+            return self.neighbors_of([node], relation, direction).rows
+        key = node * adjacency.n_relations + self.relation_id(relation)
+        return adjacency.indices[adjacency.indptr[key] : adjacency.indptr[key + 1]]
+
+    def neighbors_of(self, nodes: ArrayLike, relation: str | None = None, direction: Direction = "out") -> Neighbors:
+        """Return the neighbours of many nodes at once; each node's are ascending and named once."""
+        rows = self.checked(nodes)
+        number = None if relation is None else self.relation_id(relation)
+        found = [adjacency.gather(rows, number) for adjacency in self._sides(direction)]
+        if len(found) == 1 and relation is not None:
+            return found[0]
+        owners = np.concatenate([np.repeat(np.arange(len(rows)), np.diff(each.offsets)) for each in found])
+        pairs = np.unique(owners * self.n_nodes + np.concatenate([each.rows for each in found]))
+        owner, neighbor = np.divmod(pairs, max(self.n_nodes, 1))
+        return Neighbors(np.searchsorted(owner, np.arange(len(rows) + 1)), neighbor)
+
+    def k_hop(
+        self, nodes: ArrayLike, k: int, relation: str | None = None, direction: Direction = "both"
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the nodes within `k` edges of `nodes` (themselves included), ascending, and the distance of each."""
+        if k < 0:
+            raise UsageError(f"k = {k} hops; expected 0 or more.")
+        number = None if relation is None else self.relation_id(relation)
+        distance = np.full(self.n_nodes, -1, np.int64)
+        frontier = np.unique(self.checked(nodes))
+        distance[frontier] = 0
+        for hop in range(1, k + 1):
+            reached = [adjacency.gather(frontier, number).rows for adjacency in self._sides(direction)]
+            frontier = np.unique(np.concatenate(reached))
+            frontier = frontier[distance[frontier] < 0]
+            distance[frontier] = hop
+        within = np.flatnonzero(distance >= 0)
+        return within, distance[within]
+
+    def degrees(self, relation: str | None = None, direction: Direction = "out") -> NDArray[np.int64]:
+        """Return the number of edges of each node, shape (n_nodes,); `both` counts edges out and in, once if mutual."""
+        total = np.zeros(self.n_nodes, np.int64)
+        if direction == "both" and not self.symmetric:
+            return np.diff(self.neighbors_of(np.arange(self.n_nodes), relation, "both").offsets)
+        for adjacency in self._sides(direction):
+            counts = np.diff(adjacency.indptr).reshape(self.n_nodes, adjacency.n_relations)
+            total += counts.sum(axis=1) if relation is None else counts[:, self.relation_id(relation)]
+        return total
+
+    def matrix(self, relation: str, direction: Literal["out", "in"] = "out") -> Any:
+        """Return one relation as a `scipy.sparse.csr_array` of float32 ones, shape (n_nodes, n_nodes)."""
+        from scipy.sparse import csr_array
+
+        offsets, rows = self.neighbors_of(np.arange(self.n_nodes), relation, direction)
+        return csr_array((np.ones(len(rows), np.float32), rows, offsets), shape=(self.n_nodes, self.n_nodes))
+
+    def checked(self, nodes: ArrayLike) -> NDArray[np.int64]:
+        """Return row numbers as an array; a number outside the knowledge base is a UsageError."""
+        rows = np.atleast_1d(np.asarray(nodes))
+        if rows.size == 0:
+            return np.zeros(0, np.int64)
+        if rows.dtype.kind not in "iu":
+            raise UsageError(f"{rows.ravel()[0]!r} is no row number; expected integers. `rows(ids)` maps ids to rows.")
+        strangers = rows[(rows < 0) | (rows >= self.n_nodes)]
+        if strangers.size:
+            raise UsageError(
+                f"Row {strangers[0]} is not in the knowledge base; expected 0 to {self.n_nodes - 1}. "
+                "Did you mean an id? `rows(ids)` maps ids to rows."
+            )
+        return rows.astype(np.int64, copy=False)
+
+    @cached_property
+    def _one_sided(self) -> dict[str, Adjacency]:
+        return {"out": self.out, "in": self.into} | ({"both": self.out} if self.symmetric else {})
+
+    def _sides(self, direction: Direction) -> list[Adjacency]:
+        if direction in self._one_sided:
+            return [self._one_sided[direction]]
+        if direction != "both":
+            raise unknown_name("direction", direction, ["out", "in", "both"])
+        return [self.out, self.into]
+
+
+def merged_directions(
+    heads: NDArray[np.integer], relation_ids: NDArray[np.integer], tails: NDArray[np.integer], n_nodes: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the edges as STaRK's code sees them: undirected, and with one relation for each pair of nodes.
+
+    Edges that already stand in both directions are returned as they are, parallel relations included. Otherwise every
+    edge gets its reverse, and the relation numbers of all edges between two nodes are averaged and rounded down, so
+    that in Amazon "also_buy" (0) wins over "also_view" (1) wherever both occur. Source: `SKB.__init__` of
+    snap-stanford/stark (MIT), which calls `to_undirected(edge_index, edge_types, reduce="mean")`.
+
+    >>> also_buy_and_view = merged_directions(np.array([0, 1]), np.array([0, 1]), np.array([1, 0]), 2)
+    >>> one_way = merged_directions(np.array([0, 0]), np.array([0, 1]), np.array([1, 1]), 2)
+    >>> [edges[1].tolist() for edges in (also_buy_and_view, one_way)]
+    [[0, 1], [0, 0]]
+    """
+    there, back = heads.astype(np.int64) * n_nodes + tails, tails.astype(np.int64) * n_nodes + heads
+    numbers = relation_ids.astype(np.int64)
+    if np.array_equal(np.sort(there), np.sort(back)):
+        return heads.astype(np.int64), numbers, tails.astype(np.int64)
+    width = int(numbers.max()) + 1
+    packed = np.sort(np.concatenate([there * width + numbers, back * width + numbers]))
+    pairs = packed // width
+    first = np.flatnonzero(np.diff(pairs, prepend=-1))
+    counts = np.diff(np.append(first, len(pairs)))
+    merged: NDArray[np.int64] = np.add.reduceat(packed % width, first) // counts
+    return pairs[first] // n_nodes, merged, pairs[first] % n_nodes
+
+
+def _index_type(*sizes: int) -> np.dtype[Any]:
+    return np.dtype(np.int32 if max(sizes) < 2**31 else np.int64)
+
+
+def _transposed(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: tuple[int, int]) -> Any:
+    """Return the compressed columns of compressed rows: a stable counting sort by column."""
+    from scipy.sparse import csr_array
+
+    return csr_array((data, indices, indptr), shape=shape).tocsc()
+
+
+def _ascending(
+    keys: NDArray[Any], row_pointers: NDArray[Any], n_rows: int, n_keys: int
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return pointer and row arrays by key, rows ascending and without repeats, of keys that are given by row."""
+    columns = _transposed(np.empty(len(keys), np.int8), keys, row_pointers, (n_rows, n_keys))
+    indptr, indices = columns.indptr, columns.indices
+    repeated = indices[1:] == indices[:-1]
+    repeated[indptr[(indptr > 0) & (indptr < len(indices))] - 1] = False
+    if repeated.any():
+        kept = np.concatenate([[True], ~repeated])
+        indptr = np.concatenate([np.zeros(1, indptr.dtype), np.cumsum(kept, dtype=indptr.dtype)])[indptr]
+        indices = indices[kept]
+    return indptr, indices

@@ -1,0 +1,153 @@
+"""Metapath queries: walks over typed relations from named topic entities to the nodes where they meet.
+
+The notation is the paper's::
+
+    drug -[target]-> gene/protein -[interacts with]-> cellular_component
+    anatomy:1 -[expression present]-> gene/protein <-[expression absent]- anatomy:2
+    effect/phenotype -[phenotype absent]-> disease <-[!indication]- any drug
+    drug -[indication]-> disease -[indication]-> drug & drug -[synergistic interaction]-> drug
+
+Arrows lead from topic entities to the answer, the one node that no arrow leaves; what meets there is intersected, and
+`&` intersects further walks to it. A topic is named by its type, with `:1`, `:2` where two of one type differ; `any`
+starts from every node of the type instead. `^` before a relation follows its edges from tail to head; `!` takes the
+nodes of the next type that the relation does *not* reach.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.errors import UsageError
+from kbbench_hf.knowledge_base.graph import Direction, Graph
+
+_ARROW = re.compile(r"(-\[[^\]]+\]->|<-\[[^\]]+\]-)")
+_LABEL = re.compile(r":\d+$")
+_ANY = "any "
+
+
+@dataclass(frozen=True)
+class Hop:
+    """One step of a walk: follow `relation`, keep the nodes of `node_type`, or those that were not reached."""
+
+    relation: str
+    node_type: str
+    direction: Direction = "out"
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Hops from a topic to the answer. `topic` is None where the walk starts from every node of `start_type`."""
+
+    topic: str | None
+    start_type: str
+    hops: tuple[Hop, ...]
+
+    def reached(self, graph: Graph, start: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Return the nodes at the end of the walk, ascending."""
+        nodes = start.astype(np.int64)
+        for hop in self.hops:
+            type_id = graph.type_id(hop.node_type)
+            found = np.unique(graph.neighbors_of(nodes, hop.relation, hop.direction).rows)
+            nodes = found[graph.type_ids[found] == type_id].astype(np.int64)
+            if hop.negated:
+                nodes = np.setdiff1d(graph.of_type(hop.node_type), nodes, assume_unique=True)
+        return nodes
+
+    def reversed(self) -> "Walk":
+        """Return the walk from the answer to the topic; negated hops cannot be walked back and raise UsageError."""
+        if any(hop.negated for hop in self.hops):
+            raise UsageError("A walk with a negated hop cannot be reversed; its starts are all nodes not reached.")
+        types = [self.start_type, *(hop.node_type for hop in self.hops)]
+        flip: dict[Direction, Direction] = {"out": "in", "in": "out", "both": "both"}
+        back = [Hop(hop.relation, types[i], flip[hop.direction]) for i, hop in enumerate(self.hops)]
+        return Walk(self.topic, types[-1], tuple(back[::-1]))
+
+
+@dataclass(frozen=True)
+class Metapath:
+    """A relational template: walks that meet at one answer.
+
+    >>> Metapath.parse("anatomy:1 -[expression present]-> gene/protein <-[!expression present]- anatomy:2").topics
+    ('anatomy:1', 'anatomy:2')
+    """
+
+    text: str
+    answer_type: str
+    walks: tuple[Walk, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read the notation of this module.
+
+        Raises:
+            UsageError: the text does not follow it; the message quotes the offending part.
+        """
+        walks = [walk for chain in text.split("&") for walk in _walks(chain)]
+        answers = sorted({walk.hops[-1].node_type for walk in walks})
+        if len(answers) != 1:
+            raise UsageError(f"{text!r} has the answers {', '.join(answers)}; expected walks that end in one type.")
+        return cls(text, answers[0], tuple(walks))
+
+    @cached_property
+    def topics(self) -> tuple[str, ...]:
+        """The topic entities to name, each once, in the order of the text."""
+        return tuple(dict.fromkeys(walk.topic for walk in self.walks if walk.topic is not None))
+
+    def answers(self, graph: Graph, *topics: int) -> NDArray[np.int64]:
+        """Return the nodes that satisfy the template for these topic entities, ascending; the topics are no answers.
+
+        Raises:
+            UsageError: another number of topics than `self.topics` names, or a topic of another type.
+        """
+        if len(topics) != len(self.topics):
+            raise UsageError(
+                f"{len(topics)} topics for {self.text!r}; expected {len(self.topics)}: {', '.join(self.topics)}."
+            )
+        rows = dict(zip(self.topics, graph.checked(list(topics)).tolist(), strict=True))
+        met = [walk.reached(graph, self._start(graph, walk, rows)) for walk in self.walks]
+        return np.setdiff1d(reduce(np.intersect1d, met), list(rows.values()))
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _start(self, graph: Graph, walk: Walk, rows: dict[str, int]) -> NDArray[np.integer]:
+        if walk.topic is None:
+            return graph.of_type(walk.start_type)
+        found = graph.node_types[graph.type_ids[rows[walk.topic]]]
+        if found != walk.start_type:
+            raise UsageError(
+                f"Row {rows[walk.topic]} is a {found}; expected a {walk.start_type} as topic {walk.topic!r} "
+                f"of {self.text!r}."
+            )
+        return np.array([rows[walk.topic]])
+
+
+def _walks(chain: str) -> list[Walk]:
+    """Return the one or two walks of a chain `A -> B -> answer <- C`."""
+    nodes, arrows = [part.strip() for part in _ARROW.split(chain)][::2], _ARROW.findall(chain)
+    forward = sum(arrow.startswith("-") for arrow in arrows)
+    if not arrows or not all(nodes) or any(arrow.startswith("-") for arrow in arrows[forward:]):
+        raise UsageError(
+            f"{chain.strip()!r} is no metapath; expected 'type -[relation]-> type ... <-[relation]- type'."
+        )
+    halves = [
+        (nodes[: forward + 1], arrows[:forward]),
+        (nodes[: forward - 1 if forward else None : -1], arrows[forward:][::-1]),
+    ]
+    return [_walk(half, steps) for half, steps in halves if steps]
+
+
+def _walk(nodes: list[str], arrows: list[str]) -> Walk:
+    types = [_LABEL.sub("", node.removeprefix(_ANY)).strip() for node in nodes]
+    hops = []
+    for arrow, node_type in zip(arrows, types[1:], strict=True):
+        label = arrow.strip("<->")[1:-1].strip()
+        relation = label.removeprefix("!").strip()
+        direction: Direction = "in" if relation.startswith("^") else "out"
+        hops.append(Hop(relation.removeprefix("^").strip(), node_type, direction, label.startswith("!")))
+    return Walk(None if nodes[0].startswith(_ANY) else nodes[0], types[0], tuple(hops))

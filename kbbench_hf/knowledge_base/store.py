@@ -1,0 +1,342 @@
+"""The knowledge base and its files: made once from tables, opened in milliseconds through memory maps."""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from kbbench_hf.errors import DataError, UsageError
+from kbbench_hf.knowledge_base import tables
+from kbbench_hf.knowledge_base.graph import Adjacency, Direction, Graph, Neighbors, Rows, merged_directions
+
+FORMAT = 1
+FACTS = "knowledge_base.json"
+CACHE = ".knowledge_base"
+
+
+@dataclass(frozen=True, eq=False)
+class KnowledgeBase:
+    """A semi-structured knowledge base. Its nodes are row numbers; `rows` and `ids` lead to the ids and back.
+
+    >>> nodes = pa.table({"id": ["a", "p", "q"], "type": ["author", "paper", "paper"], "name": ["Ada", "On P", "On Q"],
+    ...                   "text": ["", "About P.", "About Q."]})
+    >>> edges = pa.table({"head": ["a", "a", "q"], "relation": ["writes", "writes", "cites"], "tail": ["p", "q", "p"]})
+    >>> kb = KnowledgeBase.from_arrow(nodes, edges)
+    >>> kb.neighbors(0, "writes").tolist(), kb.neighbors(1, "cites", "in").tolist()
+    ([1, 2], [2])
+    >>> kb.ids(kb.of_type("paper")), kb.named("ada", fold_case=True).tolist()
+    (['p', 'q'], [0])
+    """
+
+    nodes: pa.Table
+    """Columns `id type name text [details]` and any further ones; one chunk each."""
+    edges: pa.Table
+    """Columns `head relation tail` as numbers, one row per edge as released, and any further ones."""
+    graph: Graph
+    stored_hash: str | None = None
+
+    @classmethod
+    def from_arrow(cls, nodes: pa.Table, edges: pa.Table, schema: pa.Table | None = None) -> Self:
+        """Make a knowledge base in memory from the tables that `kbbench_hf.knowledge_base` describes.
+
+        Raises:
+            DataError: see `tables.number`; edges to unknown nodes are refused and listed.
+        """
+        return cls(*tables.number(nodes, edges, schema))
+
+    @classmethod
+    def from_tables(cls, nodes: Path | str, edges: Path | str, schema: Path | str | None = None) -> Self:
+        """Make a knowledge base in memory from csv or Parquet files.
+
+        Nodes need the columns `id,type,name,text`, edges `head,relation,tail`; further ones are kept.
+        """
+        listed = None if schema is None else tables.read_table(Path(schema), ("kind", "id", "name"))
+        return cls.from_arrow(
+            tables.read_table(Path(nodes), tables.NODE_COLUMNS),
+            tables.read_table(Path(edges), tables.EDGE_COLUMNS),
+            listed,
+        )
+
+    @classmethod
+    def build(cls, nodes: pa.Table, edges: pa.Table, schema: pa.Table | None, out: Path | str) -> Self:
+        """Write the store of a knowledge base to the folder `out` and open it. The same tables give the same bytes."""
+        cls.from_arrow(nodes, edges, schema).save(out)
+        return cls.open(out)
+
+    @classmethod
+    def open(cls, path: Path | str) -> Self:
+        """Open a store, or a dataset folder that holds `data/nodes` and `data/edges`, whose store is made on first use.
+
+        Raises:
+            UsageError: the folder is neither.
+            DataError: the store was written by another version; it has to be made again.
+        """
+        path = Path(path)
+        if (path / FACTS).is_file():
+            return cls._mapped(path)
+        if not all(any((path / "data" / config).glob("*.parquet")) for config in ("nodes", "edges")):
+            raise UsageError(
+                f"{path} holds no knowledge base: expected {FACTS}, or data/nodes and data/edges with Parquet files. "
+                "Build it with: kbbench build"
+            )
+        store = path / CACHE / _revision(path)
+        if not (store / FACTS).is_file():
+            cls.from_arrow(*(_config(path, name) for name in ("nodes", "edges", "schema"))).save(store)
+        return cls._mapped(store)
+
+    def save(self, out: Path | str) -> None:
+        """Write the store to a folder that does not exist yet; it is there whole or not at all."""
+        out = Path(out)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        partial = out.with_name(f".{out.name}.partial-{os.getpid()}")
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+        try:
+            _write_arrow(partial / "nodes.arrow", self.nodes)
+            _write_arrow(partial / "edges.arrow", self.edges)
+            sides = {"out": self.graph.out} | ({} if self.graph.symmetric else {"in": self.graph.into})
+            arrays = {"types": self.graph.type_ids}
+            for side, adjacency in sides.items():
+                arrays |= {f"{side}.indptr": adjacency.indptr, f"{side}.indices": adjacency.indices}
+            for name, array in arrays.items():
+                np.save(partial / f"{name}.npy", array)
+            facts = {
+                "format": FORMAT,
+                "hash": self.hash,
+                "node_types": self.graph.node_types,
+                "relations": self.graph.relations,
+                "symmetric": self.graph.symmetric,
+            }
+            (partial / FACTS).write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+            _sync(partial)
+            try:
+                partial.rename(out)
+            except OSError:
+                if not (out / FACTS).is_file():  # else somebody else has just made the same store
+                    raise UsageError(
+                        f"{out} is in the way; expected no such folder, or an empty one. Remove it."
+                    ) from None
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+    def __len__(self) -> int:
+        """Return the number of nodes."""
+        return self.graph.n_nodes
+
+    @cached_property
+    def hash(self) -> str:
+        """The content hash: sha256 over nodes, edges, types and relations; equal for equal content, stored or not."""
+        if self.stored_hash:
+            return self.stored_hash
+        digest = hashlib.sha256(json.dumps([self.graph.node_types, self.graph.relations]).encode())
+        sink = pa.PythonFile(_Digest(digest), "w")
+        for table in (self.nodes, self.edges):
+            _stream(sink, table)
+        return digest.hexdigest()
+
+    @cached_property
+    def official(self) -> Graph:
+        """The graph as STaRK's code sees it: undirected, one relation per pair of nodes (see `merged_directions`).
+
+        It is `graph` itself where every edge has its reverse and none stands twice, as in Prime.
+        """
+        if self.graph.symmetric and self.graph.n_edges == len(self.edges):
+            return self.graph
+        heads, relation_ids, tails = (self.edges[name].to_numpy() for name in tables.EDGE_COLUMNS)
+        merged = merged_directions(heads, relation_ids, tails, len(self))
+        return Graph.from_edges(self.graph.node_types, self.graph.relations, self.graph.type_ids, *merged)
+
+    def rows(self, ids: Iterable[int | str]) -> NDArray[np.int64]:
+        """Return the row number of each id.
+
+        Raises:
+            DataError: ids that no node has; the message lists the first ten.
+        """
+        wanted = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
+        if self._is_dense:
+            found = [int(one) if isinstance(one, int | np.integer) and 0 <= one < len(self) else -1 for one in wanted]
+        else:
+            found = [self._row_of.get(one, -1) for one in wanted]
+        unknown = [one for one, row in zip(wanted, found, strict=True) if row < 0]
+        if unknown:
+            raise DataError(
+                f"{len(unknown)} ids are not in the knowledge base: {', '.join(map(repr, unknown[:10]))}. "
+                f"Expected ids such as {self.nodes['id'][0].as_py()!r}."
+            )
+        return np.array(found, np.int64)
+
+    def ids(self, rows: ArrayLike | None = None) -> list[int | str]:
+        """Return the ids of these rows, of all rows where None."""
+        found: list[int | str] = self._column("id", rows).to_pylist()
+        return found
+
+    def names(self, rows: ArrayLike | None = None) -> list[str]:
+        """Return the names of these rows, of all rows where None; "" where a node has none."""
+        found: list[str] = self._column("name", rows).to_pylist()
+        return found
+
+    def types(self, rows: ArrayLike | None = None) -> list[str]:
+        """Return the type of these rows, of all rows where None."""
+        numbers = self.graph.type_ids if rows is None else self.graph.type_ids[self.graph.checked(rows)]
+        return [self.graph.node_types[number] for number in numbers.tolist()]
+
+    def details(self, row: int) -> dict[str, Any]:
+        """Return the record in a node's `details`; empty where it has none."""
+        if "details" not in self.nodes.column_names:
+            return {}
+        text = self.nodes["details"][int(self.graph.checked(row)[0])].as_py()
+        record: dict[str, Any] = json.loads(text) if text else {}
+        return record
+
+    def of_type(self, node_type: str) -> NDArray[np.int64]:
+        """Return the nodes of a type, ascending."""
+        return self.graph.of_type(node_type)
+
+    def tuples(self) -> list[tuple[str, str, str, int]]:
+        """Return each (head type, relation, tail type) that occurs, and its number of edges as released."""
+        return tables.tuples(self.graph, self.edges)
+
+    def named(self, name: str, fold_case: bool = False) -> NDArray[np.int64]:
+        """Return the nodes with exactly this name, or with this name but for case; ascending, empty if none has it."""
+        found = self._rows_of_folded_name.get(name.casefold(), []) if fold_case else self._rows_of_name.get(name, [])
+        return np.array(found, np.int64)
+
+    def with_value(self, node_type: str, key: str, value: Any) -> NDArray[np.int64]:
+        """Return the nodes of a type whose column `key`, or else `key` in their `details`, equals `value`; ascending.
+
+        A dot in `key` leads into nested records: "details.source". What a node does not have equals nothing.
+        """
+        rows = self.of_type(node_type)
+        if key in self.nodes.column_names:
+            values = self._column(key, rows).to_pylist()
+        else:
+            values = [_look_up(self.details(row), key.split(".")) for row in rows.tolist()]
+        return np.array(
+            [row for row, found in zip(rows, values, strict=True) if found is not None and found == value], int
+        )
+
+    def neighbors(self, node: int, relation: str | None = None, direction: Direction = "out") -> Rows:
+        """Return the neighbours of a node; see `Graph.neighbors`."""
+        return self.graph.neighbors(node, relation, direction)
+
+    def neighbors_of(self, nodes: ArrayLike, relation: str | None = None, direction: Direction = "out") -> Neighbors:
+        """Return the neighbours of many nodes; see `Graph.neighbors_of`."""
+        return self.graph.neighbors_of(nodes, relation, direction)
+
+    @classmethod
+    def _mapped(cls, store: Path) -> Self:
+        facts = json.loads((store / FACTS).read_text(encoding="utf-8"))
+        if facts["format"] != FORMAT:
+            raise DataError(f"{store} has format {facts['format']}; expected {FORMAT}. Remove it and build it again.")
+        sides = [
+            Adjacency(_map(store, f"{side}.indptr"), _map(store, f"{side}.indices"), max(len(facts["relations"]), 1))
+            for side in (["out"] if facts["symmetric"] else ["out", "in"])
+        ]
+        node_types, relations = tuple(facts["node_types"]), tuple(facts["relations"])
+        graph = Graph(node_types, relations, _map(store, "types"), sides[0], sides[-1])
+        return cls(_read_arrow(store / "nodes.arrow"), _read_arrow(store / "edges.arrow"), graph, facts["hash"])
+
+    def _column(self, name: str, rows: ArrayLike | None) -> pa.Array:
+        values = self.nodes[name].chunk(0)
+        return values if rows is None else values.take(pa.array(self.graph.checked(rows)))
+
+    @cached_property
+    def _is_dense(self) -> bool:
+        return tables.is_dense(self.nodes["id"].chunk(0))
+
+    @cached_property
+    def _row_of(self) -> dict[int | str, int]:
+        return {one: row for row, one in enumerate(self.ids())}
+
+    @cached_property
+    def _rows_of_name(self) -> dict[str, list[int]]:
+        return _index(self.names())
+
+    @cached_property
+    def _rows_of_folded_name(self) -> dict[str, list[int]]:
+        return _index([name.casefold() for name in self.names()])
+
+
+class _Digest:
+    """A sink for Arrow that keeps nothing but the hash of what is written."""
+
+    closed = False
+
+    def __init__(self, digest: "hashlib._Hash") -> None:
+        self.digest = digest
+
+    def write(self, data: bytes) -> int:
+        self.digest.update(data)
+        return len(data)
+
+    def flush(self) -> None:
+        pass
+
+
+def _index(names: list[str]) -> dict[str, list[int]]:
+    rows: dict[str, list[int]] = {}
+    for row, name in enumerate(names):
+        rows.setdefault(name, []).append(row)
+    return rows
+
+
+def _look_up(record: Any, path: Sequence[str]) -> Any:
+    for key in path:
+        record = record.get(key) if isinstance(record, dict) else None
+    return record
+
+
+def _revision(folder: Path) -> str:
+    """Return what names the content of a dataset folder: its manifest's revision, else its files' sizes and times."""
+    manifest = folder / "manifest.json"
+    if manifest.is_file():
+        return str(json.loads(manifest.read_text(encoding="utf-8"))["revision"])
+    files = sorted(
+        file for config in ("nodes", "edges", "schema") for file in (folder / "data" / config).glob("*.parquet")
+    )
+    facts = [(str(file.relative_to(folder)), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:40]
+
+
+def _config(folder: Path, name: str) -> pa.Table | None:
+    columns = {"nodes": tables.NODE_COLUMNS, "edges": tables.EDGE_COLUMNS, "schema": ("kind", "id", "name")}[name]
+    files = sorted((folder / "data" / name).glob("*.parquet"))
+    return pa.concat_tables([tables.read_table(file, columns) for file in files]) if files else None
+
+
+def _stream(sink: Any, table: pa.Table) -> None:
+    """Write a table as one uncompressed record batch, so that each column can be mapped as one piece."""
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        for batch in table.combine_chunks().to_batches():
+            writer.write_batch(batch)
+
+
+def _write_arrow(file: Path, table: pa.Table) -> None:
+    with pa.OSFile(str(file), "wb") as sink:
+        _stream(sink, table)
+
+
+def _read_arrow(file: Path) -> pa.Table:
+    with pa.memory_map(str(file)) as source:
+        return pa.ipc.open_file(source).read_all()
+
+
+def _map(store: Path, name: str) -> NDArray[Any]:
+    """Map an array; as a plain ndarray, because slicing a `np.memmap` is ten times slower."""
+    array: NDArray[Any] = np.load(store / f"{name}.npy", mmap_mode="r")
+    return array.view(np.ndarray)
+
+
+def _sync(folder: Path) -> None:
+    for file in folder.iterdir():
+        with file.open("rb") as handle:
+            os.fsync(handle.fileno())

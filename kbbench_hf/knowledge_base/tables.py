@@ -1,0 +1,223 @@
+"""The tables of a knowledge base as users bring them: read, checked, and numbered."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from kbbench_hf.errors import DataError, UsageError
+from kbbench_hf.knowledge_base.graph import Graph
+
+NODE_COLUMNS = ("id", "type", "name", "text")
+EDGE_COLUMNS = ("head", "relation", "tail")
+_SHOWN = 10
+
+
+class Numbered(NamedTuple):
+    """Checked tables: `nodes` with large strings, `edges` with row numbers, and the graph that they form."""
+
+    nodes: pa.Table
+    edges: pa.Table
+    graph: Graph
+
+
+def read_table(path: Path, columns: Sequence[str]) -> pa.Table:
+    """Read a csv or Parquet file that must have `columns`; these are read as text from csv, others are inferred.
+
+    Raises:
+        UsageError: there is no such file, or its name ends in neither `.csv` nor `.parquet`.
+        DataError: the file is malformed or a column is missing.
+    """
+    path = Path(path)
+    if path.suffix not in (".csv", ".parquet"):
+        raise UsageError(f"{path}: unknown kind of file; expected a name ending in .csv or .parquet.")
+    if not path.is_file():
+        raise UsageError(f"There is no file {path}. Expected a table with the columns {', '.join(columns)}.")
+    try:
+        table = _read_csv(path, columns) if path.suffix == ".csv" else _read_parquet(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DataError(f"{path} cannot be read as {path.suffix[1:]}: {error}.") from error
+    missing = [name for name in columns if name not in table.column_names]
+    if missing:
+        raise DataError(
+            f"{path} has no column {', '.join(map(repr, missing))}; it has {', '.join(table.column_names)}. "
+            f"Expected at least {', '.join(columns)}."
+        )
+    return table
+
+
+def number(nodes: pa.Table, edges: pa.Table, schema: pa.Table | None = None) -> Numbered:
+    """Check the tables described in `knowledge_base` and give every node, type and relation its number.
+
+    Raises:
+        DataError: a null or repeated id, a node without a type, an edge to an unknown node, a type or relation that
+            `schema` does not list. The message lists the first ten.
+    """
+    if not len(nodes):
+        raise DataError("The table of nodes is empty; expected at least one node.")
+    nodes, edges = _plain(nodes, text=("name", "text", "details")), _plain(edges, text=())
+    ids = _ids(nodes["id"])
+    heads, tails = _ends(edges, "head", ids), _ends(edges, "tail", ids)
+    node_types = _names(schema, "node_type", nodes["type"], "node type")
+    relations = _names(schema, "relation", edges["relation"], "relation")
+    type_ids = _numbers(nodes["type"], node_types).astype(np.min_scalar_type(len(node_types)))
+    relation_ids = _numbers(edges["relation"], relations).astype(np.min_scalar_type(len(relations)))
+    graph = Graph.from_edges(node_types, relations, type_ids, heads, relation_ids, tails)
+    width = np.int32 if len(nodes) < 2**31 else np.int64
+    nodes = _with(nodes, id=ids, type=pa.DictionaryArray.from_arrays(type_ids.astype(np.int32), node_types))
+    edges = _with(edges, head=heads.astype(width), relation=relation_ids, tail=tails.astype(width))
+    return Numbered(nodes, edges, graph)
+
+
+def schema_table(nodes: pa.Table, edges: pa.Table, node_types: Sequence[str], relations: Sequence[str]) -> pa.Table:
+    """Return the `schema` table of a knowledge base whose types and relations have the given order."""
+    listed = [("node_type", number, name) for number, name in enumerate(node_types)]
+    listed += [("relation", number, name) for number, name in enumerate(relations)]
+    order = pa.Table.from_pylist([{"kind": kind, "id": number, "name": name} for kind, number, name in listed])
+    checked = number(nodes.select(NODE_COLUMNS), edges.select(EDGE_COLUMNS), order)
+    counts = [*np.bincount(checked.graph.type_ids, minlength=len(node_types))]
+    counts += [*np.bincount(checked.edges["relation"].to_numpy(), minlength=len(relations))]
+    rows: list[tuple[Any, ...]] = [(*one, None, None, int(n)) for one, n in zip(listed, counts, strict=True)]
+    for head, relation, tail, n in tuples(checked.graph, checked.edges):
+        rows.append(("tuple", relations.index(relation), relation, head, tail, n))
+    kinds = {"kind": pa.string(), "id": pa.int64(), "name": pa.string()}
+    kinds |= {"head_type": pa.string(), "tail_type": pa.string(), "n": pa.int64()}
+    return pa.Table.from_pylist([dict(zip(kinds, row, strict=True)) for row in rows], pa.schema(kinds))
+
+
+def tuples(graph: Graph, edges: pa.Table) -> list[tuple[str, str, str, int]]:
+    """Return each (head type, relation, tail type) that occurs, and its number of edges, parallel ones included."""
+    n_types = len(graph.node_types)
+    heads, relation_ids, tails = (edges[name].to_numpy() for name in EDGE_COLUMNS)
+    ends = graph.type_ids[heads].astype(np.int32) * n_types + graph.type_ids[tails]
+    counts = np.bincount(relation_ids.astype(np.int32) * (n_types * n_types) + ends)
+    found = []
+    for code in np.flatnonzero(counts).tolist():
+        relation, (head, tail) = code // n_types**2, divmod(code % n_types**2, n_types)
+        found.append((graph.node_types[head], graph.relations[relation], graph.node_types[tail], int(counts[code])))
+    return found
+
+
+def _read_csv(path: Path, columns: Sequence[str]) -> pa.Table:
+    from pyarrow import csv
+
+    return csv.read_csv(
+        path,
+        read_options=csv.ReadOptions(block_size=64 << 20, use_threads=False),
+        parse_options=csv.ParseOptions(newlines_in_values=True),
+        convert_options=csv.ConvertOptions(column_types=dict.fromkeys((*columns, "details"), pa.string())),
+    )
+
+
+def _read_parquet(path: Path) -> pa.Table:
+    import pyarrow.parquet as pq
+
+    return pq.read_table(path, memory_map=True, read_dictionary=["type", "relation"])
+
+
+def _plain(table: pa.Table, text: Sequence[str]) -> pa.Table:
+    """Return the table in one chunk, without schema metadata, with large strings in the columns named `text`."""
+    table = _with(table, **{name: table[name].cast(pa.large_string()) for name in text if name in table.column_names})
+    table = _with(table, **{name: pc.fill_null(table[name], "") for name in text if name in ("name", "text")})
+    return table.combine_chunks().replace_schema_metadata(None)
+
+
+def _with(table: pa.Table, **columns: Any) -> pa.Table:
+    """Return the table with these columns in place of those of the same name."""
+    for name, values in columns.items():
+        values = pa.array(values) if isinstance(values, np.ndarray) else values
+        table = table.set_column(table.column_names.index(name), name, values)
+    return table
+
+
+def _ids(column: pa.ChunkedArray) -> pa.Array:
+    """Return the ids as int64 where every one is a canonical decimal number, else as large strings; check them."""
+    ids = _as_ids(column)
+    if ids.null_count:
+        raise DataError(
+            f"{ids.null_count} nodes have no id, the first in row {pc.index(ids.is_null(), True)}. Give each one."
+        )
+    counts = pc.value_counts(ids)
+    repeated = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
+    if len(repeated):
+        raise DataError(
+            f"{len(repeated)} node ids stand more than once: {_some(repeated)}. Every node needs its own id."
+        )
+    return ids
+
+
+def _as_ids(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if pa.types.is_integer(values.type):
+        return values.cast(pa.int64())
+    texts = values.cast(pa.large_string())
+    canonical = pc.all(pc.match_substring_regex(texts, r"^(0|-?[1-9][0-9]{0,17})$"), min_count=0).as_py()
+    return texts.cast(pa.int64()) if canonical and len(texts) else texts
+
+
+def _ends(edges: pa.Table, end: str, ids: pa.Array) -> NDArray[np.int64]:
+    """Return the row number of each edge's head or tail."""
+    named = edges[end].combine_chunks()
+    values = named.cast(pa.large_string()) if pa.types.is_large_string(ids.type) else _as_ids(named)
+    if values.type != ids.type:
+        values, ids = values.cast(pa.large_string()), ids.cast(pa.large_string())
+    rows = _dense_rows(values, ids) if pa.types.is_int64(ids.type) else None
+    if rows is None:
+        rows = pc.fill_null(pc.index_in(values, value_set=ids), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    unknown = np.flatnonzero(rows < 0)
+    if len(unknown):
+        strangers = values.take(pa.array(unknown)).unique()
+        raise DataError(
+            f"{len(unknown)} edges have a {end} that is no node id: {_some(strangers)}. "
+            "Add these nodes or remove the edges."
+        )
+    return rows
+
+
+def _dense_rows(values: pa.Array, ids: pa.Array) -> NDArray[np.int64] | None:
+    """Return the rows of integer ids where id and row are the same; None where they are not."""
+    if values.null_count or not is_dense(ids):
+        return None
+    rows = values.to_numpy()
+    return np.where((rows >= 0) & (rows < len(ids)), rows, -1)
+
+
+def is_dense(ids: pa.Array) -> bool:
+    """Whether the ids are 0, 1, 2 ... in row order, so that id and row are the same."""
+    return pa.types.is_int64(ids.type) and np.array_equal(ids.to_numpy(), np.arange(len(ids)))
+
+
+def _names(schema: pa.Table | None, kind: str, used: pa.ChunkedArray, what: str) -> list[str]:
+    """Return the names of the node types or relations by number."""
+    found = pc.unique(used)
+    if found.null_count or "" in (names := found.to_pylist()):
+        raise DataError(f"A row has no {what}; expected a name in every row. Fill the column.")
+    if schema is None:
+        return sorted(names)
+    listed = sorted(
+        (row["id"], row["name"]) for row in schema.select(["kind", "id", "name"]).to_pylist() if row["kind"] == kind
+    )
+    order = [name for _, name in listed]
+    if [number for number, _ in listed] != list(range(len(listed))) or len(set(order)) != len(order):
+        raise DataError(f"The schema numbers its {what}s {listed}; expected 0, 1, 2 ... each with its own name.")
+    if strangers := sorted(set(names) - set(order)):
+        raise DataError(f"The schema does not list the {what} {', '.join(map(repr, strangers))}. Add it to the schema.")
+    return order
+
+
+def _numbers(column: pa.ChunkedArray, names: list[str]) -> NDArray[Any]:
+    encoded = (
+        column.combine_chunks().dictionary_encode() if len(column) else pa.array([], pa.string()).dictionary_encode()
+    )
+    places = {name: number for number, name in enumerate(names)}
+    numbers = np.array([places[name] for name in encoded.dictionary.to_pylist()], np.int64)
+    return numbers[encoded.indices.to_numpy()] if len(numbers) else np.zeros(0, np.int64)
+
+
+def _some(values: pa.Array) -> str:
+    shown = ", ".join(repr(value) for value in values[:_SHOWN].to_pylist())
+    return shown + (" ..." if len(values) > _SHOWN else "")
