@@ -1,0 +1,301 @@
+"""GenRES: scores for generative relation extraction, where a right triple may be worded in many ways.
+
+Jiang et al., "GenRES: Rethinking Evaluation for Generative Relation Extraction in the Era of Large Language Models",
+NAACL 2024. Every function returns one value per document. What needs a model (topics, vectors, verdicts, splits) comes
+in as that model's output.
+
+Two modes say what is measured. `reference` is the behaviour of the authors' release. `fixed` gives an empty answer zero
+on every score, drops malformed and repeated triples, looks at the direction of a relation, and measures completeness
+only where there is gold. `EMPTY_SCORES` and `triples_of` are those rules.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+MODES = ("reference", "fixed")
+
+Triple = Sequence[Any]
+"""[head, relation, tail]; what a model wrote may hold anything else, and any number of elements."""
+Floats = NDArray[np.float64]
+
+EMPTY_SCORES: Mapping[str, Mapping[str, float]] = {
+    "reference": {
+        "uniqueness": 1.0,
+        "factualness": 0.0,
+        "granularity": math.nan,
+        "completeness": 0.0,
+        "triples_per_document": 0.0,
+        "tokens_per_triple": 0.0,
+        "precision": math.nan,
+        "recall": math.nan,
+        "f1": math.nan,
+    },
+    "fixed": {
+        "topical_similarity": 0.0,
+        "uniqueness": 0.0,
+        "factualness": 0.0,
+        "granularity": 0.0,
+        "completeness": 0.0,
+        "triples_per_document": 0.0,
+        "tokens_per_triple": math.nan,
+        "precision": 0.0,
+        "recall": 0.0,
+        "f1": 0.0,
+    },
+}
+"""What a document without a predicted triple scores. In `reference` its topical similarity comes from the topic model,
+which answers an empty text with equal shares. The last five are descriptions or the hard-match baseline."""
+
+
+def triples_of(answer: Sequence[Any], mode: str) -> list[Triple]:
+    """Return the triples of an answer that a mode looks at.
+
+    `reference` takes the answer as it is. `fixed` keeps lists of three elements, each a string that is not blank or a
+    number; strings are stripped, numbers written out, and of equal triples the first is kept.
+
+    >>> triples_of([["a", "r", "b"], [" a", "r", "b"], ["a", "r"], ["a", "r", None], ["b", "in", 1961]], "fixed")
+    [('a', 'r', 'b'), ('b', 'in', '1961')]
+    >>> triples_of([["a", "r", "b"], ["a", "r", "b"]], "reference")
+    [['a', 'r', 'b'], ['a', 'r', 'b']]
+    """
+    if mode == "reference":
+        return list(answer)
+    return list(dict.fromkeys(well_formed(answer)))
+
+
+def well_formed(answer: Sequence[Any]) -> list[tuple[str, str, str]]:
+    """Return the triples of three strings or numbers, stripped and written out, repeated ones included.
+
+    >>> well_formed([["a", "r", "b"], ["a", "r", "b "], ["a", "", "b"], "a r b"])
+    [('a', 'r', 'b'), ('a', 'r', 'b')]
+    """
+    kept = []
+    for triple in answer:
+        if isinstance(triple, str) or not isinstance(triple, Sequence) or len(triple) != 3:
+            continue
+        head, relation, tail = (_written(element) for element in triple)
+        if head and relation and tail:
+            kept.append((head, relation, tail))
+    return kept
+
+
+def topical_similarity(source: Floats, triples: Floats) -> Floats:
+    """Return TS per document: exp(-KL(source || triples)) of two topic distributions.
+
+    Args:
+        source: topic shares of the source texts, shape (documents, topics).
+        triples: topic shares of the predicted triples read as one text, same shape. Rows of NaN give NaN.
+
+    >>> topical_similarity(np.array([[0.5, 0.5], [1.0, 0.0]]), np.array([[0.5, 0.5], [0.5, 0.5]]))
+    array([1. , 0.5])
+    """
+    if not len(source):
+        return np.empty(0)
+    p = source / source.sum(axis=1, keepdims=True)
+    q = triples / triples.sum(axis=1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        divergence = np.where(p == 0, 0.0, p * np.log(p / q)).sum(axis=1)
+    unscored = np.isnan(source).any(axis=1) | np.isnan(triples).any(axis=1)
+    return np.where(unscored, math.nan, np.exp(-divergence))
+
+
+def uniqueness(vectors: Sequence[NDArray[np.floating[Any]] | None], threshold: float, *, empty: float) -> Floats:
+    """Return US per document: the share of pairs of triples whose cosine is below the threshold.
+
+    One triple alone has no pair and scores 1.
+
+    Args:
+        vectors: per document, one row per triple, shape (triples, dimension); None where the document is not scored.
+        threshold: the cosine from which two triples say the same. It belongs to the embedder.
+        empty: the value of a document without triples.
+
+    >>> a, b = [1.0, 0.0], [0.0, 1.0]
+    >>> uniqueness([np.array([a, a, b]), np.array([a]), np.zeros((0, 2))], 0.9, empty=0.0)  # pairs: aa, ab, ab
+    array([0.66666667, 1.        , 0.        ])
+    """
+    scores = np.full(len(vectors), math.nan)
+    for document, rows in enumerate(vectors):
+        if rows is None:
+            continue
+        n = len(rows)
+        if n < 2:
+            scores[document] = 1.0 if n else empty
+            continue
+        unit = unit_rows(rows)
+        cosines = unit @ unit.T
+        np.fill_diagonal(cosines, math.inf)
+        scores[document] = np.count_nonzero(cosines < threshold) / (n * (n - 1))
+    return scores
+
+
+def factualness(verdicts: Sequence[Sequence[float | None] | None], *, empty: float) -> Floats:
+    """Return FS per document: the mean verdict on its triples, 1 for a fact that the text supports.
+
+    A triple without a verdict (None: the judge failed on it) leaves the mean; a document without any is not scored.
+
+    Args:
+        verdicts: per document, one verdict per triple; None where the document is not scored.
+        empty: the value of a document without triples.
+
+    >>> factualness([[1, 0, None], [], [None]], empty=0.0)
+    array([0.5, 0. , nan])
+    """
+    return _means(verdicts, empty)
+
+
+def granularity(splits: Sequence[Sequence[int | None] | None], *, empty: float) -> Floats:
+    """Return GS per document: the mean of exp(-n), n the number of sub-triples that a triple splits into.
+
+    A split into a single sub-triple is none. A triple without a count (None) leaves the mean.
+
+    Args:
+        splits: per document, one number of sub-triples per triple; None where the document is not scored.
+        empty: the value of a document without triples.
+
+    >>> granularity([[0, 1, 2]], empty=0.0)  # (1 + 1 + exp(-2)) / 3
+    array([0.71177843])
+    """
+    return _means(
+        [None if row is None else [None if n is None else math.exp(-n if n > 1 else 0) for n in row] for row in splits],
+        empty,
+    )
+
+
+def bracket_count(reply: str) -> int:
+    """Return the number of sub-triples in a judge's reply as the release reads it: its pairs of brackets.
+
+    A bracket inside an entity counts as well.
+
+    >>> bracket_count('["a", "r", "b"] ["a", "r", "[SOD1]"] Granularity: 2')
+    3
+    """
+    return min(reply.count("["), reply.count("]"))
+
+
+def completeness(
+    similarities: Sequence[NDArray[np.floating[Any]] | None], threshold: float, *, no_gold: float
+) -> Floats:
+    """Return CS per document: the share of gold triples that some predicted triple reaches the threshold with.
+
+    Args:
+        similarities: per document, the cosines of gold (rows) and predicted triples (columns); None where the document
+            is not scored. A document without predicted triples has rows and no columns and scores 0.
+        threshold: the cosine from which two triples say the same. It belongs to the embedder.
+        no_gold: the value of a document without gold triples.
+
+    >>> completeness([np.array([[0.2, 0.99], [0.5, 0.1]]), np.zeros((2, 0)), np.zeros((0, 3))], 0.95, no_gold=math.nan)
+    array([0.5, 0. , nan])
+    """
+    scores = np.full(len(similarities), math.nan)
+    for document, cosines in enumerate(similarities):
+        if cosines is None:
+            continue
+        if not len(cosines):
+            scores[document] = no_gold
+        else:
+            scores[document] = np.count_nonzero((cosines >= threshold).any(axis=1)) / len(cosines)
+    return scores
+
+
+def triples_per_document(answers: Sequence[Sequence[Any]]) -> Floats:
+    """Return the number of triples of each document, repeated ones included.
+
+    >>> triples_per_document([[["a", "r", "b"]], []])
+    array([1., 0.])
+    """
+    return np.array([len(answer) for answer in answers], dtype=np.float64)
+
+
+def tokens_per_triple(answers: Sequence[Sequence[Triple]], count: Callable[[str], int], *, empty: float) -> Floats:
+    """Return the mean number of tokens of each document's triples.
+
+    A triple with an element that is no string has none.
+
+    Args:
+        answers: the triples of each document.
+        count: the tokens of a string.
+        empty: the value of a document without triples.
+
+    >>> tokens_per_triple([[["New York", "in", "USA"], ["a", "r", 1]]], lambda text: len(text.split()), empty=0.0)
+    array([2.])
+    """
+    return np.array(
+        [
+            sum(sum(map(count, triple)) for triple in answer if _all_strings(triple)) / len(answer) if answer else empty
+            for answer in answers
+        ],
+        dtype=np.float64,
+    )
+
+
+def hard_match(answers: Sequence[Sequence[Triple]], gold: Sequence[Sequence[Triple]], *, empty: float) -> Floats:
+    """Return precision, recall and F1 of literally equal triples per document, shape (3, documents).
+
+    Case and the difference of `_` and space do not matter. Precision counts every predicted triple, repeated ones
+    included; recall every gold triple.
+
+    Args:
+        answers: the predicted triples of each document.
+        gold: its gold triples. A document without gold is not scored.
+        empty: the three values of a document without predicted triples.
+
+    >>> hard_match([[["A", "is_in", "B"], ["b", "in", "a"]]], [[["a", "is in", "b"]]], empty=0.0).ravel()
+    array([0.5       , 1.        , 0.66666667])
+    """
+    scores = np.full((3, len(answers)), math.nan)
+    for document, (predicted, expected) in enumerate(zip(answers, gold, strict=True)):
+        if not expected:
+            continue
+        if not predicted:
+            scores[:, document] = empty
+            continue
+        predicted_text, expected_text = [_folded(t) for t in predicted], [_folded(t) for t in expected]
+        precision = sum(text in expected_text for text in predicted_text) / len(predicted_text)
+        recall = sum(text in predicted_text for text in expected_text) / len(expected_text)
+        f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+        scores[:, document] = precision, recall, f1
+    return scores
+
+
+def unit_rows(rows: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+    """Return the rows scaled to length one; a row of zeros stays.
+
+    >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]]))
+    array([[0.6, 0.8],
+           [0. , 0. ]])
+    """
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
+    lengths[lengths == 0] = 1
+    scaled: NDArray[np.floating[Any]] = rows / lengths
+    return scaled
+
+
+def _means(rows: Sequence[Sequence[float | None] | None], empty: float) -> Floats:
+    scores = np.full(len(rows), math.nan)
+    for document, row in enumerate(rows):
+        if row is None:
+            continue
+        kept = [value for value in row if value is not None]
+        if kept:
+            scores[document] = sum(kept) / len(kept)
+        elif not row:
+            scores[document] = empty
+    return scores
+
+
+def _written(element: Any) -> str:
+    if isinstance(element, str):
+        return element.strip()
+    return str(element) if isinstance(element, int | float) and not isinstance(element, bool) else ""
+
+
+def _all_strings(triple: Triple) -> bool:
+    return not isinstance(triple, str) and all(isinstance(element, str) for element in triple)
+
+
+def _folded(triple: Triple) -> str:
+    return str(list(triple)).lower().replace("_", " ")
