@@ -17,6 +17,8 @@ VERBS = {
     "score": "Score a predictions file.",
     "compare": "Test whether two predictions files differ.",
     "validate": "Check a predictions file without scoring it.",
+    "publish": "Publish a dataset, a metric or the leaderboard to the Hub.",
+    "export-results": "Write a run's figures in the Hub's own format.",
     "doctor": "Check this installation: packages, data, memory, disk.",
 }
 """Verb -> one line of help; `kbbench_hf.cli.<verb>` holds the command."""

@@ -1,14 +1,12 @@
-"""The `evaluate` modules: where they lie, and how they get to where `evaluate.load("kbbench/<name>")` finds them."""
+"""The files that lie beside the package: `evaluate` modules and Spaces."""
 
 import os
 import shutil
 from pathlib import Path
 
-from kbbench_hf.errors import UsageError
+from kbbench_hf.errors import KBBenchError
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-_PLACES = (_PACKAGE / "evaluate_modules", _PACKAGE.parent / "metrics")
-"""In a wheel the modules are in the package; in a checkout they are beside it."""
 
 
 def metric_modules() -> dict[str, Path]:
@@ -17,15 +15,14 @@ def metric_modules() -> dict[str, Path]:
     >>> "ranking" in metric_modules()
     True
     """
-    for place in _PLACES:
-        found = {
-            file.parent.name: file.parent for file in sorted(place.glob("*/*.py")) if file.stem == file.parent.name
-        }
-        if found:
-            return found
-    raise UsageError(
-        f"No metric modules in {_PLACES[0]} or {_PLACES[1]}; the installation is broken. Install it again."
-    )
+    root = _root("evaluate_modules", "metrics")
+    return {file.parent.name: file.parent for file in sorted(root.glob("*/*.py")) if file.stem == file.parent.name}
+
+
+def space_files(name: str) -> dict[str, Path]:
+    """Return the files of a Space, by their path in it."""
+    folder = _root("spaces", "spaces") / name
+    return {file.name: file for file in sorted(folder.iterdir()) if file.is_file()}
 
 
 def build_metrics(out: Path) -> list[str]:
@@ -38,3 +35,13 @@ def build_metrics(out: Path) -> list[str]:
         shutil.rmtree(out / name, ignore_errors=True)
         partial.rename(out / name)
     return list(modules)
+
+
+def _root(in_wheel: str, in_checkout: str) -> Path:
+    """Return where files lie: in a wheel they are inside the package, in a checkout beside it."""
+    for place in (_PACKAGE / in_wheel, _PACKAGE.parent / in_checkout):
+        if place.is_dir():
+            return place
+    raise KBBenchError(
+        f"Neither {_PACKAGE / in_wheel} nor {_PACKAGE.parent / in_checkout} exists. Install kbbench-hf again."
+    )

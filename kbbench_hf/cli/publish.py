@@ -1,0 +1,32 @@
+"""`kbbench publish`: to the Hub, after showing what would change."""
+
+import click
+
+from kbbench_hf.hub.load import NAMESPACE
+from kbbench_hf.hub.publish import difference, publication, publish
+
+
+@click.command()
+@click.argument("target")
+@click.option("--namespace", default=NAMESPACE, show_default=True, help="User or organisation on the Hub.")
+@click.option("--dry-run", is_flag=True, help="Show what would change and send nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask before sending.")
+def command(target: str, namespace: str, dry_run: bool, yes: bool) -> None:
+    """Publish TARGET: a dataset, a metric, or 'leaderboard'. Only what differs is sent, in one commit.
+
+    Example: kbbench publish mini-text2kg --namespace my-org --dry-run
+    """
+    from huggingface_hub import HfApi
+
+    api = HfApi()
+    wanted = publication(target, namespace)
+    change = difference(wanted, api)
+    click.echo(f"{wanted.repo_type} {wanted.repo_id} at {change.head or 'nothing yet'}")
+    for line in change.lines():
+        click.echo(f"  {line}")
+    if dry_run or (change and not yes and not click.confirm("Send this?")):
+        return
+    if not change:
+        click.echo(f"Nothing to send; pin it with revision={change.head!r}.")
+        return
+    click.echo(f"Published; pin it with revision={publish(wanted, change, api)!r}.")
