@@ -1,0 +1,172 @@
+"""Triples extracted from a sentence against gold triples, an ontology and the sentence itself (Text2KGBench).
+
+Source: Mihindukulasooriya et al., "Text2KGBench", ISWC 2023, and its release (cenguix/Text2KGBench at 50a3d25), whose
+script is the mode "reference": where paper and script differ, the script made the published figures.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import nan
+from typing import NamedTuple
+
+from kbbench_hf.metrics.text import normalise
+
+Triple = tuple[str, str, str]
+"""Subject, relation, object."""
+
+
+@dataclass(frozen=True)
+class Ontology:
+    """The labels of an ontology's concepts and relations, verbatim: a blank at the end of a label counts."""
+
+    concepts: tuple[str, ...]
+    relations: tuple[str, ...]
+
+    @cached_property
+    def relation_names(self) -> frozenset[str]:
+        """The relations as prompts write them and the reference expects them: a space is an underscore."""
+        return frozenset(map(underscored, self.relations))
+
+    @cached_property
+    def folded_relations(self) -> dict[str, str]:
+        """Folded relation -> the relation's name, the first where two fold alike."""
+        return {fold(label): underscored(label) for label in reversed(self.relations)}
+
+    @cached_property
+    def joined_concepts(self) -> str:
+        """The concepts as the reference appends them to a sentence."""
+        return " ".join(self.concepts)
+
+    @cached_property
+    def stripped_concepts(self) -> str:
+        """The concepts as the repaired mode appends them to a sentence."""
+        return " ".join(label.strip() for label in self.concepts).replace("_", " ")
+
+
+class TripleScores(NamedTuple):
+    """The seven values of a sentence, in the order of the paper's tables; NaN where not scored."""
+
+    precision: float
+    recall: float
+    f1: float
+    ontology_conformance: float
+    subject_hallucination: float
+    relation_hallucination: float
+    object_hallucination: float
+
+
+EMPTY_ANSWER = TripleScores(0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
+"""An answer without triples finds nothing, and says nothing that could be wrong."""
+ALL_ZERO = TripleScores(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+"""What the release's averages make of a missing answer: it is never scored, but counts in the divisor."""
+
+
+def underscored(relation: str) -> str:
+    """Return a relation's label as prompts write it.
+
+    >>> underscored("cast member")
+    'cast_member'
+    """
+    return relation.replace(" ", "_")
+
+
+@lru_cache(maxsize=2**15)
+def fold(text: str) -> str:
+    """Return a text in lower case without white space and underscores: what two names must share to be the same.
+
+    >>> fold("Bleach :_Hell Verse")
+    'bleach:hellverse'
+    """
+    return "".join(text.replace("_", " ").split()).lower()
+
+
+def triple_key(triple: Triple) -> str:
+    """Return the folded subject, relation and object in one string, by which triples are compared."""
+    subject, relation, obj = triple
+    return fold(subject) + fold(relation) + fold(obj)
+
+
+def score_reference(
+    predicted: Sequence[Triple], gold: Sequence[Triple], sentence: str, ontology: Ontology
+) -> TripleScores:
+    """Return the values of one sentence as the release's script computes them.
+
+    - Precision, recall and F1 compare sets, after predictions whose relation the gold of this sentence does not use
+      (character for character, spaces written as underscores) are left out. All are 0 where none is left.
+    - Ontology conformance is the share of predicted triples, duplicates counted, whose relation the ontology has,
+      character for character; relation hallucination is the rest.
+    - A subject or object is hallucinated if its stems do not occur in the stems of the sentence followed, without a
+      separator, by the concepts. White space is ignored, and so is "01 January" in an entity.
+
+    An empty answer conforms (1) and hallucinates nothing (0).
+
+    Differs from upstream: a text outside the release is never cut into sentences before it is tokenised.
+
+    >>> ontology = Ontology(("film", "film genre"), ("publication date", "director"))
+    >>> sentence = "Bleach: Hell Verse is a 2010 Japanese animated film directed by Noriyuki Abe."
+    >>> gold = [("Bleach: Hell Verse", "publication date", "01 January 2010")]
+    >>> predicted = [("Bleach: Hell Verse", "publication_date", "2010"), ("Bleach_Hell_Verse", "directed", "films")]
+    >>> score_reference(predicted, gold, sentence, ontology)._asdict()  # doctest: +NORMALIZE_WHITESPACE
+    {'precision': 0.0, 'recall': 0.0, 'f1': 0.0, 'ontology_conformance': 0.5, 'subject_hallucination': 0.5,
+     'relation_hallucination': 0.5, 'object_hallucination': 0.0}
+    """
+    if not predicted:
+        return EMPTY_ANSWER
+    used = {underscored(relation) for _, relation, _ in gold}
+    kept = {triple_key(triple) for triple in predicted if triple[1] in used}
+    context = normalise(sentence + ontology.joined_concepts)
+    names = ontology.relation_names
+    n = len(predicted)
+    conformance = sum(relation in names for _, relation, _ in predicted) / n
+    subjects = sum(_entity_form(subject) not in context for subject, _, _ in predicted) / n
+    objects = sum(_entity_form(obj) not in context for _, _, obj in predicted) / n
+    matched = match(kept, set(map(triple_key, gold)))
+    return TripleScores(*matched, conformance, subjects, 1 - conformance, objects)
+
+
+def score_repaired(
+    predicted: Sequence[Triple], gold: Sequence[Triple], sentence: str, ontology: Ontology
+) -> TripleScores:
+    """Return the values of one sentence with the script's accidents repaired; version 1.
+
+    Differs from upstream: relations are compared folded (case, white space and underscores ignored); duplicate triples
+    count once; underscores are read as spaces, in entities and in the text; a space stands before the concepts, whose
+    labels are stripped; precision, recall and F1 are NaN where there is no gold.
+
+    >>> ontology = Ontology(("film ",), ("publication date", "director"))
+    >>> predicted = [("Noriyuki_Abe", "Director", "Bleach"), ("Noriyuki Abe", "director", "Bleach")]
+    >>> score_repaired(predicted, [("Noriyuki Abe", "director", "Bleach")], "Bleach by Noriyuki Abe.", ontology)[:5]
+    (1.0, 1.0, 1.0, 1.0, 0.0)
+    """
+    keys = {triple_key(triple) for triple in gold}
+    if not predicted:
+        return EMPTY_ANSWER if keys else EMPTY_ANSWER._replace(precision=nan, recall=nan, f1=nan)
+    used = {fold(relation) for _, relation, _ in gold}
+    unique = {triple_key(triple): triple for triple in reversed(predicted)}
+    kept = {key for key, (_, relation, _) in unique.items() if fold(relation) in used}
+    context = normalise(f"{sentence} {ontology.stripped_concepts}".replace("_", " "))
+    n = len(unique)
+    conformance = sum(fold(relation) in ontology.folded_relations for _, relation, _ in unique.values()) / n
+    subjects = sum(_entity_form(subject.replace("_", " ")) not in context for subject, _, _ in unique.values()) / n
+    objects = sum(_entity_form(obj.replace("_", " ")) not in context for _, _, obj in unique.values()) / n
+    matched = match(kept, keys) if keys else (nan, nan, nan)
+    return TripleScores(*matched, conformance, subjects, 1 - conformance, objects)
+
+
+def match(predicted: Collection[str], gold: Collection[str]) -> tuple[float, float, float]:
+    """Return precision, recall and F1 of a set against a set; all 0 where either is empty.
+
+    >>> match({"a", "b"}, {"a", "c", "d"})  # 1/2, 1/3, 2 * (1/6) / (5/6)
+    (0.5, 0.3333333333333333, 0.4)
+    """
+    found = sum(key in gold for key in predicted)
+    if not found:
+        return 0.0, 0.0, 0.0
+    precision, recall = found / len(predicted), found / len(gold)
+    return precision, recall, 2 * precision * recall / (precision + recall)
+
+
+@lru_cache(maxsize=2**15)
+def _entity_form(entity: str) -> str:
+    return normalise(entity).replace("01januari", "")
