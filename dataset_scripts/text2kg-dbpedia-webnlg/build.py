@@ -1,4 +1,4 @@
-"""Build kbbench/text2kg-dbpedia-webnlg: python build.py OUT [SOURCE], where SOURCE is the release (downloaded if left out)."""
+"""Build kbbench/text2kg-dbpedia-webnlg: python build.py OUT [SOURCE] (SOURCE: the release)."""
 
 import sys
 from pathlib import Path

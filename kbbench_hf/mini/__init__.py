@@ -1,0 +1,62 @@
+"""The small benchmarks written for this package and shipped built in `mini/<name>/`, with the answers of two systems."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from kbbench_hf.dataset_folder import DatasetFolder
+from kbbench_hf.errors import UsageError, unknown_name
+
+_HERE = Path(__file__).parent
+
+
+def mini_dataset(name: str) -> DatasetFolder:
+    """Return a shipped dataset.
+
+    >>> mini_dataset("mini-text2kg").table("sentences", "test").num_rows
+    48
+
+    Raises:
+        UsageError: none of that name is shipped.
+    """
+    shipped = [each.name for each in _HERE.iterdir() if (each / "manifest.json").is_file()]
+    if name not in shipped:
+        raise unknown_name("mini benchmark", name, shipped)
+    return DatasetFolder(_HERE / name)
+
+
+def stored_answers(name: str) -> list[Path]:
+    """Return the predictions files shipped with a mini dataset, by name.
+
+    >>> [each.name for each in stored_answers("mini-text2kg")]
+    ['copy.jsonl', 'pattern.jsonl']
+    """
+    return sorted((mini_dataset(name).path / "predictions").glob("*.jsonl"))
+
+
+def build_mini_text2kg(source: Path | None, out: Path, configs: Sequence[str] | None = None) -> None:
+    """Put the shipped `mini-text2kg` at `out`, whole; as the builders of releases, but it needs no source."""
+    copy_mini("mini-text2kg", source, out, configs)
+
+
+def copy_mini(name: str, source: Path | None, out: Path, configs: Sequence[str] | None) -> None:
+    """Copy a shipped dataset to `out`, in place of what stands there, whole or not at all.
+
+    Raises:
+        UsageError: a source or single configs are asked for: it is shipped as one piece.
+    """
+    folder = mini_dataset(name)
+    if source is not None or configs is not None:
+        raise UsageError(f"{name} is shipped with the package, whole. Leave --source and --configs out.")
+    out = out.resolve()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    partial, old = (out.with_name(f".{out.name}.{state}-{os.getpid()}") for state in ("partial", "old"))
+    try:
+        shutil.copytree(folder.path, partial)
+        if out.exists():
+            out.rename(old)
+        partial.rename(out)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
