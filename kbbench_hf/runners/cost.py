@@ -1,0 +1,181 @@
+"""What a run costs: prices from the user's own dated file, the budget it may not pass, and the estimate beforehand."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from kbbench_hf.errors import DataError, KBBenchError, unknown_name
+from kbbench_hf.protocols import Completion
+
+CHARACTERS_PER_TOKEN = 4
+"""A rule of thumb for English text, used only in estimates and always said beside them."""
+SECONDS_PER_TOKEN = 0.02
+"""The speed that an estimate assumes where nothing was measured: 50 tokens a second for one request."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """The price of one model on one day, per million tokens, in `currency`."""
+
+    model: str
+    input_per_million: float
+    output_per_million: float
+    currency: str
+    as_of: str
+
+    def cost(self, prompt_tokens: int, completion_tokens: int) -> float:
+        """Return the price of these tokens.
+
+        >>> Price("m", 2.0, 8.0, "USD", "2026-11-01").cost(1_000_000, 500_000)
+        6.0
+        """
+        return (prompt_tokens * self.input_per_million + completion_tokens * self.output_per_million) / 1e6
+
+
+def read_price(file: Path, model: str) -> Price:
+    """Return the price of a model from a YAML or JSON file of the user's, like this one.
+
+        as_of: 2026-11-01
+        currency: USD
+        models:
+          my-model: {input_per_million: 0.15, output_per_million: 0.60}
+
+    Raises:
+        DataError: the file is not of this form, or says no date; a price without a date is a guess.
+        UsageError: the file has no price for this model.
+    """
+    import yaml
+
+    try:
+        sheet = yaml.safe_load(file.read_text(encoding="utf-8"))
+        as_of = sheet["as_of"] if isinstance(sheet["as_of"], date) else date.fromisoformat(sheet["as_of"])
+        models: Mapping[str, Mapping[str, Any]] = sheet["models"]
+        currency = str(sheet["currency"])
+        if model not in models:
+            raise unknown_name(f"model in the price file {file}", model, models)
+        rates = [float(models[model][field]) for field in ("input_per_million", "output_per_million")]
+    except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
+        raise DataError(
+            f"{file} is not a price file ({type(error).__name__}: {error}). Expected as_of (a date), currency, and "
+            "models with input_per_million and output_per_million."
+        ) from None
+    if not all(0 <= rate < float("inf") for rate in rates):
+        raise DataError(f"{file} has the price {rates} for {model!r}; expected numbers of at least 0.")
+    return Price(model, rates[0], rates[1], currency, as_of.isoformat())
+
+
+class BudgetSpentError(KBBenchError):
+    """The run has used the requests or the money it was given; what was answered is kept."""
+
+
+class Budget:
+    """The requests and the money that a run may still use; earlier parts of the same run count.
+
+    >>> budget = Budget(max_requests=1)
+    >>> budget.take()
+    >>> budget.take()
+    Traceback (most recent call last):
+    ...
+    kbbench_hf.runners.cost.BudgetSpentError: All 1 requests of --max-requests are used. ...
+    """
+
+    def __init__(
+        self, max_requests: int | None = None, max_cost: float | None = None, price: Price | None = None
+    ) -> None:
+        if max_cost is not None and price is None:
+            raise KBBenchError("--max-cost needs a price: give a dated price file (--prices FILE).")
+        self.max_requests, self.max_cost, self.price = max_requests, max_cost, price
+        self.requests = 0
+        self.spent = 0.0
+
+    def take(self) -> None:
+        """Take one request out of the budget, before it is sent.
+
+        Raises:
+            BudgetSpentError: there is none left.
+        """
+        if self.max_requests is not None and self.requests >= self.max_requests:
+            raise BudgetSpentError(
+                f"All {self.max_requests:,} requests of --max-requests are used. Raise it to go on from here."
+            )
+        if self.max_cost is not None and self.price is not None and self.spent >= self.max_cost:
+            raise BudgetSpentError(
+                f"{self.spent:.4f} {self.price.currency} of --max-cost {self.max_cost:g} are spent. "
+                "Raise it to go on from here."
+            )
+        self.requests += 1
+
+    def pay(self, prompt_tokens: int | None, completion_tokens: int | None) -> None:
+        """Note the tokens of an answer.
+
+        Raises:
+            KBBenchError: a limit in money was set and the server does not say how many tokens it used.
+        """
+        if self.price is None:
+            return
+        if prompt_tokens is None or completion_tokens is None:
+            if self.max_cost is not None:
+                raise KBBenchError(
+                    "The server does not report the tokens it uses, so --max-cost cannot be kept. "
+                    "Use --max-requests instead."
+                )
+            return
+        self.spent += self.price.cost(prompt_tokens, completion_tokens)
+
+
+@dataclass(frozen=True)
+class CostEstimate:
+    """What a run would take. Token counts are estimates; `cost` is None where no price is known."""
+
+    n_prompts: int
+    n_done: int
+    prompt_tokens: int
+    most_completion_tokens: int
+    cost: float | None
+    currency: str
+    seconds: float
+    assumes: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields, for `--json`."""
+        return asdict(self)
+
+
+def estimate(
+    prompts: Iterable[Sequence[Mapping[str, str]]],
+    max_tokens: Sequence[int],
+    *,
+    n_done: int = 0,
+    price: Price | None = None,
+    concurrency: int = 1,
+    measured: Sequence[Completion] = (),
+) -> CostEstimate:
+    """Return what these prompts would cost and take if every answer were as long as it may be.
+
+    The time follows from the latencies `measured` earlier, else from an assumed speed; `assumes` says which.
+
+    >>> estimate([[{"role": "user", "content": "a" * 400}]], [50], concurrency=1).prompt_tokens
+    100
+    """
+    characters = [sum(len(message["content"]) for message in messages) for messages in prompts]
+    prompt_tokens = sum(-(-count // CHARACTERS_PER_TOKEN) for count in characters)
+    completion_tokens = sum(max_tokens)
+    latencies = sorted(completion.latency_s for completion in measured)
+    if latencies:
+        seconds = len(characters) * latencies[len(latencies) // 2] / concurrency
+        speed = f"the median latency of {len(latencies):,} earlier answers, {latencies[len(latencies) // 2]:.2f} s"
+    else:
+        seconds = completion_tokens * SECONDS_PER_TOKEN / concurrency
+        speed = f"{1 / SECONDS_PER_TOKEN:g} tokens a second for each of {concurrency} requests"
+    return CostEstimate(
+        n_prompts=len(characters),
+        n_done=n_done,
+        prompt_tokens=prompt_tokens,
+        most_completion_tokens=completion_tokens,
+        cost=price.cost(prompt_tokens, completion_tokens) if price else None,
+        currency=price.currency if price else "",
+        seconds=seconds,
+        assumes=f"{CHARACTERS_PER_TOKEN} characters a token, answers of full length, {speed}",
+    )

@@ -1,0 +1,150 @@
+"""Making a language model answer prompts: every completion journalled before it counts, any run resumable.
+
+Benchmarks, judges and the reranker all hand over a mapping of ids to prompts; an `Endpoint` or a `CausalLM` answers.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from kbbench_hf.benchmarks.base import Prompt
+from kbbench_hf.errors import UsageError
+from kbbench_hf.models.causal_lm import CausalLM
+from kbbench_hf.models.endpoint import Endpoint
+from kbbench_hf.runners.ask_endpoint import ATTEMPTS, Asker, InterruptedRunError, run
+from kbbench_hf.runners.ask_local import answer_in_batches
+from kbbench_hf.runners.cost import Budget, Price
+from kbbench_hf.runners.jobs import Job, Sampling, Work
+from kbbench_hf.runners.journal import Journal, Record
+from kbbench_hf.runners.meter import Meter, showing
+from kbbench_hf.runners.outcome import Parse, Summary, finish, prediction
+from kbbench_hf.runners.progress import Advance, progress
+
+
+@dataclass(frozen=True)
+class Generation:
+    """A finished run: its summary, and its records in the order of the prompts."""
+
+    summary: Summary
+    journal: Journal = field(repr=False)
+    keys: list[str] = field(repr=False)
+
+    def records(self) -> Iterator[Record]:
+        """Yield one record per prompt and repeat, all of the first repeat first; `jobs.FIELDS` names what it holds."""
+        for record in self.journal.read(self.keys):
+            if record is not None:
+                yield record
+
+    def responses(self) -> dict[Any, str | None]:
+        """Return id -> text of the first repeat, None where the model did not answer."""
+        return {
+            record["id"]: record["response"] if record["error"] is None else None
+            for record in self.records()
+            if record["repeat"] == 0
+        }
+
+
+def generate(
+    prompts: Mapping[Any, Prompt],
+    model: Endpoint | CausalLM,
+    folder: Path,
+    *,
+    sampling: Sampling | None = None,
+    repeats: int = 1,
+    structured: bool = False,
+    parse: Parse | None = None,
+    answer: str = "answer",
+    concurrency: int = 32,
+    attempts: int = ATTEMPTS,
+    price: Price | None = None,
+    max_requests: int | None = None,
+    max_cost: float | None = None,
+    canary: bool = True,
+    show: bool = True,
+    title: str = "Generate",
+) -> Generation:
+    """Answer every prompt and return the finished run; what `folder` already holds is not asked again.
+
+    `prompts` maps ids to prompts, in the order of the predictions; it may render them on demand. With `parse`,
+    `folder/predictions.jsonl` is written at the end (`predictions.<r>.jsonl` for repeat r), whole or not at all: the
+    parsed answer under the name `answer` beside the raw `response`; a prompt that was not answered has `error` there.
+    An interrupted and resumed run writes the same bytes as an uninterrupted one.
+
+    `structured` sends each prompt's JSON schema and counts the answers that do not follow it. `concurrency`,
+    `attempts`, the budget and the canary are for endpoints. A `CausalLM` in a group of processes shares the work
+    among them; each process returns the whole run.
+
+    Raises:
+        BusyError: another process runs in this folder.
+        UsageError: the server refuses the key, the model or the request.
+        InterruptedRunError, BudgetSpentError: the run stopped early; the same call goes on from there.
+    """
+    work = Work(prompts, sampling or Sampling(), repeats, structured)
+    meter = Meter(price)
+    local = isinstance(model, CausalLM)
+    if local and (max_requests is not None or max_cost is not None):
+        raise UsageError("--max-requests and --max-cost are for endpoints; a local model costs nothing by request.")
+    shard = model.rank if isinstance(model, CausalLM) else 0
+    with Journal(folder, shard, observe=meter.add) as journal:
+        budget = Budget(max_requests, max_cost, price)
+        budget.requests, budget.spent = meter.n_requests, meter.cost or 0.0
+        meter.start()
+
+        def record(outcome: Record) -> None:
+            journal.append(outcome)
+            meter.add(outcome)
+            if parse is not None and outcome["error"] is None and outcome["id"] is not None:
+                meter.n_parse_failures += answer not in prediction(outcome, parse, answer)
+
+        try:
+            with progress(title, len(work), show=show and shard == 0) as advance:
+                if isinstance(model, CausalLM):
+                    keys = answer_in_batches(model, work, journal, record, meter, advance)
+                else:
+                    asker = Asker(model, record, budget, concurrency=concurrency, attempts=attempts)
+                    keys = run(_over_http(asker, work, journal, meter, advance, canary))
+        except KeyboardInterrupt:
+            raise InterruptedRunError from None
+        if isinstance(model, CausalLM) and model.n_processes > 1:
+            model.wait_for_everyone()
+            meter = Meter(price)
+            journal.reload(meter.add)
+        summary = finish(
+            journal.read(keys),
+            meter,
+            model.name,
+            len(prompts),
+            parse=parse,
+            answer=answer,
+            folder=folder if parse is not None and shard == 0 else None,
+        )
+    return Generation(summary, journal, keys)
+
+
+async def _over_http(
+    asker: Asker, work: Work, journal: Journal, meter: Meter, advance: Advance, canary: bool
+) -> list[str]:
+    """Ask the server for what the journal does not hold; return the keys of all jobs, in order."""
+    keys: list[str] = []
+
+    def missing() -> Iterator[Job]:
+        for job in work.jobs(asker.endpoint.name):
+            keys.append(job.key)
+            if job.key in journal:
+                meter.n_done += 1
+            else:
+                yield job
+
+    async with asker.endpoint, showing(meter, advance):
+        await asker.recognise()
+        jobs = missing()
+        first = next(jobs, None)
+        if first is not None:
+            if canary:
+                await asker.canary()
+            await asker.ask_all(chain([first], jobs))
+            if canary:
+                await asker.canary()
+    return keys

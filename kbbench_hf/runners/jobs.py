@@ -1,0 +1,104 @@
+"""The units of a generation run: one prompt, one repeat, one key that says what was asked of whom."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kbbench_hf.benchmarks.base import Prompt
+from kbbench_hf.runners.journal import Record
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How a model samples. `max_tokens` None takes what each prompt asks for; `extra` goes into the request as it is.
+
+    Repeat r of an example uses `seed` + r where a seed is given. In `extra`, None takes a parameter out.
+
+    >>> Sampling(seed=7).parameters(Prompt([{"role": "user", "content": "?"}], max_tokens=20), repeat=1)
+    {'temperature': 0.0, 'max_tokens': 20, 'seed': 8}
+    """
+
+    temperature: float = 0.0
+    top_p: float | None = None
+    max_tokens: int | None = None
+    seed: int | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def parameters(self, prompt: Prompt, repeat: int = 0) -> dict[str, Any]:
+        """Return the parameters of one request, under OpenAI's names, leaving out those that are not set."""
+        chosen = {
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "max_tokens": self.max_tokens or prompt.max_tokens,
+            "seed": None if self.seed is None else self.seed + repeat,
+            "stop": list(prompt.stop) or None,
+            **self.extra,
+        }
+        return {name: value for name, value in chosen.items() if value is not None}
+
+
+class Job(NamedTuple):
+    """One completion to make."""
+
+    key: str
+    id: Any
+    repeat: int
+    prompt: Prompt
+    parameters: dict[str, Any]
+    schema: Mapping[str, Any] | None
+
+    def record(self, **fields: Any) -> Record:
+        """Return the journal's record of this job; unnamed fields are None."""
+        return {**dict.fromkeys(FIELDS), "key": self.key, "id": self.id, "repeat": self.repeat, **fields}
+
+
+FIELDS = (
+    "key",
+    "id",
+    "repeat",
+    "error",
+    "detail",
+    "response",
+    "finish_reason",
+    "prompt_tokens",
+    "completion_tokens",
+    "latency_s",
+    "attempts",
+    "schema_violation",
+    "at",
+)
+"""The fields of a record: `error` is None or the class of what went wrong, `response` the raw text, `at` Unix time."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """All jobs of a run: every prompt of the first repeat, then every prompt of the second, each rendered when needed.
+
+    A job's key is a digest of model and revision (or server), messages, parameters, schema, example and repeat: the
+    same request has the same key in every process, on every machine, at any number of processes.
+    """
+
+    prompts: Mapping[Any, Prompt]
+    sampling: Sampling
+    repeats: int = 1
+    structured: bool = False
+
+    def __len__(self) -> int:
+        """How many jobs there are."""
+        return len(self.prompts) * self.repeats
+
+    def jobs(self, model: str) -> Iterator[Job]:
+        """Yield the jobs for a model, named with its revision or server."""
+        for repeat in range(self.repeats):
+            for example, prompt in self.prompts.items():
+                yield self.job(model, example, repeat, prompt)
+
+    def job(self, model: str, example: Any, repeat: int, prompt: Prompt) -> Job:
+        """Return one job."""
+        parameters = self.sampling.parameters(prompt, repeat)
+        schema = prompt.json_schema if self.structured else None
+        asked = [model, prompt.messages, parameters, schema, example, repeat]
+        key = hashlib.sha256(json.dumps(asked, sort_keys=True).encode("ascii")).hexdigest()
+        return Job(key, example, repeat, prompt, parameters, schema)

@@ -1,0 +1,188 @@
+"""What a generation run came to: its summary and its predictions file, both read from the journal."""
+
+import json
+import os
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from kbbench_hf.errors import KBBenchError
+from kbbench_hf.runners.journal import Record
+from kbbench_hf.runners.meter import Meter, quantile
+
+Parse = Callable[[str], Any]
+"""Response text -> answer; raises where the text holds none."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """How a run went. Counts are of prompts times repeats; requests, tokens and cost are of everything that was sent.
+
+    `cost` is None where no price is known; `n_without_usage` answers came without a token count. Latencies are those
+    of the answered requests, in seconds. `canaries` are the answers to the canary prompt, in order.
+    """
+
+    model: str
+    n_prompts: int
+    n_answered: int
+    n_failed: int
+    errors: Mapping[str, int]
+    n_cut_off: int
+    n_empty: int
+    n_parse_failures: int
+    n_schema_violations: int
+    n_without_usage: int
+    n_requests: int
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float | None
+    currency: str | None
+    prices_as_of: str | None
+    latency_p50_s: float | None
+    latency_p95_s: float | None
+    canaries: tuple[str, ...]
+
+    @property
+    def parse_failure_rate(self) -> float:
+        """The share of answers in which the parser found nothing; 0 where nothing was answered."""
+        return self.n_parse_failures / self.n_answered if self.n_answered else 0.0
+
+    @property
+    def served_model_changed(self) -> bool:
+        """Whether the canary prompt was answered in more than one way: a hint that another model answered."""
+        return len(set(self.canaries)) > 1
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields and the derived figures, for `run.json`."""
+        return {
+            **asdict(self),
+            "parse_failure_rate": self.parse_failure_rate,
+            "served_model_changed": self.served_model_changed,
+        }
+
+
+def prediction(record: Record, parse: Parse, answer: str) -> dict[str, Any]:
+    """Return the line of a predictions file for a record.
+
+    `{"id", answer, "response"}`; without the answer where the parser finds none; `{"id", "error"}` where the model
+    gave none. Whatever a parser raises on a model's text is a parse failure of that text.
+    """
+    if record["error"] is not None:
+        return {"id": record["id"], "error": record["error"]}
+    try:
+        parsed = parse(record["response"])
+        json.dumps(parsed, allow_nan=False)
+    except Exception:  # one strange text must not end the run
+        return {"id": record["id"], "response": record["response"]}
+    return {"id": record["id"], answer: parsed, "response": record["response"]}
+
+
+def finish(
+    records: Iterable[Record | None],
+    meter: Meter,
+    model: str,
+    n_prompts: int,
+    *,
+    parse: Parse | None = None,
+    answer: str = "",
+    folder: Path | None = None,
+) -> Summary:
+    """Go through the records of a finished run once: summarise them and, with a folder, write its predictions.
+
+    `n_prompts` is the number of prompts in one repeat.
+
+    Raises:
+        KBBenchError: some jobs have no record (a process of the group died); nothing is written.
+    """
+    counts: Counter[str] = Counter()
+    errors: Counter[str] = Counter()
+    latencies = array("d")
+    with ExitStack() as stack:
+        files: list[_AtomicFile] = []
+        for position, record in enumerate(records):
+            if record is None:
+                counts["missing"] += 1
+                continue
+            if folder is not None and position % n_prompts == 0:
+                repeat = position // n_prompts
+                name = "predictions.jsonl" if repeat == 0 else f"predictions.{repeat}.jsonl"
+                files.append(stack.enter_context(_AtomicFile(folder / name)))
+            if record["error"] is None:
+                _count(record, counts, latencies)
+            else:
+                errors[record["error"]] += 1
+            if parse is not None:
+                line = prediction(record, parse, answer)
+                counts["parse_failures"] += record["error"] is None and answer not in line
+                if files:
+                    files[-1].write(line)
+        if counts["missing"]:
+            raise KBBenchError(
+                f"{counts['missing']:,} of {counts['missing'] + counts['answered'] + errors.total():,} completions are "
+                "missing: a process of the group must have died. Start the same run again to make them."
+            )
+        for file in files:
+            file.commit()
+    ordered = sorted(latencies)
+    return Summary(
+        model=model,
+        n_prompts=counts["answered"] + errors.total(),
+        n_answered=counts["answered"],
+        n_failed=errors.total(),
+        errors=dict(sorted(errors.items())),
+        n_cut_off=counts["cut_off"],
+        n_empty=counts["empty"],
+        n_parse_failures=counts["parse_failures"],
+        n_schema_violations=counts["schema_violations"],
+        n_without_usage=counts["without_usage"],
+        n_requests=meter.n_requests,
+        prompt_tokens=meter.prompt_tokens,
+        completion_tokens=meter.completion_tokens,
+        cost=meter.cost,
+        currency=meter.price.currency if meter.price else None,
+        prices_as_of=meter.price.as_of if meter.price else None,
+        latency_p50_s=quantile(ordered, 0.5) if ordered else None,
+        latency_p95_s=quantile(ordered, 0.95) if ordered else None,
+        canaries=tuple(meter.canaries),
+    )
+
+
+def _count(record: Record, counts: Counter[str], latencies: "array[float]") -> None:
+    counts["answered"] += 1
+    counts["cut_off"] += record["finish_reason"] == "length"
+    counts["empty"] += not record["response"].strip()
+    counts["schema_violations"] += record["schema_violation"] is not None
+    counts["without_usage"] += record["completion_tokens"] is None
+    latencies.append(record["latency_s"])
+
+
+class _AtomicFile:
+    """JSON Lines that stand in the place of `file` only after `commit`."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.partial = file.with_name(f".{file.name}.partial-{os.getpid()}")
+
+    def __enter__(self) -> "_AtomicFile":
+        self._sink = self.partial.open("wb")
+        return self
+
+    def write(self, line: Mapping[str, Any]) -> None:
+        try:
+            text = json.dumps(line, ensure_ascii=False).encode("utf-8")
+        except UnicodeEncodeError:  # half of a surrogate pair: no UTF-8, but JSON can spell it
+            text = json.dumps(line).encode("ascii")
+        self._sink.write(text + b"\n")
+
+    def commit(self) -> None:
+        self._sink.flush()
+        os.fsync(self._sink.fileno())
+        self.partial.replace(self.file)
+
+    def __exit__(self, *_: object) -> None:
+        self._sink.close()
+        self.partial.unlink(missing_ok=True)

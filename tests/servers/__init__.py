@@ -1,0 +1,1 @@
+"""Servers that tests talk to; all listen on 127.0.0.1."""
