@@ -6,6 +6,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -13,8 +14,10 @@ from typing import Any, Literal, NoReturn
 from kbbench_hf.benchmarks.base import Answer, Benchmark, Examples, ParseError
 from kbbench_hf.errors import DataError, UsageError, unknown_name
 
-MAX_LINE_BYTES = 4_000_000
+MAX_LINE_BYTES = 1_000_000
 MAX_DEPTH = 8
+MAX_PROBLEMS = 10_000
+"""Reading stops here: a file this wrong is the wrong file."""
 SHOWN = 20
 """How many problems a message lists; all of them are counted."""
 
@@ -77,6 +80,8 @@ class ReadOptions:
     duplicates: Literal["error", "last"] = "error"
     partial: bool = True
     """Whether examples may lack a prediction (they are then scored as the mode says, and counted)."""
+    max_bytes: int | None = None
+    """At most this many bytes are read, after decompression; for files from strangers."""
 
 
 def read_predictions(
@@ -89,7 +94,8 @@ def read_predictions(
             with its file and line, and nothing is returned.
         UsageError: a path that does not exist, or a parser the benchmark does not have.
     """
-    return pair(_read_lines(paths), benchmark, examples, options or ReadOptions())
+    options = options or ReadOptions()
+    return pair(_read_lines(paths, options.max_bytes), benchmark, examples, options)
 
 
 def pair(
@@ -104,6 +110,8 @@ def pair(
     seen: dict[Any, int] = {}
     n_duplicates = 0
     for file, line, row in lines:
+        if len(problems) >= MAX_PROBLEMS:
+            break
         if isinstance(row, Problem):
             problems.append(row)
             continue
@@ -157,7 +165,7 @@ def load_line(text: bytes) -> Any:
         ValueError: what is wrong, in words.
     """
     if len(text) > MAX_LINE_BYTES:
-        raise ValueError(f"the line is {len(text):,} bytes long; at most {MAX_LINE_BYTES:,} are read")
+        raise ValueError(f"the line is longer than {MAX_LINE_BYTES:,} bytes; one example is one line")
     try:
         value = json.loads(text.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
     except UnicodeDecodeError as error:
@@ -171,19 +179,30 @@ def load_line(text: bytes) -> Any:
     return value
 
 
-def _read_lines(paths: Iterable[Path]) -> Iterator[tuple[str, int, Any]]:
+def _read_lines(paths: Iterable[Path], max_bytes: int | None) -> Iterator[tuple[str, int, Any]]:
+    n_bytes = 0
     for file in prediction_files(paths):
-        number = 0
         with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as source:
-            try:
-                for number, text in enumerate(source, start=1):
-                    if text.strip():
-                        try:
-                            yield file.name, number, load_line(text)
-                        except ValueError as error:
-                            yield file.name, number, Problem(file.name, number, str(error))
-            except (OSError, EOFError, zlib.error) as error:
-                yield file.name, number, Problem(file.name, number + 1, f"cannot be read: {error}")
+            for number in count(1):
+                try:
+                    text = source.readline(MAX_LINE_BYTES + 1)
+                except (OSError, EOFError, zlib.error) as error:
+                    yield file.name, number, Problem(file.name, number, f"cannot be read: {error}")
+                    break
+                if not text:
+                    break
+                n_bytes += len(text)
+                if max_bytes is not None and n_bytes > max_bytes:
+                    yield file.name, number, Problem(file.name, number, f"more than {max_bytes:,} bytes when expanded")
+                    return
+                if not text.strip():
+                    continue
+                try:
+                    yield file.name, number, load_line(text)
+                except ValueError as error:
+                    yield file.name, number, Problem(file.name, number, str(error))
+                    if len(text) > MAX_LINE_BYTES:
+                        break
 
 
 def _answer(

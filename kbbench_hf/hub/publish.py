@@ -69,6 +69,7 @@ def publication(target: str, namespace: str) -> Publication:
 def difference(wanted: Publication, api: "HfApi") -> Difference:
     """Compare a publication with the repository on the Hub, by content."""
     from huggingface_hub.errors import RepositoryNotFoundError
+    from huggingface_hub.hf_api import RepoFile
 
     try:
         info = api.repo_info(wanted.repo_id, repo_type=wanted.repo_type)
@@ -77,7 +78,7 @@ def difference(wanted: Publication, api: "HfApi") -> Difference:
     there = {
         entry.path: entry.lfs.sha256 if entry.lfs else entry.blob_id
         for entry in api.list_repo_tree(wanted.repo_id, repo_type=wanted.repo_type, recursive=True, revision=info.sha)
-        if hasattr(entry, "blob_id")
+        if isinstance(entry, RepoFile)
     }
     common = [path for path in sorted(wanted.files) if path in there]
     changed = [path for path in common if there[path] not in _hashes(wanted.files[path])]
