@@ -12,7 +12,7 @@ from kbbench_hf.errors import DataError
 
 Ids = NDArray[np.int64]
 
-_BLOCK = 1 << 16
+_BLOCK = 1 << 14
 """Ids looked at together: small enough for a core's cache."""
 _LARGE = 1 << 40
 

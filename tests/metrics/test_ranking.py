@@ -163,6 +163,7 @@ def test_ids_of_any_size_can_be_numbered():
         (lambda: value("mrr", [1, 2], [1], [math.inf, 1.0]), DataError, "gives id 1 the score inf"),
         (lambda: value("mrr", [1, 2], [1], [1.0]), DataError, "1 scores for 2 ids"),
         (lambda: value("mrr", [3, 1, 3], [1]), DataError, "lists id 3 twice"),
+        (lambda: rank(IdLists.of([[1], [3, 1, 3]])), DataError, "Ranking 1 lists id 3 twice"),
         (lambda: value("mrr", [3, -1], [1]), DataError, "holds the id -1"),
         (lambda: value("mrr", [3], [-1]), DataError, "holds the id -1"),
         (lambda: value("mrr", [3.5], [1]), DataError, "3.5 is no id"),
