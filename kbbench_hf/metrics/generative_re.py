@@ -6,11 +6,11 @@ in as that model's output.
 
 Two modes say what is measured. `reference` is the behaviour of the authors' release. `fixed` gives an empty answer zero
 on every score, drops malformed and repeated triples, looks at the direction of a relation, and measures completeness
-only where there is gold. `EMPTY_SCORES` and `triples_of` are those rules.
+only where there is gold. `EMPTY_SCORES` and `triple_lists.triples_of` are those rules.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 MODES = ("reference", "fixed")
 
-Triple = Sequence[Any]
-"""[head, relation, tail]; what a model wrote may hold anything else, and any number of elements."""
 Floats = NDArray[np.float64]
 
 EMPTY_SCORES: Mapping[str, Mapping[str, float]] = {
@@ -49,38 +47,6 @@ EMPTY_SCORES: Mapping[str, Mapping[str, float]] = {
 }
 """What a document without a predicted triple scores. In `reference` its topical similarity comes from the topic model,
 which answers an empty text with equal shares. The last five are descriptions or the hard-match baseline."""
-
-
-def triples_of(answer: Sequence[Any], mode: str) -> list[Triple]:
-    """Return the triples of an answer that a mode looks at.
-
-    `reference` takes the answer as it is. `fixed` keeps lists of three elements, each a string that is not blank or a
-    number; strings are stripped, numbers written out, and of equal triples the first is kept.
-
-    >>> triples_of([["a", "r", "b"], [" a", "r", "b"], ["a", "r"], ["a", "r", None], ["b", "in", 1961]], "fixed")
-    [('a', 'r', 'b'), ('b', 'in', '1961')]
-    >>> triples_of([["a", "r", "b"], ["a", "r", "b"]], "reference")
-    [['a', 'r', 'b'], ['a', 'r', 'b']]
-    """
-    if mode == "reference":
-        return list(answer)
-    return list(dict.fromkeys(well_formed(answer)))
-
-
-def well_formed(answer: Sequence[Any]) -> list[tuple[str, str, str]]:
-    """Return the triples of three strings or numbers, stripped and written out, repeated ones included.
-
-    >>> well_formed([["a", "r", "b"], ["a", "r", "b "], ["a", "", "b"], "a r b"])
-    [('a', 'r', 'b'), ('a', 'r', 'b')]
-    """
-    kept = []
-    for triple in answer:
-        if isinstance(triple, str) or not isinstance(triple, Sequence) or len(triple) != 3:
-            continue
-        head, relation, tail = (_written(element) for element in triple)
-        if head and relation and tail:
-            kept.append((head, relation, tail))
-    return kept
 
 
 def topical_similarity(source: Floats, triples: Floats) -> Floats:
@@ -176,89 +142,51 @@ def bracket_count(reply: str) -> int:
     return min(reply.count("["), reply.count("]"))
 
 
-def completeness(
-    similarities: Sequence[NDArray[np.floating[Any]] | None], threshold: float, *, no_gold: float
-) -> Floats:
+def completeness(similarities: Sequence[NDArray[np.floating[Any]] | None], threshold: float) -> Floats:
     """Return CS per document: the share of gold triples that some predicted triple reaches the threshold with.
 
     Args:
         similarities: per document, the cosines of gold (rows) and predicted triples (columns); None where the document
-            is not scored. A document without predicted triples has rows and no columns and scores 0.
+            is not scored. A document without predicted triples has rows and no columns and scores 0; one without gold
+            is not scored.
         threshold: the cosine from which two triples say the same. It belongs to the embedder.
-        no_gold: the value of a document without gold triples.
 
-    >>> completeness([np.array([[0.2, 0.99], [0.5, 0.1]]), np.zeros((2, 0)), np.zeros((0, 3))], 0.95, no_gold=math.nan)
+    Differs from upstream: there, a gold list that is present but empty scores 1; the release has none.
+
+    >>> completeness([np.array([[0.2, 0.99], [0.5, 0.1]]), np.zeros((2, 0)), np.zeros((0, 3))], 0.95)
     array([0.5, 0. , nan])
     """
     scores = np.full(len(similarities), math.nan)
     for document, cosines in enumerate(similarities):
-        if cosines is None:
-            continue
-        if not len(cosines):
-            scores[document] = no_gold
-        else:
+        if cosines is not None and len(cosines):
             scores[document] = np.count_nonzero((cosines >= threshold).any(axis=1)) / len(cosines)
     return scores
 
 
-def triples_per_document(answers: Sequence[Sequence[Any]]) -> Floats:
-    """Return the number of triples of each document, repeated ones included.
+def similarities(
+    gold: NDArray[np.floating[Any]], predicted: NDArray[np.floating[Any]], *, directed: bool = False
+) -> NDArray[np.floating[Any]]:
+    """Return the cosines of gold (rows) and predicted triples (columns), a triple being the sum of its elements.
 
-    >>> triples_per_document([[["a", "r", "b"]], []])
-    array([1., 0.])
-    """
-    return np.array([len(answer) for answer in answers], dtype=np.float64)
-
-
-def tokens_per_triple(answers: Sequence[Sequence[Triple]], count: Callable[[str], int], *, empty: float) -> Floats:
-    """Return the mean number of tokens of each document's triples.
-
-    A triple with an element that is no string has none.
+    The sum is blind to direction: [a, r, b] and [b, r, a] have cosine 1. With `directed`, a pair whose heads and tails
+    fit better crosswise than straight gets -1.
 
     Args:
-        answers: the triples of each document.
-        count: the tokens of a string.
-        empty: the value of a document without triples.
+        gold: element vectors, shape (gold triples, 3, dimension): head, relation, tail.
+        predicted: the same of the predicted triples.
+        directed: whether direction counts.
 
-    >>> tokens_per_triple([[["New York", "in", "USA"], ["a", "r", 1]]], lambda text: len(text.split()), empty=0.0)
-    array([2.])
+    >>> a, r, b = np.eye(3)
+    >>> similarities(np.array([[a, r, b]]), np.array([[a, r, b], [b, r, a]]), directed=True).round(6)
+    array([[ 1., -1.]])
     """
-    return np.array(
-        [
-            sum(sum(map(count, triple)) for triple in answer if _all_strings(triple)) / len(answer) if answer else empty
-            for answer in answers
-        ],
-        dtype=np.float64,
-    )
-
-
-def hard_match(answers: Sequence[Sequence[Triple]], gold: Sequence[Sequence[Triple]], *, empty: float) -> Floats:
-    """Return precision, recall and F1 of literally equal triples per document, shape (3, documents).
-
-    Case and the difference of `_` and space do not matter. Precision counts every predicted triple, repeated ones
-    included; recall every gold triple.
-
-    Args:
-        answers: the predicted triples of each document.
-        gold: its gold triples. A document without gold is not scored.
-        empty: the three values of a document without predicted triples.
-
-    >>> hard_match([[["A", "is_in", "B"], ["b", "in", "a"]]], [[["a", "is in", "b"]]], empty=0.0).ravel()
-    array([0.5       , 1.        , 0.66666667])
-    """
-    scores = np.full((3, len(answers)), math.nan)
-    for document, (predicted, expected) in enumerate(zip(answers, gold, strict=True)):
-        if not expected:
-            continue
-        if not predicted:
-            scores[:, document] = empty
-            continue
-        predicted_text, expected_text = [_folded(t) for t in predicted], [_folded(t) for t in expected]
-        precision = sum(text in expected_text for text in predicted_text) / len(predicted_text)
-        recall = sum(text in predicted_text for text in expected_text) / len(expected_text)
-        f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
-        scores[:, document] = precision, recall, f1
-    return scores
+    cosines = unit_rows(gold.sum(axis=1)) @ unit_rows(predicted.sum(axis=1)).T
+    if directed:
+        (gold_head, gold_tail), (head, tail) = _ends(gold), _ends(predicted)
+        straight = gold_head @ head.T + gold_tail @ tail.T
+        crossed = gold_head @ tail.T + gold_tail @ head.T
+        cosines = np.where(crossed > straight, -1.0, cosines)
+    return cosines
 
 
 def unit_rows(rows: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
@@ -274,6 +202,10 @@ def unit_rows(rows: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
     return scaled
 
 
+def _ends(triples: NDArray[np.floating[Any]]) -> tuple[NDArray[np.floating[Any]], NDArray[np.floating[Any]]]:
+    return unit_rows(triples[:, 0]), unit_rows(triples[:, 2])
+
+
 def _means(rows: Sequence[Sequence[float | None] | None], empty: float) -> Floats:
     scores = np.full(len(rows), math.nan)
     for document, row in enumerate(rows):
@@ -285,17 +217,3 @@ def _means(rows: Sequence[Sequence[float | None] | None], empty: float) -> Float
         elif not row:
             scores[document] = empty
     return scores
-
-
-def _written(element: Any) -> str:
-    if isinstance(element, str):
-        return element.strip()
-    return str(element) if isinstance(element, int | float) and not isinstance(element, bool) else ""
-
-
-def _all_strings(triple: Triple) -> bool:
-    return not isinstance(triple, str) and all(isinstance(element, str) for element in triple)
-
-
-def _folded(triple: Triple) -> str:
-    return str(list(triple)).lower().replace("_", " ")

@@ -1,8 +1,9 @@
 """Tokens and normal forms of text, the same on every machine: NLTK's `word_tokenize` and stemmer without NLTK.
 
 `word_tokenize` cuts a text into sentences (Punkt, which needs a trained model) and each sentence into words (rules).
-The rules are here; where Punkt ends a sentence inside a text of the Text2KGBench release is read from a small table of
-hashes. Any other text is taken as one sentence, which moves a value only where a full stop inside it would be cut off.
+The rules are here; where Punkt ends a sentence inside a text of a release (Text2KGBench, GenRES) is read from two small
+tables of hashes. Any other text is taken as one sentence, which moves a value only where a full stop inside it would be
+cut off.
 """
 
 import json
@@ -121,7 +122,9 @@ def sentences(text: str) -> list[str]:
 @cache
 def _sentence_ends() -> dict[str, list[int]]:
     """Return sha256 of a text (UTF-8, stripped on the right) -> where each sentence but its last one ends."""
-    table: dict[str, list[int]] = json.loads((files(__package__) / "data/sentence_ends.json").read_text("ascii"))
+    table: dict[str, list[int]] = {}
+    for name in ("sentence_ends.json", "sentence_ends_genres.json"):
+        table.update(json.loads((files(__package__) / "data" / name).read_text("ascii")))
     return table
 
 

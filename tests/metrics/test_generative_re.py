@@ -13,14 +13,11 @@ from kbbench_hf.metrics.generative_re import (
     completeness,
     factualness,
     granularity,
-    hard_match,
-    tokens_per_triple,
+    similarities,
     topical_similarity,
-    triples_of,
-    triples_per_document,
     uniqueness,
-    well_formed,
 )
+from kbbench_hf.metrics.triple_lists import hard_match, tokens_per_triple, triples_of, triples_per_document, well_formed
 
 A, B = [1.0, 0.0], [0.0, 1.0]
 DIAGONAL = [1.0, 1.0]  # cosine with A and with B: 1/sqrt(2) = 0.7071
@@ -117,14 +114,24 @@ def test_the_release_counts_brackets(reply: str, count: int) -> None:
 
 def test_completeness_is_the_share_of_gold_that_something_reaches() -> None:
     cosines = np.array([[0.2, 0.95], [0.94, 0.1]])  # gold 1 reaches 0.95 exactly, gold 2 does not
-    assert completeness([cosines], 0.95, no_gold=1.0)[0] == 0.5
+    assert completeness([cosines], 0.95)[0] == 0.5
 
 
-def test_completeness_without_gold_is_one_as_released_and_unscored_when_fixed() -> None:
-    none = np.zeros((0, 3))
-    assert completeness([none], 0.95, no_gold=1.0)[0] == 1.0
-    assert np.isnan(completeness([none], 0.95, no_gold=math.nan)[0])
-    assert completeness([np.zeros((2, 0))], 0.95, no_gold=1.0)[0] == 0.0
+def test_completeness_needs_gold_and_an_answer() -> None:
+    assert np.isnan(completeness([np.zeros((0, 3)), None], 0.95)).all()
+    assert completeness([np.zeros((2, 0))], 0.95)[0] == 0.0
+
+
+def test_a_reversed_triple_completes_the_gold_as_released_but_not_when_direction_counts() -> None:
+    a, r, b = np.eye(3)
+    gold, predicted = np.array([[a, r, b]]), np.array([[b, r, a]])
+    assert similarities(gold, predicted)[0, 0] == pytest.approx(1.0)
+    assert similarities(gold, predicted, directed=True)[0, 0] == -1.0
+
+
+def test_a_symmetric_triple_has_both_directions() -> None:
+    a, r, _ = np.eye(3)
+    assert similarities(np.array([[a, r, a]]), np.array([[a, r, a]]), directed=True)[0, 0] == pytest.approx(1.0)
 
 
 def test_the_reference_counts_every_triple_and_the_fixed_mode_each_once() -> None:

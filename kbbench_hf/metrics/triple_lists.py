@@ -1,0 +1,121 @@
+"""Lists of extracted triples: which of them count, how many there are, and how many match the gold literally.
+
+The part of GenRES that needs no model; the five qualities are in `generative_re`.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Triple = Sequence[Any]
+"""[head, relation, tail]; what a model wrote may hold anything else, and any number of elements."""
+Floats = NDArray[np.float64]
+
+
+def triples_of(answer: Sequence[Any], mode: str) -> list[Triple]:
+    """Return the triples of an answer that a mode looks at.
+
+    `reference` takes the answer as it is. `fixed` keeps lists of three elements, each a string that is not blank or a
+    number; strings are stripped, numbers written out, and of equal triples the first is kept.
+
+    >>> triples_of([["a", "r", "b"], [" a", "r", "b"], ["a", "r"], ["a", "r", None], ["b", "in", 1961]], "fixed")
+    [('a', 'r', 'b'), ('b', 'in', '1961')]
+    >>> triples_of([["a", "r", "b"], ["a", "r", "b"]], "reference")
+    [['a', 'r', 'b'], ['a', 'r', 'b']]
+    """
+    if mode == "reference":
+        return list(answer)
+    return list(dict.fromkeys(well_formed(answer)))
+
+
+def well_formed(answer: Sequence[Any]) -> list[tuple[str, str, str]]:
+    """Return the triples of three strings or numbers, stripped and written out, repeated ones included.
+
+    >>> well_formed([["a", "r", "b"], ["a", "r", "b "], ["a", "", "b"], "a r b"])
+    [('a', 'r', 'b'), ('a', 'r', 'b')]
+    """
+    kept = []
+    for triple in answer:
+        if isinstance(triple, str) or not isinstance(triple, Sequence) or len(triple) != 3:
+            continue
+        head, relation, tail = (_written(element) for element in triple)
+        if head and relation and tail:
+            kept.append((head, relation, tail))
+    return kept
+
+
+def triples_per_document(answers: Sequence[Sequence[Any]]) -> Floats:
+    """Return the number of triples of each document, repeated ones included.
+
+    >>> triples_per_document([[["a", "r", "b"]], []])
+    array([1., 0.])
+    """
+    return np.array([len(answer) for answer in answers], dtype=np.float64)
+
+
+def tokens_per_triple(answers: Sequence[Sequence[Triple]], count: Callable[[str], int], *, empty: float) -> Floats:
+    """Return the mean number of tokens of each document's triples.
+
+    A triple with an element that is no string has none.
+
+    Args:
+        answers: the triples of each document.
+        count: the tokens of a string.
+        empty: the value of a document without triples.
+
+    >>> tokens_per_triple([[["New York", "in", "USA"], ["a", "r", 1]]], lambda text: len(text.split()), empty=0.0)
+    array([2.])
+    """
+    return np.array(
+        [
+            sum(sum(map(count, triple)) for triple in answer if _all_strings(triple)) / len(answer) if answer else empty
+            for answer in answers
+        ],
+        dtype=np.float64,
+    )
+
+
+def hard_match(answers: Sequence[Sequence[Triple]], gold: Sequence[Sequence[Triple]], *, empty: float) -> Floats:
+    """Return precision, recall and F1 of literally equal triples per document, shape (3, documents).
+
+    Case and the difference of `_` and space do not matter. Precision counts every predicted triple, repeated ones
+    included; recall every gold triple.
+
+    Args:
+        answers: the predicted triples of each document.
+        gold: its gold triples. A document without gold is not scored.
+        empty: the three values of a document without predicted triples.
+
+    >>> hard_match([[["A", "is_in", "B"], ["b", "in", "a"]]], [[["a", "is in", "b"]]], empty=0.0).ravel()
+    array([0.5       , 1.        , 0.66666667])
+    """
+    scores = np.full((3, len(answers)), math.nan)
+    for document, (predicted, expected) in enumerate(zip(answers, gold, strict=True)):
+        if not expected:
+            continue
+        if not predicted:
+            scores[:, document] = empty
+            continue
+        predicted_text, expected_text = [_folded(t) for t in predicted], [_folded(t) for t in expected]
+        precision = sum(text in expected_text for text in predicted_text) / len(predicted_text)
+        recall = sum(text in predicted_text for text in expected_text) / len(expected_text)
+        f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+        scores[:, document] = precision, recall, f1
+    return scores
+
+
+def _written(element: Any) -> str:
+    if isinstance(element, str):
+        return element.strip()
+    return str(element) if isinstance(element, int | float) and not isinstance(element, bool) else ""
+
+
+def _all_strings(triple: Triple) -> bool:
+    return not isinstance(triple, str) and all(isinstance(element, str) for element in triple)
+
+
+def _folded(triple: Triple) -> str:
+    return str(list(triple)).lower().replace("_", " ")
