@@ -22,6 +22,11 @@ class Failure(Exception):
         self.reason, self.detail, self.transient = reason, detail, transient
         self.retry_after, self.text = retry_after, text
 
+    @property
+    def overload(self) -> bool:
+        """Whether the server itself is in trouble, as against one reply of it."""
+        return self.reason in ("timeout", "no_connection", "connection_broken") or self.reason.startswith("http_5")
+
     def __str__(self) -> str:
         return f"{self.reason}: {self.detail}" if self.detail else self.reason
 

@@ -157,8 +157,10 @@ class Asker:
                     self.gate.refused()
                     if not last:  # keep the place while waiting: the server asked for less work, not for other work
                         await self._pause(wait)
-                elif failure.transient:
+                elif failure.overload:
                     self.gate.failed()
+                else:
+                    self.gate.answered()
             if last:
                 return _failed(job, failure, attempt)
             if failure.reason != "rate_limited":

@@ -9,8 +9,8 @@ from types import TracebackType
 
 WINDOW_S = 2.0
 """Seconds between two cuts of the limit, so that one burst of refusals counts once."""
-PAUSE_S = 5.0
-"""Seconds without growth after a server error."""
+SETBACK = 3
+"""How many answers' worth of growth a server error takes back: with more than a quarter of errors, growth stops."""
 LONGEST_WAIT_S = 300.0
 """No wait is longer, whatever a server asks for."""
 
@@ -19,8 +19,8 @@ class Gate:
     """At most `limit` requests are under way; `limit` adapts between 1 and `most`. Use `async with gate`.
 
     Refused requests (429) cut the limit by half their share of the requests since the last cut, at most once in
-    WINDOW_S: a server that refuses everything is asked half as much, one that refuses a few is hardly slowed. A
-    server error pauses growth. While neither happens, a full round of answers raises the limit by one.
+    WINDOW_S: a server that refuses everything is asked half as much, one that refuses a few is hardly slowed. A full
+    round of answers raises the limit by one; server errors hold that growth up and never cut.
 
     >>> gate = Gate(8)
     >>> for _ in range(4):
@@ -34,8 +34,8 @@ class Gate:
         self.active = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._clock = clock
-        self._answers = self._refusals = self._streak = 0
-        self._next_cut = self._next_growth = clock()
+        self._answers = self._refusals = self._credit = 0
+        self._next_cut = clock()
 
     async def __aenter__(self) -> None:
         if self.active < self.limit and not self._waiting:
@@ -58,28 +58,26 @@ class Gate:
     def answered(self) -> None:
         """Note a request that the server took."""
         self._answers += 1
-        self._streak += 1
-        if self._streak >= self.limit and self.limit < self.most and self._clock() >= self._next_growth:
-            self.limit += 1
-            self._streak = 0
+        self._credit += 1
+        if self._credit >= self.limit:
+            self._credit = 0
+            self.limit = min(self.most, self.limit + 1)
             self._admit()
 
     def refused(self) -> None:
         """Note a request that the server refused because of its load (429)."""
         self._refusals += 1
-        self._streak = 0
         now = self._clock()
         if now >= self._next_cut:
             share = self._refusals / (self._answers + self._refusals)
             self.limit = max(1, min(self.limit - 1, round(self.limit * (1 - share / 2))))
-            self._answers = self._refusals = 0
+            self._answers = self._refusals = self._credit = 0
             self._next_cut = now + WINDOW_S
 
     def failed(self) -> None:
-        """Note a server error (5xx, a broken connection, a timeout): do not ask for more for a while."""
+        """Note a server error (5xx, a broken connection, a timeout)."""
         self._answers += 1
-        self._streak = 0
-        self._next_growth = self._clock() + PAUSE_S
+        self._credit = max(0, self._credit - SETBACK)
 
     def _leave(self) -> None:
         self.active -= 1

@@ -8,7 +8,9 @@ from typing import Protocol
 class Advance(Protocol):
     """Moves the bar on by `steps`; `note` replaces the words at its end (a price, a rate, a count of errors)."""
 
-    def __call__(self, steps: int = 1, note: str | None = None) -> None: ...
+    def __call__(self, steps: int = 1, note: str | None = None) -> None:
+        """Move on."""
+        ...
 
 
 @contextmanager
