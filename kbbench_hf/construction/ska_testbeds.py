@@ -1,0 +1,275 @@
+"""From instances to testbeds: which units stand in each context, and in which order, at any token budget.
+
+The paper's testbeds (arXiv 2507.17178, sections 3.3 and 4): noise robustness at four budgets, order insensitivity,
+negative rejection, noise hardness; information integration is a column, `n_required`, of the noise testbeds. Beyond
+the paper: budgets up to 1 M tokens on a fixed sample, positives on a grid of depths, an answerable control beside
+rejection.
+"""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kbbench_hf.benchmarks.ska_contexts import Context, Renderer
+from kbbench_hf.benchmarks.ska_units import SEED, SUBSETS, Instance, Pool
+from kbbench_hf.construction.ska_noise import Candidates, Library, Units
+from kbbench_hf.construction.ska_tokens import Tokenizer, tokenizer
+from kbbench_hf.errors import unknown_name
+
+PAPER_BUDGETS = {"1k": 1 << 10, "4k": 4 << 10, "12k": 12 << 10, "24k": 24 << 10}
+LONG_BUDGETS = {
+    "32k": 32 << 10,
+    "64k": 64 << 10,
+    "128k": 128 << 10,
+    "256k": 256 << 10,
+    "512k": 512 << 10,
+    "1m": 1 << 20,
+}
+BUDGETS = {**PAPER_BUDGETS, **LONG_BUDGETS}
+"""k is 1024: the paper's mean context at "12k" has 12,054 tokens. What counts is the knowledge base, not the prompt."""
+STANDARD = {"kg": "4k", "table": "4k", "kg_text": "12k", "table_text": "12k"}
+"""The budget of the order, integration, rejection and depth testbeds."""
+DEPTHS = (0, 25, 50, 75, 100)
+"""How many percent of the noise stand before the positives."""
+HARDNESS = {"hard": (1, 2), "easy": (4, 255)}
+"""Hops, first and last, of the noise; the noise testbed itself is the paper's "mixed"."""
+ENDLESS = 1 << 62
+LONG_SAMPLE = 50
+DEMO = 20
+
+
+@dataclass(frozen=True)
+class Config:
+    """One testbed of one subset at one setting: what to take, and how to arrange it."""
+
+    name: str
+    testbed: str
+    subset: str
+    budget: int
+    setting: str
+    depth: float | None = None
+    """The share of the noise that stands before the positives; None where the setting is `original` or `random`."""
+    hops: tuple[int, int] | None = None
+    long: bool = False
+
+    @property
+    def natural(self) -> str:
+        """The order of the noise testbed: the table's own, or the hashes'."""
+        return "original" if self.subset.startswith("table") else "random"
+
+
+def configs() -> dict[str, Config]:
+    """Return every testbed config by name, in the order of the card.
+
+    >>> [name for name in configs() if name.startswith("order_kg_") and "text" not in name]
+    ['order_kg_prefix', 'order_kg_random', 'order_kg_suffix']
+    """
+    found: list[Config] = []
+    for subset in SUBSETS:
+        natural = "original" if subset.startswith("table") else "random"
+        orders = {"original": None, "prefix": 0.0, "random": None, "suffix": 1.0}
+        budget = BUDGETS[STANDARD[subset]]
+        found += [
+            Config(f"noise_{subset}_{size}", "noise", subset, tokens, natural, long=size in LONG_BUDGETS)
+            for size, tokens in BUDGETS.items()
+            if not (size == "1k" and subset.endswith("_text"))
+        ]
+        found += [
+            Config(f"order_{subset}_{setting}", "order", subset, budget, setting, depth)
+            for setting, depth in orders.items()
+            if setting != "original" or natural == "original"
+        ]
+        found += [Config(f"depth_{subset}_{d}", "depth", subset, budget, f"depth {d} %", d / 100) for d in DEPTHS]
+        found += [
+            Config(f"{testbed}_{subset}", testbed, subset, budget, natural)
+            for testbed in ("rejection", "rejection_control")
+        ]
+        if subset.startswith("kg"):
+            found += [
+                Config(f"hardness_{subset}_{level}", "hardness", subset, BUDGETS["4k"], natural, hops=hops)
+                for level, hops in HARDNESS.items()
+            ]
+    return {config.name: config for config in sorted(found, key=lambda c: TESTBEDS.index(c.testbed))}
+
+
+TESTBEDS = ("noise", "order", "depth", "rejection", "rejection_control", "hardness")
+
+ROW_SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("instance_id", pa.string()),
+        ("testbed", pa.string()),
+        ("setting", pa.string()),
+        ("budget", pa.int32()),
+        ("sk_units", pa.list_(pa.int32())),
+        ("text_units", pa.list_(pa.int32())),
+        ("n_required", pa.int32()),
+        ("answerable", pa.bool_()),
+        ("kb_tokens", pa.int32()),
+        ("status", pa.string()),
+        ("tokenizer", pa.string()),
+        ("context_sha256", pa.string()),
+    ]
+)
+"""`status`: `ok`; `short`, the noise ran out before the budget; `over_budget`, the positives alone exceed it, and
+nothing is shown or scored; `answerable`, a rejection context whose noise still holds a gold answer, not scored."""
+
+
+def sample(instances: Iterable[Instance], size: int) -> list[Instance]:
+    """Return a fixed sample of instances, in the order of hashes of their ids; a larger one contains a smaller one."""
+    return sorted(instances, key=lambda i: hashlib.sha256(f"{SEED}|sample|{i.id}".encode()).digest())[:size]
+
+
+def select(candidates: Candidates, config: Config, *, withheld: bool = False) -> tuple[Units, Units]:
+    """Return the positives and the noise of a context: the positives first, then the noise that still fits.
+
+    `withheld` leaves out the positives and every unit that states what they state. Positives that exceed the budget
+    come back without noise; the caller marks them.
+    """
+    positives, noise = candidates.positives, candidates.noise
+    if withheld:
+        positives, noise = positives[:0], noise[~candidates.equivalent]
+    if config.hops:
+        noise = noise[(noise.hops >= config.hops[0]) & (noise.hops <= config.hops[1])]
+    left = config.budget - candidates.header_tokens - int(positives.tokens.sum())
+    return positives, noise.fitting(left)
+
+
+def arrange(instance: Instance, positives: Units, noise: Units, config: Config) -> tuple[Units, Units]:
+    """Return the structured and the text section of a context, each in its final order.
+
+    Graph triples and passages have no order of their own: theirs is an order of hashes, another than the one by which
+    noise was taken. `original` keeps table rows in the table's order, made rows after them. A depth puts the positives
+    of each section together after that share of its noise.
+    """
+    if config.depth is not None:
+        sk, text = (_at_depth(instance, positives, noise, config.depth, in_text=in_text) for in_text in (False, True))
+        return sk, text
+    placed, attempt = (positives + noise).shuffled(f"{instance.id}|place|0"), 0
+    while len(noise) and len(positives) and _lead(positives, placed):
+        attempt += 1  # hashes may happen to put all positives first; "random" must then differ from "prefix"
+        placed = placed.shuffled(f"{instance.id}|place|{attempt}")
+    sk = placed[~placed.in_text]
+    if config.setting == "original":
+        sk = sk[np.argsort(sk.numbers, kind="stable")]
+    return sk, placed[placed.in_text]
+
+
+def _lead(positives: Units, placed: Units) -> bool:
+    """Say whether the positives are the first units of both sections."""
+    for in_text in (False, True):
+        wanted = positives.numbers[positives.in_text == in_text]
+        if not np.isin(placed.numbers[placed.in_text == in_text][: len(wanted)], wanted).all():
+            return False
+    return True
+
+
+def _at_depth(instance: Instance, positives: Units, noise: Units, depth: float, *, in_text: bool) -> Units:
+    first, others = (units[units.in_text == in_text].shuffled(f"{instance.id}|place|0") for units in (positives, noise))
+    if instance.is_table and not in_text:
+        first, others = (units[np.argsort(units.numbers, kind="stable")] for units in (first, others))
+    before = round(depth * len(others))
+    return others[:before] + first + others[before:]
+
+
+class Builder:
+    """Builds the testbed rows of the instances of one subset."""
+
+    def __init__(self, pool: Pool, count: Tokenizer) -> None:
+        self._library = Library(pool, count)
+        self._count = count
+
+    def rows(self, instance: Instance, chosen: Sequence[Config]) -> dict[str, list[dict[str, Any]]]:
+        """Return the rows of one instance by config; a control config has two, without and with the positives."""
+        candidates = self._library.candidates(instance, max((config.budget for config in chosen), default=0))
+        renderer = Renderer(instance, self._library.pool)
+        rows: dict[str, list[dict[str, Any]]] = {}
+        for config in chosen:
+            variants = {"rejection": (True,), "rejection_control": (True, False)}.get(config.testbed, (False,))
+            rows[config.name] = [self._row(instance, candidates, renderer, config, withheld) for withheld in variants]
+        return rows
+
+    def _row(
+        self, instance: Instance, candidates: Candidates, renderer: Renderer, config: Config, withheld: bool
+    ) -> dict[str, Any]:
+        positives, noise = select(candidates, config, withheld=withheld)
+        endless = select(candidates, replace(config, budget=ENDLESS), withheld=withheld)[1]
+        status = "ok" if len(noise) < len(endless) else "short"
+        tokens = candidates.header_tokens + int(positives.tokens.sum() + noise.tokens.sum())
+        while True:
+            sk, text = arrange(instance, positives, noise, config)
+            context = renderer.context(sk.numbers.tolist(), text.numbers.tolist())
+            tokens = tokens if self._count.additive else self._count.count(context.all_text)
+            if tokens <= config.budget:
+                break
+            if len(noise):  # only under a tokenizer whose counts do not add up
+                noise = noise[: len(noise) - 1]
+            else:
+                status, positives = "over_budget", positives[:0]
+                context, sk, text, tokens = Context("", [], [], [], []), positives, positives, 0
+                break
+        if withheld and set(renderer.execute(sk.numbers.tolist(), text.numbers.tolist()) or ()) & set(instance.answers):
+            status = "answerable"
+        return {
+            "id": instance.id if withheld or config.testbed != "rejection_control" else f"{instance.id}:answerable",
+            "instance_id": instance.id,
+            "testbed": config.testbed,
+            "setting": config.setting,
+            "budget": config.budget,
+            "sk_units": sk.numbers,
+            "text_units": text.numbers,
+            "n_required": len(candidates.positives),
+            "answerable": not withheld,
+            "kb_tokens": tokens,
+            "status": status,
+            "tokenizer": self._count.name,
+            "context_sha256": hashlib.sha256(context.all_text.encode()).hexdigest()[:16],
+        }
+
+
+def build_testbeds(
+    instances: Sequence[Instance],
+    pools: Mapping[str, Pool],
+    wanted: Sequence[str] | None = None,
+    count: Tokenizer | None = None,
+    advance: Callable[[], object] = lambda: None,
+) -> dict[str, dict[str, pa.Table]]:
+    """Return the testbeds of all instances: config -> split (`test`, and `demo`, 20 of its rows) -> table.
+
+    Args:
+        instances: of any subsets, in any order.
+        pools: the units of each subset.
+        wanted: names of configs; None for all of the subsets that have instances.
+        count: the tokenizer that budgets are measured with; GPT-4o's unless said otherwise.
+        advance: called once for each instance, for a progress bar.
+
+    Raises:
+        UsageError: a config is unknown.
+    """
+    known = configs()
+    for name in wanted or ():
+        if name not in known:
+            raise unknown_name("testbed config", name, known)
+    count = count or tokenizer()
+    tables: dict[str, dict[str, pa.Table]] = {}
+    for subset in SUBSETS:
+        members = sorted((i for i in instances if i.subset == subset), key=lambda i: i.id)
+        chosen = [c for c in known.values() if c.subset == subset and (wanted is None or c.name in wanted)]
+        if not members or not chosen:
+            continue
+        builder, rows = Builder(pools[subset], count), defaultdict[str, list[dict[str, Any]]](list)
+        long = {i.id for i in sample(members, LONG_SAMPLE)}
+        demo = {i.id for i in sample(members, DEMO)}
+        for instance in members:
+            for name, made in builder.rows(instance, [c for c in chosen if instance.id in long or not c.long]).items():
+                rows[name] += made
+            advance()
+        for name, made in rows.items():
+            splits = {"test": made, "demo": [row for row in made if row["instance_id"] in demo]}
+            tables[name] = {split: pa.Table.from_pylist(part, ROW_SCHEMA) for split, part in splits.items()}
+    return {name: tables[name] for name in known if name in tables}

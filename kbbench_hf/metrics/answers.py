@@ -1,0 +1,187 @@
+"""Answer lists and answerability: how SKA-Bench, WikiTableQuestions and KGQA compare what was said with what is right.
+
+SKA-Bench reports macro-F1 "between the predicted answer list and the gold answer list" (arXiv 2507.17178, section 4.1)
+and does not say how two answers are compared; no released code was at hand to settle it. Hence four named modes.
+"""
+
+import re
+import string
+import unicodedata
+from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.errors import unknown_name
+
+ARTICLES = re.compile(r"\b(a|an|the)\b")
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
+_CITATIONS = re.compile(r"(?:(?<!^)\[[^\]]*\]|\[\d+\]|[•♦†‡*#+])*$")
+_DETAILS = re.compile(r"(?<!^)(?: \([^)]*\))*$")
+_QUOTED = re.compile(r'^"([^"]*)"$')
+_DASHES_AND_QUOTES = str.maketrans(
+    {**dict.fromkeys("‘’´`", "'"), **dict.fromkeys("“”", '"'), **dict.fromkeys("‐‑‒–—−", "-")}
+)
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+class AnswerScores(NamedTuple):
+    """One example's scores, or an array of each for many."""
+
+    answer_f1: float
+    precision: float
+    recall: float
+    exact_match: float
+    hit_at_1: float
+
+
+def squad_normal(answer: str) -> str:
+    """Return the answer as SQuAD's script compares it: lower case, no punctuation, no articles, single blanks.
+
+    >>> squad_normal("The  Beatles!")
+    'beatles'
+    """
+    return " ".join(ARTICLES.sub(" ", answer.lower().translate(_PUNCTUATION)).split())
+
+
+@lru_cache(maxsize=1 << 20)
+def wtq_normal(answer: str) -> str:
+    """Return the answer as WikiTableQuestions' evaluator compares it, before it looks for numbers.
+
+    Accents go, typographic quotes and dashes become plain; trailing citations, footnote marks and parentheses and
+    outer quotes are stripped until nothing changes; one final full stop goes; white space folds; lower case.
+
+    >>> wtq_normal("“Café  Müller”[3] (live)")
+    'cafe muller'
+    """
+    text = "".join(c for c in unicodedata.normalize("NFKD", answer) if unicodedata.category(c) != "Mn")
+    text, before = text.translate(_DASHES_AND_QUOTES), None
+    while text != before:
+        before = text
+        for pattern, kept in ((_CITATIONS, ""), (_DETAILS, ""), (_QUOTED, r"\1")):
+            text = pattern.sub(kept, text.strip(), count=1)
+    return " ".join(text.removesuffix(".").split()).lower()
+
+
+def wtq_number(answer: str) -> float | None:
+    """Return the number that an answer is, thousands separators, `$` and `%` aside, or None if it is not one.
+
+    >>> wtq_number("$12,467"), wtq_number("12 apples")
+    (12467.0, None)
+    """
+    text = wtq_normal(answer).translate({ord(c): None for c in ",$%"})
+    return float(text) if _NUMBER.fullmatch(text) else None
+
+
+def _wtq_key(answer: str) -> Hashable:
+    number = wtq_number(answer)
+    return wtq_normal(answer) if number is None else number
+
+
+KEYS: dict[str, Callable[[str], Hashable]] = {"squad": squad_normal, "exact": str.strip, "wtq": _wtq_key}
+"""Mode -> what two answers must share to be the same answer."""
+
+MODES = (*KEYS, "rog")
+"""`squad` (default) and `exact` and `wtq` compare sets of normalised answers; `rog` is reasoning-on-graphs' metric."""
+
+
+def answer_scores(predicted: Sequence[str], gold: Sequence[str], mode: str = "squad") -> AnswerScores:
+    """Return F1, precision, recall, exact match and hit@1 of one predicted answer list.
+
+    `squad`, `exact`, `wtq`: set measures over normalised answers; an answer given twice counts once. Hit@1 asks whether
+    the first predicted answer is a gold one. `rog`: a gold answer is found if its normal form is a substring of the
+    joined predictions; precision = found / number of predictions, so that one long prediction that holds several gold
+    answers has a precision above 1. An empty prediction scores 0; without gold answers nothing is scored (NaN).
+
+    Source: arXiv 2507.17178, section 4.1 (macro-F1); reasoning-on-graphs' `eval_f1` (arXiv 2310.01061) for `rog`.
+
+    >>> answer_scores(["The Beatles", "Oasis"], ["beatles"])  # one of two right, all found: F1 = 2 * 0.5 * 1 / 1.5
+    AnswerScores(answer_f1=0.6666666666666666, precision=0.5, recall=1.0, exact_match=0.0, hit_at_1=1.0)
+    >>> answer_scores(["beatles and oasis"], ["Beatles", "Oasis"], mode="rog").precision  # 2 found / 1 predicted
+    2.0
+
+    Raises:
+        UsageError: an unknown mode.
+    """
+    if mode not in MODES:
+        raise unknown_name("mode", mode, MODES)
+    if not gold:
+        return AnswerScores(*[np.nan] * 5)
+    if not predicted:
+        return AnswerScores(0.0, 0.0, 0.0, 0.0, 0.0)
+    if mode == "rog":
+        return _rog_scores(predicted, gold)
+    key = KEYS[mode]
+    answers, wanted = {key(answer) for answer in predicted}, {key(answer) for answer in gold}
+    found = len(answers & wanted)
+    return AnswerScores(
+        2 * found / (len(answers) + len(wanted)),
+        found / len(answers),
+        found / len(wanted),
+        float(answers == wanted),
+        float(key(predicted[0]) in wanted),
+    )
+
+
+def _rog_scores(predicted: Sequence[str], gold: Sequence[str]) -> AnswerScores:
+    joined, first = squad_normal(" ".join(predicted)), squad_normal(predicted[0])
+    found = sum(squad_normal(answer) in joined for answer in gold)
+    precision, recall = found / len(predicted), found / len(gold)
+    f1 = 2 * precision * recall / (precision + recall) if found else 0.0
+    hit = any(squad_normal(answer) in first for answer in gold)
+    return AnswerScores(f1, precision, recall, float(precision == recall == 1.0), float(hit))
+
+
+def score_answers(
+    predictions: Sequence[Sequence[str] | None], golds: Sequence[Sequence[str]], mode: str = "squad"
+) -> dict[str, NDArray[np.float64]]:
+    """Return one value per example for each measure of `AnswerScores`, and `parse_failure_rate`.
+
+    None stands for a response from which no answer could be read: it scores 0 and is a parse failure; it never leaves
+    the denominator.
+
+    >>> score_answers([["x"], None], [["x"], ["y"]])["answer_f1"].tolist()
+    [1.0, 0.0]
+    """
+    scores = [answer_scores(answers or (), gold, mode) for answers, gold in zip(predictions, golds, strict=True)]
+    columns = np.array(scores, dtype=np.float64).reshape(-1, len(AnswerScores._fields)).T
+    values = dict(zip(AnswerScores._fields, columns, strict=True))
+    values["parse_failure_rate"] = np.array([answers is None for answers in predictions], dtype=np.float64)
+    return values
+
+
+def rejections(verdicts: Sequence[str | None], answerable: Sequence[bool]) -> dict[str, NDArray[np.float64]]:
+    """Return per example whether an unanswerable question was rejected, and whether the verdict was right at all.
+
+    `rejection_rate`: 1 where the question cannot be answered and the verdict is "no", NaN where it can be answered.
+    `acceptance_rate`: the mirror image on answerable questions. `balanced_accuracy`: 1 where the verdict is right; its
+    figure is the mean over the two groups of questions (see `answerability`). None, a verdict that could not be read,
+    is neither "yes" nor "no" and always wrong.
+
+    Source: arXiv 2507.17178, table 5 (count of "no" / n). Always saying "no" has a rejection rate of 1 there; the
+    balanced accuracy, ours, is then 1/2.
+
+    >>> values = rejections(["no", "no", "yes", None], [False, True, True, False])
+    >>> values["rejection_rate"].tolist(), values["balanced_accuracy"].tolist()
+    ([1.0, nan, nan, 0.0], [1.0, 0.0, 1.0, 0.0])
+    """
+    can = np.array(answerable, dtype=bool)
+    said_no = np.array([verdict == "no" for verdict in verdicts], dtype=np.float64)
+    said_yes = np.array([verdict == "yes" for verdict in verdicts], dtype=np.float64)
+    return {
+        "rejection_rate": np.where(can, np.nan, said_no),
+        "acceptance_rate": np.where(can, said_yes, np.nan),
+        "balanced_accuracy": np.where(can, said_yes, said_no),
+        "parse_failure_rate": np.array([verdict is None for verdict in verdicts], dtype=np.float64),
+    }
+
+
+def answerability(answerable: Sequence[bool]) -> list[str]:
+    """Return the group of each question, over which `balanced_accuracy` is a mean of group means.
+
+    >>> answerability([True, False])
+    ['answerable', 'unanswerable']
+    """
+    return ["answerable" if can else "unanswerable" for can in answerable]
