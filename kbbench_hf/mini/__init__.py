@@ -1,4 +1,4 @@
-"""The small benchmarks written for this package and shipped built in `mini/<name>/`, with the answers of two systems."""
+"""The small benchmarks written for this package, shipped built in `mini/<name>/`, with two systems' answers."""
 
 import os
 import shutil

@@ -99,7 +99,10 @@ def _fetch_one(file: PinnedFile, folder: Path, advance: Callable[[int], None], p
             _continue(file, part, advance)
             break
         except (OSError, HTTPException) as error:
-            gone = isinstance(error, urllib.error.HTTPError) and error.code < 500 and error.code != 429
+            gone = False
+            if isinstance(error, urllib.error.HTTPError):
+                gone = error.code < 500 and error.code != 429
+                error.close()
             if gone or attempt == ATTEMPTS - 1:
                 arrived = part.stat().st_size if part.is_file() else 0
                 raise KBBenchError(
