@@ -1,0 +1,90 @@
+"""A clean document for any knowledge base: everything that is known about a node, nothing cut, nothing rewritten.
+
+The name; `type: T`; the text; every value in the further columns and in `details` as `key: value`, deep records line by
+line; then each relation as `relation: name; name`, and what points at the node as `inverse relation: name; name` where
+the edges are directed. A neighbour without a name stands with its id.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from kbbench_hf.knowledge_base.documents.pieces import Edges, Layout, Pool, drawn, edges_of, surrounded, vocabulary
+from kbbench_hf.knowledge_base.documents.rendering import Node, Rendering, Sample
+from kbbench_hf.knowledge_base.store import KnowledgeBase
+
+
+def _body(node: Node) -> str:
+    known = {"name": node.name, "title": node.name, "type": node.type}
+    record = {key: value for key, value in node.record.items() if known.get(key) != value}
+    lines = [node.name, f"type: {node.type}", node.text, *_lines("", node.further), *_lines("", record)]
+    return "\n".join(line for line in lines if line)
+
+
+def _lines(key: str, value: Any) -> Iterator[str]:
+    """Yield `key: value` for every value, whose key is the nearest one above it."""
+    if isinstance(value, dict):
+        for inner, one in value.items():
+            yield from _lines(inner, one)
+    elif isinstance(value, list):
+        if any(isinstance(one, dict | list) for one in value):
+            for one in value:
+                yield from _lines(key, one)
+        else:
+            yield from _lines(key, "; ".join(str(one) for one in value if not _is_nothing(one)))
+    elif not _is_nothing(value):
+        yield f"{key}: {value}"
+
+
+def _is_nothing(value: Any) -> bool:
+    return value is None or value == "" or value != value
+
+
+def _relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: Pool, sample: Sample) -> Layout:
+    graph = kb.graph
+    every = np.arange(len(graph.relations))
+    sides = [graph.out] if graph.symmetric else [graph.out, graph.into]
+    labels = [f"\n{way}{relation}: " for way in ("", "inverse ")[: len(sides)] for relation in graph.relations]
+    edges = _side_by_side([edges_of(side, rows, every) for side in sides], len(rows), len(every))
+    n_kinds = max(len(labels), 1)
+    if sample.n > 0:
+        segments = edges.segments()
+        kept = np.sort(drawn(segments, rows[segments // n_kinds], edges.rows, sample.n, sample.seed))
+        edges = Edges(np.searchsorted(segments[kept], np.arange(len(edges.offsets))), edges.rows[kept])
+    names, places = vocabulary(_shown_names(kb), edges.rows)
+    inner, last = pool.add(surrounded("", names, "; ")), pool.add(names)
+    pieces, related = places + inner, np.flatnonzero(np.diff(edges.offsets))
+    pieces[edges.offsets[related + 1] - 1] += last - inner
+    layout = Layout(pieces, edges.offsets).begin(pool.add(labels) + related % n_kinds, related)
+    return layout.merged(np.arange(len(rows) + 1) * len(labels))
+
+
+def _side_by_side(sides: list[Edges], n_rows: int, n_relations: int) -> Edges:
+    """Return the edges of both directions as one, those out of a node before those into it."""
+    if len(sides) == 1 or n_relations == 0:
+        return sides[0]
+    segments = [side.segments() for side in sides]
+    shifted = [each + (each // n_relations + way) * n_relations for way, each in enumerate(segments)]
+    order = np.argsort(np.concatenate(shifted), kind="stable")
+    bounds = np.arange(n_rows * n_relations * len(sides) + 1)
+    rows = np.concatenate([side.rows for side in sides])[order]
+    return Edges(np.searchsorted(np.concatenate(shifted)[order], bounds), rows)
+
+
+def _shown_names(kb: KnowledgeBase) -> pa.Array:
+    names = kb.nodes["name"].chunk(0)
+    nameless = pc.equal(names, "")
+    if not pc.any(nameless).as_py():
+        return names
+    return pc.if_else(nameless, kb.nodes["id"].chunk(0).cast(pa.large_string()), names)
+
+
+def _one_line(document: str) -> str:
+    return " ".join(document.split())
+
+
+RENDERING = Rendering(_body, _relations, _one_line)

@@ -1,0 +1,19 @@
+"""STaRK's one-line form of a document."""
+
+import re
+
+_GAP = re.compile(r"\s{2,}")
+
+
+def compact_text(text: str) -> str:
+    r"""Return a document on one line, as STaRK's `compact_text` writes it.
+
+    It deletes every "- ", also inside prose, and turns ends of lines into sentences.
+    Source: `stark_qa/tools/process_text.py` of snap-stanford/stark (MIT).
+
+    >>> compact_text("- name: IL-2 - alpha\n- type: gene\n- details:\n")
+    'name: IL-2 alpha. type: gene. details: '
+    """
+    text = text.replace("\n", ". ").replace("\r", "").replace("- ", "")
+    text = text.replace(": .", ":").replace(":.", ":")
+    return _GAP.sub(" ", text).replace(".. ", ". ")

@@ -1,0 +1,121 @@
+"""Laying texts out of pieces.
+
+A document with relations is a sequence of pieces, most of which are names of neighbours. All pieces of all documents
+are taken from one pool in one Arrow call, which lays their bytes end to end; the documents are then the same bytes with
+fewer offsets. Nothing is joined twice and no loop runs over the edges.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from kbbench_hf.knowledge_base.graph import Adjacency, spans
+
+
+class Pool:
+    """The different pieces, each known by its number."""
+
+    def __init__(self) -> None:
+        self.parts: list[pa.Array] = []
+        self.size = 0
+
+    def add(self, strings: list[str] | pa.Array) -> int:
+        """Add pieces and return the number of the first."""
+        part = pa.array(strings, pa.large_string()) if isinstance(strings, list) else strings
+        self.parts.append(part)
+        self.size += len(part)
+        return self.size - len(part)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which pieces make each text: those of text i are `pieces[offsets[i] : offsets[i + 1]]`."""
+
+    pieces: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+
+    def begin(self, pieces: NDArray[np.int64], texts: NDArray[np.int64] | slice = slice(None)) -> "Layout":
+        """Return the layout with one piece put before each of the given texts (ascending), or before every text."""
+        added = np.zeros(len(self.offsets), np.int64)
+        added[1:][texts] = 1
+        return Layout(np.insert(self.pieces, self.offsets[:-1][texts], pieces), self.offsets + np.cumsum(added))
+
+    def merged(self, bounds: NDArray[np.int64]) -> "Layout":
+        """Return the layout in which the texts from `bounds[i]` to `bounds[i + 1]` are one."""
+        return Layout(self.pieces, self.offsets[bounds])
+
+    def texts(self, pool: Pool) -> pa.LargeStringArray:
+        """Return the texts."""
+        taken = pa.concat_arrays(pool.parts).take(pa.array(self.pieces))
+        _, ends, data = taken.buffers()
+        if ends is None or not len(self.pieces):
+            return pa.array([""] * (len(self.offsets) - 1), pa.large_string())
+        offsets = np.frombuffer(ends, np.int64)[taken.offset :][self.offsets]
+        return pa.LargeStringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), data)
+
+
+class Edges(NamedTuple):
+    """The neighbours of some nodes by some relations, node by node, relation by relation.
+
+    Those of the i-th node and j-th relation are segment `i * len(relations) + j`, which is
+    `rows[offsets[segment] : offsets[segment + 1]]`.
+    """
+
+    offsets: NDArray[np.int64]
+    rows: NDArray[np.integer]
+
+    def segments(self) -> NDArray[np.int64]:
+        """Return the segment of each edge."""
+        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+
+    def keep(self, kept: NDArray[np.bool_]) -> "Edges":
+        """Return the edges that are marked."""
+        return Edges(np.concatenate([[0], np.cumsum(kept)])[self.offsets], self.rows[kept])
+
+
+def edges_of(adjacency: Adjacency, nodes: NDArray[np.int64], relations: NDArray[np.int64]) -> Edges:
+    """Return the neighbours of nodes by relations, in this order, ascending within each."""
+    keys = (nodes[:, None] * adjacency.n_relations + relations).ravel()
+    places, offsets = spans(adjacency.indptr[keys], adjacency.indptr[keys + 1])
+    return Edges(offsets, adjacency.indices[places])
+
+
+def drawn(
+    groups: NDArray[np.int64], owners: NDArray[np.int64], rows: NDArray[np.integer], n: int, seed: int
+) -> NDArray[np.int64]:
+    """Return the places of at most `n` edges of each group, the groups in order, each in the order of its draw.
+
+    `groups` ascends. The draw depends on the seed, the owning node, the neighbour and nothing else, so that a document
+    is the same alone and among others.
+    """
+    mixed = _mixed(_mixed(np.uint64(seed % 2**64) + owners.astype(np.uint64)) + rows.astype(np.uint64))
+    order = np.lexsort((mixed, groups))
+    first = np.flatnonzero(np.diff(groups, prepend=-1))
+    lengths = np.diff(np.append(first, len(groups)))
+    return order[np.arange(len(groups)) - np.repeat(first, lengths) < n]
+
+
+def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return 64 well-mixed bits for each value (the finaliser of splitmix64, Steele et al. 2014)."""
+    values = values + np.uint64(0x9E3779B97F4A7C15)
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+def vocabulary(names: pa.Array, rows: NDArray[np.integer]) -> tuple[pa.Array, NDArray[np.int64]]:
+    """Return the names that `rows` use and the place of each row's among them: all names where most are used."""
+    if len(rows) >= len(names):
+        return names, rows.astype(np.int64)
+    used, places = np.unique(rows, return_inverse=True)
+    return names.take(pa.array(used)), places
+
+
+def surrounded(before: str, strings: pa.Array, after: str) -> pa.Array:
+    """Return the strings with text before and after each."""
+    typed = [pa.scalar(text, pa.large_string()) for text in (before, after, "")]
+    return pc.binary_join_element_wise(typed[0], strings, typed[1], typed[2])

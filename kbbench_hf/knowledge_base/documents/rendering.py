@@ -1,0 +1,75 @@
+"""What a rendering is: a body for each node, and a layout of its neighbours' names."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kbbench_hf.errors import DataError
+from kbbench_hf.knowledge_base.documents.pieces import Layout, Pool
+from kbbench_hf.knowledge_base.store import KnowledgeBase
+from kbbench_hf.knowledge_base.tables import NODE_COLUMNS
+
+
+class Node(NamedTuple):
+    """What the body of a document is written from: the columns of a node, its `details` read, further columns."""
+
+    name: str
+    type: str
+    text: str
+    record: dict[str, Any]
+    further: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """At most `n` neighbours of each kind, drawn by `seed`; all where `n` is -1."""
+
+    n: int = -1
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Rendering:
+    """A way to write nodes as documents: a body for each, what follows it, and the form on one line."""
+
+    body: Callable[[Node], str]
+    relations: Callable[[KnowledgeBase, NDArray[np.int64], Pool, Sample], Layout]
+    """Lays out the relations of nodes, with pieces that it adds to the pool."""
+    compact: Callable[[str], str]
+
+    def bodies(self, kb: KnowledgeBase, rows: NDArray[np.int64]) -> list[str]:
+        """Return the documents without relations.
+
+        Raises:
+            DataError: `details` that are not what this rendering reads; the message names the node.
+        """
+        written = []
+        for row, node in zip(rows.tolist(), nodes(kb, rows), strict=True):
+            try:
+                written.append(self.body(node))
+            except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
+                raise DataError(
+                    f"The details of node {kb.ids([row])[0]!r} cannot be rendered ({error!r}): expected a released "
+                    "record of the knowledge base that the rendering is named after. Use the rendering 'clean'."
+                ) from error
+        return written
+
+
+def nodes(kb: KnowledgeBase, rows: NDArray[np.int64]) -> list[Node]:
+    """Return these nodes as their bodies are written from."""
+    table = (
+        kb.nodes if len(rows) == len(kb) and np.array_equal(rows, np.arange(len(kb))) else kb.nodes.take(pa.array(rows))
+    )
+    nothing: dict[str, Any] = {}
+    records: list[dict[str, Any]] = [nothing] * len(table)
+    if "details" in table.column_names:
+        records = [json.loads(text) if text else nothing for text in table["details"].to_pylist()]
+    others = [name for name in table.column_names if name not in (*NODE_COLUMNS, "details")]
+    further = table.select(others).to_pylist() if others else [nothing] * len(table)
+    columns = (table[name].to_pylist() for name in ("name", "type", "text"))
+    return [Node(*values) for values in zip(*columns, records, further, strict=True)]
