@@ -124,12 +124,12 @@ def read(response: str) -> Reading:
 def _twice(answer: str) -> list[Any]:
     triples: list[Any] = []
     met: Counter[str] = Counter()
-    for group in _SHORTEST.findall(answer):
+    for group in _SHORTEST.findall(answer, 0, answer.rfind("]") + 1):  # nothing closes after: do not search in vain
         triple = _json(group)
         if triple is not None and len(triple) == 3:
             triples.append(triple)
             met[str(triple)] += 1
-    for group in _SHORTEST_LIST.findall(answer):
+    for group in _SHORTEST_LIST.findall(answer, 0, answer.rfind("]]") + 2):
         for triple in _json(group) or []:
             key = str(triple)
             if met[key] != 1 and isinstance(triple, list | str) and len(triple) == 3:
@@ -145,6 +145,9 @@ def _bracketed(answer: str) -> list[tuple[list[Any], str]]:
     position = answer.find("[")
     while position >= 0:
         end = position + 1
+        if answer.startswith("[[[", position):
+            position = end
+            continue
         try:
             value, end = decoder.raw_decode(answer, position)
             rows = value if all(isinstance(row, list) for row in value) else [value]
