@@ -107,7 +107,7 @@ def pair(
     answers: dict[Any, Answer] = {}
     failed_ids: set[Any] = set()
     problems: list[Problem] = []
-    seen: dict[Any, int] = {}
+    seen: dict[Any, str] = {}
     n_duplicates = 0
     for file, line, row in lines:
         if len(problems) >= MAX_PROBLEMS:
@@ -123,9 +123,9 @@ def pair(
         if example_id in seen:
             n_duplicates += 1
             if options.duplicates == "error":
-                problems.append(Problem(file, line, f"id {example_id!r} stands on line {seen[example_id]} already"))
+                problems.append(Problem(file, line, f"id {example_id!r} stands at {seen[example_id]} already"))
                 continue
-        seen[example_id] = line
+        seen[example_id] = f"{file}:{line}"
         problem = benchmark.check(examples, example_id, answer)
         if problem:
             problems.append(Problem(file, line, problem))

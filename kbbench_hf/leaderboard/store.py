@@ -1,0 +1,277 @@
+"""The leaderboard's memory: content-addressed submissions that are there whole or not at all, and their history.
+
+    submissions/<ab>/<id>/   record.json  predictions.jsonl.gz  result.json  scores.jsonl.gz
+    events/                  who stored, hid or showed what, each event naming the hash of the one before
+
+Nothing is ever changed or deleted. `index.py` keeps a SQLite copy for speed, which can be made again from these files.
+"""
+
+import errno
+import gzip
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.errors import BusyError, DataError, UsageError
+from kbbench_hf.leaderboard.events import Action, Event, EventLog, sync_folder
+from kbbench_hf.scoring import Result
+
+RECORD = "record.json"
+STALE_S = 3600
+"""A partial folder this old belongs to nobody alive."""
+
+
+@dataclass(frozen=True)
+class System:
+    """What a submitter says of the system: shown on the board as they wrote it."""
+
+    name: str
+    link: str = ""
+    licence: str = ""
+    parameters_b: float | None = None
+    """Size in billions of parameters."""
+    latency_p50_s: float | None = None
+    latency_p95_s: float | None = None
+    cost_per_1000_usd: float | None = None
+    notes: str = ""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One stored submission: what was submitted, by whom, and the hash of each of its files."""
+
+    id: str
+    benchmark: str
+    config: str
+    split: str
+    mode: str
+    dataset_revision: str
+    predictions_sha256: str
+    system: System
+    submitter: str
+    origin: str
+    """`submitted` by a user, or one of our `own` runs."""
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        """Return the record's file."""
+        return json.dumps(asdict(self), sort_keys=True, ensure_ascii=False, indent=1).encode() + b"\n"
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Record":
+        """Return the record of a file."""
+        values = json.loads(data)
+        return cls(**{**values, "system": System(**values["system"])})
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What a submitter gets: the id, and whether it was there already."""
+
+    id: str
+    existed: bool
+
+
+class Store:
+    """A folder that any number of processes may read and add to at once."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.events = EventLog(root / "events")
+
+    def add(
+        self,
+        result: Result,
+        predictions: Iterable[Mapping[str, Any]],
+        system: System,
+        submitter: str,
+        origin: str = "submitted",
+    ) -> Receipt:
+        """Store a scored submission; when this returns, it is on disk for good. The same submission twice is one.
+
+        Args:
+            result: the scores, from the code that scores everywhere.
+            predictions: the parsed predictions, one object per example in the dataset's order.
+            system: what the submitter says of it.
+            submitter: the Hub's user name.
+            origin: where the row comes from.
+
+        Raises:
+            BusyError: the disk is full; nothing was stored.
+        """
+        identity = (result.benchmark, result.config, result.split, result.mode, system.name, result.predictions_sha256)
+        submission = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
+        place = self._place(submission)
+        if place.exists():
+            self._ensure_event(submission, submitter)
+            return Receipt(submission, existed=True)
+        partial = self.root / "partial" / uuid4().hex
+        try:
+            partial.mkdir(parents=True)
+            contents = {
+                "predictions.jsonl.gz": _compressed(json.dumps(row, ensure_ascii=False) for row in predictions),
+                "result.json": json.dumps(result.to_dict(), indent=1).encode() + b"\n",
+                "scores.jsonl.gz": _compressed(result.example_lines()),
+            }
+            record = Record(
+                submission,
+                result.benchmark,
+                result.config,
+                result.split,
+                result.mode,
+                result.dataset_revision,
+                result.predictions_sha256,
+                system,
+                submitter,
+                origin,
+                {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()},
+            )
+            for name, data in {**contents, RECORD: record.to_bytes()}.items():
+                with (partial / name).open("wb") as sink:
+                    sink.write(data)
+                    sink.flush()
+                    os.fsync(sink.fileno())
+            sync_folder(partial)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            existed = not _rename_new(partial, place)
+            if existed:
+                self._ensure_event(submission, submitter)
+            else:
+                self._append("stored", submission, submitter)
+        except OSError as error:
+            if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+                raise BusyError("The storage is full; your file was not accepted. Try again later.") from error
+            raise
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+        return Receipt(submission, existed)
+
+    def record(self, submission: str) -> Record:
+        """Return the record of a stored submission.
+
+        Raises:
+            UsageError: there is none of that id.
+        """
+        file = self._place(submission) / RECORD
+        if not file.is_file():
+            raise UsageError(f"No submission {submission!r} in {self.root}. Ids are on the board's row pages.")
+        return Record.from_bytes(file.read_bytes())
+
+    def result(self, submission: str) -> dict[str, Any]:
+        """Return the stored `result.json` of a submission."""
+        value: dict[str, Any] = json.loads((self._place(submission) / "result.json").read_bytes())
+        return value
+
+    def values(self, submission: str, metric: str) -> NDArray[np.float64]:
+        """Return one metric's value per example, NaN where not scored, in the dataset's order."""
+        with gzip.open(self._place(submission) / "scores.jsonl.gz", "rt", encoding="utf-8") as lines:
+            values = [json.loads(line).get(metric) for line in lines]
+        return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+    def predictions_file(self, submission: str) -> Path:
+        """Return the file of a submission's parsed predictions."""
+        return self._place(submission) / "predictions.jsonl.gz"
+
+    def visible(self) -> list[str]:
+        """Return the ids on the board, oldest first: stored, and not hidden since."""
+        return [submission for submission, is_shown in shown_after(self.events).items() if is_shown]
+
+    def hide(self, submission: str, actor: str, reason: str) -> None:
+        """Take a submission off the board; the files and the reason stay."""
+        self._append("hidden", submission, actor, reason)
+
+    def show(self, submission: str, actor: str, reason: str) -> None:
+        """Put a hidden submission back on the board."""
+        self._append("shown", submission, actor, reason)
+
+    def recover(self) -> list[str]:
+        """Finish what a killed process left: give whole submissions without an event theirs, remove partial folders."""
+        known = {event.submission for event in self.events}
+        found = sorted(file.parent.name for file in self.root.glob(f"submissions/*/*/{RECORD}"))
+        orphans = [submission for submission in found if submission not in known]
+        for submission in orphans:
+            self._ensure_event(submission, self.record(submission).submitter)
+        for partial in (self.root / "partial").glob("*"):
+            if time.time() - partial.stat().st_mtime > STALE_S:
+                shutil.rmtree(partial, ignore_errors=True)
+        return orphans
+
+    def check(self) -> list[str]:
+        """Return everything wrong with the store, in words: altered events, altered, missing or unknown files."""
+        problems = []
+        known: dict[str, str] = {}
+        try:
+            for event in self.events:
+                known.setdefault(event.submission, event.content)
+        except DataError as error:
+            problems.append(str(error))
+        for submission, content in known.items():
+            problems += self._check_files(submission, content)
+        for folder in sorted(self.root.glob("submissions/*/*")):
+            if folder.name not in known and not problems:
+                problems.append(f"{folder} stands in no event; 'recover' gives it one")
+        return problems
+
+    def _check_files(self, submission: str, content: str) -> list[str]:
+        place = self._place(submission)
+        file = place / RECORD
+        if not file.is_file() or hashlib.sha256(file.read_bytes()).hexdigest() != content:
+            return [f"{file} is not the record that was stored"]
+        return [
+            f"{place / name} is not the file that was stored"
+            for name, sha256 in Record.from_bytes(file.read_bytes()).files.items()
+            if not (place / name).is_file() or hashlib.sha256((place / name).read_bytes()).hexdigest() != sha256
+        ]
+
+    def _append(self, action: Action, submission: str, actor: str, reason: str = "") -> None:
+        self.record(submission)
+        content = hashlib.sha256((self._place(submission) / RECORD).read_bytes()).hexdigest()
+        self.events.append(action, submission, content, actor, reason)
+
+    def _ensure_event(self, submission: str, actor: str) -> None:
+        """Finish what another process may have been killed in: a stored submission without its event."""
+        if not any(event.submission == submission for event in self.events):
+            self._append("stored", submission, actor)
+
+    def _place(self, submission: str) -> Path:
+        if not (len(submission) == 32 and set(submission) <= set("0123456789abcdef")):
+            raise UsageError(f"{submission!r} is no submission id; expected 32 hexadecimal digits.")
+        return self.root / "submissions" / submission[:2] / submission
+
+
+def shown_after(events: Iterable[Event], before: Mapping[str, bool] | None = None) -> dict[str, bool]:
+    """Return whether each submission is on the board after these events, given how it was before them."""
+    shown = dict(before or {})
+    for event in events:
+        if event.action == "stored":
+            shown.setdefault(event.submission, True)  # the same submission again changes nothing
+        else:
+            shown[event.submission] = event.action == "shown"
+    return shown
+
+
+def _rename_new(source: Path, target: Path) -> bool:
+    """Rename a folder to a place where none is; False if another process was first."""
+    try:
+        source.rename(target)
+    except OSError as error:
+        if error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
+            return False
+        raise
+    sync_folder(target.parent)
+    return True
+
+
+def _compressed(lines: Iterable[str]) -> bytes:
+    """Return lines as gzip with the same bytes every time."""
+    return gzip.compress("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass"), mtime=0)

@@ -1,0 +1,108 @@
+"""From a stranger's file to a stored row: bounded reading, the checks of `kbbench validate`, scoring, storing."""
+
+import math
+import re
+import unicodedata
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from kbbench_hf.benchmarks.base import Benchmark, Examples
+from kbbench_hf.errors import DataError
+from kbbench_hf.leaderboard.store import Receipt, Store, System
+from kbbench_hf.records import Predictions, ReadOptions, read_predictions
+from kbbench_hf.scoring import Result, load_examples, score_examples
+
+MAX_UPLOAD_BYTES = 50_000_000
+MAX_EXPANDED_BYTES = 64_000_000
+MAX_NAME = 80
+MAX_NOTES = 500
+_NAME = re.compile(r"[\w][\w .+:/@()\-]*", re.UNICODE)
+_SECRET = re.compile(
+    r"\b(?:hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_\-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|AKIA[A-Z0-9]{16}|xox[abp]-[\w\-]{10,})"
+)
+
+
+@dataclass(frozen=True)
+class Preview:
+    """A submission that was read and scored but not stored."""
+
+    benchmark: Benchmark
+    examples: Examples
+    predictions: Predictions
+    result: Result
+
+
+def preview(file: Path, dataset: str, config: str | None = None, split: str | None = None) -> Preview:
+    """Read and score an uploaded predictions file; nothing is stored.
+
+    Raises:
+        PredictionsError: every problem of the file, with lines, and how to mend it.
+        DataError: the file is too large, or is no JSON Lines file.
+    """
+    if not file.name.endswith((".jsonl", ".jsonl.gz")):
+        raise DataError(f"{file.name[-40:]!r} is not a .jsonl or .jsonl.gz file; nothing else is read.")
+    if (size := file.stat().st_size) > MAX_UPLOAD_BYTES:
+        raise DataError(
+            f"The file has {size:,} bytes; at most {MAX_UPLOAD_BYTES:,} are accepted. Compress it with gzip."
+        )
+    benchmark, examples, revision = load_examples(dataset, config, split)
+    options = ReadOptions(partial=False, max_bytes=MAX_EXPANDED_BYTES)
+    predictions = read_predictions([file], benchmark, examples, options)
+    place = (config or benchmark.configs[0], split or benchmark.default_split, benchmark.modes[0])
+    return Preview(benchmark, examples, predictions, score_examples(benchmark, examples, predictions, *place, revision))
+
+
+def store_preview(store: Store, read: Preview, system: System, submitter: str, origin: str = "submitted") -> Receipt:
+    """Store a scored submission under a submitter's name.
+
+    Raises:
+        DataError: what the submitter says of the system cannot be shown; the message says why.
+    """
+    if not submitter:
+        raise DataError("Nobody is logged in; a submission needs a name to stand under. Log in and submit again.")
+    checked = checked_system(system)
+    rows = (
+        {"id": example_id, read.benchmark.answer: answer}
+        for example_id, answer in zip(read.examples.ids, read.predictions.answers, strict=True)
+        if answer is not None
+    )
+    return store.add(read.result, rows, checked, submitter, origin)
+
+
+def checked_system(system: System) -> System:
+    """Return a system's description in the form that is stored: normalised text, finite numbers.
+
+    Raises:
+        DataError: a name with unusual characters, a link that is not https, a secret, a number out of range.
+
+    >>> checked_system(System(name="  My  model ")).name
+    'My model'
+    """
+    text: dict[str, Any] = {key: _clean(value) for key, value in asdict(system).items() if isinstance(value, str)}
+    if secret := next((key for key, value in text.items() if _SECRET.search(value)), None):
+        raise DataError(f"{secret!r} holds what looks like a secret token; it was not stored. Revoke it and remove it.")
+    if not _NAME.fullmatch(text["name"]) or len(text["name"]) > MAX_NAME:
+        raise DataError(
+            f"{system.name[:MAX_NAME]!r} cannot be a system's name; expected 1 to {MAX_NAME} letters, digits and "
+            ". + : / @ ( ) -, beginning with a letter or digit. Choose another name."
+        )
+    if text["link"] and not re.fullmatch(r"https://[\w.\-]+(?:/[\w.\-~/%?=&#+:@]*)?", text["link"]):
+        raise DataError(
+            f"{text['link'][:MAX_NAME]!r} cannot be a link; expected an https address. Correct it or leave it out."
+        )
+    if len(text["licence"]) > MAX_NAME or len(text["notes"]) > MAX_NOTES:
+        raise DataError(f"Licence or notes are too long; at most {MAX_NAME} and {MAX_NOTES} characters. Shorten them.")
+    for key, value in asdict(system).items():
+        if isinstance(value, int | float) and not (math.isfinite(value) and 0 <= value < 1e6):
+            raise DataError(f"{key} is {value!r}; expected a number from 0 to 1,000,000. Correct it or leave it out.")
+    return replace(system, **text)
+
+
+def _clean(text: str) -> str:
+    """Return text without control, formatting and look-alike characters: NFKC, one space at a time."""
+    normal = unicodedata.normalize("NFKC", text)
+    visible = "".join(
+        " " if each.isspace() else each for each in normal if unicodedata.category(each)[0] != "C" or each.isspace()
+    )
+    return " ".join(visible.split())
