@@ -64,7 +64,6 @@ def build(out: Path) -> None:
             "ontology_id": row["ontology_id"],
             "template": "h1",
             "demonstration_id": row["similar_ids"][0],
-            "sentence": row["sentence"],
         }
         for row in splits["test"]
     ]

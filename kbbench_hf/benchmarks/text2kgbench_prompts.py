@@ -5,14 +5,13 @@ Template texts lie in `texts/text2kgbench/`, with their source and licence.
 
 import hashlib
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from kbbench_hf.benchmarks.base import Example, Examples, ParseError, Prompt, PromptOptions
+from kbbench_hf.benchmarks.base import Example, Examples, Prompt, PromptOptions
 
 _TEXTS = Path(__file__).parent / "texts" / "text2kgbench"
 Row = Mapping[str, Any]
@@ -125,10 +124,16 @@ def _written(template: str, triples: Sequence[Row]) -> str:
     return "\n".join(f"{_underscored(each['rel'])}({each['sub']},{each['obj']})" for each in triples)
 
 
-def published(row: Row, ontologies: Mapping[str, Row], demonstrations: Demonstrations) -> str:
-    """Return the published prompt that a row of the config `prompts` stands for."""
+def published(row: Row, example: Row, ontologies: Mapping[str, Row], demonstrations: Demonstrations) -> str:
+    """Return the published prompt of a row of the config `prompts`; `example` is the row of `sentences` it is about."""
     shown = [demonstrations.rows[row["demonstration_id"]]]
-    return render(row["template"], row["sentence"], ontologies[row["ontology_id"]], shown)
+    return render(row["template"], _asked(example), ontologies[row["ontology_id"]], shown)
+
+
+def _asked(example: Example) -> str:
+    """Return the sentence as models were asked it: one unseen sentence is worded differently in the gold."""
+    wordings = [each["detail"] for each in example["repairs"] if each["kind"] == "asked_differently"]
+    return str(wordings[0] if wordings else example["sentence"])
 
 
 def h1(example: Example, examples: Examples, options: PromptOptions) -> Prompt:
@@ -149,7 +154,7 @@ def h2_d(example: Example, examples: Examples, options: PromptOptions) -> Prompt
 def _historical(template: str, example: Example, examples: Examples, options: PromptOptions) -> Prompt:
     material: Material = examples.context
     shown = choose(example, material.demonstrations, options)
-    text = render(template, example["sentence"], material.ontologies[example["ontology_id"]], shown)
+    text = render(template, _asked(example), material.ontologies[example["ontology_id"]], shown)
     return Prompt([{"role": "user", "content": text}], stop=("\n\n",))
 
 
@@ -173,40 +178,6 @@ def current(example: Example, examples: Examples, options: PromptOptions) -> Pro
         messages.append({"role": "assistant", "content": json.dumps(answer, ensure_ascii=False)})
     messages.append({"role": "user", "content": _question(example["sentence"], ontology)})
     return Prompt(messages, json_schema=_schema(ontology))
-
-
-def parse_current(response: str) -> list[list[str]]:
-    """Return the triples `[subject, relation, object]` of a reply to `current`: the first JSON value that has some.
-
-    Text around the JSON, a code fence, or a bare list is accepted.
-
-    >>> parse_current('Here: {"triples": [{"subject": "Up", "relation": "director", "object": "Pete Docter"}]}')
-    [['Up', 'director', 'Pete Docter']]
-
-    Raises:
-        ParseError: no JSON in the text holds a list of triples.
-    """
-    decoder = json.JSONDecoder()
-    for start in re.finditer(r"[{\[]", response):
-        try:
-            value, _ = decoder.raw_decode(response, start.start())
-        except ValueError:
-            continue
-        triples = value.get("triples") if isinstance(value, dict) else value
-        if isinstance(triples, list) and all(map(_is_triple, triples)):
-            return [
-                [str(each[part]) for part in ("subject", "relation", "object")]
-                if isinstance(each, dict)
-                else [str(part) for part in each]
-                for each in triples
-            ]
-    raise ParseError(f'no JSON list of triples in {response[:80]!r}; expected {{"triples": [...]}}')
-
-
-def _is_triple(value: Any) -> bool:
-    if isinstance(value, dict):
-        return all(isinstance(value.get(part), str | int | float) for part in ("subject", "relation", "object"))
-    return isinstance(value, list) and len(value) == 3 and all(isinstance(part, str | int | float) for part in value)
 
 
 def _question(sentence: str, ontology: Row) -> str:

@@ -66,11 +66,9 @@ PROMPTS = pa.schema(
         ("ontology_id", pa.string()),
         ("template", pa.string()),
         ("demonstration_id", pa.string()),
-        ("sentence", pa.string()),
     ]
 )
-"""Columns of `prompts`: what the published prompt of a test sentence was made of. `sentence` is the prompt's wording,
-which differs from the scored one in a single unseen sentence."""
+"""Columns of `prompts`: what, beside its row of `sentences`, the published prompt of a test sentence was made of."""
 
 
 @dataclass(frozen=True)
@@ -217,6 +215,7 @@ def _files(folder: Path, name: str, split: str) -> tuple[Path, Path]:
 
 
 def _prompts(rows: Sequence[Row], asked_file: Path, template: str) -> Iterator[Row]:
+    """Yield the rows of `prompts`; a sentence that models were asked in other words than the gold has is flagged."""
     asked = {_field(each, "id", asked_file): _field(each, "sent", asked_file) for each in _read_jsonl(asked_file)}
     for row in rows:
         if row["id"] not in asked or not row["similar_ids"]:
@@ -224,12 +223,13 @@ def _prompts(rows: Sequence[Row], asked_file: Path, template: str) -> Iterator[R
                 f"{asked_file}: nothing on {row['id']!r}, which has gold. Expected a sentence and its similar train "
                 "ids for each gold row. Fetch the release again."
             )
+        if asked[row["id"]] != row["sentence"]:
+            row["repairs"].append({"kind": "asked_differently", "detail": asked[row["id"]]})
         yield {
             "id": row["id"],
             "ontology_id": row["ontology_id"],
             "template": template,
             "demonstration_id": row["similar_ids"][0],
-            "sentence": asked[row["id"]],
         }
 
 

@@ -81,6 +81,8 @@ _WHOLE = {
         "test duplicate_triples_removed": 33,
         "test repeated_sentence": 155,
         "test demonstration_leaks": 320,
+        "test asked_differently": 0,
+        "unseen asked_differently": 1,
         "unseen demonstration_leaks": 0,
         **_lengths(
             {0: 142, 1: 2261, 2: 867, 3: 394, 4: 211, 5: 79, 6: 45, 7: 32, 8: 9, 9: 11, 10: 2, 11: 5, 12: 2, 26: 2}
@@ -104,6 +106,7 @@ _WHOLE = {
         **_lengths({1: 163, 2: 134, 3: 1387, 4: 133, 5: 93, 6: 58, 7: 46}),
         "gold outside the JSON": 0,
         "test mojibake": 0,
+        "test asked_differently": 0,
     },
 }
 

@@ -14,6 +14,7 @@ Flagged only; scores can be sliced by these:
 - `relation_not_in_json`: gold uses a relation that the ontology's JSON, and so the prompt, lacks.
 - `repeated_sentence`: the same sentence came earlier in the split; `detail` is that row's id.
 - `demonstration_leaks`: the published demonstration is the test sentence itself; `detail` is its id.
+- `asked_differently`: the published prompt words the sentence differently; `detail` is that wording.
 - `fact_in_train`: a gold triple of a test sentence stands in the ontology's train split.
 - `unparsed_date`: an object like "00  1997" or "00 May 1997", a date of which a part was lost.
 """
