@@ -13,6 +13,8 @@ BENCHMARKS = {
     "stark-mag": "kbbench_hf.benchmarks.stark:MAG",
     "stark-prime": "kbbench_hf.benchmarks.stark:PRIME",
     "mini-stark": "kbbench_hf.benchmarks.stark:MINI",
+    "genres-corpora": "kbbench_hf.benchmarks.genres:CORPORA",
+    "mini-genres": "kbbench_hf.benchmarks.genres:MINI",
 }
 
 

@@ -10,6 +10,7 @@ Builder = Callable[[Path | None, Path, Sequence[str] | None], None]
 """(the release's folder or None to download it, the dataset folder to write, the configs to build or None for all)."""
 
 BUILDERS = {
+    "genres-corpora": "kbbench_hf.releases.genres:build_genres_corpora",
     "mini-text2kg": "kbbench_hf.mini:build_mini_text2kg",
     "text2kg-dbpedia-webnlg": "kbbench_hf.releases.text2kgbench:build_dbpedia_webnlg",
     "text2kg-wikidata-tekgen": "kbbench_hf.releases.text2kgbench:build_wikidata_tekgen",

@@ -1,0 +1,221 @@
+"""GenRES: relation extraction by generation, scored by what is said rather than by how it is worded.
+
+Jiang et al., NAACL 2024. A document may be a sentence, a sentence with exactly two triples, or a whole abstract; the
+answer is a list of triples. Counts and the hard-match baseline need nothing else; the five qualities need annotations
+(`genres_annotations`), made once per set of predictions by `kbbench annotate`.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.benchmarks import genres_parsers as parsers
+from kbbench_hf.benchmarks.base import Answer, Benchmark, Examples, Scores
+from kbbench_hf.benchmarks.genres_annotations import Annotations
+from kbbench_hf.benchmarks.genres_prompts import closed_prompt, open_prompt, semi_open_prompt
+from kbbench_hf.dataset_folder import DatasetFolder
+from kbbench_hf.metrics.generative_re import (
+    EMPTY_SCORES,
+    MODES,
+    completeness,
+    factualness,
+    granularity,
+    similarities,
+    topical_similarity,
+    uniqueness,
+)
+from kbbench_hf.metrics.text import tokenize
+from kbbench_hf.metrics.triple_lists import hard_match, tokens_per_triple, triples_of, triples_per_document, well_formed
+
+METRICS: Mapping[str, str] = {
+    "completeness": "CS",
+    "topical_similarity": "TS",
+    "uniqueness": "US",
+    "factualness": "FS",
+    "granularity": "GS",
+    "triples_per_document": "#tri",
+    "tokens_per_triple": "#tok",
+    "precision": "P",
+    "recall": "R",
+    "f1": "F1",
+}
+Column = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What scoring and prompting need once: the config, its relations, and the annotations of the predictions."""
+
+    config: str
+    relations: tuple[str, ...]
+    annotations: Annotations | None = None
+
+
+def load(folder: DatasetFolder, config: str, split: str) -> Examples:
+    """Return the documents of a config."""
+    rows = folder.rows(config, split)
+    relations = sorted({triple["rel"] for row in rows for triple in row["triples_stated"]})
+    return Examples(rows, Context(config, tuple(relations)))
+
+
+def with_annotations(examples: Examples, folder: Path) -> Examples:
+    """Return the examples with the annotations that a folder holds.
+
+    Raises:
+        UsageError: the folder holds none.
+    """
+    return replace(examples, context=replace(examples.context, annotations=Annotations(folder)))
+
+
+def annotation_identities(examples: Examples) -> dict[str, dict[str, Any]]:
+    """Return what the annotations were made with: embedder, thresholds, judges, topic model. Empty without any."""
+    annotations = examples.context.annotations
+    return annotations.identities() if annotations else {}
+
+
+def gold_triples(row: Mapping[str, Any], mode: str) -> list[tuple[str, str, str]]:
+    """Return the gold of a document: as released, or in `fixed` mode each triple once and only what a text states."""
+    triples = [(t["sub"], t["rel"], t["obj"]) for t in row["triples" if mode == "reference" else "triples_stated"]]
+    return triples if mode == "reference" else list(dict.fromkeys(triples))
+
+
+def score(examples: Examples, answers: Sequence[Answer | None], mode: str) -> Scores:
+    """Return every metric of every document; the five qualities are NaN where the annotation they need is missing.
+
+    A missing prediction scores 0 on what is scored; an empty one what `EMPTY_SCORES` says.
+    """
+    predicted = [triples_of(answer or [], mode) for answer in answers]
+    gold = [gold_triples(row, mode) for row in examples.rows]
+    empty = EMPTY_SCORES[mode]
+    precision, recall, f1 = hard_match(predicted, gold, empty=empty["f1"])
+    values = {
+        **_qualities(examples, predicted, gold, mode),
+        "triples_per_document": triples_per_document(predicted),
+        "tokens_per_triple": tokens_per_triple(predicted, _count_tokens, empty=empty["tokens_per_triple"]),
+        "precision": precision,
+        "recall": recall,
+        "f1": f1,
+    }
+    missing = np.array([answer is None for answer in answers], dtype=bool)
+    for metric, column in values.items():
+        if metric != "tokens_per_triple" and not np.isnan(column).all():
+            column[missing] = 0.0
+    return Scores(
+        {metric: values[metric] for metric in METRICS},
+        {"gold_triples": [_bucket(len(triples)) for triples in gold]},
+        _counters(examples, answers, predicted, gold),
+    )
+
+
+def _qualities(examples: Examples, predicted: list[Any], gold: list[Any], mode: str) -> dict[str, Column]:
+    annotations, empty, n = examples.context.annotations, EMPTY_SCORES[mode], len(predicted)
+    values = {metric: np.full(n, math.nan) for metric in list(METRICS)[:5]}
+    if annotations is None:
+        return values
+    silent = np.array([not triples for triples in predicted], dtype=bool)
+    if annotations.has(f"topics-{mode}"):
+        values["topical_similarity"] = topical_similarity(*annotations.topics(mode, examples.ids, predicted))
+        if "topical_similarity" in empty:
+            values["topical_similarity"][silent] = empty["topical_similarity"]
+    if annotations.has("embeddings"):
+        vectors = [annotations.vectors(triples) for triples in predicted]
+        values["uniqueness"] = uniqueness(
+            [None if parts is None else parts.sum(axis=1) for parts in vectors],
+            annotations.threshold("uniqueness"),
+            empty=empty["uniqueness"],
+        )
+        values["completeness"] = completeness(
+            [_similarities(annotations, wanted, parts, mode) for wanted, parts in zip(gold, vectors, strict=True)],
+            annotations.threshold("completeness"),
+        )
+        if mode == "reference":  # silence scores 0 there even where there is no gold
+            values["completeness"][silent] = empty["completeness"]
+    if annotations.has("factualness"):
+        values["factualness"] = factualness(
+            [annotations.verdicts(row["id"], triples) for row, triples in zip(examples.rows, predicted, strict=True)],
+            empty=empty["factualness"],
+        )
+    if annotations.has("granularity"):
+        splits = [annotations.splits(triples) for triples in predicted]
+        values["granularity"] = granularity(splits, empty=empty["granularity"])
+    return values
+
+
+def _similarities(
+    annotations: Annotations, gold: list[tuple[str, str, str]], predicted: NDArray[np.float32] | None, mode: str
+) -> NDArray[Any] | None:
+    wanted = annotations.vectors(list(dict.fromkeys(gold)))
+    if predicted is None or wanted is None:
+        return None
+    return similarities(wanted, predicted, directed=mode == "fixed")
+
+
+def _counters(examples: Examples, answers: Sequence[Any], predicted: list[Any], gold: list[Any]) -> dict[str, int]:
+    annotations = examples.context.annotations
+    listed = [answer for answer in answers if answer]
+    sound = [well_formed(answer) for answer in listed]
+    counters = {
+        "n_empty": sum(answer is not None and not triples for answer, triples in zip(answers, predicted, strict=True)),
+        "n_empty_gold": sum(not triples for triples in gold),
+        "n_malformed_triples": sum(map(len, listed)) - sum(map(len, sound)),
+        "n_duplicate_triples": sum(len(triples) - len(set(triples)) for triples in sound),
+    }
+    for kind in ("factualness", "granularity"):
+        if annotations is not None and annotations.has(kind):
+            counters[f"n_{kind}_failures"] = annotations.failures(kind)
+    return counters
+
+
+def _bucket(n: int) -> str:
+    return str(n) if n < 3 else "3-5" if n < 6 else "6-10" if n < 11 else "11+"
+
+
+@lru_cache(maxsize=2**18)
+def _count_tokens(text: str) -> int:
+    return len(tokenize(text, "3.10"))
+
+
+_CITATION = """@inproceedings{genres,
+  title = {{GenRES}: Rethinking Evaluation for Generative Relation Extraction in the Era of Large Language Models},
+  author = {Jiang, Pengcheng and Lin, Jiacheng and Wang, Zifeng and Sun, Jimeng and Han, Jiawei},
+  booktitle = {Proceedings of NAACL},
+  year = {2024}
+}"""
+
+CORPORA = Benchmark(
+    dataset="genres-corpora",
+    title="GenRES",
+    paper="https://arxiv.org/abs/2402.10744",
+    homepage="https://github.com/pat-jj/GenRES",
+    licence="none stated by the release; built from the user's clone",
+    citation=_CITATION,
+    configs=("cdr", "docred", "wiki20m", "wiki80", "tacred", "nyt10m"),
+    splits=("test",),
+    default_split="test",
+    modes=MODES,
+    answer="triples",
+    metrics=METRICS,
+    load=load,
+    score=score,
+    prompts={"open": open_prompt, "semi-open": semi_open_prompt, "closed": closed_prompt},
+    parsers={
+        "lenient": parsers.lenient,
+        "lenient-semi-open": parsers.lenient_semi_open,
+        "historical": parsers.historical,
+        "historical-semi-open": parsers.historical_semi_open,
+    },
+)
+MINI = replace(
+    CORPORA,
+    dataset="mini-genres",
+    title="GenRES mini",
+    homepage="",
+    licence="apache-2.0",
+    configs=("sentences",),
+)
