@@ -235,14 +235,14 @@ def _prompts(rows: Sequence[Row], asked_file: Path, template: str) -> Iterator[R
 
 def _triples(released: Mapping[str, Any], file: Path) -> list[Triple]:
     """Return the triples of a row that has them as a list, or a single one in fields of its own with identifiers."""
-    if "triples" in released:
+    if isinstance(released.get("triples"), list):
         return [
             {part: _field(each, part, file) for part in ("sub", "rel", "obj")}
             | {"sub_id": None, "rel_id": None, "obj_id": None}
             for each in released["triples"]
         ]
     labels = {part: _field(released, f"{part}_label", file) for part in ("sub", "rel", "obj")}
-    return [labels | {f"{part}_id": released[part] for part in ("sub", "rel", "obj")}]
+    return [labels | {f"{part}_id": released.get(part) for part in ("sub", "rel", "obj")}]
 
 
 def _read_original_gold(folder: Path, name: str) -> dict[str, Triple]:
@@ -280,9 +280,11 @@ def fold(splits: Mapping[str, list[Row]]) -> dict[str, list[Row]]:
 
 def _read_similar(file: Path) -> dict[str, list[str]]:
     try:
-        similar: dict[str, list[str]] = json.loads(_read_text(file))
+        similar = json.loads(_read_text(file))
     except ValueError as error:
         raise DataError(f"{file}: {error}. Expected one JSON object. Fetch the release again.") from error
+    if not isinstance(similar, dict) or not all(isinstance(ids, list) for ids in similar.values()):
+        raise DataError(f"{file}: expected one JSON object of lists of train ids. Fetch the release again.")
     return similar
 
 
@@ -304,9 +306,8 @@ def _read_text(file: Path) -> str:
         raise DataError(f"{file}: {error}. Expected a file of the release. Fetch it again.") from error
 
 
-def _field(row: Mapping[str, Any], name: str, file: Path) -> str:
-    try:
-        value: str = row[name]
-    except KeyError:
-        raise DataError(f"{file}: a row has no {name!r}; it has {sorted(row)}. Fetch the release again.") from None
+def _field(row: Any, name: str, file: Path) -> str:
+    value = row.get(name) if isinstance(row, dict) else None
+    if not isinstance(value, str):
+        raise DataError(f"{file}: {json.dumps(row)[:80]!r} has no text {name!r}. Fetch the release again.")
     return value

@@ -23,6 +23,8 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from kbbench_hf.errors import DataError
+
 Triple = dict[str, str | None]
 Row = dict[str, Any]
 
@@ -94,7 +96,11 @@ def repair(row: Row, original: Triple | None, json_relations: Collection[str]) -
 
 
 def flag_across_rows(splits: Mapping[str, list[Row]]) -> None:
-    """Flag what takes several rows to see: repeated sentences, leaking demonstrations, test facts that train has."""
+    """Flag what takes several rows to see: repeated sentences, leaking demonstrations, test facts that train has.
+
+    Raises:
+        DataError: a row's `similar_ids` name a row that is not in train.
+    """
     train = {row["id"]: row for row in splits["train"]}
     facts: dict[str, set[tuple[Any, ...]]] = {}
     for row in splits["train"]:
@@ -105,6 +111,12 @@ def flag_across_rows(splits: Mapping[str, list[Row]]) -> None:
             first = seen.setdefault(row["sentence"], row["id"])
             if first != row["id"]:
                 row["repairs"].append({"kind": "repeated_sentence", "detail": first})
+            unknown = [each for each in row["similar_ids"] if each not in train]
+            if unknown:
+                raise DataError(
+                    f"{row['id']}: its similar id {unknown[0]!r} is no train row. Expected ids of the same release. "
+                    "Fetch it again."
+                )
             if split not in ("test", "unseen"):
                 continue
             demonstration = row["similar_ids"][0]

@@ -1,7 +1,10 @@
 """Pinned downloads, against a server on 127.0.0.1 that breaks off, lies, or is busy."""
 
 import hashlib
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -27,6 +30,7 @@ class _Server(ThreadingHTTPServer):
         self.statuses: list[int] = []
         self.ranges: list[str | None] = []
         self.knows_ranges = True
+        self.block_seconds = 0.0
         self.content = CONTENT
 
     @property
@@ -48,7 +52,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(206 if start else 200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body[: self.server.cuts.pop(0)] if self.server.cuts else body)
+        body = body[: self.server.cuts.pop(0)] if self.server.cuts else body
+        for position in range(0, len(body), 8192):
+            self.wfile.write(body[position : position + 8192])
+            time.sleep(self.server.block_seconds)
 
     def log_message(self, *_: object) -> None:
         """Stay silent."""
@@ -108,6 +115,27 @@ def test_a_download_given_up_leaves_only_a_part_that_the_next_call_continues(ser
     fetch([pinned(server)], tmp_path, pause_seconds=0)
     assert server.ranges[-1] == "bytes=4000-"
     assert names(tmp_path) == ["a.bin"]
+
+
+def test_a_killed_download_leaves_no_file_of_the_name_and_is_continued(server: _Server, tmp_path: Path) -> None:
+    server.block_seconds = 0.05  # 32 blocks: 1.6 s
+    part = tmp_path / "folder/a.bin.part"
+    code = "import sys, pathlib; from kbbench_hf.releases.download import *; fetch([{}], pathlib.Path(sys.argv[1]))"
+    killed = subprocess.Popen(
+        [sys.executable, "-c", code.format(pinned(server)), str(tmp_path)], stderr=subprocess.PIPE
+    )
+    deadline = time.monotonic() + 30
+    while not (part.is_file() and part.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    killed.kill()
+    killed.communicate(timeout=30)
+    assert names(tmp_path) == ["a.bin.part"]
+    arrived = part.stat().st_size
+    assert 0 < arrived < len(CONTENT)
+    server.block_seconds = 0
+    fetch([pinned(server)], tmp_path)
+    assert server.ranges == [None, f"bytes={arrived}-"]
+    assert (tmp_path / "folder/a.bin").read_bytes() == CONTENT
 
 
 def test_a_server_that_knows_no_ranges_sends_everything_again(server: _Server, tmp_path: Path) -> None:
