@@ -50,6 +50,7 @@ class Endpoint:
         self._key = api_key or NO_KEY
         self._session: aiohttp.ClientSession | None = None
         self._url = f"{self.base_url}/chat/completions"
+        self._proxy = _proxy(self.base_url)
 
     def __repr__(self) -> str:
         return f"Endpoint({self.base_url!r}, {self.model!r})"
@@ -62,7 +63,6 @@ class Endpoint:
             timeout=aiohttp.ClientTimeout(total=self.timeout_s),
             headers={"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"},
             cookie_jar=aiohttp.DummyCookieJar(),
-            trust_env=True,
         )
         return self
 
@@ -149,7 +149,9 @@ class Endpoint:
             raise RuntimeError("an Endpoint is used inside 'async with'")
         try:
             # A redirect is not followed: it would carry the key to a server the user did not name.
-            async with self._session.request(method, url, data=data, allow_redirects=False) as response:
+            async with self._session.request(
+                method, url, data=data, proxy=self._proxy, allow_redirects=False
+            ) as response:
                 raw = await _read(response)
                 return response.status, response.headers, self._redact(raw)
         except TimeoutError:
@@ -219,6 +221,14 @@ def _normalise(base_url: str) -> str:
     path = parts.path.rstrip("/").removesuffix("/chat/completions")
     versioned = any(step[:1] == "v" and step[1:2].isdigit() for step in path.split("/"))
     return f"{parts.scheme}://{parts.netloc}{path if versioned else path + '/v1'}"
+
+
+def _proxy(url: str) -> str | None:
+    """Return the proxy that the environment names for a URL (aiohttp would look it up for every request anew)."""
+    from urllib.request import getproxies, proxy_bypass
+
+    parts = urlsplit(url)
+    return None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
 
 
 def _copy(source: Mapping[str, Any], target: dict[str, str], **names: str) -> None:
