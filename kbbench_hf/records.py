@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from math import isfinite
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn
 
 from kbbench_hf.benchmarks.base import Answer, Benchmark, Examples, ParseError
 from kbbench_hf.errors import DataError, UsageError, unknown_name
@@ -54,6 +54,8 @@ class Predictions:
     parse_failures: list[Any] = field(default_factory=list)
     """Ids whose response held no answer: scored as an empty answer, and counted."""
     n_duplicates: int = 0
+    n_errors: int = 0
+    """How many lines say that the model was not reached or gave no answer (`error`); their answers are missing."""
 
     @property
     def n_missing(self) -> int:
@@ -68,6 +70,14 @@ class Predictions:
                 line = json.dumps({"id": example_id, field_name: answer}, sort_keys=True, ensure_ascii=False)
                 digest.update(line.encode("utf-8", "surrogatepass") + b"\n")
         return digest.hexdigest()
+
+
+class Paired(NamedTuple):
+    """One line: whose answer it is, the answer, and whether there was one."""
+
+    example_id: Any
+    answer: Answer
+    status: Literal["ok", "unparsed", "error"]
 
 
 @dataclass(frozen=True)
@@ -108,7 +118,7 @@ def pair(
     failed_ids: set[Any] = set()
     problems: list[Problem] = []
     seen: dict[Any, str] = {}
-    n_duplicates = 0
+    n_duplicates, error_ids = 0, set[Any]()
     for file, line, row in lines:
         if len(problems) >= MAX_PROBLEMS:
             break
@@ -119,26 +129,31 @@ def pair(
         if isinstance(found, str):
             problems.append(Problem(file, line, found))
             continue
-        example_id, answer, failed = found
+        example_id, answer, status = found
         if example_id in seen:
             n_duplicates += 1
             if options.duplicates == "error":
                 problems.append(Problem(file, line, f"id {example_id!r} stands at {seen[example_id]} already"))
                 continue
         seen[example_id] = f"{file}:{line}"
+        (error_ids.add if status == "error" else error_ids.discard)(example_id)
+        (failed_ids.add if status == "unparsed" else failed_ids.discard)(example_id)
+        if status == "error":
+            answers.pop(example_id, None)
+            continue
         problem = benchmark.check(examples, example_id, answer)
         if problem:
             problems.append(Problem(file, line, problem))
             continue
         answers[example_id] = answer
-        (failed_ids.add if failed else failed_ids.discard)(example_id)
     if not options.partial:
         absent = [example_id for example_id in examples.ids if example_id not in seen]
         problems += [Problem("predictions", None, f"no prediction for id {example_id!r}") for example_id in absent]
     if problems:
         raise PredictionsError(problems, _remedy(problems, examples))
     failures = [example_id for example_id in examples.ids if example_id in failed_ids]
-    return Predictions([answers.get(example_id) for example_id in examples.ids], failures, n_duplicates)
+    paired = [answers.get(example_id) for example_id in examples.ids]
+    return Predictions(paired, failures, n_duplicates, len(error_ids))
 
 
 def prediction_files(paths: Iterable[Path]) -> list[Path]:
@@ -211,8 +226,8 @@ def _answer(
     options: ReadOptions,
     parse: Callable[[str], Answer] | None,
     known: set[Any],
-) -> tuple[Any, Answer, bool] | str:
-    """Return (id, answer, whether parsing failed), or what is wrong with the row, in words."""
+) -> Paired | str:
+    """Return the id with its answer, or what is wrong with the row, in words."""
     if not isinstance(row, dict):
         return f"expected an object with 'id', found {type(row).__name__}"
     if "id" not in row:
@@ -225,6 +240,8 @@ def _answer(
     if benchmark.answer in row and options.source == "answer":
         wrong = _wrong_scores(row) if benchmark.answer == "ids" else None
         return wrong or _shaped(example_id, row[benchmark.answer], benchmark)
+    if row.get("error") is not None:
+        return Paired(example_id, None, "error")
     if "response" not in row:
         return f"neither '{benchmark.answer}' nor 'response'; the keys are {sorted(row)[:5]}"
     if parse is None:
@@ -232,12 +249,12 @@ def _answer(
     if not isinstance(row["response"], str):
         return f"'response' is {type(row['response']).__name__}; expected text"
     try:
-        return example_id, parse(row["response"]), False
+        return Paired(example_id, parse(row["response"]), "ok")
     except ParseError:
-        return example_id, [], True
+        return Paired(example_id, [], "unparsed")
 
 
-def _shaped(example_id: Any, answer: Any, benchmark: Benchmark) -> tuple[Any, Answer, bool] | str:
+def _shaped(example_id: Any, answer: Any, benchmark: Benchmark) -> Paired | str:
     if not isinstance(answer, list):
         return f"'{benchmark.answer}' is {type(answer).__name__}; expected a list"
     if benchmark.answer == "triples":
@@ -257,7 +274,7 @@ def _shaped(example_id: Any, answer: Any, benchmark: Benchmark) -> tuple[Any, An
         for item in answer:
             if isinstance(item, bool) or not isinstance(item, int | str):
                 return f"candidate {item!r} is neither an integer nor a string"
-    return example_id, answer, False
+    return Paired(example_id, answer, "ok")
 
 
 def _wrong_scores(row: dict[str, Any]) -> str | None:

@@ -155,6 +155,7 @@ def score_examples(
         "n_missing": n_missing,
         "n_duplicates": predictions.n_duplicates,
         "n_parse_failures": len(predictions.parse_failures),
+        "n_errors": predictions.n_errors,
         **scores.counters,
     }
     return Result(

@@ -93,6 +93,12 @@ def test_a_response_without_an_answer_is_empty_and_counted(tmp_path: Path) -> No
     assert (found.answers[1], found.parse_failures) == ([], ["q2"])
 
 
+def test_an_example_that_failed_is_missing_and_counted(tmp_path: Path) -> None:
+    file = write(tmp_path, {"id": "q1", "error": "timeout"}, {"id": "q2", "answers": ["b"]})
+    found = read(file)
+    assert (found.answers, found.n_errors, found.n_missing) == ([None, ["b"], None], 1, 2)
+
+
 def test_every_problem_is_reported_with_its_line(tmp_path: Path) -> None:
     file = write(tmp_path, "{", {"id": "q1", "answers": ["a"]}, '{"id": "q2", "id": "q3"}', [1], {"answers": []},
                  {"id": True, "answers": []}, {"id": "q2", "answers": "a"}, {"id": "q3", "answers": [None]},
