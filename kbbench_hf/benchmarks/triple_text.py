@@ -1,7 +1,12 @@
-"""Model texts read as triples: the clean-ups that the published runs went through, and a parser that loses nothing."""
+"""Model texts read as triples: the clean-ups that the published runs went through, and parsers for new ones."""
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kbbench_hf.benchmarks.base import ParseError
+from kbbench_hf.benchmarks.triple_calls import parse_calls
 
 Triple = tuple[str, str, str]
 """Subject, relation, object."""
@@ -50,3 +55,78 @@ HISTORICAL_PARSERS: dict[str, Callable[[str], list[Triple]]] = {
     "id": parse_id,
 }
 """The profiles that together read all 12,936 published responses to their published triples."""
+
+
+def parse_balanced(text: str, sentence: str = "") -> list[Triple]:
+    r"""Return the triples of a response, written as JSON or as `relation(subject, object)`; none where it has none.
+
+    Loses nothing: see `triple_calls.parse_calls` for the rules, and for what `sentence` is good for.
+
+    >>> parse_balanced("areaTotal(Austin, Texas, 703.95 (square kilometres))\ncountry(Austin, Texas, United States)")
+    [('Austin, Texas', 'areaTotal', '703.95 (square kilometres)'), ('Austin, Texas', 'country', 'United States')]
+    """
+    return _json_triples(text) or parse_calls(text, sentence)
+
+
+def parse_json(text: str) -> list[Triple]:
+    """Return the triples of the first JSON in a response that has some; text or a code fence may surround it.
+
+    A triple is a list of three, or an object with `subject`, `relation` and `object` (or `sub`, `rel`, `obj`, or
+    `predicate` for the relation). Triples come in a list, alone or under the key `triples`, or as objects in a row.
+
+    Raises:
+        ParseError: no JSON in the text is a list of triples.
+
+    >>> parse_json('Here: {"triples": [{"subject": "Up", "relation": "director", "object": "Pete Docter"}]}')
+    [('Up', 'director', 'Pete Docter')]
+    """
+    triples = _json_triples(text)
+    if triples is None:
+        raise ParseError(f'no JSON list of triples in {text[:80]!r}; expected {{"triples": [...]}}')
+    return triples
+
+
+_JSON_NAMES = (("subject", "sub"), ("relation", "rel", "predicate"), ("object", "obj"))
+_JSON_START = re.compile(r"""[\[{](?=\s*["\[{\]])""")
+
+
+def _json_triples(text: str) -> list[Triple] | None:
+    """Return the triples that JSON in a text holds; None where no JSON is a list of triples, not even an empty one."""
+    in_a_row: list[Triple] = []
+    found_empty = False
+    for value in _json_values(text):
+        listed = value.get("triples") if isinstance(value, dict) else value
+        if isinstance(listed, list):
+            triples = [triple for each in listed if (triple := _json_triple(each)) is not None]
+            if triples and len(triples) == len(listed):
+                return triples
+            found_empty = found_empty or not listed
+        elif isinstance(value, dict) and (triple := _json_triple(value)) is not None:
+            in_a_row.append(triple)
+    return in_a_row or ([] if found_empty else None)
+
+
+def _json_values(text: str) -> Iterator[Any]:
+    """Yield every object and list in a text that is JSON and not inside another one."""
+    decoder = json.JSONDecoder()
+    position = 0
+    while match := _JSON_START.search(text, position):
+        position = match.start() + 1
+        try:
+            value, position = decoder.raw_decode(text, match.start())
+        except (ValueError, RecursionError):
+            continue
+        yield value
+
+
+def _json_triple(value: Any) -> Triple | None:
+    if isinstance(value, dict):
+        parts = [next((value[name] for name in names if name in value), None) for names in _JSON_NAMES]
+    elif isinstance(value, list):
+        parts = value
+    else:
+        return None
+    if len(parts) != 3 or not all(isinstance(part, str | int | float) for part in parts):
+        return None
+    subject, relation, obj = map(str, parts)
+    return subject, relation, obj

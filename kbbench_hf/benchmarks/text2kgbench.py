@@ -1,0 +1,222 @@
+"""Text2KGBench: triples from a sentence, guided by an ontology (Mihindukulasooriya et al., ISWC 2023).
+
+The modes: `reference` is the release's script, `paper` what the paper's tables make of it, `repaired` (version 1) the
+metric without the script's accidents, on repaired gold. `metrics/triples.py` has the definitions.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import ROUND_FLOOR, Decimal
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from kbbench_hf.benchmarks import text2kgbench_prompts as prompts
+from kbbench_hf.benchmarks.base import Benchmark, Examples, Scores
+from kbbench_hf.benchmarks.triple_text import HISTORICAL_PARSERS, parse_balanced, parse_json
+from kbbench_hf.dataset_folder import DatasetFolder
+from kbbench_hf.metrics.aggregate import Estimate, estimate
+from kbbench_hf.metrics.triples import (
+    ALL_ZERO,
+    EMPTY_ANSWER,
+    Ontology,
+    Triple,
+    TripleScores,
+    fold,
+    score_reference,
+    score_repaired,
+    triple_key,
+    underscored,
+)
+
+METRICS = {
+    "f1": "F1",
+    "precision": "P",
+    "recall": "R",
+    "ontology_conformance": "OC",
+    "subject_hallucination": "SH",
+    "relation_hallucination": "RH",
+    "object_hallucination": "OH",
+}
+_FLAGS = ("demonstration_leaks", "fact_in_train")
+"""Flags of the dataset by which scores are sliced: what a model could know from the train split."""
+
+
+@dataclass(frozen=True)
+class Material:
+    """What scoring and prompting need beside the examples."""
+
+    folder: DatasetFolder
+    ontologies: Mapping[str, prompts.Row]
+    """Rows of the config `ontologies`, by ontology id."""
+
+    @cached_property
+    def demonstrations(self) -> prompts.Demonstrations:
+        """The train rows, read when a prompt first asks for them."""
+        return prompts.Demonstrations({row["id"]: row for row in self.folder.rows("sentences", "train")})
+
+    @cached_property
+    def released(self) -> dict[str, Ontology]:
+        """The ontologies as the release's JSON has them: what prompts show and `reference` scores by."""
+        return {name: _ontology(row, {"json"}) for name, row in self.ontologies.items()}
+
+    @cached_property
+    def complete(self) -> dict[str, Ontology]:
+        """The same with the relations that only the Turtle files have, by which `repaired` scores."""
+        return {name: _ontology(row, {"json", "ttl"}) for name, row in self.ontologies.items()}
+
+
+def _ontology(row: prompts.Row, relation_sources: set[str]) -> Ontology:
+    return Ontology(
+        concepts=tuple(each["label"] for each in row["concepts"] if each["source"] == "json"),
+        relations=tuple(each["label"] for each in row["relations"] if each["source"] in relation_sources),
+    )
+
+
+def load(folder: DatasetFolder, config: str, split: str) -> Examples:
+    """Return the rows of a split, with the ontologies as context."""
+    ontologies = {row["ontology_id"]: row for row in folder.rows("ontologies", "full")}
+    return Examples(folder.rows(config, split), Material(folder, ontologies))
+
+
+def score(examples: Examples, answers: Sequence[Sequence[Sequence[str]] | None], mode: str) -> Scores:
+    """Return the seven metrics of every sentence.
+
+    A missing answer is 0 in all seven in `reference` (so it is good for the hallucination rates), has relation
+    hallucination 1 in `paper`, and is an empty answer in `repaired`.
+
+    Counters, of sentences: `n_empty` answers without triples, `n_filtered_out` answers none of whose relations the
+    sentence's gold uses, `n_empty_gold`. Of triples: `n_duplicate_triples` said before in the same answer,
+    `n_near_miss_relations` whose relation would be one of the ontology's but for case, spaces and underscores.
+    """
+    material: Material = examples.context
+    ontologies = material.complete if mode == "repaired" else material.released
+    judge = score_repaired if mode == "repaired" else score_reference
+    missing = EMPTY_ANSWER if mode == "repaired" else ALL_ZERO
+    if mode == "paper":
+        missing = missing._replace(relation_hallucination=1.0)
+    counters = Counter(n_empty=0, n_filtered_out=0, n_empty_gold=0, n_duplicate_triples=0, n_near_miss_relations=0)
+    scored = np.empty((len(examples.rows), len(TripleScores._fields)))
+    for position, (row, answer) in enumerate(zip(examples.rows, answers, strict=True)):
+        gold = gold_triples(row, mode)
+        counters["n_empty_gold"] += not gold
+        if answer is None:
+            scored[position] = missing
+            continue
+        predicted = [(subject, relation, obj) for subject, relation, obj in answer]
+        ontology = ontologies[row["ontology_id"]]
+        scored[position] = judge(predicted, gold, row["sentence"], ontology)
+        counters.update(_counts(predicted, gold, ontology))
+    columns = dict(zip(TripleScores._fields, scored.T, strict=True))
+    return Scores({name: columns[name] for name in METRICS}, _slices(examples.rows), counters)
+
+
+def gold_triples(row: Mapping[str, Any], mode: str = "reference") -> list[Triple]:
+    """Return the gold of a row of `sentences` that a mode scores against."""
+    column = "triples_repaired" if mode == "repaired" else "triples"
+    return [(each["sub"], each["rel"], each["obj"]) for each in row[column]]
+
+
+def _counts(predicted: Sequence[Triple], gold: Sequence[Triple], ontology: Ontology) -> dict[str, int]:
+    if not predicted:
+        return {"n_empty": 1}
+    used = {underscored(relation) for _, relation, _ in gold}
+    return {
+        "n_filtered_out": not any(relation in used for _, relation, _ in predicted),
+        "n_duplicate_triples": len(predicted) - len(set(map(triple_key, predicted))),
+        "n_near_miss_relations": sum(
+            relation not in ontology.relation_names and fold(relation) in ontology.folded_relations
+            for _, relation, _ in predicted
+        ),
+    }
+
+
+def _slices(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    slices = {"ontology": [row["ontology_id"] for row in rows]}
+    if any(row["selected"] for row in rows):
+        slices["selected"] = [str(row["selected"]).lower() for row in rows]
+    kinds = [{repair["kind"] for repair in row["repairs"]} for row in rows]
+    for flag in _FLAGS:
+        if any(flag in each for each in kinds):
+            slices[flag] = [str(flag in each).lower() for each in kinds]
+    return slices
+
+
+def summarise(scores: Scores, mode: str, *, doubled: str | None = None) -> dict[str, Estimate]:
+    """Return the mean over ontologies of each metric's means, with intervals stratified by ontology.
+
+    `reference` and `paper` count the ontology `doubled` twice: the release's configuration lists it twice.
+
+    The paper's rows All and Selected are not the script's output. They are the mean of the ontologies' figures rounded
+    to two decimals, cut to two decimals, and relation hallucination is 1 - ontology conformance; `paper` does the same
+    wherever examples are marked as selected. Its intervals are those of the unrounded means.
+    """
+    groups = scores.slices["ontology"]
+    weights = {doubled: 2.0} if doubled and mode != "repaired" else None
+    figures = {metric: estimate(column, groups, weights) for metric, column in scores.values.items()}
+    if mode == "paper" and "selected" in scores.slices:
+        for metric, column in scores.values.items():
+            figures[metric] = figures[metric]._replace(value=_cut_mean_of_rounded(column, groups))
+        conformance = Decimal(str(figures["ontology_conformance"].value))
+        figures["relation_hallucination"] = figures["relation_hallucination"]._replace(value=float(1 - conformance))
+    return figures
+
+
+def _cut_mean_of_rounded(column: np.ndarray[Any, np.dtype[np.float64]], groups: Sequence[str]) -> float:
+    names = np.asarray(groups)
+    rounded = [Decimal(f"{estimate(column[names == name]).value:.2f}") for name in dict.fromkeys(groups)]
+    return float((sum(rounded, Decimal()) / len(rounded)).quantize(Decimal("0.01"), ROUND_FLOOR))
+
+
+WIKIDATA_TEKGEN = Benchmark(
+    dataset="text2kg-wikidata-tekgen",
+    title="Text2KGBench, Wikidata-TekGen",
+    paper="https://arxiv.org/abs/2308.02357",
+    homepage="https://github.com/cenguix/Text2KGBench",
+    licence="cc-by-sa-4.0",
+    citation="""\
+@inproceedings{mihindukulasooriya2023text2kgbench,
+  title = {Text2KGBench: A Benchmark for Ontology-Driven Knowledge Graph Generation from Text},
+  author = {Mihindukulasooriya, Nandana and Tiwari, Sanju and Enguix, Carlos F. and Lata, Kusum},
+  booktitle = {The Semantic Web - ISWC 2023},
+  year = {2023}
+}
+""",
+    configs=("sentences",),
+    splits=("train", "validation", "test", "unseen"),
+    default_split="test",
+    modes=("reference", "paper", "repaired"),
+    answer="triples",
+    metrics=METRICS,
+    load=load,
+    score=score,
+    summarise=summarise,
+    prompts={"current": prompts.current, "h1": prompts.h1, "h2": prompts.h2},
+    parsers={"balanced": parse_balanced, "json": parse_json, **HISTORICAL_PARSERS},
+    group_by="ontology",
+    lower_is_better=frozenset(name for name in METRICS if name.endswith("hallucination")),
+)
+
+DBPEDIA_WEBNLG = replace(
+    WIKIDATA_TEKGEN,
+    dataset="text2kg-dbpedia-webnlg",
+    title="Text2KGBench, DBpedia-WebNLG",
+    licence="cc-by-nc-sa-4.0",
+    splits=("train", "test"),
+    summarise=partial(summarise, doubled="1_university"),
+    prompts={"current": prompts.current, "h2_d": prompts.h2_d},
+)
+
+MINI = replace(
+    WIKIDATA_TEKGEN,
+    dataset="mini-text2kg",
+    title="Text2KGBench, mini",
+    paper="",
+    homepage="",
+    licence="apache-2.0",
+    citation="",
+    splits=("test",),
+    prompts={"current": prompts.current},
+)
