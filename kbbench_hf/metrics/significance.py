@@ -1,6 +1,7 @@
 """Is the difference real? Paired tests over the same examples, and ranks that say when they cannot tell."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -8,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kbbench_hf.metrics.aggregate import estimate
 
+ALPHA = 0.05
 N_RESAMPLES = 10_000
 SEED = 42
 EXACT_LIMIT = 13
@@ -66,22 +68,36 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def rank_groups(columns: Mapping[str, ArrayLike], alpha: float = 0.05) -> dict[str, int]:
-    """Return the rank of each system: one more than the number of systems significantly better (paired, Holm).
+def rank_groups(names: Sequence[str], p_value: Callable[[str, str], float], alpha: float = ALPHA) -> list[int]:
+    """Return the rank group of each system, best first: those of a group cannot be told from its first one.
 
-    Systems that cannot be told apart share a rank. `columns` holds one value per example for each system, in one order.
+    Each system is tested against the first of its group; where it differs, it begins the next group. Holm's correction
+    over all these tests then joins the groups whose beginning does not hold.
 
-    >>> rank_groups({"good": [1.0] * 20, "same": [1.0] * 19 + [0.0], "bad": [0.0] * 20})
-    {'good': 1, 'same': 1, 'bad': 3}
+    Args:
+        names: the systems, best first.
+        p_value: the p-value of a paired test between two of them; NaN where there is nothing to test, which begins a
+            group of its own.
+
+    >>> p_values = {("good", "same"): 0.8, ("good", "bad"): 0.001}
+    >>> rank_groups(["good", "same", "bad"], lambda a, b: p_values[a, b])
+    [1, 1, 2]
     """
-    names = list(columns)
-    pairs = [(x, y) for i, x in enumerate(names) for y in names[i + 1 :]]
-    tests = [paired_test(columns[x], columns[y]) for x, y in pairs]
-    ranks = dict.fromkeys(names, 1)
-    for (x, y), test, p_value in zip(pairs, tests, holm([test.p_value for test in tests]), strict=True):
-        if p_value <= alpha:
-            ranks[y if test.difference > 0 else x] += 1
-    return ranks
+    leaders: list[int] = []
+    tests: list[float] = []
+    for position, name in enumerate(names):
+        p = p_value(names[leaders[-1]], name) if leaders else math.nan
+        tests.append(p)
+        if not p > alpha:
+            leaders.append(position)
+    untested = [position for position, p in enumerate(tests) if math.isnan(p)]
+    begins = {position for position, p in enumerate(_holm_ignoring_nan(tests)) if p <= alpha} | set(untested)
+    return [sum(begin <= position for begin in begins) for position in range(len(names))]
+
+
+def _holm_ignoring_nan(p_values: Sequence[float]) -> list[float]:
+    kept = iter(holm([p for p in p_values if not math.isnan(p)]))
+    return [math.nan if math.isnan(p) else next(kept) for p in p_values]
 
 
 def minimum_detectable_effect(differences: ArrayLike, power: float = 0.8) -> float:

@@ -62,11 +62,23 @@ def test_holm_never_lets_a_larger_p_value_become_smaller() -> None:
     assert holm([]) == []
 
 
-def test_systems_that_cannot_be_told_apart_share_a_rank() -> None:
+def test_systems_that_cannot_be_told_apart_share_a_group() -> None:
     generator = np.random.default_rng(3)
     base = generator.random(300)
-    ranks = rank_groups({"weak": base * 0.5, "twin": base + 0.001 * generator.standard_normal(300), "strong": base})
-    assert ranks == {"strong": 1, "twin": 1, "weak": 3}
+    systems = {"strong": base, "twin": base - 0.001 * generator.random(300) + 0.0005, "weak": base * 0.5}
+    groups = rank_groups(list(systems), lambda a, b: paired_test(systems[a], systems[b]).p_value)
+    assert groups == [1, 1, 2]
+
+
+def test_holm_joins_groups_whose_beginning_does_not_hold() -> None:
+    # .04 alone would begin a group; of two tests the smaller must stay under .025
+    p_values = {("a", "b"): 0.04, ("b", "c"): 0.9}
+    assert rank_groups(["a", "b", "c"], lambda x, y: p_values[x, y]) == [1, 1, 1]
+
+
+def test_a_system_that_cannot_be_tested_has_a_group_of_its_own() -> None:
+    assert rank_groups(["a", "b"], lambda x, y: math.nan) == [1, 2]
+    assert rank_groups([], lambda x, y: 1.0) == []
 
 
 def test_more_examples_detect_smaller_effects() -> None:
