@@ -1,8 +1,8 @@
 """What a knowledge unit of SKA-Bench is: a number, its cells, and the one line it is written as.
 
 A testbed stores unit numbers; text is made on demand (`ska_contexts`). In the text section a number is a passage's
-place in the subset's pool; in the structured section of a graph instance it is a triple's place in its pool. The rows of
-a table instance have their own numbering (`ska_rows`), because most of them are made.
+place in the subset's pool; in the structured section of a graph instance it is a triple's place in its pool. The rows
+of a table instance have their own numbering (`ska_rows`), because most of them are made.
 """
 
 import json

@@ -12,6 +12,8 @@ Builder = Callable[[Path | None, Path, Sequence[str] | None], None]
 BUILDERS = {
     "genres-corpora": "kbbench_hf.releases.genres:build_genres_corpora",
     "mini-text2kg": "kbbench_hf.mini:build_mini_text2kg",
+    "ska-bench": "kbbench_hf.construction.ska_datasets:build_official",
+    "ska-open": "kbbench_hf.construction.ska_datasets:build_open",
     "text2kg-dbpedia-webnlg": "kbbench_hf.releases.text2kgbench:build_dbpedia_webnlg",
     "text2kg-wikidata-tekgen": "kbbench_hf.releases.text2kgbench:build_wikidata_tekgen",
 }

@@ -1,0 +1,9 @@
+"""Build kbbench/ska-open from instances: python build.py <folder of instances> <out>."""
+
+import sys
+from pathlib import Path
+
+from kbbench_hf.construction.ska_datasets import build_open
+
+if __name__ == "__main__":
+    build_open(Path(sys.argv[1]), Path(sys.argv[2]))
