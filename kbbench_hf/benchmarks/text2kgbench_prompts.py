@@ -11,7 +11,11 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from kbbench_hf.benchmarks.base import Example, Examples, Prompt, PromptOptions
+from kbbench_hf.protocols import Embedder
 
 _TEXTS = Path(__file__).parent / "texts" / "text2kgbench"
 Row = Mapping[str, Any]
@@ -87,6 +91,34 @@ def _drawn(example: Example, demonstrations: Demonstrations, seed: int) -> Itera
         position = int.from_bytes(digest[:8], "big") % len(rest)
         rest[position], rest[-1] = rest[-1], rest[position]
         yield demonstrations.rows[rest.pop()]
+
+
+def with_similar_ids(examples: Examples, embedder: Embedder, count: int = 5) -> Examples:
+    """Return the examples with `similar_ids` by an embedder in place of the release's, which came from sentence-t5-xxl.
+
+    Each gets the `count` train rows of its ontology with the highest cosine, best first; ties keep the train order.
+    """
+    material: Material = examples.context
+    ids, rows = material.demonstrations.ids_by_ontology, material.demonstrations.rows
+    places: dict[str, list[int]] = {}
+    for place, row in enumerate(examples.rows):
+        places.setdefault(row["ontology_id"], []).append(place)
+    similar: list[list[str]] = [[] for _ in examples.rows]
+    for ontology_id, here in places.items():
+        known = ids.get(ontology_id, [])
+        if known:
+            asked = _unit(embedder.encode([examples.rows[place]["sentence"] for place in here]))
+            shown = _unit(embedder.encode([rows[each]["sentence"] for each in known]))
+            best = np.argsort(-(asked @ shown.T), axis=1, kind="stable")[:, :count]
+            for place, positions in zip(here, best, strict=True):
+                similar[place] = [known[position] for position in positions]
+    ranked = [row | {"similar_ids": each} for row, each in zip(examples.rows, similar, strict=True)]
+    return Examples(ranked, examples.context)
+
+
+def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
 
 
 def render(template: str, sentence: str, ontology: Row, shown: Sequence[Row]) -> str:

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.base import Examples, PromptOptions
 from kbbench_hf.benchmarks.text2kgbench_prompts import (
@@ -18,6 +20,7 @@ from kbbench_hf.benchmarks.text2kgbench_prompts import (
     h2_d,
     published,
     render,
+    with_similar_ids,
 )
 from kbbench_hf.benchmarks.triple_text import parse_balanced, parse_json
 from kbbench_hf.dataset_folder import DatasetFolder
@@ -217,3 +220,29 @@ def test_our_prompt_needs_no_similar_ids_for_unlabelled_text(mini: Examples) -> 
     row = dict(mini.rows[0]) | {"similar_ids": []}
     assert len(current(row, mini, PromptOptions()).messages) == 2
     assert "Example" not in h1(row, mini, PromptOptions()).messages[0]["content"]
+
+
+class Lengths:
+    """Embeds a text as (its length, 10): the nearer in length, the higher the cosine."""
+
+    name = "lengths"
+
+    def encode(self, texts: Any) -> NDArray[np.float32]:
+        return np.array([[len(text), 10] for text in texts], dtype=np.float32)
+
+
+def test_similar_ids_can_come_from_any_embedder() -> None:
+    train = {
+        name: {"id": name, "ontology_id": ontology_id, "sentence": "x" * length}
+        for name, ontology_id, length in (("a", "1_x", 30), ("b", "1_x", 12), ("c", "2_y", 10), ("d", "1_x", 12))
+    }
+    rows = [
+        {"id": "t1", "ontology_id": "1_x", "sentence": "x" * 11, "similar_ids": ["a"]},
+        {"id": "t2", "ontology_id": "3_z", "sentence": "x", "similar_ids": ["a"]},
+        {"id": "t3", "ontology_id": "2_y", "sentence": "x", "similar_ids": []},
+    ]
+    examples = Examples(rows, Material({}, Demonstrations(train)))
+    ranked = with_similar_ids(examples, Lengths(), count=2)
+    # Of ontology 1_x, "b" and "d" (12) are nearer to 11 than "a" (30), and tie in their order; 3_z has no train rows.
+    assert [row["similar_ids"] for row in ranked.rows] == [["b", "d"], [], ["c"]]
+    assert rows[0]["similar_ids"] == ["a"]
