@@ -118,7 +118,8 @@ def with_similar_ids(examples: Examples, embedder: Embedder, count: int = 5) -> 
 
 def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+    unit: NDArray[np.float32] = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+    return unit
 
 
 def render(template: str, sentence: str, ontology: Row, shown: Sequence[Row]) -> str:
@@ -187,7 +188,7 @@ def _historical(template: str, example: Example, examples: Examples, options: Pr
     material: Material = examples.context
     shown = choose(example, material.demonstrations, options)
     text = render(template, _asked(example), material.ontologies[example["ontology_id"]], shown)
-    return Prompt([{"role": "user", "content": text}], stop=("\n\n",))
+    return Prompt([{"role": "user", "content": text}])
 
 
 def current(example: Example, examples: Examples, options: PromptOptions) -> Prompt:
