@@ -9,7 +9,8 @@ import pyarrow as pa
 from systems import copy, pattern
 
 from kbbench_hf.dataset_folder import write_dataset
-from kbbench_hf.releases.text2kgbench import ONTOLOGIES, PROMPTS, SENTENCES, fold
+from kbbench_hf.releases.text2kgbench import fold
+from kbbench_hf.releases.text2kgbench_columns import ONTOLOGIES, PROMPTS, SENTENCES
 from kbbench_hf.releases.text2kgbench_repairs import flag_across_rows, repair
 
 HERE = Path(__file__).parent

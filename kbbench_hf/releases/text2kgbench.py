@@ -15,60 +15,13 @@ import pyarrow as pa
 from kbbench_hf.dataset_folder import write_dataset
 from kbbench_hf.errors import DataError, unknown_name
 from kbbench_hf.releases.cards import card
+from kbbench_hf.releases.text2kgbench_columns import ONTOLOGIES, PROMPTS, SENTENCES
 from kbbench_hf.releases.text2kgbench_counts import check_counts
 from kbbench_hf.releases.text2kgbench_files import ORIGINAL_GOLD, download, download_original_gold
 from kbbench_hf.releases.text2kgbench_ontologies import read_ontology
 from kbbench_hf.releases.text2kgbench_repairs import Row, Triple, distinct, flag_across_rows, repair
 
 CONFIGS = ("sentences", "sentences_folded", "ontologies", "prompts")
-
-_TRIPLES = pa.list_(pa.struct([(name, pa.string()) for name in ("sub", "rel", "obj", "sub_id", "rel_id", "obj_id")]))
-SENTENCES = pa.schema(
-    [
-        ("id", pa.string()),
-        ("ontology_id", pa.string()),
-        ("split", pa.string()),
-        ("sentence", pa.string()),
-        ("triples", _TRIPLES),
-        ("triples_repaired", _TRIPLES),
-        ("repairs", pa.list_(pa.struct([("kind", pa.string()), ("detail", pa.string())]))),
-        ("selected", pa.bool_()),
-        ("similar_ids", pa.list_(pa.string())),
-    ]
-)
-"""Columns of `sentences` and `sentences_folded`, in every split."""
-ONTOLOGIES = pa.schema(
-    [
-        ("ontology_id", pa.string()),
-        ("title", pa.string()),
-        (
-            "concepts",
-            pa.list_(
-                pa.struct(
-                    [
-                        ("qid", pa.string()),
-                        ("label", pa.string()),
-                        ("subclass_of", pa.list_(pa.string())),
-                        ("source", pa.string()),
-                    ]
-                )
-            ),
-        ),
-        (
-            "relations",
-            pa.list_(pa.struct([(name, pa.string()) for name in ("pid", "label", "domain", "range", "source")])),
-        ),
-    ]
-)
-PROMPTS = pa.schema(
-    [
-        ("id", pa.string()),
-        ("ontology_id", pa.string()),
-        ("template", pa.string()),
-        ("demonstration_id", pa.string()),
-    ]
-)
-"""Columns of `prompts`: what, beside its row of `sentences`, the published prompt of a test sentence was made of."""
 
 
 @dataclass(frozen=True)
@@ -148,8 +101,8 @@ def _build(release: Release, source: Path | None, out: Path, configs: Sequence[s
 
 
 def _locate(release: Release, source: Path) -> Path:
-    """Return the half's folder, given the repository's root, its `data`, or the half itself."""
-    places = [source / release.folder, source / "data" / release.folder]
+    """Return the half's folder, given the repository's root, its `data`, the half itself, or what holds the data."""
+    places = [source / parent / release.folder for parent in ("", "data", "text2kgbench")]
     if source.name == release.folder:
         places.append(source)
     for place in places:

@@ -12,7 +12,7 @@ import pytest
 from kbbench_hf.dataset_folder import DatasetFolder
 from kbbench_hf.errors import UsageError
 from kbbench_hf.mini import build_mini_text2kg, mini_dataset, stored_answers
-from kbbench_hf.releases.text2kgbench import ONTOLOGIES, PROMPTS, SENTENCES
+from kbbench_hf.releases.text2kgbench_columns import ONTOLOGIES, PROMPTS, SENTENCES
 from kbbench_hf.releases.text2kgbench_repairs import triple_key
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "dataset_scripts" / "mini-text2kg"

@@ -15,7 +15,8 @@ import pytest
 from kbbench_hf.dataset_folder import DatasetFolder
 from kbbench_hf.errors import DataError, KBBenchError, UsageError
 from kbbench_hf.releases import BUILDERS, builder, download, text2kgbench_files
-from kbbench_hf.releases.text2kgbench import SENTENCES, build_dbpedia_webnlg, build_wikidata_tekgen, fold
+from kbbench_hf.releases.text2kgbench import build_dbpedia_webnlg, build_wikidata_tekgen, fold
+from kbbench_hf.releases.text2kgbench_columns import SENTENCES
 from kbbench_hf.releases.text2kgbench_ontologies import read_ontology
 from kbbench_hf.releases.text2kgbench_repairs import distinct, repair, unscramble
 
