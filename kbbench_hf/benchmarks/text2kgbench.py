@@ -24,7 +24,7 @@ from kbbench_hf.metrics.triples import (
     Ontology,
     Triple,
     TripleScores,
-    fold,
+    loose,
     score_reference,
     score_repaired,
     triple_key,
@@ -127,7 +127,7 @@ def _counts(predicted: Sequence[Triple], gold: Sequence[Triple], ontology: Ontol
         "n_filtered_out": not any(relation in used for _, relation, _ in predicted),
         "n_duplicate_triples": len(predicted) - len(set(map(triple_key, predicted))),
         "n_near_miss_relations": sum(
-            relation not in ontology.relation_names and fold(relation) in ontology.folded_relations
+            relation not in ontology.relation_names and loose(relation) in ontology.loose_relations
             for _, relation, _ in predicted
         ),
     }

@@ -212,7 +212,7 @@ def _choose(readings: Sequence[Sequence[Fields]], sentence: str) -> list[Fields]
 
 
 def _cost(combination: Sequence[Fields], names: set[str], subjects: set[str], sentence: str) -> tuple[int, ...]:
-    """Return what a combination of readings adds to the settled names and subjects, in the order of the module's rule."""
+    """Return what a combination adds to the settled names and subjects, in the order of the module's last rule."""
     new = {name for fields in combination for name in fields} - names
     return (
         len(new),
