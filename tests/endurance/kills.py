@@ -1,0 +1,99 @@
+"""SIGKILL a generation run many times and let it finish: nothing acknowledged is lost, nothing is recorded twice.
+
+python -m tests.endurance.kills [--kills 200] [--prompts 2000]
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import random
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kbbench_hf.benchmarks.base import Prompt
+from kbbench_hf.models.endpoint import Endpoint
+from kbbench_hf.runners.generate import generate
+from kbbench_hf.runners.journal import Journal
+from tests.servers.scripted import MODEL, ScriptedServer
+
+CONCURRENCY = 16
+
+
+class Outcome(NamedTuple):
+    """What the kills did."""
+
+    kills: int
+    acknowledged: int
+    lost: int
+    recorded_twice: int
+    resent: int
+    same_bytes: bool
+
+
+def prompts_of(n: int) -> dict[str, Prompt]:
+    return {f"q{i}": Prompt([{"role": "user", "content": f"prompt {i}"}], max_tokens=16) for i in range(n)}
+
+
+def run(url: str, folder: Path, n: int, acknowledgements: Path | None = None) -> None:
+    if acknowledgements is not None:
+        descriptor = os.open(acknowledgements, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        append = Journal.append
+
+        def append_and_tell(journal: Journal, record: Any) -> None:
+            append(journal, record)
+            os.write(descriptor, f"{record['key']}\n".encode())
+
+        Journal.append = append_and_tell  # type: ignore[method-assign]
+    model = Endpoint(url, MODEL)
+    options: dict[str, Any] = {"parse": str.split, "answer": "answers", "canary": False, "show": False}
+    generate(prompts_of(n), model, folder, concurrency=CONCURRENCY, **options)
+
+
+def kill_and_resume(kills: int, n: int, seed: int = 0) -> Outcome:
+    """Kill a run of n prompts `kills` times, each after a random number of its requests, then let it finish."""
+    processes = multiprocessing.get_context("forkserver")
+    processes.set_forkserver_preload(["kbbench_hf.runners.generate", "tests.servers.scripted"])
+    rng = random.Random(seed)
+    with ScriptedServer(latency_s=0.005) as server, tempfile.TemporaryDirectory() as place:
+        killed, whole, told = Path(place) / "killed", Path(place) / "whole", Path(place) / "acknowledged"
+        done = 0
+        while done < kills:
+            child = processes.Process(target=run, args=(server.url, killed, n, told))
+            child.start()
+            goal = len(server.requests) + rng.randrange(2 * n // max(1, kills) + 1)
+            while len(server.requests) < goal and child.is_alive():
+                time.sleep(0.0005)
+            time.sleep(rng.random() * 0.01)
+            child.kill()
+            child.join()
+            if child.exitcode == 0:
+                break
+            done += 1
+        last = processes.Process(target=run, args=(server.url, killed, n, told))
+        last.start()
+        last.join()
+        requests = len(server.requests)
+        run(server.url, whole, n)
+        acknowledged = set(told.read_text().split())
+        lines = (killed / "journal.jsonl").read_bytes().splitlines()
+        written = Counter(json.loads(line)["key"] for line in lines)
+        same = (killed / "predictions.jsonl").read_bytes() == (whole / "predictions.jsonl").read_bytes()
+        twice = sum(count > 1 for count in written.values())
+        return Outcome(done, len(acknowledged), len(acknowledged - written.keys()), twice, requests - n, same)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--prompts", type=int, default=2000)
+    options = parser.parse_args()
+    outcome = kill_and_resume(options.kills, options.prompts)
+    print(outcome, f"(re-sent requests allowed: {outcome.kills * CONCURRENCY})")
+
+
+if __name__ == "__main__":
+    main()
