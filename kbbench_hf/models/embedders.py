@@ -1,0 +1,83 @@
+"""Sentence embeddings by sentence-transformers."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.errors import UsageError, missing_extra
+from kbbench_hf.models.specs import Spec, positive
+
+
+class SentenceEmbedder:
+    """A sentence-transformers model whose vectors have length 1, so that an inner product is a cosine.
+
+    Args:
+        model: a name on the Hub or a folder.
+        batch: texts per forward pass.
+        max_length: tokens after which a text is cut; the model's own limit where None.
+    """
+
+    def __init__(self, model: str, batch: int = 32, max_length: int | None = None) -> None:
+        try:
+            from sentence_transformers import SentenceTransformer
+        except ImportError:
+            raise missing_extra("sentence-transformers", "models") from None
+        try:
+            self._model = SentenceTransformer(model)
+        except (OSError, ValueError) as error:
+            raise UsageError(
+                f"The model {model!r} cannot be loaded: {str(error).splitlines()[0]} "
+                "Give a name on the Hub, or the folder of a downloaded model."
+            ) from error
+        if max_length is not None:
+            self._model.max_seq_length = max_length
+        self._batch = batch
+        self.name = f"{model}@{_revision(self._model, model)}"
+        self.settings = {"embedder": self.name, "max_length": self._model.max_seq_length, "batch": batch}
+        """All that the vectors depend on besides the texts."""
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return one vector per text, shape (n, dimension)."""
+        return self._encode(self._model.encode_document, texts)
+
+    def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return one vector per query; differs from `encode` where the model has a prompt for queries."""
+        return self._encode(self._model.encode_query, texts)
+
+    def _encode(self, encode: Any, texts: Sequence[str]) -> NDArray[np.float32]:
+        if not texts:
+            return np.zeros((0, self._model.get_embedding_dimension()), dtype=np.float32)
+        vectors: NDArray[np.float32] = encode(
+            list(texts), batch_size=self._batch, normalize_embeddings=True, show_progress_bar=False
+        )
+        return vectors
+
+
+def from_spec(spec: Spec, **further: tuple[Callable[[str], Any], Any]) -> tuple[SentenceEmbedder, dict[str, Any]]:
+    """Return the embedder that `name:model@batch=,max_length=` describes, and the values of further options."""
+    if not spec.model:
+        raise UsageError(f"{spec.name!r} does not say which model embeds. Write it like {spec.name}:org/model.")
+    options = spec.read(batch=(positive, 32), max_length=(positive, None), **further)
+    return SentenceEmbedder(spec.model, options.pop("batch"), options.pop("max_length")), options
+
+
+def _revision(model: Any, source: str) -> str:
+    """Return the commit on the Hub, or for a folder a hash of its files."""
+    if Path(source).is_dir():
+        digest = hashlib.sha256()
+        for file in sorted(path for path in Path(source).rglob("*") if path.is_file()):
+            digest.update(f"{file.relative_to(source)}\0".encode())
+            with file.open("rb") as content:
+                digest.update(hashlib.file_digest(content, "sha256").digest())
+        return digest.hexdigest()[:40]
+    commit = getattr(model[0].auto_model.config, "_commit_hash", None)
+    if commit is None:
+        raise UsageError(
+            f"The revision of {source!r} is not known; expected a commit of the Hub. "
+            "Download the model to a folder and give the folder."
+        )
+    return str(commit)

@@ -1,0 +1,112 @@
+"""Fusion of rankings: by reciprocal rank, or by weighted scores."""
+
+from collections.abc import Callable, Sequence
+from itertools import repeat
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.errors import UsageError
+from kbbench_hf.models import Workplace, retriever
+from kbbench_hf.models.specs import Spec, positive
+from kbbench_hf.models.top_k import grouped
+from kbbench_hf.protocols import Ranking, Retriever
+
+DEPTH = 1000
+"""How far into each ranking fusion looks, unless more is asked for."""
+
+Credit = Callable[[Ranking], NDArray[np.float64]]
+"""What each entry of a ranking contributes to its candidate's score, shape (queries, k)."""
+
+
+def build_reciprocal_rank(spec: Spec, place: Workplace) -> "Fusion":
+    """Build `rrf(a,b,...)@k=,depth=`."""
+    options = spec.read(k=(positive, 60), depth=(positive, DEPTH))
+    return Fusion(_parts(spec, place), lambda ranking: reciprocal_rank(ranking, options["k"]), depth=options["depth"])
+
+
+def build_weighted(spec: Spec, place: Workplace) -> "Fusion":
+    """Build `weighted(a,b,...)@weights=0.3/0.7,depth=`; equal weights where none are given."""
+    options = spec.read(weights=(_weights, None), depth=(positive, DEPTH))
+    weights = options["weights"]
+    if weights is not None and len(weights) != len(spec.parts):
+        raise UsageError(f"{len(weights)} weights for {len(spec.parts)} models in {spec}; expected one each.")
+    return Fusion(_parts(spec, place), min_max, weights, options["depth"])
+
+
+class Fusion:
+    """Candidates by the sum of what each retriever's ranking credits them with; a ranking without them credits 0.
+
+    Args:
+        retrievers: two or more.
+        credit: `reciprocal_rank` or `min_max`.
+        weights: one per retriever; equal where None.
+        depth: how far into each ranking to look.
+    """
+
+    def __init__(
+        self,
+        retrievers: Sequence[Retriever],
+        credit: Credit,
+        weights: Sequence[float] | None = None,
+        depth: int = DEPTH,
+    ) -> None:
+        self._retrievers, self._credit, self._weights, self._depth = retrievers, credit, weights, depth
+
+    def search(self, queries: Sequence[str], top_k: int) -> Ranking:
+        """Return the `top_k` best nodes of every query."""
+        depth = max(top_k, self._depth)
+        rows, ids, credits = [], [], []
+        for found, weight in zip(self._retrievers, self._weights or repeat(1.0), strict=False):
+            ranking = found.search(queries, depth)
+            row, column = np.nonzero(ranking.ids >= 0)
+            rows.append(row)
+            ids.append(ranking.ids[row, column])
+            credits.append(weight * self._credit(ranking)[row, column])
+        return _summed(np.concatenate(rows), np.concatenate(ids), np.concatenate(credits), len(queries), top_k)
+
+
+def reciprocal_rank(ranking: Ranking, k: int = 60) -> NDArray[np.float64]:
+    """Return 1 / (k + rank) with ranks from 1. Source: Cormack, Clarke and Buettcher, SIGIR 2009.
+
+    >>> reciprocal_rank(Ranking(np.array([[7, 3]]), np.array([[0.9, 0.1]]))).round(4).tolist()
+    [[0.0164, 0.0161]]
+    """
+    return np.broadcast_to(1.0 / (k + 1.0 + np.arange(ranking.ids.shape[1])), ranking.ids.shape)
+
+
+def min_max(ranking: Ranking) -> NDArray[np.float64]:
+    """Return the scores of each row stretched to 0 ... 1; all 0 where they are equal.
+
+    >>> min_max(Ranking(np.array([[4, 9, 2]]), np.array([[3.0, 2.0, 1.0]]))).tolist()
+    [[1.0, 0.5, 0.0]]
+    """
+    found = ranking.ids >= 0
+    scores = np.where(found, ranking.scores, 0.0)
+    low = np.min(scores, axis=1, where=found, initial=np.inf, keepdims=True)
+    high = np.max(scores, axis=1, where=found, initial=-np.inf, keepdims=True)
+    span = np.where(high > low, high - low, 1.0)
+    stretched: NDArray[np.float64] = np.where(found & (high > low), (scores - low) / span, 0.0)
+    return stretched
+
+
+def _summed(
+    rows: NDArray[np.int64], ids: NDArray[np.int64], credits: NDArray[np.float64], n_rows: int, top_k: int
+) -> Ranking:
+    width = int(ids.max(initial=0)) + 1
+    pairs, place = np.unique(rows * width + ids, return_inverse=True)
+    totals = np.bincount(place, credits, len(pairs)).astype(np.float64)
+    return grouped(pairs // width, pairs % width, totals, n_rows, top_k)
+
+
+def _parts(spec: Spec, place: Workplace) -> list[Retriever]:
+    if len(spec.parts) < 2:
+        raise UsageError(f"{str(spec)!r} fuses {len(spec.parts)} models; expected two or more: {spec.name}(bm25,...).")
+    return [retriever(part, place) for part in spec.parts]
+
+
+def _weights(value: str) -> list[float]:
+    weights = [float(weight) for weight in value.split("/")]
+    if any(not 0 <= weight < float("inf") for weight in weights) or not sum(weights):
+        raise ValueError("expected numbers from 0 up, not all 0, such as 0.3/0.7")
+    return weights

@@ -1,0 +1,134 @@
+"""What a model is called: `name[:model][(parts)][@key=value,...]`, as the command line and a run's record spell it.
+
+>>> spec = parse("rrf(bm25,dense:sentence-transformers/all-MiniLM-L6-v2@batch=32)@k=60")
+>>> spec.name, [part.name for part in spec.parts], spec.parts[1].model, spec.options
+('rrf', ['bm25', 'dense'], 'sentence-transformers/all-MiniLM-L6-v2', {'k': '60'})
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+from kbbench_hf.errors import UsageError
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_OPTION = re.compile(r"([a-z][a-z0-9_]*)=([^,()@]*)")
+_MODEL = re.compile(r"(?:[^,()@]|@(?![a-z][a-z0-9_]*=))+")
+
+OVER_A_MODEL = frozenset({"graph"})
+"""Models whose `:` is followed by another model, the one that they start from: `graph:bm25` is `graph(bm25)`."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A parsed model name; `str` gives its canonical spelling, with options in alphabetical order."""
+
+    name: str
+    model: str = ""
+    """What stands after the colon: a name on the Hub or a folder."""
+    parts: tuple["Spec", ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """Return the spelling that `parse` reads as this."""
+        parts = f"({','.join(map(str, self.parts))})" if self.parts else ""
+        options = ",".join(f"{key}={value}" for key, value in sorted(self.options.items()))
+        return f"{self.name}{':' if self.model else ''}{self.model}{parts}{'@' if options else ''}{options}"
+
+    def read(self, **known: tuple[Callable[[str], Any], Any]) -> dict[str, Any]:
+        """Return the value of each known option, given as `key=(type, default)`; a default of None may stay None.
+
+        Raises:
+            UsageError: an option that is not known, or a value that is not of its type.
+
+        >>> parse("bm25@b=0.5").read(k1=(float, 1.5), b=(float, 0.75))
+        {'k1': 1.5, 'b': 0.5}
+        """
+        for key in self.options:
+            if key not in known:
+                close = get_close_matches(key, known, n=1)
+                hint = f" Did you mean {close[0]!r}?" if close else ""
+                raise UsageError(f"{self.name} has no option {key!r}.{hint} Known: {', '.join(known) or 'none'}.")
+        values = {}
+        for key, (convert, default) in known.items():
+            try:
+                values[key] = convert(self.options[key]) if key in self.options else default
+            except ValueError as error:
+                raise UsageError(f"{self.name}@{key}={self.options[key]}: {error}. Change the value.") from None
+        return values
+
+
+def parse(text: str) -> Spec:
+    """Read a model's name.
+
+    An option belongs to the model before its `@`; brackets give it to the whole: `graph(bm25@b=0.5)@hops=1`.
+
+    Raises:
+        UsageError: the text is not of the form; the message points at the place.
+    """
+    spec, end = _spec(text, 0)
+    if end < len(text):
+        raise _unexpected(text, end, "the end")
+    return spec
+
+
+def one_of(*values: str) -> Callable[[str], str]:
+    """Return a reader of an option that takes one of `values`."""
+
+    def read(value: str) -> str:
+        if value not in values:
+            raise ValueError(f"expected {', '.join(values[:-1])} or {values[-1]}")
+        return value
+
+    return read
+
+
+def positive(value: str) -> int:
+    """Read a whole number from 1 up."""
+    if not value.isdecimal() or int(value) < 1:
+        raise ValueError("expected a whole number from 1 up")
+    return int(value)
+
+
+def _spec(text: str, start: int) -> tuple[Spec, int]:
+    name = _NAME.match(text, start)
+    if not name:
+        raise _unexpected(text, start, "a model's name")
+    end, model = name.end(), ""
+    parts: list[Spec] = []
+    if text[end : end + 1] == ":":
+        if name[0] in OVER_A_MODEL:
+            part, end = _spec(text, end + 1)
+            return Spec(name[0], parts=(part,)), end
+        found = _MODEL.match(text, end + 1)
+        if not found:
+            raise _unexpected(text, end + 1, f"which model {name[0]} uses")
+        model, end = found[0], found.end()
+    if text[end : end + 1] == "(":
+        while not parts or text[end : end + 1] == ",":
+            part, end = _spec(text, end + 1)
+            parts.append(part)
+        if text[end : end + 1] != ")":
+            raise _unexpected(text, end, "',' or ')'")
+        end += 1
+    options: dict[str, str] = {}
+    if text[end : end + 1] == "@":
+        while option := _OPTION.match(text, end + 1):
+            if option[1] in options:
+                raise UsageError(f"{text!r} gives {option[1]!r} twice; expected one value. Keep one.")
+            options[option[1]], end = option[2], option.end()
+            if text[end : end + 1] != ",":
+                break
+        if not options:
+            raise _unexpected(text, end + 1, "key=value")
+    return Spec(name[0], model, tuple(parts), options), end
+
+
+def _unexpected(text: str, at: int, expected: str) -> UsageError:
+    found = repr(text[at]) if at < len(text) else "the end"
+    return UsageError(
+        f"{text!r} is no model's name: found {found} at character {at + 1}, expected {expected}. "
+        "Write it like bm25, dense:org/model@batch=32, rrf(bm25,dense:org/model) or graph:bm25."
+    )

@@ -1,0 +1,64 @@
+"""The best candidates of each query, chosen by one rule everywhere: score descending, then position ascending.
+
+Candidates are positions in the knowledge base, which keeps its nodes in order of id; so ties fall by id.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.protocols import Ranking
+
+Scores = NDArray[np.floating]
+Positions = NDArray[np.int64]
+
+
+def best(scores: Scores, k: int) -> Positions:
+    """Return the positions of the `k` best scores, best first; fewer where there are fewer.
+
+    >>> best(np.array([0.5, 2.0, 0.5, 1.0]), 3).tolist()
+    [1, 3, 0]
+    """
+    chosen: Positions = np.arange(len(scores))
+    if k < len(scores):
+        bound = np.partition(scores, len(scores) - k)[len(scores) - k]
+        above, level = np.flatnonzero(scores > bound), np.flatnonzero(scores == bound)
+        chosen = np.concatenate([above, level[: k - len(above)]])
+    return chosen[np.lexsort((chosen, -scores[chosen]))]
+
+
+def pad(rows: Sequence[tuple[Positions, Scores]], k: int) -> Ranking:
+    """Return rows of (positions, scores), each best first and at most `k` long, as one ranking."""
+    ids = np.full((len(rows), k), -1, dtype=np.int64)
+    scores = np.full((len(rows), k), -np.inf)
+    for i, (positions, values) in enumerate(rows):
+        ids[i, : len(positions)] = positions
+        scores[i, : len(values)] = values
+    return Ranking(ids, scores)
+
+
+def grouped(rows: Positions, ids: Positions, scores: Scores, n_rows: int, k: int) -> Ranking:
+    """Return the `k` best of candidates that are listed in any order, each with the query (`rows`) that found it."""
+    order = np.lexsort((ids, -scores, rows))
+    rows, ids, scores = rows[order], ids[order], scores[order]
+    starts = np.searchsorted(rows, np.arange(n_rows + 1))
+    kept = [slice(start, min(start + k, end)) for start, end in pairwise(starts)]
+    return pad([(ids[part], scores[part]) for part in kept], k)
+
+
+def merge(parts: Sequence[Ranking], k: int) -> Ranking:
+    """Return the `k` best of rankings of the same queries over disjoint candidates.
+
+    >>> one, two = pad([(np.array([4]), np.array([0.5]))], 1), pad([(np.array([2]), np.array([0.5]))], 1)
+    >>> merge([one, two], 2).ids.tolist()
+    [[2, 4]]
+    """
+    ids, scores = np.hstack([part.ids for part in parts]), np.hstack([part.scores for part in parts])
+    order = np.lexsort((ids, -scores), axis=-1)[:, :k]
+    short = ((0, 0), (0, k - order.shape[1]))
+    return Ranking(
+        np.pad(np.take_along_axis(ids, order, 1), short, constant_values=-1),
+        np.pad(np.take_along_axis(scores, order, 1), short, constant_values=-np.inf),
+    )
