@@ -6,7 +6,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from kbbench_hf.errors import DataError, KBBenchError, unknown_name
+from kbbench_hf.errors import DataError, KBBenchError, UsageError, unknown_name
 from kbbench_hf.protocols import Completion
 
 CHARACTERS_PER_TOKEN = 4
@@ -85,7 +85,7 @@ class Budget:
         self, max_requests: int | None = None, max_cost: float | None = None, price: Price | None = None
     ) -> None:
         if max_cost is not None and price is None:
-            raise KBBenchError("--max-cost needs a price: give a dated price file (--prices FILE).")
+            raise UsageError("--max-cost needs a price: give a dated price file (--prices FILE).")
         self.max_requests, self.max_cost, self.price = max_requests, max_cost, price
         self.requests = 0
         self.spent = 0.0
