@@ -1,0 +1,134 @@
+import asyncio
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbbench_hf.runners.concurrency import LONGEST_WAIT_S, WINDOW_S, Gate, wait_before_retry
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_no_more_than_the_limit_pass_at_one_time() -> None:
+    async def crowd() -> int:
+        gate, peak = Gate(4), 0
+
+        async def one() -> None:
+            nonlocal peak
+            async with gate:
+                peak = max(peak, gate.active)
+                await asyncio.sleep(0)
+
+        await asyncio.gather(*(one() for _ in range(50)))
+        assert gate.active == 0
+        return peak
+
+    assert asyncio.run(crowd()) == 4
+
+
+def test_a_cancelled_waiter_gives_its_place_back() -> None:
+    async def crowd() -> None:
+        gate = Gate(1)
+
+        async def hold() -> None:
+            async with gate:
+                await asyncio.sleep(0.01)
+
+        holder, waiter, patient = (asyncio.create_task(hold()) for _ in range(3))
+        await asyncio.sleep(0)
+        waiter.cancel()
+        await asyncio.gather(holder, waiter, patient, return_exceptions=True)
+        assert gate.active == 0 and not patient.cancelled()
+
+    asyncio.run(crowd())
+
+
+def test_a_server_that_refuses_everything_is_asked_half_as_much() -> None:
+    clock = Clock()
+    gate = Gate(64, clock)
+    gate.refused()
+    assert gate.limit == 32  # 64 * (1 - 1/2): one of one was refused
+
+
+def test_one_burst_of_refusals_cuts_once_and_the_next_window_cuts_again() -> None:
+    clock = Clock()
+    gate = Gate(64, clock)
+    for _ in range(30):
+        gate.refused()
+    assert gate.limit == 32
+    clock.now += WINDOW_S
+    gate.refused()  # 30 more of 30 since the first cut
+    assert gate.limit == 16
+
+
+def test_a_few_refusals_hardly_slow_a_run() -> None:
+    gate = Gate(64, Clock())
+    for _ in range(9):
+        gate.answered()
+    gate.refused()  # one of ten: 64 * (1 - 0.1 / 2) = 60.8
+    assert gate.limit == 61
+
+
+def test_the_limit_never_leaves_its_bounds() -> None:
+    clock = Clock()
+    gate = Gate(2, clock)
+    for _ in range(10):
+        clock.now += WINDOW_S
+        gate.refused()
+    assert gate.limit == 1
+    for _ in range(100):
+        gate.answered()
+    assert gate.limit == 2
+
+
+def test_a_full_round_of_answers_raises_the_limit_by_one() -> None:
+    gate = Gate(64, Clock())
+    gate.refused()
+    for _ in range(31):
+        gate.answered()
+    assert gate.limit == 32
+    gate.answered()
+    assert gate.limit == 33
+
+
+def test_server_errors_hold_growth_up_and_never_cut() -> None:
+    gate = Gate(64, Clock())
+    gate.refused()
+    for _ in range(100):  # one error in four: 3 answers forward, 3 back
+        for _ in range(3):
+            gate.answered()
+        gate.failed()
+    assert gate.limit == 32
+
+
+@given(st.lists(st.sampled_from(["answered", "refused", "failed", "later"]), max_size=300), st.integers(1, 64))
+def test_whatever_happens_the_limit_stays_between_one_and_the_most(events: list[str], most: int) -> None:
+    clock = Clock()
+    gate = Gate(most, clock)
+    for event in events:
+        if event == "later":
+            clock.now += WINDOW_S
+        else:
+            getattr(gate, event)()
+        assert 1 <= gate.limit <= most
+
+
+@given(st.integers(1, 20), st.floats(0, 1e9), st.integers(0, 1000))
+def test_waits_honour_the_server_and_end(attempt: int, asked: float, seed: int) -> None:
+    assert 0.25 <= wait_before_retry(attempt, None, random.Random(seed)) <= 60
+    assert min(asked, LONGEST_WAIT_S) <= wait_before_retry(attempt, asked, random.Random(seed)) <= LONGEST_WAIT_S
+
+
+def test_waits_double_and_differ() -> None:
+    rng = random.Random(0)
+    first = [wait_before_retry(1, None, rng) for _ in range(100)]
+    fourth = [wait_before_retry(4, None, rng) for _ in range(100)]
+    assert len(set(first)) == 100
+    assert 0.25 <= min(first) and max(first) <= 0.5  # 0.5 * [0.5, 1]
+    assert 2 <= min(fourth) and max(fourth) <= 4  # 0.5 * 2**3 * [0.5, 1]
