@@ -31,7 +31,7 @@ def estimate(
 
     NaN values were not scored: they leave the mean and are counted. Without groups, values that are all 0 or 1 are a
     proportion and get Wilson's interval; anything else gets Student's. With groups the interval is stratified: the
-    variance of the weighted group means, with Welch-Satterthwaite degrees of freedom. Where all values lie in [0, 1], so
+    variance of the weighted group means, with Welch-Satterthwaite degrees of freedom. Where all values are in [0, 1], so
     does the interval.
 
     Args:
@@ -107,8 +107,8 @@ def _mean_of_groups(
     variances = np.bincount(inverse, residuals**2) / np.maximum(freedom, 1)
     variances = np.where(counts > 1, variances, pooled)  # one example says nothing of its group's spread
     parts = weight**2 * variances / counts
-    if not parts.sum():
-        return value, (value, value)
+    if not parts.sum():  # every group of one mind: Student's interval would claim certainty
+        return value, wilson_interval(value, len(values)) if 0 <= value <= 1 else (value, value)
     degrees = parts.sum() ** 2 / (parts**2 / np.maximum(freedom, 1)).sum()
     half = _t_quantile(degrees) * math.sqrt(parts.sum())
     return value, (value - half, value + half)

@@ -68,7 +68,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def rank_groups(names: Sequence[str], p_value: Callable[[str, str], float], alpha: float = ALPHA) -> list[int]:
+def rank_groups(names: Sequence[str], p_value: Callable[[str, str], float]) -> list[int]:
     """Return the rank group of each system, best first: those of a group cannot be told from its first one.
 
     Each system is tested against the first of its group; where it differs, it begins the next group. Holm's correction
@@ -88,10 +88,10 @@ def rank_groups(names: Sequence[str], p_value: Callable[[str, str], float], alph
     for position, name in enumerate(names):
         p = p_value(names[leaders[-1]], name) if leaders else math.nan
         tests.append(p)
-        if not p > alpha:
+        if not p > ALPHA:
             leaders.append(position)
     untested = [position for position, p in enumerate(tests) if math.isnan(p)]
-    begins = {position for position, p in enumerate(_holm_ignoring_nan(tests)) if p <= alpha} | set(untested)
+    begins = {position for position, p in enumerate(_holm_ignoring_nan(tests)) if p <= ALPHA} | set(untested)
     return [sum(begin <= position for begin in begins) for position in range(len(names))]
 
 

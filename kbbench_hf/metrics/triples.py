@@ -179,6 +179,30 @@ def match(predicted: Collection[str], gold: Collection[str]) -> tuple[float, flo
     return precision, recall, 2 * precision * recall / (precision + recall)
 
 
+def count_oddities(predicted: Sequence[Triple], gold: Sequence[Triple], ontology: Ontology) -> dict[str, int]:
+    """Return what the values of a sentence do not show.
+
+    - `n_empty`: 1 if there are no triples. Such an answer conforms and hallucinates nothing.
+    - `n_filtered_out`: 1 if there are triples, but none with a relation that the gold of this sentence uses.
+    - `n_duplicate_triples`: triples that came before in the same answer.
+    - `n_near_miss_relations`: triples whose relation is one of the ontology's but for case, spaces or underscores.
+
+    >>> ontology = Ontology((), ("cast member",))
+    >>> count_oddities([("Bleach", "Cast member", "Abe")], [("Bleach", "cast member", "Abe")], ontology)
+    {'n_empty': 0, 'n_filtered_out': 1, 'n_duplicate_triples': 0, 'n_near_miss_relations': 1}
+    """
+    used = {underscored(relation) for _, relation, _ in gold}
+    names, near = ontology.relation_names, ontology.loose_relations
+    return {
+        "n_empty": int(not predicted),
+        "n_filtered_out": int(bool(predicted) and not any(relation in used for _, relation, _ in predicted)),
+        "n_duplicate_triples": len(predicted) - len(set(map(triple_key, predicted))),
+        "n_near_miss_relations": sum(
+            relation not in names and loose(relation) in near for _, relation, _ in predicted
+        ),
+    }
+
+
 @lru_cache(maxsize=2**15)
 def _entity_form(entity: str) -> str:
     return normalise(entity).replace("01januari", "")

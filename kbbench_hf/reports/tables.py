@@ -66,9 +66,9 @@ def interval(bounds: tuple[float, float]) -> str:
     """Return an interval as tables show it.
 
     >>> interval((0.1, 0.25))
-    '[0.1000, 0.2500]'
+    '[0.100, 0.250]'
     """
-    return f"[{number(bounds[0])}, {number(bounds[1])}]"
+    return f"[{', '.join(f'{bound:.3f}' if math.isfinite(bound) else '-' for bound in bounds)}]"
 
 
 def _test_cells(test: PairedTest) -> list[str]:

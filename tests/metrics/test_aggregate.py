@@ -48,6 +48,10 @@ def test_a_group_can_count_twice() -> None:
     assert estimate([0, 1], groups=["a", "b"], weights={"a": 2}).value == pytest.approx(1 / 3)
 
 
+def test_groups_without_spread_do_not_claim_certainty() -> None:
+    assert estimate([1.0] * 10, ["a"] * 5 + ["b"] * 5).ci95 == pytest.approx(wilson_interval(1.0, 10))
+
+
 def test_the_interval_over_groups_is_stratified() -> None:
     values, groups = [0.2, 0.4, 0.6, 0.5, 0.7], ["a", "a", "a", "b", "b"]
     # parts: (1/2)^2 * var / n = .25 * .04 / 3 and .25 * .02 / 2
