@@ -15,6 +15,9 @@ BENCHMARKS = {
     "mini-stark": "kbbench_hf.benchmarks.stark:MINI",
     "genres-corpora": "kbbench_hf.benchmarks.genres:CORPORA",
     "mini-genres": "kbbench_hf.benchmarks.genres:MINI",
+    "ska-open": "kbbench_hf.benchmarks.ska_bench:SKA_OPEN",
+    "ska-bench": "kbbench_hf.benchmarks.ska_bench:SKA_BENCH",
+    "mini-ska": "kbbench_hf.benchmarks.ska_bench:MINI",
 }
 
 

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from kbbench_hf.benchmarks.ska_configs import STANDARD, configs
 from kbbench_hf.benchmarks.ska_units import SUBSETS, Instance, Pool
 from kbbench_hf.construction.ska_noise import Library
-from kbbench_hf.construction.ska_testbeds import STANDARD, configs, select
+from kbbench_hf.construction.ska_testbeds import select
 from kbbench_hf.construction.ska_tokens import Tokenizer
 
 WARN_ABOVE = 0.7

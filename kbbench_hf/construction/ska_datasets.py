@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from kbbench_hf.benchmarks.ska_configs import configs
 from kbbench_hf.benchmarks.ska_units import SUBSETS, Instance, Pool
 from kbbench_hf.construction.ska_cues import WARN_ABOVE, length_cues
-from kbbench_hf.construction.ska_testbeds import DEMO, build_testbeds, configs, sample
+from kbbench_hf.construction.ska_testbeds import DEMO, build_testbeds, sample
 from kbbench_hf.construction.ska_tokens import Tokenizer, tokenizer
 from kbbench_hf.dataset_folder import write_dataset
 from kbbench_hf.errors import UsageError, unknown_name

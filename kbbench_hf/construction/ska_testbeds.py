@@ -1,103 +1,25 @@
-"""From instances to testbeds: which units stand in each context, and in which order, at any token budget.
-
-The paper's testbeds (arXiv 2507.17178, sections 3.3 and 4): noise robustness at four budgets, order insensitivity,
-negative rejection, noise hardness; information integration is a column, `n_required`, of the noise testbeds. Beyond
-the paper: budgets up to 1 M tokens on a fixed sample, positives on a grid of depths, an answerable control beside
-rejection.
-"""
+"""From instances to testbeds: which units stand in each context, and in which order, at any token budget."""
 
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from kbbench_hf.benchmarks.ska_configs import Config, configs
 from kbbench_hf.benchmarks.ska_contexts import Context, Renderer
 from kbbench_hf.benchmarks.ska_units import SEED, SUBSETS, Instance, Pool
 from kbbench_hf.construction.ska_noise import Candidates, Library, Units
 from kbbench_hf.construction.ska_tokens import Tokenizer, tokenizer
 from kbbench_hf.errors import unknown_name
 
-PAPER_BUDGETS = {"1k": 1 << 10, "4k": 4 << 10, "12k": 12 << 10, "24k": 24 << 10}
-LONG_BUDGETS = {
-    "32k": 32 << 10,
-    "64k": 64 << 10,
-    "128k": 128 << 10,
-    "256k": 256 << 10,
-    "512k": 512 << 10,
-    "1m": 1 << 20,
-}
-BUDGETS = {**PAPER_BUDGETS, **LONG_BUDGETS}
-"""k is 1024: the paper's mean context at "12k" has 12,054 tokens. What counts is the knowledge base, not the prompt."""
-STANDARD = {"kg": "4k", "table": "4k", "kg_text": "12k", "table_text": "12k"}
-"""The budget of the order, integration, rejection and depth testbeds."""
-DEPTHS = (0, 25, 50, 75, 100)
-"""How many percent of the noise stand before the positives."""
-HARDNESS = {"hard": (1, 2), "easy": (4, 255)}
-"""Hops, first and last, of the noise; the noise testbed itself is the paper's "mixed"."""
 ENDLESS = 1 << 62
 LONG_SAMPLE = 50
+"""How many instances of a subset the long budgets are built for."""
 DEMO = 20
-
-
-@dataclass(frozen=True)
-class Config:
-    """One testbed of one subset at one setting: what to take, and how to arrange it."""
-
-    name: str
-    testbed: str
-    subset: str
-    budget: int
-    setting: str
-    depth: float | None = None
-    """The share of the noise that stands before the positives; None where the setting is `original` or `random`."""
-    hops: tuple[int, int] | None = None
-    long: bool = False
-
-    @property
-    def natural(self) -> str:
-        """The order of the noise testbed: the table's own, or the hashes'."""
-        return "original" if self.subset.startswith("table") else "random"
-
-
-def configs() -> dict[str, Config]:
-    """Return every testbed config by name, in the order of the card.
-
-    >>> [name for name in configs() if name.startswith("order_kg_") and "text" not in name]
-    ['order_kg_prefix', 'order_kg_random', 'order_kg_suffix']
-    """
-    found: list[Config] = []
-    for subset in SUBSETS:
-        natural = "original" if subset.startswith("table") else "random"
-        orders = {"original": None, "prefix": 0.0, "random": None, "suffix": 1.0}
-        budget = BUDGETS[STANDARD[subset]]
-        found += [
-            Config(f"noise_{subset}_{size}", "noise", subset, tokens, natural, long=size in LONG_BUDGETS)
-            for size, tokens in BUDGETS.items()
-            if not (size == "1k" and subset.endswith("_text"))
-        ]
-        found += [
-            Config(f"order_{subset}_{setting}", "order", subset, budget, setting, depth)
-            for setting, depth in orders.items()
-            if setting != "original" or natural == "original"
-        ]
-        found += [Config(f"depth_{subset}_{d}", "depth", subset, budget, f"depth {d} %", d / 100) for d in DEPTHS]
-        found += [
-            Config(f"{testbed}_{subset}", testbed, subset, budget, natural)
-            for testbed in ("rejection", "rejection_control")
-        ]
-        if subset.startswith("kg"):
-            found += [
-                Config(f"hardness_{subset}_{level}", "hardness", subset, BUDGETS["4k"], natural, hops=hops)
-                for level, hops in HARDNESS.items()
-            ]
-    return {config.name: config for config in sorted(found, key=lambda c: TESTBEDS.index(c.testbed))}
-
-
-TESTBEDS = ("noise", "order", "depth", "rejection", "rejection_control", "hardness")
 
 ROW_SCHEMA = pa.schema(
     [

@@ -1,0 +1,74 @@
+"""Reading a list of answers, or a yes or no, out of what a model wrote."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from kbbench_hf.benchmarks.base import ParseError
+
+LONGEST = 100_000
+"""Only this many characters at the end of a response are read: the answer is in the last line."""
+_REASONING = "think|thinking|thought|reasoning|analysis"
+_CLOSED = re.compile(rf"<({_REASONING})>.*?</\1>", re.DOTALL | re.IGNORECASE)
+_HEAD = re.compile(rf"\A.*</(?:{_REASONING})>", re.DOTALL | re.IGNORECASE)
+_OPEN = re.compile(rf"<(?:{_REASONING})>.*\Z", re.DOTALL | re.IGNORECASE)
+_KEYS = ("answer", "answers")
+
+
+def parse_answers(response: str) -> list[str]:
+    r"""Return the answers in a response's last JSON object with the key `answer`.
+
+    Reasoning blocks (`<think>` and its like, also without their first tag) are left out; an unfinished one holds no
+    answer. A single value counts as a list of one, nested lists are flattened, numbers become text, blanks go.
+
+    >>> parse_answers('<think>{"answer": ["a"]}</think> So:\n```json\n{"answer": ["Navy", 7]}\n```')
+    ['Navy', '7']
+    >>> parse_answers('{"answer": "no"}')
+    ['no']
+
+    Raises:
+        ParseError: there is no such object, or its value is no list of values.
+    """
+    text = _OPEN.sub("", _HEAD.sub("", _CLOSED.sub("", response[-LONGEST:])))
+    found = [value for each in _objects(text) for key, value in each.items() if key.lower() in _KEYS]
+    if not found:
+        raise ParseError("no JSON object with the key 'answer'")
+    return [answer for answer in _flattened(found[-1]) if answer]
+
+
+def parse_verdict(answers: list[str] | None) -> str | None:
+    """Return "yes" or "no" where that is the one answer, else None.
+
+    >>> parse_verdict(["No."]), parse_verdict(["yes", "no"])
+    ('no', None)
+    """
+    said = [answer.strip().rstrip(".!").lower() for answer in answers or ()]
+    return said[0] if said in (["yes"], ["no"]) else None
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """Yield the outermost JSON objects of a text, in order."""
+    decoder, start = json.JSONDecoder(), text.find("{")
+    while start >= 0:
+        try:
+            value, end = decoder.raw_decode(text, start)
+            yield value
+        except (ValueError, RecursionError):
+            end = start + 1
+        start = text.find("{", end)
+
+
+def _flattened(value: Any) -> Iterator[str]:
+    match value:
+        case None:
+            return
+        case list():
+            for each in value:
+                yield from _flattened(each)
+        case bool():
+            yield "yes" if value else "no"
+        case str() | int() | float():
+            yield str(value).strip()
+        case _:
+            raise ParseError(f"the answer is a JSON {type(value).__name__}; expected a list of values")

@@ -1,0 +1,188 @@
+"""SKA-Bench: understanding structured knowledge among noise (Liu et al., EMNLP 2025, arXiv 2507.17178).
+
+Four subsets (graph, table, each also with text) and the testbeds of `ska_configs`. A question is asked on a context of
+knowledge units; the answer is a list of strings, or, where the testbed is about rejection, "yes" or "no": can the
+question be answered from this? The modes say how two answers are compared (`metrics/answers.py`).
+"""
+
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kbbench_hf.benchmarks.answer_text import parse_answers, parse_verdict
+from kbbench_hf.benchmarks.base import Benchmark, Example, Examples, Prompt, PromptOptions, Scores
+from kbbench_hf.benchmarks.ska_configs import bucket, configs
+from kbbench_hf.benchmarks.ska_contexts import Context, Renderer
+from kbbench_hf.benchmarks.ska_units import Instance, Pool
+from kbbench_hf.dataset_folder import DatasetFolder
+from kbbench_hf.metrics.aggregate import Estimate, estimate, means
+from kbbench_hf.metrics.answers import answerability, rejections, score_answers
+
+METRICS = {
+    "answer_f1": "F1",
+    "precision": "P",
+    "recall": "R",
+    "exact_match": "EM",
+    "hit_at_1": "Hit@1",
+    "rejection_rate": "Rejection",
+    "acceptance_rate": "Acceptance",
+    "balanced_accuracy": "Balanced",
+}
+SHOWN = ("ok", "short")
+"""Statuses of the rows that are asked; of the others there is nothing to ask."""
+_TEXTS = Path(__file__).parent / "texts" / "ska_bench"
+_ANSWERS_SCHEMA = {
+    "type": "object",
+    "properties": {"answer": {"type": "array", "items": {"type": "string"}}},
+    "required": ["answer"],
+}
+_VERDICT_SCHEMA = {
+    "type": "object",
+    "properties": {"answer": {"type": "string", "enum": ["yes", "no"]}},
+    "required": ["answer"],
+}
+
+
+@dataclass(frozen=True)
+class Material:
+    """The instances of a subset by id, and its pool, read when a context is first written."""
+
+    folder: DatasetFolder
+    subset: str
+    instances: Mapping[str, Instance]
+    left_out: Mapping[str, int]
+    """Status -> how many rows of the split have nothing to ask."""
+
+    @cached_property
+    def pool(self) -> Pool:
+        """The units of the subset."""
+        return Pool.from_rows(self.folder.rows(f"pool_{self.subset}", "full"))
+
+    def context(self, example: Example) -> Context:
+        """Return the knowledge base of an example: lines, and which of them are positive."""
+        renderer = Renderer(self.instances[example["instance_id"]], self.pool)
+        return renderer.context(example["sk_units"], example["text_units"])
+
+
+def load(folder: DatasetFolder, config: str, split: str) -> Examples:
+    """Return the rows of a testbed that can be asked, each with its question, gold answers and `kb_tokens`."""
+    subset = configs()[config].subset
+    instances = {row["id"]: Instance.from_row(row) for row in folder.rows(f"instances_{subset}", "test")}
+    rows = folder.rows(config, split)
+    shown = [row for row in rows if row["status"] in SHOWN]
+    for row in shown:
+        instance = instances[row["instance_id"]]
+        row |= {"question": instance.question, "answers": list(instance.answers), "source": instance.source}
+    left_out = Counter(row["status"] for row in rows if row["status"] not in SHOWN)
+    return Examples(shown, Material(folder, subset, instances, left_out))
+
+
+def score(examples: Examples, answers: Sequence[Sequence[str] | None], mode: str) -> Scores:
+    """Return the answer metrics of each example or, on a rejection testbed, those of the verdicts; NaN in the others.
+
+    A missing answer, and one that could not be read, scores 0. Slices: `n_required`, which is the paper's information
+    integration; `answerable` on the rejection control; `source`. Counters: `n_empty` answers, and as
+    `n_over_budget` and `n_answerable_noise` the rows that were not asked.
+    """
+    rows, material = examples.rows, examples.context
+    judged = bool(rows) and _is_judged(rows[0])
+    if judged:
+        verdicts = [parse_verdict(list(answer or ())) for answer in answers]
+        found = rejections(verdicts, [row["answerable"] for row in rows])
+    else:
+        found = score_answers(answers, [row["answers"] for row in rows], mode)
+    values = {name: found.get(name, np.full(len(rows), np.nan)) for name in METRICS}
+    slices = {"n_required": [bucket(row["n_required"]) for row in rows], "source": [row["source"] for row in rows]}
+    if judged:
+        slices["answerable"] = answerability([row["answerable"] for row in rows])
+    counters = {
+        "n_empty": sum(answer is not None and not answer for answer in answers),
+        "n_over_budget": material.left_out.get("over_budget", 0),
+        "n_answerable_noise": material.left_out.get("answerable", 0),
+    }
+    return Scores(values, slices, counters)
+
+
+def summarise(scores: Scores, mode: str) -> dict[str, Estimate]:
+    """Return the mean of every metric; balanced accuracy is the mean over answerable and unanswerable questions."""
+    figures = means(scores.values)
+    if groups := scores.slices.get("answerable"):
+        figures["balanced_accuracy"] = estimate(scores.values["balanced_accuracy"], groups)
+    return figures
+
+
+def _is_judged(example: Example) -> bool:
+    return str(example["testbed"]).startswith("rejection")
+
+
+@cache
+def _wording(name: str) -> dict[str, Any]:
+    return tomllib.loads((_TEXTS / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def prompt(name: str, example: Example, examples: Examples, options: PromptOptions) -> Prompt:
+    """Return the prompt of an example in one of the wordings of `texts/ska_bench`."""
+    material: Material = examples.context
+    wording, judged = _wording(name), _is_judged(example)
+    task, context = wording["judge" if judged else "answer"], material.context(example)
+    sections = _filled(wording["sections"][material.subset], sk=context.sk_text[:-1], text=context.text_text[:-1])
+    parts = {"task": task[material.subset], "question": example["question"], "reply": task["reply"]}
+    message = {"role": "user", "content": _filled(wording["layout"], sections=sections, **parts)}
+    system = [{"role": "system", "content": wording["system"]}] if wording["system"] else []
+    schema = _VERDICT_SCHEMA if judged else _ANSWERS_SCHEMA
+    return Prompt([*system, message], max_tokens=1024, json_schema=schema)
+
+
+def _filled(template: str, **parts: str) -> str:
+    """Return a template with its `{names}` filled in; braces inside the parts mean nothing."""
+    pieces = template.split("{")
+    filled = pieces[0]
+    for piece in pieces[1:]:
+        name, closed, rest = piece.partition("}")
+        filled += parts[name] + rest if closed and name in parts else "{" + piece
+    return filled
+
+
+PROMPTS: dict[str, Callable[[Example, Examples, PromptOptions], Prompt]] = {
+    name: partial(prompt, name) for name in ("paper", "clean")
+}
+
+SKA_OPEN = Benchmark(
+    dataset="ska-open",
+    title="SKA-Open",
+    paper="https://arxiv.org/abs/2507.17178",
+    homepage="",
+    licence="cc-by-sa-4.0",
+    citation="""\
+@inproceedings{skabench2025,
+  title = {{SKA-Bench}: A Fine-Grained Benchmark for Evaluating Structured Knowledge Understanding of {LLMs}},
+  booktitle = {EMNLP},
+  year = {2025},
+  eprint = {2507.17178},
+  archiveprefix = {arXiv}
+}
+""",
+    configs=tuple(configs()),
+    splits=("test", "demo"),
+    default_split="test",
+    modes=("squad", "exact", "wtq", "rog"),
+    answer="answers",
+    metrics=METRICS,
+    load=load,
+    score=score,
+    summarise=summarise,
+    prompts=PROMPTS,
+    parsers={"json": parse_answers},
+)
+
+SKA_BENCH = replace(
+    SKA_OPEN, dataset="ska-bench", title="SKA-Bench", homepage="https://github.com/Lza12a/SKA-Bench", licence="other"
+)
+
+MINI = replace(SKA_OPEN, dataset="mini-ska", title="SKA-Open, mini", licence="apache-2.0")
