@@ -14,6 +14,9 @@ BUILDERS = {
     "mini-text2kg": "kbbench_hf.mini:build_mini_text2kg",
     "ska-bench": "kbbench_hf.construction.ska_datasets:build_official",
     "ska-open": "kbbench_hf.construction.ska_datasets:build_open",
+    "stark-amazon": "kbbench_hf.releases.stark:build_amazon",
+    "stark-mag": "kbbench_hf.releases.stark:build_mag",
+    "stark-prime": "kbbench_hf.releases.stark:build_prime",
     "text2kg-dbpedia-webnlg": "kbbench_hf.releases.text2kgbench:build_dbpedia_webnlg",
     "text2kg-wikidata-tekgen": "kbbench_hf.releases.text2kgbench:build_wikidata_tekgen",
 }
