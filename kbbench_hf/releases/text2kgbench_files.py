@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from kbbench_hf.errors import KBBenchError
 from kbbench_hf.releases.download import PinnedFile, cache_folder, fetch
 
 COMMIT = "50a3d255371b8817cdff70fd88459ac82b339cfe"
@@ -30,14 +31,25 @@ def pinned_files(folder: str) -> list[PinnedFile]:
 
 
 def download(folder: str) -> Path:
-    """Return one half of the release, downloaded where it is not there yet (6 MB and 2 MB)."""
+    """Return one half of the release, downloaded where it is not there yet (8 MB and 3 MB)."""
     return fetch(pinned_files(folder), _cache()) / folder
 
 
 def download_original_gold() -> Path:
-    """Return the folder of the earlier revision's gold, which a checkout of the release lacks."""
+    """Return the folder of the earlier revision's gold, which a checkout of the release lacks (1.4 MB).
+
+    Raises:
+        KBBenchError: it could not be downloaded; the message says where to put it.
+    """
     folder = f"wikidata_tekgen/{ORIGINAL_GOLD}"
-    return fetch(pinned_files(folder), _cache()) / folder
+    try:
+        return fetch(pinned_files(folder), _cache()) / folder
+    except KBBenchError as error:
+        raise type(error)(
+            f"The release has 142 empty gold lists; what restores them was not at {_cache() / folder} and could not be "
+            f"downloaded: {error} Or put src/data/ground_truth of commit {ORIGINAL_COMMIT[:7]} into the release as "
+            f"{folder}/1_movie.jsonl and so on."
+        ) from error
 
 
 def _cache() -> Path:

@@ -325,6 +325,19 @@ def test_a_checkout_without_the_earlier_gold_fetches_it(
     assert sum(not row["triples"] and bool(row["triples_repaired"]) for row in rows) == 142
 
 
+def test_a_checkout_without_the_earlier_gold_and_without_a_network_is_told_what_is_missing(
+    release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = copy_release(release, tmp_path / "source")
+    shutil.rmtree(source / "wikidata_tekgen" / text2kgbench_files.ORIGINAL_GOLD)
+    monkeypatch.setenv("KBBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(text2kgbench_files, "_address", lambda path: f"http://127.0.0.1:9/{path}")
+    monkeypatch.setattr(download, "ATTEMPTS", 1)
+    with pytest.raises(KBBenchError, match=r"142 empty gold lists.*could not be downloaded.*388d15c into the release"):
+        build_wikidata_tekgen(source, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_build_from_the_download_is_the_build_from_the_folder(
     release: Path, built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
