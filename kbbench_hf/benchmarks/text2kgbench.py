@@ -24,11 +24,9 @@ from kbbench_hf.metrics.triples import (
     Ontology,
     Triple,
     TripleScores,
-    loose,
+    count_oddities,
     score_reference,
     score_repaired,
-    triple_key,
-    underscored,
 )
 
 METRICS = {
@@ -87,9 +85,7 @@ def score(examples: Examples, answers: Sequence[Sequence[Sequence[str]] | None],
     A missing answer is 0 in all seven in `reference` (so it is good for the hallucination rates), has relation
     hallucination 1 in `paper`, and is an empty answer in `repaired`.
 
-    Counters, of sentences: `n_empty` answers without triples, `n_filtered_out` answers none of whose relations the
-    sentence's gold uses, `n_empty_gold`. Of triples: `n_duplicate_triples` said before in the same answer,
-    `n_near_miss_relations` whose relation would be one of the ontology's but for case, spaces and underscores.
+    The counters are those of `count_oddities`, and `n_empty_gold`, sentences that the mode has no gold for.
     """
     material: Material = examples.context
     ontologies = material.complete if mode == "repaired" else material.released
@@ -108,7 +104,7 @@ def score(examples: Examples, answers: Sequence[Sequence[Sequence[str]] | None],
         predicted = [(subject, relation, obj) for subject, relation, obj in answer]
         ontology = ontologies[row["ontology_id"]]
         scored[position] = judge(predicted, gold, row["sentence"], ontology)
-        counters.update(_counts(predicted, gold, ontology))
+        counters.update(count_oddities(predicted, gold, ontology))
     columns = dict(zip(TripleScores._fields, scored.T, strict=True))
     return Scores({name: columns[name] for name in METRICS}, _slices(examples.rows), counters)
 
@@ -117,20 +113,6 @@ def gold_triples(row: Mapping[str, Any], mode: str = "reference") -> list[Triple
     """Return the gold of a row of `sentences` that a mode scores against."""
     column = "triples_repaired" if mode == "repaired" else "triples"
     return [(each["sub"], each["rel"], each["obj"]) for each in row[column]]
-
-
-def _counts(predicted: Sequence[Triple], gold: Sequence[Triple], ontology: Ontology) -> dict[str, int]:
-    if not predicted:
-        return {"n_empty": 1}
-    used = {underscored(relation) for _, relation, _ in gold}
-    return {
-        "n_filtered_out": not any(relation in used for _, relation, _ in predicted),
-        "n_duplicate_triples": len(predicted) - len(set(map(triple_key, predicted))),
-        "n_near_miss_relations": sum(
-            relation not in ontology.relation_names and loose(relation) in ontology.loose_relations
-            for _, relation, _ in predicted
-        ),
-    }
 
 
 def _slices(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:

@@ -197,9 +197,7 @@ def count_oddities(predicted: Sequence[Triple], gold: Sequence[Triple], ontology
         "n_empty": int(not predicted),
         "n_filtered_out": int(bool(predicted) and not any(relation in used for _, relation, _ in predicted)),
         "n_duplicate_triples": len(predicted) - len(set(map(triple_key, predicted))),
-        "n_near_miss_relations": sum(
-            relation not in names and loose(relation) in near for _, relation, _ in predicted
-        ),
+        "n_near_miss_relations": sum(relation not in names and loose(relation) in near for _, relation, _ in predicted),
     }
 
 

@@ -1,0 +1,109 @@
+"""Triples extracted from sentences, by Text2KGBench's measures."""
+
+import datasets
+import evaluate
+import numpy as np
+
+from kbbench_hf.benchmarks.triple_text import HISTORICAL_PARSERS, parse_balanced
+from kbbench_hf.errors import unknown_name
+from kbbench_hf.metrics.aggregate import estimate
+from kbbench_hf.metrics.triples import Ontology, TripleScores, count_oddities, score_reference, score_repaired
+
+_DESCRIPTION = """\
+Precision, recall and F1 of extracted triples, their conformance to an ontology, and how many of their subjects,
+relations and objects are hallucinated, as Text2KGBench defines them. Mode `reference` gives the figures of the
+benchmark's released script; `repaired` does without its accidents.
+"""
+
+_KWARGS_DESCRIPTION = """
+Args:
+    predictions: for each sentence, a list of triples [subject, relation, object], or a model's text.
+    references: for each sentence, {"sentence": ..., "triples": [[subject, relation, object], ...],
+        "ontology": {"concepts": [label, ...], "relations": [label, ...]}}.
+    mode: "reference" (the released script; the default), "paper" (the same; the paper differs for whole datasets only)
+        or "repaired".
+    parser: how texts are read: "balanced" (loses nothing; the default), or as the published runs were: "md", "quotes",
+        "id".
+    return_ci: whether to add a 95 % confidence interval, `<metric>_ci95`, to every metric.
+Returns:
+    The mean over ontologies of the means over sentences, as fractions: precision, recall, f1, ontology_conformance
+    (more is better); subject_hallucination, relation_hallucination, object_hallucination (less is better). And counts:
+    n_scored, n_empty (answers without triples), n_filtered_out (answers without a relation that the sentence's gold
+    uses), n_duplicate_triples, n_near_miss_relations (wrong only in case, spaces or underscores), n_empty_gold.
+Examples:
+    >>> text2kg = evaluate.load("metrics/text2kg")
+    >>> reference = {
+    ...     "sentence": "Bleach: Hell Verse is a 2010 Japanese animated film directed by Noriyuki Abe.",
+    ...     "triples": [["Bleach: Hell Verse", "director", "Noriyuki Abe"], ["Bleach: Hell Verse", "genre", "anime"]],
+    ...     "ontology": {"concepts": ["film", "film genre"], "relations": ["director", "genre", "cast member"]},
+    ... }
+    >>> text = "director(Bleach: Hell Verse, Noriyuki Abe)\\ncast_member(Bleach: Hell Verse, Ichigo)"
+    >>> results = text2kg.compute(predictions=[text], references=[reference])
+    >>> results["precision"], results["recall"], results["object_hallucination"]
+    (1.0, 0.5, 0.5)
+    >>> triples = [["Noriyuki Abe", "directed", "film"]]
+    >>> text2kg.compute(predictions=[triples], references=[reference])["ontology_conformance"]
+    0.0
+"""
+
+_CITATION = """\
+@inproceedings{mihindukulasooriya2023text2kgbench,
+  title = {Text2KGBench: A Benchmark for Ontology-Driven Knowledge Graph Generation from Text},
+  author = {Mihindukulasooriya, Nandana and Tiwari, Sanju and Enguix, Carlos F. and Lata, Kusum},
+  booktitle = {The Semantic Web - ISWC 2023},
+  year = {2023}
+}
+"""
+
+_MODES = {"reference": score_reference, "paper": score_reference, "repaired": score_repaired}
+_PARSERS = {"balanced": parse_balanced, **HISTORICAL_PARSERS}
+
+
+@evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
+class Text2KG(evaluate.Metric):
+    def _info(self) -> evaluate.MetricInfo:
+        text = datasets.Value("string")
+        labels = datasets.List(text)
+        triples = datasets.List(datasets.List(text))
+        reference = {"sentence": text, "triples": triples, "ontology": {"concepts": labels, "relations": labels}}
+        return evaluate.MetricInfo(
+            description=_DESCRIPTION,
+            citation=_CITATION,
+            inputs_description=_KWARGS_DESCRIPTION,
+            features=[
+                datasets.Features({"predictions": predictions, "references": reference})
+                for predictions in (triples, text)
+            ],
+            reference_urls=["https://github.com/cenguix/Text2KGBench", "https://arxiv.org/abs/2308.02357"],
+        )
+
+    def _compute(self, predictions, references, mode="reference", parser="balanced", return_ci=False):
+        if mode not in _MODES:
+            raise unknown_name("mode of text2kg", mode, _MODES)
+        if parser not in _PARSERS:
+            raise unknown_name("parser of text2kg", parser, _PARSERS)
+        values, ontologies, counts = [], [], []
+        for prediction, reference in zip(predictions, references, strict=True):
+            ontology = Ontology(*map(tuple, (reference["ontology"]["concepts"], reference["ontology"]["relations"])))
+            predicted = _triples(prediction, parser, reference["sentence"])
+            gold = [tuple(triple) for triple in reference["triples"]]
+            values.append(_MODES[mode](predicted, gold, reference["sentence"], ontology))
+            ontologies.append(repr(ontology))
+            counts.append({**count_oddities(predicted, gold, ontology), "n_empty_gold": int(not gold)})
+        results = {}
+        for name, column in zip(TripleScores._fields, np.array(values).T, strict=True):
+            mean = estimate(column, ontologies)
+            results[name] = mean.value
+            if return_ci:
+                results[f"{name}_ci95"] = list(mean.ci95)
+        return {
+            **results,
+            "n_scored": len(values),
+            **{name: sum(each[name] for each in counts) for name in counts[0]},
+        }
+
+
+def _triples(prediction, parser, sentence):
+    if not isinstance(prediction, str):
+        return [tuple(triple) for triple in prediction]
+    return parse_balanced(prediction, sentence) if parser == "balanced" else _PARSERS[parser](prediction)

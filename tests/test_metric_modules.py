@@ -1,0 +1,55 @@
+"""Every `evaluate` module loads from its folder, keeps to the form, and its documentation is true."""
+
+import doctest
+import inspect
+import sys
+from pathlib import Path
+
+import pytest
+
+evaluate = pytest.importorskip("evaluate")
+
+ROOT = Path(__file__).parent.parent
+MODULES = sorted(file.parent.name for file in (ROOT / "metrics").glob("*/*.py") if file.stem == file.parent.name)
+CARD_SECTIONS = (
+    *("Metric Description", "How to Use", "Inputs", "Output Values", "Values from Popular Papers", "Examples"),
+    *("Limitations and Bias", "Citation"),
+)
+
+
+@pytest.fixture(params=MODULES)
+def name(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+def test_there_are_modules():
+    assert "text2kg" in MODULES
+
+
+def test_every_example_of_a_module_runs_and_is_true(name, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    metric = evaluate.load(f"metrics/{name}")
+    module = sys.modules[type(metric).__module__]
+    failed, attempted = doctest.testmod(module, extraglobs={"evaluate": evaluate}, verbose=False)
+    assert (failed, attempted > 1) == (0, True)
+
+
+def test_a_module_names_its_options_and_inherits_from_metric_alone(name):
+    metric = evaluate.load(str(ROOT / "metrics" / name))
+    assert type(metric).__bases__ == (evaluate.Metric,)
+    kinds = {parameter.kind for parameter in inspect.signature(metric._compute).parameters.values()}
+    assert inspect.Parameter.VAR_KEYWORD not in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds
+    assert "return_ci" in inspect.signature(metric._compute).parameters
+
+
+def test_a_module_says_all_that_a_card_says(name):
+    card = (ROOT / "metrics" / name / "README.md").read_text(encoding="utf-8")
+    assert card.startswith("---\n")
+    assert [section for section in CARD_SECTIONS if f" {section}\n" not in card] == []
+    assert (ROOT / "metrics" / name / "requirements.txt").read_text(encoding="utf-8").strip()
+
+
+def test_imports_are_those_that_evaluate_can_read(name):
+    # `evaluate` reads imports line by line: "import a, b" is looked up as one package called "a,".
+    source = (ROOT / "metrics" / name / f"{name}.py").read_text(encoding="utf-8")
+    assert not [line for line in source.splitlines() if line.startswith("import ") and "," in line]
