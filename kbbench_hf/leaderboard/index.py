@@ -3,13 +3,14 @@
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kbbench_hf.leaderboard.events import START
 from kbbench_hf.leaderboard.store import Store, shown_after
+from kbbench_hf.metrics.significance import PairedTest
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS rows (
@@ -17,8 +18,20 @@ CREATE TABLE IF NOT EXISTS rows (
     shown INTEGER NOT NULL, number INTEGER NOT NULL, stored TEXT NOT NULL, record TEXT NOT NULL, result TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS place ON rows (benchmark, config, split, mode, shown);
+CREATE TABLE IF NOT EXISTS tests (
+    a TEXT NOT NULL, b TEXT NOT NULL, metric TEXT NOT NULL, test TEXT NOT NULL, PRIMARY KEY (a, b, metric)
+);
 CREATE TABLE IF NOT EXISTS position (number INTEGER NOT NULL, previous TEXT NOT NULL);
 """
+
+
+class Place(NamedTuple):
+    """What rows share, so that they can be compared."""
+
+    benchmark: str
+    config: str
+    split: str
+    mode: str
 
 
 class Index:
@@ -52,20 +65,31 @@ class Index:
             Path(f"{self.file}{suffix}").unlink(missing_ok=True)
         return self.update()
 
-    def places(self) -> list[tuple[str, str, str, str]]:
-        """Return the (benchmark, config, split, mode) that have rows on the board."""
+    def places(self) -> list[Place]:
+        """Return the places that have rows on the board."""
+        query = "SELECT DISTINCT benchmark, config, split, mode FROM rows WHERE shown ORDER BY 1, 2, 3, 4"
         with self.connection() as db:
-            return list(
-                db.execute("SELECT DISTINCT benchmark, config, split, mode FROM rows WHERE shown ORDER BY 1, 2, 3, 4")
-            )
+            return [Place(*row) for row in db.execute(query)]
 
-    def rows(self, benchmark: str, config: str, split: str, mode: str) -> list[dict[str, Any]]:
+    def rows(self, place: Place) -> list[dict[str, Any]]:
         """Return the shown rows of a place: the record, when it was stored, and its headline result."""
         query = """SELECT record, stored, result FROM rows
             WHERE benchmark = ? AND config = ? AND split = ? AND mode = ? AND shown ORDER BY number"""
         with self.connection() as db:
-            found = db.execute(query, (benchmark, config, split, mode)).fetchall()
+            found = db.execute(query, place).fetchall()
         return [{**json.loads(record), "stored": stored, **json.loads(result)} for record, stored, result in found]
+
+    def test(self, a: str, b: str, metric: str, make: Callable[[], PairedTest]) -> PairedTest:
+        """Return the paired test of two submissions, made once: neither of them ever changes."""
+        with self.connection() as db:
+            found = db.execute("SELECT test FROM tests WHERE a = ? AND b = ? AND metric = ?", (a, b, metric)).fetchone()
+        if found:
+            difference, interval, *others = json.loads(found[0])
+            return PairedTest(difference, (interval[0], interval[1]), *others)
+        test = make()
+        with self.connection() as db:
+            db.execute("INSERT OR REPLACE INTO tests VALUES (?, ?, ?, ?)", (a, b, metric, json.dumps(test)))
+        return test
 
     def dump(self) -> str:
         """Return the whole index as text, the same for the same events; two indexes are equal if their dumps are."""
@@ -91,7 +115,8 @@ class Index:
     def _insert(self, db: sqlite3.Connection, submission: str, number: int, stored: str) -> None:
         record, result = self.store.record(submission), self.store.result(submission)
         place = (record.benchmark, record.config, record.split, record.mode)
-        headline = {"scores": result["scores"], "counters": result["counters"]}
+        headline = {name: result[name] for name in ("scores", "counters")}
+        headline["seen"] = result["slices"].get("seen", {})
         db.execute(
             "INSERT INTO rows VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?, ?)",
             (submission, *place, number, stored, record.to_bytes().decode(), json.dumps(headline)),

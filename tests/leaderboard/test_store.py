@@ -16,7 +16,7 @@ import pytest
 from kbbench_hf.errors import BusyError, DataError, UsageError
 from kbbench_hf.leaderboard import store as store_module
 from kbbench_hf.leaderboard.events import Event
-from kbbench_hf.leaderboard.index import Index
+from kbbench_hf.leaderboard.index import Index, Place
 from kbbench_hf.leaderboard.store import Store, System
 from kbbench_hf.leaderboard.submissions import Preview, store_preview
 
@@ -159,7 +159,7 @@ def test_the_index_takes_in_only_what_is_new(store: Store, read: Preview) -> Non
     store_preview(store, read, System("b"), "tester")
     store.hide(first.id, "maintainer", "asked for")
     assert index.update() == 2
-    rows = index.rows("mini-text2kg", "sentences", "test", "reference")
+    rows = index.rows(Place("mini-text2kg", "sentences", "test", "reference"))
     assert [row["system"]["name"] for row in rows] == ["b"]
     before = index.dump()
     index.rebuild()

@@ -1,0 +1,62 @@
+"""Published results as rows, each with its source: `<benchmark>.csv`, one figure per line, fractions.
+
+Columns: benchmark, config, split, mode, system, metric, value, source, note. A note says what is known to be wrong with a
+figure; a figure that was published without any stored basis says so there.
+"""
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+COLUMNS = ("benchmark", "config", "split", "mode", "system", "metric", "value", "source", "note")
+
+
+@dataclass
+class PublishedRow:
+    """What one system was published with, in one place."""
+
+    system: str
+    source: str
+    scores: dict[str, float] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+    """What is to be said of a figure, by metric."""
+
+    @property
+    def note(self) -> str:
+        """All notes as one sentence each."""
+        return " ".join(f"{metric}: {note}" for metric, note in self.notes.items())
+
+
+def published_rows(benchmark: str, config: str, split: str, mode: str) -> list[PublishedRow]:
+    """Return the published results of a place, in the order of their tables; empty where there are none.
+
+    >>> published_rows("mini-text2kg", "sentences", "test", "reference")
+    []
+    """
+    return list(_rows().get((benchmark, config, split, mode), {}).values())
+
+
+def published_places() -> list[tuple[str, str, str, str]]:
+    """Return the (benchmark, config, split, mode) that have published results."""
+    return list(_rows())
+
+
+@cache
+def _rows() -> dict[tuple[str, str, str, str], dict[tuple[str, str], PublishedRow]]:
+    places: dict[tuple[str, str, str, str], dict[tuple[str, str], PublishedRow]] = {}
+    for line in _lines():
+        place = (line["benchmark"], line["config"], line["split"], line["mode"])
+        system = (line["system"], line["source"])
+        row = places.setdefault(place, {}).setdefault(system, PublishedRow(*system))
+        row.scores[line["metric"]] = float(line["value"])
+        if line["note"]:
+            row.notes[line["metric"]] = line["note"]
+    return places
+
+
+def _lines() -> Iterator[dict[str, str]]:
+    for file in sorted(Path(__file__).parent.glob("*.csv")):
+        with file.open(encoding="utf-8", newline="") as source:
+            yield from csv.DictReader(source)
