@@ -77,7 +77,7 @@ def _with_tests(rows: Sequence[Row], index: Index, metric: str) -> list[Row]:
         return math.nan if found is None else found.p_value
 
     groups = rank_groups([row.id for row in rows], p_value)
-    above = [None, *(test(upper.id, lower.id) for upper, lower in pairwise(rows))]
+    above = [None, *(test(upper.id, lower.id) for upper, lower in pairwise(rows))][: len(rows)]
     return [replace(row, group=group, above=found) for row, group, found in zip(rows, groups, above, strict=True)]
 
 

@@ -1,7 +1,7 @@
 """Published results as rows, each with its source: `<benchmark>.csv`, one figure per line, fractions.
 
-Columns: benchmark, config, split, mode, system, metric, value, source, note. A note says what is known to be wrong with a
-figure; a figure that was published without any stored basis says so there.
+Columns: benchmark, config, split, mode, system, metric, value, source, note. A note says what is known to be wrong
+with a figure; one that was published without any stored basis says so there.
 """
 
 import csv
