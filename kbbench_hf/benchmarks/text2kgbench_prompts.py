@@ -5,6 +5,7 @@ Template texts lie in `texts/text2kgbench/`, with their source and licence.
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -20,6 +21,7 @@ from kbbench_hf.protocols import Embedder
 _TEXTS = Path(__file__).parent / "texts" / "text2kgbench"
 Row = Mapping[str, Any]
 """A row of `sentences` or of `ontologies`."""
+_WIKIDATA_ID = re.compile(r"Q\d+")
 
 
 @dataclass(frozen=True)
@@ -194,11 +196,12 @@ def _historical(template: str, example: Example, examples: Examples, options: Pr
 def current(example: Example, examples: Examples, options: PromptOptions) -> Prompt:
     """Write a chat prompt that asks for JSON; a demonstration is a turn of its own, with all triples of its sentence.
 
-    Lists the relations of the ontology's JSON, as the published prompts do; `reference` scores conformance by those.
+    The ontology stands in the system message, which all prompts of an ontology share. It lists the relations of the
+    ontology's JSON, as the published prompts do; `reference` scores conformance by those.
     """
     material: Material = examples.context
     ontology = material.ontologies[example["ontology_id"]]
-    messages = [{"role": "system", "content": _text("current_system")}]
+    messages = [{"role": "system", "content": _instructions(ontology)}]
     for row in choose(example, material.demonstrations, options):
         triples = material.demonstrations.triples_by_sentence[row["ontology_id"], row["sentence"]]
         answer = {
@@ -207,24 +210,31 @@ def current(example: Example, examples: Examples, options: PromptOptions) -> Pro
                 for each in triples
             ]
         }
-        messages.append({"role": "user", "content": _question(row["sentence"], ontology)})
+        messages.append({"role": "user", "content": row["sentence"]})
         messages.append({"role": "assistant", "content": json.dumps(answer, ensure_ascii=False)})
-    messages.append({"role": "user", "content": _question(example["sentence"], ontology)})
+    messages.append({"role": "user", "content": example["sentence"]})
     return Prompt(messages, json_schema=_schema(ontology))
 
 
-def _question(sentence: str, ontology: Row) -> str:
+def _instructions(ontology: Row) -> str:
     labels = {each["qid"]: each["label"].strip() for each in reversed(_released(ontology["concepts"]))}
-    signatures = [
-        f"- {_underscored(each['label'].strip())}: {labels.get(each['domain']) or each['domain'] or '-'} -> "
-        f"{labels.get(each['range']) or each['range'] or '-'}"
+
+    def concept(name: str) -> str:
+        """Return a concept's label; a literal's type, like "number", as it is; nothing for an id that has no label."""
+        return labels.get(name) or ("any" if not name or _WIKIDATA_ID.fullmatch(name) else name)
+
+    relations = [
+        f"- {_underscored(each['label'].strip())}: {concept(each['domain'])} -> {concept(each['range'])}"
         for each in _released(ontology["relations"])
     ]
-    return _text("current_user").format(
-        title=ontology["title"],
-        concepts=", ".join(dict.fromkeys(each["label"].strip() for each in _released(ontology["concepts"]))),
-        relations="\n".join(dict.fromkeys(signatures)),
-        sentence=sentence,
+    return (
+        _text("current_system")
+        .rstrip("\n")
+        .format(
+            title=ontology["title"],
+            concepts=", ".join(dict.fromkeys(each["label"].strip() for each in _released(ontology["concepts"]))),
+            relations="\n".join(dict.fromkeys(relations)),
+        )
     )
 
 

@@ -191,14 +191,24 @@ def test_a_demonstration_shows_all_triples_of_its_sentence(mini: Examples) -> No
     ]
 
 
-def test_our_prompt_lists_the_ontology_and_ends_with_the_sentence(mini: Examples) -> None:
+def test_our_prompt_states_the_ontology_once_and_ends_with_the_sentence(mini: Examples) -> None:
     row = mini.rows[0]
-    prompt = current(row, mini, PromptOptions(demonstrations="none"))
-    assert len(prompt.messages) == 2
-    question = prompt.messages[-1]["content"]
-    assert "- home_port: ship -> port\n" in question
-    assert "- height: lighthouse -> -\n" in question
-    assert question.endswith(f"Sentence: {row['sentence']}\n")
+    system, *turns = current(row, mini, PromptOptions(shots=3)).messages
+    assert "- home_port: ship -> port\n" in system["content"]
+    assert "- height: lighthouse -> any\n" in system["content"]
+    assert '{"triples": [{"subject": "...", "relation": "...", "object": "..."}]}' in system["content"]
+    assert [each["role"] for each in turns] == ["user", "assistant"] * 3 + ["user"]
+    assert turns[-1]["content"] == row["sentence"]
+
+
+def test_our_prompt_writes_labels_without_blanks_types_as_they_are_and_any_for_unknown_ids() -> None:
+    train = Demonstrations({})
+    examples = Examples([], Material({"1_x": ONTOLOGY}, train))
+    row = {"id": "t", "ontology_id": "1_x", "sentence": "s {x}", "similar_ids": []}
+    system, question = current(row, examples, PromptOptions()).messages
+    assert "Concepts: film, award, movie\n" in system["content"]
+    assert "- won_prize: film -> award\n- cost: any -> number\n\n" in system["content"]
+    assert question["content"] == "s {x}"
 
 
 def test_the_schema_admits_the_relations_of_the_ontology_and_no_other(mini: Examples) -> None:
