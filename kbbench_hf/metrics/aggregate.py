@@ -31,8 +31,8 @@ def estimate(
 
     NaN values were not scored: they leave the mean and are counted. Without groups, values that are all 0 or 1 are a
     proportion and get Wilson's interval; anything else gets Student's. With groups the interval is stratified: the
-    variance of the weighted group means, with Welch-Satterthwaite degrees of freedom. Where all values are in [0, 1], so
-    does the interval.
+    variance of the weighted group means, with Welch-Satterthwaite degrees of freedom. Where all values lie in [0, 1],
+    so does the interval.
 
     Args:
         values: one value per example, NaN where not scored.
