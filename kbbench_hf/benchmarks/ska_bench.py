@@ -185,4 +185,16 @@ SKA_BENCH = replace(
     SKA_OPEN, dataset="ska-bench", title="SKA-Bench", homepage="https://github.com/Lza12a/SKA-Bench", licence="other"
 )
 
-MINI = replace(SKA_OPEN, dataset="mini-ska", title="SKA-Open, mini", licence="apache-2.0")
+MINI = replace(
+    SKA_OPEN,
+    dataset="mini-ska",
+    title="SKA-Open, mini",
+    paper="",
+    licence="apache-2.0",
+    citation="",
+    configs=tuple(
+        name
+        for name, config in configs().items()
+        if config.testbed not in ("noise", "depth") or name.endswith(("_1k", "_4k"))
+    ),
+)
