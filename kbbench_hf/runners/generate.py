@@ -96,7 +96,7 @@ def generate(
             journal.append(outcome)
             meter.add(outcome)
             if parse is not None and outcome["error"] is None and outcome["id"] is not None:
-                meter.n_parse_failures += answer not in prediction(outcome, parse, answer)
+                meter.n_parse_failures += not prediction(outcome, parse, answer).parsed
 
         try:
             with progress(title, len(work), show=show and shard == 0) as advance:

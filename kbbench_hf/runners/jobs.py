@@ -10,6 +10,9 @@ from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.runners.journal import Record
 
 
+_to_json = json.JSONEncoder(sort_keys=True).encode
+
+
 @dataclass(frozen=True)
 class Sampling:
     """How a model samples. `max_tokens` None takes what each prompt asks for; `extra` goes into the request as it is.
@@ -100,5 +103,5 @@ class Work:
         parameters = self.sampling.parameters(prompt, repeat)
         schema = prompt.json_schema if self.structured else None
         asked = [model, prompt.messages, parameters, schema, example, repeat]
-        key = hashlib.sha256(json.dumps(asked, sort_keys=True).encode("ascii")).hexdigest()
+        key = hashlib.sha256(_to_json(asked).encode("ascii")).hexdigest()
         return Job(key, example, repeat, prompt, parameters, schema)

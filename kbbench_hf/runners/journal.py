@@ -18,6 +18,7 @@ from kbbench_hf.errors import BusyError, KBBenchError
 Record = dict[str, Any]
 """What is known of one piece of work: `key` says which, `error` (if not None) that it failed and may be tried again."""
 
+_to_json = json.JSONEncoder(separators=(",", ":")).encode
 _CHECKSUM_END = len(b'{"crc32":"00000000",')
 
 
@@ -149,7 +150,7 @@ class Journal:
 
 
 def _encode(record: Mapping[str, Any]) -> bytes:
-    body = json.dumps(record, separators=(",", ":"))[1:].encode("ascii") + b"\n"
+    body = _to_json(record)[1:].encode("ascii") + b"\n"
     return b'{"crc32":"%08x",' % zlib.crc32(body) + body
 
 
@@ -157,7 +158,7 @@ def _decode(line: bytes) -> Record | None:
     body = line[_CHECKSUM_END:]
     if not body.endswith(b"\n") or line[:_CHECKSUM_END] != b'{"crc32":"%08x",' % zlib.crc32(body):
         return None
-    record: Record = json.loads(b"{" + body)
+    record: Record = json.loads("{" + body.decode("ascii"))
     return record
 
 

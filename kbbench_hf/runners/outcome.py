@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.runners.journal import Record
 from kbbench_hf.runners.meter import Meter, quantile
+
+_to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 Parse = Callable[[str], Any]
 """Response text -> answer; raises where the text holds none."""
@@ -65,20 +67,29 @@ class Summary:
         }
 
 
-def prediction(record: Record, parse: Parse, answer: str) -> dict[str, Any]:
+class Prediction(NamedTuple):
+    """One line of a predictions file, and whether it holds a parsed answer."""
+
+    line: bytes
+    parsed: bool
+
+
+def prediction(record: Record, parse: Parse, answer: str) -> Prediction:
     """Return the line of a predictions file for a record.
 
     `{"id", answer, "response"}`; without the answer where the parser finds none; `{"id", "error"}` where the model
     gave none. Whatever a parser raises on a model's text is a parse failure of that text.
+
+    >>> prediction({"id": "q1", "error": None, "response": "4 2"}, str.split, "answers").line
+    b'{"id": "q1", "answers": ["4", "2"], "response": "4 2"}\\n'
     """
     if record["error"] is not None:
-        return {"id": record["id"], "error": record["error"]}
+        return Prediction(_line({"id": record["id"], "error": record["error"]}), parsed=False)
+    text = record["response"]
     try:
-        parsed = parse(record["response"])
-        json.dumps(parsed, allow_nan=False)
+        return Prediction(_line({"id": record["id"], answer: parse(text), "response": text}), parsed=True)
     except Exception:  # one strange text must not end the run
-        return {"id": record["id"], "response": record["response"]}
-    return {"id": record["id"], answer: parsed, "response": record["response"]}
+        return Prediction(_line({"id": record["id"], "response": text}), parsed=False)
 
 
 def finish(
@@ -116,8 +127,8 @@ def finish(
             else:
                 errors[record["error"]] += 1
             if parse is not None:
-                line = prediction(record, parse, answer)
-                counts["parse_failures"] += record["error"] is None and answer not in line
+                line, parsed = prediction(record, parse, answer)
+                counts["parse_failures"] += record["error"] is None and not parsed
                 if files:
                     files[-1].write(line)
         if counts["missing"]:
@@ -160,6 +171,13 @@ def _count(record: Record, counts: Counter[str], latencies: "array[float]") -> N
     latencies.append(record["latency_s"])
 
 
+def _line(row: Mapping[str, Any]) -> bytes:
+    try:
+        return _to_json(row).encode("utf-8") + b"\n"
+    except UnicodeEncodeError:  # half of a surrogate pair: no UTF-8, but JSON can spell it
+        return json.dumps(row, allow_nan=False).encode("ascii") + b"\n"
+
+
 class _AtomicFile:
     """JSON Lines that stand in the place of `file` only after `commit`."""
 
@@ -171,12 +189,8 @@ class _AtomicFile:
         self._sink = self.partial.open("wb")
         return self
 
-    def write(self, line: Mapping[str, Any]) -> None:
-        try:
-            text = json.dumps(line, ensure_ascii=False).encode("utf-8")
-        except UnicodeEncodeError:  # half of a surrogate pair: no UTF-8, but JSON can spell it
-            text = json.dumps(line).encode("ascii")
-        self._sink.write(text + b"\n")
+    def write(self, line: bytes) -> None:
+        self._sink.write(line)
 
     def commit(self) -> None:
         self._sink.flush()
