@@ -5,6 +5,8 @@ models and rerankers read them with relations. They reproduce `get_doc_info` of 
 quirks included; each module states where it differs. The clean rendering drops no text.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
@@ -24,6 +26,10 @@ RENDERINGS = {
 }
 
 
+BLOCK = 4096
+"""Documents laid out at a time: few enough for the arrays of their edges to stay in the processor's cache."""
+
+
 def render(
     kb: KnowledgeBase,
     rendering: str = "clean",
@@ -33,7 +39,7 @@ def render(
     compact: bool = False,
     n_rel: int = -1,
     seed: int = 0,
-) -> pa.LargeStringArray:
+) -> pa.ChunkedArray:
     """Return one document per row (of all rows where None), in their order.
 
     Where `n_rel` is positive, at most so many neighbours of each kind are named, drawn by `seed`; a node's document is
@@ -54,16 +60,37 @@ def render(
     A pill.
     indication: Pain
     """
+    return pa.chunked_array(
+        list(render_blocks(kb, rendering, rows, relations=relations, compact=compact, n_rel=n_rel, seed=seed)),
+        pa.large_string(),
+    )
+
+
+def render_blocks(
+    kb: KnowledgeBase,
+    rendering: str = "clean",
+    rows: ArrayLike | None = None,
+    *,
+    relations: bool = True,
+    compact: bool = False,
+    n_rel: int = -1,
+    seed: int = 0,
+) -> Iterator[pa.LargeStringArray]:
+    """Yield the documents of `render` a few thousand at a time, for texts that are larger than memory."""
     if rendering not in RENDERINGS:
         raise unknown_name("rendering", rendering, RENDERINGS)
     if n_rel == 0 or n_rel < -1:
         raise UsageError(f"n_rel = {n_rel}; expected a positive number of neighbours, or -1 for all.")
     way, chosen = RENDERINGS[rendering], np.arange(len(kb)) if rows is None else kb.graph.checked(rows)
-    bodies = pa.array(way.bodies(kb, chosen), pa.large_string())
-    if relations:
-        pool = Pool()
-        layout = way.relations(kb, chosen, pool, Sample(n_rel, seed))
-        bodies = layout.begin(pool.add(bodies) + np.arange(len(chosen))).texts(pool)
-    if compact:
-        bodies = pa.array([way.compact(text) for text in bodies.to_pylist()], pa.large_string())
-    return bodies
+    whole = 4 * len(chosen) >= len(kb)
+    pool = Pool(whole)
+    for start in range(0, len(chosen), BLOCK):
+        block = chosen[start : start + BLOCK]
+        documents = pa.array(way.bodies(kb, block), pa.large_string())
+        if relations:
+            pool = pool if whole else Pool()
+            layout = way.relations(kb, block, pool, Sample(n_rel, seed))
+            documents = layout.begin(pool.size + np.arange(len(block))).texts(pool, documents)
+        if compact:
+            documents = pa.array([way.compact(text) for text in documents.to_pylist()], pa.large_string())
+        yield documents

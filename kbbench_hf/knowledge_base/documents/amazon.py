@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.knowledge_base.documents.compact import compact_text
-from kbbench_hf.knowledge_base.documents.pieces import Edges, Layout, Pool, drawn, edges_of, surrounded, vocabulary
+from kbbench_hf.knowledge_base.documents.pieces import Edges, Layout, Pool, drawn, edges_of
 from kbbench_hf.knowledge_base.documents.rendering import Node, Rendering, Sample
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 
@@ -84,8 +84,7 @@ def _relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: Pool, sample: S
         edges = _fewer(edges, rows, n_relations, sample)
     segments = edges.segments()
     numbers = np.arange(len(segments)) - edges.offsets[segments]
-    titles, places = vocabulary(kb.nodes["name"].chunk(0), edges.rows)
-    names = places + pool.add(surrounded("", titles, "\n"))
+    names = pool.named(kb.nodes["name"].chunk(0), edges.rows, "", "\n")
     ordinals = pool.add([f"#{i + 1}: " for i in range(numbers.max(initial=-1) + 1)]) + numbers
     labels = np.where(segments % n_relations == brand, pool.add(["  brand: "]), ordinals)
     related = np.flatnonzero(np.diff(edges.offsets))

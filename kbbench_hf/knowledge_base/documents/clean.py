@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kbbench_hf.knowledge_base.documents.pieces import Edges, Layout, Pool, drawn, edges_of, surrounded, vocabulary
+from kbbench_hf.knowledge_base.documents.pieces import Edges, Layout, Pool, drawn, edges_of
 from kbbench_hf.knowledge_base.documents.rendering import Node, Rendering, Sample
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 
@@ -55,10 +55,9 @@ def _relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: Pool, sample: S
         segments = edges.segments()
         kept = np.sort(drawn(segments, rows[segments // n_kinds], edges.rows, sample.n, sample.seed))
         edges = Edges(np.searchsorted(segments[kept], np.arange(len(edges.offsets))), edges.rows[kept])
-    names, places = vocabulary(_shown_names(kb), edges.rows)
-    inner, last = pool.add(surrounded("", names, "; ")), pool.add(names)
-    pieces, related = places + inner, np.flatnonzero(np.diff(edges.offsets))
-    pieces[edges.offsets[related + 1] - 1] += last - inner
+    names, related = _shown_names(kb), np.flatnonzero(np.diff(edges.offsets))
+    pieces, lasts = pool.named(names, edges.rows, "", "; "), edges.offsets[related + 1] - 1
+    pieces[lasts] = pool.named(names, edges.rows[lasts])
     layout = Layout(pieces, edges.offsets).begin(pool.add(labels) + related % n_kinds, related)
     return layout.merged(np.arange(len(rows) + 1) * len(labels))
 

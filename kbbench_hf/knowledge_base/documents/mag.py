@@ -22,7 +22,6 @@ from kbbench_hf.knowledge_base.documents.pieces import (
     drawn,
     edges_of,
     surrounded,
-    vocabulary,
 )
 from kbbench_hf.knowledge_base.documents.rendering import Node, Rendering, Sample
 from kbbench_hf.knowledge_base.graph import Graph
@@ -137,7 +136,8 @@ def _shown_names(
 def _affiliated(kb: KnowledgeBase, graph: Graph, authors: NDArray[np.int64], names: pa.Array) -> pa.Array:
     """Return `Name (Institution, Institution)` for each author, or the name alone."""
     edges = edges_of(graph.out, authors, np.array([graph.relation_id(_AFFILIATION)]))
-    institutions, places = vocabulary(kb.nodes["name"].chunk(0), edges.rows)
+    used, places = np.unique(edges.rows, return_inverse=True)
+    institutions = kb.nodes["name"].chunk(0).take(pa.array(used))
     named = pc.not_equal(institutions, "").to_numpy(zero_copy_only=False)
     edges = Edges(edges.offsets, places).keep(named[places])
     pool = Pool()

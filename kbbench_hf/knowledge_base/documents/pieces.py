@@ -17,11 +17,17 @@ from kbbench_hf.knowledge_base.graph import Adjacency, spans
 
 
 class Pool:
-    """The different pieces, each known by its number."""
+    """The different pieces, each known by its number.
 
-    def __init__(self) -> None:
+    `whole` says that most nodes of the knowledge base will be named, block after block of documents: all their names
+    are then added once, instead of those that a block uses.
+    """
+
+    def __init__(self, whole: bool = False) -> None:
+        self.whole = whole
         self.parts: list[pa.Array] = []
         self.size = 0
+        self._first_of_names: dict[tuple[str, str], int] = {}
 
     def add(self, strings: list[str] | pa.Array) -> int:
         """Add pieces and return the number of the first."""
@@ -29,6 +35,16 @@ class Pool:
         self.parts.append(part)
         self.size += len(part)
         return self.size - len(part)
+
+    def named(self, names: pa.Array, rows: NDArray[np.integer], before: str = "", after: str = "") -> NDArray[np.int64]:
+        """Return the pieces for nodes: their names, with text before and after. `names` are those of all nodes."""
+        if not self.whole:
+            used, places = np.unique(rows, return_inverse=True)
+            pieces: NDArray[np.int64] = places + self.add(surrounded(before, names.take(pa.array(used)), after))
+            return pieces
+        if (before, after) not in self._first_of_names:
+            self._first_of_names[before, after] = self.add(surrounded(before, names, after))
+        return rows.astype(np.int64) + self._first_of_names[before, after]
 
 
 @dataclass(frozen=True)
@@ -48,12 +64,12 @@ class Layout:
         """Return the layout in which the texts from `bounds[i]` to `bounds[i + 1]` are one."""
         return Layout(self.pieces, self.offsets[bounds])
 
-    def texts(self, pool: Pool) -> pa.LargeStringArray:
-        """Return the texts."""
-        taken = pa.concat_arrays(pool.parts).take(pa.array(self.pieces))
-        _, ends, data = taken.buffers()
-        if ends is None or not len(self.pieces):
+    def texts(self, pool: Pool, *further: pa.Array) -> pa.LargeStringArray:
+        """Return the texts; pieces from `pool.size` on are those in `further`."""
+        if not len(self.pieces):
             return pa.array([""] * (len(self.offsets) - 1), pa.large_string())
+        taken = pa.concat_arrays([*pool.parts, *further]).take(pa.array(self.pieces))
+        _, ends, data = taken.buffers()
         offsets = np.frombuffer(ends, np.int64)[taken.offset :][self.offsets]
         return pa.LargeStringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), data)
 
@@ -105,14 +121,6 @@ def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
-
-
-def vocabulary(names: pa.Array, rows: NDArray[np.integer]) -> tuple[pa.Array, NDArray[np.int64]]:
-    """Return the names that `rows` use and the place of each row's among them: all names where most are used."""
-    if len(rows) >= len(names):
-        return names, rows.astype(np.int64)
-    used, places = np.unique(rows, return_inverse=True)
-    return names.take(pa.array(used)), places
 
 
 def surrounded(before: str, strings: pa.Array, after: str) -> pa.Array:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.knowledge_base.documents.compact import compact_text
-from kbbench_hf.knowledge_base.documents.pieces import Edges, Layout, Pool, drawn, edges_of, surrounded, vocabulary
+from kbbench_hf.knowledge_base.documents.pieces import Edges, Layout, Pool, drawn, edges_of
 from kbbench_hf.knowledge_base.documents.rendering import Node, Rendering, Sample
 from kbbench_hf.knowledge_base.graph import Graph
 from kbbench_hf.knowledge_base.store import KnowledgeBase
@@ -31,30 +31,34 @@ _MAX_WORDS = 50_000
 def _body(node: Node) -> str:
     explained = _GENE_KEYS if node.type == "gene/protein" else {}
     lines = []
-    for key, value in _cleaned(node.record.get("details", {})).items():
-        if key.startswith("_") or "_id" in key:
+    for key, value in node.record.get("details", {}).items():
+        if _is_nothing(value) or key.startswith("_") or "_id" in key:
             continue
-        if key in explained:
-            if key == "interpro":
-                value = [family["desc"] for family in ([value] if isinstance(value, dict) else value)]
-            elif key == "generif":
-                value = " ".join("; ".join([note["text"] for note in value]).split(" ")[:_MAX_WORDS])
-            elif key == "genomic_pos" and isinstance(value, list):
-                value = value[0]
-            lines.append(f"  - {key} ({explained[key]}): {value}\n")
-        else:
+        if isinstance(value, dict):
+            value = _cleaned(value)
+        if key not in explained:
             lines.append(f"  - {key}: {value}\n")
+            continue
+        if key == "interpro":
+            value = [family["desc"] for family in ([value] if isinstance(value, dict) else value)]
+        elif key == "generif":
+            value = " ".join("; ".join([note["text"] for note in value]).split(" ")[:_MAX_WORDS])
+        elif key == "genomic_pos" and isinstance(value, list):
+            value = value[0]
+        lines.append(f"  - {key} ({explained[key]}): {value}\n")
     document = f"- name: {node.name}\n- type: {node.type}\n- source: {node.record['source']}\n"
     return document + ("- details:\n" + "".join(lines) if lines else "")
 
 
+def _is_nothing(value: Any) -> bool:
+    """Whether a value prints as nothing or as "nan"."""
+    return bool(value == "" or value == "nan" or value != value)
+
+
 def _cleaned(record: dict[str, Any]) -> dict[str, Any]:
-    """Return the record without the values that print as nothing or "nan", at any depth of records."""
-    return {
-        key: _cleaned(value) if isinstance(value, dict) else value
-        for key, value in record.items()
-        if not (value == "" or value == "nan" or value != value)
-    }
+    """Return a record without the values that are nothing, at any depth of records."""
+    found = {key: _cleaned(value) if isinstance(value, dict) else value for key, value in record.items()}
+    return {key: value for key, value in found.items() if not _is_nothing(value)}
 
 
 def _relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: Pool, sample: Sample) -> Layout:
@@ -73,11 +77,11 @@ def _relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: Pool, sample: S
         neighbors, types, segments = neighbors[kept], types[kept], segments[kept]
         opens = np.flatnonzero(np.diff(groups[kept], prepend=-1))
     offsets = np.append(opens, len(neighbors))
-    names, places = vocabulary(kb.nodes["name"].chunk(0), neighbors)
-    inner, last, final = (pool.add(surrounded("", names, after)) for after in (", ", "),", "),}"))
-    pieces, of_group = places + inner, segments[opens]
-    pieces[offsets[1:] - 1] += last - inner
-    pieces[offsets[1:][np.diff(of_group, append=-1) != 0] - 1] += final - last
+    names, of_group = kb.nodes["name"].chunk(0), segments[opens]
+    pieces, lasts = pool.named(names, neighbors, "", ", "), offsets[1:] - 1
+    pieces[lasts] = pool.named(names, neighbors[lasts], "", "),")
+    lasts = lasts[np.diff(of_group, append=-1) != 0]
+    pieces[lasts] = pool.named(names, neighbors[lasts], "", "),}")
     kinds = (np.diff(of_group, prepend=-1) != 0).astype(np.int64) + (np.diff(of_group // n_relations, prepend=-1) != 0)
     heads = pool.add(_heads(graph)) + (kinds * n_relations + of_group % n_relations) * n_types + types[opens]
     documents = np.searchsorted(of_group, np.arange(len(rows) + 1) * n_relations)

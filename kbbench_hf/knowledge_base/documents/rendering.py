@@ -1,7 +1,7 @@
 """What a rendering is: a body for each node, and a layout of its neighbours' names."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -48,28 +48,29 @@ class Rendering:
         Raises:
             DataError: `details` that are not what this rendering reads; the message names the node.
         """
-        written = []
-        for row, node in zip(rows.tolist(), nodes(kb, rows), strict=True):
-            try:
-                written.append(self.body(node))
-            except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
-                raise DataError(
-                    f"The details of node {kb.ids([row])[0]!r} cannot be rendered ({error!r}): expected a released "
-                    "record of the knowledge base that the rendering is named after. Use the rendering 'clean'."
-                ) from error
+        written: list[str] = []
+        try:
+            written.extend(map(self.body, nodes(kb, rows)))
+        except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
+            culprit = kb.ids(rows[len(written) : len(written) + 1])[0]
+            raise DataError(
+                f"The details of node {culprit!r} cannot be rendered ({error!r}): expected a released record of the "
+                "knowledge base that the rendering is named after. Use the rendering 'clean'."
+            ) from error
         return written
 
 
-def nodes(kb: KnowledgeBase, rows: NDArray[np.int64]) -> list[Node]:
-    """Return these nodes as their bodies are written from."""
-    table = (
-        kb.nodes if len(rows) == len(kb) and np.array_equal(rows, np.arange(len(kb))) else kb.nodes.take(pa.array(rows))
-    )
+def nodes(kb: KnowledgeBase, rows: NDArray[np.int64]) -> Iterator[Node]:
+    """Yield these nodes, one at a time.
+
+    Many records at once would keep the garbage collector busy for longer than all else takes.
+    """
+    in_order = len(rows) > 0 and np.array_equal(rows, np.arange(rows[0], rows[0] + len(rows)))
+    table = kb.nodes.slice(rows[0], len(rows)) if in_order else kb.nodes.take(pa.array(rows))
     nothing: dict[str, Any] = {}
-    records: list[dict[str, Any]] = [nothing] * len(table)
-    if "details" in table.column_names:
-        records = [json.loads(text) if text else nothing for text in table["details"].to_pylist()]
+    details = table["details"].to_pylist() if "details" in table.column_names else [None] * len(table)
     others = [name for name in table.column_names if name not in (*NODE_COLUMNS, "details")]
     further = table.select(others).to_pylist() if others else [nothing] * len(table)
-    columns = (table[name].to_pylist() for name in ("name", "type", "text"))
-    return [Node(*values) for values in zip(*columns, records, further, strict=True)]
+    names, texts = table["name"].to_pylist(), table["text"].to_pylist()
+    for name, node_type, text, record, extra in zip(names, kb.types(rows), texts, details, further, strict=True):
+        yield Node(name, node_type, text, json.loads(record) if record else nothing, extra)
