@@ -142,8 +142,10 @@ def _qualities(examples: Examples, predicted: list[Any], gold: list[Any], mode: 
             empty=empty["factualness"],
         )
     if annotations.has("granularity"):
-        splits = [annotations.splits(triples) for triples in predicted]
-        values["granularity"] = granularity(splits, empty=empty["granularity"])
+        values["granularity"] = granularity(
+            [annotations.splits(row["id"], triples) for row, triples in zip(examples.rows, predicted, strict=True)],
+            empty=empty["granularity"],
+        )
     return values
 
 

@@ -7,7 +7,7 @@ besides the triples (embedder, thresholds, judge, prompt, topic model). Whoever 
 |---|---|---|
 | `embeddings` | element | `element`, `vector` |
 | `factualness` | document, triple, occurrence | `id`, `triple`, `occurrence`, `value`, `status`, `raw` |
-| `granularity` | triple | `triple`, `value`, `status`, `raw` |
+| `granularity` | document, triple | `id`, `triple`, `value`, `status`, `raw` |
 | `topics-reference`, `topics-fixed` | document | `id`, `triples_sha256`, `source`, `triples` |
 """
 
@@ -148,12 +148,15 @@ class Annotations:
                 return None
         return verdicts
 
-    def splits(self, triples: Sequence[Any]) -> list[int | None] | None:
+    def splits(self, document: str, triples: Sequence[Any]) -> list[int | None] | None:
         """Return the sub-triples of each distinct triple, None for a failed one; None for all where one is missing."""
-        keys = dict.fromkeys(map(triple_key, triples))
-        if not all(key in self._splits for key in keys):
-            return None
-        return [None if self._splits[key] is None else int(self._splits[key] or 0) for key in keys]
+        counts = []
+        for key in dict.fromkeys(map(triple_key, triples)):
+            if (document, key) not in self._splits:
+                return None
+            value = self._splits[document, key]
+            counts.append(None if value is None else int(value))
+        return counts
 
     def failures(self, kind: str) -> int:
         """Return how many items a judge gave no verdict on."""
@@ -173,9 +176,9 @@ class Annotations:
         return dict(zip(zip(ids, triples, occurrences, strict=True), values, strict=True))
 
     @cached_property
-    def _splits(self) -> dict[str, float | None]:
-        triples, values = _lists(self._found["granularity"].table, "triple", "value")
-        return dict(zip(triples, values, strict=True))
+    def _splits(self) -> dict[tuple[str, str], float | None]:
+        ids, triples, values = _lists(self._found["granularity"].table, "id", "triple", "value")
+        return dict(zip(zip(ids, triples, strict=True), values, strict=True))
 
 
 def _is_embeddable(triple: Any) -> bool:

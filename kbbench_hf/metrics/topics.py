@@ -1,0 +1,46 @@
+"""The words that GenRES's topic model sees, of a source text and of triples read as one text."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from kbbench_hf.metrics.text import tokenize
+
+STOP_WORDS = frozenset(
+    """a about above after again against ain all am an and any are aren as at be because been before being below between
+    both but by can couldn d did didn do does doesn doing don down during each few for from further had hadn has hasn
+    have haven having he her here hers herself him himself his how i if in into is isn it its itself just ll m ma me
+    mightn more most mustn my myself needn no nor not now o of off on once only or other our ours ourselves out over own
+    re s same shan she should shouldn so some such t than that the their theirs them themselves then there these they
+    this those through to too under until up ve very was wasn we were weren what when where which while who whom why
+    will with won wouldn y you your yours yourself yourselves""".split()
+)
+"""NLTK's English stop words (from the Snowball stemmer's list, BSD) that are alphanumeric; others are no words here.
+Compared with case, as the release does: "The" stays."""
+
+
+def content_words(text: str) -> list[str]:
+    """Return the tokens of a text (NLTK 3.10's rules) that are alphanumeric and no stop word.
+
+    >>> content_words("The effects of 5 - HT on rats .")
+    ['The', 'effects', '5', 'HT', 'rats']
+    """
+    return [token for token in tokenize(text, "3.10") if token.isalnum() and token not in STOP_WORDS]
+
+
+def triples_text(triples: Sequence[Any], mode: str) -> str:
+    """Return triples as one text, each "head relation tail .".
+
+    The release joins them without a space, which glues the full stop to the next head: ".Head" is no word, so the first
+    word of every head but the first is lost. `fixed` puts the space.
+
+    >>> triples_text([["a", "r", "b"], ["c", "r", "d"]], "reference")
+    'a r b .c r d .'
+    >>> triples_text([["a", "r", "b"], ["c", "r", "d"]], "fixed")
+    'a r b . c r d .'
+    """
+    sentences = [f"{head} {relation} {tail} ." for head, relation, tail in filter(_has_three, triples)]
+    return ("" if mode == "reference" else " ").join(sentences)
+
+
+def _has_three(triple: Any) -> bool:
+    return not isinstance(triple, str) and len(triple) == 3

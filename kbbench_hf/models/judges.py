@@ -1,0 +1,174 @@
+"""Judges of extracted triples: does the text support it (facts), and into how many does it split (splits)?
+
+Any chat model is a judge by the prompts and readers here, which a runner drives; stored verdicts are replayed; `nli`
+has local judges. A reply that cannot be read is an error with a status, never "false".
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from kbbench_hf.benchmarks.base import ParseError, Prompt
+from kbbench_hf.benchmarks.genres_annotations import triple_key
+from kbbench_hf.benchmarks.genres_parsers import read
+from kbbench_hf.errors import DataError
+from kbbench_hf.metrics.generative_re import bracket_count
+from kbbench_hf.protocols import Verdict
+
+Item = tuple[str, str]
+"""(text, triple as JSON)."""
+
+_FACT = """You check whether a text supports a statement, given as a triple [subject, relation, object].
+It is supported if the text says it or plainly implies it. What is true but not in the text is not supported.
+Answer with JSON only: {"supported": true} or {"supported": false}."""
+_SPLIT = """You look at a statement, given as a triple [subject, relation, object]: is it one fact or several?
+If it joins several facts, write each as a triple of its own. If it is one fact, however long, the list is empty.
+Answer with JSON only: {"sub_triples": [["subject", "relation", "object"], ...]} or {"sub_triples": []}."""
+_FACT_SCHEMA = {
+    "type": "object",
+    "properties": {"supported": {"type": "boolean"}},
+    "required": ["supported"],
+    "additionalProperties": False,
+}
+_SPLIT_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "sub_triples": {
+            "type": "array",
+            "items": {"type": "array", "items": {"type": "string"}, "minItems": 3, "maxItems": 3},
+        }
+    },
+    "required": ["sub_triples"],
+    "additionalProperties": False,
+}
+_THOUGHT = re.compile(r"<think>.*?(?:</think>|$)", re.DOTALL)
+_SUPPORTED = re.compile(r'"supported"\s*:\s*"?(true|false)\b', re.IGNORECASE)
+_LEADING = re.compile(r"\W*(true|false|yes|no)\b(?!\s*(?:/|or\b))", re.IGNORECASE)
+_NO_SPLIT = re.compile(r"\W*(?:n/a|none|no split)\b|\[\s*\]", re.IGNORECASE)
+
+
+def fact_prompt(text: str, triple: str) -> Prompt:
+    """Ask a chat model whether a text supports a triple (as JSON)."""
+    return _prompt(_FACT, f"Text: {text}\nTriple: {triple}", _FACT_SCHEMA, max_tokens=16)
+
+
+def split_prompt(text: str, triple: str) -> Prompt:
+    """Ask a chat model into which triples a triple (as JSON) splits; the text does not matter."""
+    return _prompt(_SPLIT, f"Triple: {triple}", _SPLIT_SCHEMA, max_tokens=512)
+
+
+FACT_PROMPT_SHA256 = sha256(_FACT.encode()).hexdigest()
+SPLIT_PROMPT_SHA256 = sha256(_SPLIT.encode()).hexdigest()
+
+
+def read_fact(reply: str) -> float:
+    """Return 1 where a reply says supported, 0 where it says not: JSON, or a leading true, false, yes or no.
+
+    Raises:
+        ParseError: it says neither.
+
+    >>> read_fact('"True." The text says so.'), read_fact('{"supported": false}')
+    (1.0, 0.0)
+    """
+    said = _THOUGHT.sub("", reply)
+    match = _SUPPORTED.search(said) or _LEADING.match(said)
+    if match is None:
+        raise ParseError(f"neither true nor false: {reply[:80]!r}")
+    return float(match[1].lower() in ("true", "yes"))
+
+
+def read_split(reply: str) -> float:
+    """Return the number of sub-triples that a reply lists, 0 where it says that there is nothing to split.
+
+    Raises:
+        ParseError: it lists none and does not say so, or breaks off inside its list.
+
+    >>> read_split('{"sub_triples": [["a", "r", "b"], ["a", "r", "c"]]}'), read_split("N/A (one fact)")
+    (2.0, 0.0)
+    """
+    said = _THOUGHT.sub("", reply)
+    if said.count("[") > said.count("]"):
+        raise ParseError(f"the list breaks off: {reply[-80:]!r}")
+    triples = read(said).triples
+    if not triples and not _NO_SPLIT.search(said):
+        raise ParseError(f"no sub-triples and no statement that there are none: {reply[:80]!r}")
+    return float(len(triples))
+
+
+class StoredFacts:
+    """Replays the release's factualness verdicts: a file `{text: {"results": [bool, ...]}}`, one per triple, in order.
+
+    Raises:
+        DataError: the file is of another form.
+    """
+
+    def __init__(self, file: Path) -> None:
+        content, self.name = _stored(file, "stored-facts")
+        try:
+            self._results: dict[str, list[bool]] = {text: row["results"] for text, row in content.items()}
+        except (TypeError, KeyError):
+            raise DataError(
+                f"{file} has no 'results' for each text; expected a file of GREScores/factualness."
+            ) from None
+
+    def judge(self, items: Sequence[Item]) -> list[Verdict]:
+        """Return the stored verdict of each item; all triples of a text must be asked for, in their order.
+
+        `not_stored` where the text is unknown or was judged with another number of triples.
+        """
+        counts: dict[str, int] = {}
+        for text, _ in items:
+            counts[text] = counts.get(text, 0) + 1
+        results: dict[str, Iterator[bool]] = {
+            text: iter(stored) for text, stored in self._results.items() if len(stored) == counts.get(text)
+        }
+        return [
+            Verdict(float(next(results[text])), "ok", "") if text in results else Verdict(None, "not_stored", "")
+            for text, _ in items
+        ]
+
+
+class StoredSplits:
+    """Replays the release's granularity replies: a file `{text: {triple as JSON: reply}}`, counted by their brackets.
+
+    Raises:
+        DataError: the file is of another form.
+    """
+
+    def __init__(self, file: Path) -> None:
+        content, self.name = _stored(file, "stored-splits")
+        try:
+            self._replies = {
+                (text, triple_key(json.loads(triple))): str(reply)
+                for text, replies in content.items()
+                for triple, reply in replies.items()
+            }
+        except (AttributeError, ValueError):
+            raise DataError(f"{file} has no replies by triple; expected a file of GREScores/granularity.") from None
+
+    def judge(self, items: Sequence[Item]) -> list[Verdict]:
+        """Return the stored reply of each item, read as the release reads it; `not_stored` where there is none."""
+        replies = [self._replies.get(item) for item in items]
+        return [
+            Verdict(None, "not_stored", "") if reply is None else Verdict(float(bracket_count(reply)), "ok", reply)
+            for reply in replies
+        ]
+
+
+def _prompt(system: str, user: str, schema: Mapping[str, Any], max_tokens: int) -> Prompt:
+    messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+    return Prompt(messages, max_tokens=max_tokens, json_schema=schema)
+
+
+def _stored(file: Path, kind: str) -> tuple[dict[str, Any], str]:
+    try:
+        text = file.read_text(encoding="utf-8")
+        content = json.loads(text)
+    except (OSError, ValueError) as error:
+        raise DataError(f"{file} cannot be read ({error}); expected stored verdicts of GenRES's release.") from None
+    if not isinstance(content, dict):
+        raise DataError(f"{file} holds no object by text; expected stored verdicts of GenRES's release.")
+    return content, f"{kind}:{file.name}@{sha256(text.encode()).hexdigest()[:16]}"

