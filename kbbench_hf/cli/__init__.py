@@ -14,6 +14,7 @@ VERBS = {
     "demo": "Score, compare and plot the stored answers of small systems; offline, in seconds.",
     "list": "List the benchmarks, or the configs, metrics and modes of one.",
     "build": "Build a dataset from its authors' release, or from your own tables.",
+    "run": "Run a model on a benchmark: a retriever, a local language model, or a served one.",
     "score": "Score a predictions file.",
     "compare": "Test whether two predictions files differ.",
     "validate": "Check a predictions file without scoring it.",

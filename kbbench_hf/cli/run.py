@@ -1,0 +1,182 @@
+"""`kbbench run`: put a model to a benchmark."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kbbench_hf.benchmarks.base import PromptOptions
+from kbbench_hf.cli.options import JSON, MODE, dataset_and_config
+from kbbench_hf.errors import UsageError
+from kbbench_hf.hub.load import find_benchmark
+
+MODEL_HELP = """A retriever (bm25, dense:MODEL, multi:MODEL, rrf(a,b), graph:BASE), a local language model (hf:MODEL or
+hf:FOLDER), or with --base-url the name of a served one."""
+
+
+@click.command()
+@click.argument("benchmark")
+@click.option("--model", required=True, help=MODEL_HELP)
+@click.option("--split", help="Split; the benchmark's usual one by default.")
+@MODE
+@click.option("--limit", type=click.IntRange(1), help="Only the first examples.")
+@click.option("--out", type=click.Path(path_type=Path), help="The run's folder; one under ./kbbench-runs by default.")
+@click.option("--processes", type=click.IntRange(1), help="Refuse to run unless this many processes do (torchrun).")
+@click.option("--top-k", type=click.IntRange(1), default=100, show_default=True, help="Retrievers: candidates kept.")
+@click.option("--base-url", help="Language models: the server (TGI, vLLM, OpenAI-compatible).")
+@click.option("--api-key-env", metavar="NAME", help="The environment variable that holds the server's key.")
+@click.option("--prompt", help="The prompt's name; see 'kbbench list BENCHMARK'.")
+@click.option("--parser", help="How answers are read.")
+@click.option("--shots", type=click.IntRange(0), default=1, show_default=True, help="Demonstrations in the prompt.")
+@click.option(
+    "--demonstrations",
+    type=click.Choice(["similar", "leak-free", "random", "none"]),
+    default="similar",
+    show_default=True,
+    help="Which demonstrations.",
+)
+@click.option("--temperature", type=click.FloatRange(0), default=0.0, show_default=True)
+@click.option("--top-p", type=click.FloatRange(0, 1))
+@click.option("--max-tokens", type=click.IntRange(1), help="Longest answer; what the prompt asks for by default.")
+@click.option("--seed", type=int, help="Sampling seed, where the server takes one.")
+@click.option(
+    "--repeat", "repeats", type=click.IntRange(1), default=1, show_default=True, help="Ask everything so often."
+)
+@click.option("--structured", is_flag=True, help="Ask for JSON by schema, and count what does not follow it.")
+@click.option("--concurrency", type=click.IntRange(1), default=32, show_default=True, help="Most requests at once.")
+@click.option(
+    "--timeout", type=click.FloatRange(0.1), default=300.0, show_default=True, help="Seconds for one request."
+)
+@click.option("--max-requests", type=click.IntRange(1), help="Stop after so many requests.")
+@click.option("--prices", type=click.Path(path_type=Path, exists=True), help="Your dated price file (YAML or JSON).")
+@click.option("--max-cost", type=click.FloatRange(0), help="Stop before more than this is spent; needs --prices.")
+@click.option(
+    "--batch-size",
+    type=click.IntRange(1),
+    default=16,
+    show_default=True,
+    help="Local models; halved when out of memory.",
+)
+@click.option("--chat-template/--no-chat-template", default=None, help="Local models: apply the tokenizer's template.")
+@click.option("--dry-run", is_flag=True, help="Show a prompt, tokens, cost and time; send nothing.")
+@JSON
+def command(benchmark: str, model: str, base_url: str | None, **options: Any) -> None:
+    """Run MODEL on BENCHMARK (NAME or NAME/CONFIG), resuming where the same run stopped before.
+
+    Examples: kbbench run mini-stark --model bm25;
+    kbbench run mini-text2kg --base-url http://localhost:8000/v1 --model my-model
+    """
+    dataset, config = dataset_and_config(benchmark)
+    if find_benchmark(dataset).answer == "ids":
+        if base_url:
+            raise UsageError(f"{dataset} is answered by a retriever; a served model re-ranks it: --rerank llm:{model}.")
+        from kbbench_hf.cli.run_retrieval import run_retrieval
+
+        run_retrieval(dataset, config, model, **options)
+    else:
+        _run_generative(dataset, config, model, base_url, **options)
+
+
+def _run_generative(dataset: str, config: str | None, name: str, base_url: str | None, **options: Any) -> None:
+    from kbbench_hf.reports.tables import print_result
+    from kbbench_hf.runners.cost import read_price
+    from kbbench_hf.runners.generative import run_generative, task
+    from kbbench_hf.runners.jobs import Sampling
+
+    choices = PromptOptions(
+        options["shots"], options["demonstrations"], **({} if options["seed"] is None else {"seed": options["seed"]})
+    )
+    asked = task(dataset, config, options["split"], prompt=options["prompt"], options=choices, limit=options["limit"])
+    price = read_price(options["prices"], name) if options["prices"] else None
+    if options["max_cost"] is not None and price is None:
+        raise UsageError("--max-cost needs --prices: prices are read from your own dated file, never guessed.")
+    if options["dry_run"]:
+        _print_estimate(asked, price, options["max_tokens"], options["concurrency"], options["json_output"])
+        return
+    sampling = Sampling(options["temperature"], options["top_p"], options["max_tokens"], options["seed"])
+    how: dict[str, Any] = {"show": not options["json_output"]}
+    model: Any
+    if base_url:
+        from kbbench_hf.models.endpoint import NO_KEY, Endpoint
+
+        key = os.environ.get(options["api_key_env"], "") if options["api_key_env"] else NO_KEY
+        if not key:
+            raise UsageError(
+                f"The environment variable {options['api_key_env']} is empty; expected the server's key in it."
+            )
+        model = Endpoint(base_url, name, key, options["timeout"])
+        how |= {key: options[key] for key in ("concurrency", "max_requests", "max_cost")}
+    elif name.startswith("hf:"):
+        from kbbench_hf.models.causal_lm import CausalLM
+
+        model = CausalLM(
+            name.removeprefix("hf:"),
+            batch_size=options["batch_size"],
+            chat_template=options["chat_template"],
+            processes=options["processes"],
+        )
+    else:
+        raise UsageError(f"{name!r} is no local model; expected hf:MODEL, or --base-url with the server that has it.")
+    folder, summary, result = run_generative(
+        asked,
+        model,
+        name,
+        options["out"],
+        mode=options["mode"],
+        sampling=sampling,
+        repeats=options["repeats"],
+        structured=options["structured"],
+        parser=options["parser"],
+        price=price,
+        **how,
+    )
+    if getattr(model, "rank", 0):
+        return
+    if options["json_output"]:
+        click.echo(json.dumps({**result.to_dict(), "run": str(folder), "summary": summary.to_json()}, indent=2))
+        return
+    print_result(result, asked.benchmark)
+    click.echo(summary_line(summary))
+    click.echo(f"\n{folder}\nLook at it: kbbench report {folder}")
+
+
+def summary_line(summary: Any) -> str:
+    """Return what became of a run and what it cost, in two lines."""
+    cost, latency = "price unknown", ""
+    if summary.cost is not None:
+        cost = f"{summary.cost:.4f} {summary.currency} (prices of {summary.prices_as_of})"
+    if summary.latency_p50_s is not None:
+        latency = f"; latency p50 {summary.latency_p50_s:.2f} s, p95 {summary.latency_p95_s:.2f} s"
+    errors = f" ({', '.join(f'{kind} {count:,}' for kind, count in summary.errors.items())})" if summary.errors else ""
+    changed = "\nThe served model changed during the run: the canary prompt was answered in several ways."
+    return (
+        f"{summary.n_answered:,} answered, {summary.n_failed:,} failed{errors}, "
+        f"{100 * summary.parse_failure_rate:.1f} % unparsed, {summary.n_cut_off:,} cut off\n"
+        f"{summary.n_requests:,} requests, {summary.prompt_tokens:,} tokens in, {summary.completion_tokens:,} out, "
+        f"{cost}{latency}{changed if summary.served_model_changed else ''}"
+    )
+
+
+def _print_estimate(asked: Any, price: Any, max_tokens: int | None, concurrency: int, json_output: bool) -> None:
+    from kbbench_hf.runners.cost import estimate
+
+    prompts = list(asked.prompts().values())
+    found = estimate(
+        [prompt.messages for prompt in prompts],
+        [max_tokens or prompt.max_tokens for prompt in prompts],
+        price=price,
+        concurrency=concurrency,
+    )
+    if json_output:
+        click.echo(json.dumps(found.to_json(), indent=2))
+        return
+    for message in prompts[0].messages:
+        click.echo(f"[{message['role']}]\n{message['content']}\n")
+    cost = f"at most {found.cost:.4f} {found.currency}" if found.cost is not None else "unknown (no --prices)"
+    click.echo(
+        f"{found.n_prompts:,} prompts, about {found.prompt_tokens:,} tokens in, "
+        f"at most {found.most_completion_tokens:,} out\n"
+        f"cost {cost}, about {found.seconds / 60:.0f} min\nassuming {found.assumes}\nNothing was sent."
+    )

@@ -1,0 +1,80 @@
+"""The folder of a run: what is run is written down first, and nothing else is ever run in the same folder."""
+
+import hashlib
+import json
+import platform
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from kbbench_hf.dataset_folder import write_text
+from kbbench_hf.errors import UsageError
+
+RUN = "run.json"
+_PACKAGES = (
+    "kbbench-hf",
+    "numpy",
+    "transformers",
+    "torch",
+    "sentence-transformers",
+    "bm25s",
+    "faiss-cpu",
+    "accelerate",
+)
+
+
+def default_folder(dataset: str, config: str, split: str, model: str, settings: Mapping[str, Any]) -> Path:
+    """Return `kbbench-runs/<dataset>/<config>-<split>-<model>-<hash of the settings>`: one folder for one run.
+
+    >>> str(default_folder("mini-stark", "queries", "test", "rrf(bm25,dense:a/b)", {}))
+    'kbbench-runs/mini-stark/queries-test-rrf-bm25-dense-a-b-44136fa3'
+    """
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
+    words = re.sub(r"[^\w.]+", "-", f"{config}-{split}-{model}").strip("-")[:80]
+    return Path("kbbench-runs") / dataset / f"{words}-{digest}"
+
+
+def open_run(folder: Path, settings: Mapping[str, Any], circumstances: Mapping[str, Any]) -> None:
+    """Write `run.json`, or check that the run in this folder is the same one.
+
+    Args:
+        folder: the run's folder.
+        settings: what decides the results: benchmark, revision, model, prompt, sampling.
+        circumstances: what does not, and may differ when the run is resumed: the number of processes.
+
+    Raises:
+        UsageError: another run is in this folder; the message names what differs.
+    """
+    file = folder / RUN
+    written = json.loads(json.dumps(settings))
+    if file.is_file():
+        before = json.loads(file.read_text(encoding="utf-8"))["settings"]
+        if differing := sorted(key for key in {*before, *written} if before.get(key) != written.get(key)):
+            key = differing[0]
+            raise UsageError(
+                f"{folder} holds another run: its {key} is {before.get(key)!r}, not {written.get(key)!r}. "
+                "Name another folder with --out, or repeat the run with its own settings."
+            )
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    versions = {"python": platform.python_version(), **{name: found for name in _PACKAGES if (found := _version(name))}}
+    run = {"settings": written, "started": started, "versions": versions, **circumstances}
+    write_text(file, json.dumps(run, indent=2) + "\n")
+
+
+def add_to_run(folder: Path, **facts: Any) -> None:
+    """Add facts that are known only at the end, such as latency and cost, to `run.json`."""
+    file = folder / RUN
+    run = {**json.loads(file.read_text(encoding="utf-8")), **facts}
+    write_text(file, json.dumps(run, indent=2) + "\n")
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
