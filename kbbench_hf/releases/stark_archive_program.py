@@ -49,8 +49,12 @@ def member(archive: zipfile.ZipFile, name: str, cap: int) -> Iterator[io.Buffere
         raise Refused(f"{name!r} is malformed: {type(error).__name__}: {error}") from None
 
 
-def write_nodes(info: dict[Any, Any], name_keys: list[str], out: Path) -> None:
-    """Write `nodes.arrow`: for each node 0, 1, ... its name and its record as JSON."""
+def write_nodes(info: dict[Any, Any], n_bytes: int, name_keys: list[str], out: Path) -> None:
+    """Write `nodes.arrow`: for each node 0, 1, ... its name and its record as JSON.
+
+    A pickle can name one list a thousand times in a thousand others; its records are therefore not written once they
+    count more items than the pickle has bytes.
+    """
     if any(node not in info for node in range(len(info))):
         raise Refused(f"has {len(info):,} nodes that are not numbered from 0")
     schema = pa.schema([("name", pa.string()), ("details", pa.string())])
@@ -61,11 +65,27 @@ def write_nodes(info: dict[Any, Any], name_keys: list[str], out: Path) -> None:
                 record = info[node]
                 if type(record) is not dict:
                     raise Refused(f"has a {type(record).__name__} for node {node}; expected a dictionary")
+                n_bytes -= count_items(record, n_bytes)
                 names.append(_bytes(name_of(record, name_keys)))
                 details.append(_bytes(json.dumps(record, ensure_ascii=False)))
                 info[node] = None  # a release is larger in memory than in its file
             columns = [pa.array(each, pa.binary()).cast(pa.string()) for each in (names, details)]
             writer.write_batch(pa.record_batch(columns, schema))
+
+
+def count_items(record: dict[Any, Any], most: int) -> int:
+    """Return how many values a record holds at all depths; refuse more than `most`."""
+    n, left = 0, [record]
+    while left:
+        value = left.pop()
+        n += 1
+        if n > most:
+            raise Refused("unpacks to more values than it has bytes")
+        if isinstance(value, dict):
+            left.extend(value.values())
+        elif isinstance(value, list | tuple):
+            left.extend(value)
+    return n
 
 
 def name_of(record: dict[Any, Any], keys: list[str]) -> str:
@@ -106,7 +126,8 @@ def convert(job: dict[str, Any]) -> dict[str, Any]:
             with read(f"{name}.pt") as stream:
                 np.save(out / f"{name}.npy", read_tensor(stream, dimensions))
         with read("node_info.pkl") as stream:
-            write_nodes(read_dict(stream), job["name_keys"], out)
+            n_bytes = archive.getinfo(f"{job['folder']}/node_info.pkl").file_size
+            write_nodes(read_dict(stream), n_bytes, job["name_keys"], out)
     return {"node_types": node_types, "relations": relations}
 
 
