@@ -137,11 +137,11 @@ def _continue(file: PinnedFile, part: Path, advance: Callable[[int], None]) -> N
             advance(-have)
             have = 0
         with part.open("ab" if have else "wb") as sink:
-            while have < file.size and (block := response.read(min(_BLOCK_BYTES, file.size - have))):
+            while have < file.size and (block := response.read1(min(_BLOCK_BYTES, file.size - have))):
                 sink.write(block)
+                sink.flush()  # a kill loses nothing that arrived
                 have += len(block)
                 advance(len(block))
-            sink.flush()
             os.fsync(sink.fileno())
     if have < file.size:
         raise ConnectionError(f"the connection ended after {have:,} of {file.size:,} bytes")
