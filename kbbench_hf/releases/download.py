@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -59,6 +60,7 @@ def fetch(files: Sequence[PinnedFile], folder: Path, *, pause_seconds: float = 1
 
     folder.mkdir(parents=True, exist_ok=True)
     columns = (TextColumn("Download"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    stopped = threading.Event()
     try:
         with (
             FileLock(folder / ".lock", timeout=0),
@@ -66,16 +68,20 @@ def fetch(files: Sequence[PinnedFile], folder: Path, *, pause_seconds: float = 1
             ThreadPoolExecutor(max_workers=4) as pool,
         ):
             task = bar.add_task("", total=sum(each.size for each in absent))
-            jobs = [
-                pool.submit(_fetch_one, each, folder, lambda done: bar.advance(task, done), pause_seconds)
-                for each in absent
-            ]
+
+            def advance(arrived: int) -> None:
+                if stopped.is_set():
+                    raise KBBenchError("The download was stopped. Run the same command again to continue.")
+                bar.advance(task, arrived)
+
+            jobs = [pool.submit(_fetch_one, each, folder, advance, pause_seconds) for each in absent]
             try:
                 for job in jobs:
                     job.result()
-            finally:
-                for job in jobs:
-                    job.cancel()
+            except BaseException:  # an interrupt too must not wait for the files under way
+                stopped.set()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
     except Timeout:
         raise BusyError(
             f"{folder} is being filled by another process. Expected none; wait for it, then run this again."

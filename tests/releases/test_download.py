@@ -1,6 +1,7 @@
 """Pinned downloads, against a server on 127.0.0.1 that breaks off, lies, or is busy."""
 
 import hashlib
+import signal
 import subprocess
 import sys
 import threading
@@ -136,6 +137,22 @@ def test_a_killed_download_leaves_no_file_of_the_name_and_is_continued(server: _
     fetch([pinned(server)], tmp_path)
     assert server.ranges == [None, f"bytes={arrived}-"]
     assert (tmp_path / "folder/a.bin").read_bytes() == CONTENT
+
+
+def test_an_interrupt_ends_a_download_at_once_and_keeps_what_arrived(server: _Server, tmp_path: Path) -> None:
+    server.block_seconds = 0.5  # 32 blocks: 16 s
+    part = tmp_path / "folder/a.bin.part"
+    code = "import sys, pathlib; from kbbench_hf.releases.download import *; fetch([{}], pathlib.Path(sys.argv[1]))"
+    running = subprocess.Popen(
+        [sys.executable, "-c", code.format(pinned(server)), str(tmp_path)], stderr=subprocess.PIPE
+    )
+    deadline = time.monotonic() + 30
+    while not (part.is_file() and part.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    running.send_signal(signal.SIGINT)
+    running.communicate(timeout=10)
+    assert running.returncode != 0
+    assert 0 < part.stat().st_size < len(CONTENT)
 
 
 def test_a_server_that_knows_no_ranges_sends_everything_again(server: _Server, tmp_path: Path) -> None:
