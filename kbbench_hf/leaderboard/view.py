@@ -1,0 +1,179 @@
+"""What of the board is shown: searched, filtered, sorted and paged, so that a page is small however long the board."""
+
+import csv
+import io
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kbbench_hf.benchmarks.base import Benchmark
+from kbbench_hf.leaderboard.table import Figure, Row
+from kbbench_hf.metrics.significance import ALPHA
+
+PAGE = 50
+ALL = "all"
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the board: its heading, what it shows of a row, and what rows are sorted by."""
+
+    heading: str
+    text: Callable[[Row], str]
+    order: Callable[[Row], Any]
+    descending: bool = True
+
+
+@dataclass(frozen=True)
+class View:
+    """The choices of a visitor, as they stand in the page's address."""
+
+    search: str = ""
+    badge: str = ALL
+    sort: str = ""
+    """A column's heading; empty for the order of the board."""
+    page: int = 1
+
+
+def columns(benchmark: Benchmark) -> list[Column]:
+    """Return all columns of a benchmark's board, the figures in the order of the paper's tables."""
+    first = [
+        Column("#", lambda row: str(row.group), lambda row: row.group, descending=False),
+        Column("system", lambda row: row.system, lambda row: row.system.casefold(), descending=False),
+    ]
+    return [
+        *first,
+        *(_metric_column(benchmark, metric, label) for metric, label in benchmark.metrics.items()),
+        Column("vs above", _difference, lambda row: row.above.p_value if row.above else math.inf, descending=False),
+        _number_column("size, B", "parameters_b", "{:g}"),
+        Column("licence", lambda row: row.licence, lambda row: row.licence, descending=False),
+        _number_column("p50, s", "latency_p50_s", "{:.2f}"),
+        _number_column("p95, s", "latency_p95_s", "{:.2f}"),
+        _number_column("$ per 1,000", "cost_per_1000_usd", "{:.2f}"),
+        _number_column("unparsed", "parse_failure_rate", "{:.1%}"),
+        _number_column("coverage", "coverage", "{:.1%}"),
+        _number_column("seen - unseen", "seen_gap", "{:+.3f}"),
+        Column("origin", lambda row: row.badge, lambda row: row.badge, descending=False),
+        Column("date", lambda row: row.stored[:10], lambda row: row.stored),
+    ]
+
+
+def default_columns(benchmark: Benchmark) -> list[str]:
+    """Return the headings shown at first: the headline figures and what a reader asks next."""
+    shown = {"#", "system", "vs above", "size, B", "origin", *list(benchmark.metrics.values())[:4]}
+    return [column.heading for column in columns(benchmark) if column.heading in shown]
+
+
+def chosen(rows: Sequence[Row], view: View, all_columns: Sequence[Column]) -> list[Row]:
+    """Return the rows that a view leaves, in its order."""
+    words = view.search.casefold().split()
+    kept = [
+        row
+        for row in rows
+        if view.badge in (ALL, row.badge)
+        and all(word in f"{row.system} {row.licence} {row.submitter} {row.notes}".casefold() for word in words)
+    ]
+    column = next((column for column in all_columns if column.heading == view.sort), None)
+    if column:
+        kept.sort(key=lambda row: _missing_last(column.order(row), column.descending), reverse=column.descending)
+    return kept
+
+
+def page_of(rows: Sequence[Row], page: int) -> tuple[list[Row], int, int]:
+    """Return a page of rows, its number and the number of pages; a page that does not exist is the nearest one."""
+    n_pages = max(1, -(-len(rows) // PAGE))
+    page = min(max(1, page), n_pages)
+    return list(rows[(page - 1) * PAGE : page * PAGE]), page, n_pages
+
+
+def cells(rows: Sequence[Row], shown: Sequence[Column]) -> list[list[str]]:
+    """Return the text of each cell."""
+    return [[column.text(row) for column in shown] for row in rows]
+
+
+def csv_text(rows: Sequence[Row], shown: Sequence[Column]) -> str:
+    """Return rows as CSV; a cell that a spreadsheet would take for a formula gets an apostrophe before it."""
+    sink = io.StringIO()
+    writer = csv.writer(sink, lineterminator="\n")
+    writer.writerow([column.heading for column in shown])
+    writer.writerows([[_no_formula(cell) for cell in line] for line in cells(rows, shown)])
+    return sink.getvalue()
+
+
+def latex_text(rows: Sequence[Row], benchmark: Benchmark) -> str:
+    r"""Return a booktabs table: the best figure of each metric in bold, a rule between rank groups."""
+    metrics = [metric for metric in benchmark.metrics if any(metric in row.figures for row in rows)]
+    best = {metric: _best(rows, metric, metric in benchmark.lower_is_better) for metric in metrics}
+    lines = [
+        f"\\begin{{tabular}}{{l{'r' * len(metrics)}}}",
+        "\\toprule",
+        " & ".join(["System", *(_latex(benchmark.metrics[metric]) for metric in metrics)]) + " \\\\",
+        "\\midrule",
+    ]
+    for position, row in enumerate(rows):
+        if position and row.group != rows[position - 1].group:
+            lines.append("\\addlinespace")
+        figures = [_latex_figure(row.figures.get(metric), best[metric]) for metric in metrics]
+        lines.append(" & ".join([_latex(row.system), *figures]) + " \\\\")
+    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
+
+
+def _metric_column(benchmark: Benchmark, metric: str, label: str) -> Column:
+    def text(row: Row) -> str:
+        figure = row.figures.get(metric)
+        if figure is None or math.isnan(figure.value):
+            return ""
+        half = f" ±{(figure.high - figure.low) / 2:.3f}" if math.isfinite(figure.high - figure.low) else ""
+        return f"{figure.value:.4f}{half}"
+
+    def order(row: Row) -> float:
+        figure = row.figures.get(metric)
+        return math.nan if figure is None else figure.value
+
+    return Column(label, text, order, metric not in benchmark.lower_is_better)
+
+
+def _number_column(heading: str, attribute: str, form: str) -> Column:
+    def order(row: Row) -> float:
+        value = getattr(row, attribute)
+        return math.nan if value is None else float(value)
+
+    return Column(
+        heading, lambda row: "" if math.isnan(order(row)) else form.format(order(row)), order, heading == "coverage"
+    )
+
+
+def _difference(row: Row) -> str:
+    if row.above is None:
+        return ""
+    mark = "✓" if row.above.p_value < ALPHA else "≈"
+    return f"-{abs(row.above.difference):.4f} {mark} p {row.above.p_value:.3f}"
+
+
+def _missing_last(value: Any, descending: bool) -> tuple[bool, Any]:
+    missing = value == "" or (isinstance(value, float) and math.isnan(value))
+    return (missing != descending, 0.0 if isinstance(value, float) and math.isnan(value) else value)
+
+
+def _no_formula(cell: str) -> str:
+    return f"'{cell}" if cell.startswith(_FORMULA) else cell
+
+
+def _best(rows: Sequence[Row], metric: str, lower: bool) -> float:
+    values = [row.figures[metric].value for row in rows if metric in row.figures]
+    values = [value for value in values if not math.isnan(value)]
+    return (min if lower else max)(values, default=math.nan)
+
+
+def _latex_figure(figure: Figure | None, best: float) -> str:
+    if figure is None or math.isnan(figure.value):
+        return "--"
+    text = f"{figure.value:.3f}"
+    return f"\\textbf{{{text}}}" if figure.value == best else text
+
+
+def _latex(text: str) -> str:
+    special = {each: f"\\{each}" for each in "&%$#_{}"} | {"~": "\\textasciitilde{}", "^": "\\textasciicircum{}"}
+    return "".join({**special, "\\": "\\textbackslash{}"}.get(each, each) for each in text)

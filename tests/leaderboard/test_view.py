@@ -1,0 +1,97 @@
+"""A page of the board is what its address says."""
+
+import csv
+import io
+import math
+import time
+
+import pytest
+
+from kbbench_hf.benchmarks import benchmark
+from kbbench_hf.leaderboard.table import Figure, Row
+from kbbench_hf.leaderboard.view import (
+    PAGE,
+    View,
+    cells,
+    chosen,
+    columns,
+    csv_text,
+    default_columns,
+    latex_text,
+    page_of,
+)
+from kbbench_hf.metrics.significance import PairedTest
+
+BENCHMARK = benchmark("mini-text2kg")
+COLUMNS = columns(BENCHMARK)
+
+
+def row(system: str, f1: float, **others: object) -> Row:
+    return Row(system, system, {"f1": Figure(f1, f1 - 0.01, f1 + 0.01), "subject_hallucination": Figure(1 - f1)},
+               others.pop("badge", "re-scored"), **others)  # fmt: skip
+
+
+ROWS = [
+    row("alpha 70B", 0.9, parameters_b=70, licence="mit", group=1),
+    row("beta 7B", 0.5, parameters_b=7, above=PairedTest(0.4, (0.3, 0.5), 0.001, 9, 1, 0), group=2),
+    row("published gamma", 0.4, badge="published", group=3),
+]
+
+
+def test_search_needs_every_word_and_ignores_case() -> None:
+    assert [each.system for each in chosen(ROWS, View(search="B"), COLUMNS)] == [
+        "alpha 70B",
+        "beta 7B",
+        "published gamma",
+    ]
+    assert [each.system for each in chosen(ROWS, View(search="MIT 70b"), COLUMNS)] == ["alpha 70B"]
+    assert [each.system for each in chosen(ROWS, View(badge="published"), COLUMNS)] == ["published gamma"]
+
+
+def test_sorting_puts_what_is_missing_last_both_ways() -> None:
+    def order(heading: str) -> list[str]:
+        return [each.system[0] for each in chosen(ROWS, View(sort=heading), COLUMNS)]
+
+    assert order("size, B") == ["b", "a", "p"]
+    assert order("SH") == ["a", "b", "p"]
+    assert order("licence") == ["a", "b", "p"]
+    assert order("no such column") == order("") == ["a", "b", "p"]
+
+
+def test_a_page_that_does_not_exist_is_the_nearest_one() -> None:
+    many = [row(f"s{n}", 0.5) for n in range(PAGE + 1)]
+    assert [len(page_of(many, page)[0]) for page in (-3, 1, 2, 99)] == [PAGE, PAGE, 1, 1]
+    assert page_of([], 1) == ([], 1, 1)
+
+
+def test_a_difference_is_marked_by_a_sign_not_by_a_colour() -> None:
+    column = next(column for column in COLUMNS if column.heading == "vs above")
+    assert [column.text(each) for each in ROWS] == ["", "-0.4000 ✓ p 0.001", ""]
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1"])
+def test_no_cell_of_the_csv_is_a_formula(name: str) -> None:
+    text = csv_text([row(name, 0.5)], COLUMNS)
+    for line in csv.reader(io.StringIO(text)):
+        assert not any(
+            cell.startswith(("=", "+", "@", "\t")) or (cell.startswith("-") and len(cell) > 1) for cell in line
+        )
+
+
+def test_latex_marks_the_best_and_escapes_names() -> None:
+    text = latex_text([row("a_b & c", 0.9), row("d", 0.5)], BENCHMARK)
+    assert "a\\_b \\& c & \\textbf{0.900}" in text and "d & 0.500 & 0.500" in text
+
+
+def test_default_columns_exist() -> None:
+    assert set(default_columns(BENCHMARK)) <= {column.heading for column in COLUMNS}
+    assert cells([row("x", math.nan)], COLUMNS)[0][2] == ""
+
+
+def test_ten_thousand_rows_are_searched_and_sorted_at_once() -> None:
+    many = [row(f"system {n}", n / 10_000, parameters_b=n % 70) for n in range(10_000)]
+    started = time.process_time()
+    shown, _, n_pages = page_of(chosen(many, View(search="system 9", sort="size, B"), COLUMNS), 3)
+    cells(shown, COLUMNS)
+    # 10,000 - 9**4 numbers below 10,000 have a 9: 3,439, on 69 pages
+    assert n_pages == 69 and time.process_time() - started < 1
