@@ -64,7 +64,7 @@ def kill_and_resume(kills: int, n: int, seed: int = 0) -> Outcome:
         while done < kills:
             child = processes.Process(target=run, args=(server.url, killed, n, told))
             child.start()
-            goal = len(server.requests) + rng.randrange(2 * n // max(1, kills) + 1)
+            goal = len(server.requests) + rng.randrange(n // max(1, kills) + 1)
             while len(server.requests) < goal and child.is_alive():
                 time.sleep(0.0005)
             time.sleep(rng.random() * 0.01)

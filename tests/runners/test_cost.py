@@ -18,7 +18,8 @@ models:
 def test_a_price_file_may_be_yaml_or_json(tmp_path: Path) -> None:
     (tmp_path / "prices.yaml").write_text(SHEET)
     (tmp_path / "prices.json").write_text(
-        '{"as_of": "2026-11-01", "currency": "EUR", "models": {"m": {"input_per_million": 2, "output_per_million": 8.5}}}'
+        '{"as_of": "2026-11-01", "currency": "EUR", '
+        '"models": {"m": {"input_per_million": 2, "output_per_million": 8.5}}}'
     )
     expected = Price("m", 2.0, 8.5, "EUR", "2026-11-01")
     assert read_price(tmp_path / "prices.yaml", "m") == read_price(tmp_path / "prices.json", "m") == expected

@@ -255,11 +255,11 @@ class _Connection(asyncio.Protocol):
         delay = server.hang_s if fault == "hang" else 0 if quick else server.latency_s
         text = server.answer(payload) if server.answer else answer_to(prompt)
         if delay:
-            server._loop.call_later(delay, self.finish, fault, text)
+            server._loop.call_later(delay, self.finish, fault, text, headers)
         else:
-            self.finish(fault, text)
+            self.finish(fault, text, headers)
 
-    def finish(self, fault: Fault | None, text: str) -> None:
+    def finish(self, fault: Fault | None, text: str, headers: dict[str, str]) -> None:
         self.server.active -= 1
         if self.transport.is_closing():
             return
@@ -270,7 +270,9 @@ class _Connection(asyncio.Protocol):
         elif fault == "429 retry-after":
             self.send(429, {"error": {"message": "slow down"}}, f"Retry-After: {self.server.retry_after_s:g}\r\n")
         elif fault.isdigit():
-            self.send(int(fault), {"error": {"message": f"scripted {fault}", "code": fault}})
+            # Like some real servers, repeat the key in the message.
+            message = f"scripted {fault}, asked with {headers.get('authorization')}"
+            self.send(int(fault), {"error": {"message": message, "code": fault}})
         else:
             self.send(200, MALFORMED[fault](text))
 
