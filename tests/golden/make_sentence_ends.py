@@ -1,7 +1,7 @@
 """Write `kbbench_hf/metrics/data/sentence_ends.json`: where Punkt ends a sentence inside a text of the release.
 
-The file holds hashes and offsets, no text. It needs `nltk==3.9.2` and a folder of NLTK data with `punkt_tab`, such as
-the one inside the wheel of `llama-index-core` (`llama_index/core/_static/nltk_cache`):
+Only texts whose tokens that changes are kept, as hashes and offsets; the file holds no text. It needs `nltk==3.9.2` and
+a folder of NLTK data with `punkt_tab`, such as the one inside the wheel of `llama-index-core`:
 
     pip download --no-deps llama-index-core && unzip llama_index_core-*.whl -d unpacked
     python tests/golden/make_sentence_ends.py RELEASE unpacked/llama_index/core/_static/nltk_cache
@@ -11,9 +11,11 @@ import json
 import sys
 from collections.abc import Iterator
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 
 from kbbench_hf.benchmarks.triple_text import HISTORICAL_PARSERS
+from kbbench_hf.metrics.text import tokenize
 
 TABLE = Path(__file__).parents[2] / "kbbench_hf/metrics/data/sentence_ends.json"
 
@@ -60,7 +62,17 @@ def sentence_ends(texts: Iterator[str], nltk_data: Path) -> dict[str, list[int]]
     return dict(sorted(table.items()))
 
 
+def changes_tokens(text: str, ends: list[int]) -> bool:
+    """Return whether cutting a text at these places changes its tokens."""
+    cuts = pairwise([0, *ends, len(text)])
+    return [token for start, end in cuts for token in tokenize(text[start:end])] != tokenize(text)
+
+
 if __name__ == "__main__":
-    ends = sentence_ends(release_texts(Path(sys.argv[1])), Path(sys.argv[2]))
+    TABLE.write_text("{}\n", encoding="ascii")  # so that `tokenize` cuts nothing yet
+    texts = {text.rstrip() for text in release_texts(Path(sys.argv[1]))}
+    by_hash = {sha256(text.encode("utf-8", "surrogatepass")).hexdigest(): text for text in texts}
+    found = sentence_ends(iter(texts), Path(sys.argv[2]))
+    ends = {key: cuts for key, cuts in found.items() if changes_tokens(by_hash[key], cuts)}
     TABLE.write_text("{\n" + ",\n".join(f'"{key}": {value}' for key, value in ends.items()) + "\n}\n", encoding="ascii")
-    print(f"{len(ends)} texts")
+    print(f"{len(ends)} of {len(found)} texts")
