@@ -87,16 +87,18 @@ def _execute_on_rows(program: Program, rows: list[Cells]) -> list[str]:
 
 def _execute_on_triples(program: Program, triples: Iterable[Cells]) -> set[str]:
     if program["type"] == "conj":
-        subjects: list[set[str]] = [set(), set()]
-        wanted = [(program["r1"], program["o1"]), (program["r2"], program["o2"])]
+        subjects: dict[tuple[str, str], set[str]] = {
+            (program[r], program[o]): set() for r, o in (("r1", "o1"), ("r2", "o2"))
+        }
         for head, relation, tail in triples:
-            for found, condition in zip(subjects, wanted, strict=True):
-                if (relation, tail) == condition:
-                    found.add(head)
-        return subjects[0] & subjects[1]
+            if (relation, tail) in subjects:
+                subjects[relation, tail].add(head)
+        return set.intersection(*subjects.values())
     tails: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    followed = {relation for relations in program["relations"] for relation in relations}
     for head, relation, tail in triples:
-        tails[head, relation].add(tail)
+        if relation in followed:
+            tails[head, relation].add(tail)
     reached = []
     for topic, relations in zip(program["topics"], program["relations"], strict=True):
         entities = {topic}

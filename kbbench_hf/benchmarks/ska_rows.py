@@ -62,6 +62,8 @@ class TableRows:
         self._positives = [pool.sk[instance.group][number] for number in instance.positive_sk]
         self._has_program = bool(instance.program)
         self._blocks: dict[int, list[Cells]] = {}
+        self._near_misses: dict[int, Cells] = {}
+        self._allowed: dict[str, bool] = {}
         self.real: Sequence[Cells] = pool.sk[instance.group]
         self.donated = pool.donors(instance.group)
         columns = zip(*self.real, *self.donated, strict=True)
@@ -72,8 +74,11 @@ class TableRows:
 
     def allows(self, cell: str) -> bool:
         """Say whether a made row may hold this cell."""
-        normal = wtq_normal(cell)
-        return normal not in self._unwanted and not any(mentions(normal, literal) for literal in self._unmentionable)
+        if cell not in self._allowed:
+            normal = wtq_normal(cell)
+            mentioned = any(mentions(normal, literal) for literal in self._unmentionable)
+            self._allowed[cell] = normal not in self._unwanted and not mentioned
+        return self._allowed[cell]
 
     def mentions_answer(self, row: Cells) -> bool:
         """Say whether a row of an instance without a program mentions an answer; False where there is a program."""
@@ -87,7 +92,9 @@ class TableRows:
         if number < self.first_near_miss:
             return self.donated[number - self.first_donated]
         if number < self.first_resampled:
-            return self._near_miss(number - self.first_near_miss)
+            if number not in self._near_misses:
+                self._near_misses[number] = self._near_miss(number - self.first_near_miss)
+            return self._near_misses[number]
         block, place = divmod(number - self.first_resampled, BLOCK)
         return self.resampled(block)[place]
 

@@ -144,7 +144,10 @@ class Library:
         self.tokenizer = tokenizer
         self._text = measure([write_passage(cells) for cells in pool.text], tokenizer, in_text=True)
         self._normal_text = [wtq_normal(" ".join(cells)) for cells in pool.text]
+        pairs = [(passage, triple) for passage, triples in pool.links.items() for triple in triples]
+        self._linked = np.array(pairs, dtype=np.int64).reshape(-1, 2)
         self._graphs: dict[str, Graph] = {}
+        self._mentions: dict[str, NDArray[np.bool_]] = {}
 
     def candidates(self, instance: Instance, limit: int) -> Candidates:
         """Return an instance's units: its positives, and noise for `limit` tokens or as much as there is."""
@@ -156,22 +159,22 @@ class Library:
             self._graphs[group] = Graph(self.pool.sk[group], self.tokenizer)
         return self._graphs[group]
 
-    def _mentioning(self, *literals: str) -> NDArray[np.bool_]:
-        """Say of each passage whether it mentions all of these, in normal form, as whole words."""
-        return np.array(
-            [all(literal in text and mentions(text, literal) for literal in literals) for text in self._normal_text],
-            dtype=bool,
-        )
+    def _mentioning(self, literal: str) -> NDArray[np.bool_]:
+        """Say of each passage whether it mentions this, in normal form, as whole words."""
+        if literal not in self._mentions:
+            found = [literal in text and mentions(text, literal) for text in self._normal_text]
+            self._mentions[literal] = np.array(found, dtype=bool)
+        return self._mentions[literal]
 
     def _of_graph(self, instance: Instance) -> Candidates:
         graph, facts = self.graph(instance.group), [*instance.positive_sk, *instance.withheld_sk]
         hops, same_pair = graph.hops(instance.topics), graph.on_the_same_pairs(facts)
         text_hops = np.full(len(self._text), UNREACHED)
         stating = np.zeros(len(self._text), dtype=bool)
-        for passage, triples in self.pool.links.items():
-            text_hops[passage], stating[passage] = hops[list(triples)].min(), same_pair[list(triples)].any()
+        np.minimum.at(text_hops, self._linked[:, 0], hops[self._linked[:, 1]])
+        np.logical_or.at(stating, self._linked[:, 0], same_pair[self._linked[:, 1]])
         for head, _, tail in (graph.triples[number] for number in facts):
-            stating |= self._mentioning(wtq_normal(head), wtq_normal(tail))
+            stating |= self._mentioning(wtq_normal(head)) & self._mentioning(wtq_normal(tail))
         sk = replace(graph.units, hops=hops)
         text = replace(self._text, hops=text_hops)
         sk_noise = _noise(sk, facts, instance.id)
@@ -191,9 +194,8 @@ class Library:
         own = np.isin(self._text.numbers, instance.own_text)
         share = float(real.tokens.sum() / max(1, real.tokens.sum() + self._text.tokens[own].sum()))
         answered = np.zeros(len(self._text), dtype=bool)
-        if len(self._text):
-            for answer in instance.answers:
-                answered |= self._mentioning(wtq_normal(answer))
+        for answer in instance.answers:
+            answered |= self._mentioning(wtq_normal(answer))
         own_noise = _noise(self._text[own], instance.positive_text, instance.id)
         text = own_noise + self._text[~own & ~answered].shuffled(f"{instance.id}|noise")
         enough = limit * share * 1.05 + 1024 if text.tokens.sum() > limit else limit
