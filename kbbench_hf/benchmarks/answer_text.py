@@ -9,6 +9,9 @@ from kbbench_hf.benchmarks.base import ParseError
 
 LONGEST = 100_000
 """Only this many characters at the end of a response are read: the answer is in the last line."""
+MOST_OBJECTS = 200
+"""Only this many openings of an object, the last ones, are tried; hostile text then costs no more than honest text."""
+_START = re.compile(r'\{\s*"')
 _REASONING = "think|thinking|thought|reasoning|analysis"
 _CLOSED = re.compile(rf"<({_REASONING})>.*?</\1>", re.DOTALL | re.IGNORECASE)
 _HEAD = re.compile(rf"\A.*</(?:{_REASONING})>", re.DOTALL | re.IGNORECASE)
@@ -48,15 +51,16 @@ def parse_verdict(answers: list[str] | None) -> str | None:
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the outermost JSON objects of a text, in order."""
-    decoder, start = json.JSONDecoder(), text.find("{")
-    while start >= 0:
+    """Yield the outermost JSON objects among the last that a text begins, in order."""
+    decoder, end = json.JSONDecoder(), 0
+    for start in [match.start() for match in _START.finditer(text)][-MOST_OBJECTS:]:
+        if start < end:
+            continue  # inside an object that was read already
         try:
             value, end = decoder.raw_decode(text, start)
-            yield value
         except (ValueError, RecursionError):
-            end = start + 1
-        start = text.find("{", end)
+            continue
+        yield value
 
 
 def _flattened(value: Any) -> Iterator[str]:
