@@ -1,0 +1,90 @@
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from kbbench_hf.errors import DataError, UsageError
+from kbbench_hf.knowledge_base import KnowledgeBase
+
+NODES = "id,type,name,text\n7,a,Seven,\n9,b,Nine,two\n"
+EDGES = "head,relation,tail\n7,r,9\n"
+
+
+def load(folder: Path, nodes: str = NODES, edges: str = EDGES) -> KnowledgeBase:
+    (folder / "n.csv").write_text(nodes, encoding="utf-8")
+    (folder / "e.csv").write_text(edges, encoding="utf-8")
+    return KnowledgeBase.from_tables(folder / "n.csv", folder / "e.csv")
+
+
+def test_decimal_ids_are_integers_and_all_others_stay_text(tmp_path: Path) -> None:
+    assert load(tmp_path).ids() == [7, 9]
+    texts = load(tmp_path, NODES.replace("7", "007"), EDGES.replace("7", "007"))
+    assert texts.ids() == ["007", "9"]
+    assert texts.neighbors(0, "r").tolist() == [1]
+    mixed = load(tmp_path, NODES.replace("7,", "x:7,"), EDGES.replace("7", "x:7"))
+    assert mixed.ids() == ["x:7", "9"]
+
+
+def test_text_is_read_as_it_stands(tmp_path: Path) -> None:
+    nodes = 'id,type,name,text,note\n1,a,nan,"two\nlines, ""quoted""",x\n2,a,NULL,,\n'
+    kb = load(tmp_path, nodes, "head,relation,tail,since\n1,NA,2,1999\n")
+    assert kb.names() == ["nan", "NULL"]
+    assert kb.nodes["text"].to_pylist() == ['two\nlines, "quoted"', ""]
+    assert kb.graph.relations == ("NA",)
+    assert kb.nodes["note"].to_pylist() == ["x", ""]
+    assert kb.edges["since"].to_pylist() == [1999]
+
+
+def test_edges_to_unknown_nodes_are_refused_and_listed(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"2 edges have a tail that is no node id: 8, 10. Add these nodes or remove"):
+        load(tmp_path, edges=EDGES + "7,r,8\n9,r,10\n")
+    with pytest.raises(DataError, match="1 edges have a head that is no node id: 'seven'"):
+        load(tmp_path, edges=EDGES + "seven,r,9\n")
+    many = "".join(f"7,r,{i}\n" for i in range(100, 120))
+    with pytest.raises(DataError, match=r"20 edges .* 108, 109 \.\.\."):
+        load(tmp_path, edges=EDGES + many)
+    dense = "id,type,name,text\n0,a,A,\n1,a,B,\n"
+    with pytest.raises(DataError, match=r"head that is no node id: -1"):
+        load(tmp_path, dense, "head,relation,tail\n-1,r,0\n")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges", "message"),
+    [
+        ("id,type,name,text\n", EDGES, "table of nodes is empty"),
+        (NODES + "7,a,Again,\n", EDGES, "1 node ids stand more than once: 7"),
+        (NODES + "8,,No type,\n", EDGES, "A row has no node type"),
+        (NODES, EDGES + "7,,9\n", "A row has no relation"),
+        (NODES.replace("text", "body"), EDGES, "has no column 'text'; it has id, type, name, body"),
+        (NODES, "a,b\n1,2\n", "has no column 'head', 'relation', 'tail'"),
+        (NODES + "1\n", EDGES, "n.csv cannot be read as csv"),
+    ],
+)
+def test_malformed_tables_are_refused(tmp_path: Path, nodes: str, edges: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        load(tmp_path, nodes, edges)
+
+
+def test_nulls_in_ids_and_a_partial_schema_are_refused() -> None:
+    nodes = pa.table({"id": pa.array([1, None]), "type": ["a", "a"], "name": [None, "x"], "text": ["", None]})
+    edges = pa.table({"head": [1], "relation": ["r"], "tail": [1]})
+    with pytest.raises(DataError, match="1 nodes have no id, the first in row 1"):
+        KnowledgeBase.from_arrow(nodes, edges)
+    fixed = nodes.set_column(0, "id", pa.array([1, 2]))
+    assert KnowledgeBase.from_arrow(fixed, edges).names() == ["", "x"]
+    partial = pa.table({"kind": ["node_type"], "id": [0], "name": ["a"]})
+    with pytest.raises(DataError, match="schema does not list the relation 'r'"):
+        KnowledgeBase.from_arrow(fixed, edges, partial)
+    gap = pa.table({"kind": ["node_type", "relation"], "id": [1, 0], "name": ["a", "r"]})
+    with pytest.raises(DataError, match="The schema numbers its node types"):
+        KnowledgeBase.from_arrow(fixed, edges, gap)
+
+
+def test_a_file_that_is_not_there_or_of_another_kind_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"There is no file .*n\.csv"):
+        KnowledgeBase.from_tables(tmp_path / "n.csv", tmp_path / "e.csv")
+    with pytest.raises(UsageError, match=r"expected a name ending in \.csv or \.parquet"):
+        KnowledgeBase.from_tables(tmp_path / "n.json", tmp_path / "e.csv")
+    (tmp_path / "n.parquet").write_bytes(b"PAR1 no")
+    with pytest.raises(DataError, match="cannot be read as parquet"):
+        KnowledgeBase.from_tables(tmp_path / "n.parquet", tmp_path / "e.csv")
