@@ -68,7 +68,7 @@ def _load(
     chosen = [name for name in WRITTEN if name in there] if split == "all" else [split]
     rows = [{**row, "split": name} for name in chosen for row in folder.rows(config, name)]
     trained: dict[Any, set[Any]] = {}
-    if "train" in there and split != "human":
+    if "train" in there:
         for row in folder.rows(config, "train"):
             for answer in row["answer_ids"]:
                 trained.setdefault(answer, set()).add(row["id"])
@@ -161,13 +161,15 @@ def _summarise(scores: Scores, mode: str) -> Mapping[str, Estimate]:
 def _slices(examples: Examples) -> dict[str, list[str]]:
     """Return the keys of each question: how many answers, of which type, seen in training, its template and split."""
     rows, context = examples.rows, examples.context
+    nobody: frozenset[Any] = frozenset()
     slices = {"answer_count": [_bucket(len(set(row["answer_ids"]))) for row in rows]}
     if context.candidates.types is not None:
         slices["answer_type"] = [_type(row["answer_ids"], context.candidates.types) for row in rows]
     if context.trained:
         slices["answer_in_training"] = [
-            str(any(context.trained.get(name, frozenset()) - {row["id"]} for name in row["answer_ids"])).lower()
+            str(any(context.trained.get(name, nobody) - itself for name in row["answer_ids"])).lower()
             for row in rows
+            for itself in [frozenset({row["id"]} if row["split"] == "train" else ())]
         ]
     if rows and "template" in rows[0]:
         slices["template"] = [row["template"] or "unknown" for row in rows]
