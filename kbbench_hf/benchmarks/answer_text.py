@@ -12,17 +12,16 @@ LONGEST = 100_000
 MOST_OBJECTS = 200
 """Only this many openings of an object, the last ones, are tried; hostile text then costs no more than honest text."""
 _START = re.compile(r'\{\s*"')
-_REASONING = "think|thinking|thought|reasoning|analysis"
-_CLOSED = re.compile(rf"<({_REASONING})>.*?</\1>", re.DOTALL | re.IGNORECASE)
-_HEAD = re.compile(rf"\A.*</(?:{_REASONING})>", re.DOTALL | re.IGNORECASE)
-_OPEN = re.compile(rf"<(?:{_REASONING})>.*\Z", re.DOTALL | re.IGNORECASE)
+_REASONING = r"think|thinking|thought|reasoning|analysis"
+_END = re.compile(rf"</(?:{_REASONING})>", re.IGNORECASE)
+_BEGIN = re.compile(rf"<(?:{_REASONING})>", re.IGNORECASE)
 _KEYS = ("answer", "answers")
 
 
 def parse_answers(response: str) -> list[str]:
     r"""Return the answers in a response's last JSON object with the key `answer`.
 
-    Reasoning blocks (`<think>` and its like, also without their first tag) are left out; an unfinished one holds no
+    What stands before the end of a reasoning block (`<think>` and its like) is left out; an unfinished block holds no
     answer. A single value counts as a list of one, nested lists are flattened, numbers become text, blanks go.
 
     >>> parse_answers('<think>{"answer": ["a"]}</think> So:\n```json\n{"answer": ["Navy", 7]}\n```')
@@ -33,7 +32,7 @@ def parse_answers(response: str) -> list[str]:
     Raises:
         ParseError: there is no such object, or its value is no list of values.
     """
-    text = _OPEN.sub("", _HEAD.sub("", _CLOSED.sub("", response[-LONGEST:])))
+    text = _BEGIN.split(_END.split(response[-LONGEST:])[-1], maxsplit=1)[0]
     found = [value for each in _objects(text) for key, value in each.items() if key.lower() in _KEYS]
     if not found:
         raise ParseError("no JSON object with the key 'answer'")
