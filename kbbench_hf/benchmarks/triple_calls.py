@@ -5,8 +5,9 @@ r"""Triples written as `relation(subject, object)`, read without losing anything
   underscores, as in the ontology's names, and `\_` is `_`.
 - Brackets inside a field are balanced; a triple whose bracket never closes ends with its line. A triple without a
   subject or without an object says nothing and is left out.
-- A field in double quotes may hold anything. Quotes around the subject are punctuation and are removed, from the object
-  too (both are JSON strings); quotes around the object alone mark a literal, as in DBpedia, and stay.
+- A field in double quotes may hold anything. Quotes around both fields are punctuation and are removed (the fields are
+  JSON strings), as are those around a subject that holds a comma or a bracket. Other quotes are data and stay: DBpedia's
+  literals have them (`name(Bolt, "Larry")`).
 - Subject and object are parted by a comma outside quotes and brackets. Where there are several:
   not one that an underscore follows (`Austin,_Texas`), nor one inside a number or date, if others are left;
   not one after a space, if others are left (`Turn Left , Turn Right,Taipei`);
@@ -61,7 +62,7 @@ def _calls(text: str) -> Iterator[tuple[str, list[Fields]]]:
         for bracket in sorted(_round_brackets(line)):
             if bracket.opening < done:
                 continue
-            relation = _relation(line[done : bracket.opening])
+            relation = _relation(line[max(done, bracket.opening - _LONGEST_RELATION) : bracket.opening])
             readings = _readings(line[bracket.opening + 1 : bracket.closing], bracket) if relation else []
             if readings:
                 yield relation, readings
@@ -111,7 +112,7 @@ def _round_brackets(line: str) -> Iterator[_Bracket]:
         elif character in ")]}" and any(_PARTNERS[character] == kind for kind, _, _ in stack[-_DEPTH:]):
             while stack[-1][0] != _PARTNERS[character]:
                 _, _, commas = stack.pop()
-                stack[-1][2].extend(commas)
+                stack[-1][2].extend(commas[:_MOST_COMMAS])
             kind, opening, commas = stack.pop()
             if kind == "(":
                 yield _Bracket(opening, position, commas)
@@ -124,11 +125,15 @@ def _round_brackets(line: str) -> Iterator[_Bracket]:
         if kind == "(":
             yield _Bracket(opening, len(line), commas)
         if stack:
-            stack[-1][2].extend(commas)
+            stack[-1][2].extend(commas[:_MOST_COMMAS])
 
 
 _DEPTH = 50
 """How many open brackets back a closing one looks for its partner."""
+_MOST_COMMAS = 20
+"""How many commas of a triple may part its subject from its object."""
+_LONGEST_RELATION = 200
+"""How many characters before a bracket are looked at."""
 _LEAD = re.compile(r"^(?:[\s,;.|&>•*+-]|(?:\d+|[a-z])[.)]\s|and\s)*")
 _WORDS = re.compile(r"[\w/&'-]+(?:,? [\w/&'-]+){0,7}")
 
@@ -152,7 +157,7 @@ _DATE = re.compile(r"\d{1,2}, \d{4}(?!\d)")
 
 def _readings(body: str, bracket: _Bracket) -> list[Fields]:
     """Return the ways to part a body into subject and object; none where it cannot be."""
-    commas = sorted(at - bracket.opening - 1 for at in bracket.commas)
+    commas = [at - bracket.opening - 1 for at in bracket.commas[:_MOST_COMMAS]]
     commas = [at for at in commas if body[:at].strip() and body[at + 1 :].strip()]
     for keep in (
         [at for at in commas if body[at + 1] != "_"],
@@ -167,7 +172,7 @@ def _readings(body: str, bracket: _Bracket) -> list[Fields]:
 
 
 def _fields(subject: str, obj: str) -> Fields:
-    if _STRING.fullmatch(subject):
+    if _STRING.fullmatch(subject) and (_STRING.fullmatch(obj) or re.search(r"[,()]", subject)):
         return Fields(_without_quotes(subject), _without_quotes(obj))
     return Fields(subject, obj)
 

@@ -87,7 +87,7 @@ def parse_json(text: str) -> list[Triple]:
 
 
 _JSON_NAMES = (("subject", "sub"), ("relation", "rel", "predicate"), ("object", "obj"))
-_JSON_START = re.compile(r"""[\[{](?=\s*["\[{\]])""")
+_JSON_START = re.compile(r"""\{(?=\s*")|\[(?=\s*(?:\{\s*"|\[\s*["\d-]|\]))""")
 
 
 def _json_triples(text: str) -> list[Triple] | None:
@@ -126,7 +126,7 @@ def _json_triple(value: Any) -> Triple | None:
         parts = value
     else:
         return None
-    if len(parts) != 3 or not all(isinstance(part, str | int | float) for part in parts):
+    if len(parts) != 3 or not all(type(part) in (str, int, float) for part in parts):
         return None
     subject, relation, obj = map(str, parts)
     return subject, relation, obj
