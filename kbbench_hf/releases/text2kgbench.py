@@ -17,7 +17,7 @@ from kbbench_hf.errors import DataError, unknown_name
 from kbbench_hf.releases.cards import card
 from kbbench_hf.releases.text2kgbench_columns import ONTOLOGIES, PROMPTS, SENTENCES
 from kbbench_hf.releases.text2kgbench_counts import check_counts
-from kbbench_hf.releases.text2kgbench_files import ORIGINAL_GOLD, download, download_original_gold
+from kbbench_hf.releases.text2kgbench_files import ORIGINAL_GOLD, check_pins, download, download_original_gold
 from kbbench_hf.releases.text2kgbench_ontologies import read_ontology
 from kbbench_hf.releases.text2kgbench_repairs import Row, Triple, distinct, flag_across_rows, repair
 
@@ -67,7 +67,7 @@ def build_wikidata_tekgen(source: Path | None, out: Path, configs: Sequence[str]
     """Build `text2kg-wikidata-tekgen` at `out` from the release at `source`, or from its download where None.
 
     Raises:
-        DataError: the release is not there, is malformed, or its counts are not those of commit 50a3d25.
+        DataError: the release is not there, is malformed, or is not that of commit 50a3d25, by its counts and bytes.
         UsageError: a config that does not exist.
     """
     _build(WIKIDATA_TEKGEN, source, out, configs)
@@ -89,6 +89,7 @@ def _build(release: Release, source: Path | None, out: Path, configs: Sequence[s
     ]
     splits, prompts = _read_sentences(release, folder, ontologies)
     check_counts(folder, release.folder, ontologies, splits)
+    check_pins(folder)
     folded = fold(splits)
     tables = {
         "sentences": {name: pa.Table.from_pylist(rows, SENTENCES) for name, rows in splits.items()},

@@ -1,8 +1,9 @@
 """The files of Text2KGBench's release that a build reads, pinned by size and SHA-256, and how to get them."""
 
+import hashlib
 from pathlib import Path
 
-from kbbench_hf.errors import KBBenchError
+from kbbench_hf.errors import DataError, KBBenchError
 from kbbench_hf.releases.download import PinnedFile, cache_folder, fetch
 
 COMMIT = "50a3d255371b8817cdff70fd88459ac82b339cfe"
@@ -50,6 +51,27 @@ def download_original_gold() -> Path:
             f"downloaded: {error} Or put src/data/ground_truth of commit {ORIGINAL_COMMIT[:7]} into the release as "
             f"{folder}/1_movie.jsonl and so on."
         ) from error
+
+
+def check_pins(half: Path) -> None:
+    """Compare the files of one half, wherever it lies, with the pinned ones; line ends may be Windows'.
+
+    The earlier revision's gold is compared where it is there.
+
+    Raises:
+        DataError: some differ; the message has the first one and both checksums.
+    """
+    for file in pinned_files(half.name):
+        path = half.parent / file.path
+        if ORIGINAL_GOLD in file.path and not path.is_file():
+            continue
+        content = path.read_bytes()
+        found = hashlib.sha256(content).hexdigest()
+        if file.sha256 not in (found, hashlib.sha256(content.replace(b"\r\n", b"\n")).hexdigest()):
+            raise DataError(
+                f"{path}: SHA-256 {found}; at commit {COMMIT[:7]} it is {file.sha256}. Expected that commit's files, "
+                "unchanged. Fetch the release again, or leave --source out to download it."
+            )
 
 
 def _cache() -> Path:

@@ -26,41 +26,58 @@ def read_ontology(ontology_id: str, json_path: Path, ttl_path: Path) -> dict[str
     """
     try:
         released = json.loads(json_path.read_text(encoding="utf-8"))
-        concepts = [{"qid": each["qid"], "label": each["label"], "source": "json"} for each in released["concepts"]]
-        relations = [
-            {key: each[key] for key in ("pid", "label", "domain", "range")} | {"source": "json"}
-            for each in released["relations"]
-        ]
-        title = released["title"]
+        concepts = [_part(each, ("qid", "label"), "json") for each in released["concepts"]]
+        relations = [_part(each, ("pid", "label", "domain", "range"), "json") for each in released["relations"]]
+        title = str(released["title"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(
             f"{json_path}: {error!r}. Expected an ontology with title, concepts and relations. Fetch the release again."
         ) from error
 
-    subjects = _read_turtle(ttl_path)
-    classes = {name: facts for name, facts in subjects.items() if "owl:Class" in facts["a"]}
-    properties = {name: facts for name, facts in subjects.items() if "owl:ObjectProperty" in facts["a"]}
-    in_json = {each["qid"] for each in concepts}
-    concepts += [
-        {"qid": name, "label": facts["rdfs:label"][0], "source": "ttl"}
-        for name, facts in sorted(classes.items())
-        if name not in in_json
-    ]
-    in_json = {each["pid"] for each in relations}
+    classes, properties = _read_owl(ttl_path)
+    known = {each["qid"] for each in concepts}
+    concepts += [_part(each, ("qid", "label"), "ttl") for name, each in classes.items() if name not in known]
+    known = {each["pid"] for each in relations}
     relations += [
-        {
-            "pid": name,
-            "label": facts["rdfs:label"][0],
-            "domain": facts.get("rdfs:domain", [""])[0],
-            "range": facts.get("rdfs:range", [""])[0],
-            "source": "ttl",
-        }
-        for name, facts in sorted(properties.items())
-        if name not in in_json
+        _part(each, ("pid", "label", "domain", "range"), "ttl")
+        for name, each in properties.items()
+        if name not in known
     ]
-    for each in concepts:
-        each["subclass_of"] = classes.get(each["qid"], {}).get("rdfs:subClassOf", [])
+    for concept in concepts:
+        concept["subclass_of"] = classes.get(concept["qid"], {}).get("subclass_of", [])
     return {"ontology_id": ontology_id, "title": title, "concepts": concepts, "relations": relations}
+
+
+def _part(released: Any, fields: tuple[str, ...], source: str) -> dict[str, Any]:
+    """Return the fields of a concept or relation, which must be text."""
+    wrong = [name for name in fields if not isinstance(released[name], str)]
+    if wrong:
+        raise TypeError(f"{wrong[0]} is {released[wrong[0]]!r}")
+    return {name: released[name] for name in fields} | {"source": source}
+
+
+def _read_owl(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
+    """Return the classes and the object properties of a Turtle file, by identifier and sorted by it."""
+    subjects = sorted(_read_turtle(path).items())
+    try:
+        classes = {
+            name: {"qid": name, "label": facts["rdfs:label"][0], "subclass_of": facts.get("rdfs:subClassOf", [])}
+            for name, facts in subjects
+            if "owl:Class" in facts["a"]
+        }
+        properties = {
+            name: {
+                "pid": name,
+                "label": facts["rdfs:label"][0],
+                "domain": facts.get("rdfs:domain", [""])[0],
+                "range": facts.get("rdfs:range", [""])[0],
+            }
+            for name, facts in subjects
+            if "owl:ObjectProperty" in facts["a"]
+        }
+    except KeyError as error:
+        raise DataError(f"{path}: a class or property has no {error}. Fetch the release again.") from error
+    return classes, properties
 
 
 def _read_turtle(path: Path) -> dict[str, dict[str, list[str]]]:
@@ -100,7 +117,7 @@ def _read_turtle(path: Path) -> dict[str, dict[str, list[str]]]:
 
 def _add_statement(statement: list[str], subjects: dict[str, dict[str, list[str]]]) -> None:
     """Add `subject predicate object (, object)* (; predicate object ...)*` to the subjects; prefixes are dropped."""
-    if statement[:1] == ["@prefix"]:
+    if statement[:1] in ([], ["@prefix"]):
         return
     facts = subjects.setdefault(statement[0], {"a": []})
     predicate = ""

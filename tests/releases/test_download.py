@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -54,9 +55,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         body = body[: self.server.cuts.pop(0)] if self.server.cuts else body
-        for position in range(0, len(body), 8192):
-            self.wfile.write(body[position : position + 8192])
-            time.sleep(self.server.block_seconds)
+        with suppress(ConnectionError):  # a client that was killed
+            for position in range(0, len(body), 8192):
+                self.wfile.write(body[position : position + 8192])
+                time.sleep(self.server.block_seconds)
 
     def log_message(self, *_: object) -> None:
         """Stay silent."""

@@ -273,6 +273,19 @@ def test_a_file_with_a_row_less_is_refused_and_nothing_is_written(release: Path,
         ("train/ont_2_music_train.jsonl", '{"id": "ont_2_music_train_1"', '{"id": 1', "has no text 'id'"),
         ("ground_truth/ont_9_nature_ground_truth.jsonl", '"rel"', '"relation"', "has no text 'rel'"),
         ("ontologies/1_movie_ontology.json", '"title"', '"name"', r"1_movie_ontology.json: KeyError\('title'\)"),
+        ("ontologies/1_movie_ontology.json", '"Q5"', "5", r"TypeError\('qid is 5'\)"),
+        (
+            "ontologies/owl/ont_1_movie.ttl",
+            "Class ;\n    rdfs:label",
+            "Class ;\n    rdfs:lable",
+            r"ont_1_movie.ttl: .* has no 'rdfs:label'",
+        ),
+        (
+            "train/ont_2_music_train.jsonl",
+            "album",
+            "Album",
+            r"ont_2_music_train.jsonl: SHA-256 .*; at commit 50a3d25 it is",
+        ),
         ("ontologies/owl/ont_1_movie.ttl", "rdfs:label", "rdfs;label{", r"ont_1_movie.ttl, line \d+: .*is not Turtle"),
         ("baselines/test_train_sent_similarity/ont_3_sport_test_train_similarity.json", "{", "[", "one JSON object"),
         (
@@ -292,6 +305,17 @@ def test_a_damaged_file_is_named_with_what_is_wrong(
     with pytest.raises(DataError, match=message):
         build_wikidata_tekgen(source, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_checkout_with_windows_line_ends_builds_the_same(release: Path, built: Path, tmp_path: Path) -> None:
+    source = copy_release(release, tmp_path / "source", "dbpedia_webnlg")
+    for file in source.rglob("*.*"):
+        content = file.read_bytes()
+        file.unlink()
+        file.write_bytes(content if b"\r\n" in content else content.replace(b"\n", b"\r\n"))
+    build_dbpedia_webnlg(source, tmp_path / "out")
+    reference = DatasetFolder(built / "kbbench/text2kg-dbpedia-webnlg")
+    assert DatasetFolder(tmp_path / "out").revision == reference.revision
 
 
 def test_a_missing_file_is_named(release: Path, tmp_path: Path) -> None:
