@@ -38,7 +38,7 @@ def bases() -> dict[str, KnowledgeBase]:
             (f"{head}#{i}", relation, f"{tail}#{j}")
             for head, relation, tail in sorted(joined)
             for i, j in itertools.product(range(PER_TYPE), repeat=2)
-            if rng.random() < (0.1 if relation == "indication" else 0.5)
+            if rng.random() < (0.2 if relation == "indication" else 0.5)
         ]
         if base == "prime":  # every relation of Prime stands in both directions
             edges += [(tail, relation, head) for head, relation, tail in edges]
