@@ -174,9 +174,17 @@ class Store:
 
     def values(self, submission: str, metric: str) -> NDArray[np.float64]:
         """Return one metric's value per example, NaN where not scored, in the dataset's order."""
-        with gzip.open(self._place(submission) / "scores.jsonl.gz", "rt", encoding="utf-8") as lines:
-            values = [json.loads(line).get(metric) for line in lines]
+        values = [json.loads(line).get(metric) for line in self.score_lines(submission)]
         return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+    def ids(self, submission: str) -> list[Any]:
+        """Return the id of each example, in the dataset's order."""
+        return [json.loads(line)["id"] for line in self.score_lines(submission)]
+
+    def score_lines(self, submission: str) -> list[str]:
+        """Return the lines of a submission's scores, one per example."""
+        with gzip.open(self._place(submission) / "scores.jsonl.gz", "rt", encoding="utf-8", newline="\n") as lines:
+            return [line.rstrip("\n") for line in lines]
 
     def predictions_file(self, submission: str) -> Path:
         """Return the file of a submission's parsed predictions."""

@@ -11,6 +11,11 @@ from kbbench_hf.errors import UsageError, unknown_name
 _HERE = Path(__file__).parent
 
 
+def mini_names() -> list[str]:
+    """Return the names of the shipped datasets."""
+    return sorted(manifest.parent.name for manifest in _HERE.glob("*/manifest.json"))
+
+
 def mini_dataset(name: str) -> DatasetFolder:
     """Return a shipped dataset.
 
@@ -20,9 +25,8 @@ def mini_dataset(name: str) -> DatasetFolder:
     Raises:
         UsageError: none of that name is shipped.
     """
-    shipped = [each.name for each in _HERE.iterdir() if (each / "manifest.json").is_file()]
-    if name not in shipped:
-        raise unknown_name("mini benchmark", name, shipped)
+    if name not in mini_names():
+        raise unknown_name("mini benchmark", name, mini_names())
     return DatasetFolder(_HERE / name)
 
 

@@ -2,9 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.scoring import Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MARKERS = "osD^vP*X"
 COLOURS = ("#0b5394", "#c2571a", "#38761d", "#741b47", "#7f6000", "#444444", "#3d85c6", "#cc0000")
@@ -37,6 +41,30 @@ def plot_scores(panels: Sequence[tuple[Benchmark, Mapping[str, Result]]], file: 
         axes.set_title(f"{benchmark.title} (n = {len(first.ids):,})", loc="left", fontsize=11)
         axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.08), ncols=len(results))
     figure.savefig(file, dpi=150)
+
+
+def plot_slice(figures: Mapping[str, Mapping[str, Any]], label: str, name: str) -> "Figure":
+    """Return one figure per key of a slice, in order, with its 95 % interval; keys hold what `result.json` does."""
+    from matplotlib.figure import Figure
+
+    drawn = Figure(figsize=(7, 1.2 + 0.3 * len(figures)), layout="constrained")
+    axes = drawn.add_subplot()
+    for position, each in enumerate(figures.values()):
+        if each["value"] is None:
+            continue
+        if None not in each["ci95"]:
+            axes.hlines(position, *each["ci95"], color=COLOURS[0])
+        axes.plot(each["value"], position, "o", color=COLOURS[0])
+    counts = [f"{key} (n = {each['n_scored']:,})" for key, each in figures.items()]
+    axes.set_yticks(range(len(figures)), counts)
+    axes.invert_yaxis()
+    axes.set_xlim(-0.02, 1.02)
+    axes.set_title(f"{label} by {name.replace('_', ' ')}", loc="left", fontsize=11)
+    axes.grid(axis="x", color="#dddddd", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(left=False)
+    return drawn
 
 
 def _with_direction(benchmark: Benchmark, metric: str) -> str:

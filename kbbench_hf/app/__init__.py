@@ -1,0 +1,1 @@
+"""The Gradio pages: the leaderboard, and the page on which a metric can be tried."""

@@ -1,0 +1,41 @@
+"""What the leaderboard's Space runs: the app, and its store's copy on the Hub."""
+
+import logging
+import os
+import threading
+import time
+from pathlib import Path
+
+from kbbench_hf.app.leaderboard import LAUNCH, leaderboard
+from kbbench_hf.leaderboard.outbox import Outbox, restore
+from kbbench_hf.leaderboard.store import Store
+
+SECONDS_BETWEEN_FLUSHES = 60.0
+LOG = logging.getLogger("kbbench")
+
+
+def main() -> None:
+    """Serve the board; restore its store from the dataset `KBBENCH_RESULTS` and keep copying to it."""
+    store = Store(Path(os.environ.get("KBBENCH_STORE", "store")))
+    results = os.environ.get("KBBENCH_RESULTS")
+    if results:
+        from huggingface_hub import HfApi
+
+        api = HfApi()
+        outbox = Outbox(store, results, api)
+        outbox.pending()
+        LOG.warning("restored %d files from %s", restore(store, results, api), results)
+        threading.Thread(target=keep_flushing, args=(outbox,), daemon=True).start()
+    else:
+        LOG.warning("KBBENCH_RESULTS is not set: submissions are lost when this Space restarts")
+    leaderboard(store).launch(**LAUNCH)
+
+
+def keep_flushing(outbox: Outbox) -> None:
+    """Copy what is new to the Hub, once a minute, for ever; a Hub that is down is tried again."""
+    while True:
+        try:
+            outbox.flush()
+        except Exception as error:  # nothing is lost: what was not sent stays pending
+            LOG.warning("the Hub took no results: %s", type(error).__name__)
+        time.sleep(SECONDS_BETWEEN_FLUSHES)

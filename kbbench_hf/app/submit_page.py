@@ -1,0 +1,130 @@
+"""From a file to a row: checked and scored at once, stored after login."""
+
+import os
+from pathlib import Path
+
+from kbbench_hf.app.board_page import Boards, as_place, place_label
+from kbbench_hf.benchmarks import benchmark, benchmark_names
+from kbbench_hf.errors import KBBenchError
+from kbbench_hf.hub.load import find_dataset
+from kbbench_hf.leaderboard.store import System
+from kbbench_hf.leaderboard.submissions import Preview, preview, store_preview
+from kbbench_hf.reports.tables import interval, number
+
+FORMATS = {
+    "ids": '{"id": 12, "ids": [5092, 77, 1301]}',
+    "triples": '{"id": "ont_1_movie_test_1", "triples": [["subject", "relation", "object"]]}',
+    "answers": '{"id": "q1", "answers": ["Paris"]}',
+}
+
+
+def submit_places() -> list[str]:
+    """Return the places that can be submitted to: the default split and mode of every benchmark that is built here."""
+    places = []
+    for name in benchmark_names():
+        found = benchmark(name)
+        try:
+            find_dataset(name)
+        except KBBenchError:
+            continue
+        places += [f"{name}/{config}/{found.default_split}/{found.modes[0]}" for config in found.configs]
+    return places
+
+
+def submit_tab(boards: Boards) -> None:
+    """Lay out the tab."""
+    import gradio as gr
+
+    places = submit_places()
+    if can_log_in():
+        gr.LoginButton(size="sm")
+    else:
+        gr.Markdown("Nobody can log in here, so nothing can be stored: files are checked and scored only. "
+                    "Run `hf auth login` before `kbbench serve`, or store with `kbbench submit`.")  # fmt: skip
+    place = gr.Dropdown(
+        [(place_label(each), each) for each in places], value=places[0], label="Benchmark", elem_id="submit-place"
+    )
+    form = gr.Markdown(_format(places[0]))
+    file = gr.File(label="Predictions: .jsonl or .jsonl.gz", file_types=[".jsonl", ".gz"], elem_id="file")
+    report = gr.Markdown(elem_id="report")
+    with gr.Group():
+        name = gr.Textbox(label="System", placeholder="as the board shall show it", elem_id="name")
+        link = gr.Textbox(label="Link", placeholder="https://...")
+        licence = gr.Textbox(label="Licence")
+        size = gr.Number(None, label="Parameters, billions")
+        latency = gr.Number(None, label="Latency p95, seconds")
+        cost = gr.Number(None, label="Cost of 1,000 examples, US dollars")
+        notes = gr.Textbox(label="Notes", lines=2)
+    send = gr.Button("Submit", variant="primary", elem_id="send")
+    receipt = gr.Markdown(elem_id="receipt")
+
+    def check(place: str, path: str | None) -> str:
+        if path is None:
+            return ""
+        try:
+            return preview_text(_read(place, path))
+        except KBBenchError as error:
+            return _failure("Not accepted", error)
+
+    def submit(
+        profile: gr.OAuthProfile | None,
+        place: str,
+        path: str | None,
+        name: str,
+        link: str,
+        licence: str,
+        size: float | None,
+        latency: float | None,
+        cost: float | None,
+        notes: str,
+    ) -> str:
+        if profile is None:
+            return "**Not stored:** nobody is logged in. Sign in above and submit again."
+        if path is None:
+            return "**Not stored:** there is no file. Choose one above."
+        try:
+            system = System(name or "", link or "", licence or "", size, None, latency, cost, notes or "")
+            stored = store_preview(boards.index.store, _read(place, path), system, profile.username)
+        except KBBenchError as error:
+            return _failure("Not stored", error)
+        state = "It was there already." if stored.existed else "It is on the board now."
+        return f"**Stored** as `{stored.id}`. {state}"
+
+    inputs = [place, file, name, link, licence, size, latency, cost, notes]
+    place.input(_format, place, form, api_visibility="private")
+    gr.on([file.change, place.input], check, [place, file], report, api_name="validate")
+    send.click(submit, inputs, receipt, api_name="submit", concurrency_limit=4)
+
+
+def can_log_in() -> bool:
+    """Say whether somebody can log in: on a Space, or where the machine itself is logged in to the Hub."""
+    from huggingface_hub import get_token
+
+    return "SPACE_ID" in os.environ or get_token() is not None
+
+
+def _read(place: str, path: str) -> Preview:
+    where = as_place(place)
+    return preview(Path(path), where.benchmark, where.config, where.split)
+
+
+def preview_text(read: Preview) -> str:
+    """Return what a submission would get, as Markdown."""
+    counters = read.result.counters
+    lines = ["**Accepted.** This is what it would get:", "", "| metric | value | 95 % interval |", "|---|---|---|"]
+    for metric, figure in read.result.scores.items():
+        label = read.benchmark.metrics.get(metric, metric)
+        lines.append(f"| {label} | {number(figure.value)} | {interval(figure.ci95)} |")
+    unparsed = f", {counters['n_parse_failures']:,} responses without an answer" if counters["n_parse_failures"] else ""
+    return "\n".join(
+        [*lines, "", f"{counters['n_examples']:,} of {counters['n_examples']:,} examples answered{unparsed}."]
+    )
+
+
+def _failure(what: str, error: KBBenchError) -> str:
+    return f"**{what}.**\n\n~~~text\n{str(error).replace('~~~', '~ ~ ~')}\n~~~"
+
+
+def _format(place: str) -> str:
+    found = benchmark(as_place(place).benchmark)
+    return f"One JSON object per example and line:\n```json\n{FORMATS[found.answer]}\n```"

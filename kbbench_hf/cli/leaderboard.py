@@ -1,0 +1,89 @@
+"""`kbbench leaderboard`: look after a leaderboard's store."""
+
+import getpass
+import sys
+from pathlib import Path
+
+import click
+
+from kbbench_hf.hub.load import find_benchmark
+from kbbench_hf.leaderboard.index import Index
+from kbbench_hf.leaderboard.rescore import rescore
+from kbbench_hf.leaderboard.store import Store, System
+from kbbench_hf.leaderboard.submissions import preview, store_preview
+from kbbench_hf.mini import mini_names, stored_answers
+
+STORE = click.option(
+    "--store", "root", type=click.Path(path_type=Path), default=Path("kbbench-leaderboard"), show_default=True
+)
+
+
+@click.group()
+def command() -> None:
+    """Look after a leaderboard's store: seed, re-score, check, hide.
+
+    Example: kbbench leaderboard rescore --all
+    """
+
+
+@command.command()
+@STORE
+def seed(root: Path) -> None:
+    """Store our own runs: the answers shipped with the mini benchmarks, scored now."""
+    store = Store(root)
+    for dataset in mini_names():
+        for file in stored_answers(dataset):
+            receipt = store_preview(store, preview(file, dataset), System(file.stem), "kbbench", origin="own")
+            click.echo(f"{receipt.id}  {find_benchmark(dataset).title}: {file.stem}")
+
+
+@command.command("rescore")
+@STORE
+@click.option("--all", "everything", is_flag=True, help="Every submission on the board.")
+@click.argument("submissions", nargs=-1)
+def rescore_(root: Path, everything: bool, submissions: tuple[str, ...]) -> None:
+    """Score stored predictions again; exits 1 unless every figure is the same to the last bit."""
+    store = Store(root)
+    found = [rescore(store, each) for each in (store.visible() if everything else submissions)]
+    for each in found:
+        click.echo(f"{each.submission}  {each.outcome}{f': {each.detail}' if each.detail else ''}")
+    same = sum(each.outcome == "identical" for each in found)
+    click.echo(f"{same:,} of {len(found):,} identical")
+    sys.exit(0 if same == len(found) else 1)
+
+
+@command.command()
+@STORE
+def audit(root: Path) -> None:
+    """Print the history: who stored, hid or showed what, when and why."""
+    for event in Store(root).events:
+        reason = f"  {event.reason}" if event.reason else ""
+        click.echo(f"{event.number:6}  {event.time}  {event.action:6}  {event.submission}  {event.actor}{reason}")
+
+
+@command.command()
+@STORE
+@click.argument("submission")
+@click.option("--reason", required=True, help="Kept in the history, and shown to whoever asks.")
+@click.option("--undo", is_flag=True, help="Put it back on the board.")
+def rollback(root: Path, submission: str, reason: str, undo: bool) -> None:
+    """Take SUBMISSION off the board; its files stay."""
+    store = Store(root)
+    (store.show if undo else store.hide)(submission, getpass.getuser(), reason)
+    click.echo(f"{submission} is {'on' if undo else 'off'} the board.")
+
+
+@command.command()
+@STORE
+@click.option("--recover", is_flag=True, help="Finish what a killed process left.")
+def fsck(root: Path, recover: bool) -> None:
+    """Check every file against its hash and every event against the one before; exits 1 if anything is wrong."""
+    store = Store(root)
+    if recover:
+        click.echo(f"{len(store.recover()):,} submissions recovered")
+    problems = store.check()
+    for problem in problems:
+        click.echo(problem)
+    n_events = Index(store).rebuild() if not problems else 0
+    click.echo(f"{len(problems):,} problems" + ("" if problems else f"; index made again from {n_events:,} events"))
+    sys.exit(1 if problems else 0)

@@ -1,0 +1,43 @@
+"""`kbbench submit`: a predictions file into a leaderboard's store."""
+
+import getpass
+from pathlib import Path
+
+import click
+
+from kbbench_hf.cli.options import on_benchmark
+from kbbench_hf.leaderboard.store import Store, System
+from kbbench_hf.leaderboard.submissions import preview, store_preview
+
+
+@click.command()
+@click.argument("predictions", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@on_benchmark
+@click.option("--name", required=True, help="The system, as the board shall show it.")
+@click.option("--link", default="", help="Where it can be read about.")
+@click.option("--licence", default="")
+@click.option("--parameters", "parameters_b", type=float, help="Size in billions of parameters.")
+@click.option("--notes", default="")
+@click.option("--submitter", help="Your name; the machine's user by default.")
+@click.option("--store", type=click.Path(path_type=Path), default=Path("kbbench-leaderboard"), show_default=True)
+def command(
+    predictions: Path,
+    dataset: str,
+    config: str | None,
+    split: str | None,
+    submitter: str | None,
+    store: Path,
+    name: str,
+    link: str,
+    licence: str,
+    parameters_b: float | None,
+    notes: str,
+) -> None:
+    """Check, score and store PREDICTIONS, as the leaderboard's page does; submitting the same twice stores it once.
+
+    Example: kbbench submit answers.jsonl --benchmark mini-text2kg --name "my system"
+    """
+    system = System(name, link, licence, parameters_b, notes=notes)
+    read = preview(predictions, dataset, config, split)
+    receipt = store_preview(Store(store), read, system, submitter or getpass.getuser())
+    click.echo(f"{'Was there already' if receipt.existed else 'Stored'}: {receipt.id} in {store}")

@@ -1,0 +1,39 @@
+"""Score what is stored again, and say whether every figure came out the same to the last bit."""
+
+import json
+from typing import Literal, NamedTuple
+
+from kbbench_hf.errors import KBBenchError
+from kbbench_hf.leaderboard.store import Store
+from kbbench_hf.records import ReadOptions, read_predictions
+from kbbench_hf.scoring import load_examples, score_examples
+
+
+class Rescored(NamedTuple):
+    """What scoring a submission again came to, and in words where it was not the same."""
+
+    submission: str
+    outcome: Literal["identical", "different", "other data", "not possible"]
+    detail: str = ""
+
+
+def rescore(store: Store, submission: str) -> Rescored:
+    """Score one stored submission again and compare all of its figures, slices, counters and per-example scores."""
+    record, stored = store.record(submission), store.result(submission)
+    try:
+        benchmark, examples, revision = load_examples(record.benchmark, record.config, record.split)
+        if revision != record.dataset_revision:
+            return Rescored(
+                submission, "other data", f"stored on {record.dataset_revision[:12]}, here is {revision[:12]}"
+            )
+        read = read_predictions([store.predictions_file(submission)], benchmark, examples, ReadOptions())
+        result = score_examples(benchmark, examples, read, record.config, record.split, record.mode, revision)
+    except KBBenchError as error:
+        return Rescored(submission, "not possible", str(error).splitlines()[0])
+    again = json.loads(json.dumps(result.to_dict()))
+    for part in ("scores", "slices", "predictions_sha256"):
+        if again[part] != stored[part]:
+            return Rescored(submission, "different", f"{part} differ")
+    if list(result.example_lines()) != store.score_lines(submission):
+        return Rescored(submission, "different", "scores of single examples differ")
+    return Rescored(submission, "identical")
