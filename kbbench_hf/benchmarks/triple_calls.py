@@ -6,8 +6,8 @@ r"""Triples written as `relation(subject, object)`, read without losing anything
 - Brackets inside a field are balanced; a triple whose bracket never closes ends with its line. A triple without a
   subject or without an object says nothing and is left out.
 - A field in double quotes may hold anything. Quotes around both fields are punctuation and are removed (the fields are
-  JSON strings), as are those around a subject that holds a comma or a bracket. Other quotes are data and stay: DBpedia's
-  literals have them (`name(Bolt, "Larry")`).
+  JSON strings), as are those around a subject that holds a comma or a bracket. Other quotes are data and stay:
+  literals of DBpedia have them (`name(Bolt, "Larry")`).
 - Subject and object are parted by a comma outside quotes and brackets. Where there are several:
   not one that an underscore follows (`Austin,_Texas`), nor one inside a number or date, if others are left;
   not one after a space, if others are left (`Turn Left , Turn Right,Taipei`);
