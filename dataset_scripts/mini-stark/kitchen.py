@@ -87,7 +87,7 @@ def _queries(nodes: list[Row], edges: list[Row], draw: random.Random) -> list[Ro
             if len(asked) == QUESTIONS_PER_TEMPLATE:
                 break
         for query, answers in asked:
-            answer_ids = " ".join(sorted(answers, key=int))
+            answer_ids = json.dumps(sorted(map(int, answers)))
             queries.append(
                 {"id": str(len(queries)), "query": query, "answer_ids": answer_ids, "template": f"T{number}"}
             )

@@ -1,0 +1,36 @@
+"""Make kbbench_hf/mini/mini-stark from the invented kitchen, as a user makes a knowledge base of their own."""
+
+import csv
+import tempfile
+from pathlib import Path
+
+from kitchen import kitchen
+
+from kbbench_hf.dataset_folder import DatasetFolder, write_dataset
+from kbbench_hf.releases.cards import card
+from kbbench_hf.releases.own_knowledge_base import build_own_knowledge_base
+
+NAME = "mini-stark"
+OUT = Path(__file__).parents[2] / "kbbench_hf" / "mini" / NAME
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        files = {}
+        for name, rows in kitchen()._asdict().items():
+            files[name] = Path(folder) / f"{name}.csv"
+            with files[name].open("w", encoding="utf-8", newline="") as sink:
+                writer = csv.DictWriter(sink, rows[0])
+                writer.writeheader()
+                writer.writerows(rows)
+        built = Path(folder) / NAME
+        build_own_knowledge_base(NAME, files["nodes"], files["edges"], files["queries"], built)
+        tables = {
+            config: {split: DatasetFolder(built).table(config, split) for split in splits}
+            for config, splits in DatasetFolder(built).configs().items()
+        }
+        print(write_dataset(OUT, tables, card(NAME)).revision)
+
+
+if __name__ == "__main__":
+    main()
