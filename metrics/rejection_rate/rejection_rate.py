@@ -1,0 +1,88 @@
+"""How often an unanswerable question is rejected, and what that is worth."""
+
+import datasets
+import evaluate
+
+from kbbench_hf.benchmarks.answer_text import parse_answers, parse_verdict
+from kbbench_hf.benchmarks.base import ParseError
+from kbbench_hf.metrics.aggregate import estimate
+from kbbench_hf.metrics.answers import answerability, rejections
+
+_DESCRIPTION = """\
+The share of unanswerable questions that a model says cannot be answered (SKA-Bench's rejection rate), and beside it the
+share of answerable ones that it accepts. Always saying "no" has a rejection rate of 1; the balanced accuracy, the mean
+of the two shares, is then 0.5.
+"""
+
+_KWARGS_DESCRIPTION = """
+Args:
+    predictions: for each question, "yes" (it can be answered) or "no", or a model's text with {"answer": "yes"} or
+        {"answer": "no"} in it. Anything else is neither, wrong, and counted.
+    references: for each question, whether it can be answered: "yes" or "no".
+    return_ci: whether to add a 95 % confidence interval, `<metric>_ci95`, to every metric.
+Returns:
+    rejection_rate, acceptance_rate, balanced_accuracy and parse_failure_rate, as fractions; NaN for a share of nothing,
+    and for the balanced accuracy without questions of both kinds. And counts: n_unanswerable, n_answerable,
+    n_parse_failures.
+Examples:
+    >>> rejection_rate = evaluate.load("metrics/rejection_rate")
+    >>> results = rejection_rate.compute(predictions=["no", "no", "yes"], references=["no", "yes", "yes"])
+    >>> results["rejection_rate"], results["acceptance_rate"], results["balanced_accuracy"]  # 1/1, 1/2, their mean
+    (1.0, 0.5, 0.75)
+    >>> results = rejection_rate.compute(predictions=['{"answer": "no"}', "Perhaps."], references=["no", "no"])
+    >>> results["rejection_rate"], results["n_parse_failures"]
+    (0.5, 1)
+"""
+
+_CITATION = """\
+@misc{skabench2025,
+  title = {{SKA-Bench}: A Fine-Grained Benchmark for Evaluating Structured Knowledge Understanding of {LLMs}},
+  year = {2025},
+  eprint = {2507.17178},
+  archiveprefix = {arXiv}
+}
+"""
+
+
+@evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
+class RejectionRate(evaluate.Metric):
+    def _info(self) -> evaluate.MetricInfo:
+        text = datasets.Value("string")
+        return evaluate.MetricInfo(
+            description=_DESCRIPTION,
+            citation=_CITATION,
+            inputs_description=_KWARGS_DESCRIPTION,
+            features=datasets.Features({"predictions": text, "references": text}),
+            reference_urls=["https://arxiv.org/abs/2507.17178"],
+        )
+
+    def _compute(self, predictions, references, return_ci=False):
+        if wrong := sorted(set(references) - {"yes", "no"}):
+            raise ValueError(f"Reference {wrong[0]!r}; expected 'yes' (can be answered) or 'no'. Correct it.")
+        answerable = [reference == "yes" for reference in references]
+        values = rejections([_verdict(each) for each in predictions], answerable)
+        groups = answerability(answerable)
+        results = {}
+        for name, column in values.items():
+            mean = estimate(column)
+            if name == "balanced_accuracy":
+                mean = estimate(column, groups) if len(set(groups)) == 2 else estimate([])
+            results[name] = mean.value
+            if return_ci:
+                results[f"{name}_ci95"] = list(mean.ci95)
+        return {
+            **results,
+            "n_unanswerable": answerable.count(False),
+            "n_answerable": answerable.count(True),
+            "n_parse_failures": int(values["parse_failure_rate"].sum()),
+        }
+
+
+def _verdict(text):
+    verdict = parse_verdict([text])
+    if verdict is None:
+        try:
+            verdict = parse_verdict(parse_answers(text))
+        except ParseError:
+            return None
+    return verdict
