@@ -21,6 +21,8 @@ import pyarrow as pa
 from kbbench_hf.releases.unpickle import Capped, Refused, audit, check_names, limit, read_dict, read_tensor
 
 NODES_PER_BATCH = 8_192
+DAMAGED = (zipfile.BadZipFile, OSError, ValueError, MemoryError, NotImplementedError)
+"""What opening a zip file that is none can raise."""
 
 
 @contextmanager
@@ -146,5 +148,5 @@ def main() -> None:
         say({"done": convert(job)})
     except Refused as why:
         say({"refused": str(why)})
-    except (zipfile.BadZipFile, OSError, ValueError, MemoryError, NotImplementedError) as error:
+    except DAMAGED as error:
         say({"refused": f"the archive is damaged: {error or type(error).__name__}"})

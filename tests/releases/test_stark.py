@@ -4,9 +4,7 @@ import csv
 import json
 import pickle
 import shutil
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -16,8 +14,6 @@ from kbbench_hf.releases import builder
 from kbbench_hf.releases.stark import build
 from kbbench_hf.releases.stark_facts import AMAZON, MAG, PRIME
 from kbbench_hf.releases.stark_questions import Questions
-
-sys.path.append(str(Path(__file__).parent))
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +93,7 @@ QUESTIONS = Questions(n_nodes=6, candidates=range(6), counts={"questions": (4,)}
 def small(tmp_path):
     """The root of a small release in the Hub's layout, and what is known of it."""
     pytest.importorskip("torch")
-    import stark_archive
+    from tests.releases import stark_archive
 
     root = tmp_path / "release"
     (root / "qa/prime/stark_qa").mkdir(parents=True)
@@ -145,7 +141,7 @@ def test_edges_keep_their_order_direction_and_relation(small, tmp_path):
     build(release, root, tmp_path / "out", ["edges"])
     import io
 
-    import stark_archive
+    from tests.releases import stark_archive
 
     members = stark_archive.parts(stark_archive.SMALL)
     ends = torch.load(io.BytesIO(members["edge_index.pt"]), weights_only=True)
@@ -227,7 +223,8 @@ def test_an_archive_that_counts_differently_is_refused(small, tmp_path, facts, w
 )
 def test_numbers_outside_the_knowledge_base_are_listed(small, tmp_path, name, values, words):
     import numpy as np
-    import stark_archive
+
+    from tests.releases import stark_archive
 
     root, release = small
     members = stark_archive.parts(stark_archive.SMALL) | {name: stark_archive.tensor(np.array(values))}
@@ -238,7 +235,8 @@ def test_numbers_outside_the_knowledge_base_are_listed(small, tmp_path, name, va
 
 def test_records_with_numpy_values_are_read(small, tmp_path):
     import numpy as np
-    import stark_archive
+
+    from tests.releases import stark_archive
 
     root, release = small
     info = {

@@ -5,7 +5,6 @@ whole way through a build.
 """
 
 import io
-import json
 import pickle
 import struct
 import subprocess
@@ -19,11 +18,11 @@ import pytest
 from kbbench_hf.errors import DataError
 
 pytest.importorskip("torch")
-sys.path.append(str(Path(__file__).parent))
 
 import numpy as np
-import stark_archive
-from stark_archive import SMALL, tensor, write
+
+from tests.releases import stark_archive
+from tests.releases.stark_archive import SMALL, damaged, tensor, write
 
 ROOT = Path(__file__).parents[2]
 MARK = "/tmp/kbbench-hostile-archive-was-here"
@@ -337,60 +336,18 @@ NAMED = {
     "twice": "processed/node_info.pkl",
 }
 
-READ_ALL = """
-import json, sys
-sys.path.append(sys.argv[1])
-from kbbench_hf.releases import stark_archive_program as program
-from kbbench_hf.releases.unpickle import Refused, audit, limit
-from zipfile import BadZipFile
-limit(2 << 30, 120)
-sys.addaudithook(audit)
-program.say = lambda message: None
-for job in json.load(sys.stdin):
-    try:
-        print(json.dumps(["done", program.convert(job)]))
-    except Refused as why:
-        print(json.dumps(["refused", str(why)]))
-    except (BadZipFile, OSError, ValueError, MemoryError, NotImplementedError) as error:
-        print(json.dumps(["refused", str(error)]))
-    except BaseException as error:
-        print(json.dumps(["crashed", repr(error)]))
-"""
-
 
 @pytest.fixture(scope="module")
 def verdicts(tmp_path_factory):
     """What the reading process says of every hostile archive, and what lay in each one's folder afterwards."""
     Path(MARK).unlink(missing_ok=True)
     place = tmp_path_factory.mktemp("hostile")
-    caps = {"node_info.pkl": 300_000, "node_types.pt": 70_000, "edge_types.pt": 70_000, "edge_index.pt": 70_000}
-    caps |= {"node_type_dict.pkl": 70_000, "edge_type_dict.pkl": 70_000}
-    jobs = []
+    files = []
     for number, (_, make) in enumerate([*HOSTILE.values(), ("", good)]):
-        folder = place / str(number)
-        folder.mkdir()
-        make(folder / "processed.zip")
-        (folder / "target").mkdir()
-        jobs.append(
-            {
-                "archive": str(folder / "processed.zip"),
-                "out": str(folder / "target"),
-                "folder": "processed",
-                "caps": caps,
-                "name_keys": ["name"],
-            }
-        )
-    run = subprocess.run(
-        [sys.executable, "-I", "-c", READ_ALL, str(ROOT)],
-        input=json.dumps(jobs),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-        env={"OMP_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"},
-    )
-    lines = [json.loads(line) for line in run.stdout.splitlines()]
-    assert len(lines) == len(jobs)
+        (place / str(number)).mkdir()
+        files.append(place / str(number) / "processed.zip")
+        make(files[-1])
+    lines = stark_archive.read_all(files)
     there = sorted(str(path.relative_to(place)) for path in place.rglob("*") if path.is_file())
     return dict(zip([*HOSTILE, "good"], lines, strict=True)), there
 
@@ -441,6 +398,15 @@ def test_a_build_refuses_it_and_leaves_nothing(tmp_path, member, content):
         pass
     assert not list((tmp_path / "scratch").iterdir())
     assert not Path(MARK).exists()
+
+
+def test_archives_damaged_at_random_are_read_or_refused(tmp_path):
+    files = []
+    for seed in range(150):
+        (tmp_path / str(seed)).mkdir()
+        files.append(damaged(tmp_path / str(seed) / "processed.zip", seed))
+    verdicts = [verdict for verdict, _ in stark_archive.read_all(files)]
+    assert set(verdicts) <= {"done", "refused"} and verdicts.count("refused") > 75
 
 
 def test_what_python_audits_is_refused_while_a_pickle_is_read():
