@@ -44,7 +44,7 @@ class CausalLM:
                 f"{self.n_processes} process(es) are running, but {processes} were asked for. Start the group with "
                 f"'torchrun --nproc_per_node {processes}'; 'accelerate launch --cpu' starts a single process."
             )
-        self.batch_size = batch_size
+        self.batch_size = self._size = batch_size
         on_gpu = torch.cuda.is_available()
         spread = on_gpu and self.n_processes == 1 and torch.cuda.device_count() > 1
         self._tokenizer = AutoTokenizer.from_pretrained(model, revision=revision, padding_side="left")
@@ -74,7 +74,7 @@ class CausalLM:
     def complete(
         self, prompts: Sequence[Sequence[Mapping[str, str]]], parameters: Sequence[Mapping[str, Any]], seed: int
     ) -> list[Completion]:
-        """Return one completion per prompt of a batch; on out-of-memory the batch is halved, and halved again.
+        """Return one completion per prompt; out of memory, the batch is halved until it fits, and so are later ones.
 
         `parameters` are those of a chat request: max_tokens, temperature, top_p, stop. Temperature and top_p are taken
         from the first. A prompt that does not fit the model together with its answer has the error "prompt_too_long".
@@ -82,15 +82,14 @@ class CausalLM:
         from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
 
         outcomes: list[Completion] = []
-        size = len(prompts)
         while len(outcomes) < len(prompts):
-            start, end = len(outcomes), min(len(outcomes) + size, len(prompts))
+            start, end = len(outcomes), min(len(outcomes) + self._size, len(prompts))
             try:
                 outcomes += self._complete(prompts[start:end], parameters[start:end], seed + start)
             except Exception as error:
-                if not should_reduce_batch_size(error) or size == 1:
+                if not should_reduce_batch_size(error) or end - start == 1:
                     raise
-                size = (size + 1) // 2
+                self._size = (end - start + 1) // 2
                 clear_device_cache(garbage_collection=True)
         return outcomes
 

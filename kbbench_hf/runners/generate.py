@@ -120,6 +120,8 @@ def generate(
             answer=answer,
             folder=folder if parse is not None and shard == 0 else None,
         )
+        if isinstance(model, CausalLM):
+            model.wait_for_everyone()  # so that every process finds the predictions when this returns
     return Generation(summary, journal, keys)
 
 
