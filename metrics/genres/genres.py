@@ -1,0 +1,89 @@
+"""Triples written by a generative model, by GenRES's measures."""
+
+from pathlib import Path
+
+import datasets
+import evaluate
+
+from kbbench_hf.benchmarks.base import Examples
+from kbbench_hf.benchmarks.genres import METRICS, Context, score
+from kbbench_hf.benchmarks.genres_annotations import Annotations
+from kbbench_hf.errors import UsageError, unknown_name
+from kbbench_hf.metrics.aggregate import estimate
+from kbbench_hf.metrics.generative_re import MODES
+from kbbench_hf.releases.genres import text_id
+
+_DESCRIPTION = """\
+Topical similarity, uniqueness, factualness, granularity and completeness of extracted triples, as GenRES defines them,
+with their number, their length, and the literal match as a baseline. Mode `reference` gives the figures of the
+authors' release; `fixed` does without its accidents.
+"""
+
+_KWARGS_DESCRIPTION = """
+Args:
+    predictions: for each document, a list of triples [head, relation, tail].
+    references: for each document, its list of gold triples; empty where there is none.
+    texts: the documents. Needed with annotations, which know a document by the hash of its text.
+    annotations: the folder that `kbbench annotate` wrote for these predictions. What it lacks is not scored: the five
+        qualities need topics, embeddings, verdicts and splits; the rest needs nothing.
+    mode: "reference" (the authors' release; the default) or "fixed".
+    return_ci: whether to add a 95 % confidence interval, `<metric>_ci95`, to every metric.
+Returns:
+    The means over documents: completeness, topical_similarity, uniqueness, factualness, granularity, precision, recall,
+    f1 as fractions (more is better); triples_per_document and tokens_per_triple. NaN where nothing was scored. And
+    counts: n_empty, n_empty_gold, n_malformed_triples, n_duplicate_triples and, for each metric, `<metric>_n_scored`.
+Examples:
+    >>> genres = evaluate.load("metrics/genres")
+    >>> predictions = [[["Paris", "Capital_of", "France"], ["Paris", "on", "Seine"]], []]
+    >>> references = [[["paris", "capital of", "france"]], [["Rome", "capital of", "Italy"]]]
+    >>> results = genres.compute(predictions=predictions, references=references)
+    >>> results["precision"], results["recall"], results["precision_n_scored"]  # silence is skipped, as released
+    (0.5, 1.0, 1)
+    >>> genres.compute(predictions=predictions, references=references, mode="fixed")["recall"]  # silence is wrong
+    0.5
+"""
+
+_CITATION = """\
+@inproceedings{genres,
+  title = {{GenRES}: Rethinking Evaluation for Generative Relation Extraction in the Era of Large Language Models},
+  author = {Jiang, Pengcheng and Lin, Jiacheng and Wang, Zifeng and Sun, Jimeng and Han, Jiawei},
+  booktitle = {Proceedings of NAACL},
+  year = {2024}
+}
+"""
+
+
+@evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
+class Genres(evaluate.Metric):
+    def _info(self) -> evaluate.MetricInfo:
+        triples = datasets.List(datasets.List(datasets.Value("string")))
+        return evaluate.MetricInfo(
+            description=_DESCRIPTION,
+            citation=_CITATION,
+            inputs_description=_KWARGS_DESCRIPTION,
+            features=datasets.Features({"predictions": triples, "references": triples}),
+            reference_urls=["https://github.com/pat-jj/GenRES", "https://arxiv.org/abs/2402.10744"],
+        )
+
+    def _compute(self, predictions, references, texts=None, annotations=None, mode="reference", return_ci=False):
+        if mode not in MODES:
+            raise unknown_name("mode of genres", mode, MODES)
+        if annotations is not None and texts is None:
+            raise UsageError("annotations without texts; expected the text of each document. Give texts as well.")
+        if texts is not None and len(texts) != len(predictions):
+            raise UsageError(f"{len(texts)} texts for {len(predictions)} predictions; expected one for each.")
+        rows = []
+        for place, triples in enumerate(references):
+            gold = [dict(zip(("sub", "rel", "obj"), triple, strict=True)) for triple in triples]
+            name = str(place) if texts is None else text_id(texts[place])
+            rows.append({"id": name, "triples": gold, "triples_stated": gold})
+        found = Annotations(Path(annotations)) if annotations is not None else None
+        scores = score(Examples(rows, Context("own", (), found)), predictions, mode)
+        results = {}
+        for metric in METRICS:
+            mean = estimate(scores.values[metric])
+            results[metric] = mean.value
+            results[f"{metric}_n_scored"] = mean.n_scored
+            if return_ci:
+                results[f"{metric}_ci95"] = list(mean.ci95)
+        return {**results, **scores.counters}
