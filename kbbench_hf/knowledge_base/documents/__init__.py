@@ -26,7 +26,7 @@ RENDERINGS = {
 }
 
 
-BLOCK = 4096
+BLOCK = 8192
 """Documents laid out at a time: few enough for the arrays of their edges to stay in the processor's cache."""
 
 

@@ -95,9 +95,18 @@ class Edges(NamedTuple):
 
 def edges_of(adjacency: Adjacency, nodes: NDArray[np.int64], relations: NDArray[np.int64]) -> Edges:
     """Return the neighbours of nodes by relations, in this order, ascending within each."""
+    if is_run(nodes) and len(relations) == adjacency.n_relations and is_run(relations):
+        start, stop = nodes[0] * adjacency.n_relations, (nodes[-1] + 1) * adjacency.n_relations
+        bounds = adjacency.indptr[start : stop + 1].astype(np.int64)
+        return Edges(bounds - bounds[0], adjacency.indices[bounds[0] : bounds[-1]])
     keys = (nodes[:, None] * adjacency.n_relations + relations).ravel()
     places, offsets = spans(adjacency.indptr[keys], adjacency.indptr[keys + 1])
     return Edges(offsets, adjacency.indices[places])
+
+
+def is_run(numbers: NDArray[np.int64]) -> bool:
+    """Whether the numbers are n, n + 1, n + 2 ..., so that a slice reads what they point at."""
+    return len(numbers) > 0 and np.array_equal(numbers, np.arange(numbers[0], numbers[0] + len(numbers)))
 
 
 def drawn(

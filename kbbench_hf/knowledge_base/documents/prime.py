@@ -68,8 +68,9 @@ def _relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: Pool, sample: S
     edges = edges_of(graph.out, rows, np.arange(n_relations))
     neighbors, segments = edges.rows, edges.segments()
     types = graph.type_ids[neighbors]
-    order = _by_type(types, edges, segments)
-    neighbors, types = neighbors[order], types[order]
+    places, ordered = _by_type(types, edges, segments)
+    neighbors = neighbors.copy()
+    neighbors[places], types[places] = neighbors[ordered], types[ordered]
     opens = np.flatnonzero((np.diff(segments, prepend=-1) != 0) | (np.diff(types, prepend=types[:1]) != 0))
     if sample.n > 0:
         groups = np.repeat(np.arange(len(opens)), np.diff(np.append(opens, len(neighbors))))
@@ -98,18 +99,21 @@ def _heads(graph: Graph) -> list[str]:
     return heads
 
 
-def _by_type(types: NDArray[np.integer], edges: Edges, segments: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the order that brings neighbours of one type together, the types in upstream's order.
+def _by_type(
+    types: NDArray[np.integer], edges: Edges, segments: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the places of neighbours in segments of several types, and those that should stand there instead.
+
+    Neighbours of one type then stand together, and the types in upstream's order.
 
     Upstream iterates a Python set of type numbers. It ascends, but for numbers from 8 on in a set of up to four, which
     wrap around its table of eight slots: Prime's cellular_component (8) and exposure (9) then stand first. The set is
     built again here, once for each different sequence of types.
     """
-    order = np.arange(len(types))
     turns = np.flatnonzero((types[1:] != types[:-1]) & (segments[1:] == segments[:-1]))
     mixed = np.unique(segments[turns])
     if not len(mixed):
-        return order
+        return mixed, mixed
     lengths = edges.offsets[mixed + 1] - edges.offsets[mixed]
     owners = np.repeat(np.arange(len(mixed)), lengths)
     places = np.arange(lengths.sum()) + np.repeat(edges.offsets[mixed] - np.cumsum(lengths) + lengths, lengths)
@@ -126,8 +130,7 @@ def _by_type(types: NDArray[np.integer], edges: Edges, segments: NDArray[np.int6
         ordered = list({number for number in sequence if number >= 0})
         ranks[pattern, ordered] = np.arange(len(ordered))
     keys = owners * n_types + ranks[pattern_of.ravel()[owners], types[places]]
-    order[places] = places[np.argsort(keys, kind="stable")]
-    return order
+    return places, places[np.argsort(keys, kind="stable")]
 
 
 RENDERING = Rendering(_body, _relations, compact_text)
