@@ -4,7 +4,7 @@ import json
 import math
 import platform
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import kbbench_hf
-from kbbench_hf.benchmarks.base import Benchmark, Examples
+from kbbench_hf.benchmarks.base import Benchmark, Examples, Scores
 from kbbench_hf.dataset_folder import write_text
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.hub.load import find_benchmark, find_dataset
-from kbbench_hf.metrics.aggregate import Estimate, estimate
+from kbbench_hf.metrics.aggregate import Estimate
 from kbbench_hf.metrics.significance import PairedTest, paired_test
 from kbbench_hf.records import Predictions, ReadOptions, pair, read_predictions
 
@@ -147,9 +147,10 @@ def score_examples(
     if mode not in benchmark.modes:
         raise unknown_name(f"mode of {benchmark.dataset}", mode, benchmark.modes)
     scores = benchmark.score(examples, predictions.answers, mode)
+    example_slices = {name: [str(key) for key in column] for name, column in scores.slices.items()}
+    scores = replace(scores, slices=example_slices)
     missing = np.array([answer is None for answer in predictions.answers])
     n_missing = int(missing.sum())
-    example_slices = {name: [str(key) for key in column] for name, column in scores.slices.items()}
     counters = {
         "n_examples": len(examples.rows),
         "n_missing": n_missing,
@@ -167,7 +168,7 @@ def score_examples(
         scores={
             metric: figure._replace(n_missing=n_missing) for metric, figure in benchmark.summarise(scores, mode).items()
         },
-        slices=_slices(scores.values, example_slices, missing),
+        slices=_slices(benchmark, scores, missing, mode),
         counters=counters,
         versions={"kbbench_hf": kbbench_hf.__version__, "python": platform.python_version(), "numpy": np.__version__},
         predictions_sha256=predictions.sha256(examples, benchmark.answer),
@@ -240,16 +241,23 @@ def write_result(result: Result, folder: Path) -> None:
 
 
 def _slices(
-    values: Mapping[str, NDArray[np.float64]], slices: Mapping[str, list[str]], missing: NDArray[np.bool_]
+    benchmark: Benchmark, scores: Scores, missing: NDArray[np.bool_], mode: str
 ) -> dict[str, dict[str, dict[str, Estimate]]]:
+    """Summarise the examples of each key as all examples are summarised."""
     result: dict[str, dict[str, dict[str, Estimate]]] = {}
-    for name, column in slices.items():
+    columns = {name: np.asarray(column) for name, column in scores.slices.items()}
+    for name, column in columns.items():
         result[name] = {}
-        for key in dict.fromkeys(column):
-            chosen = np.asarray(column) == key
+        for key in dict.fromkeys(column.tolist()):
+            chosen = column == key
+            part = Scores(
+                {metric: values[chosen] for metric, values in scores.values.items()},
+                {other: each[chosen].tolist() for other, each in columns.items()},
+            )
             n_missing = int(missing[chosen].sum())
             result[name][key] = {
-                metric: estimate(each[chosen])._replace(n_missing=n_missing) for metric, each in values.items()
+                metric: figure._replace(n_missing=n_missing)
+                for metric, figure in benchmark.summarise(part, mode).items()
             }
     return result
 
