@@ -111,8 +111,9 @@ def _fetch_one(file: PinnedFile, folder: Path, advance: Callable[[int], None], p
                 error.close()
             if gone or attempt == ATTEMPTS - 1:
                 arrived = part.stat().st_size if part.is_file() else 0
+                kept = f", and are kept in {part}" if arrived else ""
                 raise KBBenchError(
-                    f"{file.url}: {error}. {arrived:,} of {file.size:,} bytes arrived and are kept in {part}. "
+                    f"{file.url}: {error}. {arrived:,} of {file.size:,} bytes arrived{kept}. "
                     "Run the same command again to continue, or give a folder with --source."
                 ) from error
             time.sleep(pause_seconds * 2**attempt)
