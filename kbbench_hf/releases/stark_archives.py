@@ -13,7 +13,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -128,8 +128,9 @@ def _listen(process: "subprocess.Popen[str]", job: str, file: Path) -> dict[str,
     last: dict[str, Any] = {}
     if process.stdin is None or process.stdout is None:
         return last
-    process.stdin.write(job)
-    process.stdin.close()
+    with suppress(BrokenPipeError):  # it died at once; its exit says why
+        process.stdin.write(job)
+        process.stdin.close()
     with Console(stderr=True).status(f"Reading {file.name}") as status:
         for line in process.stdout:
             last = json.loads(line)

@@ -258,3 +258,14 @@ def test_records_with_numpy_values_are_read(small, tmp_path):
 def test_an_unknown_config_is_an_error_before_anything_is_read(tmp_path):
     with pytest.raises(UsageError, match="Did you mean 'queries'"):
         builder("stark-mag")(tmp_path, tmp_path / "out", ["query"])
+
+
+def test_a_reading_process_that_dies_is_reported_with_the_member_it_was_at(small, tmp_path, monkeypatch):
+    from kbbench_hf.releases import stark_archives
+
+    root, release = small
+    dies = """import os; print('{"reading": "processed/node_info.pkl"}', flush=True); os.kill(os.getpid(), 9)"""
+    monkeypatch.setattr(stark_archives, "_START", dies)
+    with pytest.raises(DataError, match=r"'processed/node_info.pkl' could not be read within its limits \(SIGKILL\)"):
+        build(release, root, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
