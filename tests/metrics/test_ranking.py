@@ -317,6 +317,18 @@ def test_standard_is_trec_eval_on_500_random_runs():
     assert worst <= 1e-9
 
 
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "ranking_torchmetrics.json").read_text())
+
+
+@pytest.mark.parametrize("case", GOLDEN["cases"])
+def test_reference_is_torchmetrics_before_1_7_4_on_all_candidates(case):
+    ranked = rank(IdLists.of([case["ids"]]), np.array(case["scores"]))
+    candidates = np.arange(case["n_candidates"])
+    ranks = locate(ranked, IdLists.of([case["gold"]]), missing="tail", candidates=candidates)
+    for metric, column in measure(ranks, list(case["expected"])).items():
+        assert column[0] == pytest.approx(case["expected"][metric], abs=2e-6), metric  # float32 sums there
+
+
 # STaRK's own figures: zou-group/avatar, output of stark_qa's eval.py (torchmetrics 1.x) for text-embedding-ada-002 on
 # the human-written questions: 14 metrics and the first 1,000 candidates of every query.
 OFFICIAL = {"mrr": "mrr", "map": "map", "rprecision": "r_precision"}
