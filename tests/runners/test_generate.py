@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kbbench_hf.benchmarks.base import ParseError, Prompt
-from kbbench_hf.benchmarks.triple_text import parse_balanced
+from kbbench_hf.benchmarks.triple_text import parse_json
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.models.endpoint import Endpoint
 from kbbench_hf.runners.ask_endpoint import InterruptedRunError
@@ -21,6 +21,7 @@ from kbbench_hf.runners.generate import Generation, generate
 from kbbench_hf.runners.jobs import Sampling, Work
 from tests.endurance.faults import ask as ask_with_faults
 from tests.endurance.kills import CONCURRENCY, kill_and_resume
+from tests.endurance.mutations import ask as ask_mutated
 from tests.servers.scripted import MODEL, TRANSIENT, ScriptedServer, answer_to
 
 QUICK = {"show": False, "canary": False, "attempts": 2, "concurrency": 8}
@@ -41,7 +42,7 @@ def run(server: ScriptedServer, folder: Path, n: int = 20, **options: Any) -> Ge
 
 
 def lines_of(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text().splitlines()]
+    return [json.loads(line) for line in file.read_bytes().splitlines()]
 
 
 def test_every_prompt_is_answered_and_paired_by_id(tmp_path: Path) -> None:
@@ -388,35 +389,8 @@ def test_planted_secrets_appear_nowhere(tmp_path: Path) -> None:
             assert "planted-secret" not in text
 
 
-def mutate(text: str, rng: random.Random) -> str:
-    letters = list(text)
-    for _ in range(rng.randrange(1, 6)):
-        place = rng.randrange(len(letters) + 1)
-        change = rng.randrange(4)
-        if change == 0:
-            letters[place:place] = rng.choice(["(", ")", ",", '"', "\n", "\\", "\x00", "\ud800", "𝔘", "{", "]", "null"])
-        elif change == 1:
-            del letters[place : place + rng.randrange(1, 8)]
-        elif change == 2:
-            letters[place:place] = letters[: rng.randrange(20)]
-        else:
-            rng.shuffle(letters)
-    return "".join(letters)
-
-
-def test_mutated_answers_raise_nothing_and_every_example_is_in_the_predictions(tmp_path: Path) -> None:
-    seeds = ["capital(France, Paris)\nriver(Paris, Seine)", '{"triples": [["a", "b", "c"]]}', "No triples found."]
-    n = 2000  # the endurance run does 10,000
-
-    def answer(payload: Mapping[str, Any]) -> str:
-        prompt = payload["messages"][-1]["content"]
-        rng = random.Random(prompt)
-        return mutate(rng.choice(seeds), rng)
-
-    with ScriptedServer(answer=answer) as server:
-        summary = run(server, tmp_path, n, parse=parse_balanced, answer="triples", concurrency=64).summary
-    lines = lines_of(tmp_path / "predictions.jsonl")
-    assert [line["id"] for line in lines] == [f"q{i}" for i in range(n)]
-    assert summary.n_answered == n
-    assert summary.n_parse_failures == sum("triples" not in line for line in lines)
-    assert all(line["response"] == answer({"messages": [{"content": f"prompt {i}"}]}) for i, line in enumerate(lines))
+def test_mutated_answers_raise_nothing_and_every_example_is_in_the_predictions() -> None:
+    outcome = ask_mutated(1000, parse_json)  # the endurance run asks 10,000
+    assert outcome.answers == outcome.in_predictions == 1000
+    assert outcome.altered == 0
+    assert 0 < outcome.parse_failures < 1000
