@@ -49,6 +49,11 @@ def build_mini_ska(source: Path | None, out: Path, configs: Sequence[str] | None
     copy_mini("mini-ska", source, out, configs)
 
 
+def build_mini_genres(source: Path | None, out: Path, configs: Sequence[str] | None = None) -> None:
+    """Put the shipped `mini-genres` at `out`, whole."""
+    copy_mini("mini-genres", source, out, configs)
+
+
 def copy_mini(name: str, source: Path | None, out: Path, configs: Sequence[str] | None) -> None:
     """Copy a shipped dataset to `out`, in place of what stands there, whole or not at all.
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from kbbench_hf.errors import missing_extra
 from kbbench_hf.metrics.topics import content_words
 
-TOPICS = {"cdr": 50, "docred": 100, "nyt10m": 150, "wiki20m": 150, "tacred": 150, "wiki80": 150}
-"""How many topics the release's models have; 20 for any other config."""
+TOPICS = {"cdr": 50, "docred": 100, "nyt10m": 150, "wiki20m": 150, "tacred": 150, "wiki80": 150, "sentences": 5}
+"""How many topics the release's models have, and the one of `mini-genres`; 20 for any other config."""
 
 
 @dataclass(frozen=True)
