@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.models import Workplace
-from kbbench_hf.models.renderings import render
 from kbbench_hf.models.specs import Spec, one_of
 from kbbench_hf.models.top_k import best, pad
 from kbbench_hf.protocols import Ranking
@@ -16,8 +15,10 @@ METHODS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 
 def build(spec: Spec, place: Workplace) -> "BM25":
     """Build `bm25@text=,k1=,b=,method=`."""
-    options = spec.read(text=(str, "text"), k1=(float, 1.5), b=(float, 0.75), method=(one_of(*METHODS), METHODS[0]))
-    return BM25(render(place.kb, options.pop("text")), **options)
+    options = spec.read(
+        text=(str, place.own_text), k1=(float, 1.5), b=(float, 0.75), method=(one_of(*METHODS), METHODS[0])
+    )
+    return BM25(place.texts(options.pop("text")), **options)
 
 
 class BM25:

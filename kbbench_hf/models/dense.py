@@ -10,7 +10,6 @@ from kbbench_hf.models import Workplace, exact_search
 from kbbench_hf.models.embedders import SentenceEmbedder, from_spec
 from kbbench_hf.models.embeddings import embed, folder_of
 from kbbench_hf.models.exact_search import Share, Vectors
-from kbbench_hf.models.renderings import render
 from kbbench_hf.models.specs import Spec, one_of
 from kbbench_hf.models.top_k import merge
 from kbbench_hf.protocols import Ranking
@@ -20,9 +19,10 @@ INDEXES = ("exact", "hnsw", "ivf", "sq8")
 
 def build(spec: Spec, place: Workplace) -> "Dense":
     """Build `dense:<model>@text=,index=,batch=,max_length=`; the texts are encoded now, or read from the cache."""
-    embedder, options = from_spec(spec, text=(str, "named"), index=(one_of(*INDEXES), "exact"))
-    folder = folder_of(place.cache, **embedder.settings, text=options["text"], knowledge_base=place.kb.hash)
-    vectors = embed(render(place.kb, options["text"]), embedder, folder, place.share, place.progress)
+    embedder, options = from_spec(spec, text=(str, place.full_text), index=(one_of(*INDEXES), "exact"))
+    place.revisions[spec.model] = embedder.name
+    folder = folder_of(place.cache, **embedder.settings, text=options["text"], nodes=place.nodes)
+    vectors = embed(place.texts(options["text"]), embedder, folder, place.share, place.progress)
     return Dense(vectors, embedder, options["index"], place.share)
 
 

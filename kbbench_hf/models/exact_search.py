@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.models.top_k import grouped, merge, pad
+from kbbench_hf.models.top_k import best, grouped, merge, pad
 from kbbench_hf.protocols import Ranking
 
 Vectors = NDArray[np.float32]
@@ -54,7 +54,7 @@ def search(vectors: Vectors, queries: Vectors, top_k: int, share: Share | None =
     """
     n, size = len(vectors), block_rows(len(vectors))
     blocks = [slice(start, min(start + size, n)) for start in range(0, n, size)]
-    scan = _scan_faiss if _faiss_is_faster(len(queries)) else _scan_torch
+    scan = _scan_faiss if 2 * top_k <= size and _faiss_is_faster(len(queries)) else _scan_torch
     return in_parts(blocks, lambda own: scan(vectors, queries, top_k, own), top_k, share or Share())
 
 
@@ -81,14 +81,18 @@ def _scan_torch(vectors: Vectors, queries: Vectors, top_k: int, blocks: Sequence
     import torch
 
     asked = torch.from_numpy(queries)
+    if blocks and 2 * top_k > blocks[0].stop - blocks[0].start:  # deep rankings keep most scores: sort them once
+        found = np.hstack([(asked @ torch.from_numpy(vectors[block]).T).numpy() for block in blocks])
+        kept = [best(row, top_k) for row in found]
+        return pad([(ids + blocks[0].start, row[ids]) for ids, row in zip(kept, found, strict=True)], top_k)
     bound: NDArray[np.float32] | None = None
     rows, ids, scores = [_NO_ROWS], [_NO_ROWS], [np.zeros(0, dtype=np.float32)]
     for block in blocks:
         found = (asked @ torch.from_numpy(vectors[block]).T).numpy()
         if bound is None:
-            last = max(found.shape[1] - top_k, 0)
-            bound = np.partition(found, last, axis=1)[:, last : last + 1] if top_k <= found.shape[1] else None
-        row, column = np.nonzero(found >= (-np.inf if bound is None else bound))
+            last = found.shape[1] - top_k
+            bound = np.partition(found, last, axis=1)[:, last : last + 1]
+        row, column = np.nonzero(found >= bound)
         rows.append(row)
         ids.append(column + block.start)
         scores.append(found[row, column])

@@ -10,7 +10,6 @@ from kbbench_hf.models import Workplace
 from kbbench_hf.models.embedders import SentenceEmbedder, from_spec
 from kbbench_hf.models.embeddings import embed, folder_of
 from kbbench_hf.models.exact_search import Share, Vectors, block_rows, in_parts
-from kbbench_hf.models.renderings import render
 from kbbench_hf.models.specs import Spec, one_of, positive
 from kbbench_hf.models.top_k import best, merge, pad
 from kbbench_hf.protocols import Ranking
@@ -22,16 +21,15 @@ def build(spec: Spec, place: Workplace) -> "MultiVector":
     """Build `multi:<model>@text=,chunk=,overlap=,aggregate=,batch=,max_length=`."""
     embedder, options = from_spec(
         spec,
-        text=(str, "named"),
+        text=(str, place.full_text),
         chunk=(positive, 256),
         overlap=(positive, 51),
         aggregate=(one_of(*AGGREGATES), "max"),
     )
+    place.revisions[spec.model] = embedder.name
     size, overlap = options["chunk"], options["overlap"]
-    chunks = [chunked(text, size, overlap) for text in render(place.kb, options["text"])]
-    folder = folder_of(
-        place.cache, **embedder.settings, text=options["text"], chunk=[size, overlap], knowledge_base=place.kb.hash
-    )
+    chunks = [chunked(text, size, overlap) for text in place.texts(options["text"])]
+    folder = folder_of(place.cache, **embedder.settings, text=options["text"], chunk=[size, overlap], nodes=place.nodes)
     texts = [chunk for node in chunks for chunk in node]
     vectors = embed(texts, embedder, folder, place.share, place.progress)
     offsets = np.cumsum([0, *map(len, chunks)])
