@@ -36,7 +36,9 @@ _MOST_EDGES = 100_000_000
 _RECORD_BYTES = 1 << 15
 """A release's records take less than this each, on average."""
 _SPARE_BYTES = 1 << 16
-_START = "import sys; sys.path.append(sys.argv[1]); from kbbench_hf.releases.stark_archive_program import main; main()"
+_START = "import sys; sys.path += sys.argv[1:]; from kbbench_hf.releases.stark_archive_program import main; main()"
+_PACKAGES = [str(Path(__file__).parents[2]), str(Path(np.__file__).parents[1]), str(Path(pa.__file__).parents[1])]
+"""Where the program finds itself, NumPy and Arrow, and nothing of the user's."""
 
 
 @dataclass(frozen=True)
@@ -97,14 +99,17 @@ def _run(file: Path, known: Archive, out: Path) -> dict[str, Any]:
         "cpu_seconds": 60 + size // 1_000_000,
     }
     kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "SYSTEMROOT") if name in os.environ}
-    with subprocess.Popen(  # noqa: S603 - this interpreter and a file of this package
-        [sys.executable, "-I", "-B", "-c", _START, str(Path(__file__).parents[2])],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={**kept, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"},
-        text=True,
-    ) as process:
+    with (
+        (out / "errors").open("w") as errors,
+        subprocess.Popen(  # noqa: S603 - this interpreter and a module of this package
+            [sys.executable, "-I", "-B", "-c", _START, *_PACKAGES],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env={**kept, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"},
+            text=True,
+        ) as process,
+    ):
         try:
             last = _listen(process, json.dumps(job), file)
         finally:
@@ -116,7 +121,8 @@ def _run(file: Path, known: Archive, out: Path) -> dict[str, Any]:
         reason = last["refused"]
     else:
         ended = signal.Signals(-process.returncode).name if process.returncode < 0 else f"exit {process.returncode}"
-        reason = f"{last.get('reading', 'the archive')!r} could not be read within its limits ({ended})"
+        said = (out / "errors").read_text(errors="replace").strip().splitlines()[-1:]
+        reason = f"{last.get('reading', 'the archive')!r} ended the reading process ({': '.join([ended, *said])})"
     raise DataError(
         f"{file}: {reason}. Expected the archive of snap-stanford/stark; nothing of it was run or kept. Fetch it again."
     )

@@ -266,6 +266,6 @@ def test_a_reading_process_that_dies_is_reported_with_the_member_it_was_at(small
     root, release = small
     dies = """import os; print('{"reading": "processed/node_info.pkl"}', flush=True); os.kill(os.getpid(), 9)"""
     monkeypatch.setattr(stark_archives, "_START", dies)
-    with pytest.raises(DataError, match=r"'processed/node_info.pkl' could not be read within its limits \(SIGKILL\)"):
+    with pytest.raises(DataError, match=r"'processed/node_info.pkl' ended the reading process \(SIGKILL\)"):
         build(release, root, tmp_path / "out")
     assert not (tmp_path / "out").exists()
