@@ -61,6 +61,17 @@ class PromptOptions:
     seed: int = 42
 
 
+@dataclass(frozen=True)
+class Explanation:
+    """One example as a person reads it in a report."""
+
+    question: list[tuple[str, bool]]
+    """The input in pieces; True marks what the answer rests on."""
+    gold: list[str]
+    answer: list[tuple[str, Literal["right", "wrong", "hallucinated"]]]
+    """Each part of the answer, and what it is."""
+
+
 PromptFunction = Callable[[Example, Examples, PromptOptions], Prompt]
 ParseFunction = Callable[[str], Answer]
 
@@ -107,6 +118,8 @@ class Benchmark:
     """Prompt name -> function; the first is the default. Empty where nothing is generated."""
     parsers: Mapping[str, ParseFunction] = field(default_factory=dict)
     """Parser name -> function from a response to an answer; the first is the default; ParseError where none."""
+    explain: Callable[[Examples, Example, Answer], Explanation] | None = None
+    """(examples, example, answer) -> what a report shows of it; None where a report shows the rows as they are."""
     group_by: str | None = None
     """The slice over whose keys the figures are averaged (ontologies, say); None for a plain mean over examples."""
     lower_is_better: frozenset[str] = frozenset()

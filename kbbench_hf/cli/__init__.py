@@ -17,6 +17,7 @@ VERBS = {
     "run": "Run a model on a benchmark: a retriever, a local language model, or a served one.",
     "score": "Score a predictions file.",
     "compare": "Test whether two predictions files differ.",
+    "report": "Write a run as one page, or describe a dataset.",
     "validate": "Check a predictions file without scoring it.",
     "submit": "Check, score and store a predictions file in a leaderboard.",
     "leaderboard": "Look after a leaderboard's store: seed, re-score, audit, check.",

@@ -44,7 +44,15 @@ def plot_scores(panels: Sequence[tuple[Benchmark, Mapping[str, Result]]], file: 
 
 
 def plot_slice(figures: Mapping[str, Mapping[str, Any]], label: str, name: str) -> "Figure":
-    """Return one figure per key of a slice, in order, with its 95 % interval; keys hold what `result.json` does."""
+    """Return the picture of one metric in every key of a slice; keys hold what `result.json` does."""
+    counted = {f"{key} (n = {each['n_scored']:,})": each for key, each in figures.items()}
+    drawn = plot_figures(counted)
+    drawn.axes[0].set_title(f"{label} by {name.replace('_', ' ')}", loc="left", fontsize=11)
+    return drawn
+
+
+def plot_figures(figures: Mapping[str, Mapping[str, Any]]) -> "Figure":
+    """Return a picture with a row per figure, its 95 % interval as a line; figures as in `result.json`."""
     from matplotlib.figure import Figure
 
     drawn = Figure(figsize=(7, 1.2 + 0.3 * len(figures)), layout="constrained")
@@ -55,11 +63,10 @@ def plot_slice(figures: Mapping[str, Mapping[str, Any]], label: str, name: str) 
         if None not in each["ci95"]:
             axes.hlines(position, *each["ci95"], color=COLOURS[0])
         axes.plot(each["value"], position, "o", color=COLOURS[0])
-    counts = [f"{key} (n = {each['n_scored']:,})" for key, each in figures.items()]
-    axes.set_yticks(range(len(figures)), counts)
-    axes.invert_yaxis()
-    axes.set_xlim(-0.02, 1.02)
-    axes.set_title(f"{label} by {name.replace('_', ' ')}", loc="left", fontsize=11)
+    axes.set_yticks(range(len(figures)), list(figures))
+    axes.set_ylim(len(figures) - 0.5, -0.5)
+    if all(each["value"] is None or 0 <= each["value"] <= 1 for each in figures.values()):
+        axes.set_xlim(-0.02, 1.02)
     axes.grid(axis="x", color="#dddddd", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right", "left"]].set_visible(False)

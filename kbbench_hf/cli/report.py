@@ -1,0 +1,59 @@
+"""`kbbench report`: a run as a page, or a dataset as tables and a picture."""
+
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from kbbench_hf.dataset_folder import write_text
+from kbbench_hf.errors import UsageError
+from kbbench_hf.hub.load import find_benchmark, find_dataset
+
+
+@click.command()
+@click.argument("what")
+@click.option(
+    "--dataset", "of_dataset", is_flag=True, help="WHAT is a STaRK-like dataset: its size, lengths, diversity."
+)
+@click.option("--out", type=click.Path(path_type=Path), help="The file to write.")
+def command(what: str, of_dataset: bool, out: Path | None) -> None:
+    """Write the report of the run in folder WHAT as one HTML file, or with --dataset describe the dataset WHAT.
+
+    Examples: kbbench report kbbench-runs/mini-stark/queries-test-bm25-1a2b3c4d; kbbench report mini-stark --dataset
+    """
+    if of_dataset:
+        _describe(what, out)
+        return
+    folder = Path(what)
+    if not folder.is_dir():
+        raise UsageError(f"{what} is no run folder; expected what 'kbbench run' printed. Of a dataset: add --dataset.")
+    from kbbench_hf.reports.run_page import run_page
+
+    file = out or folder / "report.html"
+    write_text(file, run_page(folder))
+    click.echo(str(file))
+
+
+def _describe(name: str, out: Path | None) -> None:
+    from kbbench_hf.reports.stark_dataset import plot_lengths, statistics
+
+    benchmark = find_benchmark(name)
+    if benchmark.answer != "ids":
+        raise UsageError(f"{name} has no knowledge base to describe; expected a STaRK dataset or one of your own.")
+    found = statistics(find_dataset(name))
+    console = Console()
+    for title, rows in (
+        ("Knowledge base", found.knowledge_base),
+        ("Nodes by type", found.node_types),
+        ("Queries", found.queries),
+        ("Diversity", found.diversity),
+    ):
+        if rows:
+            table = Table(title, "", box=None, header_style="bold", title_justify="left")
+            for row in rows:
+                table.add_row(*row)
+            console.print(table)
+    file = out or Path(f"{name}-lengths.png")
+    plot_lengths(found, benchmark.title, file)
+    click.echo(str(file))

@@ -1,0 +1,203 @@
+"""One run as one HTML file that opens offline: figures, slices, cost, and examples to read."""
+
+import base64
+import io
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kbbench_hf.benchmarks.base import Benchmark, Examples, Explanation
+from kbbench_hf.errors import UsageError
+from kbbench_hf.hub.load import find_benchmark
+from kbbench_hf.records import Predictions, read_predictions
+from kbbench_hf.reports.plots import plot_figures, plot_slice
+from kbbench_hf.reports.tables import interval, number
+from kbbench_hf.scoring import load_examples
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+N_EXAMPLES = 30
+MOST_CHARACTERS = 4000
+MARKS = {"right": "✓", "wrong": "✗", "hallucinated": "☁"}
+STYLE = """
+body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}
+h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.5rem}small,.n{color:#555}
+.wide{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}
+th,td{padding:.3rem .8rem .3rem 0;text-align:left;border-bottom:1px solid #ddd;vertical-align:top}
+img{max-width:100%}details{margin:.6rem 0;border:1px solid #ddd;border-radius:4px;padding:.5rem .8rem}
+summary{cursor:pointer}pre{white-space:pre-wrap;margin:.4rem 0;font-size:.85rem}mark{background:#ffe9a8}
+.right{color:#1b5e20}.wrong{color:#8a1c1c}.hallucinated{color:#5b2a86;text-decoration:underline dotted}
+"""
+
+
+def run_page(folder: Path) -> str:
+    """Return the report of a scored run folder, a single HTML document without outside references.
+
+    Raises:
+        UsageError: the folder holds no scored run.
+    """
+    if not (folder / "result.json").is_file():
+        raise UsageError(
+            f"{folder} holds no result.json; expected the folder of a finished run. Run it again to resume it."
+        )
+    result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    run = json.loads((folder / "run.json").read_text(encoding="utf-8")) if (folder / "run.json").is_file() else {}
+    benchmark = find_benchmark(result["benchmark"])
+    model = run.get("settings", {}).get("model", folder.name)
+    parts = [
+        f"<h1>{escape(benchmark.title)}: {escape(str(model))}</h1>",
+        f"<p class=n>{escape(_place(result))}</p>",
+        _scores(result, benchmark),
+        _run_facts(run, result),
+        *(_slice(name, keys, benchmark) for name, keys in result["slices"].items() if len(keys) > 1),
+        _examples(folder, result, benchmark),
+        _provenance(run, result),
+    ]
+    title = escape(f"{benchmark.title}: {model}")
+    return (
+        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
+        f"<title>{title}</title><style>{STYLE}</style><body>{''.join(parts)}</body></html>\n"
+    )
+
+
+def _scores(result: Mapping[str, Any], benchmark: Benchmark) -> str:
+    figures = {benchmark.metrics.get(name, name): figure for name, figure in result["scores"].items()}
+    rows = [
+        [label, _value(figure), _bounds(figure), f"{figure['n_scored']:,}", f"{figure['n_missing']:,}"]
+        for label, figure in figures.items()
+    ]
+    table = _table(["metric", "value", "95 % interval", "scored", "missing"], rows)
+    return f"<h2>Figures</h2>{table}{_picture(plot_figures(figures), 'The figures with their intervals')}"
+
+
+def _run_facts(run: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+    counters = [[name.removeprefix("n_").replace("_", " "), f"{count:,}"] for name, count in result["counters"].items()]
+    parts = [f"<h2>Counts</h2>{_table(['', 'n'], counters)}"]
+    facts = {**run.get("summary", {}), **run.get("latency", {})}
+    shown = {name: value for name, value in facts.items() if value not in (None, {}, []) and name != "canaries"}
+    if shown:
+        rows = [[name.replace("_", " "), _fact(value)] for name, value in shown.items()]
+        parts.append(f"<h2>Latency, tokens, cost</h2>{_table(['', ''], rows)}")
+    return "".join(parts)
+
+
+def _slice(name: str, keys: Mapping[str, Any], benchmark: Benchmark) -> str:
+    metrics = list(next(iter(keys.values())))[:8]
+    rows = [
+        [key, f"{figures[metrics[0]]['n_scored']:,}", *(_value(figures[metric]) for metric in metrics)]
+        for key, figures in keys.items()
+    ]
+    headline = {key: figures[benchmark.headline] for key, figures in list(keys.items())[:40]}
+    picture = _picture(plot_slice(headline, benchmark.metrics[benchmark.headline], name), f"By {name}")
+    labels = [benchmark.metrics.get(metric, metric) for metric in metrics]
+    return f"<h2>By {escape(name.replace('_', ' '))}</h2>{_table(['', 'n', *labels], rows)}{picture}"
+
+
+def _examples(folder: Path, result: Mapping[str, Any], benchmark: Benchmark) -> str:
+    """The worst examples, and as many from the middle and the top, each with what was asked and answered."""
+    _, examples, revision = load_examples(result["benchmark"], result["config"], result["split"])
+    scores = [json.loads(line) for line in (folder / "scores.jsonl").read_text(encoding="utf-8").splitlines()]
+    if revision != result["dataset_revision"] or not (folder / "predictions.jsonl").is_file():
+        return "<h2>Examples</h2><p>The dataset at hand is another one than was scored; no examples are shown.</p>"
+    asked = {each["id"] for each in scores}
+    examples = replace(examples, rows=[row for row in examples.rows if row["id"] in asked])
+    predictions = read_predictions([folder / "predictions.jsonl"], benchmark, examples)
+    order = sorted(range(len(scores)), key=lambda position: _sortable(scores[position].get(benchmark.headline)))
+    chosen = _spread(order, N_EXAMPLES)
+    cards = "".join(_card(position, examples, predictions, scores[position], benchmark) for position in chosen)
+    legend = " · ".join(f"<span class={kind}>{mark} {kind}</span>" for kind, mark in MARKS.items())
+    return f"<h2>Examples</h2><p class=n>From the worst to the best. {legend}</p>{cards}"
+
+
+def _card(
+    position: int, examples: Examples, predictions: Predictions, scores: Mapping[str, Any], benchmark: Benchmark
+) -> str:
+    row, answer = examples.rows[position], predictions.answers[position]
+    headline = scores.get(benchmark.headline)
+    head = f"{row['id']} · {benchmark.metrics[benchmark.headline]} {'-' if headline is None else number(headline)}"
+    if answer is None:
+        body = "<p>No prediction.</p>"
+    elif benchmark.explain:
+        body = _explained(benchmark.explain(examples, row, answer))
+    else:
+        shown, answered = (
+            json.dumps(row, ensure_ascii=False, indent=1, default=str),
+            json.dumps(answer, ensure_ascii=False),
+        )
+        body = f"<pre>{_cut(shown)}</pre><b>answer</b><pre>{_cut(answered)}</pre>"
+    return f"<details><summary>{escape(head)}</summary>{body}</details>"
+
+
+def _explained(explanation: Explanation) -> str:
+    question = "".join(f"<mark>{_cut(text)}</mark>" if marked else _cut(text) for text, marked in explanation.question)
+    gold = [f"<li>{_cut(each)}</li>" for each in explanation.gold]
+    answer = [f"<li class={kind}>{MARKS[kind]} {_cut(text)}</li>" for text, kind in explanation.answer]
+    lists = [
+        f"<b>{name}</b><ul>{''.join(items) or '<li>nothing</li>'}</ul>"
+        for name, items in (("gold", gold), ("answer", answer))
+    ]
+    return f"<pre>{question}</pre>{''.join(lists)}"
+
+
+def _provenance(run: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+    facts = {key: run[key] for key in ("settings", "started", "versions", "model") if key in run}
+    facts |= {"predictions_sha256": result["predictions_sha256"], "scored_with": result["versions"]}
+    text = escape(json.dumps(facts, indent=2, ensure_ascii=False))
+    return (
+        f"<h2>Provenance</h2><details><summary>Everything needed to run it again</summary><pre>{text}</pre></details>"
+    )
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    head = "".join(f"<th>{escape(each)}</th>" for each in heads)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<div class=wide><table><tr>{head}</tr>{body}</table></div>"
+
+
+def _picture(figure: "Figure", description: str) -> str:
+    data = io.BytesIO()
+    figure.savefig(data, format="png", dpi=110)
+    text = base64.b64encode(data.getvalue()).decode()
+    return f'<p><img alt="{escape(description)}" src="data:image/png;base64,{text}"></p>'
+
+
+def _spread(order: Sequence[int], n: int) -> list[int]:
+    """Return n of the positions: all of a short list, else evenly spread with the first third taken from the start."""
+    if len(order) <= n:
+        return list(order)
+    third = n // 3
+    rest = order[third:]
+    step = len(rest) / (n - third)
+    return [*order[:third], *(rest[int(k * step)] for k in range(n - third))]
+
+
+def _sortable(value: float | None) -> float:
+    return math.inf if value is None else value
+
+
+def _value(figure: Mapping[str, Any]) -> str:
+    return "-" if figure["value"] is None else number(figure["value"])
+
+
+def _bounds(figure: Mapping[str, Any]) -> str:
+    low, high = figure["ci95"]
+    return "-" if low is None or high is None else interval((low, high))
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _place(result: Mapping[str, Any]) -> str:
+    return f"{result['config']}, {result['split']}, mode {result['mode']}, data {result['dataset_revision']}"
+
+
+def _cut(text: str) -> str:
+    return escape(text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]} ... ({len(text):,} characters)")
