@@ -125,6 +125,12 @@ def test_an_empty_ranking_scores_zero(missing):
     assert all(value(metric, [], [3], missing=missing, n_candidates=5) == 0.0 for metric in EVERY)
 
 
+def test_a_query_without_candidates_scores_zero():
+    no_candidates = np.array([], dtype=np.int64)
+    for missing in ("tail", "zero", None):
+        assert all(value(metric, [], [3], missing=missing, candidates=no_candidates) == 0.0 for metric in EVERY)
+
+
 def test_no_queries_give_no_values():
     ranks = locate(rank(IdLists.of([])), IdLists.of([]))
     assert all(len(column) == 0 for column in measure(ranks, EVERY).values())
@@ -248,6 +254,20 @@ def test_a_determined_value_is_that_of_any_order_of_the_tail(drawn, n_candidates
             determined = ~np.isnan(cut[metric])
             assert np.allclose(cut[metric][determined], whole[metric][determined], atol=1e-12)
             assert (least[metric] <= whole[metric] + 1e-12).all()
+
+
+@given(queries, st.sampled_from(MODES))
+@settings(max_examples=100, deadline=None)
+def test_the_tail_by_id_is_the_ranking_with_all_other_candidates_appended(drawn, mode):
+    candidates = np.arange(31)
+    drawn = [(order or [0], gold) for order, gold in drawn]
+    gold = IdLists.of([sorted(gold) for _, gold in drawn])
+    short = locate(rank(IdLists.of([o for o, _ in drawn])), gold, missing="tail", candidates=candidates)
+    whole = locate(rank(IdLists.of([o + [c for c in range(31) if c not in o] for o, _ in drawn])), gold)
+    without_ties = [metric for metric in EVERY if mode == "standard" or not metric.startswith("ndcg")]
+    theirs = measure(whole, without_ties, mode)
+    for metric, column in measure(short, without_ties, mode).items():
+        assert column.tolist() == theirs[metric].tolist()
 
 
 scored = st.lists(
