@@ -100,7 +100,7 @@ def plain_score(case: Case) -> tuple[float, ...]:
 
 
 def empty_caches() -> None:
-    for cached in (text.normalise, text._word_form, triples._entity_form, triples.fold, triples.loose):
+    for cached in (text.normalise, text._word_form, triples.entity_form, triples.fold, triples.loose):
         cached.cache_clear()
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from kbbench_hf.benchmarks import text2kgbench_prompts as prompts
 from kbbench_hf.benchmarks.base import Benchmark, Examples, Scores
+from kbbench_hf.benchmarks.text2kgbench_beyond import BEYOND_PAPER, beyond_paper
 from kbbench_hf.benchmarks.triple_text import HISTORICAL_PARSERS, parse_balanced, parse_json
 from kbbench_hf.dataset_folder import DatasetFolder
 from kbbench_hf.metrics.aggregate import Estimate, estimate
@@ -37,6 +38,7 @@ METRICS = {
     "subject_hallucination": "SH",
     "relation_hallucination": "RH",
     "object_hallucination": "OH",
+    **BEYOND_PAPER,
 }
 _FLAGS = ("demonstration_leaks", "fact_in_train")
 """Flags of the dataset by which scores are sliced: what a model could know from the train split."""
@@ -80,7 +82,7 @@ def load(folder: DatasetFolder, config: str, split: str) -> Examples:
 
 
 def score(examples: Examples, answers: Sequence[Sequence[Sequence[str]] | None], mode: str) -> Scores:
-    """Return the seven metrics of every sentence.
+    """Return the seven metrics of every sentence, and those of `beyond_paper`.
 
     A missing answer is 0 in all seven in `reference` (so it is good for the hallucination rates), has relation
     hallucination 1 in `paper`, and is an empty answer in `repaired`.
@@ -106,6 +108,7 @@ def score(examples: Examples, answers: Sequence[Sequence[Sequence[str]] | None],
         scored[position] = judge(predicted, gold, row["sentence"], ontology)
         counters.update(count_oddities(predicted, gold, ontology))
     columns = dict(zip(TripleScores._fields, scored.T, strict=True))
+    columns |= beyond_paper(examples.rows, answers, material.ontologies, ontologies)
     return Scores({name: columns[name] for name in METRICS}, _slices(examples.rows), counters)
 
 
@@ -178,7 +181,7 @@ WIKIDATA_TEKGEN = Benchmark(
     prompts={"current": prompts.current, "h1": prompts.h1, "h2": prompts.h2},
     parsers={"balanced": parse_balanced, "json": parse_json, **HISTORICAL_PARSERS},
     group_by="ontology",
-    lower_is_better=frozenset(name for name in METRICS if name.endswith("hallucination")),
+    lower_is_better=frozenset(name for name in METRICS if "hallucination" in name),
 )
 
 DBPEDIA_WEBNLG = replace(

@@ -129,8 +129,8 @@ def score_reference(
     names = ontology.relation_names
     n = len(predicted)
     conformance = sum(relation in names for _, relation, _ in predicted) / n
-    subjects = sum(_entity_form(subject) not in context for subject, _, _ in predicted) / n
-    objects = sum(_entity_form(obj) not in context for _, _, obj in predicted) / n
+    subjects = sum(entity_form(subject) not in context for subject, _, _ in predicted) / n
+    objects = sum(entity_form(obj) not in context for _, _, obj in predicted) / n
     matched = match(kept, set(map(triple_key, gold)))
     return TripleScores(*matched, conformance, subjects, 1 - conformance, objects)
 
@@ -160,8 +160,8 @@ def score_repaired(
     context = normalise(f"{sentence} {ontology.stripped_concepts}".replace("_", " "))
     n = len(predicted)
     conformance = sum(loose(relation) in ontology.loose_relations for _, relation, _ in predicted) / n
-    subjects = sum(_entity_form(subject.replace("_", " ")) not in context for subject, _, _ in predicted) / n
-    objects = sum(_entity_form(obj.replace("_", " ")) not in context for _, _, obj in predicted) / n
+    subjects = sum(entity_form(subject.replace("_", " ")) not in context for subject, _, _ in predicted) / n
+    objects = sum(entity_form(obj.replace("_", " ")) not in context for _, _, obj in predicted) / n
     matched = match(kept, keys) if keys else (nan, nan, nan)
     return TripleScores(*matched, conformance, subjects, 1 - conformance, objects)
 
@@ -202,5 +202,10 @@ def count_oddities(predicted: Sequence[Triple], gold: Sequence[Triple], ontology
 
 
 @lru_cache(maxsize=2**15)
-def _entity_form(entity: str) -> str:
+def entity_form(entity: str) -> str:
+    """Return the form in which the reference looks an entity up in a sentence: "01 January" is deleted.
+
+    >>> entity_form("01 January 2010")
+    '2010'
+    """
     return normalise(entity).replace("01januari", "")

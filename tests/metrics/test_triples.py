@@ -173,7 +173,7 @@ def test_every_published_sentence_is_reproduced(shared):
 def test_sixteen_threads_score_as_one(shared):
     some = list(cases(shared / "data/text2kgbench", RUNS[4]))[:300]
     alone = [score_reference(case.predicted, case.gold, case.sentence, case.ontology) for case in some]
-    for cached in (text.normalise, text._word_form, triples._entity_form, triples.fold, triples.loose):
+    for cached in (text.normalise, text._word_form, triples.entity_form, triples.fold, triples.loose):
         cached.cache_clear()
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)

@@ -1,0 +1,125 @@
+"""Whether a sentence mentions an entity, by any of the ways in which the same thing is written."""
+
+import re
+import unicodedata
+from functools import lru_cache
+
+_WORD = re.compile(r"[^\W_]+")
+_NUMBER = re.compile(r"[+-]?\d[\d,]*(?:\.\d+)?")
+_MONTHS = tuple("january february march april may june july august september october november december".split())
+_SMALL = frozenset({"a", "an", "and", "de", "for", "in", "of", "on", "the", "to"})
+
+
+def mentions(sentence: str, entity: str) -> bool:
+    """Return whether a sentence mentions an entity under its name or another way to write it.
+
+    Names are compared word by word, without case, accents and punctuation; underscores are spaces. Also mentioned are:
+
+    - a name without what tells it apart: `Arion (comicsCharacter)`, `"Arion"`;
+    - an acronym of words in a row (`UN`), and words of whose initials the sentence has the acronym (`U.S.`);
+    - a number by its value: `1099.0`, `703.95 (square kilometres)`;
+    - a date by its parts, in any order: `1989-05-02`, `02 May 1989`. Where day and month are 00 or 01 January, which
+      stand for unknown ones in TekGen, by its year;
+    - a person or place by a family name or last word alone, if it is written with a capital and so is the whole name.
+
+    An entity without words is always mentioned.
+
+    >>> sentence = "The U.S. hosts NASA's 1,099 labs since May 2, 1989."
+    >>> [mentions(sentence, entity) for entity in ("United_States", "1099.0", "1989-05-02", "Nasa (agency)", "ESA")]
+    [True, True, True, True, False]
+    """
+    text = _Text(sentence)
+    name = entity.replace("_", " ").strip().strip('"')
+    plain = re.sub(r"\s*\([^()]*\)$", "", name)
+    words = _words(name)
+    return (
+        not words
+        or text.has_words(words)
+        or (plain != name and text.has_words(_words(plain)))
+        or text.has_number(plain)
+        or text.has_date(plain)
+        or text.has_acronym(plain)
+        or text.has_last_word(plain)
+    )
+
+
+class _Text:
+    """A sentence, in the forms that names are looked up in."""
+
+    def __init__(self, sentence: str) -> None:
+        self.written, self.words, self.numbers = _forms(sentence)
+        self.joined = f" {' '.join(self.words)} "
+
+    def has_words(self, words: tuple[str, ...]) -> bool:
+        return bool(words) and f" {' '.join(words)} " in self.joined
+
+    def has_number(self, name: str) -> bool:
+        return bool(_NUMBER.fullmatch(name)) and float(name.replace(",", "")) in self.numbers
+
+    def has_date(self, name: str) -> bool:
+        date = _date(name)
+        if date is None:
+            return False
+        year, month, day = date
+        if year not in self.words:
+            return False
+        if (month, day) == (1, 1) or not month:
+            return True
+        named = _MONTHS[month - 1] in self.words or _MONTHS[month - 1][:3] in self.words
+        return named and (not day or bool({str(day), f"{day:02}"} & set(self.words)))
+
+    def has_acronym(self, name: str) -> bool:
+        words = name.split()
+        if len(words) > 1:
+            initials = "".join(word[0] for word in _words(name) if word not in _SMALL)
+            return len(initials) > 1 and initials in {_letters(word) for word in self.written if word.isupper()}
+        letters = _letters(name)
+        if not (name.isupper() and 2 <= len(letters) <= 6):
+            return False
+        capitals = "".join(
+            word[0].lower() if word[0].isupper() else "" if word in _SMALL else " " for word in self.written
+        )
+        initials = "".join(word[0] for word in self.words if word not in _SMALL)
+        return letters in capitals or (len(letters) > 2 and letters in initials)
+
+    def has_last_word(self, name: str) -> bool:
+        words = name.split()
+        if len(words) < 2 or not all(word[0].isupper() for word in words if word.lower() not in _SMALL):
+            return False
+        last = words[-1]
+        for position, word in enumerate(self.written):
+            if word == last:
+                around = self.written[max(position - 1, 0) : position] + self.written[position + 1 : position + 2]
+                if not any(other[0].isupper() for other in around):
+                    return True
+        return False
+
+
+@lru_cache(maxsize=2**13)
+def _forms(sentence: str) -> tuple[list[str], tuple[str, ...], frozenset[float]]:
+    """Return a sentence's words as written (without punctuation around them), folded, and its numbers."""
+    written = [stripped for word in sentence.split() if (stripped := re.sub(r"^\W+|(?:'s)?\W*$", "", word))]
+    numbers = frozenset(float(match.replace(",", "")) for match in _NUMBER.findall(sentence))
+    return written, _words(sentence), numbers
+
+
+def _words(text: str) -> tuple[str, ...]:
+    decomposed = unicodedata.normalize("NFKD", text)
+    plain = "".join(character for character in decomposed if not unicodedata.combining(character))
+    return tuple(_WORD.findall(plain.casefold()))
+
+
+def _letters(word: str) -> str:
+    return word.replace(".", "").casefold()
+
+
+def _date(name: str) -> tuple[str, int, int] | None:
+    """Return year, month and day of `1989-05-02` or `02 May 1989`; 0 where unknown."""
+    if match := re.fullmatch(r"(\d{4})-(\d\d)-(\d\d)", name):
+        year, month, day = match[1], int(match[2]), int(match[3])
+    elif match := re.fullmatch(r"(\d\d?) ([A-Za-z]*) ?(\d{4})", name):
+        year, day = match[3], int(match[1])
+        month = _MONTHS.index(match[2].lower()) + 1 if match[2].lower() in _MONTHS else 0
+    else:
+        return None
+    return (year, month, day) if month <= 12 else None
