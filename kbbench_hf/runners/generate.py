@@ -4,6 +4,7 @@ Benchmarks, judges and the reranker all hand over a mapping of ids to prompts; a
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -83,11 +84,10 @@ def generate(
     """
     work = Work(prompts, sampling or Sampling(), repeats, structured)
     meter = Meter(price)
-    local = isinstance(model, CausalLM)
-    if local and (max_requests is not None or max_cost is not None):
+    if isinstance(model, CausalLM) and (max_requests is not None or max_cost is not None):
         raise UsageError("--max-requests and --max-cost are for endpoints; a local model costs nothing by request.")
     shard = model.rank if isinstance(model, CausalLM) else 0
-    with Journal(folder, shard, observe=meter.add) as journal:
+    with _interruptible(), Journal(folder, shard, observe=meter.add) as journal:
         budget = Budget(max_requests, max_cost, price)
         budget.requests, budget.spent = meter.n_requests, meter.cost or 0.0
         meter.start()
@@ -98,15 +98,12 @@ def generate(
             if parse is not None and outcome["error"] is None and outcome["id"] is not None:
                 meter.n_parse_failures += not prediction(outcome, parse, answer).parsed
 
-        try:
-            with progress(title, len(work), show=show and shard == 0) as advance:
-                if isinstance(model, CausalLM):
-                    keys = answer_in_batches(model, work, journal, record, meter, advance)
-                else:
-                    asker = Asker(model, record, budget, concurrency=concurrency, attempts=attempts)
-                    keys = run(_over_http(asker, work, journal, meter, advance, canary))
-        except KeyboardInterrupt:
-            raise InterruptedRunError from None
+        with progress(title, len(work), show=show and shard == 0) as advance:
+            if isinstance(model, CausalLM):
+                keys = answer_in_batches(model, work, journal, record, meter, advance)
+            else:
+                asker = Asker(model, record, budget, concurrency=concurrency, attempts=attempts)
+                keys = run(_over_http(asker, work, journal, meter, advance, canary))
         if isinstance(model, CausalLM) and model.n_processes > 1:
             model.wait_for_everyone()
             meter = Meter(price)
@@ -123,6 +120,14 @@ def generate(
         if isinstance(model, CausalLM):
             model.wait_for_everyone()  # so that every process finds the predictions when this returns
     return Generation(summary, journal, keys)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise InterruptedRunError from None
 
 
 async def _over_http(

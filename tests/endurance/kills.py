@@ -1,6 +1,8 @@
 """SIGKILL a generation run many times and let it finish: nothing acknowledged is lost, nothing is recorded twice.
 
-python -m tests.endurance.kills [--kills 200] [--prompts 2000]
+python -m tests.endurance.kills [--kills 200] [--prompts 2000] [--interrupt]
+
+With --interrupt the signal is SIGINT (Ctrl-C): then nothing is sent again at all.
 """
 
 import argparse
@@ -8,14 +10,17 @@ import json
 import multiprocessing
 import os
 import random
+import signal
 import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.models.endpoint import Endpoint
+from kbbench_hf.runners.ask_endpoint import InterruptedRunError
 from kbbench_hf.runners.generate import generate
 from kbbench_hf.runners.journal import Journal
 from tests.servers.scripted import MODEL, ScriptedServer
@@ -50,10 +55,13 @@ def run(url: str, folder: Path, n: int, acknowledgements: Path | None = None) ->
         Journal.append = append_and_tell  # type: ignore[method-assign]
     model = Endpoint(url, MODEL)
     options: dict[str, Any] = {"parse": str.split, "answer": "answers", "canary": False, "show": False}
-    generate(prompts_of(n), model, folder, concurrency=CONCURRENCY, **options)
+    with suppress(InterruptedRunError):
+        generate(prompts_of(n), model, folder, concurrency=CONCURRENCY, **options)
+        return
+    os._exit(InterruptedRunError.exit_code)
 
 
-def kill_and_resume(kills: int, n: int, seed: int = 0) -> Outcome:
+def kill_and_resume(kills: int, n: int, seed: int = 0, number: signal.Signals = signal.SIGKILL) -> Outcome:
     """Kill a run of n prompts `kills` times, each after a random number of its requests, then let it finish."""
     processes = multiprocessing.get_context("forkserver")
     processes.set_forkserver_preload(["kbbench_hf.runners.generate", "tests.servers.scripted"])
@@ -68,7 +76,8 @@ def kill_and_resume(kills: int, n: int, seed: int = 0) -> Outcome:
             while len(server.requests) < goal and child.is_alive():
                 time.sleep(0.0005)
             time.sleep(rng.random() * 0.01)
-            child.kill()
+            if child.pid is not None and child.is_alive():
+                os.kill(child.pid, number)
             child.join()
             if child.exitcode == 0:
                 break
@@ -90,9 +99,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--prompts", type=int, default=2000)
+    parser.add_argument("--interrupt", action="store_true")
     options = parser.parse_args()
-    outcome = kill_and_resume(options.kills, options.prompts)
-    print(outcome, f"(re-sent requests allowed: {outcome.kills * CONCURRENCY})")
+    number = signal.SIGINT if options.interrupt else signal.SIGKILL
+    outcome = kill_and_resume(options.kills, options.prompts, number=number)
+    print(outcome, f"(re-sent requests allowed: {0 if options.interrupt else outcome.kills * CONCURRENCY})")
 
 
 if __name__ == "__main__":

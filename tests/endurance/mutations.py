@@ -23,25 +23,7 @@ SEEDS = [
     '{"triples": [["a", "b", "c"], ["d", "e", "f"]]}',
     "The sentence holds no triples.",
 ]
-PIECES = [
-    "(",
-    ")",
-    ",",
-    '"',
-    "\n",
-    "\\",
-    "\x00",
-    "\ud800",
-    "𝔘",
-    "{",
-    "]",
-    "null",
-    "1e999",
-    "NaN",
-    "[" * 2000,
-    "\u2028",
-    "\x85",
-]
+PIECES = [*'(),"\\\n\x00\ud800𝔘{]\u2028\x85', "null", "1e999", "NaN", "[" * 2000]
 
 
 class Outcome(NamedTuple):
