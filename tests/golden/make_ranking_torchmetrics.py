@@ -22,7 +22,7 @@ from torchmetrics.functional import (
 
 OUT = Path(__file__).with_name("ranking_torchmetrics.json")
 FACTS = {
-    "source": "torchmetrics 1.7.3 (PyPI), torchmetrics.functional.retrieval_*, on scores spread over all candidates with "
+    "source": "torchmetrics 1.7.3 (PyPI), functional.retrieval_*, on scores spread over all candidates with "
     "the rest at min - 1, as stark_qa.Evaluator (snap-stanford/stark b246b94) calls them",
     "command": "python tests/golden/make_ranking_torchmetrics.py, float32",
     "note": "cases with ties hold nDCG only: the other functions order ties arbitrarily",
