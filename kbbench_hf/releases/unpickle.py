@@ -1,6 +1,6 @@
 """Unpickling without trust: plain values and tensors of integers, nothing else.
 
-A pickle is a program. Here it can call six harmless functions written below; while one is read, any action that Python
+A pickle is a program. Here it can call five harmless functions written below; while one is read, any action that Python
 audits (opening files, sockets, processes, imports) is refused; tensors are read without torch, from the bytes of their
 storage. To be used in a process of its own with `limit`, since a pickle can still ask for any amount of memory.
 """
@@ -208,7 +208,7 @@ def read_tensor(stream: Any, dimensions: int) -> np.ndarray[Any, Any]:
         if len(pickles) != 1:
             raise Refused("is no file of one tensor")
         folder = pickles[0].removesuffix("data.pkl")
-        if f"{folder}byteorder" in archive.namelist() and archive.read(f"{folder}byteorder") != b"little":
+        if f"{folder}byteorder" in archive.namelist() and _content(archive, f"{folder}byteorder", 99) != b"little":
             raise Refused("has its bytes in big-endian order")
         with sealed():
             tensor = Unpickler(io.BytesIO(_content(archive, pickles[0], 1 << 16)), _TENSORS).load()
@@ -223,9 +223,10 @@ def read_tensor(stream: Any, dimensions: int) -> np.ndarray[Any, Any]:
 
 
 def _content(archive: zipfile.ZipFile, name: str, cap: int) -> bytes:
-    if archive.getinfo(name).file_size > cap:
-        raise Refused(f"has a part {name!r} of more than {cap:,} bytes")
-    return archive.read(name)
+    part = archive.getinfo(name)
+    if part.compress_type != zipfile.ZIP_STORED or part.file_size > cap:
+        raise Refused(f"has a part {name!r} that is packed or larger than {cap:,} bytes")
+    return archive.read(part)
 
 
 def _strided(numbers: np.ndarray[Any, Any], tensor: Tensor, dimensions: int) -> np.ndarray[Any, Any]:

@@ -158,10 +158,10 @@ STRUCTURES = {
 }
 
 
-def torch_file(data, storages=(("0", b"\0" * 48),), extra=()):
+def torch_file(data, storages=(("0", b"\0" * 48),), extra=(), method=zipfile.ZIP_STORED):
     """A file like `torch.save`'s with any pickle in it."""
     sink = io.BytesIO()
-    with zipfile.ZipFile(sink, "w") as archive:
+    with zipfile.ZipFile(sink, "w", method) as archive:
         archive.writestr("archive/data.pkl", data)
         for key, content in storages:
             archive.writestr(f"archive/data/{key}", content)
@@ -216,6 +216,9 @@ TENSORS = {
     "two_dimensions": torch_file(tensor_pickle(shape=(2, 3), strides=(3, 1))),
     "shape_of_text": torch_file(tensor_pickle(shape=("6",))),
     "big_endian": torch_file(tensor_pickle(), extra=[("archive/byteorder", b"big")]),
+    "bomb_inside": torch_file(
+        tensor_pickle(Reference(n=6_000_000)), [("0", b"\0" * 48_000_000)], method=zipfile.ZIP_DEFLATED
+    ),
     "two_pickles": torch_file(tensor_pickle(), extra=[("other/data.pkl", b"}.")]),
     "slip_inside": torch_file(tensor_pickle(), extra=[("../../x", b"x")]),
     "old_format": pickle.dumps(0x1950A86A20F9469CFC6C) + pickle.dumps(1001),
