@@ -2,6 +2,7 @@
 
 import doctest
 import inspect
+import re
 import sys
 from pathlib import Path
 
@@ -53,3 +54,19 @@ def test_imports_are_those_that_evaluate_can_read(name):
     # `evaluate` reads imports line by line: "import a, b" is looked up as one package called "a,".
     source = (ROOT / "metrics" / name / f"{name}.py").read_text(encoding="utf-8")
     assert not [line for line in source.splitlines() if line.startswith("import ") and "," in line]
+
+
+def test_the_code_on_a_card_runs_and_gives_what_it_says(name):
+    card = (ROOT / "metrics" / name / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    assert blocks
+    names: dict[str, object] = {}
+    for block in blocks:
+        if "runs/" in block:
+            continue  # needs a run of the reader's own
+        code = block.replace(f'"kbbench/{name}"', repr(str(ROOT / "metrics" / name)))
+        exec(code, names)  # noqa: S102
+        for line in code.splitlines():
+            statement, _, said = line.partition("  # ")
+            if re.fullmatch(r"[\d.]+", said) and ".compute(" in statement:
+                assert eval(statement, names) == float(said), line  # noqa: S307

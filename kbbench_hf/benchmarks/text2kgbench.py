@@ -142,8 +142,9 @@ def summarise(scores: Scores, mode: str, *, doubled: str | None = None) -> dict[
     weights = {doubled: 2.0} if doubled and mode != "repaired" else None
     figures = {metric: estimate(column, groups, weights) for metric, column in scores.values.items()}
     if mode == "paper" and "selected" in scores.slices:
-        for metric, column in scores.values.items():
-            figures[metric] = figures[metric]._replace(value=_cut_mean_of_rounded(column, groups))
+        for metric in TripleScores._fields:
+            value = _cut_mean_of_rounded(scores.values[metric], groups)
+            figures[metric] = figures[metric]._replace(value=value)
         conformance = Decimal(str(figures["ontology_conformance"].value))
         figures["relation_hallucination"] = figures["relation_hallucination"]._replace(value=float(1 - conformance))
     return figures

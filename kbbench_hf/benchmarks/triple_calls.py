@@ -7,18 +7,18 @@ r"""Triples written as `relation(subject, object)`, read without losing anything
   subject or without an object says nothing and is left out.
 - A field in double quotes may hold anything. Quotes around both fields are punctuation and are removed (the fields are
   JSON strings), as are those around a subject that holds a comma or a bracket. Other quotes are data and stay:
-  literals of DBpedia have them (`name(Bolt, "Larry")`).
+  literals of DBpedia have them (`name(Totoro, "Tonari")`).
 - Subject and object are parted by a comma outside quotes and brackets. Where there are several:
-  not one that an underscore follows (`Austin,_Texas`), nor one inside a number or date, if others are left;
-  not one after a space, if others are left (`Turn Left , Turn Right,Taipei`);
-  the first without a space after it (`Paris, Texas,USA`); the first of those that only numbers follow (`Austin, 512`).
+  not one that an underscore follows (`Leiden,_Holland`), nor one inside a number or date, if others are left;
+  not one after a space, if others are left (`Here , There,Leiden`);
+  the first without a space after it (`Paris, Texas,USA`); the first of those that only numbers follow (`Leiden, 71`).
 - Where several are left, the reading of the whole response counts that has the fewest distinct names, then the fewest
   distinct subjects, the shortest names, as many commas in the subject as in the object, the most letters in names that
   the sentence holds verbatim, and the shortest subjects.
 
 Written as the release's prompts write triples, all gold of the release is read back without loss; that of
-DBpedia-WebNLG with the help of the sentence (without it, 4 of 2,014 answers differ, such as
-`timeZone(Gdynia, Poland, Central European Time)`).
+DBpedia-WebNLG with the help of the sentence. Without it, 4 of 2,014 answers differ, each a single triple such as
+`timeZone(Leiden, Holland, Central European Time)`.
 """
 
 import itertools
@@ -45,10 +45,10 @@ def parse_calls(text: str, sentence: str = "") -> list[Triple]:
         text: what a model wrote.
         sentence: the sentence that it was given; it only decides where names with commas can be read in two ways.
 
-    >>> parse_calls('1. **located in**(Austin, Texas, United States)\n2. country("Dallas, Texas", "United States")')
-    [('Austin, Texas', 'located_in', 'United States'), ('Dallas, Texas', 'country', 'United States')]
-    >>> parse_calls("located_in(Austin, Texas, United States)", "Austin, Texas is in the United States.")
-    [('Austin, Texas', 'located_in', 'United States')]
+    >>> parse_calls('1. **located in**(Leiden, Holland, Netherlands)\n2. country("Haarlem, Holland", "Netherlands")')
+    [('Leiden, Holland', 'located_in', 'Netherlands'), ('Haarlem, Holland', 'country', 'Netherlands')]
+    >>> parse_calls("located_in(Leiden, Holland, Netherlands)", "Leiden, Holland is in the Netherlands.")
+    [('Leiden, Holland', 'located_in', 'Netherlands')]
     """
     calls = list(_calls(text.replace(r"\_", "_")))
     chosen = _choose([readings for _, readings in calls], sentence)

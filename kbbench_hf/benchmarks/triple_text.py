@@ -17,8 +17,8 @@ _RELEASED = re.compile(r"(\w+)\(([^,]+),([^)]+)\)")
 def parse_md(text: str) -> list[Triple]:
     r"""Return the triples of a response as the release read those to Wikidata-TekGen: `\_` is `_`, nothing is stripped.
 
-    >>> parse_md(r"cast\_member(Keyboard Cat,human)")
-    [('Keyboard Cat', 'cast_member', 'human')]
+    >>> parse_md(r"cast\_member(Totoro,human)")
+    [('Totoro', 'cast_member', 'human')]
     """
     return parse_id(text.replace(r"\_", "_"))
 
@@ -28,8 +28,8 @@ def parse_id(text: str) -> list[Triple]:
 
     The expression cuts a relation to its last word, a subject at its first comma and an object at its first ")".
 
-    >>> parse_id("areaTotal(Austin, Texas, 703.95 (square kilometres))")
-    [('Austin', 'areaTotal', ' Texas, 703.95 (square kilometres')]
+    >>> parse_id("areaTotal(Leiden, Holland, 23.27 (square kilometres))")
+    [('Leiden', 'areaTotal', ' Holland, 23.27 (square kilometres')]
     """
     return [(subject, relation, obj) for relation, subject, obj in _RELEASED.findall(text)]
 
@@ -62,8 +62,8 @@ def parse_balanced(text: str, sentence: str = "") -> list[Triple]:
 
     Loses nothing: see `triple_calls.parse_calls` for the rules, and for what `sentence` is good for.
 
-    >>> parse_balanced("areaTotal(Austin, Texas, 703.95 (square kilometres))\ncountry(Austin, Texas, United States)")
-    [('Austin, Texas', 'areaTotal', '703.95 (square kilometres)'), ('Austin, Texas', 'country', 'United States')]
+    >>> parse_balanced("areaTotal(Leiden, Holland, 23.27 (square kilometres))\ncountry(Leiden, Holland, Netherlands)")
+    [('Leiden, Holland', 'areaTotal', '23.27 (square kilometres)'), ('Leiden, Holland', 'country', 'Netherlands')]
     """
     return _json_triples(text) or parse_calls(text, sentence)
 

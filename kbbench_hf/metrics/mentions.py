@@ -15,9 +15,9 @@ def mentions(sentence: str, entity: str) -> bool:
 
     Names are compared word by word, without case, accents and punctuation; underscores are spaces. Also mentioned are:
 
-    - a name without what tells it apart: `Arion (comicsCharacter)`, `"Arion"`;
+    - a name without what tells it apart: `Totoro (film)`, `"Totoro"`;
     - an acronym of words in a row (`UN`), and words of whose initials the sentence has the acronym (`U.S.`);
-    - a number by its value: `1099.0`, `703.95 (square kilometres)`;
+    - a number by its value: `1099.0`, `23.27 (square kilometres)`;
     - a date by its parts, in any order: `1989-05-02`, `02 May 1989`. Where day and month are 00 or 01 January, which
       stand for unknown ones in TekGen, by its year;
     - a person or place by a family name or last word alone, if it is written with a capital and so is the whole name.

@@ -85,8 +85,8 @@ def loose(relation: str) -> str:
 def fold(text: str) -> str:
     """Return a text in lower case without white space and underscores: what two names must share to be the same.
 
-    >>> fold("Bleach :_Hell Verse")
-    'bleach:hellverse'
+    >>> fold("My_Neighbor  Totoro")
+    'myneighbortotoro'
     """
     return "".join(text.replace("_", " ").split()).lower()
 
@@ -114,9 +114,9 @@ def score_reference(
     Differs from upstream: a text outside the release is never cut into sentences before it is tokenised.
 
     >>> ontology = Ontology(("film", "film genre"), ("publication date", "director"))
-    >>> sentence = "Bleach: Hell Verse is a 2010 Japanese animated film directed by Noriyuki Abe."
-    >>> gold = [("Bleach: Hell Verse", "publication date", "01 January 2010")]
-    >>> predicted = [("Bleach: Hell Verse", "publication_date", "2010"), ("Bleach_Hell_Verse", "directed", "films")]
+    >>> sentence = "My Neighbor Totoro is a 1988 Japanese animated film directed by Hayao Miyazaki."
+    >>> gold = [("My Neighbor Totoro", "publication date", "01 January 1988")]
+    >>> predicted = [("My Neighbor Totoro", "publication_date", "1988"), ("My_Neighbors_Totoro", "directed", "films")]
     >>> score_reference(predicted, gold, sentence, ontology)._asdict()  # doctest: +NORMALIZE_WHITESPACE
     {'precision': 0.0, 'recall': 0.0, 'f1': 0.0, 'ontology_conformance': 0.5, 'subject_hallucination': 0.5,
      'relation_hallucination': 0.5, 'object_hallucination': 0.0}
@@ -145,8 +145,8 @@ def score_repaired(
     whose labels are stripped; precision, recall and F1 are NaN where there is no gold.
 
     >>> ontology = Ontology(("film ",), ("publication date", "director"))
-    >>> predicted = [("Bleach", "Director", "Noriyuki_Abe"), ("Bleach", "Director", "Noriyuki_Abe")]
-    >>> score_repaired(predicted, [("Bleach", "director", "Noriyuki Abe")], "Bleach by Noriyuki Abe.", ontology)
+    >>> predicted = [("Totoro", "Director", "Hayao_Miyazaki"), ("Totoro", "Director", "Hayao_Miyazaki")]
+    >>> score_repaired(predicted, [("Totoro", "director", "Hayao Miyazaki")], "Totoro by Hayao Miyazaki.", ontology)
     ... # doctest: +NORMALIZE_WHITESPACE
     TripleScores(precision=1.0, recall=1.0, f1=1.0, ontology_conformance=1.0, subject_hallucination=0.0,
                  relation_hallucination=0.0, object_hallucination=0.0)
@@ -188,7 +188,7 @@ def count_oddities(predicted: Sequence[Triple], gold: Sequence[Triple], ontology
     - `n_near_miss_relations`: triples whose relation is one of the ontology's but for case, spaces or underscores.
 
     >>> ontology = Ontology((), ("cast member",))
-    >>> count_oddities([("Bleach", "Cast member", "Abe")], [("Bleach", "cast member", "Abe")], ontology)
+    >>> count_oddities([("Totoro", "Cast member", "Miyazaki")], [("Totoro", "cast member", "Miyazaki")], ontology)
     {'n_empty': 0, 'n_filtered_out': 1, 'n_duplicate_triples': 0, 'n_near_miss_relations': 1}
     """
     used = {underscored(relation) for _, relation, _ in gold}
@@ -205,7 +205,7 @@ def count_oddities(predicted: Sequence[Triple], gold: Sequence[Triple], ontology
 def entity_form(entity: str) -> str:
     """Return the form in which the reference looks an entity up in a sentence: "01 January" is deleted.
 
-    >>> entity_form("01 January 2010")
-    '2010'
+    >>> entity_form("01 January 1988")
+    '1988'
     """
     return normalise(entity).replace("01januari", "")

@@ -33,15 +33,15 @@ Returns:
 Examples:
     >>> text2kg = evaluate.load("metrics/text2kg")
     >>> reference = {
-    ...     "sentence": "Bleach: Hell Verse is a 2010 Japanese animated film directed by Noriyuki Abe.",
-    ...     "triples": [["Bleach: Hell Verse", "director", "Noriyuki Abe"], ["Bleach: Hell Verse", "genre", "anime"]],
+    ...     "sentence": "My Neighbor Totoro is a 1988 Japanese animated film directed by Hayao Miyazaki.",
+    ...     "triples": [["My Neighbor Totoro", "director", "Hayao Miyazaki"], ["My Neighbor Totoro", "genre", "anime"]],
     ...     "ontology": {"concepts": ["film", "film genre"], "relations": ["director", "genre", "cast member"]},
     ... }
-    >>> text = "director(Bleach: Hell Verse, Noriyuki Abe)\\ncast_member(Bleach: Hell Verse, Ichigo)"
+    >>> text = "director(My Neighbor Totoro, Hayao Miyazaki)\\ncast_member(My Neighbor Totoro, Satsuki)"
     >>> results = text2kg.compute(predictions=[text], references=[reference])
     >>> results["precision"], results["recall"], results["object_hallucination"]
     (1.0, 0.5, 0.5)
-    >>> triples = [["Noriyuki Abe", "directed", "film"]]
+    >>> triples = [["Hayao Miyazaki", "directed", "film"]]
     >>> text2kg.compute(predictions=[triples], references=[reference])["ontology_conformance"]
     0.0
 """
