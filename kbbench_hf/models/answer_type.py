@@ -30,7 +30,7 @@ _LINKS = _set("""
     would and also""")
 """Words that end a noun phrase."""
 _FUNCTION = _LINKS | _set("""
-    a an the or but nor what how why i me my mine we us our you your he she it its they them their this these those any
+    a an the or but nor what how why i me my we us our you your he she it its they them their this these those any
     some all each every both either neither no not if whether than then so such only very more most""")
 _REQUESTS = _set("""
     identify find list lists provide search name recommend suggest show give tell know need want looking look seek

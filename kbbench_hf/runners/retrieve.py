@@ -63,7 +63,7 @@ def retrieve(
     cache: Path | None = None,
     show: bool = True,
 ) -> Retrieval:
-    """Rank the candidates for every example and write `folder/predictions.jsonl`: `{"id", "ids", "scores"}`, best first.
+    """Rank the candidates for every example; write `folder/predictions.jsonl`: `{"id", "ids", "scores"}`, best first.
 
     Where the group has several processes (started by torchrun), each encodes and searches its own part of the corpus.
     The file is the same bytes for any number of processes and after any number of interruptions: the same call goes on
