@@ -9,8 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kbbench_hf.benchmarks import BENCHMARKS
 from kbbench_hf.dataset_folder import write_dataset
-from kbbench_hf.errors import DataError
+from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.knowledge_base.tables import EDGE_COLUMNS, NODE_COLUMNS, read_table, schema_table
 
@@ -33,8 +34,13 @@ def build_own_knowledge_base(name: str, nodes: Path, edges: Path, queries: Path 
 
     Raises:
         DataError: a table is malformed, an edge leads to no node, or an answer is no node; the first ten are listed.
-        UsageError: a file is absent or neither csv nor Parquet.
+        UsageError: a file is absent or neither csv nor Parquet, or the name is taken or no name.
     """
+    if name in BENCHMARKS or not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
+        raise UsageError(
+            f"{name!r} cannot name a knowledge base of your own; expected letters, digits, '-', '_' and '.', and none of "
+            f"{', '.join(sorted(BENCHMARKS))}. Choose another name."
+        )
     node_table, edge_table = read_table(nodes, NODE_COLUMNS), read_table(edges, EDGE_COLUMNS)
     knowledge_base = KnowledgeBase.from_arrow(node_table, edge_table)
     graph = knowledge_base.graph

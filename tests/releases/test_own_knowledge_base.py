@@ -132,6 +132,12 @@ def test_bad_tables_build_nothing_and_say_where(build, in_tmp, tables, words):
     assert not (in_tmp / "kbbench").exists()
 
 
+@pytest.mark.parametrize("name", ["stark-prime", "mini-stark", "../elsewhere", "", "a b"])
+def test_a_name_that_is_taken_or_none_is_refused(in_tmp, name):
+    with pytest.raises(UsageError, match="Choose another name"):
+        build_own_knowledge_base(name, in_tmp / "n.csv", in_tmp / "e.csv", None, in_tmp / "out")
+
+
 def test_the_real_slice_is_built_as_a_users_own(shared, in_tmp):
     slice_folder = shared / "data/stark/prime/ibd_subgraph"
     split_of = {
