@@ -38,7 +38,7 @@ def build_own_knowledge_base(name: str, nodes: Path, edges: Path, queries: Path 
     """
     if name in BENCHMARKS or not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
         raise UsageError(
-            f"{name!r} cannot name a knowledge base of your own; expected letters, digits, '-', '_' and '.', and none of "
+            f"{name!r} cannot name your own knowledge base; expected letters, digits, '-', '_' and '.', and none of "
             f"{', '.join(sorted(BENCHMARKS))}. Choose another name."
         )
     node_table, edge_table = read_table(nodes, NODE_COLUMNS), read_table(edges, EDGE_COLUMNS)
