@@ -56,7 +56,8 @@ def test_imports_are_those_that_evaluate_can_read(name):
     assert not [line for line in source.splitlines() if line.startswith("import ") and "," in line]
 
 
-def test_the_code_on_a_card_runs_and_gives_what_it_says(name):
+def test_the_code_on_a_card_runs_and_gives_what_it_says(name, monkeypatch):
+    monkeypatch.chdir(ROOT)
     card = (ROOT / "metrics" / name / "README.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
     assert blocks
@@ -64,6 +65,10 @@ def test_the_code_on_a_card_runs_and_gives_what_it_says(name):
     for block in blocks:
         if "runs/" in block:
             continue  # needs a run of the reader's own
+        if block.startswith(">>>"):
+            example = doctest.DocTestParser().get_doctest(block, names, name, None, 0)
+            assert doctest.DocTestRunner().run(example).failed == 0
+            continue
         code = block.replace(f'"kbbench/{name}"', repr(str(ROOT / "metrics" / name)))
         exec(code, names)  # noqa: S102
         for line in code.splitlines():
