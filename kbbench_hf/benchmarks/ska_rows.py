@@ -37,7 +37,11 @@ def mentions(text: str, literal: str) -> bool:
 
     >>> mentions("1 may 1993", "1993"), mentions("21", "1")
     (True, False)
+
+    The empty literal is mentioned by the empty text alone.
     """
+    if not literal:
+        return not text
     start = text.find(literal)
     while start >= 0:
         end = start + len(literal)
