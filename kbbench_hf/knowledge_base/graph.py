@@ -88,10 +88,10 @@ class Graph:
         Three stable counting passes, each a sparse transposition: by tail, then by (head, relation), which leaves the
         tails of every key ascending, then by (tail, relation) for the other direction.
         """
-        n, width, sizes = len(type_ids), max(len(relations), 1), _index_type(len(type_ids) * len(relations), len(heads))
+        n, width, sizes = len(type_ids), max(len(relations), 1), index_type(len(type_ids) * len(relations), len(heads))
         keys = heads.astype(sizes) * sizes.type(width) + relation_ids.astype(sizes)
         everything = np.array([0, len(keys)], sizes)
-        by_tail = _transposed(keys, tails.astype(sizes), everything, (1, n))
+        by_tail = transposed(keys, tails.astype(sizes), everything, (1, n))
         out = Adjacency(*_ascending(by_tail.data, by_tail.indptr, n, n * width), width)
         of_edge = np.repeat(np.arange(n * width, dtype=sizes) % sizes.type(width), np.diff(out.indptr))
         into_keys = out.indices.astype(sizes) * sizes.type(width) + of_edge
@@ -221,39 +221,12 @@ class Graph:
         return [self.out, self.into]
 
 
-def merged_directions(
-    heads: NDArray[np.integer], relation_ids: NDArray[np.integer], tails: NDArray[np.integer], n_nodes: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the edges as STaRK's code sees them: undirected, and with one relation for each pair of nodes.
-
-    Edges that already stand in both directions are returned as they are, parallel relations included. Otherwise every
-    edge gets its reverse, and the relation numbers of all edges between two nodes are averaged and rounded down, so
-    that in Amazon "also_buy" (0) wins over "also_view" (1) wherever both occur. Source: `SKB.__init__` of
-    snap-stanford/stark (MIT), which calls `to_undirected(edge_index, edge_types, reduce="mean")`.
-
-    >>> also_buy_and_view = merged_directions(np.array([0, 1]), np.array([0, 1]), np.array([1, 0]), 2)
-    >>> one_way = merged_directions(np.array([0, 0]), np.array([0, 1]), np.array([1, 1]), 2)
-    >>> [edges[1].tolist() for edges in (also_buy_and_view, one_way)]
-    [[0, 1], [0, 0]]
-    """
-    there, back = heads.astype(np.int64) * n_nodes + tails, tails.astype(np.int64) * n_nodes + heads
-    numbers = relation_ids.astype(np.int64)
-    if np.array_equal(np.sort(there), np.sort(back)):
-        return heads.astype(np.int64), numbers, tails.astype(np.int64)
-    width = int(numbers.max()) + 1
-    packed = np.sort(np.concatenate([there * width + numbers, back * width + numbers]))
-    pairs = packed // width
-    first = np.flatnonzero(np.diff(pairs, prepend=-1))
-    counts = np.diff(np.append(first, len(pairs)))
-    merged: NDArray[np.int64] = np.add.reduceat(packed % width, first) // counts
-    return pairs[first] // n_nodes, merged, pairs[first] % n_nodes
-
-
-def _index_type(*sizes: int) -> np.dtype[Any]:
+def index_type(*sizes: int) -> np.dtype[Any]:
+    """Return the smallest of int32 and int64 that can count to all of these."""
     return np.dtype(np.int32 if max(sizes) < 2**31 else np.int64)
 
 
-def _transposed(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: tuple[int, int]) -> Any:
+def transposed(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: tuple[int, int]) -> Any:
     """Return the compressed columns of compressed rows: a stable counting sort by column."""
     from scipy.sparse import csr_array
 
@@ -264,7 +237,7 @@ def _ascending(
     keys: NDArray[Any], row_pointers: NDArray[Any], n_rows: int, n_keys: int
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return pointer and row arrays by key, rows ascending and without repeats, of keys that are given by row."""
-    columns = _transposed(np.empty(len(keys), np.int8), keys, row_pointers, (n_rows, n_keys))
+    columns = transposed(np.empty(len(keys), np.int8), keys, row_pointers, (n_rows, n_keys))
     indptr, indices = columns.indptr, columns.indices
     repeated = indices[1:] == indices[:-1]
     repeated[indptr[(indptr > 0) & (indptr < len(indices))] - 1] = False

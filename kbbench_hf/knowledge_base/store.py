@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.knowledge_base import tables
-from kbbench_hf.knowledge_base.graph import Adjacency, Direction, Graph, Neighbors, Rows, merged_directions
+from kbbench_hf.knowledge_base.graph import Adjacency, Direction, Graph, Neighbors, Rows
+from kbbench_hf.knowledge_base.official import official_graph
 
 FORMAT = 1
 FACTS = "knowledge_base.json"
@@ -90,7 +91,11 @@ class KnowledgeBase:
             )
         store = path / CACHE / _revision(path)
         if not (store / FACTS).is_file():
-            cls.from_arrow(*(_config(path, name) for name in ("nodes", "edges", "schema"))).save(store)
+            made = cls.from_arrow(*(_config(path, name) for name in ("nodes", "edges", "schema")))
+            try:
+                made.save(store)
+            except OSError:  # a folder that cannot be written to: the store is a convenience
+                return made
         return cls._mapped(store)
 
     def save(self, out: Path | str) -> None:
@@ -145,15 +150,13 @@ class KnowledgeBase:
 
     @cached_property
     def official(self) -> Graph:
-        """The graph as STaRK's code sees it: undirected, one relation per pair of nodes (see `merged_directions`).
+        """The graph as STaRK's code sees it: undirected, one relation per pair of nodes (see `official_graph`).
 
         It is `graph` itself where every edge has its reverse and none stands twice, as in Prime.
         """
         if self.graph.symmetric and self.graph.n_edges == len(self.edges):
             return self.graph
-        heads, relation_ids, tails = (self.edges[name].to_numpy() for name in tables.EDGE_COLUMNS)
-        merged = merged_directions(heads, relation_ids, tails, len(self))
-        return Graph.from_edges(self.graph.node_types, self.graph.relations, self.graph.type_ids, *merged)
+        return official_graph(self.graph, *(self.edges[name].to_numpy() for name in tables.EDGE_COLUMNS))
 
     def rows(self, ids: Iterable[int | str]) -> NDArray[np.int64]:
         """Return the row number of each id.

@@ -14,6 +14,8 @@ from kbbench_hf.knowledge_base.graph import Graph
 
 NODE_COLUMNS = ("id", "type", "name", "text")
 EDGE_COLUMNS = ("head", "relation", "tail")
+_TEXTS = ("name", "text", "details")
+_NUMBERED = ("id", "type", *EDGE_COLUMNS)
 _SHOWN = 10
 
 
@@ -41,12 +43,7 @@ def read_table(path: Path, columns: Sequence[str]) -> pa.Table:
         table = _read_csv(path, columns) if path.suffix == ".csv" else _read_parquet(path)
     except (pa.ArrowInvalid, OSError) as error:
         raise DataError(f"{path} cannot be read as {path.suffix[1:]}: {error}.") from error
-    missing = [name for name in columns if name not in table.column_names]
-    if missing:
-        raise DataError(
-            f"{path} has no column {', '.join(map(repr, missing))}; it has {', '.join(table.column_names)}. "
-            f"Expected at least {', '.join(columns)}."
-        )
+    _require(table, columns, str(path))
     return table
 
 
@@ -59,7 +56,9 @@ def number(nodes: pa.Table, edges: pa.Table, schema: pa.Table | None = None) -> 
     """
     if not len(nodes):
         raise DataError("The table of nodes is empty; expected at least one node.")
-    nodes, edges = _plain(nodes, text=("name", "text", "details")), _plain(edges, text=())
+    _require(nodes, NODE_COLUMNS, "The table of nodes")
+    _require(edges, EDGE_COLUMNS, "The table of edges")
+    nodes, edges = _plain(nodes), _plain(edges)
     ids = _ids(nodes["id"])
     heads, tails = _ends(edges, "head", ids), _ends(edges, "tail", ids)
     node_types = _names(schema, "node_type", nodes["type"], "node type")
@@ -102,6 +101,15 @@ def tuples(graph: Graph, edges: pa.Table) -> list[tuple[str, str, str, int]]:
     return found
 
 
+def _require(table: pa.Table, columns: Sequence[str], what: str) -> None:
+    missing = [name for name in columns if name not in table.column_names]
+    if missing:
+        raise DataError(
+            f"{what} has no column {', '.join(map(repr, missing))}; it has {', '.join(table.column_names)}. "
+            f"Expected at least {', '.join(columns)}."
+        )
+
+
 def _read_csv(path: Path, columns: Sequence[str]) -> pa.Table:
     from pyarrow import csv
 
@@ -119,10 +127,11 @@ def _read_parquet(path: Path) -> pa.Table:
     return pq.read_table(path, memory_map=True, read_dictionary=["type", "relation"])
 
 
-def _plain(table: pa.Table, text: Sequence[str]) -> pa.Table:
-    """Return the table in one chunk, without schema metadata, with large strings in the columns named `text`."""
-    table = _with(table, **{name: table[name].cast(pa.large_string()) for name in text if name in table.column_names})
-    table = _with(table, **{name: pc.fill_null(table[name], "") for name in text if name in ("name", "text")})
+def _plain(table: pa.Table) -> pa.Table:
+    """Return the table in one chunk without schema metadata; its texts are large strings, to fit into one chunk."""
+    texts = [field.name for field in table.schema if pa.types.is_string(field.type) or field.name in _TEXTS]
+    table = _with(table, **{name: table[name].cast(pa.large_string()) for name in texts if name not in _NUMBERED})
+    table = _with(table, **{name: pc.fill_null(table[name], "") for name in ("name", "text") if name in texts})
     return table.combine_chunks().replace_schema_metadata(None)
 
 

@@ -1,6 +1,3 @@
-from collections import defaultdict
-from fractions import Fraction
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,7 +5,6 @@ from hypothesis import strategies as st
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.knowledge_base import Graph
-from kbbench_hf.knowledge_base.graph import merged_directions
 
 RELATIONS = ("likes", "owns", "sees")
 Edge = tuple[int, int, int]
@@ -74,31 +70,6 @@ def test_the_order_of_the_edges_changes_nothing(drawn: tuple[int, list[Edge]], r
     for side in ("out", "into"):
         assert np.array_equal(getattr(one, side).indptr, getattr(other, side).indptr)
         assert np.array_equal(getattr(one, side).indices, getattr(other, side).indices)
-
-
-@given(graphs())
-@settings(deadline=None)
-def test_merged_directions_are_the_mean_over_each_pair_rounded_down(drawn: tuple[int, list[Edge]]) -> None:
-    n, edges = drawn
-    heads, relations, tails = np.array(edges, np.int64).reshape(-1, 3).T
-    merged = sorted(zip(*(each.tolist() for each in merged_directions(heads, relations, tails, n)), strict=True))
-    if sorted((h, t) for h, _, t in edges) == sorted((t, h) for h, _, t in edges):
-        assert merged == sorted(edges)
-        return
-    numbers = defaultdict(list)
-    for head, relation, tail in edges:
-        numbers[head, tail].append(relation)
-        numbers[tail, head].append(relation)
-    expected = [(h, int(Fraction(sum(each), len(each))), t) for (h, t), each in numbers.items()]
-    assert merged == sorted(expected)
-
-
-def test_bought_wins_over_viewed_and_citations_coalesce() -> None:
-    # also_buy 0, also_view 1: (0 + 1) / 2 = 0.5 and (1 + 1 + 0) / 3 = 0.67 both become 0; two views stay views.
-    for relations, expected in (([0, 1], 0), ([1, 1, 0], 0), ([1, 1], 1)):
-        n = len(relations)
-        heads, numbers, tails = merged_directions(np.zeros(n, int), np.array(relations), np.ones(n, int), 2)
-        assert (heads.tolist(), numbers.tolist(), tails.tolist()) == ([0, 1], [expected] * 2, [1, 0])
 
 
 def test_a_graph_without_edges_answers_nothing() -> None:

@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +173,34 @@ def test_a_store_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(UsageError, match="is in the way"):
         kb.save(tmp_path / "other")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kb", "other"]
+
+
+def test_a_knowledge_base_without_edges_is_stored_as_well(tmp_path: Path) -> None:
+    kb = KnowledgeBase.build(NODES, EDGES.slice(0, 0), None, tmp_path / "kb")
+    assert (len(kb.edges), kb.graph.relations, kb.neighbors(0).tolist()) == (0, (), [])
+    assert kb.official is kb.graph
+    assert render(kb, "clean", [1])[0].as_py() == "Two\ntype: a\ntext\nextra: 2"
+
+
+def test_a_dataset_folder_that_cannot_be_written_to_is_read_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_dataset(tmp_path / "kb", {"nodes": {"full": NODES}, "edges": {"full": EDGES}}, "---\n---\n# KB\n")
+
+    def refuses(*_: object, **__: object) -> None:
+        raise PermissionError("read-only")
+
+    monkeypatch.setattr(KnowledgeBase, "save", refuses)
+    assert len(KnowledgeBase.open(folder.path)) == 3
+
+
+def test_two_who_open_at_once_both_get_it(tmp_path: Path) -> None:
+    folder = write_dataset(tmp_path / "kb", {"nodes": {"full": NODES}, "edges": {"full": EDGES}}, "---\n---\n# KB\n")
+    code = f"from kbbench_hf.knowledge_base import KnowledgeBase; print(KnowledgeBase.open({str(folder.path)!r}).hash)"
+    runs = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    assert len({run.communicate(timeout=120)[0] for run in runs}) == 1
+    assert [run.returncode for run in runs] == [0, 0, 0]
+    assert [path.name for path in (folder.path / ".knowledge_base").iterdir()] == [folder.revision]
 
 
 def test_what_holds_no_knowledge_base_is_refused(tmp_path: Path) -> None:

@@ -72,6 +72,8 @@ def test_nulls_in_ids_and_a_partial_schema_are_refused() -> None:
         KnowledgeBase.from_arrow(nodes, edges)
     fixed = nodes.set_column(0, "id", pa.array([1, 2]))
     assert KnowledgeBase.from_arrow(fixed, edges).names() == ["", "x"]
+    with pytest.raises(DataError, match="The table of nodes has no column 'text'"):
+        KnowledgeBase.from_arrow(fixed.drop_columns("text"), edges)
     partial = pa.table({"kind": ["node_type"], "id": [0], "name": ["a"]})
     with pytest.raises(DataError, match="schema does not list the relation 'r'"):
         KnowledgeBase.from_arrow(fixed, edges, partial)
