@@ -28,6 +28,7 @@ from kbbench_hf.metrics.generative_re import (
     granularity,
     similarities,
     topical_similarity,
+    turned_round,
     uniqueness,
 )
 from kbbench_hf.metrics.text import tokenize
@@ -124,14 +125,14 @@ def _qualities(examples: Examples, predicted: list[Any], gold: list[Any], mode: 
         if "topical_similarity" in empty:
             values["topical_similarity"][silent] = empty["topical_similarity"]
     if annotations.has("embeddings"):
-        vectors = [annotations.vectors(triples) for triples in predicted]
+        places = [annotations.places(triples) for triples in predicted]
         values["uniqueness"] = uniqueness(
-            [None if parts is None else parts.sum(axis=1) for parts in vectors],
+            (None if each is None else annotations.sums(each) for each in places),
             annotations.threshold("uniqueness"),
             empty=empty["uniqueness"],
         )
         values["completeness"] = completeness(
-            [_similarities(annotations, wanted, parts, mode) for wanted, parts in zip(gold, vectors, strict=True)],
+            (_similarities(annotations, *each, mode) for each in zip(gold, places, strict=True)),
             annotations.threshold("completeness"),
         )
         if mode == "reference":  # silence scores 0 there even where there is no gold
@@ -150,12 +151,18 @@ def _qualities(examples: Examples, predicted: list[Any], gold: list[Any], mode: 
 
 
 def _similarities(
-    annotations: Annotations, gold: list[tuple[str, str, str]], predicted: NDArray[np.float32] | None, mode: str
+    annotations: Annotations,
+    gold: list[tuple[str, str, str]],
+    places: NDArray[np.int64] | None,
+    mode: str,
 ) -> NDArray[Any] | None:
-    wanted = annotations.vectors(list(dict.fromkeys(gold)))
-    if predicted is None or wanted is None:
+    wanted = annotations.places(list(dict.fromkeys(gold)))
+    if wanted is None or places is None:
         return None
-    return similarities(wanted, predicted, directed=mode == "fixed")
+    cosines = similarities(annotations.sums(wanted), annotations.sums(places))
+    if mode == "fixed":
+        cosines[turned_round(annotations.elements[wanted], annotations.elements[places])] = -1.0
+    return cosines
 
 
 def _counters(examples: Examples, answers: Sequence[Any], predicted: list[Any], gold: list[Any]) -> dict[str, int]:

@@ -132,19 +132,30 @@ class Annotations:
             return empty, empty
         return np.where(known, source[places], math.nan), np.where(known, triples[places], math.nan)
 
-    def vectors(self, triples: Sequence[Any]) -> NDArray[np.float32] | None:
-        """Return the element vectors of a document's triples, shape (triples, 3, dimension).
+    def places(self, triples: Sequence[Any]) -> NDArray[np.int64] | None:
+        """Return where the vectors of a document's triples are: row numbers of `elements`, shape (triples, 3).
 
         Triples with an element that is no string are left out, as nobody can embed them; None where a string has no
         vector: it was not in these predictions when they were annotated.
         """
-        index, matrix = self._elements
-        embeddable = [triple for triple in triples if _is_embeddable(triple)]
+        index, _ = self._embeddings
         try:
-            rows = [index[element] for triple in embeddable for element in triple]
+            rows = [[index[element] for element in triple] for triple in triples if _is_embeddable(triple)]
         except KeyError:
             return None
-        return matrix[rows].reshape(len(embeddable), 3, matrix.shape[1])
+        return np.array(rows, dtype=np.int64).reshape(-1, 3)
+
+    @property
+    def elements(self) -> NDArray[np.float32]:
+        """The vectors of all elements, shape (elements, dimension)."""
+        return self._embeddings[1]
+
+    def sums(self, places: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return the vector of each triple, the sum of its elements', shape (triples, dimension)."""
+        total: NDArray[np.float32] = self.elements[places[:, 0]]
+        total += self.elements[places[:, 1]]
+        total += self.elements[places[:, 2]]
+        return total
 
     def verdicts(self, document: str, triples: Sequence[Any]) -> list[float | None] | None:
         """Return the verdict on each triple, None for a failed one; None for all where one was never judged."""
@@ -176,7 +187,7 @@ class Annotations:
         return self._found[kind].table["value"].null_count if kind in self._found else 0
 
     @cached_property
-    def _elements(self) -> tuple[dict[str, int], NDArray[np.float32]]:
+    def _embeddings(self) -> tuple[dict[str, int], NDArray[np.float32]]:
         table = self._found["embeddings"].table
         index = {element: row for row, element in enumerate(table["element"].to_pylist())}
         return index, _matrix(table["vector"], np.float32)

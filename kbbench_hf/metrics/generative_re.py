@@ -10,7 +10,7 @@ only where there is gold. `EMPTY_SCORES` and `triple_lists.triples_of` are those
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -69,13 +69,14 @@ def topical_similarity(source: Floats, triples: Floats) -> Floats:
     return np.where(unscored, math.nan, np.exp(-divergence))
 
 
-def uniqueness(vectors: Sequence[NDArray[np.floating[Any]] | None], threshold: float, *, empty: float) -> Floats:
+def uniqueness(vectors: Iterable[NDArray[np.floating[Any]] | None], threshold: float, *, empty: float) -> Floats:
     """Return US per document: the share of pairs of triples whose cosine is below the threshold.
 
     One triple alone has no pair and scores 1.
 
     Args:
-        vectors: per document, one row per triple, shape (triples, dimension); None where the document is not scored.
+        vectors: per document, one row per triple (the sum of its elements' vectors), shape (triples, dimension); None
+            where the document is not scored. Made on the way, they need not fit into memory together.
         threshold: the cosine from which two triples say the same. It belongs to the embedder.
         empty: the value of a document without triples.
 
@@ -83,19 +84,19 @@ def uniqueness(vectors: Sequence[NDArray[np.floating[Any]] | None], threshold: f
     >>> uniqueness([np.array([a, a, b]), np.array([a]), np.zeros((0, 2))], 0.9, empty=0.0)  # pairs: aa, ab, ab
     array([0.66666667, 1.        , 0.        ])
     """
-    scores = np.full(len(vectors), math.nan)
-    for document, rows in enumerate(vectors):
-        if rows is None:
-            continue
-        n = len(rows)
-        if n < 2:
-            scores[document] = 1.0 if n else empty
-            continue
-        unit = unit_rows(rows)
-        cosines = unit @ unit.T
-        np.fill_diagonal(cosines, math.inf)
-        scores[document] = np.count_nonzero(cosines < threshold) / (n * (n - 1))
-    return scores
+    return np.array([math.nan if rows is None else _uniqueness(rows, threshold, empty) for rows in vectors], np.float64)
+
+
+def _uniqueness(rows: NDArray[np.floating[Any]], threshold: float, empty: float) -> float:
+    n = len(rows)
+    if n < 2:
+        return 1.0 if n else empty
+    cosines = rows @ rows.T
+    lengths = _lengths(cosines.diagonal())
+    cosines /= lengths[:, None]
+    cosines /= lengths
+    np.fill_diagonal(cosines, math.inf)
+    return np.count_nonzero(cosines < threshold) / (n * (n - 1))
 
 
 def factualness(verdicts: Sequence[Sequence[float | None] | None], *, empty: float) -> Floats:
@@ -142,7 +143,7 @@ def bracket_count(reply: str) -> int:
     return min(reply.count("["), reply.count("]"))
 
 
-def completeness(similarities: Sequence[NDArray[np.floating[Any]] | None], threshold: float) -> Floats:
+def completeness(similarities: Iterable[NDArray[np.floating[Any]] | None], threshold: float) -> Floats:
     """Return CS per document: the share of gold triples that some predicted triple reaches the threshold with.
 
     Args:
@@ -156,54 +157,52 @@ def completeness(similarities: Sequence[NDArray[np.floating[Any]] | None], thres
     >>> completeness([np.array([[0.2, 0.99], [0.5, 0.1]]), np.zeros((2, 0)), np.zeros((0, 3))], 0.95)
     array([0.5, 0. , nan])
     """
-    scores = np.full(len(similarities), math.nan)
-    for document, cosines in enumerate(similarities):
-        if cosines is not None and len(cosines):
-            scores[document] = np.count_nonzero((cosines >= threshold).any(axis=1)) / len(cosines)
-    return scores
+    return np.array(
+        [
+            math.nan
+            if cosines is None or not len(cosines)
+            else np.count_nonzero((cosines >= threshold).any(axis=1)) / len(cosines)
+            for cosines in similarities
+        ],
+        np.float64,
+    )
 
 
-def similarities(
-    gold: NDArray[np.floating[Any]], predicted: NDArray[np.floating[Any]], *, directed: bool = False
-) -> NDArray[np.floating[Any]]:
-    """Return the cosines of gold (rows) and predicted triples (columns), a triple being the sum of its elements.
+def similarities(gold: NDArray[np.floating[Any]], predicted: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+    """Return the cosines of gold (rows) and predicted triples (columns); 0 where a vector has no length.
 
-    The sum is blind to direction: [a, r, b] and [b, r, a] have cosine 1. With `directed`, a pair whose heads and tails
-    fit better crosswise than straight gets -1.
+    >>> similarities(np.array([[1.0, 0.0]]), np.array([[2.0, 0.0], [0.0, 1.0], [0.0, 0.0]]))
+    array([[1., 0., 0.]])
+    """
+    cosines: NDArray[np.floating[Any]] = gold @ predicted.T
+    cosines /= _lengths(np.einsum("ij,ij->i", gold, gold))[:, None]
+    cosines /= _lengths(np.einsum("ij,ij->i", predicted, predicted))
+    return cosines
+
+
+def turned_round(gold: NDArray[np.floating[Any]], predicted: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
+    """Return which predicted triples (columns) fit which gold triples (rows) better with head and tail exchanged.
+
+    A triple's vector is the sum of its elements', which is blind to direction: [a, r, b] and [b, r, a] are the same.
 
     Args:
         gold: element vectors, shape (gold triples, 3, dimension): head, relation, tail.
         predicted: the same of the predicted triples.
-        directed: whether direction counts.
 
     >>> a, r, b = np.eye(3)
-    >>> similarities(np.array([[a, r, b]]), np.array([[a, r, b], [b, r, a]]), directed=True).round(6)
-    array([[ 1., -1.]])
+    >>> turned_round(np.array([[a, r, b]]), np.array([[a, r, b], [b, r, a]]))
+    array([[False,  True]])
     """
-    cosines = unit_rows(gold.sum(axis=1)) @ unit_rows(predicted.sum(axis=1)).T
-    if directed:
-        (gold_head, gold_tail), (head, tail) = _ends(gold), _ends(predicted)
-        straight = gold_head @ head.T + gold_tail @ tail.T
-        crossed = gold_head @ tail.T + gold_tail @ head.T
-        cosines = np.where(crossed > straight, -1.0, cosines)
-    return cosines
+    heads, tails = similarities(gold[:, 0], predicted[:, 0]), similarities(gold[:, 2], predicted[:, 2])
+    crossed = similarities(gold[:, 0], predicted[:, 2]) + similarities(gold[:, 2], predicted[:, 0])
+    turned: NDArray[np.bool_] = crossed > heads + tails
+    return turned
 
 
-def unit_rows(rows: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
-    """Return the rows scaled to length one; a row of zeros stays.
-
-    >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]]))
-    array([[0.6, 0.8],
-           [0. , 0. ]])
-    """
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
+def _lengths(squares: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+    lengths: NDArray[np.floating[Any]] = np.sqrt(squares)
     lengths[lengths == 0] = 1
-    scaled: NDArray[np.floating[Any]] = rows / lengths
-    return scaled
-
-
-def _ends(triples: NDArray[np.floating[Any]]) -> tuple[NDArray[np.floating[Any]], NDArray[np.floating[Any]]]:
-    return unit_rows(triples[:, 0]), unit_rows(triples[:, 2])
+    return lengths
 
 
 def _means(rows: Sequence[Sequence[float | None] | None], empty: float) -> Floats:

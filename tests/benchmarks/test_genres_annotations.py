@@ -111,9 +111,11 @@ def test_topics_of_other_triples_are_not_used(tmp_path: Path) -> None:
 def test_an_unknown_element_leaves_the_document_unscored_and_a_malformed_triple_is_left_out(tmp_path: Path) -> None:
     write_all(tmp_path)
     found = Annotations(tmp_path)
-    vectors = found.vectors([TRIPLE, ["a", "r", None], ["a", "r"], "abc"])
-    assert vectors is not None and vectors.shape == (1, 3, 3)
-    assert found.vectors([["a", "r", "unknown"]]) is None
+    places = found.places([TRIPLE, ["a", "r", None], ["a", "r"], "abc"])
+    assert places is not None and places.tolist() == [[0, 1, 2]]
+    assert found.sums(places).tolist() == [[1.0, 1.0, 1.0]]
+    assert found.sums(np.zeros((0, 3), dtype=np.int64)).shape == (0, 3)
+    assert found.places([["a", "r", "unknown"]]) is None
     assert found.threshold("uniqueness") == 0.69
 
 
