@@ -1,0 +1,58 @@
+"""A retrieval run as a program of its own, to be killed or to be run in a group: FOLDER CACHE PROCESSES."""
+
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+
+from kbbench_hf.benchmarks.base import Examples
+from kbbench_hf.knowledge_base.store import KnowledgeBase
+from kbbench_hf.models import dense
+from kbbench_hf.runners.retrieve import Retrieval, retrieve
+from tests.models.hashing import HashingEmbedder
+
+WORDS = "amber birch cedar dune ember fjord grove heath inlet jetty knoll lagoon".split()
+N_NODES, N_QUESTIONS = 1500, 120
+
+
+def knowledge_base() -> KnowledgeBase:
+    texts = [f"{WORDS[n % 12]} {WORDS[n % 7]} {WORDS[n % 5]} {n}" for n in range(N_NODES)]
+    nodes = {"id": range(N_NODES), "type": ["place"] * N_NODES, "name": [f"Place {n}" for n in range(N_NODES)]}
+    edges = {"head": range(N_NODES - 1), "relation": ["near"] * (N_NODES - 1), "tail": range(1, N_NODES)}
+    columns = {name: list(values) for name, values in nodes.items()}
+    return KnowledgeBase.from_arrow(
+        pa.table({**columns, "text": texts}), pa.table({name: list(values) for name, values in edges.items()})
+    )
+
+
+def examples(n: int = N_QUESTIONS) -> Examples:
+    return Examples([{"id": f"q{n}", "query": f"{WORDS[n % 12]} near {WORDS[n % 11]} {n}"} for n in range(n)])
+
+
+def run(folder: Path, cache: Path, processes: int | None, batch: int = 4) -> Retrieval:
+    def hashing(spec: object, **further: object) -> tuple[HashingEmbedder, dict[str, str]]:
+        return HashingEmbedder(), {"text": "text", "index": "exact"}
+
+    dense.from_spec = hashing  # type: ignore[assignment]
+    return retrieve(
+        examples(),
+        knowledge_base(),
+        "graph:rrf(bm25,dense:hashing)",
+        folder,
+        about={"benchmark": "places"},
+        top_k=20,
+        batch=batch,
+        processes=processes,
+        cache=cache,
+        show=False,
+    )
+
+
+if __name__ == "__main__":
+    out, embeddings, size = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+    if size == 1:
+        run(out, embeddings, None)
+    else:
+        from accelerate import debug_launcher
+
+        debug_launcher(run, (out, embeddings, size), num_processes=size)
