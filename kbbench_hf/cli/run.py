@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,10 @@ hf:FOLDER), or with --base-url the name of a served one."""
 @click.option("--out", type=click.Path(path_type=Path), help="The run's folder; one under ./kbbench-runs by default.")
 @click.option("--processes", type=click.IntRange(1), help="Refuse to run unless this many processes do (torchrun).")
 @click.option("--top-k", type=click.IntRange(1), default=100, show_default=True, help="Retrievers: candidates kept.")
+@click.option(
+    "--rerank", metavar="llm:MODEL", help="Retrievers: re-rank with a language model (served, or llm:hf:MODEL)."
+)
+@click.option("--depth", type=click.IntRange(1), default=20, show_default=True, help="Candidates to re-rank.")
 @click.option("--base-url", help="Language models: the server (TGI, vLLM, OpenAI-compatible).")
 @click.option("--api-key-env", metavar="NAME", help="The environment variable that holds the server's key.")
 @click.option("--prompt", help="The prompt's name; see 'kbbench list BENCHMARK'.")
@@ -70,13 +75,37 @@ def command(benchmark: str, model: str, base_url: str | None, **options: Any) ->
     """
     dataset, config = dataset_and_config(benchmark)
     if find_benchmark(dataset).answer == "ids":
-        if base_url:
-            raise UsageError(f"{dataset} is answered by a retriever; a served model re-ranks it: --rerank llm:{model}.")
         from kbbench_hf.cli.run_retrieval import run_retrieval
 
-        run_retrieval(dataset, config, model, **options)
+        if base_url and not options["rerank"]:
+            raise UsageError(f"{dataset} is answered by a retriever; a served model re-ranks it: --rerank llm:{model}.")
+        run_retrieval(dataset, config, model, base_url, **options)
     else:
         _run_generative(dataset, config, model, base_url, **options)
+
+
+def language_model(name: str, base_url: str | None, options: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Return the model of a name, and the options that say how it is asked."""
+    if base_url:
+        from kbbench_hf.models.endpoint import NO_KEY, Endpoint
+
+        variable = options["api_key_env"]
+        key = os.environ.get(variable, "") if variable else NO_KEY
+        if not key:
+            raise UsageError(f"The environment variable {variable} is empty; expected the server's key in it.")
+        how = {name: options[name] for name in ("concurrency", "max_requests", "max_cost")}
+        return Endpoint(base_url, name, key, options["timeout"]), how
+    if name.startswith("hf:"):
+        from kbbench_hf.models.causal_lm import CausalLM
+
+        model = CausalLM(
+            name.removeprefix("hf:"),
+            batch_size=options["batch_size"],
+            chat_template=options["chat_template"],
+            processes=options["processes"],
+        )
+        return model, {}
+    raise UsageError(f"{name!r} is no local model; expected hf:MODEL, or --base-url with the server that has it.")
 
 
 def _run_generative(dataset: str, config: str | None, name: str, base_url: str | None, **options: Any) -> None:
@@ -96,29 +125,7 @@ def _run_generative(dataset: str, config: str | None, name: str, base_url: str |
         _print_estimate(asked, price, options["max_tokens"], options["concurrency"], options["json_output"])
         return
     sampling = Sampling(options["temperature"], options["top_p"], options["max_tokens"], options["seed"])
-    how: dict[str, Any] = {"show": not options["json_output"]}
-    model: Any
-    if base_url:
-        from kbbench_hf.models.endpoint import NO_KEY, Endpoint
-
-        key = os.environ.get(options["api_key_env"], "") if options["api_key_env"] else NO_KEY
-        if not key:
-            raise UsageError(
-                f"The environment variable {options['api_key_env']} is empty; expected the server's key in it."
-            )
-        model = Endpoint(base_url, name, key, options["timeout"])
-        how |= {key: options[key] for key in ("concurrency", "max_requests", "max_cost")}
-    elif name.startswith("hf:"):
-        from kbbench_hf.models.causal_lm import CausalLM
-
-        model = CausalLM(
-            name.removeprefix("hf:"),
-            batch_size=options["batch_size"],
-            chat_template=options["chat_template"],
-            processes=options["processes"],
-        )
-    else:
-        raise UsageError(f"{name!r} is no local model; expected hf:MODEL, or --base-url with the server that has it.")
+    model, how = language_model(name, base_url, options)
     folder, summary, result = run_generative(
         asked,
         model,
@@ -130,6 +137,7 @@ def _run_generative(dataset: str, config: str | None, name: str, base_url: str |
         structured=options["structured"],
         parser=options["parser"],
         price=price,
+        show=not options["json_output"],
         **how,
     )
     if getattr(model, "rank", 0):
