@@ -109,7 +109,7 @@ def score(examples: Examples, answers: Sequence[Sequence[Sequence[str]] | None],
         counters.update(count_oddities(predicted, gold, ontology))
     columns = dict(zip(TripleScores._fields, scored.T, strict=True))
     columns |= beyond_paper(examples.rows, answers, material.ontologies, ontologies)
-    return Scores({name: columns[name] for name in METRICS}, _slices(examples.rows), counters)
+    return Scores({name: columns[name] for name in METRICS}, _slices(examples.rows), dict(counters))
 
 
 def gold_triples(row: Mapping[str, Any], mode: str = "reference") -> list[Triple]:

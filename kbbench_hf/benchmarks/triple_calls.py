@@ -27,8 +27,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-Triple = tuple[str, str, str]
-"""Subject, relation, object."""
+from kbbench_hf.metrics.triples import Triple
 
 
 class Fields(NamedTuple):

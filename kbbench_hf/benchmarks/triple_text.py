@@ -7,9 +7,7 @@ from typing import Any
 
 from kbbench_hf.benchmarks.base import ParseError
 from kbbench_hf.benchmarks.triple_calls import parse_calls
-
-Triple = tuple[str, str, str]
-"""Subject, relation, object."""
+from kbbench_hf.metrics.triples import Triple
 
 _RELEASED = re.compile(r"(\w+)\(([^,]+),([^)]+)\)")
 

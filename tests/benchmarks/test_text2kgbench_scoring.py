@@ -183,6 +183,14 @@ def test_counters_of_the_published_runs(scored, run, counters):
     assert {name: found[name] for name in counters} == counters
 
 
+def test_scores_are_sliced_by_what_a_model_could_have_seen(scored):
+    wikidata, webnlg = scored.scores(RUNS[0], "reference").slices, scored.scores(RUNS[4], "reference").slices
+    assert wikidata["selected"].count("true") == 939
+    assert wikidata["demonstration_leaks"].count("true") == 320
+    assert webnlg["fact_in_train"].count("true") == 390
+    assert list(scored.scores(RUNS[2], "reference").slices) == ["ontology"]
+
+
 def test_vicunas_missing_answers_lower_conformance_in_reference_and_raise_it_in_repaired(scored):
     nature = partial(scored.figures, RUNS[0], slice_name="ontology", key="9_nature")
     reference, paper, repaired = (nature(mode=mode) for mode in ("reference", "paper", "repaired"))
