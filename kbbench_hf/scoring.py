@@ -39,6 +39,8 @@ class Result:
     """The id of each example."""
     values: Mapping[str, NDArray[np.float64]]
     """One value per example and metric, NaN where not scored."""
+    compared: Mapping[str, NDArray[np.float64]]
+    """The same with the least that values left open can be, by which systems are compared."""
     example_slices: Mapping[str, list[str]]
     """Slice name -> the key of each example."""
     group_by: str | None
@@ -174,6 +176,7 @@ def score_examples(
         predictions_sha256=predictions.sha256(examples, benchmark.answer),
         ids=examples.ids,
         values=scores.values,
+        compared={metric: scores.compared(metric) for metric in scores.values},
         example_slices=example_slices,
         group_by=benchmark.group_by,
     )
@@ -217,20 +220,17 @@ def compare(a: Result, b: Result) -> Comparison:
                 f"The two differ in {name}: {getattr(a, name)!r} and {getattr(b, name)!r}; "
                 "a paired test needs the same. Score both on the same examples."
             )
-    metrics = [metric for metric in a.values if metric in b.values]
+    first, second = a.compared, b.compared
+    metrics = [metric for metric in first if metric in second]
     groups = a.example_slices.get(a.group_by) if a.group_by else None
     slices: dict[str, dict[str, dict[str, PairedTest]]] = {}
     for name, column in a.example_slices.items():
         keys = np.asarray(column)
         slices[name] = {
-            key: {
-                metric: paired_test(a.values[metric][keys == key], b.values[metric][keys == key]) for metric in metrics
-            }
+            key: {metric: paired_test(first[metric][keys == key], second[metric][keys == key]) for metric in metrics}
             for key in dict.fromkeys(column)
         }
-    return Comparison(
-        a, b, {metric: paired_test(a.values[metric], b.values[metric], groups) for metric in metrics}, slices
-    )
+    return Comparison(a, b, {metric: paired_test(first[metric], second[metric], groups) for metric in metrics}, slices)
 
 
 def write_result(result: Result, folder: Path) -> None:
@@ -245,19 +245,14 @@ def _slices(
 ) -> dict[str, dict[str, dict[str, Estimate]]]:
     """Summarise the examples of each key as all examples are summarised."""
     result: dict[str, dict[str, dict[str, Estimate]]] = {}
-    columns = {name: np.asarray(column) for name, column in scores.slices.items()}
-    for name, column in columns.items():
+    for name, column in scores.slices.items():
         result[name] = {}
-        for key in dict.fromkeys(column.tolist()):
-            chosen = column == key
-            part = Scores(
-                {metric: values[chosen] for metric, values in scores.values.items()},
-                {other: each[chosen].tolist() for other, each in columns.items()},
-            )
+        for key in dict.fromkeys(column):
+            chosen = np.asarray(column) == key
             n_missing = int(missing[chosen].sum())
             result[name][key] = {
                 metric: figure._replace(n_missing=n_missing)
-                for metric, figure in benchmark.summarise(part, mode).items()
+                for metric, figure in benchmark.summarise(scores.of(chosen), mode).items()
             }
     return result
 

@@ -39,6 +39,21 @@ class Scores:
     values: Mapping[str, NDArray[np.float64]]
     slices: Mapping[str, Sequence[str]] = field(default_factory=dict)
     counters: Mapping[str, int] = field(default_factory=dict)
+    at_least: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    """For metrics with values that the predictions leave open (NaN): the column with the least these can be."""
+
+    def compared(self, metric: str) -> NDArray[np.float64]:
+        """Return the column by which systems are compared: without it, open values would leave the comparison."""
+        return self.at_least.get(metric, self.values[metric])
+
+    def of(self, chosen: NDArray[np.bool_]) -> "Scores":
+        """Return the scores of the chosen examples."""
+        return Scores(
+            {metric: values[chosen] for metric, values in self.values.items()},
+            {name: np.asarray(keys)[chosen].tolist() for name, keys in self.slices.items()},
+            {},
+            {metric: values[chosen] for metric, values in self.at_least.items()},
+        )
 
 
 @dataclass(frozen=True)

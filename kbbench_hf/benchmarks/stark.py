@@ -36,8 +36,6 @@ METRICS = {
 WRITTEN = ("train", "validation", "test")
 """The splits that share out the questions; `all` is the three together. `test_0_1` is a tenth of `test`."""
 
-_LEAST = "_at_least"
-
 
 @dataclass(frozen=True)
 class Candidates:
@@ -112,7 +110,7 @@ def _score(examples: Examples, answers: Sequence[Sequence[Any] | None], mode: st
     """Score rankings, each cut off where it ends.
 
     A ranking that does not hold every answer leaves open where the others stand, and so `mrr` or `map`: such values are
-    NaN, and beside them stands `<metric>_at_least`, which counts answers beyond the ranking as ranked last. In mode
+    NaN, and `at_least` counts answers beyond the ranking as ranked last. In mode
     `standard` they were not retrieved and contribute nothing.
 
     Differs from upstream: its evaluator gives candidates without a score an arbitrary order behind the others.
@@ -130,10 +128,9 @@ def _score(examples: Examples, answers: Sequence[Sequence[Any] | None], mode: st
     )
     of_mode: Mode = "reference" if reference else "standard"
     values, least = measure(ranks, list(METRICS), of_mode), at_least(ranks, list(METRICS), of_mode)
-    is_open = {metric: bool(np.isnan(column).any()) for metric, column in values.items()}
     open_queries = np.isnan(list(values.values())).any(axis=0)
     return Scores(
-        values={**values, **{f"{metric}{_LEAST}": least[metric] for metric in METRICS if is_open[metric]}},
+        values=values,
         slices=_slices(examples),
         counters={
             "n_empty": sum(answer is not None and not answer for answer in answers),
@@ -141,6 +138,7 @@ def _score(examples: Examples, answers: Sequence[Sequence[Any] | None], mode: st
             "n_not_candidates": sum(name not in candidates.ids for each in released for name in set(each)),
             "n_not_determined": int(open_queries.sum()),
         },
+        at_least={metric: least[metric] for metric in METRICS if np.isnan(values[metric]).any()},
     )
 
 
@@ -153,7 +151,7 @@ def _summarise(scores: Scores, mode: str) -> Mapping[str, Estimate]:
     for metric in METRICS:
         column = scores.values[metric]
         n_open = int(np.isnan(column).sum())
-        figure = estimate(scores.values[f"{metric}{_LEAST}"] if n_open else column)
+        figure = estimate(scores.compared(metric))
         figures[metric] = figure._replace(n_scored=figure.n_scored - n_open, n_unscored=n_open)
     return figures
 

@@ -40,7 +40,7 @@ def print_comparison(
         table.add_row(_label(benchmark, metric), *figures, *_test_cells(test))
     console.print(table)
     headline = benchmark.headline
-    smallest = minimum_detectable_effect(first.values[headline] - second.values[headline])
+    smallest = minimum_detectable_effect(first.compared[headline] - second.compared[headline])
     console.print(
         f"[dim]* p < 0.05. With {len(first.ids):,} examples a difference in {_label(benchmark, headline)} of "
         f"{number(smallest)} would be found 4 times in 5.[/dim]",

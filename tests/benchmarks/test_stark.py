@@ -37,7 +37,7 @@ def test_an_answer_behind_the_ranking_leaves_mrr_and_map_open(examples):
     assert np.isnan(scores.values["map"][:2]).all()
     assert scores.values["hit_at_1"].tolist() == [1.0, 0.0, 0.0]
     # One of two answers found at rank 1, the other at worst last of 700,244: (1/1 + 2/700244) / 2
-    assert scores.values["map_at_least"][0] == pytest.approx((1 + 2 / 700_244) / 2)
+    assert scores.at_least["map"][0] == pytest.approx((1 + 2 / 700_244) / 2)
     assert scores.counters == {"n_empty": 1, "n_empty_gold": 1, "n_not_candidates": 2, "n_not_determined": 2}
 
 
