@@ -98,7 +98,7 @@ def score(
 
     >>> gold = [{"id": row["id"], "triples": [[t["sub"], t["rel"], t["obj"]] for t in row["triples"]]}
     ...         for row in load_examples("mini-text2kg")[1].rows]
-    >>> score(gold, "mini-text2kg").scores["recall"].value
+    >>> score(gold, "mini-text2kg", mode="repaired").scores["recall"].value
     1.0
     """
     found, examples, revision = load_examples(benchmark, config, split)

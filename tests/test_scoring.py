@@ -65,8 +65,10 @@ def test_a_comparison_has_every_metric_and_slice(pattern) -> None:
 def test_open_values_are_compared_at_the_least_they_can_be() -> None:
     examples = load_examples("mini-stark")[1]
     first = [{"id": row["id"], "ids": row["answer_ids"][:1]} for row in examples.rows]
-    nothing = [{"id": row["id"], "ids": []} for row in examples.rows]
-    a, b = score(first, "mini-stark"), score(nothing, "mini-stark")
+    wrong = [
+        {"id": row["id"], "ids": [next(n for n in range(281) if n not in row["answer_ids"])]} for row in examples.rows
+    ]
+    a, b = score(first, "mini-stark"), score(wrong, "mini-stark")
     assert math.isnan(b.values["mrr"][0])
     test = compare(a, b).tests["mrr"]
     assert test.wins == len(examples.rows)
