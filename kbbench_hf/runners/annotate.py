@@ -16,6 +16,7 @@ import pyarrow as pa
 from kbbench_hf.benchmarks.base import Answer, Examples
 from kbbench_hf.benchmarks.genres import gold_triples
 from kbbench_hf.benchmarks.genres_annotations import read_annotation, triples_digest, write_annotation
+from kbbench_hf.dataset_folder import DatasetFolder
 from kbbench_hf.metrics.generative_re import MODES
 from kbbench_hf.metrics.topics import content_words, triples_text
 from kbbench_hf.metrics.triple_lists import triples_of
@@ -67,6 +68,16 @@ def annotate_embeddings(
     )
     _remove(work)
     return len(new)
+
+
+def topic_corpus(dataset: DatasetFolder, config: str) -> list[str]:
+    """Return the texts that a config's topic model is trained on: its corpus where the dataset has it, else its texts.
+
+    The release trained on more than the sampled texts; only CDR's corpus is in its repository.
+    """
+    corpus = f"{config}_corpus"
+    rows = dataset.rows(corpus, "full") if corpus in dataset.configs() else dataset.rows(config, "test")
+    return [row["text"] for row in rows]
 
 
 def annotate_topics(

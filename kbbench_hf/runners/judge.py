@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from kbbench_hf.benchmarks.base import Answer, Examples, ParseError, Prompt
 from kbbench_hf.benchmarks.genres_annotations import Identity, triple_key, write_annotation
+from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.metrics.triple_lists import well_formed
 from kbbench_hf.models.causal_lm import CausalLM
 from kbbench_hf.models.endpoint import Endpoint
@@ -30,6 +31,7 @@ from kbbench_hf.models.judges import (
     read_split,
     split_prompt,
 )
+from kbbench_hf.models.specs import parse, positive
 from kbbench_hf.protocols import Judge, Verdict
 from kbbench_hf.runners.generate import generate
 from kbbench_hf.runners.jobs import Sampling
@@ -214,3 +216,29 @@ class _Prompts(Mapping[str, Prompt]):
 
 def _digest(*parts: str) -> str:
     return sha256(json.dumps(parts).encode("ascii")).hexdigest()
+
+
+def judge_by_name(name: str, kind: str) -> Judge:
+    """Return the local or stored judge of a name: `nli:MODEL[@threshold=,batch=]` or `stored:FILE`.
+
+    Args:
+        name: the judge's name.
+        kind: `factualness` or `granularity`.
+
+    Raises:
+        UsageError: the name is of another form, or the kind is unknown.
+    """
+    if kind not in _KINDS:
+        raise unknown_name("kind of verdict", kind, _KINDS)
+    form, _, rest = name.partition(":")
+    if form == "stored" and rest:
+        return StoredFacts(Path(rest)) if kind == "factualness" else StoredSplits(Path(rest))
+    if form == "nli" and rest:
+        from kbbench_hf.models.nli import NliFactJudge, NliSplitJudge
+
+        spec = parse(name)
+        options = spec.read(threshold=(float, 0.5), batch=(positive, 16))
+        return (NliFactJudge if kind == "factualness" else NliSplitJudge)(spec.model, **options)
+    raise UsageError(
+        f"{name!r} is no judge; expected nli:MODEL, stored:FILE, hf:MODEL, or --base-url with a served model."
+    )

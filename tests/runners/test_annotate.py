@@ -11,7 +11,7 @@ from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.genres import Context, annotation_identities, score, with_annotations
 from kbbench_hf.benchmarks.genres_annotations import read_annotation
 from kbbench_hf.models.thresholds import Thresholds
-from kbbench_hf.runners.annotate import annotate_embeddings, annotate_topics
+from kbbench_hf.runners.annotate import annotate_embeddings, annotate_topics, topic_corpus
 
 TEXTS = ["Ferries cross the harbour .", "Goats eat grass ."]
 GOLD = [("Ferries", "cross", "harbour"), ("Goats", "eat", "grass")]
@@ -124,6 +124,21 @@ def test_another_corpus_is_another_topic_model(examples: Examples, tmp_path: Pat
         identities.append(annotation_identities(with_annotations(examples, tmp_path / "run"))["topics-fixed"])
     assert identities[0]["corpus_sha256"] != identities[1]["corpus_sha256"]
     assert identities[0]["model_sha256"] != identities[1]["model_sha256"]
+
+
+def test_a_topic_model_is_trained_on_the_corpus_where_there_is_one(tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    from kbbench_hf.dataset_folder import DatasetFolder, write_dataset
+
+    tables = {
+        name: {split: pa.table({"text": [f"{name} text"]})}
+        for name, split in (("cdr", "test"), ("docred", "test"), ("cdr_corpus", "full"))
+    }
+    write_dataset(tmp_path / "set", tables, "---\nlicense: other\n---\n")
+    folder = DatasetFolder(tmp_path / "set")
+    assert topic_corpus(folder, "cdr") == ["cdr_corpus text"]
+    assert topic_corpus(folder, "docred") == ["docred text"]
 
 
 def test_a_thousand_triples_and_strange_elements_are_annotated_and_scored(examples: Examples, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.models.endpoint import Endpoint
 from kbbench_hf.models.judges import StoredFacts, StoredSplits
 from kbbench_hf.protocols import Verdict
-from kbbench_hf.runners.judge import ChatJudge, annotate_verdicts
+from kbbench_hf.runners.judge import ChatJudge, annotate_verdicts, judge_by_name
 from tests.servers.scripted import MODEL, ScriptedServer
 
 QUICK = {"canary": False, "attempts": 1, "concurrency": 8}
@@ -186,6 +186,17 @@ def test_stored_verdicts_of_the_release_score_as_recomputed(shared: Path, tmp_pa
     assert found["factualness"].tolist() == pytest.approx([stored[text]["score"] for text in outputs])
     assert 100 * found["granularity"].mean() == pytest.approx(expected(shared, "GS"), abs=5.1e-5)
     assert 100 * found["factualness"].mean() == pytest.approx(expected(shared, "FS"), abs=5.1e-5)
+
+
+def test_a_judge_is_found_by_its_name(tmp_path: Path) -> None:
+    file = tmp_path / "stored@1.json"
+    file.write_text("{}")
+    assert isinstance(judge_by_name(f"stored:{file}", "factualness"), StoredFacts)
+    assert isinstance(judge_by_name(f"stored:{file}", "granularity"), StoredSplits)
+    with pytest.raises(UsageError, match="expected nli:MODEL, stored:FILE"):
+        judge_by_name("gpt-4", "factualness")
+    with pytest.raises(UsageError, match="Did you mean 'granularity'"):
+        judge_by_name("stored:x", "granularty")
 
 
 def expected(shared: Path, metric: str) -> float:
