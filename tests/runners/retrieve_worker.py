@@ -12,7 +12,7 @@ from kbbench_hf.runners.retrieve import Retrieval, retrieve
 from tests.models.hashing import HashingEmbedder
 
 WORDS = "amber birch cedar dune ember fjord grove heath inlet jetty knoll lagoon".split()
-N_NODES, N_QUESTIONS = 1500, 120
+N_NODES, N_QUESTIONS, BATCH = 1500, 120, 4
 
 
 def knowledge_base() -> KnowledgeBase:
@@ -29,7 +29,7 @@ def examples(n: int = N_QUESTIONS) -> Examples:
     return Examples([{"id": f"q{n}", "query": f"{WORDS[n % 12]} near {WORDS[n % 11]} {n}"} for n in range(n)])
 
 
-def run(folder: Path, cache: Path, processes: int | None, batch: int = 4) -> Retrieval:
+def run(folder: Path, cache: Path, processes: int | None) -> Retrieval:
     def hashing(spec: object, **further: object) -> tuple[HashingEmbedder, dict[str, str]]:
         return HashingEmbedder(), {"text": "text", "index": "exact"}
 
@@ -41,7 +41,7 @@ def run(folder: Path, cache: Path, processes: int | None, batch: int = 4) -> Ret
         folder,
         about={"benchmark": "places"},
         top_k=20,
-        batch=batch,
+        batch=BATCH,
         processes=processes,
         cache=cache,
         show=False,
