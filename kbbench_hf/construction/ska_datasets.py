@@ -64,7 +64,7 @@ def build_open(source: Path | None, out: Path, wanted: Sequence[str] | None = No
     if source is None:
         raise UsageError(
             "ska-open is built from instances, and none were given. Expected --source <folder of *.jsonl files>; "
-            "kbbench_hf.construction.ska_sources makes them from WikiTableQuestions, HybridQA and Text2KGBench."
+            "dataset_scripts/ska-open/make_instances.py makes them from WikiTableQuestions, HybridQA and Text2KGBench."
         )
     build("ska-open", ska_open.read(source), out, wanted)
 
