@@ -261,6 +261,8 @@ def _shaped(example_id: Any, answer: Any, benchmark: Benchmark) -> Paired | str:
         for position, triple in enumerate(answer):
             if isinstance(triple, dict):
                 triple = answer[position] = [triple.get(key) for key in ("sub", "rel", "obj")]
+            if not benchmark.strict_triples:
+                continue
             if not (isinstance(triple, list) and len(triple) == 3 and all(isinstance(part, str) for part in triple)):
                 return f"triple {position} is {triple!r}; expected [subject, relation, object], three strings"
     elif benchmark.answer == "answers":

@@ -133,6 +133,10 @@ class Benchmark:
     """Prompt name -> function; the first is the default. Empty where nothing is generated."""
     parsers: Mapping[str, ParseFunction] = field(default_factory=dict)
     """Parser name -> function from a response to an answer; the first is the default; ParseError where none."""
+    warn: Callable[["Benchmark", Examples, Sequence[Answer | None]], list[str]] | None = None
+    """(this benchmark, examples, answers) -> sentences on habits that cost these answers some of their score."""
+    strict_triples: bool = True
+    """Whether every triple of an answer must be three strings. False where the metric defines what all else means."""
     explain: Callable[[Examples, Example, Answer], Explanation] | None = None
     """(examples, example, answer) -> what a report shows of it; None where a report shows the rows as they are."""
     group_by: str | None = None

@@ -219,6 +219,7 @@ CORPORA = Benchmark(
         "historical": parsers.historical,
         "historical-semi-open": parsers.historical_semi_open,
     },
+    strict_triples=False,
 )
 MINI = replace(
     CORPORA,

@@ -182,6 +182,35 @@ def test_nothing_of_the_releases_prompts_is_in_ours(shared: Path) -> None:
         assert not [run for n in range(len(words) - 7) if (run := " ".join(words[n : n + 8])) in ours]
 
 
+def test_a_predictions_file_may_hold_what_models_really_wrote(mini: Examples, tmp_path: Path) -> None:
+    from kbbench_hf.records import PredictionsError, read_predictions
+
+    strange = [["a", "r", 1961], ["a", "r", None], ["a", "r"], "a r b", {"sub": "a", "rel": "r", "obj": "b"}]
+    file = tmp_path / "predictions.jsonl"
+    file.write_text(json.dumps({"id": mini.ids[0], "triples": strange}) + "\n", encoding="utf-8")
+    answers = read_predictions([file], benchmark("mini-genres"), mini).answers
+    fixed = score(mini, answers, "fixed").values["triples_per_document"]
+    assert fixed[0] == 2.0  # [a, r, "1961"] and [a, r, b]
+    assert score(mini, answers, "reference").values["triples_per_document"][0] == 5.0
+    file.write_text(json.dumps({"id": mini.ids[0], "triples": "a"}) + "\n", encoding="utf-8")
+    with pytest.raises(PredictionsError, match="expected a list"):
+        read_predictions([file], benchmark("mini-genres"), mini)
+
+
+def test_a_run_on_a_served_model_is_prompted_parsed_and_scored(in_tmp: Path) -> None:
+    from kbbench_hf.models.endpoint import Endpoint
+    from kbbench_hf.runners.generative import run_generative, task
+    from tests.servers.scripted import MODEL, ScriptedServer
+
+    with ScriptedServer(
+        answer=lambda payload: '{"triples": [["Tarn", "is a", "cheese"], ["Tarn", "aged", 2]]}'
+    ) as server:
+        asked = task("mini-genres", limit=5)
+        _, summary, result = run_generative(asked, Endpoint(server.url, MODEL), "llm:m", show=False, canary=False)
+    assert summary.n_answered == 5 and summary.n_parse_failures == 0
+    assert result.scores["triples_per_document"].value == 2.0
+
+
 def test_both_are_in_the_registry_and_name_their_parsers() -> None:
     assert benchmark("kbbench/genres-corpora") is CORPORA
     assert benchmark("mini-genres").configs == ("sentences",)
