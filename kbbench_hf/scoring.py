@@ -4,7 +4,7 @@ import json
 import math
 import platform
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,8 @@ class Result:
     """Slice name -> the key of each example."""
     group_by: str | None
     """The slice over whose keys the figures are averaged; None for plain means."""
+    warnings: list[str] = field(default_factory=list)
+    """What the answers lose by habits of writing, in words, with the measured effect."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return what `result.json` holds: plain numbers at full precision, null where nothing was scored."""
@@ -109,15 +111,9 @@ def score(
         read = read_predictions(paths, found, examples, options)
     else:
         read = pair((("predictions", n, row) for n, row in enumerate(items, start=1)), found, examples, options)
-    return score_examples(
-        found,
-        examples,
-        read,
-        config or found.configs[0],
-        split or found.default_split,
-        mode or found.modes[0],
-        revision,
-    )
+    place = (config or found.configs[0], split or found.default_split, mode or found.modes[0])
+    result = score_examples(found, examples, read, *place, revision)
+    return replace(result, warnings=found.warn(found, examples, read.answers)) if found.warn else result
 
 
 def load_examples(name: str, config: str | None = None, split: str | None = None) -> tuple[Benchmark, Examples, str]:

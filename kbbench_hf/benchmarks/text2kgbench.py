@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Decimal
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from kbbench_hf.benchmarks import text2kgbench_prompts as prompts
-from kbbench_hf.benchmarks.base import Benchmark, Examples, Scores
+from kbbench_hf.benchmarks.base import Benchmark, Example, Examples, Explanation, Scores
 from kbbench_hf.benchmarks.text2kgbench_beyond import BEYOND_PAPER, beyond_paper
+from kbbench_hf.benchmarks.text2kgbench_warnings import warnings
 from kbbench_hf.benchmarks.triple_text import HISTORICAL_PARSERS, parse_balanced, parse_json
 from kbbench_hf.dataset_folder import DatasetFolder
 from kbbench_hf.metrics.aggregate import Estimate, estimate
@@ -28,6 +29,8 @@ from kbbench_hf.metrics.triples import (
     count_oddities,
     score_reference,
     score_repaired,
+    triple_key,
+    underscored,
 )
 
 METRICS = {
@@ -150,6 +153,24 @@ def summarise(scores: Scores, mode: str, *, doubled: str | None = None) -> dict[
     return figures
 
 
+def explain(examples: Examples, example: Example, answer: Sequence[Sequence[str]]) -> Explanation:
+    """Return a sentence, its gold triples, and each answered triple: right, wrong, or hallucinated.
+
+    A triple is hallucinated if the ontology lacks its relation, or the sentence its subject or object, as `reference`
+    judges them.
+    """
+    ontology = examples.context.released[example["ontology_id"]]
+    gold = {triple_key((sub, underscored(rel), obj)) for sub, rel, obj in gold_triples(example)}
+    parts: list[tuple[str, Literal["right", "wrong", "hallucinated"]]] = []
+    for sub, rel, obj in answer:
+        alone = score_reference([(sub, rel, obj)], [], example["sentence"], ontology)
+        made_up = alone.subject_hallucination + alone.relation_hallucination + alone.object_hallucination > 0
+        right = triple_key((sub, rel, obj)) in gold
+        parts.append((f"{sub} | {rel} | {obj}", "right" if right else "hallucinated" if made_up else "wrong"))
+    wanted = [f"{sub} | {underscored(rel)} | {obj}" for sub, rel, obj in gold_triples(example)]
+    return Explanation([(example["sentence"], False)], wanted, parts)
+
+
 def _cut_mean_of_rounded(column: np.ndarray[Any, np.dtype[np.float64]], groups: Sequence[str]) -> float:
     names = np.asarray(groups)
     rounded = [Decimal(f"{estimate(column[names == name]).value:.2f}") for name in dict.fromkeys(groups)]
@@ -181,6 +202,8 @@ WIKIDATA_TEKGEN = Benchmark(
     summarise=summarise,
     prompts={"current": prompts.current, "h1": prompts.h1, "h2": prompts.h2},
     parsers={"balanced": parse_balanced, "json": parse_json, **HISTORICAL_PARSERS},
+    explain=explain,
+    warn=warnings,
     group_by="ontology",
     lower_is_better=frozenset(name for name in METRICS if "hallucination" in name),
 )

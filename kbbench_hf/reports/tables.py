@@ -23,6 +23,8 @@ def print_result(result: Result, benchmark: Benchmark, slices: str | None = None
     console.print(table)
     counters = ", ".join(f"{name.removeprefix('n_')} {count:,}" for name, count in result.counters.items() if count)
     console.print(f"[dim]{counters}[/dim]", highlight=False)
+    for warning in result.warnings:
+        console.print(f"[yellow]![/yellow] {warning}", highlight=False)
     for name in _chosen(slices, result.slices):
         console.print(_slice_table(name, result.slices[name], benchmark))
 
