@@ -70,7 +70,7 @@ def compare_at(vectors: np.ndarray, everything: torch.Tensor, ids: list[int], qu
     best = {name: min(found[1:]) for name, found in times.items()}
     floor = limit(vectors, batch)
     print(
-        f"batch {batch:3}: ours {1e3 * best['ours']:.1f} ms = {best['torch'] / best['ours']:.2f}x plain torch (>= 0.9), "
+        f"batch {batch:3}: {1e3 * best['ours']:.1f} ms = {best['torch'] / best['ours']:.2f}x plain torch (>= 0.9), "
         f"{best['STaRK'] / best['ours']:.0f}x STaRK{' (>= 45)' if batch == 256 else ''}, "
         f"{best['ours'] / floor:.2f}x the limit (<= 3)",
         flush=True,

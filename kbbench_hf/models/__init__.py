@@ -28,6 +28,7 @@ RETRIEVERS = {
     "rrf": "kbbench_hf.models.fusion:build_reciprocal_rank",
     "weighted": "kbbench_hf.models.fusion:build_weighted",
     "graph": "kbbench_hf.models.graph_ranker:build",
+    "knn": "kbbench_hf.models.nearest_questions:build",
 }
 
 
@@ -49,6 +50,8 @@ class Workplace:
     """`progress(title, total, done=0)` opens a bar and gives the function that moves it on."""
     documents: str | None = None
     """The rendering that the benchmark's published figures used, where it has one of its own."""
+    training: Sequence[tuple[str, Sequence[Any]]] | None = None
+    """Training questions and the ids of their answers, for models that learn from them."""
     revisions: dict[str, str] = field(default_factory=dict)
     """Filled in as models are loaded: name -> revision."""
 
@@ -99,4 +102,5 @@ def retriever(model: str | Spec, place: Workplace) -> Retriever:
         raise unknown_name("retriever", spec.name, RETRIEVERS)
     module, _, attribute = address.partition(":")
     built: Retriever = getattr(import_module(module), attribute)(spec, place)
-    return built if spec.parts or place.candidates is None else Among(built, place.candidates)
+    answers_in_rows = spec.parts or spec.name == "knn"
+    return built if answers_in_rows or place.candidates is None else Among(built, place.candidates)

@@ -59,6 +59,7 @@ def retrieve(
     about: Mapping[str, Any],
     top_k: int = 100,
     batch: int = 32,
+    training: Examples | None = None,
     processes: int | None = None,
     cache: Path | None = None,
     show: bool = True,
@@ -77,6 +78,7 @@ def retrieve(
         about: benchmark, config, split and dataset revision, for `run.json`.
         top_k: candidates per example.
         batch: questions searched at once; decides the last bits of scores, so it belongs to the run.
+        training: the training split, for `knn`; others never see it.
         processes: how many processes must be running.
         cache: where embeddings are kept; `~/.cache/kbbench-hf/embeddings` where None.
         show: whether the first process shows a progress bar.
@@ -100,6 +102,7 @@ def retrieve(
             share,
             partial(progress, show=show and first),
             DOCUMENTS.get(about.get("benchmark", "")),
+            None if training is None else [(row["query"], row["answer_ids"]) for row in training.rows],
         )
         built = retriever(spec, place)
         if first:

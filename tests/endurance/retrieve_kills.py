@@ -2,8 +2,8 @@
 
     python -m tests.endurance.retrieve_kills [--kills 30] [--processes 1] [--seed 0]
 
-Each kill falls a moment after a random part of the work that is left has been done: while texts are encoded, joined,
-searched or written. A finished run is thrown away and begun again until all kills are done. Exits 1 if any file differs.
+Each kill falls a moment after a random part of the work that is left is done: while texts are encoded, joined,
+searched or written. A finished run is thrown away and begun again until all kills are done. Exits 1 if a file differs.
 """
 
 import argparse
