@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -135,6 +136,11 @@ class Benchmark:
     """Parser name -> function from a response to an answer; the first is the default; ParseError where none."""
     warn: Callable[["Benchmark", Examples, Sequence[Answer | None]], list[str]] | None = None
     """(this benchmark, examples, answers) -> sentences on habits that cost these answers some of their score."""
+    read_annotations: Callable[[Examples, Path], Examples] | None = None
+    """(examples, folder) -> the examples with what models said of these predictions; None where no metric needs it."""
+    identities: Callable[[Examples], Mapping[str, str]] | None = None
+    """examples -> what figures depend on besides data and predictions (embedder, judge, ...): kind -> identity.
+    Figures with different identities must not be compared."""
     strict_triples: bool = True
     """Whether every triple of an answer must be three strings. False where the metric defines what all else means."""
     explain: Callable[[Examples, Example, Answer], Explanation] | None = None

@@ -5,6 +5,7 @@ answer is a list of triples. Counts and the hard-match baseline need nothing els
 (`genres_annotations`), made once per set of predictions by `kbbench annotate`.
 """
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -74,10 +75,14 @@ def with_annotations(examples: Examples, folder: Path) -> Examples:
     return replace(examples, context=replace(examples.context, annotations=Annotations(folder)))
 
 
-def annotation_identities(examples: Examples) -> dict[str, dict[str, Any]]:
-    """Return what the annotations were made with: embedder, thresholds, judges, topic model. Empty without any."""
+def annotation_identities(examples: Examples) -> dict[str, str]:
+    """Return what each kind of annotation was made with (embedder and thresholds, judge, topic model) as JSON text.
+
+    Empty where the examples have no annotations.
+    """
     annotations = examples.context.annotations
-    return annotations.identities() if annotations else {}
+    found = annotations.identities() if annotations else {}
+    return {kind: json.dumps(identity, sort_keys=True) for kind, identity in found.items()}
 
 
 def gold_triples(row: Mapping[str, Any], mode: str) -> list[tuple[str, str, str]]:
@@ -219,6 +224,8 @@ CORPORA = Benchmark(
         "historical": parsers.historical,
         "historical-semi-open": parsers.historical_semi_open,
     },
+    read_annotations=with_annotations,
+    identities=annotation_identities,
     strict_triples=False,
 )
 MINI = replace(

@@ -63,8 +63,9 @@ def test_the_shipped_annotations_say_what_they_were_made_with(mini: Examples) ->
     for file in stored_answers("mini-genres"):
         identities = annotation_identities(with_annotations(mini, annotations_folder(file)))
         assert set(identities) == {"embeddings", "factualness", "granularity", "topics-reference", "topics-fixed"}
-        assert identities["embeddings"]["embedder"].startswith("sentence-transformers/all-MiniLM-L6-v2@")
-        assert identities["embeddings"]["completeness_threshold"] == 0.73
+        embeddings = json.loads(identities["embeddings"])
+        assert embeddings["embedder"].startswith("sentence-transformers/all-MiniLM-L6-v2@")
+        assert embeddings["completeness_threshold"] == 0.73
     assert annotation_identities(mini) == {}
 
 

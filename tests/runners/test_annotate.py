@@ -1,5 +1,6 @@
 """Embeddings and topics: made once, resumed, and remade for whatever they do not belong to."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -121,7 +122,8 @@ def test_another_corpus_is_another_topic_model(examples: Examples, tmp_path: Pat
     identities = []
     for corpus in (TEXTS * 5, TEXTS * 6):
         annotate_topics(examples, ANSWERS, tmp_path / "run", corpus, tmp_path / "models", modes=["fixed"], show=False)
-        identities.append(annotation_identities(with_annotations(examples, tmp_path / "run"))["topics-fixed"])
+        made_with = annotation_identities(with_annotations(examples, tmp_path / "run"))["topics-fixed"]
+        identities.append(json.loads(made_with))
     assert identities[0]["corpus_sha256"] != identities[1]["corpus_sha256"]
     assert identities[0]["model_sha256"] != identities[1]["model_sha256"]
 
