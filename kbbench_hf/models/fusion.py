@@ -12,8 +12,8 @@ from kbbench_hf.models.specs import Spec, positive
 from kbbench_hf.models.top_k import grouped
 from kbbench_hf.protocols import Ranking, Retriever
 
-DEPTH = 1000
-"""How far into each ranking fusion looks, unless more is asked for."""
+DEPTH = 10_000
+"""How far into each ranking to look; deep, so that where a list is cut does not decide how scores are stretched."""
 
 Credit = Callable[[Ranking], NDArray[np.float64]]
 """What each entry of a ranking contributes to its candidate's score, shape (queries, k)."""

@@ -18,7 +18,7 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.models import Workplace, retriever
 from kbbench_hf.models.answer_type import AnswerTypes, named_words, related, words
-from kbbench_hf.models.fusion import min_max
+from kbbench_hf.models.fusion import DEPTH, min_max
 from kbbench_hf.models.specs import Spec, positive
 from kbbench_hf.models.top_k import best, pad
 from kbbench_hf.protocols import Ranking, Retriever
@@ -33,8 +33,6 @@ NAME_COVERAGE = 0.8
 """How much of a name's information a question must spell out to name it."""
 FRONTIER = 1000
 """Nodes from which a second step is taken."""
-DEPTH = 10_000
-"""How far into the base's ranking to look; deep, because nodes of other types than the asked one fill its top."""
 
 
 def build(spec: Spec, place: Workplace) -> "GraphRanker":
@@ -55,7 +53,8 @@ class GraphRanker:
     Args:
         kb: the knowledge base.
         base: ranks by text.
-        depth: how far into the base's ranking to look; nodes beyond have text score 0.
+        depth: how far into the base's ranking to look, beyond nodes of other types than the asked one; nodes further
+            down have text score 0.
         candidates: the nodes to rank, ascending; all where None.
     """
 
