@@ -5,20 +5,23 @@ from pathlib import Path
 
 import click
 
+from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.dataset_folder import write_text
 from kbbench_hf.hub.load import find_benchmark
 from kbbench_hf.mini import stored_answers
 from kbbench_hf.reports.plots import plot_scores
-from kbbench_hf.reports.tables import print_comparison, print_result
-from kbbench_hf.scoring import compare, score
+from kbbench_hf.reports.tables import print_comparison
+from kbbench_hf.scoring import Result, compare, score
 
 OUT = Path("kbbench-demo")
 NEXT = """
-Next:
-  kbbench list                                       what can be measured
-  kbbench score ANSWERS.jsonl --benchmark mini-text2kg   your own answers; lines like {example}
-  kbbench run mini-stark --model bm25                run a model
-  kbbench build text2kg-wikidata-tekgen              the first full benchmark"""
+Next, for example:
+  kbbench list                              what can be measured
+  kbbench run mini-stark --model bm25       run a model, with slices and latency
+  kbbench score MINE.jsonl --benchmark mini-text2kg
+                                            your own answers, lines such as
+                                            {example}
+  kbbench build text2kg-wikidata-tekgen     the first full benchmark"""
 
 
 @click.command()
@@ -27,18 +30,39 @@ def command() -> None:
 
     Example: kbbench demo
     """
-    text2kg = find_benchmark("mini-text2kg")
-    systems = {file.stem: score(file, text2kg.dataset) for file in stored_answers(text2kg.dataset)}
-    for name, result in systems.items():
-        click.echo(f"\n{name}")
-        print_result(result, text2kg)
-    (first, a), (second, b) = systems.items()
-    click.echo()
-    print_comparison(compare(a, b), (first, second), text2kg)
     OUT.mkdir(exist_ok=True)
-    write_text(
-        OUT / "result.json", json.dumps({name: each.to_dict() for name, each in systems.items()}, indent=2) + "\n"
-    )
-    plot_scores([(text2kg, systems)], OUT / "scores.png")
-    click.echo(f"\nWritten: {OUT / 'result.json'}, {OUT / 'scores.png'}")
-    click.echo(NEXT.format(example=json.dumps({"id": a.ids[0], "triples": [["subject", "relation", "object"]]})))
+    panels = [_extraction(), _retrieval()]
+    results = {benchmark.dataset: systems for benchmark, systems in panels}
+    plain = {name: {system: each.to_dict() for system, each in systems.items()} for name, systems in results.items()}
+    write_text(OUT / "result.json", json.dumps(plain, indent=2) + "\n")
+    plot_scores(panels, OUT / "scores.png", metrics=7)
+    click.echo(f"Written: {OUT / 'result.json'}, {OUT / 'scores.png'}")
+    example = {"id": panels[0][1]["copy"].ids[0], "triples": [["subject", "relation", "object"]]}
+    click.echo(NEXT.format(example=json.dumps(example)))
+
+
+def _extraction() -> tuple[Benchmark, dict[str, Result]]:
+    """Score the answers of two systems that are in the package, and compare them."""
+    benchmark = find_benchmark("mini-text2kg")
+    systems = {file.stem: score(file, benchmark.dataset) for file in stored_answers(benchmark.dataset)}
+    _show(benchmark, systems)
+    return benchmark, systems
+
+
+def _retrieval() -> tuple[Benchmark, dict[str, Result]]:
+    """Run two retrievers, one that reads words and one that also follows relations, and compare them."""
+    from kbbench_hf.runners.retrieval import questions, run_retrieval, score_run
+
+    asked = questions("mini-stark")
+    systems = {}
+    for model in ("bm25", "graph:bm25"):
+        run = run_retrieval(asked, model, OUT / "runs" / model.replace(":", "-"), show=False)
+        systems[model] = score_run(asked, run.folder)
+    _show(asked.benchmark, systems)
+    return asked.benchmark, systems
+
+
+def _show(benchmark: Benchmark, systems: dict[str, Result]) -> None:
+    (first, a), (second, b) = systems.items()
+    print_comparison(compare(a, b), (first, second), benchmark, metrics=7)
+    click.echo()

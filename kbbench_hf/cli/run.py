@@ -25,7 +25,7 @@ hf:FOLDER), or with --base-url the name of a served one."""
 @click.option("--limit", type=click.IntRange(1), help="Only the first examples.")
 @click.option("--out", type=click.Path(path_type=Path), help="The run's folder; one under ./kbbench-runs by default.")
 @click.option("--processes", type=click.IntRange(1), help="Refuse to run unless this many processes do (torchrun).")
-@click.option("--top-k", type=click.IntRange(1), default=100, show_default=True, help="Retrievers: candidates kept.")
+@click.option("--top-k", type=click.IntRange(1), help="Retrievers: candidates kept; 100, or all of up to 1,000.")
 @click.option(
     "--rerank", metavar="llm:MODEL", help="Retrievers: re-rank with a language model (served, or llm:hf:MODEL)."
 )
@@ -75,11 +75,11 @@ def command(benchmark: str, model: str, base_url: str | None, **options: Any) ->
     """
     dataset, config = dataset_and_config(benchmark)
     if find_benchmark(dataset).answer == "ids":
-        from kbbench_hf.cli.run_retrieval import run_retrieval
+        from kbbench_hf.cli.run_retrieval import retrieval_command
 
         if base_url and not options["rerank"]:
             raise UsageError(f"{dataset} is answered by a retriever; a served model re-ranks it: --rerank llm:{model}.")
-        run_retrieval(dataset, config, model, base_url, **options)
+        retrieval_command(dataset, config, model, base_url, **options)
     else:
         _run_generative(dataset, config, model, base_url, **options)
 
@@ -108,23 +108,34 @@ def language_model(name: str, base_url: str | None, options: Mapping[str, Any]) 
     raise UsageError(f"{name!r} is no local model; expected hf:MODEL, or --base-url with the server that has it.")
 
 
+def price_of(name: str, options: Mapping[str, Any]) -> Any:
+    """Return the price of a model from the user's file; None without one."""
+    from kbbench_hf.runners.cost import read_price
+
+    if options["max_cost"] is not None and not options["prices"]:
+        raise UsageError("--max-cost needs --prices: prices are read from your own dated file, never guessed.")
+    return read_price(options["prices"], name) if options["prices"] else None
+
+
+def sampling_of(options: Mapping[str, Any]) -> Any:
+    """Return how a model samples."""
+    from kbbench_hf.runners.jobs import Sampling
+
+    return Sampling(options["temperature"], options["top_p"], options["max_tokens"], options["seed"])
+
+
 def _run_generative(dataset: str, config: str | None, name: str, base_url: str | None, **options: Any) -> None:
     from kbbench_hf.reports.tables import print_result
-    from kbbench_hf.runners.cost import read_price
     from kbbench_hf.runners.generative import run_generative, task
-    from kbbench_hf.runners.jobs import Sampling
 
     choices = PromptOptions(
         options["shots"], options["demonstrations"], **({} if options["seed"] is None else {"seed": options["seed"]})
     )
     asked = task(dataset, config, options["split"], prompt=options["prompt"], options=choices, limit=options["limit"])
-    price = read_price(options["prices"], name) if options["prices"] else None
-    if options["max_cost"] is not None and price is None:
-        raise UsageError("--max-cost needs --prices: prices are read from your own dated file, never guessed.")
+    price = price_of(name, options)
     if options["dry_run"]:
         _print_estimate(asked, price, options["max_tokens"], options["concurrency"], options["json_output"])
         return
-    sampling = Sampling(options["temperature"], options["top_p"], options["max_tokens"], options["seed"])
     model, how = language_model(name, base_url, options)
     folder, summary, result = run_generative(
         asked,
@@ -132,7 +143,7 @@ def _run_generative(dataset: str, config: str | None, name: str, base_url: str |
         name,
         options["out"],
         mode=options["mode"],
-        sampling=sampling,
+        sampling=sampling_of(options),
         repeats=options["repeats"],
         structured=options["structured"],
         parser=options["parser"],
@@ -146,11 +157,11 @@ def _run_generative(dataset: str, config: str | None, name: str, base_url: str |
         click.echo(json.dumps({**result.to_dict(), "run": str(folder), "summary": summary.to_json()}, indent=2))
         return
     print_result(result, asked.benchmark)
-    click.echo(summary_line(summary))
+    click.echo(summary_text(summary))
     click.echo(f"\n{folder}\nLook at it: kbbench report {folder}")
 
 
-def summary_line(summary: Any) -> str:
+def summary_text(summary: Any) -> str:
     """Return what became of a run and what it cost, in two lines."""
     cost, latency = "price unknown", ""
     if summary.cost is not None:

@@ -15,23 +15,28 @@ COLOURS = ("#0b5394", "#c2571a", "#38761d", "#741b47", "#7f6000", "#444444", "#3
 """Distinguishable in the common forms of colour blindness; the markers distinguish without colour."""
 
 
-def plot_scores(panels: Sequence[tuple[Benchmark, Mapping[str, Result]]], file: Path) -> None:
-    """Draw one panel per benchmark: a row per metric, a marker per system, its 95 % interval as a line; write a PNG."""
+def plot_scores(
+    panels: Sequence[tuple[Benchmark, Mapping[str, Result]]], file: Path, metrics: int | None = None
+) -> None:
+    """Draw one panel per benchmark: a row per metric, a marker per system, its 95 % interval as a line; write a PNG.
+
+    With `metrics`, only so many rows, the headline ones.
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.2 * len(panels), 4.2), layout="constrained")
     for column, (benchmark, results) in enumerate(panels, start=1):
         axes = figure.add_subplot(1, len(panels), column)
         first = next(iter(results.values()))
-        metrics = [metric for metric in benchmark.metrics if metric in first.scores]
+        shown = [metric for metric in benchmark.metrics if metric in first.scores][:metrics]
         for position, (name, result) in enumerate(results.items()):
             offset = (position - (len(results) - 1) / 2) * 0.22
-            heights = [row + offset for row in range(len(metrics))]
-            figures = [result.scores[metric] for metric in metrics]
+            heights = [row + offset for row in range(len(shown))]
+            figures = [result.scores[metric] for metric in shown]
             colour, marker = COLOURS[position % 8], MARKERS[position % 8]
             axes.hlines(heights, [f.ci95[0] for f in figures], [f.ci95[1] for f in figures], color=colour)
             axes.plot([f.value for f in figures], heights, marker, color=colour, label=name)
-        axes.set_yticks(range(len(metrics)), [_with_direction(benchmark, metric) for metric in metrics])
+        axes.set_yticks(range(len(shown)), [_with_direction(benchmark, metric) for metric in shown])
         axes.invert_yaxis()
         axes.set_xlim(-0.02, 1.02)
         axes.grid(axis="x", color="#dddddd", linewidth=0.8)

@@ -13,12 +13,15 @@ from kbbench_hf.metrics.significance import PairedTest, minimum_detectable_effec
 from kbbench_hf.scoring import Comparison, Result
 
 
-def print_result(result: Result, benchmark: Benchmark, slices: str | None = None) -> None:
-    """Print a result's figures with their intervals, then the counters that are not zero, then the slices asked for."""
+def print_result(result: Result, benchmark: Benchmark, slices: str | None = None, metrics: int | None = None) -> None:
+    """Print a result's figures with their intervals, then the counters that are not zero, then the slices asked for.
+
+    With `metrics`, only so many figures, the headline ones.
+    """
     console = Console()
     console.print(f"[bold]{benchmark.title}[/bold] {_place(result)}", highlight=False)
     table = Table("metric", "value", "95 % interval", "scored", box=None, header_style="bold")
-    for metric, figure in result.scores.items():
+    for metric, figure in list(result.scores.items())[:metrics]:
         table.add_row(_label(benchmark, metric), number(figure.value), interval(figure.ci95), f"{figure.n_scored:,}")
     console.print(table)
     counters = ", ".join(f"{name.removeprefix('n_')} {count:,}" for name, count in result.counters.items() if count)
@@ -30,14 +33,21 @@ def print_result(result: Result, benchmark: Benchmark, slices: str | None = None
 
 
 def print_comparison(
-    comparison: Comparison, names: tuple[str, str], benchmark: Benchmark, slices: str | None = None
+    comparison: Comparison,
+    names: tuple[str, str],
+    benchmark: Benchmark,
+    slices: str | None = None,
+    metrics: int | None = None,
 ) -> None:
-    """Print both systems side by side with the paired test of each metric, then the slices asked for."""
+    """Print both systems side by side with the paired test of each metric, then the slices asked for.
+
+    With `metrics`, only so many tests, the headline ones.
+    """
     console = Console()
     first, second = comparison.a, comparison.b
     console.print(f"[bold]{benchmark.title}[/bold] {_place(first)}\nA {names[0]}\nB {names[1]}", highlight=False)
     table = Table("metric", "A", "B", "A - B", "95 % interval", "p", "wins/ties/losses", box=None, header_style="bold")
-    for metric, test in comparison.tests.items():
+    for metric, test in list(comparison.tests.items())[:metrics]:
         figures = [number(result.scores[metric].value) if metric in result.scores else "" for result in (first, second)]
         table.add_row(_label(benchmark, metric), *figures, *_test_cells(test))
     console.print(table)
