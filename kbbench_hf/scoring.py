@@ -13,12 +13,16 @@ from numpy.typing import NDArray
 
 import kbbench_hf
 from kbbench_hf.benchmarks.base import Benchmark, Examples, Scores
+from kbbench_hf.benchmarks.genres_annotations import annotations_folder
 from kbbench_hf.dataset_folder import write_text
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.hub.load import find_benchmark, find_dataset
 from kbbench_hf.metrics.aggregate import Estimate
 from kbbench_hf.metrics.significance import PairedTest, paired_test
 from kbbench_hf.records import Predictions, ReadOptions, pair, read_predictions
+
+_ANNOTATIONS = "annotations:"
+"""What stands before a kind of annotation where `versions` says what it was made with."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,7 @@ def score(
     split: str | None = None,
     mode: str | None = None,
     options: ReadOptions | None = None,
+    annotations: Path | None = None,
 ) -> Result:
     """Score predictions on a benchmark.
 
@@ -93,6 +98,7 @@ def score(
         split: the split; the benchmark's default where None.
         mode: `reference` (the authors' released behaviour) unless another of the benchmark's modes is named.
         options: how to read the predictions.
+        annotations: the folder that `kbbench annotate` wrote for them; by default the one beside a predictions file.
 
     Raises:
         PredictionsError: predictions that cannot be used, every problem named.
@@ -111,9 +117,24 @@ def score(
         read = read_predictions(paths, found, examples, options)
     else:
         read = pair((("predictions", n, row) for n, row in enumerate(items, start=1)), found, examples, options)
+    if annotations is None and len(paths) == 1:
+        annotations = annotations_beside(paths[0])
+    if found.read_annotations and annotations is not None:
+        examples = found.read_annotations(examples, annotations)
     place = (config or found.configs[0], split or found.default_split, mode or found.modes[0])
     result = score_examples(found, examples, read, *place, revision)
     return replace(result, warnings=found.warn(found, examples, read.answers)) if found.warn else result
+
+
+def _identities(benchmark: Benchmark, examples: Examples) -> Mapping[str, str]:
+    return benchmark.identities(examples) if benchmark.identities else {}
+
+
+def annotations_beside(predictions: Path) -> Path | None:
+    """Return the annotations of a run folder or a predictions file, where it has any."""
+    file = predictions / "predictions.jsonl" if predictions.is_dir() else predictions
+    folder = annotations_folder(file)
+    return folder if folder.is_dir() else None
 
 
 def load_examples(name: str, config: str | None = None, split: str | None = None) -> tuple[Benchmark, Examples, str]:
@@ -168,7 +189,12 @@ def score_examples(
         },
         slices=_slices(benchmark, scores, missing, mode),
         counters=counters,
-        versions={"kbbench_hf": kbbench_hf.__version__, "python": platform.python_version(), "numpy": np.__version__},
+        versions={
+            "kbbench_hf": kbbench_hf.__version__,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            **{f"{_ANNOTATIONS}{kind}": made_with for kind, made_with in _identities(benchmark, examples).items()},
+        },
         predictions_sha256=predictions.sha256(examples, benchmark.answer),
         ids=examples.ids,
         values=scores.values,
@@ -208,13 +234,22 @@ def compare(a: Result, b: Result) -> Comparison:
     """Return the paired tests of every metric that two results share: a - b, on the same examples.
 
     Raises:
-        UsageError: the two were not scored on the same examples in the same mode.
+        UsageError: the two were not scored on the same examples in the same mode, or not with the same annotations.
     """
     for name in ("benchmark", "config", "split", "mode", "dataset_revision"):
         if getattr(a, name) != getattr(b, name):
             raise UsageError(
                 f"The two differ in {name}: {getattr(a, name)!r} and {getattr(b, name)!r}; "
                 "a paired test needs the same. Score both on the same examples."
+            )
+    made_with = [
+        {name: made for name, made in each.versions.items() if name.startswith(_ANNOTATIONS)} for each in (a, b)
+    ]
+    for name in sorted(made_with[0].keys() & made_with[1].keys()):
+        if made_with[0][name] != made_with[1][name]:
+            raise UsageError(
+                f"The two differ in {name}: {made_with[0][name]} and {made_with[1][name]}; figures of different "
+                "embedders, judges or topic models must not be compared. Annotate both alike."
             )
     first, second = a.compared, b.compared
     metrics = [metric for metric in first if metric in second]

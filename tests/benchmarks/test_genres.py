@@ -212,6 +212,35 @@ def test_a_run_on_a_served_model_is_prompted_parsed_and_scored(in_tmp: Path) -> 
     assert result.scores["triples_per_document"].value == 2.0
 
 
+def test_a_score_finds_the_annotations_beside_its_predictions_and_says_what_they_were_made_with() -> None:
+    from kbbench_hf.scoring import score as score_file
+
+    careful, hasty = (score_file(file, "mini-genres") for file in stored_answers("mini-genres"))
+    assert careful.scores["factualness"].value == 1.0 > hasty.scores["factualness"].value
+    made_with = json.loads(careful.versions["annotations:embeddings"])
+    assert made_with["embedder"].startswith("sentence-transformers/all-MiniLM-L6-v2@")
+    assert "annotations:factualness" in careful.to_dict()["versions"]
+
+
+def test_figures_of_different_judges_are_not_compared(in_tmp: Path) -> None:
+    import shutil
+
+    from kbbench_hf.benchmarks.genres_annotations import read_annotation, write_annotation
+    from kbbench_hf.scoring import compare
+    from kbbench_hf.scoring import score as score_file
+
+    [careful, hasty] = stored_answers("mini-genres")
+    shutil.copy(hasty, "predictions.jsonl")
+    shutil.copytree(annotations_folder(hasty), "annotations")
+    ours, theirs = score_file(careful, "mini-genres"), score_file(Path(), "mini-genres")
+    assert compare(ours, theirs).tests["factualness"].difference > 0
+    annotation = read_annotation(Path("annotations"), "factualness")
+    assert annotation is not None
+    write_annotation(Path("annotations"), "factualness", {"judge": "another@1"}, annotation.table)
+    with pytest.raises(UsageError, match="differ in annotations:factualness"):
+        compare(ours, score_file(Path(), "mini-genres"))
+
+
 def test_both_are_in_the_registry_and_name_their_parsers() -> None:
     assert benchmark("kbbench/genres-corpora") is CORPORA
     assert benchmark("mini-genres").configs == ("sentences",)
