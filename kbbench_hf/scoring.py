@@ -134,7 +134,7 @@ def annotations_beside(predictions: Path) -> Path | None:
     """Return the annotations of a run folder or a predictions file, where it has any."""
     file = predictions / "predictions.jsonl" if predictions.is_dir() else predictions
     folder = annotations_folder(file)
-    return folder if folder.is_dir() else None
+    return folder if any(folder.glob("*.parquet")) else None
 
 
 def load_examples(name: str, config: str | None = None, split: str | None = None) -> tuple[Benchmark, Examples, str]:

@@ -20,6 +20,8 @@ from kbbench_hf.protocols import Verdict
 
 Item = tuple[str, str]
 """(text, triple as JSON)."""
+RELEASE_JUDGE = "gpt-3.5-turbo-instruct"
+"""The judge of GenRES's release, retired since: its stored verdicts cannot be made again."""
 
 _FACT = """You check whether a text supports a statement, given as a triple [subject, relation, object].
 It is supported if the text says it or plainly implies it. What is true but not in the text is not supported.
@@ -101,12 +103,17 @@ def read_split(reply: str) -> float:
 class StoredFacts:
     """Replays the release's factualness verdicts: a file `{text: {"results": [bool, ...]}}`, one per triple, in order.
 
+    Args:
+        file: the verdicts on one system's triples.
+        judge: who gave them.
+
     Raises:
         DataError: the file is of another form.
     """
 
-    def __init__(self, file: Path) -> None:
-        content, self.name = _stored(file, "stored-facts")
+    def __init__(self, file: Path, judge: str = RELEASE_JUDGE) -> None:
+        content = _stored(file)
+        self.name = f"stored:{judge}"
         try:
             self._results: dict[str, list[bool]] = {text: row["results"] for text, row in content.items()}
         except (TypeError, KeyError):
@@ -134,12 +141,17 @@ class StoredFacts:
 class StoredSplits:
     """Replays the release's granularity replies: a file `{text: {triple as JSON: reply}}`, counted by their brackets.
 
+    Args:
+        file: the replies on one system's triples.
+        judge: who gave them.
+
     Raises:
         DataError: the file is of another form.
     """
 
-    def __init__(self, file: Path) -> None:
-        content, self.name = _stored(file, "stored-splits")
+    def __init__(self, file: Path, judge: str = RELEASE_JUDGE) -> None:
+        content = _stored(file)
+        self.name = f"stored:{judge}"
         try:
             self._replies = {
                 (text, triple_key(json.loads(triple))): str(reply)
@@ -163,12 +175,11 @@ def _prompt(system: str, user: str, schema: Mapping[str, Any], max_tokens: int) 
     return Prompt(messages, max_tokens=max_tokens, json_schema=schema)
 
 
-def _stored(file: Path, kind: str) -> tuple[dict[str, Any], str]:
+def _stored(file: Path) -> dict[str, Any]:
     try:
-        text = file.read_text(encoding="utf-8")
-        content = json.loads(text)
+        content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DataError(f"{file} cannot be read ({error}); expected stored verdicts of GenRES's release.") from None
     if not isinstance(content, dict):
         raise DataError(f"{file} holds no object by text; expected stored verdicts of GenRES's release.")
-    return content, f"{kind}:{file.name}@{sha256(text.encode()).hexdigest()[:16]}"
+    return content

@@ -102,10 +102,9 @@ def test_other_files_are_refused(tmp_path: Path, content: str) -> None:
             kind(file)
 
 
-def test_a_stored_judge_is_known_by_its_content(tmp_path: Path) -> None:
-    file = tmp_path / "facts.json"
-    names = set()
-    for results in ([True], [False]):
-        file.write_text(json.dumps({"one": {"results": results}}))
-        names.add(StoredFacts(file).name)
-    assert len(names) == 2
+def test_a_stored_judge_is_known_by_who_judged(tmp_path: Path) -> None:
+    # two systems judged by one judge may be compared, though their verdicts are two files
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_text("{}")
+    assert StoredFacts(tmp_path / "a.json").name == StoredFacts(tmp_path / "b.json").name
+    assert StoredFacts(tmp_path / "a.json", "another").name == "stored:another"
