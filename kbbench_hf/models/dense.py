@@ -22,7 +22,7 @@ def build(spec: Spec, place: Workplace) -> "Dense":
     embedder, options = from_spec(spec, text=(str, place.full_text), index=(one_of(*INDEXES), "exact"))
     place.revisions[spec.model] = embedder.name
     folder = folder_of(place.cache, **embedder.settings, text=options["text"], nodes=place.nodes)
-    vectors = embed(place.texts(options["text"]), embedder, folder, place.share, place.progress)
+    vectors = embed(lambda: place.texts(options["text"]), embedder, folder, place.share, place.progress)
     return Dense(vectors, embedder, options["index"], place.share)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from kbbench_hf import __version__
 from kbbench_hf.models.exact_search import Share, Vectors
 from kbbench_hf.protocols import Embedder
 
@@ -18,24 +19,26 @@ BLOCK_TEXTS = 512
 
 
 def folder_of(cache: Path, **made_of: Any) -> Path:
-    """Return the folder for vectors made of these settings; others get another folder."""
-    return cache / hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()[:24]
+    """Return the folder for vectors made of these settings by this version; others get another folder."""
+    described = json.dumps({**made_of, "version": __version__}, sort_keys=True)
+    return cache / hashlib.sha256(described.encode()).hexdigest()[:24]
 
 
 def embed(
-    texts: Sequence[str],
+    render: Callable[[], Sequence[str]],
     embedder: Embedder,
     folder: Path,
     share: Share,
     progress: Callable[..., AbstractContextManager[Any]],
 ) -> Vectors:
-    """Return the vectors of `texts`, memory-mapped, shape (n, dimension); encode what `folder` does not hold yet.
+    """Return the vectors of the texts that `render` gives, memory-mapped, shape (n, dimension).
 
-    Texts of like length are encoded together (padding would cost twice the work), in blocks that depend on the texts
+    What `folder` holds is not encoded again; where it holds all, nothing is rendered either. Texts of like length are encoded together (padding would cost twice the work), in blocks that depend on the texts
     alone. So the vectors are the same bytes however many processes made them and however often they were stopped.
     """
     whole = folder / "vectors.npy"
     if not all(share.gather(whole.is_file())):
+        texts = render()
         folder.mkdir(parents=True, exist_ok=True)
         order = np.argsort([-len(text) for text in texts], kind="stable")
         blocks = np.split(order, range(BLOCK_TEXTS, len(order), BLOCK_TEXTS))

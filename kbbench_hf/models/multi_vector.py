@@ -31,7 +31,7 @@ def build(spec: Spec, place: Workplace) -> "MultiVector":
     chunks = [chunked(text, size, overlap) for text in place.texts(options["text"])]
     folder = folder_of(place.cache, **embedder.settings, text=options["text"], chunk=[size, overlap], nodes=place.nodes)
     texts = [chunk for node in chunks for chunk in node]
-    vectors = embed(texts, embedder, folder, place.share, place.progress)
+    vectors = embed(lambda: texts, embedder, folder, place.share, place.progress)
     offsets = np.cumsum([0, *map(len, chunks)])
     return MultiVector(vectors, offsets, embedder, options["aggregate"], place.share)
 

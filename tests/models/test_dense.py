@@ -118,8 +118,8 @@ TEXTS = [f"text {number} " + "word " * (number % 7) for number in range(3 * BLOC
 
 @pytest.mark.parametrize("size", [2, 3])
 def test_any_number_of_processes_encodes_the_same_bytes(tmp_path: Path, size: int) -> None:
-    alone = embed(TEXTS, HashingEmbedder(), tmp_path / "alone", Share(), _no_bar)
-    in_a_group(size, lambda share: embed(TEXTS, HashingEmbedder(), tmp_path / "group", share, _no_bar))
+    alone = embed(lambda: TEXTS, HashingEmbedder(), tmp_path / "alone", Share(), _no_bar)
+    in_a_group(size, lambda share: embed(lambda: TEXTS, HashingEmbedder(), tmp_path / "group", share, _no_bar))
     files = [(tmp_path / name / "vectors.npy").read_bytes() for name in ("alone", "group")]
     assert files[0] == files[1]
     assert np.array_equal(alone, HashingEmbedder().encode(TEXTS))
@@ -134,12 +134,12 @@ def test_an_interrupted_encoding_goes_on_at_the_block_it_had_reached(tmp_path: P
             return super().encode(texts)
 
     with pytest.raises(KeyboardInterrupt):
-        embed(TEXTS, Interrupted(), tmp_path, Share(), _no_bar)
+        embed(lambda: TEXTS, Interrupted(), tmp_path, Share(), _no_bar)
     second, third = HashingEmbedder(), HashingEmbedder()
-    vectors = embed(TEXTS, second, tmp_path, Share(), _no_bar)
+    vectors = embed(lambda: TEXTS, second, tmp_path, Share(), _no_bar)
     assert len(second.encoded) == len(TEXTS) - 2 * BLOCK_TEXTS
     assert np.array_equal(vectors, HashingEmbedder().encode(TEXTS))
-    embed(TEXTS, third, tmp_path, Share(), _no_bar)
+    embed(lambda: TEXTS, third, tmp_path, Share(), _no_bar)
     assert not third.encoded
 
 
@@ -153,4 +153,4 @@ def test_other_settings_have_another_folder(tmp_path: Path) -> None:
 
 
 def test_no_text_gives_no_vector(tmp_path: Path) -> None:
-    assert embed([], HashingEmbedder(), tmp_path, Share(), _no_bar).shape == (0, 64)
+    assert embed(list, HashingEmbedder(), tmp_path, Share(), _no_bar).shape == (0, 64)
