@@ -110,7 +110,9 @@ class Synthetic:
             }
         )
         relation = pa.DictionaryArray.from_arrays(self.relation_ids.astype(np.int32), self.relations)
-        edges = pa.table({"head": self.heads.astype(np.int64), "relation": relation, "tail": self.tails.astype(np.int64)})
+        edges = pa.table(
+            {"head": self.heads.astype(np.int64), "relation": relation, "tail": self.tails.astype(np.int64)}
+        )
         listed = [("node_type", i, name) for i, name in enumerate(self.node_types)]
         listed += [("relation", i, name) for i, name in enumerate(self.relations)]
         schema = pa.Table.from_pylist([{"kind": kind, "id": i, "name": name} for kind, i, name in listed])

@@ -2,7 +2,7 @@
 
 import re
 
-_GAP = re.compile(r"\s{2,}")
+_GAP = re.compile(r"\s\s+")  # the same as \s{2,}, which `re` searches for more slowly
 
 
 def compact_text(text: str) -> str:
