@@ -15,6 +15,7 @@ VERBS = {
     "list": "List the benchmarks, or the configs, metrics and modes of one.",
     "build": "Build a dataset from its authors' release, or from your own tables.",
     "run": "Run a model on a benchmark: a retriever, a local language model, or a served one.",
+    "annotate": "Make what GenRES's measures need of models: topics, embeddings, verdicts.",
     "score": "Score a predictions file.",
     "compare": "Test whether two predictions files differ.",
     "report": "Write a run as one page, or describe a dataset.",

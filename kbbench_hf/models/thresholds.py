@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,8 +78,7 @@ def public_name(embedder: str) -> str:
     return f"{Path(model).name if Path(model).is_absolute() else model}@{revision}"
 
 
-@dataclass(frozen=True)
-class Calibration:
+class Calibration(NamedTuple):
     """The threshold whose figures come closest to published ones, and how close they come."""
 
     threshold: float

@@ -56,7 +56,7 @@ def annotate_embeddings(
         return 0
     texts_sha256 = sha256(json.dumps(new).encode("ascii")).hexdigest()
     work = folder_of(folder / "work", embedder=embedder.name, texts=texts_sha256)
-    vectors = np.asarray(embed(new, embedder, work, Share(), lambda *a, **k: progress(*a, **k, show=show)))
+    vectors = np.asarray(embed(lambda: new, embedder, work, Share(), lambda *a, **k: progress(*a, **k, show=show)))
     rows: dict[str, Any] = dict(zip(new, vectors, strict=True))
     if known is not None:
         stored = known.table["vector"].combine_chunks().flatten().to_numpy().reshape(len(kept), -1)

@@ -1,0 +1,146 @@
+"""`kbbench annotate`: make, once, what GenRES's measures need of models."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kbbench_hf.cli.options import JSON, on_benchmark, read_how
+from kbbench_hf.errors import KBBenchError, UsageError
+from kbbench_hf.records import ReadOptions
+
+_FILE = click.Path(path_type=Path)
+_JUDGE = "nli:MODEL, stored:FILE, hf:MODEL, or with --base-url the name of a served model."
+
+
+@click.command()
+@click.argument("predictions", required=False, type=_FILE)
+@on_benchmark
+@read_how
+@click.option("--embedder", metavar="MODEL", help="Embed elements with this sentence-transformers model (US, CS).")
+@click.option("--thresholds", type=_FILE, help="The embedder's thresholds, as --calibrate wrote them.")
+@click.option("--topics", is_flag=True, help="Topics of texts and triples (TS); trains a topic model the first time.")
+@click.option("--corpus", type=_FILE, help="Train the topic model on this file, a text a line.")
+@click.option("--fact-judge", metavar="JUDGE", help=f"Judge facts (FS): {_JUDGE}")
+@click.option("--split-judge", metavar="JUDGE", help="Judge granularity (GS): the same.")
+@click.option("--base-url", help="The server of the judges' model.")
+@click.option("--api-key-env", metavar="NAME", help="The environment variable that holds the server's key.")
+@click.option("--structured", is_flag=True, help="Ask judges for JSON by schema.")
+@click.option("--concurrency", type=click.IntRange(1), default=32, show_default=True, help="Most requests at once.")
+@click.option("--timeout", type=click.FloatRange(0.1), default=300.0, show_default=True, help="Seconds for a request.")
+@click.option("--max-requests", type=click.IntRange(1), help="Stop after so many requests.")
+@click.option("--batch-size", type=click.IntRange(1), default=16, show_default=True, help="Local models.")
+@click.option("--out", type=_FILE, help="The annotations' folder; beside the predictions by default.")
+@click.option("--topic-models", type=_FILE, default=Path("kbbench/topic-models"), show_default=True)
+@click.option("--calibrate", type=_FILE, metavar="RELEASE", help="Find the embedder's thresholds on GenRES's outputs.")
+@JSON
+def command(
+    predictions: Path | None,
+    dataset: str,
+    config: str | None,
+    split: str | None,
+    read_options: ReadOptions,
+    calibrate: Path | None,
+    json_output: bool,
+    **options: Any,
+) -> None:
+    """Annotate PREDICTIONS (a run's folder or a file), so that they can be scored without any model.
+
+    What is there already and was made alike is kept; an interrupted judge goes on where it stopped.
+
+    Example: kbbench annotate runs/mine --benchmark mini-genres --topics
+    --embedder sentence-transformers/all-MiniLM-L6-v2 --fact-judge nli:cross-encoder/nli-deberta-v3-base
+    """
+    from kbbench_hf.scoring import load_examples
+
+    benchmark, examples, _ = load_examples(dataset, config, split)
+    if benchmark.read_annotations is None:
+        raise UsageError(f"{benchmark.dataset} is scored without annotations; expected genres-corpora or mini-genres.")
+    options["show"] = not json_output
+    if calibrate is not None:
+        done = _calibrate(calibrate, examples, options)
+    elif predictions is None:
+        raise UsageError("No predictions; expected a run's folder or a predictions file. Name it, or use --calibrate.")
+    else:
+        done = _annotate(predictions, benchmark, examples, read_options, config or benchmark.configs[0], options)
+    click.echo(
+        json.dumps(done, indent=2) if json_output else "\n".join(f"{name}: {what}" for name, what in done.items())
+    )
+    failed = sum(
+        n for what in done.values() if isinstance(what, dict) for status, n in what.items() if "failed" in status
+    )
+    if failed:
+        raise KBBenchError(f"{failed} items have no verdict: requests failed. Run the same again to ask for them.")
+
+
+def _annotate(
+    predictions: Path, benchmark: Any, examples: Any, how: ReadOptions, config: str, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    from kbbench_hf.benchmarks.genres_annotations import annotations_folder
+    from kbbench_hf.hub.load import find_dataset
+    from kbbench_hf.models.thresholds import thresholds_of
+    from kbbench_hf.records import prediction_files, read_predictions
+    from kbbench_hf.runners.annotate import annotate_embeddings, annotate_topics, topic_corpus
+    from kbbench_hf.runners.judge import annotate_verdicts
+
+    wanted = ("embedder", "topics", "fact_judge", "split_judge")
+    if not any(options[name] for name in wanted):
+        raise UsageError("Nothing to annotate; expected some of --embedder, --topics, --fact-judge, --split-judge.")
+    answers = read_predictions([predictions], benchmark, examples, how).answers
+    folder = options["out"] or annotations_folder(prediction_files([predictions])[0])
+    show = options["show"]
+    report: dict[str, Any] = {"annotations": str(folder)}
+    if options["topics"]:
+        corpus = _lines(options["corpus"]) or topic_corpus(find_dataset(benchmark.dataset), config)
+        annotate_topics(examples, answers, folder, corpus, options["topic_models"], show=show)
+        report["topics"] = f"trained on {len(corpus):,} texts"
+    if options["embedder"]:
+        embedder = _embedder(options)
+        thresholds = thresholds_of(embedder.name, options["thresholds"])
+        n = annotate_embeddings(examples, answers, folder, embedder, thresholds, show=show)
+        report["embeddings"] = f"{n:,} elements encoded"
+    for kind, name in (("factualness", options["fact_judge"]), ("granularity", options["split_judge"])):
+        if name:
+            judge = _judge(name, kind, options)
+            report[kind] = dict(annotate_verdicts(examples, answers, folder, kind, judge, show=show))
+    return report
+
+
+def _calibrate(release: Path, examples: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    from kbbench_hf.models.thresholds import write_thresholds
+    from kbbench_hf.runners.calibrate import calibrate_embedder
+
+    if not (options["embedder"] and options["thresholds"]):
+        raise UsageError("--calibrate needs --embedder, and --thresholds: the file to write.")
+    embedder = _embedder(options)
+    work = options["thresholds"].with_suffix(".work")
+    thresholds, found = calibrate_embedder(release, examples, embedder, work, show=options["show"])
+    write_thresholds(options["thresholds"], embedder.name, thresholds)
+    return {metric: calibration._asdict() for metric, calibration in found.items()}
+
+
+def _judge(name: str, kind: str, options: Mapping[str, Any]) -> Any:
+    from kbbench_hf.cli.run import language_model
+    from kbbench_hf.runners.judge import ChatJudge, judge_by_name
+
+    if not options["base_url"] and not name.startswith("hf:"):
+        return judge_by_name(name, kind)
+    how = {"max_cost": None, "chat_template": None, "processes": None}
+    model, asking = language_model(name, options["base_url"], {**options, **how})
+    return ChatJudge(model, structured=options["structured"], options=asking)
+
+
+def _embedder(options: Mapping[str, Any]) -> Any:
+    from kbbench_hf.models.embedders import SentenceEmbedder
+
+    return SentenceEmbedder(options["embedder"], batch=options["batch_size"])
+
+
+def _lines(file: Path | None) -> list[str]:
+    if file is None:
+        return []
+    if not file.is_file():
+        raise UsageError(f"{file} does not exist; expected a corpus, a text a line. Check the path.")
+    return [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
