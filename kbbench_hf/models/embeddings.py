@@ -33,8 +33,9 @@ def embed(
 ) -> Vectors:
     """Return the vectors of the texts that `render` gives, memory-mapped, shape (n, dimension).
 
-    What `folder` holds is not encoded again; where it holds all, nothing is rendered either. Texts of like length are encoded together (padding would cost twice the work), in blocks that depend on the texts
-    alone. So the vectors are the same bytes however many processes made them and however often they were stopped.
+    What `folder` holds is not encoded again; where it holds all, nothing is rendered either. Texts of like length are
+    encoded together (padding would cost twice the work), in blocks that depend on the texts alone. So the vectors are
+    the same bytes however many processes made them and however often they were stopped.
     """
     whole = folder / "vectors.npy"
     if not all(share.gather(whole.is_file())):

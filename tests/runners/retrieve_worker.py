@@ -1,9 +1,13 @@
 """A retrieval run as a program of its own, to be killed or to be run in a group: FOLDER CACHE PROCESSES."""
 
 import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.knowledge_base.store import KnowledgeBase
@@ -13,6 +17,14 @@ from tests.models.hashing import HashingEmbedder
 
 WORDS = "amber birch cedar dune ember fjord grove heath inlet jetty knoll lagoon".split()
 N_NODES, N_QUESTIONS, BATCH = 1500, 120, 4
+
+
+class SlowEmbedder(HashingEmbedder):
+    """Takes a moment for every block of texts, so that a kill can fall there."""
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        time.sleep(0.1)
+        return super().encode(texts)
 
 
 def knowledge_base() -> KnowledgeBase:
@@ -31,7 +43,7 @@ def examples(n: int = N_QUESTIONS) -> Examples:
 
 def run(folder: Path, cache: Path, processes: int | None) -> Retrieval:
     def hashing(spec: object, **further: object) -> tuple[HashingEmbedder, dict[str, str]]:
-        return HashingEmbedder(), {"text": "text", "index": "exact"}
+        return SlowEmbedder(), {"text": "text", "index": "exact"}
 
     dense.from_spec = hashing  # type: ignore[assignment]
     return retrieve(
