@@ -41,6 +41,7 @@ def train(
         tokenizer_object=fast, eos_token="<|end|>", pad_token="<|pad|>", chat_template=TEMPLATE, padding_side="left"
     )
     torch.manual_seed(seed)
+    torch.set_num_threads(1)  # matrices this small are multiplied sooner than threads are woken
     config = LlamaConfig(
         vocab_size=len(tokenizer),
         hidden_size=64,
