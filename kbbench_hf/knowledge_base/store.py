@@ -1,9 +1,6 @@
-"""The knowledge base and its files: made once from tables, opened in milliseconds through memory maps."""
+"""The knowledge base: made once from tables, opened in milliseconds, asked by id, name, type, value and relation."""
 
-import hashlib
 import json
-import os
-import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,13 +12,9 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from kbbench_hf.errors import DataError, UsageError
-from kbbench_hf.knowledge_base import tables
-from kbbench_hf.knowledge_base.graph import Adjacency, Direction, Graph, Neighbors, Rows
+from kbbench_hf.knowledge_base import files, tables
+from kbbench_hf.knowledge_base.graph import Direction, Graph, Neighbors, Rows
 from kbbench_hf.knowledge_base.official import official_graph
-
-FORMAT = 1
-FACTS = "knowledge_base.json"
-CACHE = ".knowledge_base"
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +53,7 @@ class KnowledgeBase:
 
         Nodes need the columns `id,type,name,text`, edges `head,relation,tail`; further ones are kept.
         """
-        listed = None if schema is None else tables.read_table(Path(schema), ("kind", "id", "name"))
+        listed = None if schema is None else tables.read_table(Path(schema), tables.SCHEMA_COLUMNS)
         return cls.from_arrow(
             tables.read_table(Path(nodes), tables.NODE_COLUMNS),
             tables.read_table(Path(edges), tables.EDGE_COLUMNS),
@@ -82,56 +75,25 @@ class KnowledgeBase:
             DataError: the store was written by another version; it has to be made again.
         """
         path = Path(path)
-        if (path / FACTS).is_file():
-            return cls._mapped(path)
-        if not all(any((path / "data" / config).glob("*.parquet")) for config in ("nodes", "edges")):
+        if (path / files.FACTS).is_file():
+            return cls(*files.map_store(path))
+        if not files.is_dataset(path):
             raise UsageError(
-                f"{path} holds no knowledge base: expected {FACTS}, or data/nodes and data/edges with Parquet files. "
-                "Build it with: kbbench build"
+                f"{path} holds no knowledge base: expected {files.FACTS}, or data/nodes and data/edges with Parquet "
+                "files. Build it with: kbbench build"
             )
-        store = path / CACHE / _revision(path)
-        if not (store / FACTS).is_file():
-            made = cls.from_arrow(*(_config(path, name) for name in ("nodes", "edges", "schema")))
+        store = path / files.CACHE / files.revision(path)
+        if not (store / files.FACTS).is_file():
+            made = cls.from_arrow(*(files.dataset_table(path, config) for config in ("nodes", "edges", "schema")))
             try:
                 made.save(store)
             except OSError:  # a folder that cannot be written to: the store is a convenience
                 return made
-        return cls._mapped(store)
+        return cls(*files.map_store(store))
 
     def save(self, out: Path | str) -> None:
         """Write the store to a folder that does not exist yet; it is there whole or not at all."""
-        out = Path(out)
-        out.parent.mkdir(parents=True, exist_ok=True)
-        partial = out.with_name(f".{out.name}.partial-{os.getpid()}")
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir()
-        try:
-            _write_arrow(partial / "nodes.arrow", self.nodes)
-            _write_arrow(partial / "edges.arrow", self.edges)
-            sides = {"out": self.graph.out} | ({} if self.graph.symmetric else {"in": self.graph.into})
-            arrays = {"types": self.graph.type_ids}
-            for side, adjacency in sides.items():
-                arrays |= {f"{side}.indptr": adjacency.indptr, f"{side}.indices": adjacency.indices}
-            for name, array in arrays.items():
-                np.save(partial / f"{name}.npy", array)
-            facts = {
-                "format": FORMAT,
-                "hash": self.hash,
-                "node_types": self.graph.node_types,
-                "relations": self.graph.relations,
-                "symmetric": self.graph.symmetric,
-            }
-            (partial / FACTS).write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-            _sync(partial)
-            try:
-                partial.rename(out)
-            except OSError:
-                if not (out / FACTS).is_file():  # else somebody else has just made the same store
-                    raise UsageError(
-                        f"{out} is in the way; expected no such folder, or an empty one. Remove it."
-                    ) from None
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+        files.write_store(Path(out), files.Stored(self.nodes, self.edges, self.graph, self.hash))
 
     def __len__(self) -> int:
         """Return the number of nodes."""
@@ -140,13 +102,7 @@ class KnowledgeBase:
     @cached_property
     def hash(self) -> str:
         """The content hash: sha256 over nodes, edges, types and relations; equal for equal content, stored or not."""
-        if self.stored_hash:
-            return self.stored_hash
-        digest = hashlib.sha256(json.dumps([self.graph.node_types, self.graph.relations]).encode())
-        sink = pa.PythonFile(_Digest(digest), "w")
-        for table in (self.nodes, self.edges):
-            _stream(sink, table)
-        return digest.hexdigest()
+        return self.stored_hash or files.content_hash(self.nodes, self.edges, self.graph)
 
     @cached_property
     def official(self) -> Graph:
@@ -235,19 +191,6 @@ class KnowledgeBase:
         """Return the neighbours of many nodes; see `Graph.neighbors_of`."""
         return self.graph.neighbors_of(nodes, relation, direction)
 
-    @classmethod
-    def _mapped(cls, store: Path) -> Self:
-        facts = json.loads((store / FACTS).read_text(encoding="utf-8"))
-        if facts["format"] != FORMAT:
-            raise DataError(f"{store} has format {facts['format']}; expected {FORMAT}. Remove it and build it again.")
-        sides = [
-            Adjacency(_map(store, f"{side}.indptr"), _map(store, f"{side}.indices"), max(len(facts["relations"]), 1))
-            for side in (["out"] if facts["symmetric"] else ["out", "in"])
-        ]
-        node_types, relations = tuple(facts["node_types"]), tuple(facts["relations"])
-        graph = Graph(node_types, relations, _map(store, "types"), sides[0], sides[-1])
-        return cls(_read_arrow(store / "nodes.arrow"), _read_arrow(store / "edges.arrow"), graph, facts["hash"])
-
     def _column(self, name: str, rows: ArrayLike | None) -> pa.Array:
         values = self.nodes[name].chunk(0)
         return values if rows is None else values.take(pa.array(self.graph.checked(rows)))
@@ -269,22 +212,6 @@ class KnowledgeBase:
         return _index([name.casefold() for name in self.names()])
 
 
-class _Digest:
-    """A sink for Arrow that keeps nothing but the hash of what is written."""
-
-    closed = False
-
-    def __init__(self, digest: "hashlib._Hash") -> None:
-        self.digest = digest
-
-    def write(self, data: bytes) -> int:
-        self.digest.update(data)
-        return len(data)
-
-    def flush(self) -> None:
-        pass
-
-
 def _index(names: list[str]) -> dict[str, list[int]]:
     rows: dict[str, list[int]] = {}
     for row, name in enumerate(names):
@@ -296,50 +223,3 @@ def _look_up(record: Any, path: Sequence[str]) -> Any:
     for key in path:
         record = record.get(key) if isinstance(record, dict) else None
     return record
-
-
-def _revision(folder: Path) -> str:
-    """Return what names the content of a dataset folder: its manifest's revision, else its files' sizes and times."""
-    manifest = folder / "manifest.json"
-    if manifest.is_file():
-        return str(json.loads(manifest.read_text(encoding="utf-8"))["revision"])
-    files = sorted(
-        file for config in ("nodes", "edges", "schema") for file in (folder / "data" / config).glob("*.parquet")
-    )
-    facts = [(str(file.relative_to(folder)), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:40]
-
-
-def _config(folder: Path, name: str) -> pa.Table | None:
-    columns = {"nodes": tables.NODE_COLUMNS, "edges": tables.EDGE_COLUMNS, "schema": ("kind", "id", "name")}[name]
-    files = sorted((folder / "data" / name).glob("*.parquet"))
-    return pa.concat_tables([tables.read_table(file, columns) for file in files]) if files else None
-
-
-def _stream(sink: Any, table: pa.Table) -> None:
-    """Write a table as one uncompressed record batch, so that each column can be mapped as one piece."""
-    with pa.ipc.new_file(sink, table.schema) as writer:
-        for batch in table.combine_chunks().to_batches():
-            writer.write_batch(batch)
-
-
-def _write_arrow(file: Path, table: pa.Table) -> None:
-    with pa.OSFile(str(file), "wb") as sink:
-        _stream(sink, table)
-
-
-def _read_arrow(file: Path) -> pa.Table:
-    with pa.memory_map(str(file)) as source:
-        return pa.ipc.open_file(source).read_all()
-
-
-def _map(store: Path, name: str) -> NDArray[Any]:
-    """Map an array; as a plain ndarray, because slicing a `np.memmap` is ten times slower."""
-    array: NDArray[Any] = np.load(store / f"{name}.npy", mmap_mode="r")
-    return array.view(np.ndarray)
-
-
-def _sync(folder: Path) -> None:
-    for file in folder.iterdir():
-        with file.open("rb") as handle:
-            os.fsync(handle.fileno())

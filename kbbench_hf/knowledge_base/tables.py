@@ -14,6 +14,7 @@ from kbbench_hf.knowledge_base.graph import Graph
 
 NODE_COLUMNS = ("id", "type", "name", "text")
 EDGE_COLUMNS = ("head", "relation", "tail")
+SCHEMA_COLUMNS = ("kind", "id", "name")
 _TEXTS = ("name", "text", "details")
 _NUMBERED = ("id", "type", *EDGE_COLUMNS)
 _SHOWN = 10
@@ -208,7 +209,7 @@ def _names(schema: pa.Table | None, kind: str, used: pa.ChunkedArray, what: str)
     if schema is None:
         return sorted(names)
     listed = sorted(
-        (row["id"], row["name"]) for row in schema.select(["kind", "id", "name"]).to_pylist() if row["kind"] == kind
+        (row["id"], row["name"]) for row in schema.select(SCHEMA_COLUMNS).to_pylist() if row["kind"] == kind
     )
     order = [name for _, name in listed]
     if [number for number, _ in listed] != list(range(len(listed))) or len(set(order)) != len(order):

@@ -168,6 +168,8 @@ def test_a_store_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyt
     assert list(tmp_path.iterdir()) == []
     kb.save(tmp_path / "kb")
     kb.save(tmp_path / "kb")  # the same store is there already
+    with pytest.raises(UsageError, match="is in the way"):  # another one is
+        KnowledgeBase.build(NODES, EDGES.slice(1), None, tmp_path / "kb")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").touch()
     with pytest.raises(UsageError, match="is in the way"):
