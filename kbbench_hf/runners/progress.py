@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Advance(Protocol):
-    """Moves the bar on by `steps`; `note` replaces the words at its end (a price, a rate, a count of errors)."""
+    """Moves the bar on by `steps`; `note` replaces the words below it (rates, errors, a price)."""
 
     def __call__(self, steps: int = 1, note: str | None = None) -> None:
         """Move on."""
@@ -25,7 +25,7 @@ def progress(title: str, total: int | None, *, done: int = 0, note: str = "", sh
     ...     advance()
     ...     advance(note="2 done")
     """
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -34,6 +34,14 @@ def progress(title: str, total: int | None, *, done: int = 0, note: str = "", sh
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
+    from rich.text import Text
+
+    class Bar(Progress):
+        def get_renderables(self) -> Iterator[RenderableType]:
+            yield self.make_tasks_table(self.tasks)
+            for task in self.tasks:
+                if task.fields["note"]:  # a line of its own: beside the bar it would not fit 80 columns
+                    yield Text(f"  {task.fields['note']}", no_wrap=True, overflow="ellipsis")
 
     columns = (
         TextColumn("{task.description}"),
@@ -41,9 +49,8 @@ def progress(title: str, total: int | None, *, done: int = 0, note: str = "", sh
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
     )
-    with Progress(*columns, console=Console(stderr=True), disable=not show) as bar:
+    with Bar(*columns, console=Console(stderr=True), disable=not show) as bar:
         task = bar.add_task(title, total=total, completed=done, note=note)
 
         def advance(steps: int = 1, note: str | None = None) -> None:
