@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks import genres_parsers as parsers
-from kbbench_hf.benchmarks.base import Answer, Benchmark, Examples, Scores
+from kbbench_hf.benchmarks.base import Answer, Benchmark, Examples, Explanation, Scores
 from kbbench_hf.benchmarks.genres_annotations import Annotations
 from kbbench_hf.benchmarks.genres_prompts import closed_prompt, open_prompt, semi_open_prompt
 from kbbench_hf.dataset_folder import DatasetFolder
@@ -117,6 +117,30 @@ def score(examples: Examples, answers: Sequence[Answer | None], mode: str) -> Sc
         {"gold_triples": [_bucket(len(triples)) for triples in gold]},
         _counters(examples, answers, predicted, gold),
     )
+
+
+def explain(examples: Examples, example: Mapping[str, Any], answer: Sequence[Any]) -> Explanation:
+    """Return a text, its gold, and each answered triple as a reader sees it.
+
+    Right is what a judge found supported or what stands in the gold; hallucinated what a judge found unsupported, or,
+    without a judge, names something that the text does not. Anything else is merely not in the gold: wrong.
+    """
+    annotations = examples.context.annotations
+    gold = gold_triples(example, "reference")
+    parts: list[tuple[str, Literal["right", "wrong", "hallucinated"]]] = []
+    for triple in answer or []:
+        clean = well_formed([triple])
+        judged = (
+            annotations.verdicts(example["id"], [triple]) if annotations and annotations.has("factualness") else None
+        )
+        matched = bool(clean) and hard_match([clean], [gold], empty=0.0)[0, 0] == 1
+        named = all(end.lower() in example["text"].lower() for head, _, tail in clean for end in (head, tail))
+        if judged is not None and judged[0] is not None:
+            mark: Literal["right", "wrong", "hallucinated"] = "right" if judged[0] else "hallucinated"
+        else:
+            mark = "right" if matched else "wrong" if clean and named else "hallucinated"
+        parts.append((" | ".join(map(str, triple)) if isinstance(triple, list | tuple) else str(triple), mark))
+    return Explanation([(example["text"], False)], [" | ".join(triple) for triple in gold], parts)
 
 
 def _qualities(examples: Examples, predicted: list[Any], gold: list[Any], mode: str) -> dict[str, Column]:
@@ -224,6 +248,7 @@ CORPORA = Benchmark(
         "historical": parsers.historical,
         "historical-semi-open": parsers.historical_semi_open,
     },
+    explain=explain,
     read_annotations=with_annotations,
     identities=annotation_identities,
     strict_triples=False,

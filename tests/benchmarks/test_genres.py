@@ -128,6 +128,17 @@ def test_counters_tell_repeated_malformed_and_empty() -> None:
     assert score(examples, answers, "reference").counters["n_empty"] == 1
 
 
+def test_a_report_marks_what_a_judge_or_the_text_supports(mini: Examples) -> None:
+    row = mini.rows[1]  # Dunmarrow lies on the river Sill and has 4,200 inhabitants .
+    answer = [["Dunmarrow", "located_on", "river Sill"], ["Dunmarrow", "has", "4,200"], ["Kessen", "is", "small"], "?"]
+    shown = CORPORA.explain(mini, row, answer) if CORPORA.explain else None
+    assert shown is not None and shown.gold[0] == "Dunmarrow | located on | river Sill"
+    assert [mark for _, mark in shown.answer] == ["right", "wrong", "hallucinated", "hallucinated"]
+    hasty = next(file for file in stored_answers("mini-genres") if file.stem == "hasty")
+    judged = CORPORA.explain(with_annotations(mini, annotations_folder(hasty)), row, answers_of(hasty, mini)[1])
+    assert [mark for _, mark in judged.answer] == ["right", "hallucinated"]  # as its judge said
+
+
 def test_prompts_are_known_by_hash_one_for_each_dataset_and_strategy() -> None:
     hashes = set()
     for config in CORPORA.configs:
