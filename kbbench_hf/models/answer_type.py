@@ -7,7 +7,7 @@ the names and texts of each type use.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,9 +75,16 @@ class AnswerTypes:
         frequency = {word: (count + 0.01) / (sizes + 0.5) for word, count in counts.items()}
         self._evidence = {word: np.clip(np.log(p / p.mean()), -1, 1) for word, p in frequency.items()}
 
-    def log_probabilities(self, question: str) -> NDArray[np.float64]:
-        """Return the logarithm of each type's probability of being asked for, shape (types,)."""
-        phrase = [stem(word) for word in asked_for(question)][::-1]
+    def log_probabilities(self, question: str, named: Iterable[str] = ()) -> NDArray[np.float64]:
+        """Return the logarithm of each type's probability of being asked for, shape (types,).
+
+        `named` are names that the question spells out: their words say nothing about what it wants.
+        """
+        spelled_out = {word for name in named for word in words(name)}
+        given = {
+            word for word in spelled_out if not any(related(word, part) for _, label in self._labels for part in label)
+        }
+        phrase = [stem(word) for word in asked_for(question, given)][::-1]
         evidence, named = np.zeros(len(self.names)), np.zeros(len(self.names))
         for place, word in enumerate(phrase):
             evidence += _FADING**place * self._evidence.get(word, 0.0)
@@ -119,8 +126,8 @@ def related(one: str, other: str) -> bool:
     return one == other or (len(short) >= 4 and long.startswith(short))
 
 
-def asked_for(question: str) -> list[str]:
-    """Return the words of the first noun phrase that is no part of the asking, at most five.
+def asked_for(question: str, given: Collection[str] = ()) -> list[str]:
+    """Return the words of the first noun phrase that is no part of the asking, at most five; none of the stems `given`.
 
     >>> asked_for("Could you provide a list of cellular structures that engage with TNF?")
     ['cellular', 'structures']
@@ -130,7 +137,7 @@ def asked_for(question: str) -> list[str]:
         verb = _is_verb(word)
         if phrase and (word in _LINKS or verb):
             break
-        if not (verb or word in _FUNCTION or word in _REQUESTS):
+        if not (verb or word in _FUNCTION or word in _REQUESTS or stem(word) in given):
             phrase.append(word)
     return phrase[:5]
 
