@@ -1,192 +1,241 @@
-"""The board's tab: one table, small however long the board, with its choices in the page's address."""
+"""The board's tab: a tab per family of benchmarks, one small table, and its choices in the page's address."""
 
-import tempfile
-import threading
+import json
+import time
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbbench_hf.benchmarks import benchmark, benchmark_names
-from kbbench_hf.leaderboard.index import Index, Place
-from kbbench_hf.leaderboard.table import Row, board
-from kbbench_hf.leaderboard.view import (
-    ALL,
-    View,
-    cells,
-    chosen,
-    columns,
-    csv_text,
-    default_columns,
-    latex_text,
-    page_of,
-)
-from kbbench_hf.published import published_places
+from kbbench_hf.app.boards import Board, Boards, as_place, family, place_label, place_text
+from kbbench_hf.app.html import ON_CLICK, board_table, escaped, pages
+from kbbench_hf.app.plots import pareto_plot
+from kbbench_hf.errors import KBBenchError
+from kbbench_hf.leaderboard.index import Place
+from kbbench_hf.leaderboard.table import Row
+from kbbench_hf.leaderboard.view import ALL, Column, View, cells, chosen, csv_text, latex_text, page_of
 
 if TYPE_CHECKING:
     import gradio as gr
 
-BADGES = [ALL, "re-scored", "own run", "published"]
-PUT_IN_ADDRESS = """(place, search, badge, sort, shown, page) => {
-  const address = new URL(window.location);
-  const choices = {place, search, badge, sort, columns: (shown || []).join(","), page};
-  for (const [key, value] of Object.entries(choices)) {
-    if (value === "" || value === null || value === "all" || value === 1) address.searchParams.delete(key);
-    else address.searchParams.set(key, value);
+ORIGINS = [ALL, "re-scored", "own run", "published"]
+MAX_SEARCH = 200
+PUT_PLACE = "place => kbbench({place})"
+"""`kbbench` is in `html.SCRIPT`: it puts choices in the page's address, so that a reload or a link shows the same."""
+PUT_SEARCH = """(...values) => {
+  const [place, search, every] = values, origin = every === "all" ? "" : every;
+  const now = new URL(window.location).searchParams;
+  if (search !== (now.get("search") || "") || origin !== (now.get("origin") || "")) {
+    kbbench({search, origin, page: ""});
+    values[5] = 1;
   }
-  window.history.replaceState(null, "", address);
+  return values;
 }"""
+"""Another search begins at page 1; what the address asked for at first stays on its page."""
+PUT_COLUMNS = """(...values) => {
+  kbbench({columns: values[4].join(",")});
+  return values;
+}"""
+START_AGAIN = """place => {
+  kbbench({search: "", origin: "", sort: "", page: "", columns: "", row: "", compare: ""});
+  return place;
+}"""
+SAVE = """(text) => {
+  const { name, content } = JSON.parse(text);
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([content], { type: "text/plain" }));
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}"""
+"""The file is made in the browser, so none is left on the server."""
 
 
-class Boards:
-    """The boards of a store, by place; each is made once and again when something was stored."""
+@dataclass(frozen=True)
+class BoardTab:
+    """What other tabs need of this one: the place menu, the table whose rows open, and when both are there."""
 
-    def __init__(self, index: Index) -> None:
-        self.index = index
-        self._made: dict[Place, list[Row]] = {}
-        self._lock = threading.Lock()
-
-    def places(self) -> list[str]:
-        """Return every place that has rows, stored or published, as `benchmark/config/split/mode`."""
-        known = set(benchmark_names())
-        found = {*self.index.places(), *(Place(*place) for place in published_places())}
-        return sorted("/".join(place) for place in found if place.benchmark in known)
-
-    def rows(self, place: str) -> list[Row]:
-        """Return the rows of a place, best first; none where it is not one of `places`."""
-        if place not in self.places():
-            return []
-        with self._lock:
-            if self.index.update():
-                self._made.clear()
-            key = as_place(place)
-            if key not in self._made:
-                self._made[key] = board(self.index, key)
-            return self._made[key]
-
-    def names(self, place: str) -> list[tuple[str, str]]:
-        """Return (what a person reads, id) of the rows of a place, for menus."""
-        return [(f"{row.system} ({row.badge})", row.id) for row in self.rows(place)]
-
-    def row(self, place: str, row_id: str) -> Row | None:
-        """Return one row, or None where the place has none of that id."""
-        return next((row for row in self.rows(place) if row.id == row_id), None)
+    place: "gr.Dropdown"
+    table: "gr.HTML"
+    loaded: "Any"
+    """The event after which the choices of the address are in place."""
 
 
-def as_place(text: str) -> Place:
-    """Return the place of its text."""
-    name, config, split, mode = text.split("/")
-    return Place(name, config, split, mode)
-
-
-def place_label(text: str) -> str:
-    """Return a place as a person reads it.
-
-    >>> place_label("mini-text2kg/sentences/test/reference")
-    'Text2KGBench, mini · test'
-    """
-    place = as_place(text)
-    found = benchmark(place.benchmark)
-    parts = [
-        place.config if len(found.configs) > 1 else "",
-        place.split,
-        "" if place.mode == found.modes[0] else place.mode,
-    ]
-    return " · ".join([found.title, *(part for part in parts if part)])
-
-
-def board_tab(boards: Boards) -> "tuple[gr.Dropdown, gr.Dataframe, gr.State]":
-    """Lay out the tab and return its place menu, its table, and the state that holds the ids of the rows shown."""
+def board_tab(boards: Boards) -> BoardTab:
+    """Lay out the tab."""
     import gradio as gr
 
+    families = list(boards.families())
+    with gr.Tabs(elem_id="families", selected=families[0] if families else None) as family_tabs:
+        for name in families:
+            gr.Tab(name, id=name)
+    with gr.Row(elem_id="choices"):
+        place = gr.Dropdown(
+            label="Dataset and split", choices=[], scale=3, min_width=240, elem_id="place", allow_custom_value=True
+        )
+        search = gr.Textbox(
+            label="Search", placeholder="name, licence, submitter", scale=2, min_width=150, elem_id="search"
+        )
+        origin = gr.Dropdown(ORIGINS, value=ALL, label="Origin", scale=1, min_width=110, elem_id="origin")
+    table = gr.HTML(elem_id="board", js_on_load=ON_CLICK, apply_default_css=False)
     with gr.Row():
-        place = gr.Dropdown(label="Benchmark", choices=[], scale=3, elem_id="place")
-        search = gr.Textbox(label="Search", placeholder="name, licence, submitter", scale=2, elem_id="search")
-        badge = gr.Dropdown(BADGES, value=ALL, label="Origin", scale=1)
-        sort = gr.Dropdown([""], value="", label="Sort by", scale=1, elem_id="sort")
-        page = gr.Number(1, label="Page", precision=0, minimum=1, scale=1, elem_id="page")
+        buttons = {
+            kind: gr.Button(f"Download {label}", size="sm", min_width=120, elem_id=f"save-{kind}")
+            for kind, label in (("csv", "CSV"), ("tex", "LaTeX"))
+        }
     with gr.Accordion("Columns", open=False):
         shown = gr.CheckboxGroup([], show_label=False, elem_id="columns")
-    table = gr.Dataframe(
-        interactive=False,
-        wrap=False,
-        pinned_columns=2,
-        max_height=760,
-        show_label=False,
-        elem_id="board",
-        datatype="str",
-    )
-    count = gr.Markdown(elem_id="count")
-    with gr.Row():
-        exports = {kind: gr.Button(label, size="sm") for kind, label in (("csv", "CSV"), ("tex", "LaTeX"))}
-        files = {kind: gr.DownloadButton(visible="hidden", elem_id=f"{kind}-file") for kind in exports}
-    ids = gr.State([])
-    choices = [place, search, badge, sort, shown, page]
+    with gr.Accordion("Quality against cost and latency", open=False, visible=False) as cost:
+        plot = gr.Plot(show_label=False)
+    sort, page = gr.Textbox(visible=False), gr.Number(1, precision=0, visible=False)
+    saved = gr.Textbox(visible=False)
+    view = [place, search, origin, sort, page]
 
-    def show(place: str, search: str, badge: str, sort: str, shown: list[str], page: float) -> Any:
-        found = benchmark(as_place(place).benchmark)
-        every = columns(found)
-        rows = chosen(boards.rows(place), View(search[:200], badge, sort), every)
-        visible, number, n_pages = page_of(rows, int(page or 1))
-        kept = [column for column in every if column.heading in shown] or every[:2]
-        value = {"headers": [column.heading for column in kept], "data": cells(visible, kept)}
-        words = f"{len(rows):,} systems; page {number} of {n_pages}. Those of one # cannot be told from its first."
-        return gr.Dataframe(value=value), words, [row.id for row in visible]
+    def find(place: str, search: str, origin: str, sort: str, shown: list[str], page: float | None = 1) -> Any:
+        """Return the table and the page that it shows."""
+        try:
+            where, page = as_place(place), int(page or 1)
+            return table_html(boards.board(where), where, View(search[:MAX_SEARCH], origin, sort, page), shown), page
+        except KBBenchError as error:
+            return board_problem(error), 1
+
+    def clicked(event: gr.SelectData, place: str, search: str, origin: str, sort: str, page: float, shown: Any) -> Any:
+        """Sort by a heading or turn the page; return the table, the page and the sorting. A row is another tab's."""
+        what, value = event.value if isinstance(event.value, list) and len(event.value) == 2 else ("", "")
+        if what == "sort":
+            return *find(place, search, origin, str(value), shown), str(value)
+        if what == "page" and str(value).isdecimal() and len(str(value)) < 7:
+            return *find(place, search, origin, sort, shown, int(value)), sort
+        return gr.skip(), gr.skip(), gr.skip()
 
     def pick(place: str) -> Any:
-        found = benchmark(as_place(place).benchmark)
-        headings = [column.heading for column in columns(found)]
+        try:
+            found = boards.board(as_place(place))
+        except KBBenchError as error:
+            return gr.skip(), gr.skip(), board_problem(error), gr.skip(), "", 1, gr.skip(), None
         return (
-            gr.Dropdown(["", *headings], value=""),
-            gr.CheckboxGroup(headings, value=default_columns(found)),
+            "",
+            ALL,
+            table_html(found, as_place(place), View(), found.default_columns),
+            gr.CheckboxGroup([column.heading for column in found.columns], value=found.default_columns),
+            "",
             1,
+            gr.Accordion(visible=has_cost(found.rows)),
+            pareto(found),
         )
+
+    def pick_family(event: gr.SelectData) -> Any:
+        places = boards.families().get(str(event.value), [])
+        if not places:
+            return [gr.skip()] * 9
+        return (_menu(gr, places, places[0]), *pick(place_text(places[0])))
 
     def start(request: gr.Request) -> Any:
         asked = dict(request.query_params)
-        places = boards.places()
-        first = asked["place"] if asked.get("place") in places else places[0]
-        found = benchmark(as_place(first).benchmark)
-        headings = [column.heading for column in columns(found)]
+        by_family = boards.families()
+        try:
+            where = as_place(asked.get("place", ""))
+        except KBBenchError:
+            where = next(iter(by_family.values()))[0]
+        found = boards.board(where)
+        headings = [column.heading for column in found.columns]
         wanted = [heading for heading in asked.get("columns", "").split(",") if heading in headings]
-        number = asked.get("page", "1")
+        view = View(
+            asked.get("search", "")[:MAX_SEARCH],
+            asked["origin"] if asked.get("origin") in ORIGINS else ALL,
+            asked["sort"] if asked.get("sort", "").removeprefix("-") in headings else "",
+            int(asked["page"]) if asked.get("page", "").isdecimal() and len(asked["page"]) < 7 else 1,
+        )
+        shown = wanted or found.default_columns
+        places = by_family.get(family(where.benchmark), [])
         return (
-            gr.Dropdown([(place_label(each), each) for each in places], value=first),
-            asked.get("search", "")[:200],
-            asked["badge"] if asked.get("badge") in BADGES else ALL,
-            gr.Dropdown(["", *headings], value=asked["sort"] if asked.get("sort") in headings else ""),
-            gr.CheckboxGroup(headings, value=wanted or default_columns(found)),
-            int(number) if number.isdecimal() and len(number) < 7 else 1,
+            gr.Tabs(selected=family(where.benchmark)),
+            _menu(gr, places if where in places else [*places, where], where),
+            view.search,
+            view.origin,
+            view.sort,
+            view.page,
+            gr.CheckboxGroup(headings, value=shown),
+            table_html(found, where, view, shown),
+            gr.Accordion(visible=has_cost(found.rows)),
+            pareto(found),
         )
 
-    def download(kind: str, place: str, search: str, badge: str, sort: str, shown: list[str], page: float) -> str:
-        found = benchmark(as_place(place).benchmark)
-        every = columns(found)
-        rows = chosen(boards.rows(place), View(search[:200], badge, sort), every)
-        kept = [column for column in every if column.heading in shown] or every
-        text = csv_text(rows, kept) if kind == "csv" else latex_text(rows, found)
-        file = Path(tempfile.mkdtemp(prefix="kbbench-")) / f"{as_place(place).benchmark}.{kind}"
-        file.write_text(text, encoding="utf-8")
-        return str(file)
+    def save(kind: str, place: str, search: str, origin: str, sort: str, shown: list[str]) -> str:
+        try:
+            where = as_place(place)
+        except KBBenchError as error:
+            return json.dumps({"name": "error.txt", "content": str(error)})
+        found = boards.board(where)
+        rows = chosen(found.rows, View(search[:MAX_SEARCH], origin, sort), found.columns)
+        text = csv_text(rows, _kept(found, shown)) if kind == "csv" else latex_text(rows, found.benchmark, shown)
+        name = f"{'-'.join(where[:3])}.{kind}"
+        return json.dumps({"name": name, "content": text, "time": time.time()})  # the same file twice is two downloads
 
-    outputs = [table, count, ids]
-    demo = gr.context.Context.root_block
-    demo.load(start, None, choices, show_progress="hidden", api_visibility="private").then(
-        show, choices, outputs, show_progress="hidden", api_name="board"
+    quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+    picked = [search, origin, table, shown, sort, page, cost, plot]
+    start_outputs = [family_tabs, place, search, origin, sort, page, shown, table, cost, plot]
+    loaded = gr.context.Context.root_block.load(start, None, start_outputs, **quiet)
+    family_tabs.select(pick_family, None, [place, *picked], js=START_AGAIN, **quiet)
+    place.input(pick, place, picked, js=START_AGAIN, **quiet)
+    place.change(None, place, None, js=PUT_PLACE)
+    table.select(clicked, [*view, shown], [table, page, sort], **quiet)
+    searched: dict[str, Any] = {"show_progress": "hidden", "trigger_mode": "always_last"}
+    inputs, outputs = [place, search, origin, sort, shown, page], [table, page]
+    gr.on([search.change, origin.input], find, inputs, outputs, js=PUT_SEARCH, api_name="board", **searched)
+    shown.input(find, inputs, outputs, js=PUT_COLUMNS, api_visibility="private", **searched)
+    for kind, button in buttons.items():
+        button.click(partial(save, kind), [place, search, origin, sort, shown], saved, **quiet)
+    saved.change(None, saved, None, js=SAVE)
+    return BoardTab(place, table, loaded)
+
+
+def table_html(found: Board, place: Place, view: View, shown: list[str]) -> str:
+    """Return the page of a board that a view leaves."""
+    rows = chosen(found.rows, view, found.columns)
+    visible, number, n_pages = page_of(rows, view.page)
+    kept = _kept(found, shown)
+    in_order = not view.sort
+    text = board_table(
+        [column.heading for column in kept],
+        cells(visible, kept),
+        [row.id for row in visible],
+        sort=view.sort,
+        descending={column.heading: column.descending for column in kept},
+        begins=[n for n in range(1, len(visible)) if in_order and _begins(visible[n - 1], visible[n])],
+        place=place_text(place),
     )
-    place.input(pick, place, [sort, shown, page], show_progress="hidden", api_visibility="private").then(
-        show, choices, outputs, show_progress="hidden", api_visibility="private"
-    ).then(None, choices, None, js=PUT_IN_ADDRESS)
-    gr.on(
-        [search.change, badge.input, sort.input, shown.input, page.input],
-        show,
-        choices,
-        outputs,
-        show_progress="hidden",
-        trigger_mode="always_last",
-        api_visibility="private",
-    ).then(None, choices, None, js=PUT_IN_ADDRESS)
-    for kind, button in exports.items():
-        button.click(partial(download, kind), choices, files[kind], api_visibility="private").then(
-            None, js=f"() => document.querySelector('#{kind}-file').click()"
-        )
-    return place, table, ids
+    grouped = any(row.group for row in rows)
+    words = f"{len(rows):,} of {len(found.rows):,} systems" if len(rows) < len(found.rows) else f"{len(rows):,} systems"
+    words += ". Systems with the same # cannot be told from its first." if grouped else ""
+    return text + pages(number, n_pages, words)
+
+
+def board_problem(error: KBBenchError) -> str:
+    """Return an error as the table's place shows it."""
+    return f'<p class="kb-empty">{escaped(error)}</p>'
+
+
+def has_cost(rows: list[Row]) -> bool:
+    """Say whether a row says what it costs or how long it takes."""
+    return any(row.cost_per_1000_usd or row.latency_p95_s for row in rows)
+
+
+def pareto(found: Board) -> Any:
+    """Return the picture of quality against cost and latency, or None where no row says either."""
+    if not has_cost(found.rows):
+        return None
+    of = found.benchmark
+    return pareto_plot(found.rows, found.headline, of.metrics[found.headline], found.headline in of.lower_is_better)
+
+
+def _begins(upper: Row, lower: Row) -> bool:
+    return None not in (upper.group, lower.group) and upper.group != lower.group
+
+
+def _kept(found: Board, shown: list[str]) -> list[Column]:
+    wanted = set(shown) | {"system"} if isinstance(shown, list) else set(found.default_columns)
+    return [column for column in found.columns if column.heading in wanted]
+
+
+def _menu(gr: Any, places: list[Place], value: Place) -> Any:
+    return gr.Dropdown([(place_label(each), place_text(each)) for each in places], value=place_text(value))

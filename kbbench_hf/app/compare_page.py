@@ -1,94 +1,143 @@
 """Two to five rows side by side: figures, paired tests with Holm's correction, and where they disagree."""
 
-import json
+from collections.abc import Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from kbbench_hf.app.board_page import Boards, as_place
-from kbbench_hf.benchmarks import benchmark
+import numpy as np
+
+from kbbench_hf.app.boards import Board, Boards, as_place
+from kbbench_hf.app.html import block, markup, table
+from kbbench_hf.app.plots import forest_plot
+from kbbench_hf.errors import KBBenchError
+from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.table import Row
-from kbbench_hf.metrics.significance import holm, paired_test
+from kbbench_hf.metrics.aggregate import estimate
+from kbbench_hf.metrics.significance import holm, minimum_detectable_effect, paired_test
 
 if TYPE_CHECKING:
     import gradio as gr
 
 MOST = 5
 N_DISAGREEMENTS = 20
+MAX_KEYS = 20
 
 
-def compare_tab(boards: Boards) -> "gr.Dropdown":
+def compare_tab(boards: Boards, place: "gr.Dropdown") -> "gr.Dropdown":
     """Lay out the tab and return its menu of rows, whose change compares them."""
     import gradio as gr
 
     choice = gr.Dropdown(
-        label="Two to five systems", choices=[], multiselect=True, max_choices=MOST, elem_id="compare", value=[]
-    )
-    words = gr.Markdown()
-    figures = gr.Dataframe(interactive=False, label="Figures", pinned_columns=1)
-    tests = gr.Dataframe(interactive=False, label="Paired tests of the headline figure, Holm-corrected")
-    disagreements = gr.Dataframe(interactive=False, label="Where they disagree most", wrap=True)
+        label="Two to five systems", choices=[], multiselect=True, max_choices=MOST, elem_id="compare", value=[],
+        allow_custom_value=True,
+    )  # fmt: skip
+    store = boards.index.store
 
-    def show(values: list[str]) -> Any:
-        if len(values) < 2:
-            return "Choose two to five systems.", [], [], []
-        place = json.loads(values[0])[0]
-        rows = [row for value in values[:MOST] if (row := boards.row(place, json.loads(value)[1]))]
+    @gr.render([place, choice], triggers=[choice.change], show_progress="hidden")  # type: ignore[untyped-decorator]
+    def show(place: str, ids: list[str]) -> None:
+        try:
+            where = as_place(place)
+        except KBBenchError as error:
+            block(error, "compare-words")
+            return
+        found = boards.board(where)
+        rows = [row for each in ids[:MOST] if (row := boards.row(where, str(each)))]
+        if len(rows) < 2:
+            block("Choose two to five systems of the dataset that the board shows.", "compare-words")
+            return
+        markup(figure_table(found, rows), "compare-figures")
         scored = [row for row in rows if row.badge != "published"]
-        left = [row.system for row in rows if row.badge == "published"]
-        said = f"Without scores per example, and so untested: {len(left)} published." if left else ""
-        return (
-            said,
-            figure_table(place, rows),
-            test_table(boards, place, scored),
-            disagreement_table(boards, place, scored),
-        )
+        if untested := [row.system for row in rows if row.badge == "published"]:
+            block(f"Published figures cannot be tested: {', '.join(untested)}.", "compare-words")
+        if len(scored) < 2:
+            return
+        markup(test_table(store, found, scored), "compare-tests")
+        if names := list(slices(store, scored)):
+            by = gr.Dropdown(names, value=names[0], label="Difference by slice", elem_id="compare-slice")
+            plot = gr.Plot(slice_picture(store, found, scored, names[0]), show_label=False)
+            by.input(lambda name: slice_picture(store, found, scored, name), by, plot, show_progress="hidden")
+        markup(disagreement_table(store, found, scored), "compare-examples")
 
-    choice.change(
-        show, choice, [words, figures, tests, disagreements], show_progress="minimal", api_visibility="private"
-    )
     return choice
 
 
-def figure_table(place: str, rows: list[Row]) -> dict[str, Any]:
-    """Return every metric of every row."""
-    found = benchmark(as_place(place).benchmark)
+def figure_table(found: Board, rows: Sequence[Row]) -> str:
+    """Return every metric that a row has, of every row."""
     lines = []
-    for metric, label in found.metrics.items():
+    for metric, label in found.benchmark.metrics.items():
         figures = [row.figures.get(metric) for row in rows]
-        lines.append([label, *("" if figure is None else f"{figure.value:.4f}" for figure in figures)])
-    return {"headers": ["metric", *(row.system for row in rows)], "data": lines}
+        if any(figures):
+            lines.append([label, *("" if figure is None else _with_half(figure) for figure in figures)])
+    return table(["metric", *(row.system for row in rows)], lines, "Figures")
 
 
-def test_table(boards: Boards, place: str, rows: list[Row]) -> dict[str, Any]:
-    """Return the paired test of every two rows."""
-    metric = benchmark(as_place(place).benchmark).headline
-    store = boards.index.store
+def test_table(store: Store, found: Board, rows: Sequence[Row]) -> str:
+    """Return the paired test of every two rows, and what difference so many examples can show."""
+    metric, group_by = found.headline, found.benchmark.group_by
+    groups = store.slices(rows[0].id).get(group_by) if group_by else None
+    values = {row.id: store.values(row.id, metric) for row in rows}
     pairs = list(combinations(rows, 2))
-    tests = [paired_test(store.values(a.id, metric), store.values(b.id, metric)) for a, b in pairs]
+    tests = [paired_test(values[a.id], values[b.id], groups) for a, b in pairs]
     adjusted = holm([test.p_value for test in tests])
     lines = [
-        [a.system, b.system, f"{test.difference:+.4f}", f"[{test.ci95[0]:+.4f}, {test.ci95[1]:+.4f}]", f"{p:.4f}",
-         f"{test.wins:,}/{test.ties:,}/{test.losses:,}"]
+        [f"{a.system} - {b.system}", f"{test.difference:+.4f}", f"[{test.ci95[0]:+.4f}, {test.ci95[1]:+.4f}]",
+         f"{p:.4f}{' ✓' if p < 0.05 else ' ≈'}", f"{test.wins:,} / {test.ties:,} / {test.losses:,}"]
         for (a, b), test, p in zip(pairs, tests, adjusted, strict=True)
     ]  # fmt: skip
-    return {"headers": ["A", "B", "A - B", "95 % interval", "p (Holm)", "wins/ties/losses"], "data": lines}
+    label = found.benchmark.metrics[metric]
+    smallest = minimum_detectable_effect(values[rows[0].id] - values[rows[1].id])
+    note = ""
+    if np.isfinite(smallest):
+        note = (
+            f"<p>With these {len(values[rows[0].id]):,} examples, a difference of {smallest:.4f} between the first two "
+            "would be found 4 times in 5.</p>"
+        )
+    headings = ["A - B", f"difference in {label}", "95 % interval", "p (Holm)", "wins / ties / losses"]
+    return table(headings, lines, "Paired tests on the same examples") + note
 
 
-def disagreement_table(boards: Boards, place: str, rows: list[Row]) -> dict[str, Any]:
+def slices(store: Store, rows: Sequence[Row]) -> dict[str, list[str]]:
+    """Return the slices that all rows share and that are worth a picture: two keys at least, and not too many."""
+    shared = [store.slices(row.id) for row in rows]
+    return {
+        name: keys
+        for name, keys in shared[0].items()
+        if 1 < len(set(keys)) <= MAX_KEYS and all(other.get(name) == keys for other in shared[1:])
+    }
+
+
+def slice_picture(store: Store, found: Board, rows: Sequence[Row], name: str) -> Any:
+    """Return the differences of every row to the first one in each key of a slice."""
+    keys = np.asarray(slices(store, rows)[name])
+    first, *others = rows
+    values = {row.id: store.values(row.id, found.headline) for row in rows}
+    differences = {
+        f"{first.system} - {other.system}": {
+            str(key): estimate((values[first.id] - values[other.id])[keys == key], bounded=False)
+            for key in np.unique(keys)
+        }
+        for other in others
+    }
+    return forest_plot(differences, found.benchmark.metrics[found.headline])
+
+
+def disagreement_table(store: Store, found: Board, rows: Sequence[Row]) -> str:
     """Return the examples on which the rows' headline figures lie furthest apart."""
-    metric = benchmark(as_place(place).benchmark).headline
-    store = boards.index.store
-    if len(rows) < 2:
-        return {"headers": ["id"], "data": []}
-    columns = [store.values(row.id, metric).tolist() for row in rows]
+    columns = [store.values(row.id, found.headline).tolist() for row in rows]
     spread = sorted(
         ((max(values) - min(values), position) for position, values in enumerate(zip(*columns, strict=True))),
         reverse=True,
     )
     ids = store.ids(rows[0].id)
     lines = [
-        [str(ids[position]), *(f"{column[position]:.4f}" for column in columns)]
+        [ids[position], *(f"{column[position]:.4f}" for column in columns)]
         for width, position in spread[:N_DISAGREEMENTS]
         if width > 0
     ]
-    return {"headers": ["id", *(row.system for row in rows)], "data": lines}
+    label = found.benchmark.metrics[found.headline]
+    return table(["id", *(row.system for row in rows)], lines, f"Where they disagree most in {label}")
+
+
+def _with_half(figure: Any) -> str:
+    half = (figure.high - figure.low) / 2
+    return f"{figure.value:.4f}{f' ±{half:.3f}' if np.isfinite(half) else ''}"

@@ -1,14 +1,15 @@
 """The leaderboard as a Gradio app: Board, Row, Compare, Submit, About."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbbench_hf.app.board_page import Boards, board_tab
-from kbbench_hf.app.compare_page import compare_tab
+from kbbench_hf.app.board_page import board_tab
+from kbbench_hf.app.boards import Boards, as_place
+from kbbench_hf.app.compare_page import MOST, compare_tab
+from kbbench_hf.app.html import CSS, SCRIPT
 from kbbench_hf.app.row_page import row_tab
 from kbbench_hf.app.submit_page import submit_tab
-from kbbench_hf.errors import missing_extra
+from kbbench_hf.errors import KBBenchError, missing_extra
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.store import Store
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 ABOUT = Path(__file__).parent / "about.md"
 KEEP_UPLOADS_S = 600
+N_CHOICES = 500
+TABS = ("board", "row", "compare", "submit", "about")
 LAUNCH: dict[str, Any] = {
     "max_file_size": "50mb",
     "allowed_paths": [],
@@ -24,8 +27,15 @@ LAUNCH: dict[str, Any] = {
     "enable_monitoring": False,
     "ssr_mode": False,
     "footer_links": ["gradio"],
-    "css": "#board td, #board th {font-variant-numeric: tabular-nums} footer {opacity: .6}",
+    "css": CSS,
+    "head": SCRIPT,
 }
+PUT_TAB = """() => setTimeout(() => {
+  const tab = document.querySelector('[role=tab][aria-selected=true]').innerText.toLowerCase();
+  kbbench({tab: tab === 'board' ? '' : tab});
+}, 50)"""
+PUT_ROW = "row => kbbench({row})"
+PUT_COMPARED = "rows => kbbench({compare: rows.join(',')})"
 
 
 def leaderboard(store: Store) -> "gr.Blocks":
@@ -41,35 +51,56 @@ def leaderboard(store: Store) -> "gr.Blocks":
         gr.Markdown("# kbbench\nKnowledge benchmarks, scored from predictions that anyone can score again.")
         with gr.Tabs() as tabs:
             with gr.Tab("Board", id="board"):
-                place, table, ids = board_tab(boards)
+                board = board_tab(boards)
             with gr.Tab("Row", id="row") as row_page:
-                row = row_tab(boards)
+                row = row_tab(boards, board.place)
             with gr.Tab("Compare", id="compare") as compare_page:
-                compared = compare_tab(boards)
-            with gr.Tab("Submit", id="submit"):
-                submit_tab(boards)
+                compared = compare_tab(boards, board.place)
+            with gr.Tab("Submit", id="submit") as submit_page:
+                submit_tab(boards, submit_page)
             with gr.Tab("About", id="about"):
                 gr.Markdown(ABOUT.read_text(encoding="utf-8"))
 
         def menu(place: str) -> list[tuple[str, str]]:
-            return [(name, json.dumps([place, row_id])) for name, row_id in boards.names(place)[:500]]
+            try:
+                rows = boards.board(as_place(place)).rows[:N_CHOICES]
+            except KBBenchError:
+                return []
+            return [(f"{each.system} ({each.badge})", each.id) for each in rows]
 
-        def open_row(place: str, ids: list[str], event: gr.SelectData) -> Any:
-            value = json.dumps([place, ids[event.index[0]]])
-            return gr.Dropdown(menu(place), value=value), gr.Tabs(selected="row")
+        def open_row(event: gr.SelectData, place: str) -> Any:
+            if not (isinstance(event.value, list) and event.value[:1] == ["row"]):
+                return gr.skip(), gr.skip()
+            return gr.Dropdown(menu(place), value=str(event.value[-1])), gr.Tabs(selected="row")
 
         def fill(place: str, value: str | None) -> Any:
             choices = menu(place)
-            kept = value if value in [each for _, each in choices] else None
-            return gr.Dropdown(choices, value=kept or (choices[0][1] if choices else None))
+            known = [each for _, each in choices]
+            return gr.Dropdown(choices, value=value if value in known else next(iter(known), None))
 
         def fill_compare(place: str, values: list[str]) -> Any:
             choices = menu(place)
             known = [each for _, each in choices]
             return gr.Dropdown(choices, value=[value for value in values if value in known] or known[:2])
 
-        table.select(open_row, [place, ids], [row, tabs], show_progress="hidden", api_visibility="private")
-        row_page.select(fill, [place, row], row, show_progress="hidden", api_visibility="private")
-        compare_page.select(fill_compare, [place, compared], compared, show_progress="hidden", api_visibility="private")
+        def start(request: gr.Request) -> Any:
+            asked = dict(request.query_params)
+            tab = asked.get("tab", "")
+            if tab not in TABS:
+                return gr.skip(), gr.skip(), gr.skip()
+            choices = menu(asked.get("place", ""))
+            known = {each for _, each in choices}
+            one = gr.Dropdown(choices, value=asked["row"]) if asked.get("row") in known else gr.skip()
+            ids = [each for each in asked.get("compare", "").split(",") if each in known][:MOST]
+            return one, gr.Dropdown(choices, value=ids) if ids else gr.skip(), gr.Tabs(selected=tab)
+
+        quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+        board.loaded.then(start, None, [row, compared, tabs], **quiet)
+        board.table.select(open_row, board.place, [row, tabs], **quiet)
+        row_page.select(fill, [board.place, row], row, **quiet)
+        compare_page.select(fill_compare, [board.place, compared], compared, **quiet)
+        row.change(None, row, None, js=PUT_ROW)
+        compared.change(None, compared, None, js=PUT_COMPARED)
+        tabs.change(None, None, None, js=PUT_TAB)
         app.queue(default_concurrency_limit=8, max_size=None)
     return app

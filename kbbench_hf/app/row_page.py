@@ -6,135 +6,176 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kbbench_hf.app.board_page import Boards, as_place
-from kbbench_hf.benchmarks import benchmark
-from kbbench_hf.leaderboard.table import Row
+from kbbench_hf.app.boards import Board, Boards, as_place, family, place_label
+from kbbench_hf.app.html import block, escaped, markup, table
+from kbbench_hf.app.plots import curve_plot
+from kbbench_hf.benchmarks.base import Benchmark
+from kbbench_hf.errors import KBBenchError
+from kbbench_hf.leaderboard.index import Place
+from kbbench_hf.leaderboard.table import Figure, Row
 
 if TYPE_CHECKING:
     import gradio as gr
 
 N_EXAMPLES = 20
+MAX_ANSWER = 400
+MAX_KEYS = 40
+"""More keys of a slice than this are in the table only."""
 
 
-def row_tab(boards: Boards) -> "gr.Dropdown":
+def row_tab(boards: Boards, place: "gr.Dropdown") -> "gr.Dropdown":
     """Lay out the tab and return its menu of rows, whose change shows the row."""
     import gradio as gr
 
-    choice = gr.Dropdown(label="System", choices=[], elem_id="row")
-    head = gr.Markdown()
-    figures = gr.Dataframe(interactive=False, label="Figures", headers=["metric", "value", "95 % interval", "scored"])
-    with gr.Row():
-        slice_name = gr.Dropdown(label="Slice", choices=[])
-    slice_table = gr.Dataframe(interactive=False, label="By slice", pinned_columns=1)
-    plot = gr.Plot(label="Headline figure by slice")
-    examples = gr.Dataframe(
-        interactive=False, label=f"The {N_EXAMPLES} worst examples", wrap=True, column_widths=["15%", "10%", "75%"]
-    )
-    provenance = gr.Code(label="Provenance", language="json")
-    reproduce = gr.Code(label="The same figures on your machine", language="shell")
+    choice = gr.Dropdown(label="System", choices=[], elem_id="row", allow_custom_value=True)
 
-    def show(value: str) -> Any:
-        place, row_id = json.loads(value)
-        row = boards.row(place, row_id)
+    @gr.render([place, choice], triggers=[choice.change], show_progress="hidden")  # type: ignore[untyped-decorator]
+    def show(place: str, row_id: str | None) -> None:
+        try:
+            where = as_place(place)
+        except KBBenchError as error:
+            block(error, "row-head")
+            return
+        found = boards.board(where)
+        row = boards.row(where, str(row_id))
         if row is None:
-            return "This row is not on the board.", [], gr.Dropdown([], value=None), [], None, [], "", ""
-        if row.badge == "published":
-            return _title(row), published_figures(place, row), gr.Dropdown([], value=None), [], None, [], "", ""
-        result = boards.index.store.result(row_id)
-        names = list(result["slices"])
-        first = names[0] if names else None
-        return (
-            _title(row),
-            stored_figures(place, result),
-            gr.Dropdown(names, value=first),
-            slice_rows(place, result, first),
-            slice_plot(place, result, first),
-            worst_examples(boards, place, row_id),
-            provenance_text(boards, row_id),
-            command_text(place, row_id),
-        )
+            block("Choose a system, here or by a click on the board.", "row-head")
+            return
+        markup(head_html(row, where), "row-head")
+        result = boards.index.store.result(row.id) if row.badge != "published" else None
+        others = same_system(boards, where, row)
+        metric, label = found.headline, found.benchmark.metrics[found.headline]
+        points = {name: each.figures[metric] for name, each in others.items() if metric in each.figures}
+        with gr.Row():
+            markup(figures_table(found.benchmark, row, result), "row-figures")
+            if len(others) > 1:
+                with gr.Column():
+                    markup(elsewhere_table(found.benchmark, others), "row-elsewhere")
+                    if len(points) > 2:
+                        gr.Plot(curve_plot(points, label), show_label=False)
+        if result:
+            _slices(boards, found, result)
+            markup(worst_examples(boards, found, row.id), "row-examples")
+            command = command_text(where, row.id)
+            gr.Code(command, label="The same figures on your machine", language="shell", elem_id="row-command")
+            with gr.Accordion("Provenance: hashes, revisions, versions", open=False, elem_id="row-provenance"):
+                gr.Code(provenance_text(boards, row.id), show_label=False, language="json")
 
-    def by_slice(value: str, name: str | None) -> Any:
-        place, row_id = json.loads(value)
-        row = boards.row(place, row_id)
-        if row is None or row.badge == "published" or name is None:
-            return [], None
-        result = boards.index.store.result(row_id)
-        return slice_rows(place, result, name), slice_plot(place, result, name)
-
-    outputs = [head, figures, slice_name, slice_table, plot, examples, provenance, reproduce]
-    choice.change(show, choice, outputs, show_progress="minimal", api_visibility="private")
-    slice_name.input(
-        by_slice, [choice, slice_name], [slice_table, plot], show_progress="minimal", api_visibility="private"
-    )
     return choice
 
 
-def _title(row: Row) -> str:
-    parts = [row.badge, f"submitted by {row.submitter}" if row.submitter else "", row.stored[:10], row.licence]
-    words = " · ".join(part for part in parts if part)
-    return f"## {_plain(row.system)}\n\n{_plain(words)}\n\n{_plain(row.link)}\n\n{_plain(row.notes)}"
+def _slices(boards: Boards, found: Board, result: Mapping[str, Any]) -> None:
+    """Lay out the slices of a stored row that have more than one key, if there are any."""
+    import gradio as gr
+
+    names = [name for name, keys in result["slices"].items() if len(keys) > 1]
+    if not names:
+        return
+    chosen = gr.Dropdown(names, value=names[0], label="Slice", elem_id="slice")
+    with gr.Row():
+        rows = markup(slice_rows(found.benchmark, result, names[0]), "row-slices")
+        plot = gr.Plot(slice_plot(found, result, names[0]), show_label=False)
+    chosen.input(
+        lambda name: (slice_rows(found.benchmark, result, name), slice_plot(found, result, name)),
+        chosen,
+        [rows, plot],
+        show_progress="hidden",
+    )
 
 
-def _plain(text: str) -> str:
-    """Return text in which Markdown and HTML mean nothing."""
-    return "".join(f"\\{each}" if each in "\\`*_{}[]()#+-.!<>|~$&:" else each for each in text)
+def head_html(row: Row, place: Place) -> str:
+    """Return the row's name and what was said of it."""
+    submitter = f"submitted by {row.submitter}" if row.submitter else ""
+    size = f"{row.parameters_b:g} B parameters" if row.parameters_b else ""
+    cost = f"{row.cost_per_1000_usd:g} US dollars per 1,000 examples" if row.cost_per_1000_usd else ""
+    latency = f"p95 {row.latency_p95_s:g} s" if row.latency_p95_s else ""
+    facts = [place_label(place), row.badge, submitter, row.stored[:10], size, row.licence, latency, cost]
+    words = escaped(" · ".join(fact for fact in facts if fact))
+    link = escaped(row.link)
+    if row.link.startswith("https://"):
+        link = f'<a href="{link}" rel="nofollow noopener noreferrer" target="_blank">{link}</a>'
+    paragraphs = "".join(f"<p>{text}</p>" for text in (words, link, escaped(row.notes)) if text)
+    return f"<h2 class=kb>{escaped(row.system)}</h2>{paragraphs}"
 
 
-def published_figures(place: str, row: Row) -> list[list[str]]:
-    """Return the figures of a published row: without intervals, because none were published."""
-    labels = benchmark(as_place(place).benchmark).metrics
-    return [[labels.get(name, name), f"{figure.value:.4f}", "", ""] for name, figure in row.figures.items()]
-
-
-def stored_figures(place: str, result: Mapping[str, Any]) -> list[list[str]]:
-    """Return the figures of a stored row with their intervals."""
-    labels = benchmark(as_place(place).benchmark).metrics
-    return [
-        [labels.get(name, name), _number(figure["value"]), _interval(figure["ci95"]), f"{figure['n_scored']:,}"]
-        for name, figure in result["scores"].items()
+def figures_table(of: Benchmark, row: Row, result: Mapping[str, Any] | None) -> str:
+    """Return the figures of a row: with intervals where it was scored here, without where it was published."""
+    names = {**of.metrics, **{name: name.replace("_", " ") for name in row.figures if name not in of.metrics}}
+    there = {name: row.figures[name] for name in names if name in row.figures}
+    if result is None:
+        return table(
+            ["metric", "value"], [[names[name], _number(each.value)] for name, each in there.items()], "Figures"
+        )
+    lines = [
+        [names[name], _number(each.value), _interval(each), f"{result['scores'][name]['n_scored']:,}"]
+        for name, each in there.items()
     ]
+    return table(["metric", "value", "95 % interval", "scored"], lines, "Figures")
 
 
-def slice_rows(place: str, result: Mapping[str, Any], name: str | None) -> dict[str, Any]:
-    """Return the table of one slice, as a Dataframe takes it."""
-    labels = benchmark(as_place(place).benchmark).metrics
+def same_system(boards: Boards, place: Place, row: Row) -> dict[str, Row]:
+    """Return the rows of the same name and origin in the family's other places, this one among them, by label."""
+    found = {}
+    for each in boards.families().get(family(place.benchmark), []):
+        for other in boards.board(each).rows if each.mode == place.mode else []:
+            if other.system == row.system and (other.badge == row.badge or other.id == row.id):
+                found[_short(place, each)] = other
+                break
+    return found
+
+
+def elsewhere_table(of: Benchmark, others: Mapping[str, Row]) -> str:
+    """Return the first figures of a system in other places."""
+    there = {metric for row in others.values() for metric in row.figures}
+    metrics = [metric for metric in of.metrics if metric in there][:4]
+    lines = [
+        [label, *(_number(row.figures[metric].value) if metric in row.figures else "" for metric in metrics)]
+        for label, row in others.items()
+    ]
+    return table(["place", *(of.metrics[metric] for metric in metrics)], lines, "The same name elsewhere")
+
+
+def slice_rows(of: Benchmark, result: Mapping[str, Any], name: str | None) -> str:
+    """Return the table of one slice."""
     keys = result["slices"].get(name, {})
-    metrics = list(next(iter(keys.values()))) if keys else []
-    return {
-        "headers": [name or "slice", "n", *(labels.get(metric, metric) for metric in metrics)],
-        "data": [
-            [key, f"{figures[metrics[0]]['n_scored']:,}", *(_number(figures[metric]["value"]) for metric in metrics)]
-            for key, figures in keys.items()
-        ],
-    }
+    metrics = [each for each in of.metrics if any(_value(figures, each) is not None for figures in keys.values())][:6]
+    lines = [
+        [key, f"{max(each['n_scored'] for each in figures.values()):,}"]
+        + [_number(_value(figures, metric)) for metric in metrics]
+        for key, figures in keys.items()
+    ]
+    return table([str(name).replace("_", " "), "n", *(of.metrics[metric] for metric in metrics)], lines)
 
 
-def slice_plot(place: str, result: Mapping[str, Any], name: str | None) -> Any:
+def slice_plot(found: Board, result: Mapping[str, Any], name: str | None) -> Any:
     """Return the headline figure of each key of a slice, with intervals, as a picture."""
-    keys = result["slices"].get(name, {})
-    if not keys:
+    keys = list(result["slices"].get(name, {}).items())[:MAX_KEYS]
+    figures = {key: each[found.headline] for key, each in keys if _value(each, found.headline) is not None}
+    if not figures:
         return None
     from kbbench_hf.reports.plots import plot_slice
 
-    found = benchmark(as_place(place).benchmark)
-    figures = {key: each[found.headline] for key, each in list(keys.items())[:40]}
-    return plot_slice(figures, found.metrics[found.headline], str(name))
+    return plot_slice(figures, found.benchmark.metrics[found.headline], str(name))
 
 
-def worst_examples(boards: Boards, place: str, row_id: str) -> list[list[str]]:
+def worst_examples(boards: Boards, found: Board, row_id: str) -> str:
     """Return the examples with the lowest headline score: id, score, answer."""
-    found = benchmark(as_place(place).benchmark)
-    values = boards.index.store.values(row_id, found.headline)
-    with gzip.open(boards.index.store.predictions_file(row_id), "rt", encoding="utf-8") as lines:
-        answers = {row["id"]: row[found.answer] for row in map(json.loads, lines)}
-    scored = sorted((value, position) for position, value in enumerate(values) if not math.isnan(value))
-    ids = list(boards.index.store.ids(row_id))
+    store = boards.index.store
+    values = store.values(row_id, found.headline)
+    with gzip.open(store.predictions_file(row_id), "rt", encoding="utf-8") as lines:
+        answers = {row["id"]: row[found.benchmark.answer] for row in map(json.loads, lines)}
+    sign = -1 if found.headline in found.benchmark.lower_is_better else 1
+    scored = sorted((sign * value, position) for position, value in enumerate(values) if not math.isnan(value))
+    ids = store.ids(row_id)
     rows = []
     for value, position in scored[:N_EXAMPLES]:
         text = json.dumps(answers.get(ids[position]), ensure_ascii=False)
-        rows.append([str(ids[position]), f"{value:.4f}", text[:400]])
-    return rows
+        rows.append(
+            [ids[position], _number(sign * value), text if len(text) <= MAX_ANSWER else f"{text[:MAX_ANSWER]} ..."]
+        )
+    label = found.benchmark.metrics[found.headline]
+    caption = f"The {len(rows)} worst examples"
+    return table(["id", label, "answer"], rows, caption, text_columns=(0, 2), wrapped=(2,))
 
 
 def provenance_text(boards: Boards, row_id: str) -> str:
@@ -144,20 +185,34 @@ def provenance_text(boards: Boards, row_id: str) -> str:
     return json.dumps({**record, "versions": versions}, indent=2, ensure_ascii=False)
 
 
-def command_text(place: str, row_id: str) -> str:
+def command_text(place: Place, row_id: str) -> str:
     """Return the commands that score the stored predictions again."""
-    where = as_place(place)
     return (
         f"# predictions.jsonl.gz of submissions/{row_id[:2]}/{row_id}/ in the leaderboard's store\n"
         f"pip install kbbench-hf\n"
-        f"kbbench score predictions.jsonl.gz --benchmark {where.benchmark}/{where.config} "
-        f"--split {where.split} --mode {where.mode}"
+        f"kbbench score predictions.jsonl.gz --benchmark {place.benchmark}/{place.config} "
+        f"--split {place.split} --mode {place.mode}"
     )
 
 
+def _short(here: Place, place: Place) -> str:
+    """Return a place without what it shares with its family's only config or split."""
+    parts = [place.benchmark if place.benchmark != here.benchmark else "", place.config, place.split]
+    if place.benchmark == here.benchmark and place.config == here.config:
+        parts = [place.split]
+    elif place.split == here.split:
+        parts = parts[:2]
+    return " ".join(part for part in parts if part)
+
+
+def _value(figures: Mapping[str, Any], metric: str) -> float | None:
+    value: float | None = figures.get(metric, {}).get("value")
+    return value
+
+
 def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.4f}"
+    return "" if value is None or math.isnan(value) else f"{value:.4f}"
 
 
-def _interval(bounds: list[float | None]) -> str:
-    return "" if None in bounds else f"[{bounds[0]:.4f}, {bounds[1]:.4f}]"
+def _interval(figure: Figure) -> str:
+    return f"[{figure.low:.4f}, {figure.high:.4f}]" if math.isfinite(figure.high - figure.low) else ""

@@ -2,15 +2,23 @@
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from kbbench_hf.app.board_page import Boards, as_place, place_label
+from kbbench_hf.app.boards import Boards, as_place, place_label, place_text
 from kbbench_hf.benchmarks import benchmark, benchmark_names
+from kbbench_hf.dataset_folder import MANIFEST
 from kbbench_hf.errors import KBBenchError
-from kbbench_hf.hub.load import find_dataset
+from kbbench_hf.hub.load import MINI, NAMESPACE
+from kbbench_hf.leaderboard.index import Place
 from kbbench_hf.leaderboard.store import System
 from kbbench_hf.leaderboard.submissions import Preview, preview, store_preview
 from kbbench_hf.reports.tables import interval, number
 
+if TYPE_CHECKING:
+    import gradio as gr
+
+READ_AT_ONCE = 4
+"""So many uploads are read and scored at once; the others wait, so that memory stays bounded."""
 FORMATS = {
     "ids": '{"id": 12, "ids": [5092, 77, 1301]}',
     "triples": '{"id": "ont_1_movie_test_1", "triples": [["subject", "relation", "object"]]}',
@@ -18,45 +26,45 @@ FORMATS = {
 }
 
 
-def submit_places() -> list[str]:
+def submit_places() -> list[Place]:
     """Return the places that can be submitted to: the default split and mode of every benchmark that is built here."""
     places = []
     for name in benchmark_names():
         found = benchmark(name)
-        try:
-            find_dataset(name)
-        except KBBenchError:
-            continue
-        places += [f"{name}/{config}/{found.default_split}/{found.modes[0]}" for config in found.configs]
+        if any((folder / name / MANIFEST).is_file() for folder in (Path(NAMESPACE), MINI)):
+            places += [Place(name, config, found.default_split, found.modes[0]) for config in found.configs]
     return places
 
 
-def submit_tab(boards: Boards) -> None:
+def submit_tab(boards: Boards, tab: "gr.Tab") -> None:
     """Lay out the tab."""
     import gradio as gr
 
-    places = submit_places()
     if can_log_in():
         gr.LoginButton(size="sm")
     else:
         gr.Markdown("Nobody can log in here, so nothing can be stored: files are checked and scored only. "
                     "Run `hf auth login` before `kbbench serve`, or store with `kbbench submit`.")  # fmt: skip
-    place = gr.Dropdown(
-        [(place_label(each), each) for each in places], value=places[0], label="Benchmark", elem_id="submit-place"
-    )
-    form = gr.Markdown(_format(places[0]))
-    file = gr.File(label="Predictions: .jsonl or .jsonl.gz", file_types=[".jsonl", ".gz"], elem_id="file")
+    place = gr.Dropdown([], label="Benchmark", elem_id="submit-place", allow_custom_value=True)
+    form = gr.Markdown()
+    file = gr.File(label="Predictions: .jsonl or .jsonl.gz", file_types=[".jsonl", ".gz"], elem_id="file", height=130)
     report = gr.Markdown(elem_id="report")
-    with gr.Group():
-        name = gr.Textbox(label="System", placeholder="as the board shall show it", elem_id="name")
-        link = gr.Textbox(label="Link", placeholder="https://...")
-        licence = gr.Textbox(label="Licence")
-        size = gr.Number(None, label="Parameters, billions")
-        latency = gr.Number(None, label="Latency p95, seconds")
-        cost = gr.Number(None, label="Cost of 1,000 examples, US dollars")
-        notes = gr.Textbox(label="Notes", lines=2)
+    with gr.Row():
+        name = gr.Textbox(label="System", placeholder="as the board shall show it", elem_id="name", min_width=200)
+        link = gr.Textbox(label="Link", placeholder="https://...", elem_id="link", min_width=200)
+        licence = gr.Textbox(label="Licence", placeholder="apache-2.0", elem_id="licence", min_width=120)
+    with gr.Row():
+        size = gr.Number(label="Parameters, billions (0: not said)", minimum=0, min_width=160)
+        latency = gr.Number(label="Latency p95, seconds (0: not said)", minimum=0, min_width=160)
+        cost = gr.Number(label="1,000 examples, US dollars (0: not said)", minimum=0, min_width=160)
+    notes = gr.Textbox(label="Notes", lines=2, elem_id="notes")
     send = gr.Button("Submit", variant="primary", elem_id="send")
     receipt = gr.Markdown(elem_id="receipt")
+
+    def choose(place: str | None) -> Any:
+        places = submit_places()
+        value = place or place_text(places[0])
+        return gr.Dropdown([(place_label(each), place_text(each)) for each in places], value=value), _format(value)
 
     def check(place: str, path: str | None) -> str:
         if path is None:
@@ -83,7 +91,9 @@ def submit_tab(boards: Boards) -> None:
         if path is None:
             return "**Not stored:** there is no file. Choose one above."
         try:
-            system = System(name or "", link or "", licence or "", size, None, latency, cost, notes or "")
+            numbers = {"parameters_b": size, "latency_p95_s": latency, "cost_per_1000_usd": cost}
+            said = {key: value for key, value in numbers.items() if value}
+            system = System(name or "", link or "", licence or "", notes=notes or "", **said)
             stored = store_preview(boards.index.store, _read(place, path), system, profile.username)
         except KBBenchError as error:
             return _failure("Not stored", error)
@@ -91,9 +101,11 @@ def submit_tab(boards: Boards) -> None:
         return f"**Stored** as `{stored.id}`. {state}"
 
     inputs = [place, file, name, link, licence, size, latency, cost, notes]
-    place.input(_format, place, form, api_visibility="private")
-    gr.on([file.change, place.input], check, [place, file], report, api_name="validate")
-    send.click(submit, inputs, receipt, api_name="submit", concurrency_limit=4)
+    reading: dict[str, Any] = {"concurrency_id": "read", "concurrency_limit": READ_AT_ONCE}
+    tab.select(choose, place, [place, form], show_progress="hidden", api_visibility="private")
+    place.input(_format, place, form, show_progress="hidden", api_visibility="private")
+    gr.on([file.change, place.input], check, [place, file], report, api_name="validate", **reading)
+    send.click(submit, inputs, receipt, api_name="submit", **reading)
 
 
 def can_log_in() -> bool:
@@ -126,5 +138,8 @@ def _failure(what: str, error: KBBenchError) -> str:
 
 
 def _format(place: str) -> str:
-    found = benchmark(as_place(place).benchmark)
+    try:
+        found = benchmark(as_place(place).benchmark)
+    except KBBenchError:
+        return ""
     return f"One JSON object per example and line:\n```json\n{FORMATS[found.answer]}\n```"

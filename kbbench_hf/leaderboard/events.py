@@ -1,13 +1,14 @@
-"""What happened to a leaderboard, in order: immutable files, each naming the hash of the one before it."""
+"""What happened to a leaderboard: immutable files, one history per writer, each event naming the hash of the last."""
 
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+import secrets
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 from uuid import uuid4
 
 from kbbench_hf.errors import DataError
@@ -21,6 +22,8 @@ PER_FOLDER = 1000
 class Event:
     """One line of the history: who did what to which submission, when and why."""
 
+    writer: str
+    """The copy of the store in which it happened; each has a history of its own."""
     number: int
     action: Action
     submission: str
@@ -30,6 +33,11 @@ class Event:
     reason: str
     time: str
     previous: str
+
+    @property
+    def order(self) -> str:
+        """What events of several writers are sorted by: time first."""
+        return f"{self.time} {self.writer} {self.number:07}"
 
     def to_bytes(self) -> bytes:
         """Return the event's file: the event and its own hash."""
@@ -52,10 +60,18 @@ class Event:
         return event
 
 
-class EventLog:
-    """A folder of events; any number of processes may append at once.
+class Position(NamedTuple):
+    """How far a history was read: the number of its last event and the hash of that event's file."""
 
-    An event's number is taken by linking its finished file to that name: the link either succeeds whole or finds the
+    number: int = 0
+    sha256: str = START
+
+
+class EventLog:
+    """A folder with one history per writer; any number of processes may append at once.
+
+    A writer is a machine's copy of the store: copies that send their events to one place never take the same name. An
+    event's number is taken by linking its finished file to that name: the link either succeeds whole or finds the
     number taken, and then the next one is tried.
     """
 
@@ -63,26 +79,20 @@ class EventLog:
         self.folder = folder
 
     def append(self, action: Action, submission: str, content: str, actor: str, reason: str = "") -> Event:
-        """Add an event after the newest one and return it, on disk."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        number, previous = self._newest()
+        """Add an event to this machine's history and return it, on disk."""
+        writer = self._own()
+        number, last = self._newest(writer)
         while True:
             number += 1
-            now = datetime.now(UTC).isoformat(timespec="milliseconds")
-            event = Event(number, action, submission, content, actor, reason, now, previous)
-            file = self._file(number)
-            file.parent.mkdir(exist_ok=True)
-            partial = self.folder / f".{uuid4().hex}"
-            _write_synced(partial, event.to_bytes())
-            try:
-                os.link(partial, file)
-            except FileExistsError:
-                previous = hashlib.sha256(file.read_bytes()).hexdigest()
-            else:
-                sync_folder(file.parent)
+            now = datetime.now(UTC).isoformat(timespec="microseconds")
+            if last:
+                now = max(now, Event.from_bytes(last).time)  # a clock that was set back changes no order
+            event = Event(writer, number, action, submission, content, actor, reason, now, _sha256(last))
+            file = self._file(writer, number)
+            file.parent.mkdir(exist_ok=True, parents=True)
+            if _link_new(file, event.to_bytes()):
                 return event
-            finally:
-                partial.unlink()
+            last = file.read_bytes()
 
     def __iter__(self) -> Iterator[Event]:
         """Yield all events, oldest first.
@@ -90,35 +100,74 @@ class EventLog:
         Raises:
             DataError: an event is missing, or is not the one that was written; the message names its file.
         """
-        yield from self.since(0, START)
+        yield from self.since({})
 
-    def since(self, number: int, previous: str) -> Iterator[Event]:
-        """Yield the events after event `number`, whose file has the hash `previous`."""
-        newest = max(self._names(), default=0)
-        while (file := self._file(number + 1)).exists():
+    def since(self, read: Mapping[str, Position]) -> list[Event]:
+        """Return the events after those that were read of each writer's history, oldest first."""
+        found = [event for writer in self.writers() for event in self._since(writer, read.get(writer, Position()))]
+        return sorted(found, key=lambda event: event.order)
+
+    def writers(self) -> list[str]:
+        """Return the names of the histories."""
+        return sorted(folder.name for folder in self.folder.glob("[0-9a-f]*") if folder.is_dir())
+
+    def _since(self, writer: str, position: Position) -> Iterator[Event]:
+        number, previous = position
+        newest, _ = self._newest(writer)  # looked for first: others may be appending
+        while (file := self._file(writer, number + 1)).exists():
             data = file.read_bytes()
             try:
                 event = Event.from_bytes(data)
             except ValueError as error:
                 raise DataError(f"{file} is {error}. Restore it from a copy.") from None
-            if event.previous != previous or event.number != number + 1:
+            if (event.writer, event.number, event.previous) != (writer, number + 1, previous):
                 raise DataError(f"{file} does not follow the event before it: the history was altered. Restore a copy.")
             yield event
-            number, previous = number + 1, hashlib.sha256(data).hexdigest()
+            number, previous = number + 1, _sha256(data)
         if number < newest:
-            raise DataError(f"Event {number + 1} is missing in {self.folder}; {newest} is there. Restore a copy.")
+            raise DataError(
+                f"Event {number + 1} is missing in {self.folder / writer}; {newest} is there. Restore a copy."
+            )
 
-    def _newest(self) -> tuple[int, str]:
-        for folder in sorted(self.folder.glob("[0-9]*"), reverse=True):
+    def _newest(self, writer: str) -> tuple[int, bytes]:
+        """Return the number and the file's content of a writer's newest event; 0 and nothing where there is none."""
+        for folder in sorted((self.folder / writer).glob("[0-9]*"), reverse=True):
             if files := sorted(folder.glob("[0-9]*.json")):
-                return int(files[-1].stem), hashlib.sha256(files[-1].read_bytes()).hexdigest()
-        return 0, START
+                return int(files[-1].stem), files[-1].read_bytes()
+        return 0, b""
 
-    def _names(self) -> list[int]:
-        return [int(file.stem) for file in self.folder.glob("[0-9]*/[0-9]*.json")]
+    def _own(self) -> str:
+        """Return this machine's writer, named once and for all processes; its file is never copied elsewhere."""
+        file = self.folder.with_name("writer")
+        if not file.exists():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            _link_new(file, secrets.token_hex(8).encode())
+        return file.read_text()
 
-    def _file(self, number: int) -> Path:
-        return self.folder / f"{number // PER_FOLDER:04}" / f"{number:07}.json"
+    def _file(self, writer: str, number: int) -> Path:
+        return self.folder / writer / f"{number // PER_FOLDER:04}" / f"{number:07}.json"
+
+
+def _sha256(data: bytes) -> str:
+    """Return the hash that the next event names: of a file, or where there is none, zeros."""
+    return hashlib.sha256(data).hexdigest() if data else START
+
+
+def _link_new(file: Path, data: bytes) -> bool:
+    """Write a file that is there whole, on disk, or not at all; False where one of that name is there already."""
+    partial = file.parent / f".{uuid4().hex}"
+    try:
+        with partial.open("wb") as sink:
+            sink.write(data)
+            sink.flush()
+            os.fsync(sink.fileno())
+        os.link(partial, file)
+    except FileExistsError:
+        return False
+    finally:
+        partial.unlink(missing_ok=True)
+    sync_folder(file.parent)
+    return True
 
 
 def sync_folder(folder: Path) -> None:
@@ -128,10 +177,3 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _write_synced(file: Path, data: bytes) -> None:
-    with file.open("wb") as sink:
-        sink.write(data)
-        sink.flush()
-        os.fsync(sink.fileno())

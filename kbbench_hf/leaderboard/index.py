@@ -3,26 +3,28 @@
 import hashlib
 import json
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kbbench_hf.leaderboard.events import START
-from kbbench_hf.leaderboard.store import Store, shown_after
+from kbbench_hf.leaderboard.events import Event, Position
+from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.metrics.significance import PairedTest
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS rows (
     id TEXT PRIMARY KEY, benchmark TEXT NOT NULL, config TEXT NOT NULL, split TEXT NOT NULL, mode TEXT NOT NULL,
-    shown INTEGER NOT NULL, number INTEGER NOT NULL, stored TEXT NOT NULL, record TEXT NOT NULL, result TEXT NOT NULL
+    stored TEXT NOT NULL, shown INTEGER NOT NULL, decided TEXT NOT NULL, record TEXT NOT NULL, result TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS place ON rows (benchmark, config, split, mode, shown);
 CREATE TABLE IF NOT EXISTS tests (
     a TEXT NOT NULL, b TEXT NOT NULL, metric TEXT NOT NULL, test TEXT NOT NULL, PRIMARY KEY (a, b, metric)
 );
-CREATE TABLE IF NOT EXISTS position (number INTEGER NOT NULL, previous TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS positions (writer TEXT PRIMARY KEY, number INTEGER NOT NULL, sha256 TEXT NOT NULL);
 """
+SEEN = ("answer_in_training", "seen")
+"""Slices that tell apart the examples whose answer occurs in the training split."""
 
 
 class Place(NamedTuple):
@@ -42,21 +44,18 @@ class Index:
         self.file = store.root / "index.sqlite"
 
     def update(self) -> int:
-        """Take in the events that are new; return how many there were."""
+        """Take in the events that are new; return how many there were.
+
+        Events of other writers may come in after later ones: the rows do not depend on the order of arrival.
+        """
         with self.connection() as db:
             db.execute("BEGIN IMMEDIATE")
-            number, previous = db.execute("SELECT number, previous FROM position").fetchone() or (0, START)
-            events = list(self.store.events.since(number, previous))
-            before = {row[0]: bool(row[1]) for row in db.execute("SELECT id, shown FROM rows")} if events else {}
+            read = {writer: Position(*at) for writer, *at in db.execute("SELECT writer, number, sha256 FROM positions")}
+            events = self.store.events.since(read)
             for event in events:
-                if event.submission not in before:
-                    self._insert(db, event.submission, event.number, event.time)
-                before = shown_after([event], before)
-                db.execute("UPDATE rows SET shown = ? WHERE id = ?", (before[event.submission], event.submission))
-            if events:
-                last = hashlib.sha256(events[-1].to_bytes()).hexdigest()
-                db.execute("DELETE FROM position")
-                db.execute("INSERT INTO position VALUES (?, ?)", (events[-1].number, last))
+                self._take_in(db, event)
+                position = (event.writer, event.number, hashlib.sha256(event.to_bytes()).hexdigest())
+                db.execute("INSERT OR REPLACE INTO positions VALUES (?, ?, ?)", position)
         return len(events)
 
     def rebuild(self) -> int:
@@ -74,27 +73,30 @@ class Index:
     def rows(self, place: Place) -> list[dict[str, Any]]:
         """Return the shown rows of a place: the record, when it was stored, and its headline result."""
         query = """SELECT record, stored, result FROM rows
-            WHERE benchmark = ? AND config = ? AND split = ? AND mode = ? AND shown ORDER BY number"""
+            WHERE benchmark = ? AND config = ? AND split = ? AND mode = ? AND shown ORDER BY stored"""
         with self.connection() as db:
             found = db.execute(query, place).fetchall()
         return [{**json.loads(record), "stored": stored, **json.loads(result)} for record, stored, result in found]
 
-    def test(self, a: str, b: str, metric: str, make: Callable[[], PairedTest]) -> PairedTest:
-        """Return the paired test of two submissions, made once: neither of them ever changes."""
+    def tests(self, metric: str) -> dict[tuple[str, str], PairedTest]:
+        """Return the paired tests of two submissions that were made before: neither of them ever changes."""
         with self.connection() as db:
-            found = db.execute("SELECT test FROM tests WHERE a = ? AND b = ? AND metric = ?", (a, b, metric)).fetchone()
-        if found:
-            difference, interval, *others = json.loads(found[0])
-            return PairedTest(difference, (interval[0], interval[1]), *others)
-        test = make()
+            found = db.execute("SELECT a, b, test FROM tests WHERE metric = ?", (metric,)).fetchall()
+        tests = {}
+        for a, b, text in found:
+            difference, (low, high), *others = json.loads(text)
+            tests[a, b] = PairedTest(difference, (low, high), *others)
+        return tests
+
+    def keep_test(self, a: str, b: str, metric: str, test: PairedTest) -> None:
+        """Keep a paired test for the next time."""
         with self.connection() as db:
             db.execute("INSERT OR REPLACE INTO tests VALUES (?, ?, ?, ?)", (a, b, metric, json.dumps(test)))
-        return test
 
     def dump(self) -> str:
         """Return the whole index as text, the same for the same events; two indexes are equal if their dumps are."""
         with self.connection() as db:
-            rows = db.execute("SELECT * FROM rows ORDER BY number, id").fetchall()
+            rows = db.execute("SELECT * FROM rows ORDER BY stored").fetchall()
         return "".join(f"{json.dumps(row)}\n" for row in rows)
 
     @contextmanager
@@ -112,12 +114,24 @@ class Index:
         finally:
             db.close()
 
-    def _insert(self, db: sqlite3.Connection, submission: str, number: int, stored: str) -> None:
+    def _take_in(self, db: sqlite3.Connection, event: Event) -> None:
+        """Make one event count: a row was stored when it was first stored, and is shown as was last decided."""
+        row = db.execute("SELECT stored, decided FROM rows WHERE id = ?", (event.submission,)).fetchone()
+        if row is None:
+            self._insert(db, event.submission, event.order)
+            row = (event.order, "")
+        if event.action == "stored":
+            db.execute("UPDATE rows SET stored = ? WHERE id = ?", (min(event.order, row[0]), event.submission))
+        elif event.order > row[1]:
+            change = (event.action == "shown", event.order, event.submission)
+            db.execute("UPDATE rows SET shown = ?, decided = ? WHERE id = ?", change)
+
+    def _insert(self, db: sqlite3.Connection, submission: str, stored: str) -> None:
         record, result = self.store.record(submission), self.store.result(submission)
         place = (record.benchmark, record.config, record.split, record.mode)
         headline = {name: result[name] for name in ("scores", "counters")}
-        headline["seen"] = result["slices"].get("seen", {})
+        headline["seen"] = next((result["slices"][name] for name in SEEN if name in result["slices"]), {})
         db.execute(
-            "INSERT INTO rows VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?, ?)",
-            (submission, *place, number, stored, record.to_bytes().decode(), json.dumps(headline)),
+            "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, 1, '', ?, ?)",
+            (submission, *place, stored, record.to_bytes().decode(), json.dumps(headline)),
         )

@@ -42,7 +42,7 @@ class Outbox:
         """Return the paths that the Hub does not hold yet, submissions before the events that name them."""
         paths = [
             file.relative_to(self.store.root).as_posix()
-            for folder in ("submissions/*/*/*", "events/[0-9]*/[0-9]*.json")
+            for folder in ("submissions/*/*/*", "events/[0-9a-f]*/[0-9]*/[0-9]*.json")
             for file in sorted(self.store.root.glob(folder))
         ]
         return [path for path in paths if path not in self._on_hub()]

@@ -1,7 +1,7 @@
 """The leaderboard's memory: content-addressed submissions that are there whole or not at all, and their history.
 
-    submissions/<ab>/<id>/   record.json  predictions.jsonl.gz  result.json  scores.jsonl.gz
-    events/                  who stored, hid or showed what, each event naming the hash of the one before
+    submissions/<ab>/<id>/   record.json  predictions.jsonl.gz  result.json  scores.jsonl.gz  slices.json.gz
+    events/<writer>/         who stored, hid or showed what, each event naming the hash of the one before
 
 Nothing is ever changed or deleted. `index.py` keeps a SQLite copy for speed, which can be made again from these files.
 """
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.errors import BusyError, DataError, UsageError
-from kbbench_hf.leaderboard.events import Action, Event, EventLog, sync_folder
+from kbbench_hf.leaderboard.events import Action, EventLog, sync_folder
 from kbbench_hf.scoring import Result
 
 RECORD = "record.json"
@@ -122,6 +122,7 @@ class Store:
                 "predictions.jsonl.gz": _compressed(json.dumps(row, ensure_ascii=False) for row in predictions),
                 "result.json": json.dumps(result.to_dict(), indent=1).encode() + b"\n",
                 "scores.jsonl.gz": _compressed(result.example_lines()),
+                "slices.json.gz": _compressed([json.dumps(result.example_slices, ensure_ascii=False)]),
             }
             record = Record(
                 submission,
@@ -177,6 +178,12 @@ class Store:
         values = [json.loads(line).get(metric) for line in self.score_lines(submission)]
         return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
+    def slices(self, submission: str) -> dict[str, list[str]]:
+        """Return slice name -> the key of each example, in the dataset's order."""
+        with gzip.open(self._place(submission) / "slices.json.gz") as source:
+            slices: dict[str, list[str]] = json.load(source)
+        return slices
+
     def ids(self, submission: str) -> list[Any]:
         """Return the id of each example, in the dataset's order."""
         return [json.loads(line)["id"] for line in self.score_lines(submission)]
@@ -192,7 +199,13 @@ class Store:
 
     def visible(self) -> list[str]:
         """Return the ids on the board, oldest first: stored, and not hidden since."""
-        return [submission for submission, is_shown in shown_after(self.events).items() if is_shown]
+        shown: dict[str, bool] = {}
+        for event in self.events:
+            if event.action != "stored":
+                shown[event.submission] = event.action == "shown"
+            else:
+                shown.setdefault(event.submission, True)  # the same submission again changes nothing
+        return [submission for submission, is_shown in shown.items() if is_shown]
 
     def hide(self, submission: str, actor: str, reason: str) -> None:
         """Take a submission off the board; the files and the reason stay."""
@@ -255,17 +268,6 @@ class Store:
         if not (len(submission) == 32 and set(submission) <= set("0123456789abcdef")):
             raise UsageError(f"{submission!r} is no submission id; expected 32 hexadecimal digits.")
         return self.root / "submissions" / submission[:2] / submission
-
-
-def shown_after(events: Iterable[Event], before: Mapping[str, bool] | None = None) -> dict[str, bool]:
-    """Return whether each submission is on the board after these events, given how it was before them."""
-    shown = dict(before or {})
-    for event in events:
-        if event.action == "stored":
-            shown.setdefault(event.submission, True)  # the same submission again changes nothing
-        else:
-            shown[event.submission] = event.action == "shown"
-    return shown
 
 
 def _rename_new(source: Path, target: Path) -> bool:

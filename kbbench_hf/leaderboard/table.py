@@ -6,10 +6,15 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
-from kbbench_hf.benchmarks import benchmark
+from kbbench_hf.benchmarks import BENCHMARKS, benchmark
+from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.leaderboard.index import Index, Place
+from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.metrics.significance import PairedTest, paired_test, rank_groups
-from kbbench_hf.published import PublishedRow, published_rows
+from kbbench_hf.published import PublishedRow, published_places, published_rows
+
+TESTED = 100
+"""So many of a board's best stored rows are tested and grouped: the work of a board is bounded."""
 
 Badge = Literal["re-scored", "own run", "published"]
 
@@ -32,10 +37,12 @@ class Row:
     system: str
     figures: Mapping[str, Figure]
     badge: Badge
-    group: int = 0
-    """Systems of one group cannot be told from its first one."""
+    group: int | None = None
+    """Systems of one group cannot be told from its first one; None where there is nothing to test, or too far down."""
+    gap: float | None = None
+    """By how much the headline figure is worse than that of the row above."""
     above: PairedTest | None = None
-    """The paired test against the row above; None where one of the two has no scores per example."""
+    """The paired test behind `gap`; None where one of the two has no scores per example."""
     link: str = ""
     licence: str = ""
     parameters_b: float | None = None
@@ -56,38 +63,89 @@ def board(index: Index, place: Place) -> list[Row]:
     """Return the rows of a place, best first by the headline metric; rows without a finite headline come last."""
     index.update()
     found = benchmark(place.benchmark)
-    rows = [_stored(each, found.headline) for each in index.rows(place)]
-    rows += [_published(number, each) for number, each in enumerate(published_rows(*place))]
-    sign = 1 if found.headline in found.lower_is_better else -1
-    rows.sort(key=lambda row: (_order(row, found.headline, sign), row.system, row.id))
-    return _with_tests(rows, index, found.headline)
+    rows = [_stored(each, found) for each in index.rows(place)]
+    rows += [_published(number, each) for number, each in enumerate(published(place))]
+    metric = headline(found, rows)
+    sign = 1 if metric in found.lower_is_better else -1
+    rows.sort(key=lambda row: (_order(row, metric, sign), row.system, row.id))
+    return _with_tests(rows, index, found, metric)
 
 
-def _with_tests(rows: Sequence[Row], index: Index, metric: str) -> list[Row]:
-    """Add the rank groups and the tests against the row above."""
-    by_id = {row.id: row for row in rows}
+def published(place: Place) -> list[PublishedRow]:
+    """Return the published results of a place that have one of its benchmark's metrics.
 
-    def test(better: str, worse: str) -> PairedTest | None:
-        if "published" in (by_id[better].badge, by_id[worse].badge):
-            return None
-        return index.test(better, worse, metric, lambda: _paired(index, better, worse, metric))
-
-    def p_value(better: str, worse: str) -> float:
-        found = test(better, worse)
-        return math.nan if found is None else found.p_value
-
-    groups = rank_groups([row.id for row in rows], p_value)
-    above = [None, *(test(upper.id, lower.id) for upper, lower in pairwise(rows))][: len(rows)]
-    return [replace(row, group=group, above=found) for row, group, found in zip(rows, groups, above, strict=True)]
+    What was published without a mode stands among the results of the benchmark's default one.
+    """
+    found = benchmark(place.benchmark)
+    modes = ("", place.mode) if place.mode == found.modes[0] else (place.mode,)
+    rows = [row for mode in modes for row in published_rows(*place[:3], mode)]
+    return [row for row in rows if any(metric in found.metrics for metric in row.scores)]
 
 
-def _paired(index: Index, better: str, worse: str, metric: str) -> PairedTest:
-    return paired_test(index.store.values(better, metric), index.store.values(worse, metric))
+def places(index: Index) -> list[Place]:
+    """Return every place that has rows, stored or published: benchmarks and their configs in their own order."""
+    known = {name: benchmark(name) for name in BENCHMARKS}
+    found = set(index.places())
+    for name, config, split, mode in published_places():
+        if name in known and config in known[name].configs:
+            place = Place(name, config, split, mode or known[name].modes[0])
+            found.update([place] if published(place) else [])
+    names = list(known)
+
+    def order(place: Place) -> tuple[int, ...]:
+        of = known[place.benchmark]
+        return (
+            names.index(place.benchmark),
+            of.configs.index(place.config),
+            *(-1 if place.split == of.default_split else of.splits.index(place.split), of.modes.index(place.mode)),
+        )
+
+    return sorted((place for place in found if place.benchmark in known), key=order)
+
+
+def headline(of: Benchmark, rows: Sequence[Row]) -> str:
+    """Return the metric by which a board is ordered: the first of the benchmark's table that a row has."""
+    return next((metric for metric in of.metrics if any(_has(row, metric) for row in rows)), of.headline)
+
+
+def _has(row: Row, metric: str) -> bool:
+    return metric in row.figures and math.isfinite(row.figures[metric].value)
+
+
+def _with_tests(rows: Sequence[Row], index: Index, of: Benchmark, metric: str) -> list[Row]:
+    """Add the differences to the row above; for the best stored rows the paired tests and the rank groups too."""
+    tested = [row.id for row in rows if row.badge != "published" and _has(row, metric)][:TESTED]
+    known = index.tests(metric)
+
+    def test(better: str, worse: str) -> PairedTest:
+        if (better, worse) not in known:
+            known[better, worse] = _paired(index.store, of, metric, better, worse)
+            index.keep_test(better, worse, metric, known[better, worse])
+        return known[better, worse]
+
+    groups = dict(zip(tested, rank_groups(tested, lambda a, b: test(a, b).p_value), strict=True))
+    found = [replace(row, group=groups.get(row.id)) for row in rows[:1]]
+    for upper, lower in pairwise(rows):
+        both = _has(upper, metric) and _has(lower, metric)
+        found.append(
+            replace(
+                lower,
+                group=groups.get(lower.id),
+                gap=abs(upper.figures[metric].value - lower.figures[metric].value) if both else None,
+                above=test(upper.id, lower.id) if upper.id in groups and lower.id in groups else None,
+            )
+        )
+    return found
+
+
+def _paired(store: Store, of: Benchmark, metric: str, a: str, b: str) -> PairedTest:
+    """Test two stored systems; where the figure is a mean over groups, so is the statistic."""
+    groups = store.slices(a).get(of.group_by) if of.group_by else None
+    return paired_test(store.values(a, metric), store.values(b, metric), groups)
 
 
 def _order(row: Row, metric: str, sign: int) -> float:
-    figure = row.figures.get(metric)
-    return math.inf if figure is None or math.isnan(figure.value) else sign * figure.value
+    return sign * row.figures[metric].value if _has(row, metric) else math.inf
 
 
 def _published(number: int, row: PublishedRow) -> Row:
@@ -95,15 +153,14 @@ def _published(number: int, row: PublishedRow) -> Row:
     return Row(f"published-{number}", row.system, figures, "published", link=row.source, notes=row.note)
 
 
-def _stored(row: Mapping[str, Any], headline: str) -> Row:
+def _stored(row: Mapping[str, Any], of: Benchmark) -> Row:
     counters = row["counters"]
     n = counters["n_examples"] or 1
     figures = {
         metric: Figure(*(math.nan if each is None else each for each in (figure["value"], *figure["ci95"])))
         for metric, figure in row["scores"].items()
     }
-    seen = {key: figure[headline]["value"] for key, figure in row["seen"].items()}
-    gap = None if None in (seen.get("true"), seen.get("false")) else seen["true"] - seen["false"]
+    seen = [row["seen"].get(key, {}).get(of.headline, {}).get("value") for key in ("true", "false")]
     return Row(
         id=row["id"],
         system=row["system"]["name"],
@@ -111,7 +168,7 @@ def _stored(row: Mapping[str, Any], headline: str) -> Row:
         badge="own run" if row["origin"] == "own" else "re-scored",
         parse_failure_rate=counters.get("n_parse_failures", 0) / n,
         coverage=1 - counters.get("n_missing", 0) / n,
-        seen_gap=gap,
+        seen_gap=None if None in seen else seen[0] - seen[1],
         submitter=row["submitter"],
         stored=row["stored"],
         **{key: value for key, value in row["system"].items() if key != "name"},

@@ -12,6 +12,7 @@ from kbbench_hf.leaderboard.table import Figure, Row
 from kbbench_hf.metrics.significance import ALPHA
 
 PAGE = 50
+N_FIGURES = 5
 ALL = "all"
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -31,22 +32,22 @@ class View:
     """The choices of a visitor, as they stand in the page's address."""
 
     search: str = ""
-    badge: str = ALL
+    origin: str = ALL
     sort: str = ""
-    """A column's heading; empty for the order of the board."""
+    """A column's heading, with - before it for the other way round; empty for the order of the board."""
     page: int = 1
 
 
 def columns(benchmark: Benchmark) -> list[Column]:
     """Return all columns of a benchmark's board, the figures in the order of the paper's tables."""
     first = [
-        Column("#", lambda row: str(row.group), lambda row: row.group, descending=False),
+        Column("#", lambda row: str(row.group or ""), lambda row: row.group or math.nan, descending=False),
         Column("system", lambda row: row.system, lambda row: row.system.casefold(), descending=False),
     ]
     return [
         *first,
         *(_metric_column(benchmark, metric, label) for metric, label in benchmark.metrics.items()),
-        Column("vs above", _difference, lambda row: row.above.p_value if row.above else math.inf, descending=False),
+        Column("vs above", _difference, lambda row: row.gap if row.gap is not None else math.nan, descending=False),
         _number_column("size, B", "parameters_b", "{:g}"),
         Column("licence", lambda row: row.licence, lambda row: row.licence, descending=False),
         _number_column("p50, s", "latency_p50_s", "{:.2f}"),
@@ -60,10 +61,17 @@ def columns(benchmark: Benchmark) -> list[Column]:
     ]
 
 
-def default_columns(benchmark: Benchmark) -> list[str]:
-    """Return the headings shown at first: the headline figures and what a reader asks next."""
-    shown = {"#", "system", "vs above", "size, B", "origin", *list(benchmark.metrics.values())[:4]}
-    return [column.heading for column in columns(benchmark) if column.heading in shown]
+def filled(all_columns: Sequence[Column], rows: Sequence[Row]) -> list[Column]:
+    """Return the columns that say something of at least one row."""
+    return [column for column in all_columns if any(column.text(row) for row in rows)]
+
+
+def default_columns(benchmark: Benchmark, rows: Sequence[Row]) -> list[str]:
+    """Return the headings shown at first: the first figures, and what a reader asks next, as far as rows have it."""
+    there = [column.heading for column in filled(columns(benchmark), rows)]
+    figures = [label for label in benchmark.metrics.values() if label in there][:N_FIGURES]
+    shown = {"#", "system", *figures, "vs above", "size, B", "p95, s", "$ per 1,000", "seen - unseen", "origin"}
+    return [heading for heading in there if heading in shown]
 
 
 def chosen(rows: Sequence[Row], view: View, all_columns: Sequence[Column]) -> list[Row]:
@@ -72,12 +80,14 @@ def chosen(rows: Sequence[Row], view: View, all_columns: Sequence[Column]) -> li
     kept = [
         row
         for row in rows
-        if view.badge in (ALL, row.badge)
+        if view.origin in (ALL, row.badge)
         and all(word in f"{row.system} {row.licence} {row.submitter} {row.notes}".casefold() for word in words)
     ]
-    column = next((column for column in all_columns if column.heading == view.sort), None)
+    heading = view.sort.removeprefix("-")
+    column = next((column for column in all_columns if column.heading == heading), None)
     if column:
-        kept.sort(key=lambda row: _missing_last(column.order(row), column.descending), reverse=column.descending)
+        descending = column.descending != view.sort.startswith("-")
+        kept.sort(key=lambda row: _missing_last(column.order(row), descending), reverse=descending)
     return kept
 
 
@@ -102,9 +112,9 @@ def csv_text(rows: Sequence[Row], shown: Sequence[Column]) -> str:
     return sink.getvalue()
 
 
-def latex_text(rows: Sequence[Row], benchmark: Benchmark) -> str:
-    r"""Return a booktabs table: the best figure of each metric in bold, a rule between rank groups."""
-    metrics = [metric for metric in benchmark.metrics if any(metric in row.figures for row in rows)]
+def latex_text(rows: Sequence[Row], benchmark: Benchmark, shown: Sequence[str]) -> str:
+    r"""Return a booktabs table of the figures shown: the best of each metric in bold, space between rank groups."""
+    metrics = [metric for metric, label in benchmark.metrics.items() if label in shown]
     best = {metric: _best(rows, metric, metric in benchmark.lower_is_better) for metric in metrics}
     lines = [
         f"\\begin{{tabular}}{{l{'r' * len(metrics)}}}",
@@ -146,10 +156,10 @@ def _number_column(heading: str, attribute: str, form: str) -> Column:
 
 
 def _difference(row: Row) -> str:
-    if row.above is None:
+    if row.gap is None:
         return ""
-    mark = "✓" if row.above.p_value < ALPHA else "≈"
-    return f"-{abs(row.above.difference):.4f} {mark} p {row.above.p_value:.3f}"
+    test = f" {'✓' if row.above.p_value < ALPHA else '≈'} p {row.above.p_value:.3f}" if row.above else ""
+    return f"-{row.gap:.4f}{test}"
 
 
 def _missing_last(value: Any, descending: bool) -> tuple[bool, Any]:

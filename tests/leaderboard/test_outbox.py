@@ -62,7 +62,7 @@ def fill(store: Store, n: int) -> None:
         folder.mkdir(parents=True)
         for name in ("record.json", "predictions.jsonl.gz", "result.json", "scores.jsonl.gz"):
             (folder / name).write_text(f"{number} {name}")
-        event = store.root / "events" / f"{number // 1000:04}" / f"{number + 1:07}.json"
+        event = store.root / "events" / "a1" / f"{number // 1000:04}" / f"{number + 1:07}.json"
         event.parent.mkdir(parents=True, exist_ok=True)
         event.write_text(str(number))
 

@@ -37,14 +37,15 @@ def test_one_example_is_no_significant_difference(store: Store, read: Preview, o
 def test_published_rows_stand_among_the_others_and_are_never_tested(
     store: Store, read: Preview, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    published = [PublishedRow("best", "https://example.org", {"f1": 0.99}, {"f1": "no stored basis"}),
+    found = [PublishedRow("best", "https://example.org", {"f1": 0.99}, {"f1": "no stored basis"}),
                  PublishedRow("without", "https://example.org", {"recall": 0.5})]  # fmt: skip
-    monkeypatch.setattr(table, "published_rows", lambda *place: published if place == PLACE else [])
+    monkeypatch.setattr(table, "published_rows", lambda *place: found if place == PLACE else [])
     store_preview(store, read, System("mine"), "tester")
     rows = board(Index(store), PLACE)
     assert [row.system for row in rows] == ["best", "mine", "without"]
     assert [row.above for row in rows] == [None, None, None]
-    assert [row.group for row in rows] == [1, 2, 3]
+    assert [row.group for row in rows] == [None, 1, None]
+    assert [row.gap is None for row in rows] == [True, False, True]
     assert rows[0].notes == "f1: no stored basis" and math.isnan(rows[0].figures["f1"].low)
 
 

@@ -33,8 +33,8 @@ def row(system: str, f1: float, **others: object) -> Row:
 
 ROWS = [
     row("alpha 70B", 0.9, parameters_b=70, licence="mit", group=1),
-    row("beta 7B", 0.5, parameters_b=7, above=PairedTest(0.4, (0.3, 0.5), 0.001, 9, 1, 0), group=2),
-    row("published gamma", 0.4, badge="published", group=3),
+    row("beta 7B", 0.5, parameters_b=7, gap=0.4, above=PairedTest(0.4, (0.3, 0.5), 0.001, 9, 1, 0), group=2),
+    row("published gamma", 0.4, badge="published", gap=0.1),
 ]
 
 
@@ -45,12 +45,14 @@ def test_search_needs_every_word_and_ignores_case() -> None:
         "published gamma",
     ]
     assert [each.system for each in chosen(ROWS, View(search="MIT 70b"), COLUMNS)] == ["alpha 70B"]
-    assert [each.system for each in chosen(ROWS, View(badge="published"), COLUMNS)] == ["published gamma"]
+    assert [each.system for each in chosen(ROWS, View(origin="published"), COLUMNS)] == ["published gamma"]
 
 
 def test_sorting_puts_what_is_missing_last_both_ways() -> None:
     def order(heading: str) -> list[str]:
         return [each.system[0] for each in chosen(ROWS, View(sort=heading), COLUMNS)]
+
+    assert order("-SH") == ["p", "b", "a"]
 
     assert order("size, B") == ["b", "a", "p"]
     assert order("SH") == ["a", "b", "p"]
@@ -66,7 +68,7 @@ def test_a_page_that_does_not_exist_is_the_nearest_one() -> None:
 
 def test_a_difference_is_marked_by_a_sign_not_by_a_colour() -> None:
     column = next(column for column in COLUMNS if column.heading == "vs above")
-    assert [column.text(each) for each in ROWS] == ["", "-0.4000 ✓ p 0.001", ""]
+    assert [column.text(each) for each in ROWS] == ["", "-0.4000 ✓ p 0.001", "-0.1000"]
 
 
 @pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1"])
@@ -79,12 +81,17 @@ def test_no_cell_of_the_csv_is_a_formula(name: str) -> None:
 
 
 def test_latex_marks_the_best_and_escapes_names() -> None:
-    text = latex_text([row("a_b & c", 0.9), row("d", 0.5)], BENCHMARK)
+    text = latex_text([row("a_b & c", 0.9), row("d", 0.5)], BENCHMARK, ["F1", "SH"])
     assert "a\\_b \\& c & \\textbf{0.900}" in text and "d & 0.500 & 0.500" in text
 
 
+def test_columns_that_say_nothing_are_not_shown_at_first() -> None:
+    assert default_columns(BENCHMARK, ROWS) == ["#", "system", "F1", "SH", "vs above", "size, B", "origin"]
+    assert default_columns(BENCHMARK, ROWS[2:]) == ["system", "F1", "SH", "vs above", "origin"]
+
+
 def test_default_columns_exist() -> None:
-    assert set(default_columns(BENCHMARK)) <= {column.heading for column in COLUMNS}
+    assert set(default_columns(BENCHMARK, ROWS)) <= {column.heading for column in COLUMNS}
     assert cells([row("x", math.nan)], COLUMNS)[0][2] == ""
 
 
