@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kbbench_hf.benchmarks import benchmark, benchmark_names
+    from kbbench_hf.comparison import compare
     from kbbench_hf.errors import BusyError, DataError, KBBenchError, UsageError
     from kbbench_hf.knowledge_base.store import KnowledgeBase
-    from kbbench_hf.scoring import Result, compare, score
+    from kbbench_hf.scoring import Result, score
 
 __version__ = "0.1.0"
 
@@ -25,7 +26,7 @@ _ADDRESSES = {
     "UsageError": "kbbench_hf.errors",
     "KnowledgeBase": "kbbench_hf.knowledge_base.store",
     "Result": "kbbench_hf.scoring",
-    "compare": "kbbench_hf.scoring",
+    "compare": "kbbench_hf.comparison",
     "score": "kbbench_hf.scoring",
 }
 __all__ = [

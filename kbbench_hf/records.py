@@ -1,38 +1,21 @@
 """Predictions as files: read them strictly, say every problem with its line, and pair them with examples by id."""
 
-import gzip
 import hashlib
 import json
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 from math import isfinite
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple
 
 from kbbench_hf.benchmarks.base import Answer, Benchmark, Examples, ParseError
 from kbbench_hf.errors import DataError, UsageError, unknown_name
+from kbbench_hf.json_lines import Problem, read_lines
 
-MAX_LINE_BYTES = 1_000_000
-MAX_DEPTH = 8
 MAX_PROBLEMS = 10_000
 """Reading stops here: a file this wrong is the wrong file."""
 SHOWN = 20
 """How many problems a message lists; all of them are counted."""
-
-
-@dataclass(frozen=True)
-class Problem:
-    """One thing wrong with a predictions file: where (`file`, `line`, counted from 1) and what."""
-
-    file: str
-    line: int | None
-    message: str
-
-    def __str__(self) -> str:
-        """Render as `file:line: message`."""
-        return f"{self.file}{f':{self.line}' if self.line else ''}: {self.message}"
 
 
 class PredictionsError(DataError):
@@ -105,7 +88,7 @@ def read_predictions(
         UsageError: a path that does not exist, or a parser the benchmark does not have.
     """
     options = options or ReadOptions()
-    return pair(_read_lines(paths, options.max_bytes), benchmark, examples, options)
+    return pair(read_lines(paths, options.max_bytes), benchmark, examples, options)
 
 
 def pair(
@@ -154,70 +137,6 @@ def pair(
     failures = [example_id for example_id in examples.ids if example_id in failed_ids]
     paired = [answers.get(example_id) for example_id in examples.ids]
     return Predictions(paired, failures, n_duplicates, len(error_ids))
-
-
-def prediction_files(paths: Iterable[Path]) -> list[Path]:
-    """Return the JSON Lines files that paths stand for; a folder stands for its `.jsonl` and `.jsonl.gz` files."""
-    files: list[Path] = []
-    for path in paths:
-        if path.is_dir():
-            own = path / "predictions.jsonl"
-            found = [own] if own.is_file() else sorted([*path.glob("*.jsonl"), *path.glob("*.jsonl.gz")])
-            if not found:
-                raise UsageError(f"{path} holds no .jsonl file; expected predictions in JSON Lines. Name the file.")
-            files += found
-        elif path.is_file():
-            files.append(path)
-        else:
-            raise UsageError(f"{path} does not exist; expected a predictions file or folder. Check the path.")
-    return files
-
-
-def load_line(text: bytes) -> Any:
-    """Parse one line of strict JSON: no duplicate keys, no NaN or infinity, no deep nesting.
-
-    Raises:
-        ValueError: what is wrong, in words.
-    """
-    if len(text) > MAX_LINE_BYTES:
-        raise ValueError(f"the line is longer than {MAX_LINE_BYTES:,} bytes; one example is one line")
-    try:
-        value = json.loads(text.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"not UTF-8 at byte {error.start}") from None
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
-    if _depth_exceeds(value, MAX_DEPTH):
-        raise ValueError(f"nested more than {MAX_DEPTH} levels deep")
-    return value
-
-
-def _read_lines(paths: Iterable[Path], max_bytes: int | None) -> Iterator[tuple[str, int, Any]]:
-    n_bytes = 0
-    for file in prediction_files(paths):
-        with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as source:
-            for number in count(1):
-                try:
-                    text = source.readline(MAX_LINE_BYTES + 1)
-                except (OSError, EOFError, zlib.error) as error:
-                    yield file.name, number, Problem(file.name, number, f"cannot be read: {error}")
-                    break
-                if not text:
-                    break
-                n_bytes += len(text)
-                if max_bytes is not None and n_bytes > max_bytes:
-                    yield file.name, number, Problem(file.name, number, f"more than {max_bytes:,} bytes when expanded")
-                    return
-                if not text.strip():
-                    continue
-                try:
-                    yield file.name, number, load_line(text)
-                except ValueError as error:
-                    yield file.name, number, Problem(file.name, number, str(error))
-                    if len(text) > MAX_LINE_BYTES:
-                        break
 
 
 def _answer(
@@ -315,23 +234,3 @@ def _remedy(problems: Sequence[Problem], examples: Examples) -> str:
     if "no prediction for" in text:
         remedies.append("To accept a partial file: --partial.")
     return " ".join(remedies) or "Mend these lines and try again."
-
-
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"key {next(key for key in keys if keys.count(key) > 1)!r} stands twice in one object")
-    return result
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON; expected a finite number")
-
-
-def _depth_exceeds(value: Any, limit: int) -> bool:
-    if isinstance(value, dict):
-        return limit == 0 or any(_depth_exceeds(item, limit - 1) for item in value.values())
-    if isinstance(value, list):
-        return limit == 0 or any(_depth_exceeds(item, limit - 1) for item in value)
-    return False

@@ -18,10 +18,9 @@ from kbbench_hf.dataset_folder import write_text
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.hub.load import find_benchmark, find_dataset
 from kbbench_hf.metrics.aggregate import Estimate
-from kbbench_hf.metrics.significance import PairedTest, paired_test
 from kbbench_hf.records import Predictions, ReadOptions, pair, read_predictions
 
-_ANNOTATIONS = "annotations:"
+ANNOTATIONS = "annotations:"
 """What stands before a kind of annotation where `versions` says what it was made with."""
 
 
@@ -75,7 +74,7 @@ class Result:
     def example_lines(self) -> Iterable[str]:
         """Yield the lines of `scores.jsonl`: one object per example with every metric."""
         for row, example_id in enumerate(self.ids):
-            values = {metric: _finite(column[row]) for metric, column in self.values.items()}
+            values = {metric: finite(column[row]) for metric, column in self.values.items()}
             yield json.dumps({"id": example_id, **values}, ensure_ascii=False)
 
 
@@ -193,7 +192,7 @@ def score_examples(
             "kbbench_hf": kbbench_hf.__version__,
             "python": platform.python_version(),
             "numpy": np.__version__,
-            **{f"{_ANNOTATIONS}{kind}": made_with for kind, made_with in _identities(benchmark, examples).items()},
+            **{f"{ANNOTATIONS}{kind}": made_with for kind, made_with in _identities(benchmark, examples).items()},
         },
         predictions_sha256=predictions.sha256(examples, benchmark.answer),
         ids=examples.ids,
@@ -202,66 +201,6 @@ def score_examples(
         example_slices=example_slices,
         group_by=benchmark.group_by,
     )
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Two systems on the same examples: the paired test of every metric, over all examples and in every slice."""
-
-    a: Result
-    b: Result
-    tests: Mapping[str, PairedTest]
-    slices: Mapping[str, Mapping[str, Mapping[str, PairedTest]]]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values: each metric's difference a - b, interval, p-value, wins, ties and losses."""
-        return {
-            "benchmark": self.a.benchmark,
-            "config": self.a.config,
-            "split": self.a.split,
-            "mode": self.a.mode,
-            "tests": {metric: _plain_test(test) for metric, test in self.tests.items()},
-            "slices": {
-                name: {
-                    key: {metric: _plain_test(test) for metric, test in tests.items()} for key, tests in keys.items()
-                }
-                for name, keys in self.slices.items()
-            },
-        }
-
-
-def compare(a: Result, b: Result) -> Comparison:
-    """Return the paired tests of every metric that two results share: a - b, on the same examples.
-
-    Raises:
-        UsageError: the two were not scored on the same examples in the same mode, or not with the same annotations.
-    """
-    for name in ("benchmark", "config", "split", "mode", "dataset_revision"):
-        if getattr(a, name) != getattr(b, name):
-            raise UsageError(
-                f"The two differ in {name}: {getattr(a, name)!r} and {getattr(b, name)!r}; "
-                "a paired test needs the same. Score both on the same examples."
-            )
-    made_with = [
-        {name: made for name, made in each.versions.items() if name.startswith(_ANNOTATIONS)} for each in (a, b)
-    ]
-    for name in sorted(made_with[0].keys() & made_with[1].keys()):
-        if made_with[0][name] != made_with[1][name]:
-            raise UsageError(
-                f"The two differ in {name}: {made_with[0][name]} and {made_with[1][name]}; figures of different "
-                "embedders, judges or topic models must not be compared. Annotate both alike."
-            )
-    first, second = a.compared, b.compared
-    metrics = [metric for metric in first if metric in second]
-    groups = a.example_slices.get(a.group_by) if a.group_by else None
-    slices: dict[str, dict[str, dict[str, PairedTest]]] = {}
-    for name, column in a.example_slices.items():
-        keys = np.asarray(column)
-        slices[name] = {
-            key: {metric: paired_test(first[metric][keys == key], second[metric][keys == key]) for metric in metrics}
-            for key in dict.fromkeys(column)
-        }
-    return Comparison(a, b, {metric: paired_test(first[metric], second[metric], groups) for metric in metrics}, slices)
 
 
 def write_result(result: Result, folder: Path) -> None:
@@ -290,21 +229,14 @@ def _slices(
 
 def _plain(figure: Estimate) -> dict[str, Any]:
     return {
-        "value": _finite(figure.value),
-        "ci95": [_finite(bound) for bound in figure.ci95],
+        "value": finite(figure.value),
+        "ci95": [finite(bound) for bound in figure.ci95],
         "n_scored": figure.n_scored,
         "n_unscored": figure.n_unscored,
         "n_missing": figure.n_missing,
     }
 
 
-def _plain_test(test: PairedTest) -> dict[str, Any]:
-    return {
-        **test._asdict(),
-        "difference": _finite(test.difference),
-        "ci95": [_finite(bound) for bound in test.ci95],
-    }
-
-
-def _finite(value: float) -> float | None:
+def finite(value: float) -> float | None:
+    """Return a number as JSON can hold it: None for NaN and infinities."""
     return float(value) if math.isfinite(value) else None

@@ -10,7 +10,8 @@ import pytest
 
 from kbbench_hf.benchmarks.base import Answer, Benchmark, Examples, ParseError, Scores
 from kbbench_hf.errors import UsageError
-from kbbench_hf.records import Predictions, PredictionsError, ReadOptions, load_line, read_predictions
+from kbbench_hf.json_lines import load_line
+from kbbench_hf.records import Predictions, PredictionsError, ReadOptions, read_predictions
 
 
 def parse_words(text: str) -> Answer:

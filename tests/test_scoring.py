@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kbbench_hf.comparison import compare
 from kbbench_hf.errors import UsageError
 from kbbench_hf.hub.load import MINI
 from kbbench_hf.mini import stored_answers
 from kbbench_hf.records import PredictionsError
-from kbbench_hf.scoring import compare, load_examples, score, write_result
+from kbbench_hf.scoring import load_examples, score, write_result
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +59,7 @@ def test_a_comparison_has_every_metric_and_slice(pattern) -> None:
     other = score(stored_answers("mini-text2kg")[0], "mini-text2kg")
     found = compare(pattern, other)
     assert found.tests["f1"].difference == pytest.approx(pattern.scores["f1"].value - other.scores["f1"].value)
-    assert set(found.slices) == set(pattern.slices)
+    assert set(found.to_dict()["slices"]) == set(pattern.slices)
     assert json.loads(json.dumps(found.to_dict()))["tests"]["f1"]["wins"] == found.tests["f1"].wins
 
 

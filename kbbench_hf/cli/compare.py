@@ -6,10 +6,11 @@ from pathlib import Path
 import click
 
 from kbbench_hf.cli.options import JSON, MODE, on_benchmark, read_how
+from kbbench_hf.comparison import compare
 from kbbench_hf.hub.load import find_benchmark
 from kbbench_hf.records import ReadOptions
 from kbbench_hf.reports.tables import print_comparison
-from kbbench_hf.scoring import compare, score
+from kbbench_hf.scoring import score
 
 
 @click.command()

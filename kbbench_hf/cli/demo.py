@@ -6,12 +6,13 @@ from pathlib import Path
 import click
 
 from kbbench_hf.benchmarks.base import Benchmark
+from kbbench_hf.comparison import compare
 from kbbench_hf.dataset_folder import write_text
 from kbbench_hf.hub.load import find_benchmark
 from kbbench_hf.mini import stored_answers
 from kbbench_hf.reports.plots import plot_scores
 from kbbench_hf.reports.tables import print_comparison
-from kbbench_hf.scoring import Result, compare, score
+from kbbench_hf.scoring import Result, score
 
 OUT = Path("kbbench-demo")
 NEXT = """

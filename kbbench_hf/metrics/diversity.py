@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from kbbench_hf.metrics.topics import STOP_WORDS
 
 _CONTRACTIONS = frozenset(
-    """aren't couldn't didn't doesn't don't hadn't hasn't haven't isn't it's mightn't mustn't needn't shan't she's should've
-    shouldn't that'll wasn't weren't won't wouldn't you'd you'll you're you've""".split()
+    """aren't couldn't didn't doesn't don't hadn't hasn't haven't isn't it's mightn't mustn't needn't shan't she's
+    should've shouldn't that'll wasn't weren't won't wouldn't you'd you'll you're you've""".split()
 )
 
 

@@ -7,10 +7,11 @@ from rich.console import Console
 from rich.table import Table
 
 from kbbench_hf.benchmarks.base import Benchmark
+from kbbench_hf.comparison import Comparison
 from kbbench_hf.errors import unknown_name
 from kbbench_hf.metrics.aggregate import Estimate
 from kbbench_hf.metrics.significance import PairedTest, minimum_detectable_effect
-from kbbench_hf.scoring import Comparison, Result
+from kbbench_hf.scoring import Result
 
 
 def print_result(result: Result, benchmark: Benchmark, slices: str | None = None, metrics: int | None = None) -> None:
@@ -58,9 +59,9 @@ def print_comparison(
         f"{number(smallest)} would be found 4 times in 5.[/dim]",
         highlight=False,
     )
-    for name in _chosen(slices, comparison.slices):
+    for name in _chosen(slices, first.example_slices):
         table = Table(name, f"{_label(benchmark, headline)}: A - B", "95 % interval", "p", "wins/ties/losses", box=None)
-        for key, tests in comparison.slices[name].items():
+        for key, tests in comparison.in_slice(name).items():
             table.add_row(key, *_test_cells(tests[headline]))
         console.print(table)
 

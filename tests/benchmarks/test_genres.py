@@ -237,7 +237,7 @@ def test_figures_of_different_judges_are_not_compared(in_tmp: Path) -> None:
     import shutil
 
     from kbbench_hf.benchmarks.genres_annotations import read_annotation, write_annotation
-    from kbbench_hf.scoring import compare
+    from kbbench_hf.comparison import compare
     from kbbench_hf.scoring import score as score_file
 
     [careful, hasty] = stored_answers("mini-genres")
