@@ -4,6 +4,7 @@ A score depends on its block and on the batch of queries alone, not on who compu
 thread, and threads and processes only take different blocks. So any number of either gives the same bytes.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -120,8 +121,6 @@ def _pool_of(process: int, threads: int) -> ThreadPoolExecutor:
 
 
 def _pool() -> tuple[int, ThreadPoolExecutor]:
-    import os
-
     import torch
 
     threads = torch.get_num_threads()
