@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kbbench_hf.dataset_folder import DatasetFolder
 from kbbench_hf.metrics.aggregate import Estimate, means
+from kbbench_hf.protocols import Embedder
 
 Example = Mapping[str, Any]
 Answer = Any
@@ -134,6 +135,9 @@ class Benchmark:
     """Prompt name -> function; the first is the default. Empty where nothing is generated."""
     parsers: Mapping[str, ParseFunction] = field(default_factory=dict)
     """Parser name -> function from a response to an answer; the first is the default; ParseError where none."""
+    with_similar_ids: Callable[[Examples, Embedder], Examples] | None = None
+    """(examples, embedder) -> the examples with demonstrations that this embedder finds similar; None where the
+    benchmark has no demonstrations to choose."""
     warn: Callable[["Benchmark", Examples, Sequence[Answer | None]], list[str]] | None = None
     """(this benchmark, examples, answers) -> sentences on habits that cost these answers some of their score."""
     read_annotations: Callable[[Examples, Path], Examples] | None = None

@@ -202,6 +202,7 @@ WIKIDATA_TEKGEN = Benchmark(
     summarise=summarise,
     prompts={"current": prompts.current, "h1": prompts.h1, "h2": prompts.h2},
     parsers={"balanced": parse_balanced, "json": parse_json, **HISTORICAL_PARSERS},
+    with_similar_ids=prompts.with_similar_ids,
     explain=explain,
     warn=warnings,
     group_by="ontology",

@@ -42,6 +42,9 @@ hf:FOLDER), or with --base-url the name of a served one."""
     show_default=True,
     help="Which demonstrations.",
 )
+@click.option(
+    "--similar-by", metavar="MODEL", help="Choose similar demonstrations by this sentence-transformers model."
+)
 @click.option("--temperature", type=click.FloatRange(0), default=0.0, show_default=True)
 @click.option("--top-p", type=click.FloatRange(0, 1))
 @click.option("--max-tokens", type=click.IntRange(1), help="Longest answer; what the prompt asks for by default.")
@@ -131,7 +134,15 @@ def _run_generative(dataset: str, config: str | None, name: str, base_url: str |
     choices = PromptOptions(
         options["shots"], options["demonstrations"], **({} if options["seed"] is None else {"seed": options["seed"]})
     )
-    asked = task(dataset, config, options["split"], prompt=options["prompt"], options=choices, limit=options["limit"])
+    asked = task(
+        dataset,
+        config,
+        options["split"],
+        prompt=options["prompt"],
+        options=choices,
+        limit=options["limit"],
+        similar_by=options["similar_by"],
+    )
     price = price_of(name, options)
     if options["dry_run"]:
         _print_estimate(asked, price, options["max_tokens"], options["concurrency"], options["json_output"])

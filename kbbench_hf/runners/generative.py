@@ -10,6 +10,7 @@ from typing import Any
 from kbbench_hf.benchmarks.base import Benchmark, Examples, Prompt, PromptFunction, PromptOptions
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.models.causal_lm import CausalLM
+from kbbench_hf.models.embedders import SentenceEmbedder
 from kbbench_hf.models.endpoint import Endpoint
 from kbbench_hf.records import ReadOptions, read_predictions
 from kbbench_hf.runners.cost import Price
@@ -33,6 +34,8 @@ class Task:
     revision: str
     prompt_name: str
     options: PromptOptions
+    similar_by: str | None = None
+    """The embedder that chose the demonstrations, with its revision; None for the dataset's own choice."""
 
     def prompts(self) -> "Prompts":
         """Return the prompts by example id, rendered when they are asked for."""
@@ -74,11 +77,15 @@ def task(
     prompt: str | None = None,
     options: PromptOptions | None = None,
     limit: int | None = None,
+    similar_by: str | None = None,
 ) -> Task:
     """Return what a run would ask; with `limit`, of the first examples only.
 
+    With `similar_by`, a sentence-transformers model chooses the similar demonstrations anew.
+
     Raises:
-        UsageError: a name that does not exist, or a benchmark that asks nothing of a language model.
+        UsageError: a name that does not exist, or a benchmark that asks nothing of a language model, or has no
+            demonstrations to choose.
     """
     benchmark, examples, revision = load_examples(dataset, config, split)
     if not benchmark.prompts:
@@ -88,7 +95,12 @@ def task(
         raise unknown_name(f"prompt of {benchmark.dataset}", name, benchmark.prompts)
     chosen = Examples(examples.rows[:limit], examples.context)
     place = (config or benchmark.configs[0], split or benchmark.default_split)
-    return Task(benchmark, chosen, *place, revision, name, options or PromptOptions())
+    if similar_by is not None:
+        if benchmark.with_similar_ids is None:
+            raise UsageError(f"{benchmark.dataset} has no demonstrations to choose; leave --similar-by out.")
+        embedder = SentenceEmbedder(similar_by)
+        chosen, similar_by = benchmark.with_similar_ids(chosen, embedder), embedder.name
+    return Task(benchmark, chosen, *place, revision, name, options or PromptOptions(), similar_by)
 
 
 def run_generative(
@@ -121,6 +133,7 @@ def run_generative(
         "prompt": asked.prompt_name,
         "prompt_sha256": asked.prompt_sha256(),
         "prompt_options": asdict(asked.options),
+        "similar_by": asked.similar_by,
         "sampling": asdict(sampling),
         "repeats": repeats,
         "structured": structured,
