@@ -157,15 +157,19 @@ def _qualities(examples: Examples, predicted: list[Any], gold: list[Any], mode: 
         places = [annotations.places(triples) for triples in predicted]
         values["uniqueness"] = uniqueness(
             (None if each is None else annotations.sums(each) for each in places),
-            annotations.threshold("uniqueness"),
+            annotations.threshold("embeddings", "uniqueness"),
             empty=empty["uniqueness"],
         )
         values["completeness"] = completeness(
             (_similarities(annotations, *each, mode) for each in zip(gold, places, strict=True)),
-            annotations.threshold("completeness"),
+            annotations.threshold("embeddings", "completeness"),
         )
-        if mode == "reference":  # silence scores 0 there even where there is no gold
-            values["completeness"][silent] = empty["completeness"]
+    if annotations.has("cosines") and mode == "reference":  # without vectors there is no direction to look at
+        values["completeness"] = completeness(
+            (annotations.best_cosines(name) for name in examples.ids), annotations.threshold("cosines", "completeness")
+        )
+    if mode == "reference" and not np.isnan(values["completeness"]).all():
+        values["completeness"][silent] = empty["completeness"]  # there even where there is no gold
     if annotations.has("factualness"):
         values["factualness"] = factualness(
             [annotations.verdicts(row["id"], triples) for row, triples in zip(examples.rows, predicted, strict=True)],

@@ -6,6 +6,7 @@ besides the triples (embedder, thresholds, judge, prompt, topic model). Whoever 
 | kind | row | columns |
 |---|---|---|
 | `embeddings` | element | `element`, `vector` |
+| `cosines` | document, gold triple | `id`, `triple`, `best`: the highest cosine with a predicted triple |
 | `factualness` | document, triple, occurrence | `id`, `triple`, `occurrence`, `value`, `status`, `raw` |
 | `granularity` | document, triple | `id`, `triple`, `value`, `status`, `raw` |
 | `topics-reference`, `topics-fixed` | document | `id`, `triples_sha256`, `source`, `triples` |
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 
 from kbbench_hf.errors import UsageError
 
-KINDS = ("topics-reference", "topics-fixed", "embeddings", "factualness", "granularity")
+KINDS = ("topics-reference", "topics-fixed", "embeddings", "cosines", "factualness", "granularity")
 Identity = Mapping[str, Any]
 _METADATA_KEY = b"kbbench"
 
@@ -114,9 +115,9 @@ class Annotations:
         """Return whether there is an annotation of this kind."""
         return kind in self._found
 
-    def threshold(self, metric: str) -> float:
+    def threshold(self, kind: str, metric: str) -> float:
         """Return the cosine that `uniqueness` or `completeness` compares with, which belongs to the embedder."""
-        return float(self._found["embeddings"].identity[f"{metric}_threshold"])
+        return float(self._found[kind].identity[f"{metric}_threshold"])
 
     def topics(
         self, mode: str, ids: Sequence[str], answers: Sequence[Sequence[Any]]
@@ -157,6 +158,11 @@ class Annotations:
         total += self.elements[places[:, 2]]
         return total
 
+    def best_cosines(self, document: str) -> NDArray[np.float64] | None:
+        """Return the best cosine of each gold triple compared, shape (gold triples, 1); None where none was."""
+        best = self._cosines.get(document)
+        return None if best is None else np.array(best)[:, None]
+
     def verdicts(self, document: str, triples: Sequence[Any]) -> list[float | None] | None:
         """Return the verdict on each triple, None for a failed one; None for all where one was never judged."""
         met: dict[str, int] = {}
@@ -191,6 +197,13 @@ class Annotations:
         table = self._found["embeddings"].table
         index = {element: row for row, element in enumerate(table["element"].to_pylist())}
         return index, _matrix(table["vector"], np.float32)
+
+    @cached_property
+    def _cosines(self) -> dict[str, list[float]]:
+        cosines: dict[str, list[float]] = {}
+        for document, best in zip(*_lists(self._found["cosines"].table, "id", "best"), strict=True):
+            cosines.setdefault(document, []).append(best)
+        return cosines
 
     @cached_property
     def _facts(self) -> dict[tuple[str, str, int], float | None]:

@@ -21,6 +21,7 @@ _JUDGE = "nli:MODEL, stored:FILE, hf:MODEL, or with --base-url the name of a ser
 @read_how
 @click.option("--embedder", metavar="MODEL", help="Embed elements with this sentence-transformers model (US, CS).")
 @click.option("--thresholds", type=_FILE, help="The embedder's thresholds, as --calibrate wrote them.")
+@click.option("--stored-cosines", type=_FILE, help="Cosines of GenRES's release, in place of an embedder (CS).")
 @click.option("--topics", is_flag=True, help="Topics of texts and triples (TS); trains a topic model the first time.")
 @click.option("--corpus", type=_FILE, help="Train the topic model on this file, a text a line.")
 @click.option("--fact-judge", metavar="JUDGE", help=f"Judge facts (FS): {_JUDGE}")
@@ -80,13 +81,18 @@ def _annotate(
 ) -> dict[str, Any]:
     from kbbench_hf.benchmarks.genres_annotations import annotations_folder
     from kbbench_hf.hub.load import find_dataset
+    from kbbench_hf.json_lines import prediction_files
     from kbbench_hf.models.thresholds import thresholds_of
-    from kbbench_hf.records import prediction_files, read_predictions
-    from kbbench_hf.runners.annotate import annotate_embeddings, annotate_topics, topic_corpus
+    from kbbench_hf.records import read_predictions
+    from kbbench_hf.runners.annotate import (
+        annotate_embeddings,
+        annotate_stored_cosines,
+        annotate_topics,
+        topic_corpus,
+    )
     from kbbench_hf.runners.judge import annotate_verdicts
 
-    wanted = ("embedder", "topics", "fact_judge", "split_judge")
-    if not any(options[name] for name in wanted):
+    if not any(options[name] for name in ("embedder", "stored_cosines", "topics", "fact_judge", "split_judge")):
         raise UsageError("Nothing to annotate; expected some of --embedder, --topics, --fact-judge, --split-judge.")
     answers = read_predictions([predictions], benchmark, examples, how).answers
     folder = options["out"] or annotations_folder(prediction_files([predictions])[0])
@@ -101,6 +107,8 @@ def _annotate(
         thresholds = thresholds_of(embedder.name, options["thresholds"])
         n = annotate_embeddings(examples, answers, folder, embedder, thresholds, show=show)
         report["embeddings"] = f"{n:,} elements encoded"
+    if options["stored_cosines"]:
+        report["cosines"] = f"{annotate_stored_cosines(examples, folder, options['stored_cosines']):,} documents"
     for kind, name in (("factualness", options["fact_judge"]), ("granularity", options["split_judge"])):
         if name:
             judge = _judge(name, kind, options)

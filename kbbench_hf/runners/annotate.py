@@ -17,12 +17,13 @@ from kbbench_hf.benchmarks.base import Answer, Examples
 from kbbench_hf.benchmarks.genres import gold_triples
 from kbbench_hf.benchmarks.genres_annotations import read_annotation, triples_digest, write_annotation
 from kbbench_hf.dataset_folder import DatasetFolder
+from kbbench_hf.errors import DataError
 from kbbench_hf.metrics.generative_re import MODES
 from kbbench_hf.metrics.topics import content_words, triples_text
 from kbbench_hf.metrics.triple_lists import triples_of
 from kbbench_hf.models.embeddings import embed, folder_of
 from kbbench_hf.models.exact_search import Share
-from kbbench_hf.models.thresholds import Thresholds, public_name
+from kbbench_hf.models.thresholds import CALIBRATED, Thresholds, public_name
 from kbbench_hf.models.topic_model import TOPICS, LdaSettings, TopicModel, corpus_hash
 from kbbench_hf.protocols import Embedder
 from kbbench_hf.runners.progress import progress
@@ -68,6 +69,35 @@ def annotate_embeddings(
     )
     _remove(work)
     return len(new)
+
+
+def annotate_stored_cosines(examples: Examples, folder: Path, file: Path) -> int:
+    """Write the cosines that GenRES's release stored for one system (`{text: {gold triple: [cosine, ...]}}`).
+
+    They are text-embedding-ada-002's, and all that completeness needs. Return how many documents they cover. CDR's
+    belong to an older gold than the release's last.
+
+    Raises:
+        DataError: the file is of another form.
+    """
+    rows: dict[str, list[Any]] = {"id": [], "triple": [], "best": []}
+    try:
+        stored = json.loads(file.read_text(encoding="utf-8"))
+        for row in examples.rows:
+            for triple, cosines in stored.get(row["text"], {}).items():
+                rows["id"].append(row["id"])
+                rows["triple"].append(triple)
+                rows["best"].append(max(cosines, default=-1.0))
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise DataError(
+            f"{file} holds no cosines ({error}); expected a file of GREScores/completeness/details."
+        ) from None
+    embedder = "text-embedding-ada-002"
+    identity = {"embedder": embedder, "completeness_threshold": CALIBRATED[embedder].completeness, "stored": True}
+    types = {"id": pa.string(), "triple": pa.string(), "best": pa.float64()}
+    table = pa.table({name: pa.array(rows[name], kind) for name, kind in types.items()})
+    write_annotation(folder, "cosines", identity, table)
+    return len(set(rows["id"]))
 
 
 def topic_corpus(dataset: DatasetFolder, config: str) -> list[str]:

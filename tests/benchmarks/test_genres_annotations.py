@@ -116,7 +116,7 @@ def test_an_unknown_element_leaves_the_document_unscored_and_a_malformed_triple_
     assert found.sums(places).tolist() == [[1.0, 1.0, 1.0]]
     assert found.sums(np.zeros((0, 3), dtype=np.int64)).shape == (0, 3)
     assert found.places([["a", "r", "unknown"]]) is None
-    assert found.threshold("uniqueness") == 0.69
+    assert found.threshold("embeddings", "uniqueness") == 0.69
 
 
 def test_an_empty_folder_says_what_to_run(tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.genres import Context, annotation_identities, score, with_annotations
 from kbbench_hf.benchmarks.genres_annotations import read_annotation
+from kbbench_hf.errors import DataError
 from kbbench_hf.models.thresholds import Thresholds
-from kbbench_hf.runners.annotate import annotate_embeddings, annotate_topics, topic_corpus
+from kbbench_hf.runners.annotate import annotate_embeddings, annotate_stored_cosines, annotate_topics, topic_corpus
 
 TEXTS = ["Ferries cross the harbour .", "Goats eat grass ."]
 GOLD = [("Ferries", "cross", "harbour"), ("Goats", "eat", "grass")]
@@ -141,6 +142,29 @@ def test_a_topic_model_is_trained_on_the_corpus_where_there_is_one(tmp_path: Pat
     folder = DatasetFolder(tmp_path / "set")
     assert topic_corpus(folder, "cdr") == ["cdr_corpus text"]
     assert topic_corpus(folder, "docred") == ["docred text"]
+
+
+def test_stored_cosines_score_completeness_as_released(examples: Examples, tmp_path: Path) -> None:
+    stored = {TEXTS[0]: {"['Ferries', 'cross', 'harbour']": [0.91, 0.95], "['x', 'y', 'z']": [0.94, 0.2]}}
+    (tmp_path / "cosines.json").write_text(json.dumps(stored))
+    assert annotate_stored_cosines(examples, tmp_path / "run", tmp_path / "cosines.json") == 1
+    annotated = with_annotations(examples, tmp_path / "run")
+    assert score(annotated, ANSWERS, "reference").values["completeness"].tolist() == [0.5, 0.0]  # silence: 0
+    assert np.isnan(score(annotated, ANSWERS, "fixed").values["completeness"]).all()  # direction cannot be seen
+    (tmp_path / "cosines.json").write_text("[]")
+    with pytest.raises(DataError, match="GREScores/completeness/details"):
+        annotate_stored_cosines(examples, tmp_path / "run", tmp_path / "cosines.json")
+
+
+def test_every_stored_cosine_gives_the_recomputed_completeness(shared: Path, tmp_path: Path) -> None:
+    # Wiki20m, GPT-4: CS 40.0, from completeness/details at c0968af
+    folder = shared / "data/genres"
+    outputs = json.loads((folder / "outputs/wiki20m_rand_500_gpt-4_1.json").read_text(encoding="utf-8"))
+    rows = [{"id": str(n), "text": text, "triples": [], "triples_stated": []} for n, text in enumerate(outputs)]
+    documents = Examples(rows, Context("wiki20m", ()))
+    annotate_stored_cosines(documents, tmp_path, folder / "stored_cosines/wiki20m_rand_500_gpt-4.json")
+    values = score(with_annotations(documents, tmp_path), list(outputs.values()), "reference").values["completeness"]
+    assert np.nanmean(values) == pytest.approx(0.4, abs=5e-7)
 
 
 def test_a_thousand_triples_and_strange_elements_are_annotated_and_scored(examples: Examples, tmp_path: Path) -> None:
