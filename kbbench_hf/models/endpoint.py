@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from kbbench_hf.errors import UsageError
-from kbbench_hf.models.replies import Failure, Refused, error_message, parse_json, read_reply, served_by
+from kbbench_hf.models.replies import Failure, Refused, error_message, parse_json, read_reply
 from kbbench_hf.protocols import Completion
 
 if TYPE_CHECKING:
@@ -44,8 +44,6 @@ class Endpoint:
         self.timeout_s = timeout_s
         self.server: dict[str, str] = {}
         """What the server is: `kind` ("tgi", "vllm" or "openai-compatible") and version, model and revision if told."""
-        self.served_by: set[str] = set()
-        """Every "model fingerprint" seen in replies; more than one means that the served model changed."""
         self.name = f"{model}@?"
         self._key = api_key or NO_KEY
         self._session: aiohttp.ClientSession | None = None
@@ -110,10 +108,7 @@ class Endpoint:
         status, headers, raw = await self._send("POST", self._url, payload)
         if status != 200:
             raise _failure(status, headers, error_message(raw))
-        body = parse_json(raw)
-        completion = read_reply(body, time.perf_counter() - started)
-        self.served_by.add(served_by(body))
-        return completion
+        return read_reply(parse_json(raw), time.perf_counter() - started)
 
     def payload(
         self, messages: Sequence[Mapping[str, str]], sampling: Mapping[str, Any], schema: Mapping[str, Any] | None

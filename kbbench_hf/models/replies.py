@@ -1,7 +1,6 @@
 """Reading what a chat server sends back: an answer, or a failure with a reason; never an empty string by accident."""
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from kbbench_hf.protocols import Completion
@@ -21,6 +20,11 @@ class Failure(Exception):
         super().__init__(reason, detail)
         self.reason, self.detail, self.transient = reason, detail, transient
         self.retry_after, self.text = retry_after, text
+
+    @property
+    def settled(self) -> bool:
+        """Whether the model was reached and this is what it had to say: asking again would only cost again."""
+        return self.reason in ("content_filter", "refusal", "reasoning_only")
 
     @property
     def overload(self) -> bool:
@@ -96,11 +100,6 @@ def read_reply(body: Any, latency_s: float) -> Completion:
         completion_tokens=_count(counts.get("completion_tokens")),
         latency_s=latency_s,
     )
-
-
-def served_by(body: Mapping[str, Any]) -> str:
-    """Return what a reply says of the model behind it, to notice when another one answers: "model fingerprint"."""
-    return f"{body.get('model') or '?'} {body.get('system_fingerprint') or '-'}"
 
 
 def error_message(body: bytes) -> str:

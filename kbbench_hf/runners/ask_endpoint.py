@@ -71,7 +71,7 @@ class Asker:
             InterruptedRunError: SIGINT or SIGTERM came; answers under way were waited for, at most DRAIN_S seconds.
             UsageError: the server refuses the key, the model or the form of the requests.
             BudgetSpentError: the budget does not allow for another request.
-            KBBenchError: so many examples failed one after the other that going on would only spend time and money.
+            KBBenchError: the server failed so often in a row that it must be down.
         """
         async with self._signals() as task:
             self._task = task
@@ -83,6 +83,8 @@ class Asker:
             except asyncio.CancelledError:
                 if self._reason is None:
                     raise
+            except ExceptionGroup as errors:
+                raise errors.exceptions[0] from None
         if self._reason is not None:
             raise self._reason
 
@@ -175,7 +177,8 @@ class Asker:
             return
 
     def _watch(self, record: Record) -> None:
-        self._failures_in_a_row = self._failures_in_a_row + 1 if record["error"] is not None else 0
+        """Stop a run whose server is down or takes no prompt; odd replies are outcomes, however many they are."""
+        self._failures_in_a_row = self._failures_in_a_row + 1 if _is_outage(record["error"]) else 0
         if self._failures_in_a_row >= self._most_failures_in_a_row:
             raise KBBenchError(
                 f"The last {self._failures_in_a_row} examples all failed, the last one with {record['error']}: "
@@ -221,8 +224,27 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(coroutine)
+    started: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = []
+
+    async def begin() -> T:
+        started.append((asyncio.get_running_loop(), asyncio.current_task()))
+        return await coroutine
+
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, coroutine).result()
+        outcome = thread.submit(asyncio.run, begin())
+        try:
+            return outcome.result()
+        except KeyboardInterrupt:
+            for loop, task in started:
+                if task is not None:
+                    loop.call_soon_threadsafe(task.cancel)
+            raise
+
+
+def _is_outage(error: str | None) -> bool:
+    if error is None:
+        return False
+    return Failure(error, transient=True).overload or error in ("rate_limited", "prompt_refused")
 
 
 def _answered(job: Job, completion: Completion, attempt: int) -> Record:
@@ -241,6 +263,7 @@ def _answered(job: Job, completion: Completion, attempt: int) -> Record:
 def _failed(job: Job, failure: Failure, attempts: int) -> Record:
     return job.record(
         error=failure.reason,
+        settled=failure.settled,
         detail=failure.detail or None,
         response=failure.text or None,
         attempts=attempts,

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from kbbench_hf.errors import DataError, KBBenchError, UsageError, unknown_name
-from kbbench_hf.protocols import Completion
 
 CHARACTERS_PER_TOKEN = 4
 """A rule of thumb for English text, used only in estimates and always said beside them."""
-SECONDS_PER_TOKEN = 0.02
-"""The speed that an estimate assumes where nothing was measured: 50 tokens a second for one request."""
+TOKENS_PER_SECOND = 50
+"""The speed of one request that an estimate assumes."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +129,6 @@ class CostEstimate:
     """What a run would take. Token counts are estimates; `cost` is None where no price is known."""
 
     n_prompts: int
-    n_done: int
     prompt_tokens: int
     most_completion_tokens: int
     cost: float | None
@@ -147,14 +145,12 @@ def estimate(
     prompts: Iterable[Sequence[Mapping[str, str]]],
     max_tokens: Sequence[int],
     *,
-    n_done: int = 0,
     price: Price | None = None,
     concurrency: int = 1,
-    measured: Sequence[Completion] = (),
 ) -> CostEstimate:
     """Return what these prompts would cost and take if every answer were as long as it may be.
 
-    The time follows from the latencies `measured` earlier, else from an assumed speed; `assumes` says which.
+    `assumes` says what the counts and the time rest on: nothing is asked and nothing measured.
 
     >>> estimate([[{"role": "user", "content": "a" * 400}]], [50], concurrency=1).prompt_tokens
     100
@@ -162,20 +158,13 @@ def estimate(
     characters = [sum(len(message["content"]) for message in messages) for messages in prompts]
     prompt_tokens = sum(-(-count // CHARACTERS_PER_TOKEN) for count in characters)
     completion_tokens = sum(max_tokens)
-    latencies = sorted(completion.latency_s for completion in measured)
-    if latencies:
-        seconds = len(characters) * latencies[len(latencies) // 2] / concurrency
-        speed = f"the median latency of {len(latencies):,} earlier answers, {latencies[len(latencies) // 2]:.2f} s"
-    else:
-        seconds = completion_tokens * SECONDS_PER_TOKEN / concurrency
-        speed = f"{1 / SECONDS_PER_TOKEN:g} tokens a second for each of {concurrency} requests"
     return CostEstimate(
         n_prompts=len(characters),
-        n_done=n_done,
         prompt_tokens=prompt_tokens,
         most_completion_tokens=completion_tokens,
         cost=price.cost(prompt_tokens, completion_tokens) if price else None,
         currency=price.currency if price else "",
-        seconds=seconds,
-        assumes=f"{CHARACTERS_PER_TOKEN} characters a token, answers of full length, {speed}",
+        seconds=completion_tokens / TOKENS_PER_SECOND / concurrency,
+        assumes=f"{CHARACTERS_PER_TOKEN} characters a token, answers of full length, "
+        f"{TOKENS_PER_SECOND} tokens a second for each of {concurrency} requests",
     )

@@ -4,14 +4,14 @@ Benchmarks, judges and the reranker all hand over a mapping of ids to prompts; a
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from kbbench_hf.benchmarks.base import Prompt
-from kbbench_hf.errors import UsageError
+from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.models.causal_lm import CausalLM
 from kbbench_hf.models.endpoint import Endpoint
 from kbbench_hf.runners.ask_endpoint import ATTEMPTS, Asker, InterruptedRunError, run
@@ -153,5 +153,6 @@ async def _over_http(
                 await asker.canary()
             await asker.ask_all(chain([first], jobs))
             if canary:
-                await asker.canary()
+                with suppress(KBBenchError):  # all is answered: a spent budget or a closed server ends nothing now
+                    await asker.canary()
     return keys

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.runners.journal import Record
 
-
 _to_json = json.JSONEncoder(sort_keys=True).encode
 
 
@@ -62,6 +61,7 @@ FIELDS = (
     "id",
     "repeat",
     "error",
+    "settled",
     "detail",
     "response",
     "finish_reason",
@@ -72,7 +72,11 @@ FIELDS = (
     "schema_violation",
     "at",
 )
-"""The fields of a record: `error` is None or the class of what went wrong, `response` the raw text, `at` Unix time."""
+"""The fields of a record.
+
+`error` is None or the class of what went wrong, and `settled` then true where the model was reached and gave no answer
+(a refusal): it was paid for and is not asked again. `response` is the raw text, `at` a Unix time.
+"""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,10 @@ from typing import Any, NamedTuple
 from kbbench_hf.errors import BusyError, KBBenchError
 
 Record = dict[str, Any]
-"""What is known of one piece of work: `key` says which, `error` (if not None) that it failed and may be tried again."""
+"""What is known of one piece of work: `key` says which, `error` (if not None) how it failed.
+
+What failed may be tried again, unless `settled` is true: then the failure is its outcome.
+"""
 
 _to_json = json.JSONEncoder(separators=(",", ":")).encode
 _CHECKSUM_END = len(b'{"crc32":"00000000",')
@@ -32,8 +35,8 @@ class Journal:
     """The completed work of a run: what was done, by key, and where it is written.
 
     Only positions are kept in memory; `observe` is shown every whole record of an earlier run as it is read. Among the
-    records of one key the first without an error holds; where all have one, the last. Lines that are torn or altered
-    are left out and counted in `n_damaged`.
+    records of one key the first that is done (no error, or settled) holds; where none is, the last. Lines that are torn
+    or altered are left out and counted in `n_damaged`.
 
     Raises:
         BusyError: another live process writes this shard; the message has its process id. A dead one's lock is free.
@@ -101,7 +104,7 @@ class Journal:
         self._size += len(line)
 
     def __contains__(self, key: str) -> bool:
-        """Whether the work of this key is done, without an error."""
+        """Whether the work of this key is done and need not be tried again."""
         return key in self._done
 
     def __len__(self) -> int:
@@ -143,7 +146,7 @@ class Journal:
 
     def _note(self, record: Mapping[str, Any], place: _Place) -> None:
         key = record["key"]
-        if record.get("error") is not None:
+        if record.get("error") is not None and not record.get("settled"):
             self._failed[key] = place
         else:
             self._done.setdefault(key, place)

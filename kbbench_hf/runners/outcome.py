@@ -75,13 +75,13 @@ class Prediction(NamedTuple):
 
 
 def prediction(record: Record, parse: Parse, answer: str) -> Prediction:
-    """Return the line of a predictions file for a record.
+    r"""Return the line of a predictions file for a record.
 
     `{"id", answer, "response"}`; without the answer where the parser finds none; `{"id", "error"}` where the model
     gave none. Whatever a parser raises on a model's text is a parse failure of that text.
 
     >>> prediction({"id": "q1", "error": None, "response": "4 2"}, str.split, "answers").line
-    b'{"id": "q1", "answers": ["4", "2"], "response": "4 2"}\\n'
+    b'{"id": "q1", "answers": ["4", "2"], "response": "4 2"}\n'
     """
     if record["error"] is not None:
         return Prediction(_line({"id": record["id"], "error": record["error"]}), parsed=False)

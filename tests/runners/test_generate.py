@@ -162,6 +162,23 @@ def test_a_failed_prompt_is_asked_again_by_the_next_start_and_a_good_one_is_not(
     assert done.responses()["q3"] == right(3)
 
 
+@pytest.mark.parametrize("kind", ["refusal", "content filter", "reasoning only"])
+def test_what_the_model_would_not_answer_is_an_outcome_and_not_paid_for_again(kind: str, tmp_path: Path) -> None:
+    with ScriptedServer(always=kind) as server:
+        first = run(server, tmp_path, 60).summary
+        again = run(server, tmp_path, 60).summary
+        assert len(server.requests) == 60
+    assert first.n_failed == again.n_failed == 60
+    assert first.errors == again.errors == {kind.replace(" ", "_"): 60}
+
+
+def test_a_server_that_only_talks_nonsense_still_gives_every_prompt_its_row(tmp_path: Path) -> None:
+    with ScriptedServer(always="choices empty") as server:
+        summary = run(server, tmp_path, 60, attempts=1, parse=str.split).summary
+    assert (summary.n_prompts, summary.n_failed, summary.errors) == (60, 60, {"no_choices": 60})
+    assert len(lines_of(tmp_path / "predictions.jsonl")) == 60
+
+
 def test_transient_faults_end_as_right_answers(tmp_path: Path) -> None:
     kinds = [kind for kind in TRANSIENT if kind != "length"]
     faults = {f"prompt {i}": [kind] for i, kind in enumerate(kinds)}
@@ -231,6 +248,22 @@ def test_the_requests_of_the_budget_are_never_exceeded_and_a_larger_one_goes_on(
         assert len(server.requests) == 13
         run(server, tmp_path, 40, max_requests=40)
         assert len(server.requests) == 40  # those under way were waited for, so nothing was paid twice
+
+
+def test_a_budget_that_the_last_canary_would_pass_ends_no_finished_run(tmp_path: Path) -> None:
+    with ScriptedServer() as server:
+        assert run(server, tmp_path, 10, canary=True, max_requests=11).summary.n_answered == 10
+        assert len(server.requests) == 11
+
+
+def test_a_prompt_that_cannot_be_rendered_is_its_own_error(tmp_path: Path) -> None:
+    class Broken(dict[Any, Prompt]):
+        def items(self) -> Any:
+            yield from list(super().items())[:3]
+            raise UsageError("no such demonstration")
+
+    with ScriptedServer() as server, pytest.raises(UsageError, match="no such demonstration"):
+        run(server, tmp_path, prompts=Broken(prompts_of(5)))
 
 
 def test_the_money_of_the_budget_is_passed_by_no_more_than_what_is_under_way(tmp_path: Path) -> None:
