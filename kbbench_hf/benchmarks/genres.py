@@ -168,7 +168,7 @@ def _qualities(examples: Examples, predicted: list[Any], gold: list[Any], mode: 
         values["completeness"] = completeness(
             (annotations.best_cosines(name) for name in examples.ids), annotations.threshold("cosines", "completeness")
         )
-    if mode == "reference" and not np.isnan(values["completeness"]).all():
+    if mode == "reference" and (annotations.has("embeddings") or annotations.has("cosines")):
         values["completeness"][silent] = empty["completeness"]  # there even where there is no gold
     if annotations.has("factualness"):
         values["factualness"] = factualness(

@@ -150,6 +150,7 @@ def test_stored_cosines_score_completeness_as_released(examples: Examples, tmp_p
     assert annotate_stored_cosines(examples, tmp_path / "run", tmp_path / "cosines.json") == 1
     annotated = with_annotations(examples, tmp_path / "run")
     assert score(annotated, ANSWERS, "reference").values["completeness"].tolist() == [0.5, 0.0]  # silence: 0
+    assert score(annotated, [[], []], "reference").values["completeness"].tolist() == [0.0, 0.0]
     assert np.isnan(score(annotated, ANSWERS, "fixed").values["completeness"]).all()  # direction cannot be seen
     (tmp_path / "cosines.json").write_text("[]")
     with pytest.raises(DataError, match="GREScores/completeness/details"):
