@@ -8,6 +8,7 @@ import click
 from kbbench_hf.dataset_folder import DatasetFolder
 from kbbench_hf.errors import UsageError
 from kbbench_hf.hub.load import NAMESPACE
+from kbbench_hf.mini import copy_mini, mini_names
 from kbbench_hf.releases import builder
 
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -32,8 +33,9 @@ def command(
 ) -> None:
     """Build the dataset NAME into ./kbbench/NAME, or, with NAME 'metrics', the evaluate modules into ./kbbench.
 
-    Examples: kbbench build text2kg-wikidata-tekgen --source Text2KGBench;
-    kbbench build my-kb --nodes n.csv --edges e.csv --queries q.csv
+    Examples:
+      kbbench build text2kg-wikidata-tekgen --source Text2KGBench
+      kbbench build my-kb --nodes n.csv --edges e.csv --queries q.csv
     """
     name = name.removeprefix(f"{NAMESPACE}/")
     if name == "metrics":
@@ -52,6 +54,10 @@ def command(
         from kbbench_hf.releases.own_knowledge_base import build_own_knowledge_base
 
         build_own_knowledge_base(name, nodes, edges, queries, place)
+    elif name in mini_names():
+        if source or configs:
+            raise UsageError(f"{name} is shipped with the package, whole. Leave --source and --configs out.")
+        copy_mini(name, place)
     else:
         if source is not None and not source.is_dir():
             raise UsageError(

@@ -73,8 +73,9 @@ hf:FOLDER), or with --base-url the name of a served one."""
 def command(benchmark: str, model: str, base_url: str | None, **options: Any) -> None:
     """Run MODEL on BENCHMARK (NAME or NAME/CONFIG), resuming where the same run stopped before.
 
-    Examples: kbbench run mini-stark --model bm25;
-    kbbench run mini-text2kg --base-url http://localhost:8000/v1 --model my-model
+    Examples:
+      kbbench run mini-stark --model bm25
+      kbbench run mini-text2kg --base-url http://localhost:8000/v1 --model my-model
     """
     dataset, config = dataset_and_config(benchmark)
     if find_benchmark(dataset).answer == "ids":

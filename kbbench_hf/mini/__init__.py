@@ -2,11 +2,10 @@
 
 import os
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
 from kbbench_hf.dataset_folder import DatasetFolder
-from kbbench_hf.errors import UsageError, unknown_name
+from kbbench_hf.errors import unknown_name
 
 _HERE = Path(__file__).parent
 
@@ -39,30 +38,9 @@ def stored_answers(name: str) -> list[Path]:
     return sorted((mini_dataset(name).path / "predictions").glob("*.jsonl"))
 
 
-def build_mini_text2kg(source: Path | None, out: Path, configs: Sequence[str] | None = None) -> None:
-    """Put the shipped `mini-text2kg` at `out`, whole; as the builders of releases, but it needs no source."""
-    copy_mini("mini-text2kg", source, out, configs)
-
-
-def build_mini_ska(source: Path | None, out: Path, configs: Sequence[str] | None = None) -> None:
-    """Put the shipped `mini-ska` at `out`, whole."""
-    copy_mini("mini-ska", source, out, configs)
-
-
-def build_mini_genres(source: Path | None, out: Path, configs: Sequence[str] | None = None) -> None:
-    """Put the shipped `mini-genres` at `out`, whole."""
-    copy_mini("mini-genres", source, out, configs)
-
-
-def copy_mini(name: str, source: Path | None, out: Path, configs: Sequence[str] | None) -> None:
-    """Copy a shipped dataset to `out`, in place of what stands there, whole or not at all.
-
-    Raises:
-        UsageError: a source or single configs are asked for: it is shipped as one piece.
-    """
+def copy_mini(name: str, out: Path) -> None:
+    """Copy a shipped dataset to `out`, in place of what stands there, whole or not at all."""
     folder = mini_dataset(name)
-    if source is not None or configs is not None:
-        raise UsageError(f"{name} is shipped with the package, whole. Leave --source and --configs out.")
     out = out.resolve()
     out.parent.mkdir(parents=True, exist_ok=True)
     partial, old = (out.with_name(f".{out.name}.{state}-{os.getpid()}") for state in ("partial", "old"))

@@ -11,9 +11,6 @@ Builder = Callable[[Path | None, Path, Sequence[str] | None], None]
 
 BUILDERS = {
     "genres-corpora": "kbbench_hf.releases.genres:build_genres_corpora",
-    "mini-genres": "kbbench_hf.mini:build_mini_genres",
-    "mini-ska": "kbbench_hf.mini:build_mini_ska",
-    "mini-text2kg": "kbbench_hf.mini:build_mini_text2kg",
     "ska-bench": "kbbench_hf.construction.ska_datasets:build_official",
     "ska-open": "kbbench_hf.construction.ska_datasets:build_open",
     "stark-amazon": "kbbench_hf.releases.stark:build_amazon",

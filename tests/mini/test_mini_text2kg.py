@@ -11,7 +11,7 @@ import pytest
 
 from kbbench_hf.dataset_folder import DatasetFolder
 from kbbench_hf.errors import UsageError
-from kbbench_hf.mini import build_mini_text2kg, mini_dataset, stored_answers
+from kbbench_hf.mini import copy_mini, mini_dataset, stored_answers
 from kbbench_hf.releases.text2kgbench_columns import ONTOLOGIES, PROMPTS, SENTENCES
 from kbbench_hf.releases.text2kgbench_repairs import triple_key
 
@@ -103,7 +103,7 @@ def test_the_two_systems_answer_every_sentence_and_err_differently(folder: Datas
 def test_a_build_is_a_copy_that_load_dataset_reads(folder: DatasetFolder, tmp_path: Path) -> None:
     out = tmp_path / "kbbench/mini-text2kg"
     for _ in range(2):  # the second replaces the first
-        build_mini_text2kg(None, out)
+        copy_mini("mini-text2kg", out)
     assert DatasetFolder(out).revision == folder.revision
     assert sorted(each.name for each in out.parent.iterdir()) == ["mini-text2kg"]
     code = 'from datasets import load_dataset; print(load_dataset("kbbench/mini-text2kg", split="test").num_rows)'
@@ -119,11 +119,9 @@ def test_a_build_is_a_copy_that_load_dataset_reads(folder: DatasetFolder, tmp_pa
     assert done.stdout == "48\n", done.stderr
 
 
-def test_what_is_not_shipped_or_not_divisible_is_refused(tmp_path: Path) -> None:
+def test_what_is_not_shipped_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="Did you mean 'mini-text2kg'"):
         mini_dataset("mini-text2k")
-    with pytest.raises(UsageError, match="whole"):
-        build_mini_text2kg(None, tmp_path / "out", ["sentences"])
-    with pytest.raises(UsageError, match="Leave --source"):
-        build_mini_text2kg(tmp_path, tmp_path / "out")
+    with pytest.raises(UsageError, match="Did you mean 'mini-text2kg'"):
+        copy_mini("mini-text2k", tmp_path / "out")
     assert not (tmp_path / "out").exists()
