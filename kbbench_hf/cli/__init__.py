@@ -1,11 +1,13 @@
 """The `kbbench` command: a table of verbs, each imported when it is called."""
 
-import os
+import inspect
+import shlex
 import sys
 import traceback
 from importlib import import_module
 
 import click
+from click.exceptions import NoArgsIsHelpError
 
 import kbbench_hf
 from kbbench_hf.errors import KBBenchError, unknown_name
@@ -28,6 +30,9 @@ VERBS = {
     "doctor": "Check this installation: packages, data, memory, disk.",
 }
 """Verb -> one line of help; `kbbench_hf.cli.<verb>` holds the command."""
+RESUMABLE = ("annotate", "build", "run")
+"""Verbs that go on where they were interrupted."""
+INTERRUPTED = 130
 
 
 class _Verbs(click.Group):
@@ -38,6 +43,8 @@ class _Verbs(click.Group):
         if name not in VERBS:
             return None
         command: click.Command = import_module(f"kbbench_hf.cli.{name.replace('-', '_')}").command
+        # \b: an example stands on lines of its own, to be copied.
+        command.help = inspect.cleandoc(command.help or "").replace("\n\nExample", "\n\n\b\nExample")
         return command
 
     def resolve_command(
@@ -61,18 +68,29 @@ def kbbench(debug: bool) -> None:
 
 def main() -> None:
     """Run the command line; exit codes: 0, 1 failed, 2 usage, 65 bad data, 75 busy, 130 interrupted."""
+    arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
-        sys.exit(kbbench.main(standalone_mode=False) or 0)
-    except KBBenchError as error:
-        code, message = error.exit_code, str(error)
-    except click.ClickException as error:
-        code, message = error.exit_code, error.format_message()
-    except (click.Abort, KeyboardInterrupt):
-        code, message = 130, "Interrupted."
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
-    if "--debug" in sys.argv:
-        traceback.print_exc()
+        sys.exit(kbbench.main(arguments, prog_name="kbbench", standalone_mode=False) or 0)
+    except NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        sys.exit(error.exit_code)
+    except (KBBenchError, click.ClickException, click.Abort, KeyboardInterrupt, OSError) as error:
+        if "--debug" in sys.argv:
+            traceback.print_exc()
+        code, message = _explained(error)
     click.echo(f"kbbench: {message}", err=True)
+    if code == INTERRUPTED and arguments[0] in RESUMABLE:
+        click.echo(f"To go on: {shlex.join(['kbbench', *arguments])}", err=True)
     sys.exit(code)
+
+
+def _explained(error: BaseException) -> tuple[int, str]:
+    """Return the exit code and the message of an error that is no defect of the program."""
+    if isinstance(error, KBBenchError):
+        return error.exit_code, str(error)
+    if isinstance(error, click.ClickException):
+        hint = f" See: {error.ctx.command_path} --help" if isinstance(error, click.UsageError) and error.ctx else ""
+        return error.exit_code, f"{error.format_message()}{hint}"
+    if isinstance(error, OSError):
+        return 1, f"{error}. Expected a place that can be read and written, with room on the disk. Name or make one."
+    return INTERRUPTED, "Interrupted."

@@ -20,7 +20,9 @@ from kbbench_hf.hub.load import find_benchmark, find_dataset
 def command(what: str, of_dataset: bool, out: Path | None) -> None:
     """Write the report of the run in folder WHAT as one HTML file, or with --dataset describe the dataset WHAT.
 
-    Examples: kbbench report kbbench-runs/mini-stark/queries-test-bm25-1a2b3c4d; kbbench report mini-stark --dataset
+    Examples:
+      kbbench report kbbench-runs/mini-stark/queries-test-bm25-1a2b3c4d
+      kbbench report mini-stark --dataset
     """
     if of_dataset:
         _describe(what, out)

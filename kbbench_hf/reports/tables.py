@@ -1,9 +1,11 @@
 """Results as tables in a terminal: figures rounded for eyes, every one with its interval."""
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from kbbench_hf.benchmarks.base import Benchmark
@@ -19,18 +21,27 @@ def print_result(result: Result, benchmark: Benchmark, slices: str | None = None
 
     With `metrics`, only so many figures, the headline ones.
     """
-    console = Console()
-    console.print(f"[bold]{benchmark.title}[/bold] {_place(result)}", highlight=False)
-    table = Table("metric", "value", "95 % interval", "scored", box=None, header_style="bold")
-    for metric, figure in list(result.scores.items())[:metrics]:
-        table.add_row(_label(benchmark, metric), number(figure.value), interval(figure.ci95), f"{figure.n_scored:,}")
+    console, chosen = Console(), _chosen(slices, result.slices)
+    console.print(f"[bold]{escape(benchmark.title)}[/bold] · {_place(result)}", highlight=False)
+    figures = dict(list(result.scores.items())[:metrics])
+    counts = [
+        "n_scored",
+        *(name for name in ("n_unscored", "n_missing") if any(getattr(f, name) for f in figures.values())),
+    ]
+    table = _table("metric", "value", "95 % interval", *map(_words, counts))
+    for metric, figure in figures.items():
+        counted = (f"{getattr(figure, name):,}" for name in counts)
+        table.add_row(_label(benchmark, metric), number(figure.value), interval(figure.ci95), *counted)
     console.print(table)
-    counters = ", ".join(f"{name.removeprefix('n_')} {count:,}" for name, count in result.counters.items() if count)
+    counters = ", ".join(f"{_words(name)} {count:,}" for name, count in result.counters.items() if count)
     console.print(f"[dim]{counters}[/dim]", highlight=False)
-    for warning in result.warnings:
-        console.print(f"[yellow]![/yellow] {warning}", highlight=False)
-    for name in _chosen(slices, result.slices):
-        console.print(_slice_table(name, result.slices[name], benchmark))
+    n_missing = result.counters["n_missing"]
+    missing = [f"{n_missing:,} of {len(result.ids):,} examples have no prediction."] if n_missing else []
+    for warning in [*missing, *result.warnings]:
+        console.print(f"[yellow]![/yellow] {escape(warning)}", highlight=False)
+    for name in chosen:
+        console.print()
+        _print_slice(console, name, result.slices[name], benchmark)
 
 
 def print_comparison(
@@ -44,10 +55,11 @@ def print_comparison(
 
     With `metrics`, only so many tests, the headline ones.
     """
-    console = Console()
     first, second = comparison.a, comparison.b
-    console.print(f"[bold]{benchmark.title}[/bold] {_place(first)}\nA {names[0]}\nB {names[1]}", highlight=False)
-    table = Table("metric", "A", "B", "A - B", "95 % interval", "p", "wins/ties/losses", box=None, header_style="bold")
+    console, chosen = Console(), _chosen(slices, first.example_slices)
+    console.print(f"[bold]{escape(benchmark.title)}[/bold] · {_place(first)}", highlight=False)
+    console.print(f"A {escape(names[0])}\nB {escape(names[1])}", highlight=False)
+    table = _table("metric", "A", "B", "A - B", "95 % interval", "p", "win/tie/loss")
     for metric, test in list(comparison.tests.items())[:metrics]:
         figures = [number(result.scores[metric].value) if metric in result.scores else "" for result in (first, second)]
         table.add_row(_label(benchmark, metric), *figures, *_test_cells(test))
@@ -55,14 +67,15 @@ def print_comparison(
     headline = benchmark.headline
     smallest = minimum_detectable_effect(first.compared[headline] - second.compared[headline])
     console.print(
-        f"[dim]* p < 0.05. With {len(first.ids):,} examples a difference in {_label(benchmark, headline)} of "
-        f"{number(smallest)} would be found 4 times in 5.[/dim]",
+        f"[dim]* p < 0.05. A - B is over the examples that both have scored. With {len(first.ids):,} examples a "
+        f"difference in {_label(benchmark, headline)} of {number(smallest)} would be found 4 times in 5.[/dim]",
         highlight=False,
     )
-    for name in _chosen(slices, first.example_slices):
-        table = Table(name, f"{_label(benchmark, headline)}: A - B", "95 % interval", "p", "wins/ties/losses", box=None)
+    for name in chosen:
+        table = _table(_words(name), f"{_label(benchmark, headline)}: A - B", "95 % interval", "p", "win/tie/loss")
         for key, tests in comparison.in_slice(name).items():
-            table.add_row(key, *_test_cells(tests[headline]))
+            table.add_row(escape(key), *_test_cells(tests[headline]))
+        console.print()
         console.print(table)
 
 
@@ -85,24 +98,38 @@ def interval(bounds: tuple[float, float]) -> str:
 
 
 def _test_cells(test: PairedTest) -> list[str]:
-    mark = " *" if test.p_value < 0.05 else ""
+    mark = "*" if test.p_value < 0.05 else " "
     return [
         f"{test.difference:+.4f}" if math.isfinite(test.difference) else "-",
         interval(test.ci95),
-        f"{test.p_value:.4f}{mark}",
+        f"{test.p_value:.4f} {mark}",
         f"{test.wins:,}/{test.ties:,}/{test.losses:,}",
     ]
 
 
-def _slice_table(name: str, keys: Mapping[str, Mapping[str, Estimate]], benchmark: Benchmark) -> Table:
+def _table(first: str, *others: str) -> Table:
+    """Return an empty table: words to the left, figures to the right and never broken."""
+    table = Table(first, box=None, header_style="bold", pad_edge=False)
+    for name in others:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def _print_slice(console: Console, name: str, keys: Mapping[str, Mapping[str, Estimate]], benchmark: Benchmark) -> None:
+    """Print as many metrics of each key as fit the terminal's width, and name the others."""
     metrics = list(next(iter(keys.values())))
-    table = Table(name, "n", *(_label(benchmark, metric) for metric in metrics), box=None, header_style="bold")
+    labels = [_label(benchmark, metric) for metric in metrics]
+    left = console.width - max(len(each) for each in (name, *keys)) - 9
+    ends = itertools.accumulate(max(6, len(label)) + 2 for label in labels)
+    n_shown = max(1, sum(end <= left for end in ends))
+    table = _table(_words(name), "n", *labels[:n_shown])
     for key, figures in keys.items():
         count = next(iter(figures.values()))
-        table.add_row(
-            key, f"{count.n_scored + count.n_unscored:,}", *(number(figures[metric].value) for metric in metrics)
-        )
-    return table
+        values = (number(figures[metric].value) for metric in metrics[:n_shown])
+        table.add_row(escape(key), f"{count.n_scored + count.n_unscored:,}", *values)
+    console.print(table)
+    if others := labels[n_shown:]:
+        console.print(f"[dim]In a wider terminal or with --json: {' · '.join(others)}[/dim]", highlight=False)
 
 
 def _chosen(slices: str | None, known: Iterable[str]) -> list[str]:
@@ -118,8 +145,12 @@ def _chosen(slices: str | None, known: Iterable[str]) -> list[str]:
     return chosen
 
 
+def _words(name: str) -> str:
+    return name.removeprefix("n_").replace("_", " ")
+
+
 def _label(benchmark: Benchmark, metric: str) -> str:
-    return benchmark.metrics.get(metric, metric.replace("_", " "))
+    return benchmark.metrics.get(metric, _words(metric))
 
 
 def _place(result: Result) -> str:
