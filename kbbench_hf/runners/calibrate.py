@@ -61,7 +61,7 @@ def calibrate_embedder(
     }
     systems = []
     for system, name in RELEASE_NAMES.items():
-        answers = _stored_answers(release, config, name, examples)
+        answers = stored_answers(release, config, name, examples)
         if system in published and answers is not None:
             annotate_embeddings(
                 examples, answers, work / name, embedder, Thresholds(0.5, 0.5, "being sought"), show=show
@@ -78,7 +78,11 @@ def calibrate_embedder(
     return Thresholds(found["uniqueness"].threshold, found["completeness"].threshold, basis), found
 
 
-def _stored_answers(release: Path, config: str, name: str, examples: Examples) -> list[Any] | None:
+def stored_answers(release: Path, config: str, name: str, examples: Examples) -> list[Any] | None:
+    """Return what a system of the release answered to each document, parsed as released; None where nothing is stored.
+
+    `name` is the system's in the release's files, a value of `RELEASE_NAMES`.
+    """
     for folder in ("processed_results", "outputs", "genres/outputs", "data/genres/outputs"):
         file = release / folder / f"{CONFIGS[config].sample}_{name}_1.json"
         if file.is_file():

@@ -72,7 +72,7 @@ def test_the_thresholds_that_made_the_figures_are_found(
         )
         for system in systems
         for annotations in [calibrate.Annotations(tmp_path / "work" / RELEASE_NAMES[system])]
-        for answers in [calibrate._stored_answers(release, "wiki20m", RELEASE_NAMES[system], examples)]
+        for answers in [calibrate.stored_answers(release, "wiki20m", RELEASE_NAMES[system], examples)]
     }
     publish(monkeypatch, made)
     thresholds, found = calibrate_embedder(release, examples, Random(), tmp_path / "work", show=False)
