@@ -19,7 +19,8 @@ class CausalLM:
     means to run.
 
     Raises:
-        UsageError: the group has another number of processes than was asked for, or transformers is not installed.
+        UsageError: there is no such model, the group has another number of processes than was asked for, or
+            transformers is not installed.
     """
 
     def __init__(
@@ -47,13 +48,19 @@ class CausalLM:
         self.batch_size = self._size = batch_size
         on_gpu = torch.cuda.is_available()
         spread = on_gpu and self.n_processes == 1 and torch.cuda.device_count() > 1
-        self._tokenizer = AutoTokenizer.from_pretrained(model, revision=revision, padding_side="left")
-        self._model = AutoModelForCausalLM.from_pretrained(
-            model,
-            revision=revision,
-            dtype="auto" if on_gpu else torch.float32,
-            device_map="auto" if spread else {"": self._state.device},
-        ).eval()
+        try:
+            self._tokenizer = AutoTokenizer.from_pretrained(model, revision=revision, padding_side="left")
+            self._model = AutoModelForCausalLM.from_pretrained(
+                model,
+                revision=revision,
+                dtype="auto" if on_gpu else torch.float32,
+                device_map="auto" if spread else {"": self._state.device},
+            ).eval()
+        except (OSError, ValueError) as error:
+            raise UsageError(
+                f"{model!r} cannot be loaded as a causal language model: {str(error).splitlines()[0]} "
+                "Give a folder that save_pretrained wrote, or a name on the Hub."
+            ) from error
         if self._tokenizer.pad_token_id is None:
             self._tokenizer.pad_token = self._tokenizer.eos_token or self._tokenizer.unk_token
         self._chat = bool(self._tokenizer.chat_template) if chat_template is None else chat_template

@@ -152,7 +152,7 @@ class Endpoint:
         except TimeoutError:
             raise Failure("timeout", f"no whole answer within {self.timeout_s:g} s", transient=True) from None
         except aiohttp.ClientConnectorError as error:
-            raise Failure("no_connection", f"{self.base_url}: {error.os_error}", transient=True) from None
+            raise Failure("no_connection", str(error), transient=True) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise Failure("connection_broken", type(error).__name__, transient=True) from None
 

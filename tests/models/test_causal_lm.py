@@ -131,6 +131,11 @@ def test_another_number_of_processes_than_asked_for_is_refused(folder: Path) -> 
         CausalLM(str(folder), processes=2)
 
 
+def test_a_model_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"nowhere' cannot be loaded as a causal language model"):
+        CausalLM(str(tmp_path / "nowhere"))
+
+
 def test_out_of_memory_halves_the_batch_and_changes_no_answer(
     model: CausalLM, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

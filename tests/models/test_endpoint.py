@@ -154,6 +154,16 @@ def test_a_slow_server_a_reset_and_no_server_have_their_own_reasons() -> None:
     assert caught.value.overload
 
 
+def test_a_server_without_tls_asked_with_tls_is_no_connection() -> None:
+    async def one(url: str) -> None:
+        async with Endpoint(url, MODEL, timeout_s=2) as endpoint:
+            await endpoint.complete(endpoint.payload(MESSAGES, {}, None))
+
+    with ScriptedServer() as server, pytest.raises(Failure) as caught:
+        asyncio.run(one(server.url.replace("http:", "https:")))
+    assert caught.value.reason in ("no_connection", "timeout")
+
+
 @pytest.mark.parametrize(
     ("given", "used"),
     [
