@@ -8,6 +8,7 @@ lenient reader keeps what the historical one finds, reads the rest again and cou
 import json
 import re
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from kbbench_hf.benchmarks.base import ParseError
@@ -119,6 +120,24 @@ def read(response: str) -> Reading:
             triples.append(triple)
             repairs[repair] += 1
     return Reading(triples, repairs)
+
+
+def repair_report(responses: Iterable[str]) -> dict[str, int]:
+    """Return what the lenient reader made of responses: documents, those it recovered, and repairs by kind.
+
+    A recovered document is one in which the historical reader found nothing.
+
+    >>> repair_report(['[["a", "r", "b"]]', "[c, r, d]", "I cannot say."])
+    {'documents': 3, 'recovered': 1, 'unreadable': 1, 'unquoted': 1}
+    """
+    report = Counter({"documents": 0, "recovered": 0, "unreadable": 0})
+    for response in responses:
+        triples, repairs = read(response)
+        report["documents"] += 1
+        report["unreadable"] += not triples
+        report["recovered"] += bool(triples) and repairs.total() == len(triples)
+        report.update(repairs)
+    return dict(report)
 
 
 def _twice(answer: str) -> list[Any]:
