@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 _TEMPLATE = str.maketrans({each: f"&#{ord(each)};" for each in "{}$`\\"})
 
 CSS = """
+.gradio-container { --font: system-ui, sans-serif; --font-mono: ui-monospace, monospace; }
 .kb-scroll { overflow-x: auto; max-width: 100%; }
 .kb-scroll:focus-visible { outline: 2px solid var(--color-accent); }
 table.kb { border-collapse: collapse; width: 100%; font-size: .875rem; font-variant-numeric: tabular-nums; }
@@ -27,7 +28,7 @@ table.kb tr.begins :is(th, td) { border-top: 2px solid var(--border-color-primar
 table.kb a { color: inherit; text-decoration: underline; text-decoration-color: var(--border-color-primary);
   text-underline-offset: 3px; }
 table.kb td.wrap { white-space: normal; overflow-wrap: anywhere; }
-table.kb .half { color: var(--body-text-color-subdued); }
+table.kb .half { opacity: .7; }
 table.kb button.sort { all: unset; cursor: pointer; }
 table.kb button.sort:hover { text-decoration: underline; }
 table.kb button.sort:focus-visible { outline: 2px solid var(--color-accent); }
@@ -36,7 +37,7 @@ h2.kb { font-size: 1.25rem; font-weight: 600; }
 .kb-pages button { border: 1px solid var(--border-color-primary); border-radius: 4px; padding: .25rem .7rem;
   background: transparent; color: inherit; cursor: pointer; }
 .kb-pages button:disabled { opacity: .4; cursor: default; }
-.kb-empty { padding: 1.5rem 0; color: var(--body-text-color-subdued); }
+.kb-empty { padding: 1rem 0; opacity: .8; }
 @media (max-width: 600px) {
   table.kb th, table.kb td { padding: .4rem .45rem; }
   table.kb :is(th, td).name { white-space: normal; overflow-wrap: anywhere; min-width: 7rem; max-width: 8.5rem; }
@@ -155,7 +156,7 @@ def board_table(
         place: the place, for links.
     """
     if not rows:
-        return '<p class="kb-empty">No system matches. Clear the search or choose another origin.</p>'
+        return '<p class="kb-empty">No system is here. Clear the search, choose another origin, or submit one.</p>'
     by, reverse = sort.removeprefix("-"), sort.startswith("-")
     head = ""
     for heading in headings:

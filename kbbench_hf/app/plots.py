@@ -62,8 +62,8 @@ def pareto_plot(rows: Sequence[Row], metric: str, label: str, lower_is_better: b
     return picture
 
 
-def curve_plot(points: Mapping[str, Figure], label: str) -> "Picture":
-    """Return one system's figure over several testbeds, in their order, with intervals where they are known."""
+def curve_plot(points: Mapping[str, Figure], label: str, name: str) -> "Picture":
+    """Return one system's figure over a testbed's settings, in their order, with intervals where they are known."""
     from matplotlib.figure import Figure as Picture
 
     picture = Picture(figsize=(7, 3.2), layout="constrained")
@@ -72,7 +72,9 @@ def curve_plot(points: Mapping[str, Figure], label: str) -> "Picture":
     for position, figure in enumerate(points.values()):
         if math.isfinite(figure.high - figure.low):
             axes.vlines(position, figure.low, figure.high, color=COLOURS[0])
-    axes.set_xticks(range(len(points)), [_plain(name) for name in points], rotation=30, ha="right", fontsize=8)
+    axes.set_xticks(range(len(points)), list(points))
+    axes.set_ylim(0, 1)
+    axes.set_xlabel(name)
     axes.set_ylabel(label)
     _quiet(axes)
     return picture

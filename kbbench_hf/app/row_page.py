@@ -3,7 +3,7 @@
 import gzip
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kbbench_hf.app.boards import Board, Boards, as_place, family, place_label
@@ -45,14 +45,15 @@ def row_tab(boards: Boards, place: "gr.Dropdown") -> "gr.Dropdown":
         result = boards.index.store.result(row.id) if row.badge != "published" else None
         others = same_system(boards, where, row)
         metric, label = found.headline, found.benchmark.metrics[found.headline]
-        points = {name: each.figures[metric] for name, each in others.items() if metric in each.figures}
+        points = series(where, others, metric)
         with gr.Row():
-            markup(figures_table(found.benchmark, row, result), "row-figures")
+            with gr.Column():
+                markup(figures_table(found.benchmark, row, result), "row-figures")
+                if len(points) > 2:
+                    gr.Plot(curve_plot(points, label, where.config.rpartition("_")[0]), show_label=False)
             if len(others) > 1:
                 with gr.Column():
                     markup(elsewhere_table(found.benchmark, others), "row-elsewhere")
-                    if len(points) > 2:
-                        gr.Plot(curve_plot(points, label), show_label=False)
         if result:
             _slices(boards, found, result)
             markup(worst_examples(boards, found, row.id), "row-examples")
@@ -113,24 +114,41 @@ def figures_table(of: Benchmark, row: Row, result: Mapping[str, Any] | None) -> 
     return table(["metric", "value", "95 % interval", "scored"], lines, "Figures")
 
 
-def same_system(boards: Boards, place: Place, row: Row) -> dict[str, Row]:
-    """Return the rows of the same name and origin in the family's other places, this one among them, by label."""
+def same_system(boards: Boards, place: Place, row: Row) -> dict[Place, Row]:
+    """Return the rows of the same name and origin in the family's other places of the same kind, this one among them.
+
+    Of the same kind are configs that share their first word, `noise_kg_4k` and `noise_table_1k` say; where config names
+    have one word only, all of the family are.
+    """
+    kind = place.config.split("_")[0] if "_" in place.config else None
     found = {}
     for each in boards.families().get(family(place.benchmark), []):
-        for other in boards.board(each).rows if each.mode == place.mode else []:
-            if other.system == row.system and (other.badge == row.badge or other.id == row.id):
-                found[_short(place, each)] = other
-                break
+        if each.mode == place.mode and kind in (None, each.config.split("_")[0]):
+            rows = [row] if each == place else boards.board(each).rows
+            same = [other for other in rows if (other.system, other.badge) == (row.system, row.badge)]
+            if same:
+                found[each] = same[0]
     return found
 
 
-def elsewhere_table(of: Benchmark, others: Mapping[str, Row]) -> str:
+def series(place: Place, others: Mapping[Place, Row], metric: str) -> dict[str, Figure]:
+    """Return one system's figure over the settings of one testbed: configs that differ in their last word only."""
+    stem, _, last = place.config.rpartition("_")
+    points = {
+        each.config.rpartition("_")[2]: row.figures[metric]
+        for each, row in others.items()
+        if each.split == place.split and each.config.rpartition("_")[0] == stem and metric in row.figures
+    }
+    return points if stem and last in points else {}
+
+
+def elsewhere_table(of: Benchmark, others: Mapping[Place, Row]) -> str:
     """Return the first figures of a system in other places."""
     there = {metric for row in others.values() for metric in row.figures}
     metrics = [metric for metric in of.metrics if metric in there][:4]
     lines = [
-        [label, *(_number(row.figures[metric].value) if metric in row.figures else "" for metric in metrics)]
-        for label, row in others.items()
+        [_short(place, others), *(_number(row.figures.get(metric, Figure(math.nan)).value) for metric in metrics)]
+        for place, row in others.items()
     ]
     return table(["place", *(of.metrics[metric] for metric in metrics)], lines, "The same name elsewhere")
 
@@ -195,14 +213,10 @@ def command_text(place: Place, row_id: str) -> str:
     )
 
 
-def _short(here: Place, place: Place) -> str:
-    """Return a place without what it shares with its family's only config or split."""
-    parts = [place.benchmark if place.benchmark != here.benchmark else "", place.config, place.split]
-    if place.benchmark == here.benchmark and place.config == here.config:
-        parts = [place.split]
-    elif place.split == here.split:
-        parts = parts[:2]
-    return " ".join(part for part in parts if part)
+def _short(place: Place, places: Collection[Place]) -> str:
+    """Return what tells a place from the others."""
+    parts = zip(place[:3], zip(*places, strict=True), strict=False)
+    return " ".join(part for part, all_of_it in parts if len(set(all_of_it)) > 1)
 
 
 def _value(figures: Mapping[str, Any], metric: str) -> float | None:

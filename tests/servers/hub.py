@@ -161,7 +161,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.allowed():
             token = {"role": "write", "displayName": "tests"}
             user = {"type": "user", "name": "tester", "fullname": "Tester", "orgs": [], "auth": {"accessToken": token}}
-            self.reply(200, user)
+            self.reply(200, {**user, "id": "1", "avatarUrl": "", "isPro": False, "email": "", "emailVerified": True})
 
     def create(self) -> None:
         if not self.allowed():

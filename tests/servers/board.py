@@ -1,0 +1,127 @@
+"""The leaderboard as a process of its own, as `kbbench serve` runs it, and its write handler called over plain HTTP."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+ROOT = Path(__file__).resolve().parents[2]
+SERVE = "from kbbench_hf.cli import kbbench; kbbench.main({!r}, standalone_mode=False)"
+
+
+class Server:
+    """A running leaderboard: its address and its process."""
+
+    def __init__(self, store: Path, environment: dict[str, str] | None = None, port: int | None = None) -> None:
+        self.port = port or _free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        arguments = ["serve", "--store", str(store), "--port", str(self.port)]
+        self.log = store.parent / f"serve-{self.port}-{uuid4().hex[:6]}.log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-W", "ignore", "-c", SERVE.format(arguments)],
+                env={**os.environ, "GRADIO_ANALYTICS_ENABLED": "False", "OMP_NUM_THREADS": "1",
+                     "GRADIO_TEMP_DIR": str(store.parent / "uploads"), "PYTHONPATH": str(ROOT), **(environment or {})},
+                cwd=store.parent, stdout=log, stderr=log,
+            )  # fmt: skip
+        self._wait()
+
+    def _wait(self) -> None:
+        for _ in range(600):
+            try:
+                urllib.request.urlopen(f"{self.url}/config", timeout=5).read()
+            except (OSError, urllib.error.URLError):
+                if self.process.poll() is not None:
+                    raise RuntimeError(self.log.read_text()) from None
+                time.sleep(0.1)
+            else:
+                return
+        raise TimeoutError(self.log.read_text())
+
+    def kill(self) -> None:
+        """End it as a crash does."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(10)
+
+    def stop(self) -> None:
+        """End it."""
+        self.process.terminate()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def memory_kb(self) -> int:
+        """The memory it has in use now."""
+        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        return int(next(line for line in lines if line.startswith("VmRSS")).split()[1])
+
+
+@contextmanager
+def board_server(store: Path, environment: dict[str, str] | None = None) -> Iterator[Server]:
+    """Serve a store until the block ends."""
+    server = Server(store, environment)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+class Visitor:
+    """What a browser does, without one: upload a file, call a handler, keep cookies."""
+
+    def __init__(self, server: Server) -> None:
+        import httpx
+
+        self.session = uuid4().hex
+        self.client = httpx.Client(base_url=server.url, timeout=120, follow_redirects=True)
+        config = self.client.get("/config").json()
+        self.handlers = {each["api_name"]: each["id"] for each in config["dependencies"] if each["api_name"]}
+
+    def log_in(self) -> None:
+        """Log in as whom the machine's token belongs to, as Gradio does where there is no OAuth."""
+        answers = [*(first := self.client.get("/login/huggingface")).history, first]
+        cookies = [value.split(";")[0] for each in answers for value in each.headers.get_list("set-cookie")]
+        self.client.headers["Cookie"] = cookies[-1]  # it is for https only; browsers make an exception for 127.0.0.1
+
+    def upload(self, name: str, data: bytes) -> dict[str, Any]:
+        """Send a file; return what a file component takes."""
+        answer = self.client.post("/gradio_api/upload", files={"files": (name, data)})
+        answer.raise_for_status()
+        return {"path": answer.json()[0], "orig_name": name, "meta": {"_type": "gradio.FileData"}}
+
+    def call(self, handler: str, *values: Any) -> Any:
+        """Call a handler through the queue and return its output, or the error event."""
+        body = {"data": values, "fn_index": self.handlers[handler], "session_hash": self.session}
+        joined = self.client.post("/gradio_api/queue/join", json=body)
+        if joined.status_code != 200:
+            return {"status": joined.status_code, "error": joined.text}
+        event = joined.json()["event_id"]
+        with self.client.stream("GET", "/gradio_api/queue/data", params={"session_hash": self.session}) as lines:
+            for line in lines.iter_lines():
+                message = json.loads(line[5:]) if line.startswith("data:") else {}
+                if message.get("msg") == "process_completed" and message.get("event_id") == event:
+                    return message["output"].get("data", message["output"])
+        return None
+
+    def submit(self, place: str, file: dict[str, Any] | None, name: str, **others: Any) -> str:
+        """Submit as the form does; return what it says."""
+        texts = [others.get(key, "") for key in ("link", "licence")]
+        answer = self.call("submit", place, file, name, *texts, 0, 0, 0, others.get("notes", ""))
+        return str(answer[0] if isinstance(answer, list) else answer)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
