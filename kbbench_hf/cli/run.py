@@ -1,20 +1,24 @@
 """`kbbench run`: put a model to a benchmark."""
 
 import json
-import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from kbbench_hf.benchmarks.base import PromptOptions
 from kbbench_hf.cli.options import JSON, MODE, dataset_and_config
-from kbbench_hf.errors import UsageError
+from kbbench_hf.errors import KBBenchError, UsageError, unknown_name
 from kbbench_hf.hub.load import find_benchmark
 
 MODEL_HELP = """A retriever (bm25, dense:MODEL, multi:MODEL, rrf(a,b), graph:BASE), a local language model (hf:MODEL or
 hf:FOLDER), or with --base-url the name of a served one."""
+
+
+OF_RETRIEVERS = {"top_k", "rerank", "depth"}
+OF_PROMPTS = {"prompt", "parser", "shots", "demonstrations", "repeats", "dry_run"}
 
 
 @click.command()
@@ -32,7 +36,7 @@ hf:FOLDER), or with --base-url the name of a served one."""
 @click.option("--depth", type=click.IntRange(1), default=20, show_default=True, help="Candidates to re-rank.")
 @click.option("--base-url", help="Language models: the server (TGI, vLLM, OpenAI-compatible).")
 @click.option("--api-key-env", metavar="NAME", help="The environment variable that holds the server's key.")
-@click.option("--prompt", help="The prompt's name; see 'kbbench list BENCHMARK'.")
+@click.option("--prompt", "--strategy", help="The prompt's name; see 'kbbench list BENCHMARK'.")
 @click.option("--parser", help="How answers are read.")
 @click.option("--shots", type=click.IntRange(0), default=1, show_default=True, help="Demonstrations in the prompt.")
 @click.option(
@@ -59,7 +63,7 @@ hf:FOLDER), or with --base-url the name of a served one."""
 )
 @click.option("--max-requests", type=click.IntRange(1), help="Stop after so many requests.")
 @click.option("--prices", type=click.Path(path_type=Path, exists=True), help="Your dated price file (YAML or JSON).")
-@click.option("--max-cost", type=click.FloatRange(0), help="Stop before more than this is spent; needs --prices.")
+@click.option("--max-cost", type=click.FloatRange(0), help="Send nothing more once this is spent; needs --prices.")
 @click.option(
     "--batch-size",
     type=click.IntRange(1),
@@ -78,25 +82,35 @@ def command(benchmark: str, model: str, base_url: str | None, **options: Any) ->
       kbbench run mini-text2kg --base-url http://localhost:8000/v1 --model my-model
     """
     dataset, config = dataset_and_config(benchmark)
-    if find_benchmark(dataset).answer == "ids":
+    found = find_benchmark(dataset)
+    if options["mode"] not in (None, *found.modes):  # said before anything is run, and perhaps paid for
+        raise unknown_name(f"mode of {dataset}", options["mode"], found.modes)
+    if found.answer == "ids":
+        _refuse(OF_PROMPTS, f"is for language models; {dataset} is answered by retrievers")
         from kbbench_hf.cli.run_retrieval import retrieval_command
 
         if base_url and not options["rerank"]:
             raise UsageError(f"{dataset} is answered by a retriever; a served model re-ranks it: --rerank llm:{model}.")
         retrieval_command(dataset, config, model, base_url, **options)
     else:
+        _refuse(OF_RETRIEVERS, f"is for retrievers; {dataset} is answered by language models")
         _run_generative(dataset, config, model, base_url, **options)
+
+
+def _refuse(options: Set[str], why: str) -> None:
+    """Refuse options that would be ignored: a --dry-run that runs is worse than an error."""
+    context = click.get_current_context()
+    for option in context.command.params:
+        if option.name in options and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE:
+            raise UsageError(f"{option.opts[0]} {why}. Leave it out.")
 
 
 def language_model(name: str, base_url: str | None, options: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Return the model of a name, and the options that say how it is asked."""
     if base_url:
-        from kbbench_hf.models.endpoint import NO_KEY, Endpoint
+        from kbbench_hf.models.endpoint import Endpoint, key_from_environment
 
-        variable = options["api_key_env"]
-        key = os.environ.get(variable, "") if variable else NO_KEY
-        if not key:
-            raise UsageError(f"The environment variable {variable} is empty; expected the server's key in it.")
+        key = key_from_environment(options["api_key_env"])
         how = {name: options[name] for name in ("concurrency", "max_requests", "max_cost")}
         return Endpoint(base_url, name, key, options["timeout"]), how
     if name.startswith("hf:"):
@@ -160,17 +174,16 @@ def _run_generative(dataset: str, config: str | None, name: str, base_url: str |
         structured=options["structured"],
         parser=options["parser"],
         price=price,
-        show=not options["json_output"],
         **how,
     )
     if getattr(model, "rank", 0):
         return
     if options["json_output"]:
         click.echo(json.dumps({**result.to_dict(), "run": str(folder), "summary": summary.to_json()}, indent=2))
-        return
-    print_result(result, asked.benchmark)
-    click.echo(summary_text(summary))
-    click.echo(f"\n{folder}\nLook at it: kbbench report {folder}")
+    else:
+        print_result(result, asked.benchmark)
+        click.echo(f"{summary_text(summary)}\n\n{folder}\nLook at it: kbbench report {folder}")
+    check_failures(summary)
 
 
 def summary_text(summary: Any) -> str:
@@ -188,6 +201,18 @@ def summary_text(summary: Any) -> str:
         f"{summary.n_requests:,} requests, {summary.prompt_tokens:,} tokens in, {summary.completion_tokens:,} out, "
         f"{cost}{latency}{changed if summary.served_model_changed else ''}"
     )
+
+
+def check_failures(summary: Any) -> None:
+    """Raise where requests failed that may yet be answered; a refusal is an outcome, and settled."""
+    from kbbench_hf.models.replies import Failure
+
+    failed = sum(n for kind, n in summary.errors.items() if not Failure(kind, transient=False).settled)
+    if failed:
+        raise KBBenchError(
+            f"{failed:,} of {summary.n_prompts:,} requests failed and are scored as missing. "
+            "Start the same run again to send them again."
+        )
 
 
 def _print_estimate(asked: Any, price: Any, max_tokens: int | None, concurrency: int, json_output: bool) -> None:

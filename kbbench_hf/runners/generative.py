@@ -122,6 +122,9 @@ def run_generative(
     The same call goes on where an interrupted run stopped. `how` holds what does not change the results: concurrency,
     budgets, attempts (see `generate`).
     """
+    parser_name = parser or next(iter(asked.benchmark.parsers))
+    if parser_name not in asked.benchmark.parsers:
+        raise unknown_name(f"parser of {asked.benchmark.dataset}", parser_name, asked.benchmark.parsers)
     sampling = sampling or Sampling()
     settings = {
         "benchmark": asked.benchmark.dataset,
@@ -151,7 +154,7 @@ def run_generative(
         sampling=sampling,
         repeats=repeats,
         structured=structured,
-        parse=asked.benchmark.parsers[parser or next(iter(asked.benchmark.parsers))],
+        parse=asked.benchmark.parsers[parser_name],
         answer=asked.benchmark.answer,
         price=price,
         title=asked.benchmark.dataset,

@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kbbench_hf.benchmarks.base import Benchmark, Examples
+from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.hub.load import find_dataset
 from kbbench_hf.knowledge_base.store import KnowledgeBase
+from kbbench_hf.models import RETRIEVERS
 from kbbench_hf.models.causal_lm import CausalLM
 from kbbench_hf.models.endpoint import Endpoint
+from kbbench_hf.models.specs import Spec, parse
 from kbbench_hf.records import read_predictions
 from kbbench_hf.runners.outcome import Summary
 from kbbench_hf.runners.rerank import n_unread, rerank
@@ -18,6 +21,8 @@ from kbbench_hf.runners.run_folder import RUN, add_to_run, default_folder, open_
 from kbbench_hf.scoring import Result, load_examples, score_examples, write_result
 
 TOP_K = 100
+TRAINING = "train"
+"""The split that models which learn from questions may see."""
 SMALL = 1000
 """All candidates of a knowledge base this small are ranked: then no answer's rank is left open."""
 
@@ -52,12 +57,27 @@ def run_retrieval(
 
     `top_k` is 100 by default, and all candidates of a small knowledge base. `how` goes to `retrieve`.
     """
+    names = _names(parse(model))
+    for name in names:
+        if name not in RETRIEVERS:
+            raise unknown_name("retriever", name, RETRIEVERS)
     if top_k is None:
         top_k = len(asked.kb) if len(asked.kb) <= SMALL else TOP_K
     place = asked.place
     settings = {**place, "top_k": top_k, "n_examples": len(asked.examples.rows)}
     folder = folder or default_folder(place["benchmark"], place["config"], place["split"], model, settings)
+    if "knn" in names:
+        if TRAINING not in asked.benchmark.splits:
+            raise UsageError(
+                f"knn answers from training questions; {place['benchmark']} has no split {TRAINING!r}. Take another model."
+            )
+        how["training"] = load_examples(place["benchmark"], place["config"], TRAINING)[1]
     return retrieve(asked.examples, asked.kb, model, folder, about=place, top_k=top_k, **how)
+
+
+def _names(spec: Spec) -> list[str]:
+    """Return what a model is made of: its own name and its parts'."""
+    return [spec.name, *(name for part in spec.parts for name in _names(part))]
 
 
 def run_reranking(

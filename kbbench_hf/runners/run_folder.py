@@ -52,7 +52,7 @@ def open_run(folder: Path, settings: Mapping[str, Any], circumstances: Mapping[s
     written = json.loads(json.dumps(settings))
     if file.is_file():
         before = json.loads(file.read_text(encoding="utf-8"))["settings"]
-        if differing := sorted(key for key in {*before, *written} if before.get(key) != written.get(key)):
+        if differing := [key for key in {**written, **before} if before.get(key) != written.get(key)]:
             key = differing[0]
             raise UsageError(
                 f"{folder} holds another run: its {key} is {before.get(key)!r}, not {written.get(key)!r}. "
