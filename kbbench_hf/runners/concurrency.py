@@ -9,8 +9,8 @@ from types import TracebackType
 
 WINDOW_S = 2.0
 """Seconds between two cuts of the limit, so that one burst of refusals counts once."""
-SETBACK = 3
-"""How many answers' worth of growth a server error takes back: with more than a quarter of errors, growth stops."""
+SETBACK = 2
+"""How many answers' worth of growth a server error takes back: with more than a third of errors, growth stops."""
 LONGEST_WAIT_S = 300.0
 """No wait is longer, whatever a server asks for."""
 
@@ -71,7 +71,7 @@ class Gate:
         if now >= self._next_cut:
             share = self._refusals / (self._answers + self._refusals)
             self.limit = max(1, min(self.limit - 1, round(self.limit * (1 - share / 2))))
-            self._answers = self._refusals = self._credit = 0
+            self._answers = self._refusals = 0
             self._next_cut = now + WINDOW_S
 
     def failed(self) -> None:

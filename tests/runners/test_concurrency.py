@@ -100,9 +100,9 @@ def test_a_full_round_of_answers_raises_the_limit_by_one() -> None:
 def test_server_errors_hold_growth_up_and_never_cut() -> None:
     gate = Gate(64, Clock())
     gate.refused()
-    for _ in range(100):  # one error in four: 3 answers forward, 3 back
-        for _ in range(3):
-            gate.answered()
+    for _ in range(100):  # one error in three: 2 answers forward, 2 back
+        gate.answered()
+        gate.answered()
         gate.failed()
     assert gate.limit == 32
 
