@@ -117,6 +117,13 @@ def summarise(scores: Scores, mode: str) -> dict[str, Estimate]:
     return figures
 
 
+def check(examples: Examples, example_id: Any, answer: Sequence[str]) -> str | None:
+    """Return what is wrong with an answer: on a rejection testbed it is one "yes" or "no"."""
+    if examples.rows and _is_judged(examples.rows[0]) and parse_verdict(list(answer)) is None:
+        return f"{list(answer)!r:.60} is neither ['yes'] nor ['no']"
+    return None
+
+
 def _is_judged(example: Example) -> bool:
     return str(example["testbed"]).startswith("rejection")
 
@@ -177,6 +184,7 @@ SKA_OPEN = Benchmark(
     load=load,
     score=score,
     summarise=summarise,
+    check=check,
     prompts=PROMPTS,
     parsers={"json": parse_answers},
 )

@@ -100,3 +100,15 @@ def test_every_config_of_the_mini_dataset_can_be_asked() -> None:
     for config in MINI.configs:
         found = examples(config)
         assert found.rows and all(row["question"] and row["answers"] and row["kb_tokens"] for row in found.rows)
+
+
+def test_a_verdict_that_is_neither_yes_nor_no_is_reported() -> None:
+    judged, asked = examples("rejection_kg"), examples("noise_kg_1k")
+    assert MINI.check(judged, "mini-kg-00", ["perhaps"]) == "['perhaps'] is neither ['yes'] nor ['no']"
+    assert MINI.check(judged, "mini-kg-00", ["No"]) is None and MINI.check(asked, "mini-kg-00", ["perhaps"]) is None
+
+
+def test_the_shipped_dataset_loads_like_any_on_the_hub() -> None:
+    datasets = pytest.importorskip("datasets")
+    rows = datasets.load_dataset(str(mini_dataset("mini-ska").path), "rejection_table", split="demo")
+    assert rows.num_rows == 17 and rows[0]["answerable"] is False and rows[0]["sk_units"]

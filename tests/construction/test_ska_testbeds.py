@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,14 +13,14 @@ from kbbench_hf.benchmarks.ska_programs import same_answers
 from kbbench_hf.benchmarks.ska_units import SUBSETS, Instance, write_row
 from kbbench_hf.construction.ska_testbeds import Builder, sample
 from kbbench_hf.construction.ska_tokens import tokenizer
-from kbbench_hf.releases.ska_open import Release, read
+from kbbench_hf.releases.ska_open import Release
 
 Rows = dict[str, list[dict[str, Any]]]
 """Config -> the rows of one instance."""
 
 
 class Built:
-    """All rows of all instances within the paper's budgets, each built once, when first asked for."""
+    """All rows of all table instances and every second one of the others, within the paper's budgets, built once."""
 
     def __init__(self, release: Release) -> None:
         self.release = release
@@ -31,7 +30,8 @@ class Built:
         return Builder(self.release.pools[subset], tokenizer())
 
     def instances(self, subset: str) -> list[Instance]:
-        return [instance for instance in self.release.instances if instance.subset == subset]
+        members = [instance for instance in self.release.instances if instance.subset == subset]
+        return members if subset == "table" else members[::2]
 
     def rows(self, subset: str) -> list[tuple[Instance, Rows]]:
         if subset not in self._rows:
@@ -48,8 +48,8 @@ class Built:
 
 
 @pytest.fixture(scope="module")
-def built(shared: Path) -> Built:
-    return Built(read(shared / "data" / "ska_open"))
+def built(real: Release) -> Built:
+    return Built(real)
 
 
 per_subset = pytest.mark.parametrize("subset", SUBSETS)
@@ -80,7 +80,7 @@ def test_no_budget_is_exceeded_and_counts_equal_a_fresh_tokenisation(built: Buil
             text = Renderer(instance, pool).context(*units_of(row)).all_text
             assert count.count(text) == row["kb_tokens"], row["id"]
             fresh += 1
-    assert fresh > 40
+    assert fresh > 20
 
 
 @per_subset
@@ -149,13 +149,13 @@ def test_rejection_shows_no_other_fact_about_a_positive_pair(built: Built, subse
         assert not [n for n in sk if {triples[n][0], triples[n][2]} in pairs]
         assert not [n for n in text if any(all(end in pool.text[n][1] for end in pair) for pair in pairs)]
         removed += sum({t[0], t[2]} in pairs for t in triples) > len(pairs)
-    assert removed > (30 if subset == "kg" else 0)
+    assert removed > (15 if subset == "kg" else 0)
 
 
 @pytest.mark.parametrize("subset", ["kg", "kg_text"])
 def test_hard_noise_is_near_and_easy_noise_is_far(built: Built, subset: str) -> None:
     pool, builder = built.release.pools[subset], built.builder(subset)
-    for instance, rows in built.rows(subset)[::5]:
+    for instance, rows in built.rows(subset)[::20]:
         hops = breadth_first_hops(pool.sk[instance.group], instance.topics)
         for level, near in (("hard", True), ("easy", False)):
             for n in rows[f"hardness_{subset}_{level}"][0]["sk_units"].tolist():
@@ -194,7 +194,7 @@ def test_no_noise_is_written_like_a_positive_or_twice(built: Built, subset: str)
 def test_depths_put_the_positives_after_their_share_of_the_noise(built: Built, subset: str) -> None:
     builder = built.builder(subset)
     depths = [c for c in configs().values() if c.testbed == "depth" and c.subset == subset]
-    for instance in built.instances(subset)[:10]:
+    for instance in built.instances(subset)[:4]:
         for config in depths:
             [row] = builder.rows(instance, [config])[config.name]
             for units, positives in (
