@@ -69,7 +69,8 @@ class Gate:
         self._refusals += 1
         now = self._clock()
         if now >= self._next_cut:
-            share = self._refusals / (self._answers + self._refusals)
+            # What is under way may yet be answered: a refusal comes sooner than an answer and would count for too much.
+            share = self._refusals / max(self._answers + self._refusals, self.active)
             self.limit = max(1, min(self.limit - 1, round(self.limit * (1 - share / 2))))
             self._answers = self._refusals = 0
             self._next_cut = now + WINDOW_S

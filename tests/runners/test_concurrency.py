@@ -75,6 +75,17 @@ def test_a_few_refusals_hardly_slow_a_run() -> None:
     assert gate.limit == 61
 
 
+def test_a_refusal_that_comes_before_all_answers_is_judged_by_what_is_under_way() -> None:
+    async def start() -> int:
+        gate = Gate(64, Clock())
+        for _ in range(64):
+            await gate.__aenter__()
+        gate.refused()
+        return gate.limit
+
+    assert asyncio.run(start()) == 63  # 64 * (1 - 1/64/2) = 63.5, and by one at least
+
+
 def test_the_limit_never_leaves_its_bounds() -> None:
     clock = Clock()
     gate = Gate(2, clock)
