@@ -1,12 +1,14 @@
 """Two systems on the same examples: are they different, by how much, and where?"""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kbbench_hf.errors import UsageError
+from kbbench_hf.hub.load import find_benchmark
 from kbbench_hf.metrics.significance import PairedTest, paired_test
 from kbbench_hf.scoring import ANNOTATIONS, Result, finite
 
@@ -22,13 +24,7 @@ class Comparison:
     def in_slice(self, name: str) -> dict[str, dict[str, PairedTest]]:
         """Return the tests within each key of a slice."""
         keys = np.asarray(self.a.example_slices[name])
-        return {
-            key: {
-                metric: paired_test(self.a.compared[metric][keys == key], self.b.compared[metric][keys == key])
-                for metric in self.tests
-            }
-            for key in dict.fromkeys(keys.tolist())
-        }
+        return {key: _tests(self.a, self.b, keys == key) for key in dict.fromkeys(keys.tolist())}
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values: each metric's difference a - b, interval, p-value, wins, ties and losses."""
@@ -70,8 +66,21 @@ def compare(a: Result, b: Result) -> Comparison:
                 "embedders, judges or topic models must not be compared. Annotate both alike."
             )
     groups = a.example_slices.get(a.group_by) if a.group_by else None
-    shared = [metric for metric in a.compared if metric in b.compared]
-    return Comparison(a, b, {each: paired_test(a.compared[each], b.compared[each], groups) for each in shared})
+    return Comparison(a, b, _tests(a, b, np.full(len(a.ids), True), groups))
+
+
+def _tests(
+    a: Result, b: Result, chosen: NDArray[np.bool_], groups: Sequence[str] | None = None
+) -> dict[str, PairedTest]:
+    """Return the test of each shared metric on the chosen examples; a win of a is the better value, not the greater."""
+    lower_is_better = find_benchmark(a.benchmark).lower_is_better
+    tests = {}
+    for metric in a.compared:
+        if metric in b.compared:
+            test = paired_test(a.compared[metric][chosen], b.compared[metric][chosen], groups)
+            lower = metric in lower_is_better
+            tests[metric] = test._replace(wins=test.losses, losses=test.wins) if lower else test
+    return tests
 
 
 def _plain_test(test: PairedTest) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbbench_hf.benchmarks.base import Benchmark
+from kbbench_hf.reports.tables import label
 from kbbench_hf.scoring import Result
 
 if TYPE_CHECKING:
@@ -80,4 +81,4 @@ def plot_figures(figures: Mapping[str, Mapping[str, Any]]) -> "Figure":
 
 
 def _with_direction(benchmark: Benchmark, metric: str) -> str:
-    return f"{benchmark.metrics[metric]} {'↓' if metric in benchmark.lower_is_better else '↑'}"
+    return label(benchmark, metric) if metric in benchmark.lower_is_better else f"{label(benchmark, metric)} ↑"

@@ -10,12 +10,13 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbbench_hf.benchmarks.base import Benchmark, Examples, Explanation
+from kbbench_hf.benchmarks.base import Answer, Benchmark, Examples, Explanation
 from kbbench_hf.errors import UsageError
 from kbbench_hf.hub.load import find_benchmark
-from kbbench_hf.records import Predictions, read_predictions
+from kbbench_hf.records import read_predictions
 from kbbench_hf.reports.plots import plot_figures, plot_slice
-from kbbench_hf.reports.tables import interval, number
+from kbbench_hf.reports.ranking_examples import Explain, ranking_explainer
+from kbbench_hf.reports.tables import interval, label, number, words
 from kbbench_hf.scoring import load_examples
 
 if TYPE_CHECKING:
@@ -23,13 +24,18 @@ if TYPE_CHECKING:
 
 N_EXAMPLES = 30
 MOST_CHARACTERS = 4000
+UNSHOWN = ("model", "canaries")
+"""Facts of a run that stand elsewhere on the page, or say nothing by themselves."""
 MARKS = {"right": "✓", "wrong": "✗", "hallucinated": "☁"}
 STYLE = """
-body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}
+body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff;
+overflow-wrap:anywhere}
 h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.5rem}small,.n{color:#555}
-.wide{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}
-th,td{padding:.3rem .8rem .3rem 0;text-align:left;border-bottom:1px solid #ddd;vertical-align:top}
-img{max-width:100%}details{margin:.6rem 0;border:1px solid #ddd;border-radius:4px;padding:.5rem .8rem}
+.wide{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;white-space:nowrap}
+th,td{padding:.3rem .8rem .3rem 0;text-align:left;border-bottom:1px solid #ddd}
+img{max-width:100%;min-width:34rem}
+ul{list-style:none;padding-left:.5rem;margin:.2rem 0 .8rem}
+details{margin:.6rem 0;border:1px solid #ddd;border-radius:4px;padding:.5rem .8rem}
 summary{cursor:pointer}pre{white-space:pre-wrap;margin:.4rem 0;font-size:.85rem}mark{background:#ffe9a8}
 .right{color:#1b5e20}.wrong{color:#8a1c1c}.hallucinated{color:#5b2a86;text-decoration:underline dotted}
 """
@@ -66,22 +72,23 @@ def run_page(folder: Path) -> str:
 
 
 def _scores(result: Mapping[str, Any], benchmark: Benchmark) -> str:
-    figures = {benchmark.metrics.get(name, name): figure for name, figure in result["scores"].items()}
+    figures = {label(benchmark, name): figure for name, figure in result["scores"].items()}
+    counts = ("n_scored", "n_unscored", "n_missing")
     rows = [
-        [label, _value(figure), _bounds(figure), f"{figure['n_scored']:,}", f"{figure['n_missing']:,}"]
-        for label, figure in figures.items()
+        [name, _value(figure), _bounds(figure), *(f"{figure[count]:,}" for count in counts)]
+        for name, figure in figures.items()
     ]
-    table = _table(["metric", "value", "95 % interval", "scored", "missing"], rows)
+    table = _table(["metric", "value", "95 % interval", *map(words, counts)], rows)
     return f"<h2>Figures</h2>{table}{_picture(plot_figures(figures), 'The figures with their intervals')}"
 
 
 def _run_facts(run: Mapping[str, Any], result: Mapping[str, Any]) -> str:
-    counters = [[name.removeprefix("n_").replace("_", " "), f"{count:,}"] for name, count in result["counters"].items()]
+    counters = [[words(name), f"{count:,}"] for name, count in result["counters"].items()]
     parts = [f"<h2>Counts</h2>{_table(['', 'n'], counters)}"]
     facts = {**run.get("summary", {}), **run.get("latency", {})}
-    shown = {name: value for name, value in facts.items() if value not in (None, {}, []) and name != "canaries"}
+    shown = {name: value for name, value in facts.items() if value not in (None, {}, []) and name not in UNSHOWN}
     if shown:
-        rows = [[name.replace("_", " "), _fact(value)] for name, value in shown.items()]
+        rows = [[words(name), _fact(value)] for name, value in shown.items()]
         parts.append(f"<h2>Latency, tokens, cost</h2>{_table(['', ''], rows)}")
     return "".join(parts)
 
@@ -94,8 +101,8 @@ def _slice(name: str, keys: Mapping[str, Any], benchmark: Benchmark) -> str:
     ]
     headline = {key: figures[benchmark.headline] for key, figures in list(keys.items())[:40]}
     picture = _picture(plot_slice(headline, benchmark.metrics[benchmark.headline], name), f"By {name}")
-    labels = [benchmark.metrics.get(metric, metric) for metric in metrics]
-    return f"<h2>By {escape(name.replace('_', ' '))}</h2>{_table(['', 'n', *labels], rows)}{picture}"
+    labels = [label(benchmark, metric) for metric in metrics]
+    return f"<h2>By {escape(words(name))}</h2>{_table(['', 'n', *labels], rows)}{picture}"
 
 
 def _examples(folder: Path, result: Mapping[str, Any], benchmark: Benchmark) -> str:
@@ -107,29 +114,47 @@ def _examples(folder: Path, result: Mapping[str, Any], benchmark: Benchmark) -> 
     asked = {each["id"] for each in scores}
     examples = replace(examples, rows=[row for row in examples.rows if row["id"] in asked])
     predictions = read_predictions([folder / "predictions.jsonl"], benchmark, examples)
+    responses = _responses(folder / "predictions.jsonl")
+    explain = benchmark.explain or (ranking_explainer(result["benchmark"]) if benchmark.answer == "ids" else None)
     order = sorted(range(len(scores)), key=lambda position: _sortable(scores[position].get(benchmark.headline)))
     chosen = _spread(order, N_EXAMPLES)
-    cards = "".join(_card(position, examples, predictions, scores[position], benchmark) for position in chosen)
+    cards = "".join(
+        _card(examples, examples.rows[k], predictions.answers[k], scores[k], responses, benchmark, explain)
+        for k in chosen
+    )
     legend = " · ".join(f"<span class={kind}>{mark} {kind}</span>" for kind, mark in MARKS.items())
     return f"<h2>Examples</h2><p class=n>From the worst to the best. {legend}</p>{cards}"
 
 
+def _responses(file: Path) -> dict[Any, str]:
+    """Return what a language model wrote, or why it wrote nothing, by id."""
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    return {line["id"]: line.get("response") or line["error"] for line in lines if {"response", "error"} & line.keys()}
+
+
 def _card(
-    position: int, examples: Examples, predictions: Predictions, scores: Mapping[str, Any], benchmark: Benchmark
+    examples: Examples,
+    row: Mapping[str, Any],
+    answer: Answer | None,
+    scores: Mapping[str, Any],
+    responses: Mapping[Any, str],
+    benchmark: Benchmark,
+    explain: Explain | None,
 ) -> str:
-    row, answer = examples.rows[position], predictions.answers[position]
     headline = scores.get(benchmark.headline)
-    head = f"{row['id']} · {benchmark.metrics[benchmark.headline]} {'-' if headline is None else number(headline)}"
+    head = f"{row['id']} · {label(benchmark, benchmark.headline)} {'-' if headline is None else number(headline)}"
     if answer is None:
         body = "<p>No prediction.</p>"
-    elif benchmark.explain:
-        body = _explained(benchmark.explain(examples, row, answer))
+    elif explain:
+        body = _explained(explain(examples, row, answer))
     else:
         shown, answered = (
             json.dumps(row, ensure_ascii=False, indent=1, default=str),
             json.dumps(answer, ensure_ascii=False),
         )
         body = f"<pre>{_cut(shown)}</pre><b>answer</b><pre>{_cut(answered)}</pre>"
+    if row["id"] in responses:
+        body += f"<b>as it came</b><pre>{_cut(responses[row['id']])}</pre>"
     return f"<details><summary>{escape(head)}</summary>{body}</details>"
 
 
@@ -163,7 +188,7 @@ def _picture(figure: "Figure", description: str) -> str:
     data = io.BytesIO()
     figure.savefig(data, format="png", dpi=110)
     text = base64.b64encode(data.getvalue()).decode()
-    return f'<p><img alt="{escape(description)}" src="data:image/png;base64,{text}"></p>'
+    return f'<div class=wide><img alt="{escape(description)}" src="data:image/png;base64,{text}"></div>'
 
 
 def _spread(order: Sequence[int], n: int) -> list[int]:

@@ -28,12 +28,12 @@ def print_result(result: Result, benchmark: Benchmark, slices: str | None = None
         "n_scored",
         *(name for name in ("n_unscored", "n_missing") if any(getattr(f, name) for f in figures.values())),
     ]
-    table = _table("metric", "value", "95 % interval", *map(_words, counts))
+    table = _table("metric", "value", "95 % interval", *map(words, counts))
     for metric, figure in figures.items():
         counted = (f"{getattr(figure, name):,}" for name in counts)
-        table.add_row(_label(benchmark, metric), number(figure.value), interval(figure.ci95), *counted)
+        table.add_row(label(benchmark, metric), number(figure.value), interval(figure.ci95), *counted)
     console.print(table)
-    counters = ", ".join(f"{_words(name)} {count:,}" for name, count in result.counters.items() if count)
+    counters = ", ".join(f"{words(name)} {count:,}" for name, count in result.counters.items() if count)
     console.print(f"[dim]{counters}[/dim]", highlight=False)
     n_missing = result.counters["n_missing"]
     missing = [f"{n_missing:,} of {len(result.ids):,} examples have no prediction."] if n_missing else []
@@ -62,17 +62,17 @@ def print_comparison(
     table = _table("metric", "A", "B", "A - B", "95 % interval", "p", "win/tie/loss")
     for metric, test in list(comparison.tests.items())[:metrics]:
         figures = [number(result.scores[metric].value) if metric in result.scores else "" for result in (first, second)]
-        table.add_row(_label(benchmark, metric), *figures, *_test_cells(test))
+        table.add_row(label(benchmark, metric), *figures, *_test_cells(test))
     console.print(table)
     headline = benchmark.headline
     smallest = minimum_detectable_effect(first.compared[headline] - second.compared[headline])
     console.print(
         f"[dim]* p < 0.05. A - B is over the examples that both have scored. With {len(first.ids):,} examples a "
-        f"difference in {_label(benchmark, headline)} of {number(smallest)} would be found 4 times in 5.[/dim]",
+        f"difference in {label(benchmark, headline)} of {number(smallest)} would be found 4 times in 5.[/dim]",
         highlight=False,
     )
     for name in chosen:
-        table = _table(_words(name), f"{_label(benchmark, headline)}: A - B", "95 % interval", "p", "win/tie/loss")
+        table = _table(words(name), f"{label(benchmark, headline)}: A - B", "95 % interval", "p", "win/tie/loss")
         for key, tests in comparison.in_slice(name).items():
             table.add_row(escape(key), *_test_cells(tests[headline]))
         console.print()
@@ -86,6 +86,21 @@ def number(value: float) -> str:
     ('0.3476', '-')
     """
     return f"{value:.4f}" if math.isfinite(value) else "-"
+
+
+def label(benchmark: Benchmark, metric: str) -> str:
+    """Return what tables call a metric, with an arrow where less of it is better."""
+    name = benchmark.metrics.get(metric, words(metric))
+    return f"{name} ↓" if metric in benchmark.lower_is_better else name
+
+
+def words(name: str) -> str:
+    """Return a key of a result as words.
+
+    >>> words("n_parse_failures")
+    'parse failures'
+    """
+    return name.removeprefix("n_").replace("_", " ")
 
 
 def interval(bounds: tuple[float, float]) -> str:
@@ -118,11 +133,11 @@ def _table(first: str, *others: str) -> Table:
 def _print_slice(console: Console, name: str, keys: Mapping[str, Mapping[str, Estimate]], benchmark: Benchmark) -> None:
     """Print as many metrics of each key as fit the terminal's width, and name the others."""
     metrics = list(next(iter(keys.values())))
-    labels = [_label(benchmark, metric) for metric in metrics]
+    labels = [label(benchmark, metric) for metric in metrics]
     left = console.width - max(len(each) for each in (name, *keys)) - 9
-    ends = itertools.accumulate(max(6, len(label)) + 2 for label in labels)
+    ends = itertools.accumulate(max(6, len(each)) + 2 for each in labels)
     n_shown = max(1, sum(end <= left for end in ends))
-    table = _table(_words(name), "n", *labels[:n_shown])
+    table = _table(words(name), "n", *labels[:n_shown])
     for key, figures in keys.items():
         count = next(iter(figures.values()))
         values = (number(figures[metric].value) for metric in metrics[:n_shown])
@@ -143,14 +158,6 @@ def _chosen(slices: str | None, known: Iterable[str]) -> list[str]:
         if name not in names:
             raise unknown_name("slice", name, names)
     return chosen
-
-
-def _words(name: str) -> str:
-    return name.removeprefix("n_").replace("_", " ")
-
-
-def _label(benchmark: Benchmark, metric: str) -> str:
-    return benchmark.metrics.get(metric, _words(metric))
 
 
 def _place(result: Result) -> str:
