@@ -202,12 +202,11 @@ class Library:
         shuffled_rows = real[np.array(kept, dtype=np.int64)].shuffled(f"{instance.id}|noise")
         noise = merge(shuffled_rows + self._made(rows, seen, int(enough - shuffled_rows.tokens.sum())), text, share)
         positives = real[list(instance.positive_sk)] + self._text[list(instance.positive_text)]
-        answering = np.array([rows.mentions_answer(cells) for cells in rows.real] + [False], dtype=bool)
-        own_row = np.where(
-            noise.in_text, len(rows.real), np.minimum(noise.numbers, len(rows.real))
-        )  # the last is False
-        stating = np.append(answered, False)[np.where(noise.in_text, noise.numbers, len(answered))]
-        return Candidates(self.tokenizer.count(f"{header}\n"), positives, noise, answering[own_row] | stating)
+        equivalent = np.zeros(len(noise), dtype=bool)
+        equivalent[noise.in_text] = answered[noise.numbers[noise.in_text]]
+        own_rows = ~noise.in_text & (noise.numbers < len(rows.real))
+        equivalent[own_rows] = [rows.mentions_answer(rows.real[n]) for n in noise.numbers[own_rows].tolist()]
+        return Candidates(self.tokenizer.count(f"{header}\n"), positives, noise, equivalent)
 
     def _made(self, rows: TableRows, seen: set[str], limit: int) -> Units:
         """Return made rows for `limit` tokens, none of them equal to another row."""

@@ -73,7 +73,7 @@ def arrange(instance: Instance, positives: Units, noise: Units, config: Config) 
         sk, text = (_at_depth(instance, positives, noise, config.depth, in_text=in_text) for in_text in (False, True))
         return sk, text
     placed, attempt = (positives + noise).shuffled(f"{instance.id}|place|0"), 0
-    while len(noise) and len(positives) and _lead(positives, placed):
+    while _lead(positives, placed):
         attempt += 1  # hashes may happen to put all positives first; "random" must then differ from "prefix"
         placed = placed.shuffled(f"{instance.id}|place|{attempt}")
     sk = placed[~placed.in_text]
@@ -83,12 +83,14 @@ def arrange(instance: Instance, positives: Units, noise: Units, config: Config) 
 
 
 def _lead(positives: Units, placed: Units) -> bool:
-    """Say whether the positives are the first units of both sections."""
+    """Say whether the positives come first wherever a section holds both them and noise, and one does."""
+    leads = []
     for in_text in (False, True):
         wanted = positives.numbers[positives.in_text == in_text]
-        if not np.isin(placed.numbers[placed.in_text == in_text][: len(wanted)], wanted).all():
-            return False
-    return True
+        numbers = placed.numbers[placed.in_text == in_text]
+        if 0 < len(wanted) < len(numbers):
+            leads.append(np.isin(numbers[: len(wanted)], wanted).all())
+    return bool(leads) and all(leads)
 
 
 def _at_depth(instance: Instance, positives: Units, noise: Units, depth: float, *, in_text: bool) -> Units:

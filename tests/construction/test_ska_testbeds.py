@@ -11,7 +11,8 @@ from kbbench_hf.benchmarks.ska_configs import STANDARD, Config, bucket, configs
 from kbbench_hf.benchmarks.ska_contexts import Renderer
 from kbbench_hf.benchmarks.ska_programs import same_answers
 from kbbench_hf.benchmarks.ska_units import SUBSETS, Instance, write_row
-from kbbench_hf.construction.ska_testbeds import Builder, sample
+from kbbench_hf.construction.ska_noise import measure
+from kbbench_hf.construction.ska_testbeds import Builder, arrange, sample
 from kbbench_hf.construction.ska_tokens import tokenizer
 from kbbench_hf.releases.ska_open import Release
 
@@ -238,3 +239,22 @@ def test_the_control_holds_the_rejection_rows_and_their_answerable_twins(built: 
         assert units_of(without) == units_of(rows["rejection_kg"][0]) and without["id"] == instance.id
         assert units_of(with_positives) == units_of(rows["noise_kg_4k"][0])
         assert (with_positives["id"], with_positives["answerable"]) == (f"{instance.id}:answerable", True)
+
+
+@per_subset
+def test_a_config_is_the_same_whether_built_alone_or_with_larger_ones(built: Built, subset: str) -> None:
+    small, large = (configs()[f"noise_{subset}_{size}"] for size in ("4k", "64k"))
+    builder = built.builder(subset)
+    for instance in built.instances(subset)[:6]:
+        [row] = builder.rows(instance, [small])[small.name]
+        [same] = builder.rows(instance, [small, large])[small.name]
+        assert units_of(row) == units_of(same) and row["context_sha256"] == same["context_sha256"]
+
+
+def test_positives_and_noise_in_different_sections_are_placed_at_all() -> None:
+    config = configs()["order_table_text_random"]
+    instance = Instance("q", "table_text", "?", ("x",), "t", positive_text=(0,), own_text=(0,))
+    text = measure(["the one passage"], tokenizer(), in_text=True)
+    rows = measure(["|a|", "|b|"], tokenizer(), in_text=False)
+    sk, passages = arrange(instance, text, rows, config)
+    assert sorted(sk.numbers.tolist()) == [0, 1] and passages.numbers.tolist() == [0]
