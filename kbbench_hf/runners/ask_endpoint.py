@@ -88,6 +88,12 @@ class Asker:
         if self._reason is not None:
             raise self._reason
 
+    def status(self) -> str:
+        """Say that the run is stopping, and what it still waits for; nothing while it goes on."""
+        if not self._stopping.is_set():
+            return ""
+        return f"stopping: waiting for {self.gate.active} answers under way (Ctrl-C again stops at once)"
+
     async def canary(self) -> None:
         """Ask the canary prompt and record the answer, under an id of None."""
         parameters = Sampling().parameters(CANARY)

@@ -144,7 +144,7 @@ async def _over_http(
             else:
                 yield job
 
-    async with asker.endpoint, showing(meter, advance):
+    async with asker.endpoint, showing(meter, advance, asker.status):
         await asker.recognise()
         jobs = missing()
         first = next(jobs, None)

@@ -4,7 +4,7 @@ import asyncio
 import math
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -73,13 +73,15 @@ class Meter:
 
 
 @asynccontextmanager
-async def showing(meter: Meter, advance: Advance, every_s: float = 0.5) -> AsyncIterator[None]:
-    """Move a progress bar along with the meter while the block runs, without a cost per request."""
+async def showing(
+    meter: Meter, advance: Advance, status: Callable[[], str], every_s: float = 0.5
+) -> AsyncIterator[None]:
+    """Move a progress bar along with the meter while the block runs; below it stands `status`, or else the meter."""
     shown = 0
 
     def show() -> None:
         nonlocal shown
-        advance(meter.n_done - shown, note=meter.line())
+        advance(meter.n_done - shown, note=status() or meter.line())
         shown = meter.n_done
 
     async def keep_showing() -> None:
