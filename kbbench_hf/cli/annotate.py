@@ -51,8 +51,10 @@ def command(
 
     What is there already and was made alike is kept; an interrupted judge goes on where it stopped.
 
-    Example: kbbench annotate runs/mine --benchmark mini-genres --topics
-    --embedder sentence-transformers/all-MiniLM-L6-v2 --fact-judge nli:cross-encoder/nli-deberta-v3-base
+    Example:
+      kbbench annotate runs/mine --benchmark mini-genres --topics
+      --embedder sentence-transformers/all-MiniLM-L6-v2
+      --fact-judge nli:cross-encoder/nli-deberta-v3-base
     """
     from kbbench_hf.scoring import load_examples
 

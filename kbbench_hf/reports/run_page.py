@@ -31,7 +31,8 @@ STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff;
 overflow-wrap:anywhere}
 h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.5rem}small,.n{color:#555}
-.wide{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;white-space:nowrap}
+.wide{overflow-x:auto;margin:.8rem 0}
+table{border-collapse:collapse;font-variant-numeric:tabular-nums;white-space:nowrap}
 th,td{padding:.3rem .8rem .3rem 0;text-align:left;border-bottom:1px solid #ddd}
 img{max-width:100%;min-width:34rem}
 ul{list-style:none;padding-left:.5rem;margin:.2rem 0 .8rem}
@@ -217,6 +218,8 @@ def _bounds(figure: Mapping[str, Any]) -> str:
 def _fact(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_fact(each)}" for name, each in value.items())
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
