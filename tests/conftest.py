@@ -20,6 +20,8 @@ for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "OPENAI_API_KEY"):
 
 import pytest
 
+collect_ignore_glob = ["golden/make_*.py", "endurance/*.py"]
+"""Scripts beside the suite."""
 ROOT = Path(__file__).resolve().parent.parent
 
 
