@@ -63,7 +63,7 @@ def command(
             raise UsageError(
                 f"--source {source} is not a folder; expected the release, or leave it out to download it."
             )
-        builder(name)(source, place, configs.split(",") if configs else None)
+        builder(name)(source, place, None if configs is None else configs.split(","))
     _report(DatasetFolder(place), time.monotonic() - started)
 
 

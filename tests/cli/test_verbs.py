@@ -87,6 +87,16 @@ def test_a_place_that_cannot_be_written_is_an_error_without_a_trace(kbbench, in_
     assert "Traceback" not in done.err
 
 
+def test_an_interrupted_verb_that_can_go_on_says_how(kbbench, monkeypatch):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kbbench_hf.runners.retrieval.retrieve", interrupted)
+    done = kbbench("run", "mini-stark", "--model", "rrf(bm25,graph:bm25)")
+    assert done.code == 130
+    assert done.err.endswith("kbbench: Interrupted.\nTo go on: kbbench run mini-stark --model 'rrf(bm25,graph:bm25)'\n")
+
+
 def test_a_closed_pipe_ends_the_output_without_a_trace(in_tmp):
     pipe = f"{sys.executable} -m kbbench_hf.cli score {COPY} --benchmark mini-text2kg --json | head -1"
     done = subprocess.run(["sh", "-c", pipe], capture_output=True, text=True, cwd=in_tmp)

@@ -1,0 +1,86 @@
+"""`kbbench list`, `build` and `demo`: what is at hand, how to have more, and the first minute."""
+
+import json
+from pathlib import Path
+
+from kbbench_hf.benchmarks import benchmark_names
+
+NODES = "id,type,name,text\n1,dish,Leek soup,hot\n2,dish,Cold soup,cold\n3,cook,Ann,born by the sea\n"
+EDGES = "head,relation,tail\n3,cooks,1\n"
+QUERIES = 'id,query,answer_ids\n7,leek soup,"[1]"\n'
+
+
+def build_own_knowledge_base(kbbench) -> None:
+    for name, text in (("n", NODES), ("e", EDGES), ("q", QUERIES)):
+        Path(f"{name}.csv").write_text(text)
+    done = kbbench("build", "my-kb", "--nodes", "n.csv", "--edges", "e.csv", "--queries", "q.csv")
+    assert done.code == 0, done.err
+
+
+def test_list_names_every_benchmark_and_what_is_at_hand_in_80_columns(kbbench):
+    lines = kbbench("list").out.splitlines()
+    shown = {line.split()[0]: line for line in lines[1:] if line}
+    assert shown.keys() >= {*benchmark_names()}
+    assert shown["mini-stark"].rstrip().endswith("in the package")
+    assert shown["stark-prime"].rstrip().endswith("MRR")  # nowhere
+    assert max(map(len, lines)) <= 80
+    assert not any("…" in line for line in lines)
+
+
+def test_list_shows_all_of_one_benchmark(kbbench):
+    words = " ".join(kbbench("list", "mini-text2kg").out.split())
+    assert "modes reference, paper, repaired" in words
+    assert "parsers balanced, json, md, quotes, id" in words
+    assert json.loads(kbbench("list", "mini-text2kg", "--json").out)["metrics"]["f1"] == "F1"
+    assert len(json.loads(kbbench("list", "--json").out)) == len(benchmark_names())
+
+
+def test_a_knowledge_base_of_ones_own_is_built_listed_and_run(kbbench):
+    build_own_knowledge_base(kbbench)
+    assert "./kbbench" in next(line for line in kbbench("list").out.splitlines() if line.startswith("my-kb"))
+    result = json.loads(kbbench("run", "my-kb", "--model", "bm25", "--json").out)
+    assert result["scores"]["hit_at_1"]["value"] == 1.0  # "leek" stands in one node only
+
+
+def test_an_empty_list_of_configs_builds_nothing(kbbench, shared):
+    source = shared / "data" / "text2kgbench"
+    for configs in ("", "nothing", "ontologies,"):
+        done = kbbench("build", "text2kg-wikidata-tekgen", "--source", source, "--configs", configs)
+        assert (done.code, "Known: ontologies, prompts, sentences, sentences_folded." in done.err) == (2, True)
+    assert not Path("kbbench").exists()
+
+
+def test_build_refuses_sources_that_are_none(kbbench):
+    Path("empty").mkdir()
+    Path("n.csv").write_text(NODES)
+    for arguments, code, message in (
+        (["stark-prime", "--source", "nowhere"], 2, "--source nowhere is not a folder"),
+        (["text2kg-wikidata-tekgen", "--source", "empty"], 65, "empty holds no wikidata_tekgen/ontologies"),
+        (["my-kb", "--nodes", "n.csv"], 2, "needs both --nodes and --edges"),
+        (["my-kb", "--nodes", "n.csv", "--edges", "nothing.csv"], 2, "'nothing.csv' does not exist"),
+    ):
+        done = kbbench("build", *arguments)
+        assert done.code == code
+        assert message in done.err
+    assert not Path("kbbench").exists()
+
+
+def test_build_metrics_writes_the_modules_that_evaluate_loads(kbbench):
+    done = kbbench("build", "metrics")
+    assert done.code == 0
+    assert Path("kbbench/text2kg/text2kg.py").is_file()
+    assert 'evaluate.load("kbbench/text2kg")' in done.out
+
+
+def test_the_demo_scores_compares_draws_and_says_what_is_next(kbbench):
+    done = kbbench("demo")
+    assert done.code == 0
+    assert "Text2KGBench, mini" in done.out
+    assert "kbbench score MINE.jsonl --benchmark mini-text2kg" in done.out
+    assert Path("kbbench-demo/scores.png").read_bytes().startswith(b"\x89PNG")
+    results = json.loads(Path("kbbench-demo/result.json").read_text(encoding="utf-8"))
+    assert {name: sorted(systems) for name, systems in results.items()} == {
+        "mini-text2kg": ["copy", "pattern"],
+        "mini-stark": ["bm25", "graph:bm25"],
+    }
+    assert kbbench("demo").code == 0  # again, over what is there
