@@ -23,20 +23,25 @@ def find_dataset(name: str, revision: str | None = None) -> DatasetFolder:
     """
     name = name.removeprefix(f"{NAMESPACE}/")
     if revision is None:
-        for folder in (Path(NAMESPACE) / name, MINI / name):
-            if (folder / MANIFEST).is_file():
-                return DatasetFolder(folder)
+        for place in (Path(NAMESPACE), MINI):
+            if _is_built(place, name):
+                return DatasetFolder(place / name)
     return DatasetFolder(_download(name, revision))
 
 
 def find_benchmark(name: str) -> Benchmark:
     """Return the benchmark of a name: one of the registry, or a knowledge base of the user's built in `./kbbench`."""
     name = name.removeprefix(f"{NAMESPACE}/")
-    if name not in BENCHMARKS and (Path(NAMESPACE) / name / MANIFEST).is_file():
+    if name not in BENCHMARKS and _is_built(Path(NAMESPACE), name):
         from kbbench_hf.benchmarks.stark import own_knowledge_base
 
         return own_knowledge_base(name)
     return benchmark(name)
+
+
+def _is_built(place: Path, name: str) -> bool:
+    """Whether a finished dataset of this name is here; a name is never a path to somewhere else."""
+    return "/" not in name and name != ".." and (place / name / MANIFEST).is_file()
 
 
 def _download(name: str, revision: str | None) -> Path:
