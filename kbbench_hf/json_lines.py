@@ -3,6 +3,7 @@
 import gzip
 import json
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -13,6 +14,7 @@ from kbbench_hf.errors import UsageError
 
 MAX_LINE_BYTES = 1_000_000
 MAX_DEPTH = 8
+MAX_BLANK_LINES = 100_000
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ def read_lines(paths: Iterable[Path], max_bytes: int | None) -> Iterator[tuple[s
 
     At most `max_bytes` are read, after decompression; None reads everything.
     """
-    n_bytes = 0
+    n_bytes = n_blank = 0
     for file in prediction_files(paths):
         with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as source:
             for number in count(1):
@@ -66,6 +68,14 @@ def read_lines(paths: Iterable[Path], max_bytes: int | None) -> Iterator[tuple[s
                     yield file.name, number, Problem(file.name, number, f"more than {max_bytes:,} bytes when expanded")
                     return
                 if not text.strip():
+                    n_blank += 1
+                    if n_blank > MAX_BLANK_LINES:
+                        yield (
+                            file.name,
+                            number,
+                            Problem(file.name, number, f"more than {MAX_BLANK_LINES:,} blank lines"),
+                        )
+                        return
                     continue
                 try:
                     yield file.name, number, load_line(text)
@@ -99,8 +109,8 @@ def load_line(text: bytes) -> Any:
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"key {next(key for key in keys if keys.count(key) > 1)!r} stands twice in one object")
+        counts = Counter(key for key, _ in pairs)
+        raise ValueError(f"key {next(key for key in counts if counts[key] > 1)!r} stands twice in one object")
     return result
 
 

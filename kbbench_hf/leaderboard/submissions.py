@@ -1,13 +1,15 @@
 """From a stranger's file to a stored row: bounded reading, the checks of `kbbench validate`, scoring, storing."""
 
+import json
 import math
 import re
 import unicodedata
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kbbench_hf.benchmarks.base import Benchmark, Examples
+from kbbench_hf.benchmarks.base import Answer, Benchmark, Examples
 from kbbench_hf.errors import DataError
 from kbbench_hf.leaderboard.store import Receipt, Store, System
 from kbbench_hf.records import Predictions, ReadOptions, read_predictions
@@ -15,6 +17,8 @@ from kbbench_hf.scoring import Result, load_examples, score_examples
 
 MAX_UPLOAD_BYTES = 50_000_000
 MAX_EXPANDED_BYTES = 64_000_000
+MAX_ITEMS = 1_000
+"""So many ids, triples or answers one example may have: more is no answer, and costs memory to read."""
 MAX_NAME = 80
 MAX_NOTES = 500
 _NAME = re.compile(r"[\w][\w .+:/@()\-]*", re.UNICODE)
@@ -48,9 +52,26 @@ def preview(file: Path, dataset: str, config: str | None = None, split: str | No
         )
     benchmark, examples, revision = load_examples(dataset, config, split)
     options = ReadOptions(partial=False, max_bytes=MAX_EXPANDED_BYTES)
-    predictions = read_predictions([file], benchmark, examples, options)
+    predictions = read_predictions([file], replace(benchmark, check=partial(_check, benchmark)), examples, options)
     place = (config or benchmark.configs[0], split or benchmark.default_split, benchmark.modes[0])
     return Preview(benchmark, examples, predictions, score_examples(benchmark, examples, predictions, *place, revision))
+
+
+def _check(benchmark: Benchmark, examples: Examples, example_id: Any, answer: Answer) -> str | None:
+    """Return the benchmark's problem with an answer, or that it cannot be written as text.
+
+    Raises:
+        DataError: at the first answer with too many items, because the next may be as large.
+    """
+    if len(answer) > MAX_ITEMS:
+        raise DataError(
+            f"{example_id!r} has {len(answer):,} {benchmark.answer}; at most {MAX_ITEMS:,} are read. Keep the best."
+        )
+    try:
+        json.dumps(answer, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return f"the answer to {example_id!r} holds half of a character (a lone surrogate)"
+    return benchmark.check(examples, example_id, answer)
 
 
 def store_preview(store: Store, read: Preview, system: System, submitter: str, origin: str = "submitted") -> Receipt:

@@ -70,6 +70,10 @@ def default_columns(benchmark: Benchmark, rows: Sequence[Row]) -> list[str]:
     """Return the headings shown at first: the first figures, and what a reader asks next, as far as rows have it."""
     there = [column.heading for column in filled(columns(benchmark), rows)]
     figures = [label for label in benchmark.metrics.values() if label in there][:N_FIGURES]
+    metrics = {label: metric for metric, label in benchmark.metrics.items()}
+    for row in rows:  # no row stands there without a figure
+        has = [label for label in there if metrics.get(label) in row.figures]
+        figures += has[:1] if not set(has) & set(figures) else []
     shown = {"#", "system", *figures, "vs above", "size, B", "p95, s", "$ per 1,000", "seen - unseen", "origin"}
     return [heading for heading in there if heading in shown]
 

@@ -26,6 +26,7 @@ class Server:
         self.port = port or _free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         arguments = ["serve", "--store", str(store), "--port", str(self.port)]
+        store.parent.mkdir(parents=True, exist_ok=True)
         self.log = store.parent / f"serve-{self.port}-{uuid4().hex[:6]}.log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
@@ -63,8 +64,15 @@ class Server:
 
     def memory_kb(self) -> int:
         """The memory it has in use now."""
+        return self._status("VmRSS")
+
+    def peak_kb(self) -> int:
+        """The most memory it ever had in use."""
+        return self._status("VmHWM")
+
+    def _status(self, key: str) -> int:
         lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
-        return int(next(line for line in lines if line.startswith("VmRSS")).split()[1])
+        return int(next(line for line in lines if line.startswith(key)).split()[1])
 
 
 @contextmanager

@@ -1,0 +1,27 @@
+"""Debian's Chromium, driven by Playwright, without any request of its own."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+ARGUMENTS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Run a headless browser until the block ends; the test is skipped where none is installed."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("no Chromium on this machine: apt-get install chromium")
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=ARGUMENTS)
+        try:
+            yield browser
+        finally:
+            browser.close()

@@ -1,0 +1,121 @@
+"""A thousand submissions to a Hub that fails three times in ten, on a clock that only sleeping moves.
+
+    python -m tests.endurance.leaderboard_hub [--submissions 1000]
+
+The client is huggingface_hub's own, over HTTP, against the Hub in memory; halfway, a second machine with its own copy
+of the store sends to the same repository. Exits 1 if a promise broke.
+"""
+
+import argparse
+import json
+import logging
+import os
+import random
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from kbbench_hf.leaderboard import events
+from kbbench_hf.leaderboard import store as store_module
+from kbbench_hf.leaderboard.index import Index
+from kbbench_hf.leaderboard.outbox import Outbox, restore
+from kbbench_hf.leaderboard.store import Store, System
+from kbbench_hf.leaderboard.submissions import preview, store_preview
+from tests.servers.hostile import GOOD
+from tests.servers.hub import TOKEN, LocalHub, local_hub
+
+FAULTS = ("409", "412", "429", "500-after-commit", "timeout")
+REPO = "kbbench/results"
+
+
+class Clock:
+    """A clock that only sleeping moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def send(hub: LocalHub, folder: Path, n: int, rate: float = 0.3) -> dict[str, Any]:
+    """Store n submissions on two machines, send them through the faults, restore a third machine from the Hub."""
+    from huggingface_hub import HfApi
+
+    clock, generator = Clock(), random.Random(9)
+    api = HfApi(endpoint=hub.url, token=TOKEN)
+    seen, commits = Counter[str](), list[float]()
+
+    def fault(method: str, path: str) -> str | None:
+        if "/commit/" not in path:
+            return None
+        commits.append(clock.now)
+        found = generator.choice(FAULTS) if generator.random() < rate else None
+        seen[found or "none"] += 1
+        return found
+
+    (folder / "a.jsonl").write_bytes(GOOD)
+    read = preview(folder / "a.jsonl", "mini-text2kg")
+    stores = [Store(folder / name) for name in ("first", "second")]
+    for number in range(n):
+        store_preview(stores[number % 2], read, System(f"system {number}"), "tester")
+    hub.fault = fault
+    for store in stores:
+        outbox = Outbox(store, REPO, api, clock.time, clock.sleep)
+        outbox.flush()
+    hub.fault = lambda method, path: None
+    wanted = {
+        file.relative_to(store.root).as_posix(): file.read_bytes()
+        for store in stores
+        for part in ("submissions", "events")
+        for file in (store.root / part).rglob("*.*")
+    }
+    repo = hub.repos["dataset", REPO]
+    written: Counter[str] = Counter()
+    for (_, before), (_, after) in zip(repo.commits, repo.commits[1:], strict=False):
+        written.update(path for path in after if path not in before or after[path] != before[path])
+    busiest = max(sum(start <= moment < start + 3600 for moment in commits) for start in commits)
+    third = Store(folder / "third")
+    restore(third, REPO, api)
+    index = Index(third)
+    index.update()
+    dump = index.dump()
+    index.rebuild()
+    return {
+        "submissions": n,
+        "faults": {key: value for key, value in seen.items() if key != "none"},
+        "present": sum(repo.commits[-1][1].get(path) == data for path, data in wanted.items()) // 6,
+        "missing or different files": sum(repo.commits[-1][1].get(path) != data for path, data in wanted.items()),
+        "written more than once": sum(count > 1 for count in written.values()),
+        "commits": len(commits),
+        "most commits in an hour": busiest,
+        "simulated hours": round(clock.now / 3600, 2),
+        "rows of a restored machine": len(third.visible()),
+        "its problems": len(third.check()),
+        "its index made again differs": int(index.dump() != dump),
+    }
+
+
+def main() -> None:
+    """Run it; disk syncs are left out, because power is not what fails here."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--submissions", type=int, default=1_000)
+    n = parser.parse_args().submissions
+    logging.disable()
+    events.os.fsync = store_module.os.fsync = lambda handle: None  # type: ignore[assignment]
+    with tempfile.TemporaryDirectory() as name, local_hub() as hub:
+        os.environ.update(hub.environment(f"{name}/hf"), HF_HUB_DISABLE_PROGRESS_BARS="1")  # read at the first import
+        table = send(hub, Path(name), n)
+    print(json.dumps(table, indent=1))
+    good = table["present"] == n == table["rows of a restored machine"] and table["most commits in an hour"] <= 60
+    zero = ("missing or different files", "written more than once", "its problems", "its index made again differs")
+    sys.exit(0 if good and not any(table[key] for key in zero) else "broken")
+
+
+if __name__ == "__main__":
+    main()
