@@ -25,7 +25,7 @@ PUT_SEARCH = """(...values) => {
   const [place, search, every] = values, origin = every === "all" ? "" : every;
   const now = new URL(window.location).searchParams;
   if (search !== (now.get("search") || "") || origin !== (now.get("origin") || "")) {
-    kbbench({search, origin, page: ""});
+    kbbench({search, origin, sheet: ""});
     values[5] = 1;
   }
   return values;
@@ -36,7 +36,7 @@ PUT_COLUMNS = """(...values) => {
   return values;
 }"""
 START_AGAIN = """place => {
-  kbbench({search: "", origin: "", sort: "", page: "", columns: "", row: "", compare: ""});
+  kbbench({search: "", origin: "", sort: "", sheet: "", columns: "", row: "", compare: ""});
   return place;
 }"""
 SAVE = """(text) => {
@@ -143,7 +143,7 @@ def board_tab(boards: Boards) -> BoardTab:
             asked.get("search", "")[:MAX_SEARCH],
             asked["origin"] if asked.get("origin") in ORIGINS else ALL,
             asked["sort"] if asked.get("sort", "").removeprefix("-") in headings else "",
-            int(asked["page"]) if asked.get("page", "").isdecimal() and len(asked["page"]) < 7 else 1,
+            int(asked["sheet"]) if asked.get("sheet", "").isdecimal() and len(asked["sheet"]) < 7 else 1,
         )
         shown = wanted or found.default_columns
         places = by_family.get(family(where.benchmark), [])

@@ -111,7 +111,7 @@ def pages_are_inert(server: Server, visitor: Visitor) -> dict[str, float]:
         page.on("request", lambda each: found.update(elsewhere=not each.url.startswith((server.url, "data:", "blob:"))))
         links: list[str] = []
         for number in (1, 2, 3):
-            page.goto(f"{server.url}/?place={PLACE}&page={number}")
+            page.goto(f"{server.url}/?place={PLACE}&sheet={number}")
             page.wait_for_selector("#board table")
             links += page.eval_on_selector_all("#board tbody a", "links => links.map(link => link.href)")
         links = sorted(set(links))
