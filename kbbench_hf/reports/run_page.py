@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 N_EXAMPLES = 30
 MOST_CHARACTERS = 4000
+"""Longer texts are cut, and their length is said."""
+MOST_ITEMS = 50
+"""Longer lists of triples or answers likewise: a page stays under 5 MB whatever a model writes."""
 UNSHOWN = ("model", "canaries")
 """Facts of a run that stand elsewhere on the page, or say nothing by themselves."""
 MARKS = {"right": "✓", "wrong": "✗", "hallucinated": "☁"}
@@ -108,10 +111,12 @@ def _slice(name: str, keys: Mapping[str, Any], benchmark: Benchmark) -> str:
 
 def _examples(folder: Path, result: Mapping[str, Any], benchmark: Benchmark) -> str:
     """The worst examples, and as many from the middle and the top, each with what was asked and answered."""
+    if not (folder / "predictions.jsonl").is_file():
+        return "<h2>Examples</h2><p>There are no predictions beside the figures; no examples are shown.</p>"
     _, examples, revision = load_examples(result["benchmark"], result["config"], result["split"])
-    scores = [json.loads(line) for line in (folder / "scores.jsonl").read_text(encoding="utf-8").splitlines()]
-    if revision != result["dataset_revision"] or not (folder / "predictions.jsonl").is_file():
+    if revision != result["dataset_revision"]:
         return "<h2>Examples</h2><p>The dataset at hand is another one than was scored; no examples are shown.</p>"
+    scores = [json.loads(line) for line in (folder / "scores.jsonl").read_text(encoding="utf-8").splitlines()]
     asked = {each["id"] for each in scores}
     examples = replace(examples, rows=[row for row in examples.rows if row["id"] in asked])
     predictions = read_predictions([folder / "predictions.jsonl"], benchmark, examples)
@@ -161,13 +166,18 @@ def _card(
 
 def _explained(explanation: Explanation) -> str:
     question = "".join(f"<mark>{_cut(text)}</mark>" if marked else _cut(text) for text, marked in explanation.question)
-    gold = [f"<li>{_cut(each)}</li>" for each in explanation.gold]
-    answer = [f"<li class={kind}>{MARKS[kind]} {_cut(text)}</li>" for text, kind in explanation.answer]
+    gold = [f"<li>{_cut(each)}</li>" for each in explanation.gold[:MOST_ITEMS]]
+    answer = [f"<li class={kind}>{MARKS[kind]} {_cut(text)}</li>" for text, kind in explanation.answer[:MOST_ITEMS]]
     lists = [
-        f"<b>{name}</b><ul>{''.join(items) or '<li>nothing</li>'}</ul>"
-        for name, items in (("gold", gold), ("answer", answer))
+        _list("gold", gold, len(explanation.gold)),
+        _list("answer", answer, len(explanation.answer)),
     ]
     return f"<pre>{question}</pre>{''.join(lists)}"
+
+
+def _list(name: str, items: Sequence[str], n: int) -> str:
+    more = f"<li>... and {n - len(items):,} more</li>" if n > len(items) else ""
+    return f"<b>{name}</b><ul>{''.join(items) or '<li>nothing</li>'}{more}</ul>"
 
 
 def _provenance(run: Mapping[str, Any], result: Mapping[str, Any]) -> str:
@@ -193,13 +203,12 @@ def _picture(figure: "Figure", description: str) -> str:
 
 
 def _spread(order: Sequence[int], n: int) -> list[int]:
-    """Return n of the positions: all of a short list, else evenly spread with the first third taken from the start."""
+    """Return n of the positions: all of a short list, else the first third of n, and then evenly to the very last."""
     if len(order) <= n:
         return list(order)
-    third = n // 3
-    rest = order[third:]
-    step = len(rest) / (n - third)
-    return [*order[:third], *(rest[int(k * step)] for k in range(n - third))]
+    rest = order[n // 3 :]
+    last = n - n // 3 - 1
+    return [*order[: n // 3], *(rest[k * (len(rest) - 1) // last] for k in range(last + 1))]
 
 
 def _sortable(value: float | None) -> float:
