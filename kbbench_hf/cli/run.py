@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 from kbbench_hf.benchmarks.base import PromptOptions
 from kbbench_hf.cli.options import JSON, MODE, dataset_and_config
-from kbbench_hf.errors import KBBenchError, UsageError, unknown_name
+from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.hub.load import find_benchmark
 
 MODEL_HELP = """A retriever (bm25, dense:MODEL, multi:MODEL, rrf(a,b), graph:BASE), a local language model (hf:MODEL or
@@ -82,10 +82,7 @@ def command(benchmark: str, model: str, base_url: str | None, **options: Any) ->
       kbbench run mini-text2kg --base-url http://localhost:8000/v1 --model my-model
     """
     dataset, config = dataset_and_config(benchmark)
-    found = find_benchmark(dataset)
-    if options["mode"] not in (None, *found.modes):  # said before anything is run, and perhaps paid for
-        raise unknown_name(f"mode of {dataset}", options["mode"], found.modes)
-    if found.answer == "ids":
+    if find_benchmark(dataset).answer == "ids":
         _refuse(OF_PROMPTS, f"is for language models; {dataset} is answered by retrievers")
         from kbbench_hf.cli.run_retrieval import retrieval_command
 

@@ -5,6 +5,8 @@ from typing import Any
 
 import click
 
+from kbbench_hf.errors import unknown_name
+from kbbench_hf.hub.load import find_benchmark
 from kbbench_hf.reports.tables import print_result
 from kbbench_hf.runners.retrieval import latency_text, questions, run_reranking, run_retrieval, score_run
 
@@ -13,6 +15,9 @@ def retrieval_command(dataset: str, config: str | None, model: str, base_url: st
     """Rank, re-rank if asked, score, and print; everything stays in the run's folder."""
     from kbbench_hf.cli.run import check_failures, language_model, price_of, sampling_of, summary_text
 
+    modes = find_benchmark(dataset).modes
+    if options["mode"] not in (None, *modes):  # said before anything is ranked
+        raise unknown_name(f"mode of {dataset}", options["mode"], modes)
     asked = questions(dataset, config, options["split"], options["limit"])
     name = (options["rerank"] or "").removeprefix("llm:")
     if name:

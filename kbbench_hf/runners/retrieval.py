@@ -69,7 +69,8 @@ def run_retrieval(
     if "knn" in names:
         if TRAINING not in asked.benchmark.splits:
             raise UsageError(
-                f"knn answers from training questions; {place['benchmark']} has no split {TRAINING!r}. Take another model."
+                f"knn answers from training questions; {place['benchmark']} has no split {TRAINING!r}. "
+                "Take another model."
             )
         how["training"] = load_examples(place["benchmark"], place["config"], TRAINING)[1]
     return retrieve(asked.examples, asked.kb, model, folder, about=place, top_k=top_k, **how)
