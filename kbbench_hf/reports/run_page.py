@@ -14,8 +14,8 @@ from kbbench_hf.benchmarks.base import Answer, Benchmark, Examples, Explanation
 from kbbench_hf.errors import UsageError
 from kbbench_hf.hub.load import find_benchmark
 from kbbench_hf.records import read_predictions
+from kbbench_hf.reports.explanations import Explain, explainer
 from kbbench_hf.reports.plots import plot_figures, plot_slice
-from kbbench_hf.reports.ranking_examples import Explain, ranking_explainer
 from kbbench_hf.reports.tables import interval, label, number, words
 from kbbench_hf.scoring import load_examples
 
@@ -121,7 +121,7 @@ def _examples(folder: Path, result: Mapping[str, Any], benchmark: Benchmark) -> 
     examples = replace(examples, rows=[row for row in examples.rows if row["id"] in asked])
     predictions = read_predictions([folder / "predictions.jsonl"], benchmark, examples)
     responses = _responses(folder / "predictions.jsonl")
-    explain = benchmark.explain or (ranking_explainer(result["benchmark"]) if benchmark.answer == "ids" else None)
+    explain = explainer(benchmark)
     order = sorted(range(len(scores)), key=lambda position: _sortable(scores[position].get(benchmark.headline)))
     chosen = _spread(order, N_EXAMPLES)
     cards = "".join(

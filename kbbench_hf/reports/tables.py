@@ -35,9 +35,7 @@ def print_result(result: Result, benchmark: Benchmark, slices: str | None = None
     console.print(table)
     counters = ", ".join(f"{words(name)} {count:,}" for name, count in result.counters.items() if count)
     console.print(f"[dim]{counters}[/dim]", highlight=False)
-    n_missing = result.counters["n_missing"]
-    missing = [f"{n_missing:,} of {len(result.ids):,} examples have no prediction."] if n_missing else []
-    for warning in [*missing, *result.warnings]:
+    for warning in _warnings(result, benchmark):
         console.print(f"[yellow]![/yellow] {escape(warning)}", highlight=False)
     for name in chosen:
         console.print()
@@ -128,6 +126,17 @@ def _table(first: str, *others: str) -> Table:
     for name in others:
         table.add_column(name, justify="right", no_wrap=True)
     return table
+
+
+def _warnings(result: Result, benchmark: Benchmark) -> list[str]:
+    """Return what a reader should know before believing the figures."""
+    warnings = list(result.warnings)
+    unscored = [label(benchmark, metric) for metric, figure in result.scores.items() if not figure.n_scored]
+    if unscored and benchmark.read_annotations:
+        warnings.insert(0, f"Not scored: {', '.join(unscored)}. What they need of models, 'kbbench annotate' makes.")
+    if n_missing := result.counters["n_missing"]:
+        warnings.insert(0, f"{n_missing:,} of {len(result.ids):,} examples have no prediction.")
+    return warnings
 
 
 def _print_slice(console: Console, name: str, keys: Mapping[str, Mapping[str, Estimate]], benchmark: Benchmark) -> None:

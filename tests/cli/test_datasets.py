@@ -83,4 +83,9 @@ def test_the_demo_scores_compares_draws_and_says_what_is_next(kbbench):
         "mini-text2kg": ["copy", "pattern"],
         "mini-stark": ["bm25", "graph:bm25"],
     }
+    ranked = Path("kbbench-demo/runs/bm25/predictions.jsonl")
+    before = ranked.read_bytes()
+    ranked.with_name("journal.jsonl").write_text("")
+    ranked.write_text("of another version of the package")
     assert kbbench("demo").code == 0  # again, over what is there
+    assert ranked.read_bytes() == before

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from kbbench_hf.benchmarks.genres import MINI as GENRES
 from kbbench_hf.benchmarks.text2kgbench import MINI
 from kbbench_hf.comparison import compare
 from kbbench_hf.errors import UsageError
@@ -73,3 +74,11 @@ def test_a_slice_shows_as_many_metrics_as_fit_and_names_the_rest(copied, capsys,
         assert figures == [number(copied.slices["ontology"]["1_isles"][m].value) for m in list(MINI.metrics)[:shown]]
         assert max(map(len, lines[at:])) <= columns
         assert any("In a wider terminal" in line for line in lines) == (shown < 11)
+
+
+def test_what_only_annotations_can_score_is_named_with_the_command_that_makes_them(capsys):
+    hasty = next(file for file in stored_answers("mini-genres") if file.stem == "hasty")
+    print_result(score(hasty, "mini-genres"), GENRES)
+    out = " ".join(capsys.readouterr().out.split())
+    assert "Not scored: CS, TS, US, FS, GS" in out
+    assert "'kbbench annotate' makes" in out
