@@ -171,4 +171,4 @@ def _chosen(slices: str | None, known: Iterable[str]) -> list[str]:
 
 def _place(result: Result) -> str:
     config = "" if result.config == "default" else f"{result.config}, "
-    return f"[dim]{config}{result.split}, mode {result.mode}, data {result.dataset_revision[:12]}[/dim]"
+    return f"[dim]{config}{result.split}, mode {result.mode}, data {result.dataset_revision[:8]}[/dim]"
