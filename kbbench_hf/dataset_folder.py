@@ -68,7 +68,8 @@ class DatasetFolder:
             raise unknown_name(f"config of {self.path.name}", config, configs)
         if split not in configs[config]:
             raise unknown_name(f"split of {self.path.name}/{config}", split, configs[config])
-        return pq.read_table(self.path / "data" / config / f"{split}.parquet", memory_map=True)
+        file = self.path / "data" / config / f"{split}.parquet"
+        return pq.ParquetFile(file, memory_map=True).read()  # read_table would import pandas
 
     def rows(self, config: str, split: str) -> list[dict[str, Any]]:
         """Return one split as Python dictionaries."""

@@ -2,13 +2,13 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from kbbench_hf.benchmarks.base import Answer, Benchmark, Examples, ParseError
+from kbbench_hf.benchmarks.base import Answer, Benchmark, Example, Examples, ParseError, ParseFunction
 from kbbench_hf.errors import DataError, UsageError, unknown_name
 from kbbench_hf.json_lines import Problem, read_lines
 
@@ -96,7 +96,7 @@ def pair(
 ) -> Predictions:
     """Pair (file, line, object or Problem) with the examples by id; the core of `read_predictions`."""
     parse = _parser(benchmark, options)
-    known = set(examples.ids)
+    known = {row["id"]: row for row in examples.rows}
     answers: dict[Any, Answer] = {}
     failed_ids: set[Any] = set()
     problems: list[Problem] = []
@@ -143,8 +143,8 @@ def _answer(
     row: Any,
     benchmark: Benchmark,
     options: ReadOptions,
-    parse: Callable[[str], Answer] | None,
-    known: set[Any],
+    parse: ParseFunction | None,
+    known: Mapping[Any, Example],
 ) -> Paired | str:
     """Return the id with its answer, or what is wrong with the row, in words."""
     if not isinstance(row, dict):
@@ -168,7 +168,7 @@ def _answer(
     if not isinstance(row["response"], str):
         return f"'response' is {type(row['response']).__name__}; expected text"
     try:
-        return Paired(example_id, parse(row["response"]), "ok")
+        return Paired(example_id, parse(row["response"], known[example_id]), "ok")
     except ParseError:
         return Paired(example_id, [], "unparsed")
 
@@ -211,7 +211,7 @@ def _wrong_scores(row: dict[str, Any]) -> str | None:
     return None if worse is None else f"'scores' rises at position {worse}; expected the best candidate first"
 
 
-def _parser(benchmark: Benchmark, options: ReadOptions) -> Callable[[str], Answer] | None:
+def _parser(benchmark: Benchmark, options: ReadOptions) -> ParseFunction | None:
     if not benchmark.parsers:
         if options.source == "response":
             raise UsageError(

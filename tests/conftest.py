@@ -14,6 +14,7 @@ os.environ.update(
     GRADIO_ANALYTICS_ENABLED="False",
     MPLBACKEND="Agg",
     TOKENIZERS_PARALLELISM="false",
+    OMP_NUM_THREADS="1",
 )
 for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "OPENAI_API_KEY"):
     os.environ.pop(name, None)

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kbbench_hf.benchmarks.base import Answer, Benchmark, Examples, ParseError, Scores
+from kbbench_hf.benchmarks.base import Answer, Benchmark, Example, Examples, ParseError, Scores
 from kbbench_hf.errors import UsageError
 from kbbench_hf.json_lines import load_line
 from kbbench_hf.records import Predictions, PredictionsError, ReadOptions, read_predictions
 
 
-def parse_words(text: str) -> Answer:
+def parse_words(text: str, example: Example) -> Answer:
     if "?" in text:
         raise ParseError("no answer")
     return text.split()

@@ -90,7 +90,12 @@ class Explanation:
 
 
 PromptFunction = Callable[[Example, Examples, PromptOptions], Prompt]
-ParseFunction = Callable[[str], Answer]
+ParseFunction = Callable[[str, Example], Answer]
+
+
+def of_text(parse: Callable[[str], Answer]) -> ParseFunction:
+    """Return a parser that needs the response alone as one that is also given the example."""
+    return lambda response, example: parse(response)
 
 
 def no_problem(examples: Examples, example_id: Any, answer: Answer) -> str | None:
@@ -134,7 +139,8 @@ class Benchmark:
     prompts: Mapping[str, PromptFunction] = field(default_factory=dict)
     """Prompt name -> function; the first is the default. Empty where nothing is generated."""
     parsers: Mapping[str, ParseFunction] = field(default_factory=dict)
-    """Parser name -> function from a response to an answer; the first is the default; ParseError where none."""
+    """Parser name -> function from a response and its example to an answer; the first is the default; ParseError
+    where the response holds none."""
     with_similar_ids: Callable[[Examples, Embedder], Examples] | None = None
     """(examples, embedder) -> the examples with demonstrations that this embedder finds similar; None where the
     benchmark has no demonstrations to choose."""

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks import genres_parsers as parsers
-from kbbench_hf.benchmarks.base import Answer, Benchmark, Examples, Explanation, Scores
+from kbbench_hf.benchmarks.base import Answer, Benchmark, Examples, Explanation, Scores, of_text
 from kbbench_hf.benchmarks.genres_annotations import Annotations
 from kbbench_hf.benchmarks.genres_prompts import closed_prompt, open_prompt, semi_open_prompt
 from kbbench_hf.dataset_folder import DatasetFolder
@@ -247,10 +247,10 @@ CORPORA = Benchmark(
     score=score,
     prompts={"open": open_prompt, "semi-open": semi_open_prompt, "closed": closed_prompt},
     parsers={
-        "lenient": parsers.lenient,
-        "lenient-semi-open": parsers.lenient_semi_open,
-        "historical": parsers.historical,
-        "historical-semi-open": parsers.historical_semi_open,
+        "lenient": of_text(parsers.lenient),
+        "lenient-semi-open": of_text(parsers.lenient_semi_open),
+        "historical": of_text(parsers.historical),
+        "historical-semi-open": of_text(parsers.historical_semi_open),
     },
     explain=explain,
     read_annotations=with_annotations,

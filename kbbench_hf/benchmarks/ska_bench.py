@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from kbbench_hf.benchmarks.answer_text import parse_answers, parse_verdict
-from kbbench_hf.benchmarks.base import Benchmark, Example, Examples, Prompt, PromptOptions, Scores
+from kbbench_hf.benchmarks.base import Benchmark, Example, Examples, Prompt, PromptOptions, Scores, of_text
 from kbbench_hf.benchmarks.ska_configs import bucket, configs
 from kbbench_hf.benchmarks.ska_contexts import Context, Renderer
 from kbbench_hf.benchmarks.ska_units import Instance, Pool
@@ -186,7 +186,7 @@ SKA_OPEN = Benchmark(
     summarise=summarise,
     check=check,
     prompts=PROMPTS,
-    parsers={"json": parse_answers},
+    parsers={"json": of_text(parse_answers)},
 )
 
 SKA_BENCH = replace(

@@ -4,6 +4,7 @@ The modes: `reference` is the release's script, `paper` what the paper's tables 
 metric without the script's accidents, on repaired gold. `metrics/triples.py` has the definitions.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from kbbench_hf.benchmarks import text2kgbench_prompts as prompts
-from kbbench_hf.benchmarks.base import Benchmark, Example, Examples, Explanation, Scores
+from kbbench_hf.benchmarks.base import Benchmark, Example, Examples, Explanation, ParseError, Scores, of_text
 from kbbench_hf.benchmarks.text2kgbench_beyond import BEYOND_PAPER, beyond_paper
 from kbbench_hf.benchmarks.text2kgbench_warnings import warnings
 from kbbench_hf.benchmarks.triple_text import HISTORICAL_PARSERS, parse_balanced, parse_json
@@ -43,6 +44,8 @@ METRICS = {
     "object_hallucination": "OH",
     **BEYOND_PAPER,
 }
+_NOTHING = re.compile(r"^$|\[\s*\]|\{\s*\}|\bnone\b|\bno (?:relevant )?(?:triples|relations)\b", re.IGNORECASE)
+"""How a model says that a sentence holds no triples."""
 _FLAGS = ("demonstration_leaks", "fact_in_train")
 """Flags of the dataset by which scores are sliced: what a model could know from the train split."""
 
@@ -153,6 +156,18 @@ def summarise(scores: Scores, mode: str, *, doubled: str | None = None) -> dict[
     return figures
 
 
+def read_balanced(response: str, example: Example) -> list[Triple]:
+    """Return the triples of a response, in JSON or as `relation(subject, object)`; the sentence settles what is open.
+
+    Raises:
+        ParseError: there are none, and the response does not say so in so many signs ("", "[]", "{}", "none").
+    """
+    triples = parse_balanced(response, example["sentence"])
+    if not triples and not _NOTHING.search(response.strip()):
+        raise ParseError("no triples, and no word that there are none")
+    return triples
+
+
 def explain(examples: Examples, example: Example, answer: Sequence[Sequence[str]]) -> Explanation:
     """Return a sentence, its gold triples, and each answered triple: right, wrong, or hallucinated.
 
@@ -201,7 +216,10 @@ WIKIDATA_TEKGEN = Benchmark(
     score=score,
     summarise=summarise,
     prompts={"current": prompts.current, "h1": prompts.h1, "h2": prompts.h2},
-    parsers={"balanced": parse_balanced, "json": parse_json, **HISTORICAL_PARSERS},
+    parsers={
+        "balanced": read_balanced,
+        **{name: of_text(parse) for name, parse in {"json": parse_json, **HISTORICAL_PARSERS}.items()},
+    },
     with_similar_ids=prompts.with_similar_ids,
     explain=explain,
     warn=warnings,

@@ -122,9 +122,12 @@ def run_generative(
     The same call goes on where an interrupted run stopped. `how` holds what does not change the results: concurrency,
     budgets, attempts (see `generate`).
     """
-    parser_name = parser or next(iter(asked.benchmark.parsers))
-    if parser_name not in asked.benchmark.parsers:
-        raise unknown_name(f"parser of {asked.benchmark.dataset}", parser_name, asked.benchmark.parsers)
+    mode, parser_name = mode or asked.benchmark.modes[0], parser or next(iter(asked.benchmark.parsers))
+    for kind, name, known in (("mode", mode, asked.benchmark.modes), ("parser", parser_name, asked.benchmark.parsers)):
+        if name not in known:  # said before anything is asked, and perhaps paid for
+            raise unknown_name(f"{kind} of {asked.benchmark.dataset}", name, known)
+    rows = {row["id"]: row for row in asked.examples.rows}
+    parse = asked.benchmark.parsers[parser_name]
     sampling = sampling or Sampling()
     settings = {
         "benchmark": asked.benchmark.dataset,
@@ -154,7 +157,7 @@ def run_generative(
         sampling=sampling,
         repeats=repeats,
         structured=structured,
-        parse=asked.benchmark.parsers[parser_name],
+        parse=lambda text, example_id: parse(text, rows[example_id]),
         answer=asked.benchmark.answer,
         price=price,
         title=asked.benchmark.dataset,
@@ -167,7 +170,7 @@ def run_generative(
         predictions,
         asked.config,
         asked.split,
-        mode or asked.benchmark.modes[0],
+        mode,
         asked.revision,
     )
     if first:

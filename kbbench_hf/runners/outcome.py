@@ -16,8 +16,8 @@ from kbbench_hf.runners.meter import Meter, quantile
 
 _to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
-Parse = Callable[[str], Any]
-"""Response text -> answer; raises where the text holds none."""
+Parse = Callable[[str, Any], Any]
+"""(response text, example id) -> answer; raises where the text holds none."""
 
 
 @dataclass(frozen=True)
@@ -80,14 +80,14 @@ def prediction(record: Record, parse: Parse, answer: str) -> Prediction:
     `{"id", answer, "response"}`; without the answer where the parser finds none; `{"id", "error"}` where the model
     gave none. Whatever a parser raises on a model's text is a parse failure of that text.
 
-    >>> prediction({"id": "q1", "error": None, "response": "4 2"}, str.split, "answers").line
+    >>> prediction({"id": "q1", "error": None, "response": "4 2"}, lambda text, _: text.split(), "answers").line
     b'{"id": "q1", "answers": ["4", "2"], "response": "4 2"}\n'
     """
     if record["error"] is not None:
         return Prediction(_line({"id": record["id"], "error": record["error"]}), parsed=False)
     text = record["response"]
     try:
-        return Prediction(_line({"id": record["id"], answer: parse(text), "response": text}), parsed=True)
+        return Prediction(_line({"id": record["id"], answer: parse(text, record["id"]), "response": text}), parsed=True)
     except Exception:  # one strange text must not end the run
         return Prediction(_line({"id": record["id"], "response": text}), parsed=False)
 

@@ -171,7 +171,7 @@ def test_a_demonstration_is_in_the_form_that_is_asked_for() -> None:
         examples = Examples([], Context(config, ("r",)))
         prompt = CORPORA.prompts["open"]({"text": "T", "triples_stated": []}, examples, PromptOptions())
         answer = prompt.messages[-2]["content"]
-        assert sorted(CORPORA.parsers["lenient"](answer)) == sorted(json.loads(answer)["triples"])
+        assert sorted(CORPORA.parsers["lenient"](answer, {})) == sorted(json.loads(answer)["triples"])
 
 
 def test_the_releases_prompts_are_read_from_a_clone(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kbbench_hf.benchmarks.base import ParseFunction, Prompt
+from kbbench_hf.benchmarks.base import ParseFunction, Prompt, of_text
 from kbbench_hf.benchmarks.triple_text import parse_balanced, parse_json
 from kbbench_hf.models.endpoint import Endpoint
 from kbbench_hf.runners.generate import generate
@@ -77,7 +77,7 @@ def main() -> None:
     parser.add_argument("--answers", type=int, default=10_000)
     n = parser.parse_args().answers
     for parse in (parse_balanced, parse_json):
-        print(parse.__name__, ask(n, parse))
+        print(parse.__name__, ask(n, of_text(parse)))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kbbench_hf.benchmarks.base import ParseError, Prompt
+from kbbench_hf.benchmarks.base import ParseError, Prompt, of_text
 from kbbench_hf.benchmarks.triple_text import parse_json
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.models.endpoint import Endpoint
@@ -23,6 +23,11 @@ from tests.endurance.faults import ask as ask_with_faults
 from tests.endurance.kills import CONCURRENCY, kill_and_resume
 from tests.endurance.mutations import ask as ask_mutated
 from tests.servers.scripted import MODEL, TRANSIENT, ScriptedServer, answer_to
+
+
+def split(text: str, _: object) -> list[str]:
+    return text.split()
+
 
 QUICK = {"show": False, "canary": False, "attempts": 2, "concurrency": 8}
 
@@ -48,7 +53,7 @@ def lines_of(file: Path) -> list[dict[str, Any]]:
 def test_every_prompt_is_answered_and_paired_by_id(tmp_path: Path) -> None:
     # Later prompts are answered sooner, so that pairing by arrival would be wrong.
     with ScriptedServer() as server:
-        done = run(server, tmp_path, 50, parse=str.split, answer="answers")
+        done = run(server, tmp_path, 50, parse=split, answer="answers")
     assert done.responses() == {f"q{i}": right(i) for i in range(50)}
     assert lines_of(tmp_path / "predictions.jsonl") == [
         {"id": f"q{i}", "answers": right(i).split(), "response": right(i)} for i in range(50)
@@ -60,9 +65,9 @@ def test_every_prompt_is_answered_and_paired_by_id(tmp_path: Path) -> None:
 
 def test_a_finished_run_asks_nothing_again_and_writes_the_same_bytes(tmp_path: Path) -> None:
     with ScriptedServer() as server:
-        run(server, tmp_path, parse=str.split)
+        run(server, tmp_path, parse=split)
         first = (tmp_path / "predictions.jsonl").read_bytes()
-        again = run(server, tmp_path, parse=str.split)
+        again = run(server, tmp_path, parse=split)
         assert len(server.requests) == 20
     assert (tmp_path / "predictions.jsonl").read_bytes() == first
     assert again.summary.n_answered == again.summary.n_requests == 20
@@ -89,7 +94,7 @@ def test_another_model_or_parameter_or_server_is_asked_anew(tmp_path: Path) -> N
 
 def test_repeats_are_files_of_their_own_with_seeds_of_their_own(tmp_path: Path) -> None:
     with ScriptedServer() as server:
-        done = run(server, tmp_path, 3, repeats=2, sampling=Sampling(0.7, seed=5), parse=str.split)
+        done = run(server, tmp_path, 3, repeats=2, sampling=Sampling(0.7, seed=5), parse=split)
         assert sorted(payload["seed"] for payload in server.payloads) == [5, 5, 5, 6, 6, 6]
     assert [line["id"] for line in lines_of(tmp_path / "predictions.1.jsonl")] == ["q0", "q1", "q2"]
     assert [(record["id"], record["repeat"]) for record in done.records()] == [
@@ -128,7 +133,7 @@ MALFORMED_OUTCOMES = {
 }
 
 
-def words(text: str) -> list[str]:
+def words(text: str, _: object) -> list[str]:
     if not text.strip():
         raise ParseError("nothing in it")
     return text.split()
@@ -174,7 +179,7 @@ def test_what_the_model_would_not_answer_is_an_outcome_and_not_paid_for_again(ki
 
 def test_a_server_that_only_talks_nonsense_still_gives_every_prompt_its_row(tmp_path: Path) -> None:
     with ScriptedServer(always="choices empty") as server:
-        summary = run(server, tmp_path, 60, attempts=1, parse=str.split).summary
+        summary = run(server, tmp_path, 60, attempts=1, parse=split).summary
     assert (summary.n_prompts, summary.n_failed, summary.errors) == (60, 60, {"no_choices": 60})
     assert len(lines_of(tmp_path / "predictions.jsonl")) == 60
 
@@ -334,7 +339,7 @@ def test_kills_lose_nothing_and_record_nothing_twice() -> None:
 RUN = """
 import sys
 from pathlib import Path
-from kbbench_hf.benchmarks.base import Prompt
+from kbbench_hf.benchmarks.base import Prompt, of_text
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.models.endpoint import Endpoint, key_from_environment
 from kbbench_hf.runners.generate import generate
@@ -342,7 +347,7 @@ url, folder, n = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 prompts = {f"q{i}": Prompt([{"role": "user", "content": f"prompt {i}"}], max_tokens=16) for i in range(n)}
 model = Endpoint(url, "scripted-model", key_from_environment("KBBENCH_TEST_KEY"))
 try:
-    generate(prompts, model, folder, concurrency=8, canary=False, parse=str.split)
+    generate(prompts, model, folder, concurrency=8, canary=False, parse=lambda text, _: text.split())
 except KBBenchError as error:
     print(error, file=sys.stderr)
     sys.exit(error.exit_code)
@@ -363,7 +368,7 @@ def start(server: ScriptedServer, folder: Path, n: int, **environment: str) -> "
 def test_ctrl_c_waits_for_what_is_under_way_and_nothing_is_asked_twice(tmp_path: Path) -> None:
     with ScriptedServer(latency_s=0.05) as server:
         child = start(server, tmp_path, 400)
-        while len(server.requests) < 40:
+        while len(server.requests) < 40 and child.poll() is None:
             time.sleep(0.005)
         child.send_signal(signal.SIGINT)
         _, errors = child.communicate(timeout=20)
@@ -378,7 +383,7 @@ def test_ctrl_c_waits_for_what_is_under_way_and_nothing_is_asked_twice(tmp_path:
 def test_a_second_ctrl_c_stops_at_once(tmp_path: Path) -> None:
     with ScriptedServer(latency_s=8) as server:
         child = start(server, tmp_path, 40)
-        while len(server.requests) < 8:
+        while len(server.requests) < 8 and child.poll() is None:
             time.sleep(0.005)
         child.send_signal(signal.SIGINT)
         time.sleep(0.3)
@@ -423,7 +428,7 @@ def test_planted_secrets_appear_nowhere(tmp_path: Path) -> None:
 
 
 def test_mutated_answers_raise_nothing_and_every_example_is_in_the_predictions() -> None:
-    outcome = ask_mutated(1000, parse_json)  # the endurance run asks 10,000
+    outcome = ask_mutated(1000, of_text(parse_json))  # the endurance run asks 10,000
     assert outcome.answers == outcome.in_predictions == 1000
     assert outcome.altered == 0
     assert 0 < outcome.parse_failures < 1000

@@ -15,6 +15,10 @@ from kbbench_hf.runners.meter import Meter, quantile
 from kbbench_hf.runners.outcome import finish, prediction
 
 
+def split(text: str, _: object) -> list[str]:
+    return text.split()
+
+
 def record(number: int, **fields: Any) -> dict[str, Any]:
     work = Work({number: Prompt([{"role": "user", "content": "?"}])}, Sampling())
     answered = {
@@ -33,7 +37,7 @@ def finished(records: Sequence[dict[str, Any] | None], folder: Path | None = Non
     for each in records:
         if each is not None:
             meter.add(each)
-    return finish(records, meter, "m", len(records), parse=str.split, answer="words", folder=folder, **options)
+    return finish(records, meter, "m", len(records), parse=split, answer="words", folder=folder, **options)
 
 
 def test_the_summary_by_hand() -> None:
