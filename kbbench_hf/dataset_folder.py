@@ -40,8 +40,7 @@ class DatasetFolder:
             raise UsageError(
                 f"{self.path} holds no {MANIFEST}; expected a dataset made by 'kbbench build'. Build it again."
             )
-        manifest: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        return manifest
+        return read_json(file)
 
     @property
     def revision(self) -> str:
@@ -158,6 +157,21 @@ def _write_parquet(file: Path, table: pa.Table) -> None:
         )
         sink.flush()
         os.fsync(sink.fileno())
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """Return the object in a JSON file that this package wrote.
+
+    Raises:
+        DataError: the file was cut off or altered since.
+    """
+    try:
+        found = json.loads(file.read_bytes())
+    except ValueError as error:
+        raise DataError(f"{file} is not the JSON that was written there: {error}. Make it again.") from None
+    if not isinstance(found, dict):
+        raise DataError(f"{file} holds a {type(found).__name__}; expected the object written there. Make it again.")
+    return found
 
 
 def write_text(file: Path, text: str) -> None:

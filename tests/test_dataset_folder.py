@@ -142,3 +142,12 @@ def test_a_text_file_is_replaced_whole(tmp_path):
     with pytest.raises(UnicodeEncodeError):
         write_text(file, "half of a pair: \ud800")
     assert file.read_bytes() == b"two\nthree\n"
+
+
+def test_a_record_that_was_cut_off_or_altered_is_named(tmp_path):
+    folder = write_dataset(tmp_path / "small", TABLES, CARD)
+    manifest = folder.path / "manifest.json"
+    for text in (manifest.read_text()[:50], "", "[1]", "\udc80"):
+        manifest.write_bytes(text.encode("utf-8", "surrogateescape"))
+        with pytest.raises(DataError, match=r"manifest\.json .* Make it again"):
+            _ = folder.revision

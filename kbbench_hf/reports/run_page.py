@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbbench_hf.benchmarks.base import Answer, Benchmark, Examples, Explanation
+from kbbench_hf.dataset_folder import read_json
 from kbbench_hf.errors import UsageError
 from kbbench_hf.hub.load import find_benchmark
 from kbbench_hf.records import read_predictions
@@ -55,8 +56,8 @@ def run_page(folder: Path) -> str:
         raise UsageError(
             f"{folder} holds no result.json; expected the folder of a finished run. Run it again to resume it."
         )
-    result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    run = json.loads((folder / "run.json").read_text(encoding="utf-8")) if (folder / "run.json").is_file() else {}
+    result = read_json(folder / "result.json")
+    run = read_json(folder / "run.json") if (folder / "run.json").is_file() else {}
     benchmark = find_benchmark(result["benchmark"])
     model = run.get("settings", {}).get("model", folder.name)
     parts = [

@@ -1,11 +1,11 @@
 """A retrieval benchmark run: rank, perhaps re-rank, and score, all in one folder."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kbbench_hf.benchmarks.base import Benchmark, Examples
+from kbbench_hf.dataset_folder import read_json
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.hub.load import find_dataset
 from kbbench_hf.knowledge_base.store import KnowledgeBase
@@ -85,7 +85,7 @@ def run_reranking(
     asked: Questions, first: Path, model: Endpoint | CausalLM, name: str, *, depth: int = 20, **how: Any
 ) -> tuple[Path, Summary, int]:
     """Re-rank the run in `first`; return the new run's folder, its summary, and how many answers held no score."""
-    before = json.loads((first / RUN).read_text(encoding="utf-8"))["settings"]
+    before = read_json(first / RUN)["settings"]
     documents = f"{DOCUMENTS.get(before['benchmark'], 'clean')}_relations"
     folder = first.with_name(f"{first.name}-{re.sub(r'[^A-Za-z0-9_.]+', '-', name)}-{depth}")
     open_run(folder, {**before, "rerank": name, "depth": depth, "documents": documents}, {})

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from kbbench_hf.dataset_folder import write_text
+from kbbench_hf.dataset_folder import read_json, write_text
 from kbbench_hf.errors import UsageError
 
 RUN = "run.json"
@@ -51,7 +51,7 @@ def open_run(folder: Path, settings: Mapping[str, Any], circumstances: Mapping[s
     file = folder / RUN
     written = json.loads(json.dumps(settings))
     if file.is_file():
-        before = json.loads(file.read_text(encoding="utf-8"))["settings"]
+        before = read_json(file).get("settings", {})
         if differing := [key for key in {**written, **before} if before.get(key) != written.get(key)]:
             key = differing[0]
             raise UsageError(
@@ -69,7 +69,7 @@ def open_run(folder: Path, settings: Mapping[str, Any], circumstances: Mapping[s
 def add_to_run(folder: Path, **facts: Any) -> None:
     """Add facts that are known only at the end, such as latency and cost, to `run.json`."""
     file = folder / RUN
-    run = {**json.loads(file.read_text(encoding="utf-8")), **facts}
+    run = {**read_json(file), **facts}
     write_text(file, json.dumps(run, indent=2) + "\n")
 
 

@@ -226,6 +226,20 @@ def test_report_refuses_what_is_no_run(kbbench):
     assert (done.code, "no knowledge base to describe" in done.err) == (2, True)
 
 
+def test_a_record_of_a_run_that_was_cut_off_is_named_without_a_trace(kbbench):
+    assert kbbench("run", "mini-stark", "--model", "bm25", "--limit", 3, "--out", "here").code == 0
+    for name, command in (
+        ("result.json", ["report", "here"]),
+        ("run.json", ["run", "mini-stark", "--model", "bm25", "--limit", 3, "--out", "here"]),
+    ):
+        file = Path("here") / name
+        file.write_text(file.read_text()[:20])
+        done = kbbench(*command)
+        assert done.code == 65
+        assert f"here/{name} is not the JSON that was written there" in done.err
+        assert "Traceback" not in done.err
+
+
 def test_report_describes_a_dataset(kbbench):
     done = kbbench("report", "mini-stark", "--dataset")
     assert done.code == 0
