@@ -51,10 +51,13 @@ window.kbbench = choices => {
     if (value === "" || value === null || value === undefined) address.searchParams.delete(key);
     else address.searchParams.set(key, value);
   }
+  const tab = address.searchParams.get("tab");
+  address.searchParams.delete("tab");
+  if (tab) address.search = new URLSearchParams([["tab", tab], ...address.searchParams]);
   window.history.replaceState(null, "", address);
 };
 </script>"""
-"""Puts choices in the page's address; an empty one leaves it."""
+"""Puts choices in the page's address; an empty one leaves it. The tab comes first: only that survives a login."""
 
 ON_CLICK = """
 element.addEventListener('click', event => {

@@ -60,25 +60,22 @@ class Outbox:
 
     def _commit(self, paths: list[str]) -> None:
         from huggingface_hub import CommitOperationAdd
-        from huggingface_hub.errors import HfHubHTTPError
 
         for attempt in range(1, MAX_ATTEMPTS + 1):
             self._sleep(max(0.0, self._last_commit + SECONDS_BETWEEN_COMMITS - self._clock()))
             self._last_commit = self._clock()
-            operations = [CommitOperationAdd(path, str(self.store.root / path)) for path in paths]
             try:
-                self.api.create_commit(
-                    self.repo_id, operations, commit_message=f"Add {len(paths)} files", repo_type="dataset"
-                )
+                paths = [path for path in paths if path not in self._on_hub()]
+                operations = [CommitOperationAdd(path, str(self.store.root / path)) for path in paths]
+                message = f"Add {len(paths)} files"
+                if paths:
+                    self.api.create_commit(self.repo_id, operations, commit_message=message, repo_type="dataset")
                 self._on_hub().update(paths)
                 return
-            except (HfHubHTTPError, OSError):
+            except Exception:  # a refusal, a lost connection (whose class depends on the Hub client's HTTP library)
+                self._pushed = None
                 if attempt == MAX_ATTEMPTS:
                     raise
-                self._pushed = None
-                paths = [path for path in paths if path not in self._on_hub()]
-                if not paths:
-                    return
 
     def _on_hub(self) -> set[str]:
         if self._pushed is None:
