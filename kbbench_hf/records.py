@@ -124,7 +124,8 @@ def pair(
         if status == "error":
             answers.pop(example_id, None)
             continue
-        problem = benchmark.check(examples, example_id, answer)
+        own_words = isinstance(row, dict) and "response" in row  # what a model wrote is scored, never refused
+        problem = None if own_words else benchmark.check(examples, example_id, answer)
         if problem:
             problems.append(Problem(file, line, problem))
             continue

@@ -94,6 +94,10 @@ def test_a_response_without_an_answer_is_empty_and_counted(tmp_path: Path) -> No
     assert (found.answers[1], found.parse_failures) == ([], ["q2"])
 
 
+def test_what_a_model_wrote_is_scored_not_refused(tmp_path: Path) -> None:
+    assert read(write(tmp_path, {"id": "q1", "response": "a b c d e f"})).answers[0] == list("abcdef")
+
+
 def test_an_example_that_failed_is_missing_and_counted(tmp_path: Path) -> None:
     file = write(tmp_path, {"id": "q1", "error": "timeout"}, {"id": "q2", "answers": ["b"]})
     found = read(file)

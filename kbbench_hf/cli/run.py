@@ -18,7 +18,17 @@ hf:FOLDER), or with --base-url the name of a served one."""
 
 
 OF_RETRIEVERS = {"top_k", "rerank", "depth"}
-OF_PROMPTS = {"prompt", "parser", "shots", "demonstrations", "repeats", "dry_run"}
+OF_PROMPTS = {
+    "prompt",
+    "parser",
+    "testbed",
+    "subset",
+    "shots",
+    "demonstrations",
+    "similar_by",
+    "repeats",
+    "dry_run",
+}
 
 
 @click.command()
@@ -38,6 +48,8 @@ OF_PROMPTS = {"prompt", "parser", "shots", "demonstrations", "repeats", "dry_run
 @click.option("--api-key-env", metavar="NAME", help="The environment variable that holds the server's key.")
 @click.option("--prompt", "--strategy", help="The prompt's name; see 'kbbench list BENCHMARK'.")
 @click.option("--parser", help="How answers are read.")
+@click.option("--testbed", help="SKA-Bench: noise, order, depth, rejection, rejection_control, hardness, integration.")
+@click.option("--subset", metavar="NAME,...", help="SKA-Bench: of the testbed, only kg, table, kg_text or table_text.")
 @click.option("--shots", type=click.IntRange(0), default=1, show_default=True, help="Demonstrations in the prompt.")
 @click.option(
     "--demonstrations",
@@ -91,6 +103,11 @@ def command(benchmark: str, model: str, base_url: str | None, **options: Any) ->
         retrieval_command(dataset, config, model, base_url, **options)
     else:
         _refuse(OF_RETRIEVERS, f"is for retrievers; {dataset} is answered by language models")
+        if options["testbed"]:
+            from kbbench_hf.cli.run_testbed import testbed_command
+
+            testbed_command(dataset, config, model, base_url, options)
+            return
         _run_generative(dataset, config, model, base_url, **options)
 
 
@@ -139,22 +156,27 @@ def sampling_of(options: Mapping[str, Any]) -> Any:
     return Sampling(options["temperature"], options["top_p"], options["max_tokens"], options["seed"])
 
 
-def _run_generative(dataset: str, config: str | None, name: str, base_url: str | None, **options: Any) -> None:
-    from kbbench_hf.reports.tables import print_result
-    from kbbench_hf.runners.generative import run_generative, task
+def task_of(dataset: str, config: str | None, options: Mapping[str, Any]) -> Any:
+    """Return what a run would ask."""
+    from kbbench_hf.runners.generative import task
 
-    choices = PromptOptions(
-        options["shots"], options["demonstrations"], **({} if options["seed"] is None else {"seed": options["seed"]})
-    )
-    asked = task(
+    seed = {} if options["seed"] is None else {"seed": options["seed"]}
+    return task(
         dataset,
         config,
         options["split"],
         prompt=options["prompt"],
-        options=choices,
+        options=PromptOptions(options["shots"], options["demonstrations"], **seed),
         limit=options["limit"],
         similar_by=options["similar_by"],
     )
+
+
+def _run_generative(dataset: str, config: str | None, name: str, base_url: str | None, **options: Any) -> None:
+    from kbbench_hf.reports.tables import print_result
+    from kbbench_hf.runners.generative import run_generative
+
+    asked = task_of(dataset, config, options)
     price = price_of(name, options)
     if options["dry_run"]:
         _print_estimate(asked, price, options["max_tokens"], options["concurrency"], options["json_output"])

@@ -41,6 +41,28 @@ class Task:
         """Return the prompts by example id, rendered when they are asked for."""
         return Prompts(self.benchmark.prompts[self.prompt_name], self.examples, self.options)
 
+    def settings(self, model: str, sampling: Sampling, repeats: int = 1, structured: bool = False) -> dict[str, Any]:
+        """Return what decides the results of a run of a model."""
+        return {
+            "benchmark": self.benchmark.dataset,
+            "config": self.config,
+            "split": self.split,
+            "dataset_revision": self.revision,
+            "n_examples": len(self.examples.rows),
+            "model": model,
+            "prompt": self.prompt_name,
+            "prompt_sha256": self.prompt_sha256(),
+            "prompt_options": asdict(self.options),
+            "similar_by": self.similar_by,
+            "sampling": asdict(sampling),
+            "repeats": repeats,
+            "structured": structured,
+        }
+
+    def folder(self, model: str, settings: Mapping[str, Any]) -> Path:
+        """Return where a run with these settings goes, if nothing else is said."""
+        return default_folder(self.benchmark.dataset, self.config, self.split, model, settings)
+
     def prompt_sha256(self) -> str:
         """Return a hash of the first hundred prompts: it changes with the wording, the options and the data."""
         digest = hashlib.sha256()
@@ -129,22 +151,8 @@ def run_generative(
     rows = {row["id"]: row for row in asked.examples.rows}
     parse = asked.benchmark.parsers[parser_name]
     sampling = sampling or Sampling()
-    settings = {
-        "benchmark": asked.benchmark.dataset,
-        "config": asked.config,
-        "split": asked.split,
-        "dataset_revision": asked.revision,
-        "n_examples": len(asked.examples.rows),
-        "model": model_name,
-        "prompt": asked.prompt_name,
-        "prompt_sha256": asked.prompt_sha256(),
-        "prompt_options": asdict(asked.options),
-        "similar_by": asked.similar_by,
-        "sampling": asdict(sampling),
-        "repeats": repeats,
-        "structured": structured,
-    }
-    folder = folder or default_folder(asked.benchmark.dataset, asked.config, asked.split, model_name, settings)
+    settings = asked.settings(model_name, sampling, repeats, structured)
+    folder = folder or asked.folder(model_name, settings)
     processes = model.n_processes if isinstance(model, CausalLM) else 1
     first = not isinstance(model, CausalLM) or model.rank == 0
     if first:
