@@ -6,7 +6,7 @@ from typing import Any
 from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.errors import UsageError
 from kbbench_hf.hub.load import NAMESPACE
-from kbbench_hf.hub.publish import task_id
+from kbbench_hf.hub.publish import N_HEADLINES, task_id
 
 
 def eval_results_yaml(result: Mapping[str, Any], date: str, source_url: str | None = None) -> str:
@@ -24,27 +24,27 @@ def eval_results_yaml(result: Mapping[str, Any], date: str, source_url: str | No
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
 
     found = benchmark(result["benchmark"])
+    scored = [metric for metric, figure in result["scores"].items() if figure["value"] is not None]
+    if not scored:
+        raise UsageError("The result has no figure that was scored; expected at least one. Score the run first.")
     entries = []
-    for metric in list(found.metrics)[:4]:
-        figure = result["scores"].get(metric)
-        if figure and figure["value"] is not None:
-            low, high = figure["ci95"]
-            spread = f"95% interval {low:.4f} to {high:.4f}; " if low is not None and high is not None else ""
-            entries.append(
-                EvalResultEntry(
-                    dataset_id=f"{NAMESPACE}/{found.dataset}",
-                    task_id=task_id(found.configs[0], result["config"], metric),
-                    value=figure["value"],
-                    dataset_revision=result["dataset_revision"],
-                    date=date,
-                    source_url=source_url,
-                    source_name="kbbench-hf" if source_url else None,
-                    notes=f"{spread}mode {result['mode']}, split {result['split']}, n {figure['n_scored']}, "
-                    f"predictions sha256 {result['predictions_sha256']}",
-                )
+    for metric in scored[:N_HEADLINES]:
+        figure = result["scores"][metric]
+        low, high = figure["ci95"]
+        spread = "" if low is None or high is None else f"95% interval {low:.4f} to {high:.4f}; "
+        entries.append(
+            EvalResultEntry(
+                dataset_id=f"{NAMESPACE}/{found.dataset}",
+                task_id=task_id(found.configs[0], result["config"], metric),
+                value=figure["value"],
+                dataset_revision=result["dataset_revision"],
+                date=date,
+                source_url=source_url,
+                source_name="kbbench-hf" if source_url else None,
+                notes=f"{spread}mode {result['mode']}, split {result['split']}, n {figure['n_scored']}, "
+                f"predictions sha256 {result['predictions_sha256']}",
             )
-    if not entries:
-        raise UsageError(f"The result has none of {list(found.metrics)[:4]}; expected a scored run. Score it first.")
+        )
     return str(yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False))
 
 

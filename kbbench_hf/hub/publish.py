@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
 LEADERBOARD = "leaderboard"
+N_HEADLINES = 4
+"""How many figures of a benchmark become tasks and results on the Hub: those of the papers' tables."""
 GRADIO_VERSION = "6.31.0"
 
 
@@ -130,7 +132,7 @@ def eval_yaml(dataset: str) -> str:
     tasks = [
         {"id": task_id(found.configs[0], config, metric), "config": config, "split": found.default_split}
         for config in found.configs
-        for metric in list(found.metrics)[:4]
+        for metric in list(found.metrics)[:N_HEADLINES]
     ]
     facts = {"name": found.title, "description": f"{found.title}, {found.paper}", "evaluation_framework": "kbbench"}
     return str(yaml.safe_dump({**facts, "tasks": tasks}, sort_keys=False))
