@@ -92,5 +92,6 @@ def _explained(error: BaseException) -> tuple[int, str]:
         hint = f" See: {error.ctx.command_path} --help" if isinstance(error, click.UsageError) and error.ctx else ""
         return error.exit_code, f"{error.format_message()}{hint}"
     if isinstance(error, OSError):
-        return 1, f"{error}. Expected a place that can be read and written, with room on the disk. Name or make one."
+        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        return 1, f"{what}. Expected a place that can be read and written, with room on the disk. Name or make one."
     return INTERRUPTED, "Interrupted."

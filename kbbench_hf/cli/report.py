@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from kbbench_hf.dataset_folder import write_text
@@ -52,10 +53,11 @@ def _describe(name: str, out: Path | None) -> None:
         ("Diversity", found.diversity),
     ):
         if rows:
-            table = Table(title, "", box=None, header_style="bold", title_justify="left")
+            table = Table(title, box=None, header_style="bold", pad_edge=False)
+            table.add_column(justify="right")
             for row in rows:
-                table.add_row(*row)
-            console.print(table)
+                table.add_row(*map(escape, row))
+            console.print(table, "")
     file = out or Path(f"{name}-lengths.png")
     plot_lengths(found, benchmark.title, file)
     click.echo(str(file))

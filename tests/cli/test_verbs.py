@@ -82,7 +82,7 @@ def test_a_place_that_cannot_be_written_is_an_error_without_a_trace(kbbench, in_
     (in_tmp / "file").write_text("")
     done = kbbench(*SCORE, "--out", "file/folder")
     assert done.code == 1
-    assert "Not a directory: 'file/folder'" in done.err
+    assert "kbbench: file/folder: Not a directory. Expected a place" in done.err
     assert "Name or make one." in done.err
     assert "Traceback" not in done.err
 
