@@ -37,6 +37,8 @@ def prepare(folder: Path) -> None:
         "id,type,name,text\n1,city,Rome,Old and warm.\n2,city,Oslo,By a fjord.\n3,land,Italy,\n"
     )
     (folder / "edges.csv").write_text("head,relation,tail\n1,lies in,3\n")
+    (pattern,) = [file for file in stored_answers("mini-text2kg") if file.stem == "pattern"]
+    (folder / "predictions.jsonl").write_bytes(pattern.read_bytes())
     (folder / "queries.csv").write_text("id,query,answer_ids\n1,Which city is by a fjord?,[2]\n2,An old city,[1]\n")
 
 
