@@ -74,6 +74,7 @@ def _knowledge_base(folder: DatasetFolder) -> tuple[list[tuple[str, str]], list[
 def plot_lengths(found: Statistics, title: str, file: Path) -> None:
     """Draw Figure 4: how long the questions are, and how many answers they have; write a PNG."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     figure = Figure(figsize=(10, 3.6), layout="constrained")
     for column, (values, label) in enumerate(
@@ -82,6 +83,7 @@ def plot_lengths(found: Statistics, title: str, file: Path) -> None:
         axes = figure.add_subplot(1, 2, column)
         axes.hist(values, bins=_bins(values), color="#0b5394")
         axes.set_xlabel(label)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_ylabel("queries")
         axes.spines[["top", "right"]].set_visible(False)
         if column == 1:
