@@ -54,8 +54,8 @@ def at_once(folder: Path, environment: dict[str, str], n: int, trials: int) -> d
         known = 0
         for trial in range(trials):
             with ThreadPoolExecutor(n) as pool:
-                first = list(pool.map(lambda number: submit(trial, number), range(n)))
-                again = list(pool.map(lambda number: submit(trial, number), range(n)))
+                first = list(pool.map(submit, [trial] * n, range(n)))
+                again = list(pool.map(submit, [trial] * n, range(n)))
             visible = Store(folder / "store").visible()
             whole = len(set(first)) == n and first == again and set(first) <= set(visible)
             exact += whole and len(visible) == len(set(visible)) == known + n

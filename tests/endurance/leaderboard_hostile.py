@@ -101,7 +101,7 @@ def inject(visitor: Visitor) -> dict[str, float]:
 
 
 def pages_are_inert(server: Server, visitor: Visitor) -> dict[str, float]:
-    """Open the board and every row that was stored in a browser: no dialog, no request elsewhere, no element of theirs."""
+    """Open the board and every stored row in a browser: no dialog, no request elsewhere, no element of theirs."""
     from tests.browser.chromium import chromium
 
     found: Counter[str] = Counter()

@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ class Server:
         self.url = f"http://127.0.0.1:{self.port}"
         arguments = ["serve", "--store", str(store), "--port", str(self.port)]
         store.parent.mkdir(parents=True, exist_ok=True)
+        self.on_stop: list[Callable[[], None]] = []
         self.log = store.parent / f"serve-{self.port}-{uuid4().hex[:6]}.log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
@@ -53,9 +54,13 @@ class Server:
         """End it as a crash does."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(10)
+        for close in self.on_stop:
+            close()
 
     def stop(self) -> None:
         """End it."""
+        for close in self.on_stop:
+            close()
         self.process.terminate()
         try:
             self.process.wait(10)
@@ -92,6 +97,7 @@ class Visitor:
         import httpx
 
         self.session = uuid4().hex
+        server.on_stop.append(lambda: self.client.close())
         self.client = httpx.Client(base_url=server.url, timeout=120, follow_redirects=True)
         config = self.client.get("/config").json()
         self.handlers = {each["api_name"]: each["id"] for each in config["dependencies"] if each["api_name"]}

@@ -1,0 +1,108 @@
+"""Strangers over plain HTTP: no identity, no write; hostile files are refused in words; many at once are all stored."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from kbbench_hf.leaderboard.store import Store
+from tests.servers.board import Server, Visitor, board_server
+from tests.servers.hostile import FIELDS, GOOD, INJECTIONS, PLACE, code, is_valid, malformed
+from tests.servers.hub import local_hub
+
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("served")
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[Server]:
+    with local_hub() as hub, board_server(folder / "store", hub.environment(str(folder / "hf"))) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def visitor(server: Server) -> Visitor:
+    found = Visitor(server)
+    found.log_in()
+    return found
+
+
+def test_no_handler_writes_without_identity_however_it_is_called(server: Server, folder: Path) -> None:
+    stranger = Visitor(server)
+    file = stranger.upload("a.jsonl", GOOD)
+    values = [PLACE, file, "stranger", "", "", 0, 0, 0, ""]
+    before = set((folder / "store").rglob("*.json*"))
+    assert "nobody is logged in" in stranger.submit(PLACE, file, "stranger")
+    for name, number in stranger.handlers.items():
+        for arguments in (values, [PLACE] * len(values), []):
+            stranger.client.post(f"/gradio_api/call/{name}", json={"data": arguments})
+            stranger.client.post(f"/gradio_api/run/{name}", json={"data": arguments})
+            body = {"data": arguments, "fn_index": number, "session_hash": "x", "event_data": {"value": ["row", "1"]}}
+            stranger.client.post("/gradio_api/api/predict", json=body)
+            stranger.client.post("/gradio_api/queue/join", json=body)
+    assert set((folder / "store").rglob("*.json*")) == before and Store(folder / "store").visible() == []
+
+
+def test_only_the_handlers_for_programs_are_advertised(server: Server) -> None:
+    listed = Visitor(server).client.get("/gradio_api/info").json()["named_endpoints"]
+    assert set(listed) == {"/board", "/validate", "/submit", "/_check_login_status"}  # the last is Gradio's
+
+
+def test_malformed_files_are_refused_in_words(server: Server, visitor: Visitor) -> None:
+    before = server.log.read_text()
+    for number, (name, data) in enumerate(malformed(30, seed=4)):
+        said = visitor.submit(PLACE, visitor.upload(name, data), f"m{number}")
+        assert said.startswith("**Not stored.**") or is_valid(name, data), said
+    assert server.log.read_text() == before
+
+
+def test_nothing_that_is_sent_is_executed(visitor: Visitor, folder: Path) -> None:
+    for name, data in islice(code(folder / "canary"), 0, None, 7):
+        assert not visitor.submit(PLACE, visitor.upload(name, data), "code").startswith("**Stored**")
+    assert not (folder / "canary").exists()
+
+
+def test_names_and_links_that_want_to_be_more_are_refused(visitor: Visitor) -> None:
+    file = visitor.upload("a.jsonl", GOOD)
+    for text in INJECTIONS[::4]:
+        if set(text) & set("<>{}$`=\"'"):
+            assert visitor.submit(PLACE, file, text).startswith("**Not stored.**")
+        assert visitor.submit(PLACE, file, "a name", link=text).startswith("**Not stored.**")
+    assert len(INJECTIONS) * len(FIELDS) == 150
+
+
+def test_unknown_places_and_other_files_are_refused(visitor: Visitor) -> None:
+    file = visitor.upload("a.jsonl", GOOD)
+    for place in (
+        "",
+        "x",
+        "mini-text2kg/sentences/test/../..",
+        "a/b/c/d",
+        PLACE + "/x",
+        "mini-text2kg/x/test/reference",
+    ):
+        assert visitor.submit(place, file, "a name").startswith("**Not stored.**")
+    for path in ("/etc/passwd", "http://127.0.0.1/a.jsonl", "../a.jsonl"):
+        said = visitor.submit(PLACE, {"path": path, "meta": {"_type": "gradio.FileData"}}, "a name")
+        assert "Stored" not in said and "root:" not in said
+
+
+def test_ten_visitors_at_once_are_stored_once_each(server: Server, folder: Path) -> None:
+    visitors = [Visitor(server) for _ in range(10)]
+    before = len(Store(folder / "store").visible())
+
+    def submit(number: int) -> str:
+        visitors[number].log_in()
+        return visitors[number].submit(PLACE, visitors[number].upload("a.jsonl", GOOD), f"visitor {number}")
+
+    with ThreadPoolExecutor(10) as pool:
+        first, again = (list(pool.map(submit, range(10))) for _ in range(2))
+    assert all("on the board now" in said for said in first) and all("there already" in said for said in again)
+    visible = Store(folder / "store").visible()
+    assert len(visible) == len(set(visible)) == before + 10 and Store(folder / "store").check() == []
