@@ -48,6 +48,8 @@ class Result:
     """Slice name -> the key of each example."""
     group_by: str | None
     """The slice over whose keys the figures are averaged; None for plain means."""
+    repeats: Mapping[str, list[float]] = field(default_factory=dict)
+    """Where everything was asked several times: each figure of every repeat, the first being this result's."""
     warnings: list[str] = field(default_factory=list)
     """What the answers lose by habits of writing, in words, with the measured effect."""
 
@@ -69,6 +71,11 @@ class Result:
             "counters": dict(self.counters),
             "versions": dict(self.versions),
             "predictions_sha256": self.predictions_sha256,
+            **(
+                {"repeats": {name: list(map(finite, each)) for name, each in self.repeats.items()}}
+                if self.repeats
+                else {}
+            ),
         }
 
     def example_lines(self) -> Iterable[str]:

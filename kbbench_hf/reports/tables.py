@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping
 
+import numpy as np
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -23,7 +24,8 @@ def print_result(result: Result, benchmark: Benchmark, slices: str | None = None
     """
     console, chosen = Console(), _chosen(slices, result.slices)
     console.print(f"[bold]{escape(benchmark.title)}[/bold] · {_place(result)}", highlight=False)
-    figures = dict(list(result.scores.items())[:metrics])
+    scored = {metric: figure for metric, figure in result.scores.items() if figure.n_scored} or dict(result.scores)
+    figures = dict(list(scored.items())[:metrics])
     counts = [
         "n_scored",
         *(name for name in ("n_unscored", "n_missing") if any(getattr(f, name) for f in figures.values())),
@@ -35,6 +37,15 @@ def print_result(result: Result, benchmark: Benchmark, slices: str | None = None
     console.print(table)
     counters = ", ".join(f"{words(name)} {count:,}" for name, count in result.counters.items() if count)
     console.print(f"[dim]{counters}[/dim]", highlight=False)
+    if left_out := [label(benchmark, metric) for metric in result.scores if metric not in scored]:
+        console.print(f"[dim]not scored here: {', '.join(left_out)}[/dim]", highlight=False)
+    if result.repeats:
+        values = np.array([result.repeats[metric] for metric in figures])
+        spread = (
+            f"{label(benchmark, m)} {number(v.mean())} ± {number(v.std())}"
+            for m, v in zip(figures, values, strict=True)
+        )
+        console.print(f"mean and standard deviation of {values.shape[1]} repeats: {', '.join(spread)}", highlight=False)
     for warning in _warnings(result, benchmark):
         console.print(f"[yellow]![/yellow] {escape(warning)}", highlight=False)
     for name in chosen:

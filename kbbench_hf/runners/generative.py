@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -141,8 +141,9 @@ def run_generative(
 ) -> tuple[Path, Summary, Result]:
     """Ask a model everything, keep every answer, score them; return the run's folder, its summary and its result.
 
-    The same call goes on where an interrupted run stopped. `how` holds what does not change the results: concurrency,
-    budgets, attempts (see `generate`).
+    The result is the first repeat's, with the figures of all repeats in `repeats`. The same call goes on where an
+    interrupted run stopped. `how` holds what does not change the results: concurrency, budgets, attempts (see
+    `generate`).
     """
     mode, parser_name = mode or asked.benchmark.modes[0], parser or next(iter(asked.benchmark.parsers))
     for kind, name, known in (("mode", mode, asked.benchmark.modes), ("parser", parser_name, asked.benchmark.parsers)):
@@ -171,16 +172,17 @@ def run_generative(
         title=asked.benchmark.dataset,
         **how,
     )
-    predictions = read_predictions([folder / "predictions.jsonl"], asked.benchmark, asked.examples, reading)
-    result = score_examples(
-        asked.benchmark,
-        asked.examples,
-        predictions,
-        asked.config,
-        asked.split,
-        mode,
-        asked.revision,
+    place = (asked.config, asked.split, mode, asked.revision)
+    files = [folder / ("predictions.jsonl" if each == 0 else f"predictions.{each}.jsonl") for each in range(repeats)]
+    result, *others = (
+        score_examples(
+            asked.benchmark, asked.examples, read_predictions([file], asked.benchmark, asked.examples, reading), *place
+        )
+        for file in files
     )
+    if others:
+        values = {metric: [each.scores[metric].value for each in (result, *others)] for metric in result.scores}
+        result = replace(result, repeats=values)
     if first:
         write_result(result, folder)
         add_to_run(folder, model=model.name, summary=generation.summary.to_json())

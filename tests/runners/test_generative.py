@@ -110,3 +110,18 @@ def test_prompts_are_in_the_order_of_the_dataset_and_rendered_on_demand():
     assert (list(prompts), len(prompts)) == (asked.examples.ids, 4)
     row = asked.examples.rows[2]
     assert prompts[row["id"]].messages[-1]["content"] == row["sentence"]
+
+
+def test_every_repeat_is_scored(tmp_path):
+    asked = task("mini-text2kg", limit=4)
+    seen: dict[str, int] = {}
+
+    def second_time_silent(payload: dict[str, Any]) -> str:
+        sentence = payload["messages"][-1]["content"]
+        seen[sentence] = seen.get(sentence, 0) + 1
+        return oracle(payload) if seen[sentence] == 1 else "[]"
+
+    with ScriptedServer(answer=second_time_silent) as server:
+        folder, _, result = run(server, asked, tmp_path / "run", mode="repaired", repeats=2)
+    assert result.repeats["recall"] == [1.0, 0.0]
+    assert json.loads((folder / "result.json").read_text(encoding="utf-8"))["repeats"]["recall"] == [1.0, 0.0]
