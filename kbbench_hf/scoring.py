@@ -128,8 +128,7 @@ def score(
     if found.read_annotations and annotations is not None:
         examples = found.read_annotations(examples, annotations)
     place = (config or found.configs[0], split or found.default_split, mode or found.modes[0])
-    result = score_examples(found, examples, read, *place, revision)
-    return replace(result, warnings=found.warn(found, examples, read.answers)) if found.warn else result
+    return score_examples(found, examples, read, *place, revision)
 
 
 def _identities(benchmark: Benchmark, examples: Examples) -> Mapping[str, str]:
@@ -207,6 +206,7 @@ def score_examples(
         compared={metric: scores.compared(metric) for metric in scores.values},
         example_slices=example_slices,
         group_by=benchmark.group_by,
+        warnings=benchmark.warn(benchmark, examples, predictions.answers) if benchmark.warn else [],
     )
 
 

@@ -156,6 +156,21 @@ def _summarise(scores: Scores, mode: str) -> Mapping[str, Estimate]:
     return figures
 
 
+def _warn(benchmark: Benchmark, examples: Examples, answers: Sequence[Sequence[Any] | None]) -> list[str]:
+    """Say how many rankings end before their last answer: they leave MRR and MAP open."""
+    n_candidates = len(examples.context.candidates.ids)
+    n_open = sum(
+        bool(answer) and len(answer or ()) < n_candidates and not set(row["answer_ids"]) <= set(answer or ())
+        for row, answer in zip(examples.rows, answers, strict=True)
+    )
+    if not n_open:
+        return []
+    return [
+        f"{n_open:,} of {len(answers):,} rankings end before their last answer, which leaves MAP open, and MRR where none "
+        f"is found: these count as the least they can be. Rank more of the {n_candidates:,} candidates (--top-k)."
+    ]
+
+
 def _slices(examples: Examples) -> dict[str, list[str]]:
     """Return the keys of each question: how many answers, of which type, seen in training, its template and split."""
     rows, context = examples.rows, examples.context
@@ -219,6 +234,7 @@ def _benchmark(
         load=partial(_load, known=known, candidate_types=candidate_types),
         score=_score,
         summarise=_summarise,
+        warn=_warn,
         check=_check,
     )
 

@@ -47,6 +47,12 @@ def test_a_mean_counts_what_is_open_at_the_least_it_can_be(examples):
     assert (figure.n_scored, figure.n_unscored) == (2, 1)
 
 
+def test_rankings_that_end_too_early_are_warned_of(examples):
+    (warning,) = MAG.warn(MAG, examples, [[1_172_724], None, []])
+    assert warning.startswith("1 of 3 rankings end before their last answer") and "--top-k" in warning
+    assert MAG.warn(MAG, examples, [examples.rows[0]["answer_ids"], None, None]) == []
+
+
 def test_a_missing_ranking_scores_zero(examples):
     scores = MAG.score(examples, [None, None, None], "reference")
     assert all((column == 0).all() for column in scores.values.values())
