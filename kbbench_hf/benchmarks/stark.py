@@ -166,8 +166,8 @@ def _warn(benchmark: Benchmark, examples: Examples, answers: Sequence[Sequence[A
     if not n_open:
         return []
     return [
-        f"{n_open:,} of {len(answers):,} rankings end before their last answer, which leaves MAP open, and MRR where none "
-        f"is found: these count as the least they can be. Rank more of the {n_candidates:,} candidates (--top-k)."
+        f"{n_open:,} of {len(answers):,} rankings end before their last answer, which leaves MAP open, and MRR where "
+        f"none is found: these count as the least they can be. Rank more of the {n_candidates:,} candidates (--top-k)."
     ]
 
 
