@@ -17,7 +17,7 @@ from kbbench_hf.hub.metric_modules import metric_modules
 PACKAGES = {
     "core": ["numpy", "pyarrow", "datasets", "evaluate", "huggingface_hub", "bm25s", "matplotlib", "click", "rich"],
     "models": ["torch", "transformers", "accelerate", "sentence-transformers", "faiss-cpu"],
-    "text": ["gensim", "nltk"],
+    "text": ["gensim", "tiktoken"],
     "space": ["gradio"],
 }
 
