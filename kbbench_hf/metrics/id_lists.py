@@ -1,7 +1,7 @@
 """Lists of ids for many queries, end to end in one array: what rankings and gold are before they are compared."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from typing import Any
 
@@ -26,6 +26,8 @@ class IdLists:
 
     ids: Ids
     offsets: Ids
+    names: Sequence[Any] | None = None
+    """What each id is called, where the ids are numbers given by `number_ids`."""
 
     @classmethod
     def of(cls, lists: Sequence[Any]) -> "IdLists":
@@ -70,6 +72,10 @@ class IdLists:
         for first, last in pairwise(cuts.tolist()):
             yield first, last, self.ids[self.offsets[first] : self.offsets[last]]
 
+    def name(self, number: int) -> Any:
+        """Return what a user calls an id."""
+        return int(number) if self.names is None else self.names[number]
+
     def row_of(self, position: int) -> int:
         """Return the list that holds the id at a position of `ids`."""
         return int(np.searchsorted(self.offsets, position, side="right")) - 1
@@ -95,8 +101,10 @@ def number_ids(*groups: Sequence[Sequence[Any]]) -> tuple[IdLists, ...]:
         raise DataError(f"Ids mix str and {other}; expected one kind in rankings and gold. Convert one of them.")
     if str not in kinds and not (kinds == {int} and min(names) >= 0 and max(names) > _LARGE):
         return tuple(IdLists.of(lists) for lists in groups)
-    numbers = {name: number for number, name in enumerate(sorted(names))}
-    return tuple(IdLists.of([[numbers[name] for name in row] for row in lists]) for lists in groups)
+    in_order = sorted(names)
+    numbers = {name: number for number, name in enumerate(in_order)}
+    numbered = (IdLists.of([[numbers[name] for name in row] for row in lists]) for lists in groups)
+    return tuple(replace(lists, names=in_order) for lists in numbered)
 
 
 def _integers(lists: Sequence[Any]) -> Ids:

@@ -53,8 +53,8 @@ def rank(lists: IdLists, scores: NDArray[Any] | None = None) -> Rankings:
         position = int(np.flatnonzero(~np.isfinite(scores))[0])
         row = lists.row_of(position)
         raise DataError(
-            f"Ranking {row} gives id {lists.ids[position]} the score {scores[position]}; expected finite numbers. "
-            "Drop such candidates or give them a score below the others."
+            f"Ranking {row} gives id {lists.name(lists.ids[position])!r} the score {scores[position]}; expected finite "
+            "numbers. Drop such candidates or give them a score below the others."
         )
     ids = lists.ids
     starts = np.zeros(len(ids), dtype=bool)
@@ -64,7 +64,7 @@ def rank(lists: IdLists, scores: NDArray[Any] | None = None) -> Rankings:
         ids, scores = ids[order], scores[order]
     tied = ~starts
     tied[1:] &= scores[1:] == scores[:-1]
-    return Rankings(IdLists(ids, lists.offsets), tied if tied.any() else None)
+    return Rankings(IdLists(ids, lists.offsets, lists.names), tied if tied.any() else None)
 
 
 def _in_order(ids: Ids, scores: NDArray[Any], starts: NDArray[np.bool_]) -> bool:
@@ -80,18 +80,19 @@ def _refuse_duplicates(lists: IdLists) -> None:
         repeated = in_order[:, 1:] == in_order[:, :-1]
         if repeated.any():
             row, place = np.argwhere(repeated)[0]
-            raise _duplicate(int(row), int(in_order[row, place]))
+            raise _duplicate(lists, int(row), int(in_order[row, place]))
         return
     span = _span(len(lists), lists.ids)
     for first, last, ids in lists.blocks():
         keys = np.sort(ids + np.repeat(np.arange(first, last) * span, lengths[first:last]))
         same = keys[1:] == keys[:-1]
         if same.any():
-            raise _duplicate(*divmod(int(keys[same.argmax()]), span))
+            raise _duplicate(lists, *divmod(int(keys[same.argmax()]), span))
 
 
-def _duplicate(row: int, name: int) -> DataError:
-    return DataError(f"Ranking {row} lists id {name} twice; expected every candidate once. Keep the better rank.")
+def _duplicate(lists: IdLists, row: int, number: int) -> DataError:
+    name = lists.name(number)
+    return DataError(f"Ranking {row} lists id {name!r} twice; expected every candidate once. Keep the better rank.")
 
 
 def _span(n_lists: int, *ids: Ids) -> int:
@@ -302,6 +303,6 @@ def _refuse_strangers(lists: IdLists, candidates: Ids) -> None:
     if len(strange):
         row = lists.row_of(strange[0])
         raise DataError(
-            f"Ranking {row} holds id {lists.ids[strange[0]]}, which is no candidate ({len(strange)} such in all). "
-            "Was it made on another knowledge base?"
+            f"Ranking {row} holds id {lists.name(lists.ids[strange[0]])!r}, which is no candidate ({len(strange)} such "
+            "in all). Was it made on another knowledge base?"
         )

@@ -73,9 +73,13 @@ class Ranking(evaluate.Metric):
         )
 
     def _infer_feature_from_batch(self, batch):
-        # `evaluate` looks at the first example only, and an empty ranking does not show what it would hold.
+        # `evaluate` looks at the first example only, where an empty ranking does not show what it would hold, and it
+        # takes lists but no arrays there.
         return self._infer_feature_from_example(
-            {name: next((each for each in column if len(each)), []) for name, column in batch.items()}
+            {
+                name: next((np.asarray(each).tolist() for each in column if len(each)), [])
+                for name, column in batch.items()
+            }
         )
 
     def _compute(

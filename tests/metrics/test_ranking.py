@@ -180,6 +180,9 @@ def test_ids_of_any_size_can_be_numbered():
         (lambda: locate(rank(IdLists.of([[1]] * 9 + [[2**62]])), IdLists.of([[1]] * 10)), DataError, "too large"),
         (lambda: locate(rank(IdLists.of([[1]])), IdLists.of([[1], [2]])), UsageError, "1 rankings for 2 gold lists"),
         (lambda: number_ids([["a", 1]], [["a"]]), DataError, "mix str and int"),
+        (lambda: rank(number_ids([["b", "a", "b"]])[0]), DataError, "lists id 'b' twice"),
+        (lambda: rank(number_ids([["a"], ["b", "b", "c"]])[0]), DataError, "Ranking 1 lists id 'b' twice"),
+        (lambda: rank(number_ids([["a", "b"]])[0], np.array([1, math.nan])), DataError, "gives id 'b' the score nan"),
     ],
 )
 def test_bad_input_is_an_error_that_names_it(call, error, words):

@@ -3,6 +3,7 @@
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 evaluate = pytest.importorskip("evaluate")
@@ -28,6 +29,11 @@ def test_scored_entries_are_ranked_by_score_and_then_by_id(ranking):
 @pytest.mark.parametrize("first", [["7"], [{"id": "7", "score": 0.5}]])
 def test_an_empty_ranking_may_come_first(ranking, first):
     assert ranking.compute(predictions=[[], first], references=[["7"], ["7"]], ks=(1,))["mrr"] == 0.5
+
+
+def test_arrays_are_lists_too(ranking):
+    results = ranking.compute(predictions=[np.array([2, 7])], references=[np.array([7])], ks=(1,))
+    assert results["mrr"] == 0.5
 
 
 def test_a_value_that_a_cut_off_ranking_leaves_open_is_nan_and_counted(ranking):
