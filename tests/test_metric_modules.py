@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from kbbench_hf.errors import DataError
+
 evaluate = pytest.importorskip("evaluate")
 
 ROOT = Path(__file__).parent.parent
@@ -75,3 +77,11 @@ def test_the_code_on_a_card_runs_and_gives_what_it_says(name, monkeypatch):
             statement, _, said = line.partition("  # ")
             if re.fullmatch(r"[\d.]+", said) and ".compute(" in statement:
                 assert eval(statement, names) == float(said), line  # noqa: S307
+
+
+@pytest.mark.parametrize("odd", [["a", 1, "b"], ["a", None, "b"], ["a", "r"]])
+def test_text2kg_refuses_a_triple_that_is_not_three_strings(odd):
+    metric = evaluate.load(str(ROOT / "metrics" / "text2kg"))
+    reference = {"sentence": "a b", "triples": [["a", "r", "b"]], "ontology": {"concepts": [], "relations": ["r"]}}
+    with pytest.raises(DataError, match="three strings"):
+        metric.compute(predictions=[[["a", "r", "b"]], [odd]], references=[reference, reference])

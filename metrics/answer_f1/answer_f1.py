@@ -48,17 +48,20 @@ _CITATION = """\
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class AnswerF1(evaluate.Metric):
     def _info(self) -> evaluate.MetricInfo:
-        text, texts = datasets.Value("string"), datasets.List(datasets.Value("string"))
+        # Json keeps a number among answers; a list of strings would make JSON text of every string beside it.
+        answers, text = datasets.List(datasets.Json()), datasets.Value("string")
         return evaluate.MetricInfo(
             description=_DESCRIPTION,
             citation=_CITATION,
             inputs_description=_KWARGS_DESCRIPTION,
-            features=[datasets.Features({"predictions": each, "references": texts}) for each in (texts, text)],
+            features=[
+                datasets.Features({"predictions": each, "references": datasets.List(text)}) for each in (answers, text)
+            ],
             reference_urls=["https://arxiv.org/abs/2507.17178", "https://arxiv.org/abs/2310.01061"],
         )
 
     def _compute(self, predictions, references, mode="squad", return_ci=False):
-        answers = [_read(each) if isinstance(each, str) else list(each) for each in predictions]
+        answers = [_read(each) if isinstance(each, str) else [str(item) for item in each] for each in predictions]
         values = score_answers(answers, references, mode)
         results = {}
         for name, column in values.items():

@@ -8,7 +8,7 @@ import evaluate
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.genres import METRICS, Context, score
 from kbbench_hf.benchmarks.genres_annotations import Annotations
-from kbbench_hf.errors import UsageError, unknown_name
+from kbbench_hf.errors import DataError, UsageError, unknown_name
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.generative_re import MODES
 from kbbench_hf.releases.genres import text_id
@@ -56,12 +56,13 @@ _CITATION = """\
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class Genres(evaluate.Metric):
     def _info(self) -> evaluate.MetricInfo:
-        triples = datasets.List(datasets.List(datasets.Value("string")))
+        # Json keeps an element that is no string; a list of strings would make JSON text of every string beside it.
+        predicted, gold = datasets.List(datasets.Json()), datasets.List(datasets.List(datasets.Value("string")))
         return evaluate.MetricInfo(
             description=_DESCRIPTION,
             citation=_CITATION,
             inputs_description=_KWARGS_DESCRIPTION,
-            features=datasets.Features({"predictions": triples, "references": triples}),
+            features=datasets.Features({"predictions": predicted, "references": gold}),
             reference_urls=["https://github.com/pat-jj/GenRES", "https://arxiv.org/abs/2402.10744"],
         )
 
@@ -74,6 +75,8 @@ class Genres(evaluate.Metric):
             raise UsageError(f"{len(texts)} texts for {len(predictions)} predictions; expected one for each.")
         rows = []
         for place, triples in enumerate(references):
+            if wrong := [triple for triple in triples if len(triple) != 3]:
+                raise DataError(f"Gold triple {wrong[0]!r} of document {place}; expected [head, relation, tail].")
             gold = [dict(zip(("sub", "rel", "obj"), triple, strict=True)) for triple in triples]
             name = str(place) if texts is None else text_id(texts[place])
             rows.append({"id": name, "triples": gold, "triples_stated": gold})

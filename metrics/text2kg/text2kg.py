@@ -5,7 +5,7 @@ import evaluate
 import numpy as np
 
 from kbbench_hf.benchmarks.triple_text import HISTORICAL_PARSERS, parse_balanced
-from kbbench_hf.errors import unknown_name
+from kbbench_hf.errors import DataError, unknown_name
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.triples import Ontology, TripleScores, count_oddities, score_reference, score_repaired
 
@@ -65,6 +65,8 @@ class Text2KG(evaluate.Metric):
         text = datasets.Value("string")
         labels = datasets.List(text)
         triples = datasets.List(datasets.List(text))
+        # Json keeps what is no string, to be refused; a list of strings would make JSON text of every string beside it.
+        predicted = datasets.List(datasets.Json())
         reference = {"sentence": text, "triples": triples, "ontology": {"concepts": labels, "relations": labels}}
         return evaluate.MetricInfo(
             description=_DESCRIPTION,
@@ -72,7 +74,7 @@ class Text2KG(evaluate.Metric):
             inputs_description=_KWARGS_DESCRIPTION,
             features=[
                 datasets.Features({"predictions": predictions, "references": reference})
-                for predictions in (triples, text)
+                for predictions in (predicted, text)
             ],
             reference_urls=["https://github.com/cenguix/Text2KGBench", "https://arxiv.org/abs/2308.02357"],
         )
@@ -105,5 +107,8 @@ class Text2KG(evaluate.Metric):
 
 def _triples(prediction, parser, sentence):
     if not isinstance(prediction, str):
+        for triple in prediction:
+            if not (isinstance(triple, list) and len(triple) == 3 and all(isinstance(part, str) for part in triple)):
+                raise DataError(f"Triple {triple!r}; expected [subject, relation, object], three strings. Correct it.")
         return [tuple(triple) for triple in prediction]
     return parse_balanced(prediction, sentence) if parser == "balanced" else _PARSERS[parser](prediction)

@@ -40,6 +40,11 @@ def test_texts_are_read_and_those_without_an_answer_are_counted(answer_f1: Any) 
     )
 
 
+def test_a_number_is_an_answer_and_changes_nothing_about_the_others(answer_f1: Any) -> None:
+    results = answer_f1.compute(predictions=[[12], ["Oslo", 7]], references=[["12"], ["oslo", "7"]])
+    assert results["answer_f1"] == 1
+
+
 def test_always_no_rejects_all_and_is_worth_nothing(rejection_rate: Any) -> None:
     results = rejection_rate.compute(predictions=["no"] * 4, references=["no", "no", "yes", "no"])
     assert (results["rejection_rate"], results["acceptance_rate"], results["balanced_accuracy"]) == (1, 0, 0.5)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kbbench_hf.benchmarks.genres_annotations import annotations_folder
-from kbbench_hf.errors import UsageError
+from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.mini import mini_dataset, stored_answers
 from kbbench_hf.scoring import score
 
@@ -54,3 +54,18 @@ def test_annotations_need_texts_and_one_for_each_document(genres: "evaluate.Metr
         genres.compute(predictions=triples, references=triples, texts=["a", "b"])
     with pytest.raises(UsageError, match="Did you mean 'fixed'"):
         genres.compute(predictions=triples, references=triples, mode="fix")
+
+
+@pytest.mark.parametrize("odd", [["a", 1, "b"], ["a", None, "b"], ["a", ["r"], "b"], ["a", "r"]])
+def test_an_element_that_is_no_string_changes_nothing_about_the_others(genres: "evaluate.Metric", odd: list) -> None:
+    found = genres.compute(
+        predictions=[[odd, ["c", "r", "d"]], [("e", "r", "f")]],
+        references=[[["c", "r", "d"]], [["e", "r", "f"]]],
+    )
+    assert found["recall"] == 1.0
+    assert found["precision"] == 0.75  # (1/2 + 1) / 2
+
+
+def test_a_gold_triple_of_two_elements_is_refused(genres: "evaluate.Metric") -> None:
+    with pytest.raises(DataError, match="document 1; expected"):
+        genres.compute(predictions=[[], []], references=[[], [["a", "b"]]])
