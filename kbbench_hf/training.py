@@ -1,0 +1,190 @@
+"""Scores during training: a `transformers` callback that generates, a `sentence-transformers` evaluator that ranks."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kbbench_hf.benchmarks.base import Answer, Examples, ParseError, PromptOptions
+from kbbench_hf.errors import UsageError, missing_extra, unknown_name
+from kbbench_hf.hub.load import find_dataset
+from kbbench_hf.knowledge_base.store import KnowledgeBase
+from kbbench_hf.metrics.aggregate import Estimate
+from kbbench_hf.models.exact_search import search
+from kbbench_hf.models.renderings import render
+from kbbench_hf.scoring import load_examples
+
+try:
+    from sentence_transformers.evaluation import BaseEvaluator
+    from transformers import TrainerCallback
+except ImportError as error:
+    raise missing_extra(str(error.name), "models") from None
+
+
+class GenerationScores(TrainerCallback):  # type: ignore[misc]
+    """Generates answers to a subset of a benchmark at every evaluation and logs the figures of its table.
+
+    They are logged as `eval_<dataset>_<metric>`, with `eval_<dataset>_unparsed`, the share of texts without an answer;
+    reporters get them like the loss, and `metric_for_best_model` may name one. Decoding is greedy.
+
+    Args:
+        trainer: whose model answers; its `processing_class` is the tokenizer.
+        benchmark: the dataset's name, `mini-text2kg` say.
+        config: the config; the benchmark's first where None.
+        split: the split; the benchmark's default where None.
+        limit: so many examples, the first ones; the same ones every time.
+        prompt: the prompt's name; the benchmark's first where None.
+        options: how examples are put, demonstrations above all.
+        max_tokens: how long an answer may be; the prompt's own limit where None.
+        batch_size: prompts per forward pass.
+
+    Raises:
+        UsageError: a name that does not exist, or a benchmark that asks nothing of a language model.
+    """
+
+    def __init__(
+        self,
+        trainer: Any,
+        benchmark: str,
+        *,
+        config: str | None = None,
+        split: str | None = None,
+        limit: int = 32,
+        prompt: str | None = None,
+        options: PromptOptions | None = None,
+        max_tokens: int | None = None,
+        batch_size: int = 8,
+    ) -> None:
+        self._benchmark, examples, _ = load_examples(benchmark, config, split)
+        if not self._benchmark.prompts:
+            raise UsageError(
+                f"{benchmark!r} is answered by retrievers; expected one with prompts. Use RetrievalScores."
+            )
+        name = prompt or next(iter(self._benchmark.prompts))
+        if name not in self._benchmark.prompts:
+            raise unknown_name(f"prompt of {benchmark}", name, self._benchmark.prompts)
+        self._trainer, self._batch_size = trainer, batch_size
+        self._examples = Examples(examples.rows[:limit], examples.context)
+        render_prompt = self._benchmark.prompts[name]
+        self._prompts = [render_prompt(row, self._examples, options or PromptOptions()) for row in self._examples.rows]
+        self._max_tokens = max_tokens or max(each.max_tokens for each in self._prompts)
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: dict[str, float], **others: Any) -> None:
+        """Score, add the figures to the evaluation's metrics, and log them."""
+        figures = self.figures()
+        metrics.update(figures)
+        self._trainer.log(figures)
+
+    def figures(self) -> dict[str, float]:
+        """Return the figures of the model as it is now."""
+        texts = self._generate([each.messages for each in self._prompts])
+        parse = next(iter(self._benchmark.parsers.values()))
+        answers: list[Answer] = []
+        n_unparsed = 0
+        for text, example in zip(texts, self._examples.rows, strict=True):
+            try:
+                answers.append(parse(text, example))
+            except ParseError:
+                answers.append([])
+                n_unparsed += 1
+        mode = self._benchmark.modes[0]
+        scores = self._benchmark.summarise(self._benchmark.score(self._examples, answers, mode), mode)
+        prefix = f"eval_{self._benchmark.dataset}"
+        return {**_values(scores, f"{prefix}_"), f"{prefix}_unparsed": n_unparsed / len(texts)}
+
+    def _generate(self, prompts: Sequence[Sequence[dict[str, str]]]) -> list[str]:
+        import torch
+
+        model, tokenizer = self._trainer.accelerator.unwrap_model(self._trainer.model), self._trainer.processing_class
+        was_training, side = model.training, tokenizer.padding_side
+        has_template = bool(tokenizer.chat_template)
+        texts: list[str] = []
+        model.eval()
+        tokenizer.padding_side = "left"  # an answer follows its prompt, not the padding
+        try:
+            for start in range(0, len(prompts), self._batch_size):
+                batch = [
+                    tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+                    if has_template
+                    else "\n\n".join(message["content"] for message in messages)
+                    for messages in prompts[start : start + self._batch_size]
+                ]
+                inputs = tokenizer(batch, padding=True, return_tensors="pt", add_special_tokens=not has_template)
+                with torch.no_grad():
+                    output = model.generate(
+                        input_ids=inputs["input_ids"].to(model.device),
+                        attention_mask=inputs["attention_mask"].to(model.device),
+                        max_new_tokens=self._max_tokens,
+                        do_sample=False,
+                        pad_token_id=tokenizer.pad_token_id,
+                    )
+                answers = output[:, inputs["input_ids"].shape[1] :]
+                texts += tokenizer.batch_decode(answers, skip_special_tokens=True)
+        finally:
+            model.train(was_training)
+            tokenizer.padding_side = side
+        return texts
+
+
+class RetrievalScores(BaseEvaluator):  # type: ignore[misc]
+    """Ranks a knowledge base for a subset of a benchmark's questions; an evaluator for `SentenceTransformerTrainer`.
+
+    Called with a model it returns `<dataset>_<metric>` for the metrics of the benchmark's table; `primary_metric`, by
+    which the best checkpoint is chosen, is the mean reciprocal rank.
+
+    Args:
+        benchmark: the dataset's name, `mini-stark` say.
+        split: the split; the benchmark's default where None.
+        limit: so many questions, the first ones; all where None.
+        text: the rendering of a node.
+        top_k: how many candidates are ranked.
+        batch_size: texts per forward pass.
+    """
+
+    def __init__(
+        self,
+        benchmark: str,
+        *,
+        split: str | None = None,
+        limit: int | None = None,
+        text: str = "named",
+        top_k: int = 100,
+        batch_size: int = 32,
+    ) -> None:
+        super().__init__()
+        self._benchmark, examples, _ = load_examples(benchmark, None, split)
+        if self._benchmark.answer != "ids":
+            raise UsageError(f"{benchmark!r} is answered by language models; expected a ranking. Use GenerationScores.")
+        self._examples = Examples(examples.rows[:limit], examples.context)
+        kb = KnowledgeBase.open(find_dataset(self._benchmark.dataset).path)
+        rows = np.sort(kb.rows(examples.context.candidates.ids))
+        self._ids = kb.ids(rows)
+        self._texts = render(kb, text, rows)
+        self._top_k, self._batch_size = min(top_k, len(rows)), batch_size
+        self.primary_metric = f"{self._benchmark.dataset}_mrr"
+
+    @property
+    def description(self) -> str:
+        """What model cards call this evaluation."""
+        return self._benchmark.title
+
+    def __call__(
+        self, model: Any, output_path: str | None = None, epoch: float = -1, steps: int = -1
+    ) -> dict[str, float]:
+        """Return the figures of a model as it is now; they are put in its card too."""
+        options = {"batch_size": self._batch_size, "normalize_embeddings": True, "show_progress_bar": False}
+        documents = model.encode_document(self._texts, **options)
+        queries = model.encode_query([row["query"] for row in self._examples.rows], **options)
+        ranking = search(documents, queries, self._top_k)
+        answers = [[self._ids[position] for position in row] for row in ranking.ids]
+        mode = self._benchmark.modes[0]
+        scores = self._benchmark.summarise(self._benchmark.score(self._examples, answers, mode), mode)
+        figures = _values(scores, f"{self._benchmark.dataset}_")
+        self.store_metrics_in_model_card_data(model, figures, epoch, steps)
+        return figures
+
+
+def _values(scores: Any, prefix: str) -> dict[str, float]:
+    """Return the figures that were scored, without their intervals, under the names that trainers log."""
+    figures: dict[str, Estimate] = dict(scores)
+    return {f"{prefix}{metric}": figure.value for metric, figure in figures.items() if figure.n_scored}
