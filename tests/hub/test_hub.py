@@ -136,3 +136,64 @@ def test_results_become_a_pull_request_on_the_model(client: Client, hub: LocalHu
     entries = yaml.safe_load(files[1][".eval_results/mini-text2kg.yaml"])
     assert entries[0]["dataset"]["id"] == "kbbench/mini-text2kg" and entries[0]["dataset"]["task_id"] == "f1"
     assert 0 < entries[0]["value"] < 1 and "95% interval" in entries[0]["notes"]
+
+
+def test_every_module_loads_from_its_space_and_computes(client: Client, hub: LocalHub) -> None:
+    from kbbench_hf.hub.metric_modules import metric_modules
+
+    names = list(metric_modules())
+    client(
+        "from kbbench_hf.cli import kbbench\n"
+        f"for name in {names}:\n"
+        "    kbbench.main(['publish', name, '--yes'], standalone_mode=False)"
+    )
+    for name in names:
+        files = hub.repos["space", f"kbbench/{name}"].commits[-1][1]
+        assert {f"{name}.py", "README.md", "app.py", "requirements.txt"} <= set(files)
+        assert files["requirements.txt"].strip().endswith(b"==0.1.0")
+        assert b"sdk: gradio" in files["README.md"] and b"sdk_version: 6" in files["README.md"]
+    printed = client(
+        "import evaluate\n"
+        f"for name in {names}:\n"
+        "    loaded = evaluate.load(f'kbbench/{name}')\n"
+        "    print(name, type(loaded).__mro__[1].__name__, bool(loaded.description))"
+    )
+    assert printed.splitlines() == [f"{name} Metric True" for name in names]
+
+
+def test_the_leaderboards_space_is_published_with_pinned_versions(client: Client, hub: LocalHub) -> None:
+    publish(client, "leaderboard")
+    files = hub.repos["space", "kbbench/leaderboard"].commits[-1][1]
+    assert set(files) == {"README.md", "app.py", "requirements.txt"}
+    front = yaml.safe_load(files["README.md"].split(b"---")[1])
+    assert front["hf_oauth"] is True and tuple(map(int, front["sdk_version"].split("."))) >= (6, 20)
+    assert files["requirements.txt"] == b"kbbench-hf[space]==0.1.0\n"
+
+
+def test_a_knowledge_base_is_published_with_its_questions(client: Client) -> None:
+    publish(client, "mini-stark")
+    printed = client(
+        "from datasets import get_dataset_config_names, load_dataset\n"
+        "for config in get_dataset_config_names('kbbench/mini-stark'):\n"
+        "    loaded = load_dataset('kbbench/mini-stark', config)\n"
+        "    streamed = load_dataset('kbbench/mini-stark', config, streaming=True)\n"
+        "    print(config, *(len(rows) for rows in loaded.values()), *(list(each) == list(loaded[split])\n"
+        "        for split, each in streamed.items()))"
+    )
+    assert {line.split()[0] for line in printed.splitlines()} == {"queries", "nodes", "edges", "schema"}
+    assert all(line.endswith("True") for line in printed.splitlines())
+
+
+@pytest.mark.parametrize("fault", ["409", "429", "500", "500-after-commit", "timeout"])
+def test_a_publication_that_broke_off_is_finished_by_the_same_command(
+    client: Client, hub: LocalHub, fault: str
+) -> None:
+    hub.fault = lambda method, path: fault if "/commit/" in path else None
+    try:
+        client(KBBENCH.format(["publish", "mini-text2kg", "--namespace", f"broke-{fault}", "--yes"]), expect=1)
+    finally:
+        hub.fault = lambda method, path: None
+    printed = publish(client, "mini-text2kg", "--namespace", f"broke-{fault}")
+    assert ("Nothing to send" in printed) == (fault == "500-after-commit")
+    assert "manifest.json" in hub.repos["dataset", f"broke-{fault}/mini-text2kg"].commits[-1][1]
+    assert "Nothing to send" in publish(client, "mini-text2kg", "--namespace", f"broke-{fault}")
