@@ -15,7 +15,7 @@ from kbbench_hf.models.renderings import render
 from kbbench_hf.scoring import load_examples
 
 try:
-    from sentence_transformers.evaluation import BaseEvaluator
+    from sentence_transformers.sentence_transformer.evaluation import SentenceEvaluator
     from transformers import TrainerCallback
 except ImportError as error:
     raise missing_extra(str(error.name), "models") from None
@@ -126,7 +126,7 @@ class GenerationScores(TrainerCallback):  # type: ignore[misc]
         return texts
 
 
-class RetrievalScores(BaseEvaluator):  # type: ignore[misc]
+class RetrievalScores(SentenceEvaluator):  # type: ignore[misc]
     """Ranks a knowledge base for a subset of a benchmark's questions; an evaluator for `SentenceTransformerTrainer`.
 
     Called with a model it returns `<dataset>_<metric>` for the metrics of the benchmark's table; `primary_metric`, by

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
 pytest.importorskip("transformers")
 pytest.importorskip("sentence_transformers")
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.training import GenerationScores, RetrievalScores
 
+pytestmark = pytest.mark.slow
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 
