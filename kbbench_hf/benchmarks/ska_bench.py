@@ -21,8 +21,8 @@ from kbbench_hf.benchmarks.ska_configs import bucket, configs
 from kbbench_hf.benchmarks.ska_contexts import Context, Renderer
 from kbbench_hf.benchmarks.ska_units import Instance, Pool
 from kbbench_hf.dataset_folder import DatasetFolder
-from kbbench_hf.metrics.aggregate import Estimate, estimate, means
-from kbbench_hf.metrics.answers import answerability, rejections, score_answers
+from kbbench_hf.metrics.aggregate import Estimate, means
+from kbbench_hf.metrics.answers import answerability, balanced_accuracy, rejections, score_answers
 
 METRICS = {
     "answer_f1": "F1",
@@ -110,10 +110,10 @@ def score(examples: Examples, answers: Sequence[Sequence[str] | None], mode: str
 
 
 def summarise(scores: Scores, mode: str) -> dict[str, Estimate]:
-    """Return the mean of every metric; balanced accuracy is the mean over answerable and unanswerable questions."""
+    """Return the mean of every metric; balanced accuracy needs answerable and unanswerable questions."""
     figures = means(scores.values)
     if groups := scores.slices.get("answerable"):
-        figures["balanced_accuracy"] = estimate(scores.values["balanced_accuracy"], groups)
+        figures["balanced_accuracy"] = balanced_accuracy(scores.values["balanced_accuracy"], groups)
     return figures
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.errors import unknown_name
+from kbbench_hf.metrics.aggregate import Estimate, estimate
 
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
@@ -157,8 +158,7 @@ def rejections(verdicts: Sequence[str | None], answerable: Sequence[bool]) -> di
 
     `rejection_rate`: 1 where the question cannot be answered and the verdict is "no", NaN where it can be answered.
     `acceptance_rate`: the mirror image on answerable questions. `balanced_accuracy`: 1 where the verdict is right; its
-    figure is the mean over the two groups of questions (see `answerability`). None, a verdict that could not be read,
-    is neither "yes" nor "no" and always wrong.
+    figure is `balanced_accuracy`'s. None, a verdict that could not be read, is neither "yes" nor "no" and always wrong.
 
     Source: arXiv 2507.17178, table 5 (count of "no" / n). Always saying "no" has a rejection rate of 1 there; the
     balanced accuracy, ours, is then 1/2.
@@ -178,8 +178,25 @@ def rejections(verdicts: Sequence[str | None], answerable: Sequence[bool]) -> di
     }
 
 
+def balanced_accuracy(right: NDArray[np.float64], groups: Sequence[str]) -> Estimate:
+    """Return the mean over answerable and unanswerable questions of how many verdicts are right.
+
+    Not scored without questions of both kinds: always giving one answer would be right.
+
+    Args:
+        right: 1 where the verdict on a question is right, 0 where not.
+        groups: the kind of each question, as `answerability` says it.
+
+    >>> balanced_accuracy(np.array([1.0, 1.0, 0.0]), answerability([False, False, True])).value
+    0.5
+    >>> balanced_accuracy(np.array([1.0, 1.0]), answerability([False, False])).n_unscored
+    2
+    """
+    return estimate(right if len(set(groups)) == 2 else np.full(len(right), np.nan), groups)
+
+
 def answerability(answerable: Sequence[bool]) -> list[str]:
-    """Return the group of each question, over which `balanced_accuracy` is a mean of group means.
+    """Return the kind of each question.
 
     >>> answerability([True, False])
     ['answerable', 'unanswerable']

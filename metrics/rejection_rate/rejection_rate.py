@@ -6,7 +6,7 @@ import evaluate
 from kbbench_hf.benchmarks.answer_text import parse_answers, parse_verdict
 from kbbench_hf.benchmarks.base import ParseError
 from kbbench_hf.metrics.aggregate import estimate
-from kbbench_hf.metrics.answers import answerability, rejections
+from kbbench_hf.metrics.answers import answerability, balanced_accuracy, rejections
 
 _DESCRIPTION = """\
 The share of unanswerable questions that a model says cannot be answered (SKA-Bench's rejection rate), and beside it the
@@ -64,9 +64,7 @@ class RejectionRate(evaluate.Metric):
         groups = answerability(answerable)
         results = {}
         for name, column in values.items():
-            mean = estimate(column)
-            if name == "balanced_accuracy":
-                mean = estimate(column, groups) if len(set(groups)) == 2 else estimate([])
+            mean = balanced_accuracy(column, groups) if name == "balanced_accuracy" else estimate(column)
             results[name] = mean.value
             if return_ci:
                 results[f"{name}_ci95"] = list(mean.ci95)

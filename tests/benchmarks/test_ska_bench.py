@@ -34,7 +34,8 @@ def test_always_no_rejects_everything_at_half_the_balanced_accuracy() -> None:
     always = figures(control, [["no"]] * len(control.rows))
     assert (always["rejection_rate"], always["acceptance_rate"], always["balanced_accuracy"]) == (1, 0, 0.5)
     assert np.isnan(always["answer_f1"])
-    assert figures(paper, [["no"]] * len(paper.rows))["rejection_rate"] == 1
+    alone = figures(paper, [["no"]] * len(paper.rows))
+    assert alone["rejection_rate"] == 1 and np.isnan(alone["balanced_accuracy"])
     right = [["yes"] if row["answerable"] else ["No."] for row in control.rows]
     assert figures(control, right)["balanced_accuracy"] == 1
 
