@@ -178,8 +178,9 @@ def board_tab(boards: Boards) -> BoardTab:
     family_tabs.select(pick_family, None, [place, *picked], js=START_AGAIN, **quiet)
     place.input(pick, place, picked, js=START_AGAIN, **quiet)
     place.change(None, place, None, js=PUT_PLACE)
-    table.select(clicked, [*view, shown], [table, page, sort], **quiet)
-    searched: dict[str, Any] = {"show_progress": "hidden", "trigger_mode": "always_last"}
+    at_once: dict[str, Any] = {"show_progress": "hidden", "queue": False}
+    searched: dict[str, Any] = {**at_once, "trigger_mode": "always_last"}
+    table.select(clicked, [*view, shown], [table, page, sort], api_visibility="private", **at_once)
     inputs, outputs = [place, search, origin, sort, shown, page], [table, page]
     gr.on([search.change, origin.input], find, inputs, outputs, js=PUT_SEARCH, api_name="board", **searched)
     shown.input(find, inputs, outputs, js=PUT_COLUMNS, api_visibility="private", **searched)

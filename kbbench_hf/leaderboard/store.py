@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -230,23 +230,24 @@ class Store:
     def check(self) -> list[str]:
         """Return everything wrong with the store, in words: altered events, altered, missing or unknown files."""
         problems = []
-        known: dict[str, str] = {}
+        known: dict[str, set[str]] = {}
         try:
             for event in self.events:
-                known.setdefault(event.submission, event.content)
+                known.setdefault(event.submission, set()).add(event.content)
         except DataError as error:
             problems.append(str(error))
-        for submission, content in known.items():
-            problems += self._check_files(submission, content)
+        for submission, contents in known.items():
+            problems += self._check_files(submission, contents)
         for folder in sorted(self.root.glob("submissions/*/*")):
             if folder.name not in known and not problems:
                 problems.append(f"{folder} stands in no event; 'recover' gives it one")
         return problems
 
-    def _check_files(self, submission: str, content: str) -> list[str]:
+    def _check_files(self, submission: str, contents: Set[str]) -> list[str]:
+        """Return what is wrong with a submission's files; two machines may have stored it for two submitters."""
         place = self._place(submission)
         file = place / RECORD
-        if not file.is_file() or hashlib.sha256(file.read_bytes()).hexdigest() != content:
+        if not file.is_file() or hashlib.sha256(file.read_bytes()).hexdigest() not in contents:
             return [f"{file} is not the record that was stored"]
         return [
             f"{place / name} is not the file that was stored"

@@ -3,6 +3,7 @@
 import errno
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -187,3 +188,39 @@ def test_an_event_survives_its_file() -> None:
         "0" * 64,
     )
     assert Event.from_bytes(event.to_bytes()) == event
+
+
+def test_two_machines_histories_merge_in_any_order_of_arrival(tmp_path: Path, read: Preview) -> None:
+    first, second, third = (Store(tmp_path / name) for name in ("first", "second", "third"))
+    ids = [store_preview(store, read, System(f"system {n}"), "tester").id for n, store in enumerate((first, second))]
+    store_preview(second, read, System("system 0"), "tester")  # the same submission on the other machine
+    second.hide(ids[0], "maintainer", "asked for")
+    dumps = []
+    for order in ((first, second), (second, first)):
+        shutil.rmtree(third.root, ignore_errors=True)
+        index = Index(third)
+        for store in order:
+            for part in ("submissions", "events"):
+                shutil.copytree(store.root / part, third.root / part, dirs_exist_ok=True)
+            index.update()
+        dumps.append(index.dump())
+        assert third.visible() == [ids[1]] and third.check() == []
+        index.rebuild()
+        assert index.dump() == dumps[-1]
+    assert dumps[0] == dumps[1]
+
+
+def test_two_submitters_of_the_same_on_two_machines_are_one_intact_row(tmp_path: Path, read: Preview) -> None:
+    first, second = Store(tmp_path / "first"), Store(tmp_path / "second")
+    ids = {store_preview(each, read, System("a"), name).id for each, name in ((first, "tester"), (second, "other"))}
+    shutil.copytree(second.root / "events", first.root / "events", dirs_exist_ok=True)
+    assert first.visible() == [*ids] and first.check() == []
+
+
+def test_each_machine_writes_its_own_history(tmp_path: Path, read: Preview) -> None:
+    stores = [Store(tmp_path / name) for name in ("first", "second")]
+    for store in stores:
+        store_preview(store, read, System("a"), "tester")
+        store_preview(Store(store.root), read, System("b"), "tester")
+    assert [len(store.events.writers()) for store in stores] == [1, 1]
+    assert stores[0].events.writers() != stores[1].events.writers()
