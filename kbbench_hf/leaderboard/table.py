@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -57,6 +58,11 @@ class Row:
     submitter: str = ""
     stored: str = ""
     notes: str = ""
+
+    @cached_property
+    def searched(self) -> str:
+        """What a search looks at, without case; made once, because a board may have thousands of rows."""
+        return f"{self.system} {self.licence} {self.submitter} {self.notes}".casefold()
 
 
 def board(index: Index, place: Place) -> list[Row]:

@@ -84,8 +84,7 @@ def chosen(rows: Sequence[Row], view: View, all_columns: Sequence[Column]) -> li
     kept = [
         row
         for row in rows
-        if view.origin in (ALL, row.badge)
-        and all(word in f"{row.system} {row.licence} {row.submitter} {row.notes}".casefold() for word in words)
+        if view.origin in (ALL, row.badge) and all(word in row.searched for word in words)
     ]
     heading = view.sort.removeprefix("-")
     column = next((column for column in all_columns if column.heading == heading), None)
