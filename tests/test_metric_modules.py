@@ -2,6 +2,7 @@
 
 import doctest
 import inspect
+import math
 import re
 import sys
 from pathlib import Path
@@ -85,3 +86,32 @@ def test_text2kg_refuses_a_triple_that_is_not_three_strings(odd):
     reference = {"sentence": "a b", "triples": [["a", "r", "b"]], "ontology": {"concepts": [], "relations": ["r"]}}
     with pytest.raises(DataError, match="three strings"):
         metric.compute(predictions=[[["a", "r", "b"]], [odd]], references=[reference, reference])
+
+
+def test_text2kg_takes_triples_as_objects_too():
+    metric = evaluate.load(str(ROOT / "metrics" / "text2kg"))
+    reference = {"sentence": "a b", "triples": [["a", "r", "b"]], "ontology": {"concepts": [], "relations": ["r"]}}
+    triple = {"sub": "a", "rel": "r", "obj": "b"}
+    assert metric.compute(predictions=[[triple]], references=[reference])["f1"] == 1.0
+
+
+def test_text2kg_of_nothing_is_nan():
+    metric = evaluate.load(str(ROOT / "metrics" / "text2kg"))
+    results = metric.compute(predictions=[], references=[])
+    assert math.isnan(results["f1"]) and results["n_scored"] == results["n_empty"] == 0
+
+
+@pytest.mark.parametrize(
+    ("predictions", "gold", "words"),
+    [
+        (["r(a, b)", [["a", "r", "b"]]], ["a", "r", "b"], "mix texts and lists"),
+        ([[["a", "r", "b"]], "r(a, b)"], ["a", "r", "b"], "mix texts and lists"),
+        ([[], []], ["a", "r"], "three strings"),
+        ([None, None], ["a", "r", "b"], "is None"),
+    ],
+)
+def test_text2kg_refuses_what_it_would_misread(predictions, gold, words):
+    metric = evaluate.load(str(ROOT / "metrics" / "text2kg"))
+    reference = {"sentence": "a b", "triples": [gold], "ontology": {"concepts": [], "relations": ["r"]}}
+    with pytest.raises(DataError, match=words):
+        metric.compute(predictions=predictions, references=[reference, reference])

@@ -17,7 +17,8 @@ benchmark's released script; `repaired` does without its accidents.
 
 _KWARGS_DESCRIPTION = """
 Args:
-    predictions: for each sentence, a list of triples [subject, relation, object], or a model's text.
+    predictions: for each sentence, a list of triples, [subject, relation, object] or {"sub", "rel", "obj"}; or for
+        every sentence a model's text.
     references: for each sentence, {"sentence": ..., "triples": [[subject, relation, object], ...],
         "ontology": {"concepts": [label, ...], "relations": [label, ...]}}.
     mode: "reference" (the released script; the default), "paper" (the same; the paper differs for whole datasets only)
@@ -56,6 +57,7 @@ _CITATION = """\
 """
 
 _MODES = {"reference": score_reference, "paper": score_reference, "repaired": score_repaired}
+_COUNTS = ("n_empty", "n_filtered_out", "n_duplicate_triples", "n_near_miss_relations", "n_empty_gold")
 _PARSERS = {"balanced": parse_balanced, **HISTORICAL_PARSERS}
 
 
@@ -79,6 +81,14 @@ class Text2KG(evaluate.Metric):
             reference_urls=["https://github.com/cenguix/Text2KGBench", "https://arxiv.org/abs/2308.02357"],
         )
 
+    def _infer_feature_from_batch(self, batch):
+        # `evaluate` looks at the first example only: it expects one, and would make texts of lists beside a text.
+        if not batch["predictions"]:
+            return self.features[-1]
+        if len({isinstance(each, str) for each in batch["predictions"]}) > 1:
+            raise DataError("Predictions mix texts and lists of triples; expected one kind. Convert one of them.")
+        return super()._infer_feature_from_batch(batch)
+
     def _compute(self, predictions, references, mode="reference", parser="balanced", return_ci=False):
         if mode not in _MODES:
             raise unknown_name("mode of text2kg", mode, _MODES)
@@ -88,12 +98,13 @@ class Text2KG(evaluate.Metric):
         for prediction, reference in zip(predictions, references, strict=True):
             ontology = Ontology(*map(tuple, (reference["ontology"]["concepts"], reference["ontology"]["relations"])))
             predicted = _triples(prediction, parser, reference["sentence"])
-            gold = [tuple(triple) for triple in reference["triples"]]
+            gold = [_triple(each) for each in reference["triples"]]
             values.append(_MODES[mode](predicted, gold, reference["sentence"], ontology))
             ontologies.append(repr(ontology))
             counts.append({**count_oddities(predicted, gold, ontology), "n_empty_gold": int(not gold)})
         results = {}
-        for name, column in zip(TripleScores._fields, np.array(values).T, strict=True):
+        columns = np.array(values).reshape(len(values), len(TripleScores._fields)).T
+        for name, column in zip(TripleScores._fields, columns, strict=True):
             mean = estimate(column, ontologies)
             results[name] = mean.value
             if return_ci:
@@ -101,14 +112,20 @@ class Text2KG(evaluate.Metric):
         return {
             **results,
             "n_scored": len(values),
-            **{name: sum(each[name] for each in counts) for name in counts[0]},
+            **{name: sum(each[name] for each in counts) for name in _COUNTS},
         }
 
 
 def _triples(prediction, parser, sentence):
-    if not isinstance(prediction, str):
-        for triple in prediction:
-            if not (isinstance(triple, list) and len(triple) == 3 and all(isinstance(part, str) for part in triple)):
-                raise DataError(f"Triple {triple!r}; expected [subject, relation, object], three strings. Correct it.")
-        return [tuple(triple) for triple in prediction]
+    if isinstance(prediction, list):
+        return [_triple(each) for each in prediction]
+    if prediction is None:
+        raise DataError("A prediction is None; expected a list of triples or a text. If there is no answer, give [].")
     return parse_balanced(prediction, sentence) if parser == "balanced" else _PARSERS[parser](prediction)
+
+
+def _triple(given):
+    parts = [given.get(key) for key in ("sub", "rel", "obj")] if isinstance(given, dict) else given
+    if not (isinstance(parts, list) and len(parts) == 3 and all(isinstance(part, str) for part in parts)):
+        raise DataError(f"Triple {given!r}; expected [subject, relation, object], three strings. Correct it.")
+    return tuple(parts)
