@@ -1,7 +1,7 @@
 """Judging extracted triples: verdicts asked for, journalled, resumed, and kept as GenRES annotations.
 
-Equal items are judged once. A reply that cannot be read, a request that failed and an answer that was cut off are no
-verdicts: they keep their status and raw text, are counted, and leave the mean.
+Equal items are judged once. A reply that cannot be read, a refusal, a request that failed and an answer that was cut
+off are no verdicts: they keep their status and raw text, are counted, and leave the mean.
 """
 
 import json
@@ -187,8 +187,11 @@ def _ask(
 
 
 def _read_record(record: Mapping[str, Any] | None, kind: _Kind) -> Verdict:
-    if record is None or record["error"] is not None:
-        return Verdict(None, f"failed: {record['error'] if record else 'no record'}", "")
+    if record is None:
+        return Verdict(None, "failed: no record", "")
+    if record["error"] is not None:
+        how = "refused" if record["settled"] else "failed"
+        return Verdict(None, f"{how}: {record['error']}", record["response"] or "")
     cut_off = record["finish_reason"] == "length"
     if cut_off and not kind.readable_when_cut_off:
         return Verdict(None, "cut off", record["response"])

@@ -87,6 +87,19 @@ def test_a_judge_that_fails_and_stalls_leaves_a_run_that_can_go_on(tmp_path: Pat
         assert asked == 80 and len(server.requests) < 80 + 2 * failed  # only what had failed was asked again
 
 
+def test_a_refusal_is_no_verdict_keeps_its_text_and_is_not_asked_again(tmp_path: Path) -> None:
+    examples, answers = documents(1, triples_each=1)
+    with ScriptedServer(always="refusal") as server:
+        for _ in range(2):
+            counts = annotate_verdicts(examples, answers, tmp_path, "factualness", chat(server), show=False)
+            assert counts == {"refused: refusal": 1}
+        assert len(server.requests) == 1
+    annotation = read_annotation(tmp_path, "factualness")
+    assert annotation is not None
+    assert annotation.table["value"].to_pylist() == [None]
+    assert annotation.table["raw"].to_pylist() == ["I cannot help with that."]
+
+
 def test_a_cut_off_list_is_no_verdict(tmp_path: Path) -> None:
     examples, answers = documents(2, 1)
     reply = '{"sub_triples": [["a", "r", "b"], ["a", "r", "c"]]}....'
