@@ -13,6 +13,8 @@ from typing import Any, NoReturn
 from kbbench_hf.errors import UsageError
 
 MAX_LINE_BYTES = 1_000_000
+"""The longest line of a stranger's file."""
+OWN_LINE_BYTES = 100_000_000
 MAX_DEPTH = 8
 MAX_BLANK_LINES = 100_000
 
@@ -50,39 +52,41 @@ def prediction_files(paths: Iterable[Path]) -> list[Path]:
 def read_lines(paths: Iterable[Path], max_bytes: int | None) -> Iterator[tuple[str, int, Any]]:
     """Yield (file, line, its value or the Problem with it) of every line that is not blank.
 
-    At most `max_bytes` are read, after decompression; None reads everything.
+    At most `max_bytes` are read, after decompression, and no line of over 1 MB; None is for files of one's own, whose
+    lines may hold a ranking of a whole knowledge base.
     """
     n_bytes = n_blank = 0
+    longest = OWN_LINE_BYTES if max_bytes is None else MAX_LINE_BYTES
     for file in prediction_files(paths):
+
+        def problem(number: int, message: str, name: str = file.name) -> tuple[str, int, Problem]:
+            return name, number, Problem(name, number, message)
+
         with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as source:
             for number in count(1):
                 try:
-                    text = source.readline(MAX_LINE_BYTES + 1)
+                    text = source.readline(longest + 1)
                 except (OSError, EOFError, zlib.error) as error:
-                    yield file.name, number, Problem(file.name, number, f"cannot be read: {error}")
+                    yield problem(number, f"cannot be read: {error}")
                     break
                 if not text:
                     break
                 n_bytes += len(text)
+                n_blank += not text.strip()
                 if max_bytes is not None and n_bytes > max_bytes:
-                    yield file.name, number, Problem(file.name, number, f"more than {max_bytes:,} bytes when expanded")
+                    yield problem(number, f"more than {max_bytes:,} bytes when expanded")
                     return
-                if not text.strip():
-                    n_blank += 1
-                    if n_blank > MAX_BLANK_LINES:
-                        yield (
-                            file.name,
-                            number,
-                            Problem(file.name, number, f"more than {MAX_BLANK_LINES:,} blank lines"),
-                        )
-                        return
-                    continue
-                try:
-                    yield file.name, number, load_line(text)
-                except ValueError as error:
-                    yield file.name, number, Problem(file.name, number, str(error))
-                    if len(text) > MAX_LINE_BYTES:
-                        break
+                if n_blank > MAX_BLANK_LINES:
+                    yield problem(number, f"more than {MAX_BLANK_LINES:,} blank lines")
+                    return
+                if len(text) > longest:
+                    yield problem(number, f"longer than {longest:,} bytes; one example is one line")
+                    break
+                if text.strip():
+                    try:
+                        yield file.name, number, load_line(text)
+                    except ValueError as error:
+                        yield problem(number, str(error))
 
 
 def load_line(text: bytes) -> Any:
@@ -91,8 +95,6 @@ def load_line(text: bytes) -> Any:
     Raises:
         ValueError: what is wrong, in words.
     """
-    if len(text) > MAX_LINE_BYTES:
-        raise ValueError(f"the line is longer than {MAX_LINE_BYTES:,} bytes; one example is one line")
     try:
         value = json.loads(text.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
     except UnicodeDecodeError as error:

@@ -3,6 +3,7 @@
 import gzip
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -188,3 +189,12 @@ def test_mutated_files_never_crash_the_reader(tmp_path: Path) -> None:
             assert len(read(file, duplicates="last").answers) == 3
         except PredictionsError as error:
             assert error.problems
+
+
+def test_a_ranking_of_a_whole_knowledge_base_is_one_line_of_ones_own_file(tmp_path: Path) -> None:
+    ids = list(range(200_000))
+    file = write(tmp_path, {"id": "q1", "ids": ids})
+    with pytest.raises(PredictionsError, match="longer than 1,000,000 bytes"):
+        read_predictions([file], toy("ids"), EXAMPLES, ReadOptions(max_bytes=10**8))
+    benchmark = replace(toy("ids"), check=lambda examples, example_id, answer: None)
+    assert read_predictions([file], benchmark, EXAMPLES).answers[0] == ids

@@ -81,11 +81,7 @@ def default_columns(benchmark: Benchmark, rows: Sequence[Row]) -> list[str]:
 def chosen(rows: Sequence[Row], view: View, all_columns: Sequence[Column]) -> list[Row]:
     """Return the rows that a view leaves, in its order."""
     words = view.search.casefold().split()
-    kept = [
-        row
-        for row in rows
-        if view.origin in (ALL, row.badge) and all(word in row.searched for word in words)
-    ]
+    kept = [row for row in rows if view.origin in (ALL, row.badge) and all(word in row.searched for word in words)]
     heading = view.sort.removeprefix("-")
     column = next((column for column in all_columns if column.heading == heading), None)
     if column:
