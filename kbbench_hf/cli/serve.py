@@ -17,5 +17,6 @@ def command(store: Path, host: str, port: int) -> None:
     from kbbench_hf.app.leaderboard import LAUNCH, leaderboard
     from kbbench_hf.leaderboard.store import Store
 
+    pages = leaderboard(Store(store))
     click.echo(f"http://{host}:{port}  (Ctrl-C ends it)")
-    leaderboard(Store(store)).launch(server_name=host, server_port=port, quiet=True, **LAUNCH)
+    pages.launch(server_name=host, server_port=port, quiet=True, **LAUNCH)
