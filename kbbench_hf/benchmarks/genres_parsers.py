@@ -86,7 +86,7 @@ def lenient(response: str) -> list[list[Any]]:
     []
     """
     triples = read(response).triples
-    if not triples and not re.search(r"\[[\s\[\]]*\]", answer_of(response)):
+    if not triples and not re.search(r"\[\s*\]", answer_of(response)):
         raise ParseError("no triple [head, relation, tail] and no empty list")
     return triples
 

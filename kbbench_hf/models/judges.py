@@ -49,7 +49,7 @@ _SPLIT_SCHEMA = {
 _THOUGHT = re.compile(r"<think>.*?(?:</think>|$)", re.DOTALL)
 _SUPPORTED = re.compile(r'"supported"\s*:\s*"?(true|false)\b', re.IGNORECASE)
 _LEADING = re.compile(r"\W*(true|false|yes|no)\b(?!\s*(?:/|or\b))", re.IGNORECASE)
-_NO_SPLIT = re.compile(r"\W*(?:n/a|none|no split)\b|\[\s*\]", re.IGNORECASE)
+_NO_SPLIT = re.compile(r"(?:n/a|none|no split)\b|\[\s*\]", re.IGNORECASE)
 
 
 def fact_prompt(text: str, triple: str) -> Prompt:

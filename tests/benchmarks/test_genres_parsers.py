@@ -1,6 +1,7 @@
 """The historical reader equals the release's, and the lenient one only ever adds."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from kbbench_hf.benchmarks.genres_parsers import (
     lenient_semi_open,
     read,
 )
+from kbbench_hf.models.judges import read_split
 
 
 def test_the_first_triple_of_a_list_comes_last() -> None:
@@ -125,3 +127,12 @@ def test_the_lenient_reader_recovers_what_can_be_recovered_and_changes_nothing_e
         recovered[file.stem] = empty
     assert recovered["wiki20m_rand_500_wizardlm-70b_1"] == 112  # of 113 that were empty; 110 were thought recoverable
     assert recovered["docred_rand_200_llama-2-7b_1"] == 1  # the other 118 ask for the text
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '"' * 100_000], ids=["brackets", "quotes"])
+def test_a_model_that_repeats_itself_costs_no_more_than_others(text: str) -> None:
+    started = time.process_time()
+    for parse in (lenient, read_split):
+        with pytest.raises(ParseError):
+            parse(text)
+    assert time.process_time() - started < 5  # a square of the length would be minutes
