@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import click
 
+from kbbench_hf.dataset_folder import read_json
 from kbbench_hf.records import ReadOptions
 
 Command = Callable[..., Any]
@@ -17,16 +18,34 @@ JSON = click.option("--json", "json_output", is_flag=True, help="Print the resul
 
 
 def on_benchmark(command: Command) -> Command:
-    """Add --benchmark and --split; the command gets `dataset`, `config` and `split`."""
+    """Add --benchmark and --split; the command gets `dataset`, `config` and `split`.
 
-    @click.option("--benchmark", required=True, metavar="NAME[/CONFIG]", help="The dataset, e.g. mini-text2kg.")
-    @click.option("--split", help="Split; the benchmark's usual one by default.")
+    A run's folder says itself what it was run on.
+    """
+
+    @click.option(
+        "--benchmark", metavar="NAME[/CONFIG]", help="The dataset, e.g. mini-text2kg; a run's folder says it."
+    )
+    @click.option("--split", help="Split; the benchmark's usual one, or the run's, by default.")
     @wraps(command)
-    def wrapper(benchmark: str, **others: Any) -> Any:
+    def wrapper(benchmark: str | None, split: str | None, **others: Any) -> Any:
+        if benchmark is None:
+            benchmark, run_split = _place_of_run(others.get("predictions") or others.get("a"))
+            split = split or run_split
         dataset, config = dataset_and_config(benchmark)
-        return command(dataset=dataset, config=config, **others)
+        return command(dataset=dataset, config=config, split=split, **others)
 
     return wrapper
+
+
+def _place_of_run(predictions: Path | tuple[Path, ...] | None) -> tuple[str, str]:
+    """Return `dataset/config` and the split of a run's folder, or of the file in it."""
+    first = predictions[0] if isinstance(predictions, tuple) else predictions
+    file = first and (first if first.is_dir() else first.parent) / "run.json"
+    if not file or not file.is_file():
+        raise click.UsageError("Missing option '--benchmark': only a run's folder says itself what it was run on.")
+    settings = read_json(file)["settings"]
+    return f"{settings['benchmark']}/{settings['config']}", settings["split"]
 
 
 def read_how(command: Command) -> Command:

@@ -75,7 +75,16 @@ def test_debug_shows_the_stack_trace_wherever_it_stands(kbbench):
 
 def test_a_usage_error_says_where_the_help_is(kbbench):
     done = kbbench("score", COPY)
-    assert done == (2, "", "kbbench: Missing option '--benchmark'. See: kbbench score --help\n")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("kbbench: Missing option '--benchmark'")
+    assert done.err.endswith("See: kbbench score --help\n")
+
+
+def test_a_runs_folder_says_itself_what_it_was_run_on(kbbench, in_tmp):
+    assert kbbench("run", "mini-stark", "--model", "bm25", "--limit", "3", "--out", "mine").code == 0
+    assert "mini-stark" in kbbench("score", "mine").out.splitlines()[0]
+    assert kbbench("compare", "mine", "mine").code == 0
+    assert kbbench("validate", "mine", "--partial").code == 0
 
 
 def test_a_place_that_cannot_be_written_is_an_error_without_a_trace(kbbench, in_tmp):
