@@ -54,6 +54,8 @@ def row_tab(boards: Boards, place: "gr.Dropdown") -> "gr.Dropdown":
             if len(others) > 1:
                 with gr.Column():
                     markup(elsewhere_table(found.benchmark, others), "row-elsewhere")
+        for name, keys in row.slices.items():
+            markup(published_slice(found.benchmark, name, keys), "row-published-slices")
         if result:
             _slices(boards, found, result)
             markup(worst_examples(boards, found, row.id), "row-examples")
@@ -112,6 +114,13 @@ def figures_table(of: Benchmark, row: Row, result: Mapping[str, Any] | None) -> 
         for name, each in there.items()
     ]
     return table(["metric", "value", "95 % interval", "scored"], lines, "Figures")
+
+
+def published_slice(of: Benchmark, name: str, keys: Mapping[str, Mapping[str, float]]) -> str:
+    """Return the figures that were published of each part."""
+    metrics = [metric for metric in of.metrics if metric in next(iter(keys.values()))]
+    lines = [[key, *(_number(figures[metric]) for metric in metrics)] for key, figures in keys.items()]
+    return table([name, *(of.metrics[metric] for metric in metrics)], lines, f"Published by {name}")
 
 
 def same_system(boards: Boards, place: Place, row: Row) -> dict[Place, Row]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal
@@ -58,6 +58,8 @@ class Row:
     submitter: str = ""
     stored: str = ""
     notes: str = ""
+    slices: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
+    """What was published of parts of the examples: slice -> key -> metric -> value."""
 
     @cached_property
     def searched(self) -> str:
@@ -156,7 +158,9 @@ def _order(row: Row, metric: str, sign: int) -> float:
 
 def _published(number: int, row: PublishedRow) -> Row:
     figures = {metric: Figure(value) for metric, value in row.scores.items()}
-    return Row(f"published-{number}", row.system, figures, "published", link=row.source, notes=row.note)
+    return Row(
+        f"published-{number}", row.system, figures, "published", link=row.source, notes=row.note, slices=row.slices
+    )
 
 
 def _stored(row: Mapping[str, Any], of: Benchmark) -> Row:

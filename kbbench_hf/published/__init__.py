@@ -1,7 +1,8 @@
 """Published results as rows, each with its source: `<benchmark>.csv`, one figure per line, fractions.
 
-Columns: benchmark, config, split, mode, system, metric, value, source, note. A note says what is known to be wrong
-with a figure; one that was published without any stored basis says so there.
+Columns: benchmark, config, split, mode, system, metric, value, source, note, and slice where a figure is of a part of
+the examples (`ontology=1_movie`). A note says what is known to be wrong with a figure; one that was published without
+any stored basis says so there.
 """
 
 import csv
@@ -9,8 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-
-COLUMNS = ("benchmark", "config", "split", "mode", "system", "metric", "value", "source", "note")
 
 
 @dataclass
@@ -22,6 +21,9 @@ class PublishedRow:
     scores: dict[str, float] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
     """What is to be said of a figure, by metric."""
+
+    slices: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
+    """Slice name -> key -> metric -> value, for figures that were published of parts."""
 
     @property
     def note(self) -> str:
@@ -50,7 +52,9 @@ def _rows() -> dict[tuple[str, str, str, str], dict[tuple[str, str], PublishedRo
         place = (line["benchmark"], line["config"], line["split"], line["mode"])
         system = (line["system"], line["source"])
         row = places.setdefault(place, {}).setdefault(system, PublishedRow(*system))
-        row.scores[line["metric"]] = float(line["value"])
+        name, _, key = (line.get("slice") or "").partition("=")
+        scores = row.slices.setdefault(name, {}).setdefault(key, {}) if name else row.scores
+        scores[line["metric"]] = float(line["value"])
         if line["note"]:
             row.notes[line["metric"]] = line["note"]
     return places

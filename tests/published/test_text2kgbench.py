@@ -31,3 +31,15 @@ def test_every_published_average_is_there(shared: Path) -> None:
 def test_a_row_over_fewer_sentences_says_so() -> None:
     rows = {row.system: row for row in published_rows("text2kg-wikidata-tekgen", "sentences", "test", "paper")}
     assert rows["Vicuna-13B, selected sentences"].note == "f1: over the selected sentences only."
+
+
+def test_every_cell_of_table_3_stands_beside_the_whole(shared: Path) -> None:
+    rows = {row.system: row for row in published_rows("text2kg-wikidata-tekgen", "sentences", "test", "paper")}
+    vicuna = rows["Vicuna-13B"]
+    with (shared / "expected" / "text2kg_expected.csv").open(encoding="utf-8") as source:
+        printed = [row for row in csv.DictReader(source) if row["source"] == "paper_table_3"]
+    assert len(printed) == len(vicuna.slices["ontology"]) == 10
+    for row in printed:
+        part = vicuna.slices["ontology"][row["ontology"]]
+        assert part == {metric: float(row[column]) for column, metric in COLUMNS.items()}
+    assert (vicuna.scores["f1"], vicuna.scores["relation_hallucination"]) == (0.35, 0.17)
