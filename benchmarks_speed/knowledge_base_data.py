@@ -7,23 +7,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-PRIME_TYPES = {
-    "disease": 17_080,
-    "gene/protein": 27_671,
-    "molecular_function": 11_169,
-    "drug": 7_957,
-    "pathway": 2_516,
-    "anatomy": 14_035,
-    "effect/phenotype": 15_311,
-    "biological_process": 28_642,
-    "cellular_component": 4_176,
-    "exposure": 818,
-}
-PRIME_RELATIONS = [
-    "ppi", "carrier", "enzyme", "target", "transporter", "contraindication", "indication", "off-label use",
-    "synergistic interaction", "associated with", "parent-child", "phenotype absent", "phenotype present",
-    "side effect", "interacts with", "linked to", "expression present", "expression absent",
-]  # fmt: skip
+from kbbench_hf.releases import stark_facts
+
+PRIME_TYPES = stark_facts.PRIME.archive.nodes_by_type
+PRIME_RELATIONS = list(stark_facts.PRIME.archive.relations)
 PRIME_PAIRS = [
     ("ppi", "gene/protein", "gene/protein", 642_150),
     ("carrier", "drug", "gene/protein", 1_728),

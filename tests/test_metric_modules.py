@@ -7,11 +7,10 @@ import re
 import sys
 from pathlib import Path
 
+import evaluate
 import pytest
 
 from kbbench_hf.errors import DataError
-
-evaluate = pytest.importorskip("evaluate")
 
 ROOT = Path(__file__).parent.parent
 MODULES = sorted(file.parent.name for file in (ROOT / "metrics").glob("*/*.py") if file.stem == file.parent.name)

@@ -1,9 +1,7 @@
 """The registry: a table from a dataset's name to the address of its benchmark, imported on request."""
 
-from importlib import import_module
-
 from kbbench_hf.benchmarks.base import Benchmark
-from kbbench_hf.errors import unknown_name
+from kbbench_hf.registry import registered
 
 BENCHMARKS = {
     "text2kg-wikidata-tekgen": "kbbench_hf.benchmarks.text2kgbench:WIKIDATA_TEKGEN",
@@ -36,9 +34,5 @@ def benchmark(name: str) -> Benchmark:
     Raises:
         UsageError: the name is not in the table; the message has the closest one.
     """
-    address = BENCHMARKS.get(name.removeprefix("kbbench/"))
-    if address is None:
-        raise unknown_name("benchmark", name, BENCHMARKS)
-    module, _, attribute = address.partition(":")
-    value: Benchmark = getattr(import_module(module), attribute)
-    return value
+    found: Benchmark = registered("benchmark", name.removeprefix("kbbench/"), BENCHMARKS)
+    return found

@@ -7,19 +7,18 @@ import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.errors import unknown_name
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.models.exact_search import Share
 from kbbench_hf.models.renderings import render
 from kbbench_hf.models.specs import Spec, parse
 from kbbench_hf.protocols import Ranking, Retriever
+from kbbench_hf.registry import registered
 
 RETRIEVERS = {
     "bm25": "kbbench_hf.models.bm25:build",
@@ -97,10 +96,6 @@ def retriever(model: str | Spec, place: Workplace) -> Retriever:
         UsageError: the name, a part of it or an option is not known.
     """
     spec = parse(model) if isinstance(model, str) else model
-    address = RETRIEVERS.get(spec.name)
-    if address is None:
-        raise unknown_name("retriever", spec.name, RETRIEVERS)
-    module, _, attribute = address.partition(":")
-    built: Retriever = getattr(import_module(module), attribute)(spec, place)
+    built: Retriever = registered("retriever", spec.name, RETRIEVERS)(spec, place)
     answers_in_rows = spec.parts or spec.name == "knn"
     return built if answers_in_rows or place.candidates is None else Among(built, place.candidates)

@@ -1,10 +1,9 @@
 """Readers of the authors' releases, and the table of what can be built: dataset -> function."""
 
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from pathlib import Path
 
-from kbbench_hf.errors import unknown_name
+from kbbench_hf.registry import registered
 
 Builder = Callable[[Path | None, Path, Sequence[str] | None], None]
 """(the release's folder or None to download it, the dataset folder to write, the configs to build or None for all)."""
@@ -30,9 +29,5 @@ def builder(dataset: str) -> Builder:
     Raises:
         UsageError: nothing of that name can be built; the message has the closest name.
     """
-    address = BUILDERS.get(dataset.removeprefix("kbbench/"))
-    if address is None:
-        raise unknown_name("dataset", dataset, BUILDERS)
-    module, _, attribute = address.partition(":")
-    value: Builder = getattr(import_module(module), attribute)
-    return value
+    found: Builder = registered("dataset", dataset.removeprefix("kbbench/"), BUILDERS)
+    return found

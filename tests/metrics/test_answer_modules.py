@@ -5,9 +5,9 @@ import math
 from pathlib import Path
 from typing import Any
 
+import evaluate
 import pytest
 
-evaluate = pytest.importorskip("evaluate")
 METRICS = Path(__file__).parents[2] / "metrics"
 
 

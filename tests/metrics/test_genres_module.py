@@ -4,6 +4,7 @@ import json
 import math
 from pathlib import Path
 
+import evaluate
 import pytest
 
 from kbbench_hf.benchmarks.genres_annotations import annotations_folder
@@ -11,7 +12,6 @@ from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.mini import mini_dataset, stored_answers
 from kbbench_hf.scoring import score
 
-evaluate = pytest.importorskip("evaluate")
 ROOT = Path(__file__).parents[2]
 
 

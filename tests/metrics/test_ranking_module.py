@@ -3,10 +3,9 @@
 import math
 from pathlib import Path
 
+import evaluate
 import numpy as np
 import pytest
-
-evaluate = pytest.importorskip("evaluate")
 
 
 @pytest.fixture(scope="module")
