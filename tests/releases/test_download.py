@@ -122,16 +122,21 @@ def test_a_download_given_up_leaves_only_a_part_that_the_next_call_continues(ser
     assert names(tmp_path) == ["a.bin"]
 
 
-def test_a_killed_download_leaves_no_file_of_the_name_and_is_continued(server: _Server, tmp_path: Path) -> None:
-    server.block_seconds = 0.05  # 32 blocks: 1.6 s
-    part = tmp_path / "folder/a.bin.part"
+def under_way(server: _Server, folder: Path) -> "subprocess.Popen[bytes]":
+    """Start a download in another process, and return it once something has arrived."""
+    part = folder / "folder/a.bin.part"
     code = "import sys, pathlib; from kbbench_hf.releases.download import *; fetch([{}], pathlib.Path(sys.argv[1]))"
-    killed = subprocess.Popen(
-        [sys.executable, "-c", code.format(pinned(server)), str(tmp_path)], stderr=subprocess.PIPE
-    )
+    running = subprocess.Popen([sys.executable, "-c", code.format(pinned(server)), str(folder)], stderr=subprocess.PIPE)
     deadline = time.monotonic() + 30
     while not (part.is_file() and part.stat().st_size) and time.monotonic() < deadline:
         time.sleep(0.01)
+    return running
+
+
+def test_a_killed_download_leaves_no_file_of_the_name_and_is_continued(server: _Server, tmp_path: Path) -> None:
+    server.block_seconds = 0.05  # 32 blocks: 1.6 s
+    part = tmp_path / "folder/a.bin.part"
+    killed = under_way(server, tmp_path)
     killed.kill()
     killed.communicate(timeout=30)
     assert names(tmp_path) == ["a.bin.part"]
@@ -146,13 +151,7 @@ def test_a_killed_download_leaves_no_file_of_the_name_and_is_continued(server: _
 def test_an_interrupt_ends_a_download_at_once_and_keeps_what_arrived(server: _Server, tmp_path: Path) -> None:
     server.block_seconds = 0.5  # 32 blocks: 16 s
     part = tmp_path / "folder/a.bin.part"
-    code = "import sys, pathlib; from kbbench_hf.releases.download import *; fetch([{}], pathlib.Path(sys.argv[1]))"
-    running = subprocess.Popen(
-        [sys.executable, "-c", code.format(pinned(server)), str(tmp_path)], stderr=subprocess.PIPE
-    )
-    deadline = time.monotonic() + 30
-    while not (part.is_file() and part.stat().st_size) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    running = under_way(server, tmp_path)
     running.send_signal(signal.SIGINT)
     running.communicate(timeout=10)
     assert running.returncode != 0
