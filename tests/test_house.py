@@ -10,6 +10,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "kbbench_hf"
 LEVELS = [
     {"errors"},
+    {"registry"},
     {"protocols"},
     {"metrics"},
     {"knowledge_base"},

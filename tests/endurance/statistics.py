@@ -2,8 +2,8 @@
 
     python -m tests.endurance.statistics [--simulations 2000]
 
-A ratio is one of sums over examples (triples found over triples given, say); no figure of ours is one: every table
-averages a value per example, over all examples or over groups. The mean of group means stands for it, sizes uneven.
+Our ratios are sums over the examples that a figure applies to, by their number, itself drawn (the rejection rate: over
+the unanswerable). The mean of group means has groups of uneven, fixed sizes.
 """
 
 import argparse
@@ -29,6 +29,9 @@ def coverage(kind: str, n: int, simulations: int, generator: Generator) -> float
         elif kind == "mean":
             truth = 2 / 7
             values = generator.beta(2, 5, n)
+        elif kind == "ratio":
+            truth = 2 / 7
+            values = np.where(generator.random(n) < 0.5, generator.beta(2, 5, n), np.nan)
         else:
             chances = np.array([0.2, 0.4, 0.5, 0.6, 0.8])
             truth = float(chances.mean())
@@ -68,7 +71,7 @@ def main() -> None:
     n_simulations = parser.parse_args().simulations
     generator = np.random.default_rng(11)
     broken = []
-    for kind in ("proportion", "mean", "mean of group means"):
+    for kind in ("proportion", "mean", "mean of group means", "ratio"):
         for n in (100, 500):
             rate = coverage(kind, n, n_simulations, generator)
             print(json.dumps({"interval": kind, "n": n, "coverage": rate}), flush=True)
