@@ -117,7 +117,7 @@ def our_completeness(documents: Documents, annotations: Annotations) -> list[flo
 
 
 def our_similarity(documents: Documents, model: TopicModel, source: np.ndarray) -> list[float]:
-    words = [content_words(triples_text(predicted, "reference")) for predicted, _ in documents]
+    words = [content_words(triples_text(predicted, "reference"), "reference") for predicted, _ in documents]
     return topical_similarity(source, model.shares(words)).tolist()
 
 
@@ -185,7 +185,7 @@ def main(release: Path, nltk_data: Path) -> None:
     store.clear()
     texts, documents = read(release, "cdr_rand_200", "gpt-4")
     model = TopicModel.train(texts, LdaSettings(50, "reference"))
-    words = [content_words(text) for text in texts]
+    words = [content_words(text, "reference") for text in texts]
     ids = Dictionary(words)
     lda = LdaModel([ids.doc2bow(each) for each in words], num_topics=50, id2word=ids, random_state=2)
     source = model.shares(words)

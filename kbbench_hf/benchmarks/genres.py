@@ -7,9 +7,9 @@ answer is a list of triples. Counts and the hard-match baseline need nothing els
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,6 +24,7 @@ from kbbench_hf.dataset_folder import DatasetFolder
 from kbbench_hf.metrics.generative_re import (
     EMPTY_SCORES,
     MODES,
+    WORDS,
     completeness,
     factualness,
     granularity,
@@ -103,7 +104,7 @@ def score(examples: Examples, answers: Sequence[Answer | None], mode: str) -> Sc
     values = {
         **_qualities(examples, predicted, gold, mode),
         "triples_per_document": triples_per_document(predicted),
-        "tokens_per_triple": tokens_per_triple(predicted, _count_tokens, empty=empty["tokens_per_triple"]),
+        "tokens_per_triple": tokens_per_triple(predicted, _count_tokens(mode), empty=empty["tokens_per_triple"]),
         "precision": precision,
         "recall": recall,
         "f1": f1,
@@ -218,9 +219,9 @@ def _bucket(n: int) -> str:
     return str(n) if n < 3 else "3-5" if n < 6 else "6-10" if n < 11 else "11+"
 
 
-@lru_cache(maxsize=2**18)
-def _count_tokens(text: str) -> int:
-    return len(tokenize(text, "3.10"))
+@cache
+def _count_tokens(mode: str) -> Callable[[str], int]:
+    return lru_cache(maxsize=2**18)(lambda text: len(tokenize(text, WORDS[mode])))
 
 
 _CITATION = """@inproceedings{genres,

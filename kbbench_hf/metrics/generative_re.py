@@ -16,7 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kbbench_hf.metrics.porter import NltkVersion
+
 MODES = ("reference", "fixed")
+WORDS: Mapping[str, NltkVersion] = {"reference": "3.9", "fixed": "3.10"}
+"""Whose rules cut texts into words. The authors' stored token counts and dictionaries are NLTK 3.9.2's."""
 
 Floats = NDArray[np.float64]
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from kbbench_hf.metrics.generative_re import WORDS
 from kbbench_hf.metrics.text import tokenize
 
 STOP_WORDS = frozenset(
@@ -18,13 +19,13 @@ STOP_WORDS = frozenset(
 Compared with case, as the release does: "The" stays."""
 
 
-def content_words(text: str) -> list[str]:
-    """Return the tokens of a text (NLTK 3.10's rules) that are alphanumeric and no stop word.
+def content_words(text: str, mode: str) -> list[str]:
+    """Return the tokens of a text (by the rules that `WORDS` has for a mode) that are alphanumeric and no stop word.
 
-    >>> content_words("The effects of 5 - HT on rats .")
+    >>> content_words("The effects of 5 - HT on rats .", "reference")
     ['The', 'effects', '5', 'HT', 'rats']
     """
-    return [token for token in tokenize(text, "3.10") if token.isalnum() and token not in STOP_WORDS]
+    return [token for token in tokenize(text, WORDS[mode]) if token.isalnum() and token not in STOP_WORDS]
 
 
 def triples_text(triples: Sequence[Any], mode: str) -> str:

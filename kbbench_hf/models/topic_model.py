@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.errors import missing_extra
+from kbbench_hf.metrics.generative_re import WORDS
 from kbbench_hf.metrics.topics import content_words
 
 TOPICS = {"cdr": 50, "docred": 100, "nyt10m": 150, "wiki20m": 150, "tacred": 150, "wiki80": 150, "sentences": 5}
@@ -67,7 +68,7 @@ class TopicModel:
     @classmethod
     def train(cls, corpus: Sequence[str], settings: LdaSettings) -> "TopicModel":
         """Train on a corpus of texts. The same corpus and seed give the same model."""
-        documents = [content_words(text) for text in corpus]
+        documents = [content_words(text, settings.mode) for text in corpus]
         vocabulary = list(dict.fromkeys(word for document in documents for word in sorted(set(document))))
         ids = {word: column for column, word in enumerate(vocabulary)}
         lda = _gensim_lda(vocabulary, settings, [_bag(document, ids) for document in documents])
@@ -76,8 +77,10 @@ class TopicModel:
     @property
     def identity(self) -> dict[str, Any]:
         """What topic shares depend on besides the text."""
+        words = WORDS[self.settings.mode]
         return {
             **asdict(self.settings),
+            **({} if words == "3.10" else {"nltk": words}),  # annotations made before this was recorded are of 3.10
             "passes": self.settings.passes,
             "iterations": self.settings.iterations,
             "corpus_sha256": self.corpus_sha256,

@@ -18,7 +18,7 @@ from kbbench_hf.benchmarks.genres import gold_triples
 from kbbench_hf.benchmarks.genres_annotations import read_annotation, triples_digest, write_annotation
 from kbbench_hf.dataset_folder import DatasetFolder
 from kbbench_hf.errors import DataError
-from kbbench_hf.metrics.generative_re import MODES
+from kbbench_hf.metrics.generative_re import MODES, WORDS
 from kbbench_hf.metrics.topics import content_words, triples_text
 from kbbench_hf.metrics.triple_lists import triples_of
 from kbbench_hf.models.embeddings import embed, folder_of
@@ -137,11 +137,11 @@ def annotate_topics(
     with progress("Topics", len(wanted), show=show) as advance:
         for mode in wanted:
             settings = LdaSettings(n_topics, mode)
-            place = folder_of(models, settings=repr(settings), corpus=corpus_sha256)
+            place = folder_of(models, settings=repr(settings), words=WORDS[mode], corpus=corpus_sha256)
             model = _topic_model(place / "model.npz", corpus, settings)
             predicted = [triples_of(answer or [], mode) for answer in answers]
             source = _source_shares(place, model, examples)
-            triples = model.shares([content_words(triples_text(each, mode)) for each in predicted])
+            triples = model.shares([content_words(triples_text(each, mode), mode) for each in predicted])
             table = pa.table(
                 {
                     "id": examples.ids,
@@ -168,7 +168,7 @@ def _source_shares(place: Path, model: TopicModel, examples: Examples) -> Any:
     kept = read_annotation(place, "sources", identity)
     if kept is not None:
         return np.array(kept.table["source"].to_pylist())
-    shares = model.shares([content_words(row["text"]) for row in examples.rows])
+    shares = model.shares([content_words(row["text"], model.settings.mode) for row in examples.rows])
     write_annotation(place, "sources", identity, pa.table({"source": _lists(shares)}))
     return shares
 

@@ -110,7 +110,7 @@ def test_topic_models_and_source_topics_are_kept_for_the_next_system(
     pytest.importorskip("gensim")
     annotate_topics(examples, ANSWERS, tmp_path / "a", TEXTS * 5, tmp_path / "models", modes=["fixed"], show=False)
     texts: list[str] = []
-    monkeypatch.setattr("kbbench_hf.runners.annotate.content_words", lambda text: texts.append(text) or text.split())
+    monkeypatch.setattr("kbbench_hf.runners.annotate.content_words", lambda text, _: texts.append(text) or text.split())
     monkeypatch.setattr("kbbench_hf.models.topic_model.TopicModel.train", lambda *_: pytest.fail("trained again"))
     annotate_topics(examples, ANSWERS, tmp_path / "b", TEXTS * 5, tmp_path / "models", modes=["fixed"], show=False)
     assert not set(texts) & set(TEXTS)  # the sources' topics were kept
