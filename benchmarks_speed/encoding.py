@@ -13,10 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from kbbench_hf.models import _no_bar
 from kbbench_hf.models.embedders import SentenceEmbedder
 from kbbench_hf.models.embeddings import embed
-from kbbench_hf.models.exact_search import Share
+from kbbench_hf.models.workplace import Share, no_bar
 
 
 def main() -> None:
@@ -42,7 +41,7 @@ def main() -> None:
         expected = embedder._model.encode(texts, batch_size=32, normalize_embeddings=True, show_progress_bar=False)
         middle = time.process_time()
         with tempfile.TemporaryDirectory() as folder:
-            found = np.array(embed(lambda: texts, embedder, Path(folder) / "vectors", Share(), _no_bar))
+            found = np.array(embed(lambda: texts, embedder, Path(folder) / "vectors", Share(), no_bar))
         spent["ours"] += time.process_time() - middle
         spent["sentence-transformers"] += middle - start
     rate = options.rounds * len(texts) / spent["ours"]

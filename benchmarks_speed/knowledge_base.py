@@ -25,8 +25,8 @@ import numpy as np
 import torch
 from knowledge_base_data import Synthetic, mag, prime
 
+from kbbench_hf.benchmarks.stark.documents import prime as prime_documents
 from kbbench_hf.knowledge_base import Graph, KnowledgeBase
-from kbbench_hf.knowledge_base.documents import prime as prime_documents
 from kbbench_hf.knowledge_base.documents import render
 from kbbench_hf.knowledge_base.documents.rendering import nodes
 
@@ -183,7 +183,7 @@ def documents(data: Synthetic, kb: KnowledgeBase, rounds: int) -> None:
             text(row, upstream.neighbors)
 
     def ours() -> Any:
-        return render(kb, "prime")
+        return render(kb, prime_documents.RENDERING)
 
     same = loop() == ours().to_pylist()
     spent = seconds({"ours": ours, "loop": loop, "sliced": sliced}, rounds)

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from kbbench_hf.benchmarks.base import Prompt
+from kbbench_hf.files.journal import Journal
 from kbbench_hf.models.endpoint import Endpoint
 from kbbench_hf.runners.generate import generate
 from kbbench_hf.runners.jobs import Sampling, Work
-from kbbench_hf.runners.journal import Journal
 from tests.servers.scripted import MODEL, ScriptedServer
 
 
@@ -54,7 +54,9 @@ def write(folder: Path, n: int) -> None:
 
 def resume(url: str, folder: Path, n: int) -> None:
     wall, cpu = time.perf_counter(), time.process_time()
-    run = generate(Prompts(n), Endpoint(url, MODEL), folder, parse=str.split, answer="answers", show=False)
+    run = generate(
+        Prompts(n), Endpoint(url, MODEL), folder, parse=lambda text, _: text.split(), answer="answers", show=False
+    )
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     assert run.summary.n_answered == n
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -9,14 +9,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from kbbench_hf.benchmarks.ska_configs import configs
-from kbbench_hf.benchmarks.ska_contexts import Renderer
-from kbbench_hf.benchmarks.ska_units import SUBSETS, Instance, Pool
-from kbbench_hf.construction.ska_datasets import build_open
-from kbbench_hf.construction.ska_testbeds import Builder, sample
-from kbbench_hf.construction.ska_tokens import tokenizer
-from kbbench_hf.dataset_folder import DatasetFolder
-from kbbench_hf.releases.ska_open import read
+from kbbench_hf.benchmarks.ska_bench.configs import configs
+from kbbench_hf.benchmarks.ska_bench.construction.datasets import build_open
+from kbbench_hf.benchmarks.ska_bench.construction.testbeds import Builder, sample
+from kbbench_hf.benchmarks.ska_bench.construction.tokens import tokenizer
+from kbbench_hf.benchmarks.ska_bench.contexts import Renderer
+from kbbench_hf.benchmarks.ska_bench.release.instances import read
+from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, Pool
+from kbbench_hf.files.datasets import DatasetFolder
 
 
 def longest_context(source: Path) -> float:

@@ -1,8 +1,8 @@
 """Knowledge benchmarks for the Hugging Face world: load, run, score, compare.
 
 >>> import kbbench_hf
->>> kbbench_hf.benchmark("mini-text2kg").answer
-'triples'
+>>> kbbench_hf.benchmark("mini-stark").scoring.answer.field
+'ids'
 """
 
 from importlib import import_module
@@ -10,27 +10,35 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kbbench_hf.benchmarks import benchmark, benchmark_names
-    from kbbench_hf.comparison import compare
+    from kbbench_hf.benchmarks.base import Benchmark
+    from kbbench_hf.benchmarks.load import KnowledgeBase, load
     from kbbench_hf.errors import BusyError, DataError, KBBenchError, UsageError
-    from kbbench_hf.knowledge_base.store import KnowledgeBase
-    from kbbench_hf.scoring import Result, score
-
-__version__ = "0.1.0"
+    from kbbench_hf.runners.run import run
+    from kbbench_hf.scoring.comparison import Comparison, compare
+    from kbbench_hf.scoring.result import Result
+    from kbbench_hf.scoring.score import score
 
 _ADDRESSES = {
+    "load": "kbbench_hf.benchmarks.load",
     "benchmark": "kbbench_hf.benchmarks",
     "benchmark_names": "kbbench_hf.benchmarks",
-    "BusyError": "kbbench_hf.errors",
-    "DataError": "kbbench_hf.errors",
+    "run": "kbbench_hf.runners.run",
+    "score": "kbbench_hf.scoring.score",
+    "compare": "kbbench_hf.scoring.comparison",
+    "KnowledgeBase": "kbbench_hf.benchmarks.load",
+    "Benchmark": "kbbench_hf.benchmarks.base",
+    "Result": "kbbench_hf.scoring.result",
+    "Comparison": "kbbench_hf.scoring.comparison",
     "KBBenchError": "kbbench_hf.errors",
     "UsageError": "kbbench_hf.errors",
-    "KnowledgeBase": "kbbench_hf.knowledge_base.store",
-    "Result": "kbbench_hf.scoring",
-    "compare": "kbbench_hf.comparison",
-    "score": "kbbench_hf.scoring",
+    "DataError": "kbbench_hf.errors",
+    "BusyError": "kbbench_hf.errors",
 }
+"""Public name -> the module that has it."""
 __all__ = [
+    "Benchmark",
     "BusyError",
+    "Comparison",
     "DataError",
     "KBBenchError",
     "KnowledgeBase",
@@ -39,12 +47,21 @@ __all__ = [
     "benchmark",
     "benchmark_names",
     "compare",
+    "load",
+    "run",
     "score",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that `import kbbench_hf` stays instant."""
+    if name == "__version__":
+        return import_module("importlib.metadata").version("kbbench-hf")
     if name in _ADDRESSES:
         return getattr(import_module(_ADDRESSES[name]), name)
     raise AttributeError(f"module 'kbbench_hf' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Name what can be used."""
+    return sorted([*__all__, "__version__"])

@@ -32,8 +32,8 @@ class BusyError(KBBenchError):
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
     """Return the error for a name that is not in a table: the closest known name, then all of them.
 
-    >>> print(unknown_name("benchmark", "stark-prim", ["stark-mag", "stark-prime"]))
-    Unknown benchmark 'stark-prim'. Did you mean 'stark-prime'? Known: stark-mag, stark-prime.
+    >>> print(unknown_name("benchmark", "moves", ["movies", "music"]))
+    Unknown benchmark 'moves'. Did you mean 'movies'? Known: movies, music.
     """
     names = sorted(known)
     close = get_close_matches(name, names, n=1)

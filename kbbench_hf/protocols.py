@@ -1,6 +1,6 @@
 """What a model must answer. Whatever has these methods is one; nothing needs to be inherited."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -18,7 +18,7 @@ class Ranking(NamedTuple):
 
 
 class Retriever(Protocol):
-    """Ranks the nodes of the knowledge base it was built on."""
+    """Ranks the nodes of the knowledge base it was built on, by their rows; what ours are made of."""
 
     def search(self, queries: Sequence[str], top_k: int) -> Ranking:
         """Return the `top_k` best node positions of every query: score descending, then id ascending."""
@@ -46,14 +46,50 @@ class Completion(NamedTuple):
     error: str | None = None
 
 
-class Generator(Protocol):
-    """A language model; `name` is the model and its revision or server fingerprint."""
+Message = Mapping[str, str]
+"""One message of a chat: its `role` and its `content`."""
+Found = Sequence[str | int] | Sequence[tuple[str | int, float]]
+"""What a query found, best first: the dataset's ids, or pairs of id and score."""
 
-    name: str
 
-    def generate(self, prompts: Sequence[Sequence[dict[str, str]]], max_tokens: int) -> list[Completion]:
-        """Return one completion per chat prompt, in order."""
+class Searcher(Protocol):
+    """Answers queries with candidates, by the ids that the dataset has."""
+
+    def search(self, queries: Sequence[str], top_k: int) -> Sequence[Found]:
+        """Return what each query finds, best first, at most `top_k` each."""
         ...
+
+
+class Generator(Protocol):
+    """A language model that answers many prompts at a time.
+
+    One that takes `parameters` and `seed` gets them too: those of a chat request for each prompt (temperature, top_p,
+    stop), and what seeds the batch. `name`, where it has one, says which model and revision it is.
+    """
+
+    def generate(self, prompts: Sequence[Sequence[Message]], max_tokens: int) -> Sequence["str | Completion"]:
+        """Return one answer per chat prompt, in order."""
+        ...
+
+
+class Chat(Protocol):
+    """A language model that answers one prompt at a time, many at once.
+
+    One that takes keyword arguments gets the sampling and the JSON schema of each request. An exception is an answer
+    that failed: kept with its words, and asked again when the run is started again.
+    """
+
+    async def complete(self, messages: Sequence[Message], max_tokens: int) -> "str | Completion":
+        """Return the answer to one chat prompt."""
+        ...
+
+
+LanguageModel = Generator | Chat
+
+
+def name_of(model: object) -> str:
+    """Return what a model is called: its `name`, or its class."""
+    return str(getattr(model, "name", None) or type(model).__qualname__)
 
 
 class Verdict(NamedTuple):

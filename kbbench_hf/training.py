@@ -5,14 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from kbbench_hf.benchmarks.base import Answer, Examples, ParseError, PromptOptions
+from kbbench_hf.benchmarks import find_dataset
+from kbbench_hf.benchmarks.answers import Answer
+from kbbench_hf.benchmarks.base import Examples, ParseError, PromptOptions
 from kbbench_hf.errors import UsageError, missing_extra, unknown_name
-from kbbench_hf.hub.load import find_dataset
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.metrics.aggregate import Estimate
 from kbbench_hf.models.exact_search import search
 from kbbench_hf.models.renderings import render
-from kbbench_hf.scoring import load_examples
+from kbbench_hf.scoring.score import load_examples
 
 try:
     from sentence_transformers.sentence_transformer.evaluation import SentenceEvaluator
@@ -55,17 +56,17 @@ class GenerationScores(TrainerCallback):  # type: ignore[misc]
         max_tokens: int | None = None,
         batch_size: int = 8,
     ) -> None:
-        self._benchmark, examples, _ = load_examples(benchmark, config, split)
-        if not self._benchmark.prompts:
+        self._benchmark, examples, *_ = load_examples(benchmark, config, split)
+        if not self._benchmark.asking.prompts:
             raise UsageError(
                 f"{benchmark!r} is answered by retrievers; expected one with prompts. Use RetrievalScores."
             )
-        name = prompt or next(iter(self._benchmark.prompts))
-        if name not in self._benchmark.prompts:
-            raise unknown_name(f"prompt of {benchmark}", name, self._benchmark.prompts)
+        name = prompt or next(iter(self._benchmark.asking.prompts))
+        if name not in self._benchmark.asking.prompts:
+            raise unknown_name(f"prompt of {benchmark}", name, self._benchmark.asking.prompts)
         self._trainer, self._batch_size = trainer, batch_size
         self._examples = Examples(examples.rows[:limit], examples.context)
-        render_prompt = self._benchmark.prompts[name]
+        render_prompt = self._benchmark.asking.prompts[name]
         self._prompts = [render_prompt(row, self._examples, options or PromptOptions()) for row in self._examples.rows]
         self._max_tokens = max_tokens or max(each.max_tokens for each in self._prompts)
 
@@ -78,7 +79,7 @@ class GenerationScores(TrainerCallback):  # type: ignore[misc]
     def figures(self) -> dict[str, float]:
         """Return the figures of the model as it is now."""
         texts = self._generate([each.messages for each in self._prompts])
-        parse = next(iter(self._benchmark.parsers.values()))
+        parse = next(iter(self._benchmark.asking.parsers.values()))
         answers: list[Answer] = []
         n_unparsed = 0
         for text, example in zip(texts, self._examples.rows, strict=True):
@@ -87,8 +88,8 @@ class GenerationScores(TrainerCallback):  # type: ignore[misc]
             except ParseError:
                 answers.append([])
                 n_unparsed += 1
-        mode = self._benchmark.modes[0]
-        scores = self._benchmark.summarise(self._benchmark.score(self._examples, answers, mode), mode)
+        mode = self._benchmark.scoring.modes[0]
+        scores = self._benchmark.scoring.summarise(self._benchmark.scoring.score(self._examples, answers, mode), mode)
         prefix = f"eval_{self._benchmark.dataset}"
         return {**_values(scores, f"{prefix}_"), f"{prefix}_unparsed": n_unparsed / len(texts)}
 
@@ -152,8 +153,8 @@ class RetrievalScores(SentenceEvaluator):  # type: ignore[misc]
         batch_size: int = 32,
     ) -> None:
         super().__init__()
-        self._benchmark, examples, _ = load_examples(benchmark, None, split)
-        if self._benchmark.answer != "ids":
+        self._benchmark, examples, *_ = load_examples(benchmark, None, split)
+        if self._benchmark.asking.prompts:
             raise UsageError(f"{benchmark!r} is answered by language models; expected a ranking. Use GenerationScores.")
         self._examples = Examples(examples.rows[:limit], examples.context)
         kb = KnowledgeBase.open(find_dataset(self._benchmark.dataset).path)
@@ -177,8 +178,8 @@ class RetrievalScores(SentenceEvaluator):  # type: ignore[misc]
         queries = model.encode_query([row["query"] for row in self._examples.rows], **options)
         ranking = search(documents, queries, self._top_k)
         answers = [[self._ids[position] for position in row] for row in ranking.ids]
-        mode = self._benchmark.modes[0]
-        scores = self._benchmark.summarise(self._benchmark.score(self._examples, answers, mode), mode)
+        mode = self._benchmark.scoring.modes[0]
+        scores = self._benchmark.scoring.summarise(self._benchmark.scoring.score(self._examples, answers, mode), mode)
         figures = _values(scores, f"{self._benchmark.dataset}_")
         self.store_metrics_in_model_card_data(model, figures, epoch, steps)
         return figures

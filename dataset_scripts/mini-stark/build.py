@@ -1,4 +1,4 @@
-"""Make kbbench_hf/mini/mini-stark from the invented kitchen, as a user makes a knowledge base of their own."""
+"""Make kbbench_hf/benchmarks/stark/mini from the invented kitchen, as a user makes a knowledge base of their own."""
 
 import csv
 import tempfile
@@ -6,12 +6,12 @@ from pathlib import Path
 
 from kitchen import kitchen
 
-from kbbench_hf.dataset_folder import DatasetFolder, write_dataset
-from kbbench_hf.releases.cards import card
-from kbbench_hf.releases.own_knowledge_base import build_own_knowledge_base
+from kbbench_hf.benchmarks.own_kb.release import build_own_knowledge_base
+from kbbench_hf.files.datasets import DatasetFolder, write_dataset
 
 NAME = "mini-stark"
-OUT = Path(__file__).parents[2] / "kbbench_hf" / "mini" / NAME
+OUT = Path(__file__).parents[2] / "kbbench_hf" / "benchmarks" / "stark" / "mini"
+CARD = Path(__file__).with_name("README.md")
 
 
 def main() -> None:
@@ -29,7 +29,7 @@ def main() -> None:
             config: {split: DatasetFolder(built).table(config, split) for split in splits}
             for config, splits in DatasetFolder(built).configs().items()
         }
-        print(write_dataset(OUT, tables, card(NAME)).revision)
+        print(write_dataset(OUT, tables, CARD.read_text(encoding="utf-8")).revision)
 
 
 if __name__ == "__main__":

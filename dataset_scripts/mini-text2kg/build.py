@@ -1,4 +1,4 @@
-"""Make kbbench_hf/mini/mini-text2kg: the dataset from the sentences beside this file, and the answers to it."""
+"""Make kbbench_hf/benchmarks/text2kgbench/mini: the dataset from the sentences beside this file, and answers to it."""
 
 import json
 import re
@@ -8,13 +8,13 @@ from typing import Any
 import pyarrow as pa
 from systems import copy, pattern
 
-from kbbench_hf.dataset_folder import write_dataset
-from kbbench_hf.releases.text2kgbench import fold
-from kbbench_hf.releases.text2kgbench_columns import ONTOLOGIES, PROMPTS, SENTENCES
-from kbbench_hf.releases.text2kgbench_repairs import flag_across_rows, repair
+from kbbench_hf.benchmarks.text2kgbench.release import fold
+from kbbench_hf.benchmarks.text2kgbench.release.columns import ONTOLOGIES, PROMPTS, SENTENCES
+from kbbench_hf.benchmarks.text2kgbench.release.repairs import flag_across_rows, repair
+from kbbench_hf.files.datasets import write_dataset
 
 HERE = Path(__file__).parent
-OUT = HERE.parents[1] / "kbbench_hf" / "mini" / "mini-text2kg"
+OUT = HERE.parents[1] / "kbbench_hf" / "benchmarks" / "text2kgbench" / "mini"
 
 
 def read(split: str, ontology: dict[str, Any]) -> list[dict[str, Any]]:

@@ -8,12 +8,12 @@ python make_instances.py hybridqa <HybridQA/released_data/dev.traced.json> <Wiki
 import sys
 from pathlib import Path
 
-from kbbench_hf.construction import ska_from_hybridqa, ska_from_tekgen, ska_from_wikitablequestions
+from kbbench_hf.benchmarks.ska_bench.construction import hybridqa, tekgen, wikitablequestions
 
 MAKERS = {
-    "tekgen": ska_from_tekgen.make,
-    "wikitablequestions": ska_from_wikitablequestions.make,
-    "hybridqa": ska_from_hybridqa.make,
+    "tekgen": tekgen.make,
+    "wikitablequestions": wikitablequestions.make,
+    "hybridqa": hybridqa.make,
 }
 
 if __name__ == "__main__":

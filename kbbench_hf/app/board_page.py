@@ -2,15 +2,18 @@
 
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from kbbench_hf.app.boards import Board, Boards, as_place, family, place_label, place_text
-from kbbench_hf.app.html import ON_CLICK, board_table, escaped, pages
+from kbbench_hf.app.boards import Board, Boards, place_label
+from kbbench_hf.app.html import ON_CLICK, Listener, rendered
 from kbbench_hf.app.plots import pareto_plot
+from kbbench_hf.benchmarks import benchmark
+from kbbench_hf.benchmarks.place import Place, as_place
 from kbbench_hf.errors import KBBenchError
-from kbbench_hf.leaderboard.index import Place
 from kbbench_hf.leaderboard.table import Row
 from kbbench_hf.leaderboard.view import ALL, Column, View, cells, chosen, csv_text, latex_text, page_of
 
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 ORIGINS = [ALL, "re-scored", "own run", "published"]
 MAX_SEARCH = 200
 PUT_PLACE = "place => kbbench({place})"
-"""`kbbench` is in `html.SCRIPT`: it puts choices in the page's address, so that a reload or a link shows the same."""
+"""`kbbench` is in `address.js`: it puts choices in the page's address, so that a reload or a link shows the same."""
 PUT_SEARCH = """(...values) => {
   const [place, search, every] = values, origin = every === "all" ? "" : every;
   const now = new URL(window.location).searchParams;
@@ -56,7 +59,7 @@ class BoardTab:
 
     place: "gr.Dropdown"
     table: "gr.HTML"
-    loaded: "Any"
+    loaded: "gr.events.Dependency"
     """The event after which the choices of the address are in place."""
 
 
@@ -90,7 +93,9 @@ def board_tab(boards: Boards) -> BoardTab:
     saved = gr.Textbox(visible=False)
     view = [place, search, origin, sort, page]
 
-    def find(place: str, search: str, origin: str, sort: str, shown: list[str], page: float | None = 1) -> Any:
+    def find(
+        place: str, search: str, origin: str, sort: str, shown: list[str], page: float | None = 1
+    ) -> tuple[object, ...]:
         """Return the table and the page that it shows."""
         try:
             where, page = as_place(place), int(page or 1)
@@ -98,7 +103,9 @@ def board_tab(boards: Boards) -> BoardTab:
         except KBBenchError as error:
             return board_problem(error), 1
 
-    def clicked(event: gr.SelectData, place: str, search: str, origin: str, sort: str, page: float, shown: Any) -> Any:
+    def clicked(
+        event: gr.SelectData, place: str, search: str, origin: str, sort: str, page: float, shown: list[str]
+    ) -> object:
         """Sort by a heading or turn the page; return the table, the page and the sorting. A row is another tab's."""
         what, value = event.value if isinstance(event.value, list) and len(event.value) == 2 else ("", "")
         if what == "sort":
@@ -107,7 +114,7 @@ def board_tab(boards: Boards) -> BoardTab:
             return *find(place, search, origin, sort, shown, int(value)), sort
         return gr.skip(), gr.skip(), gr.skip()
 
-    def pick(place: str) -> Any:
+    def pick(place: str) -> tuple[object, ...]:
         try:
             found = boards.board(as_place(place))
         except KBBenchError as error:
@@ -123,13 +130,13 @@ def board_tab(boards: Boards) -> BoardTab:
             pareto(found),
         )
 
-    def pick_family(event: gr.SelectData) -> Any:
+    def pick_family(event: gr.SelectData) -> object:
         places = boards.families().get(str(event.value), [])
         if not places:
             return [gr.skip()] * 9
-        return (_menu(gr, places, places[0]), *pick(place_text(places[0])))
+        return (_menu(places, places[0]), *pick(str(places[0])))
 
-    def start(request: gr.Request) -> Any:
+    def start(request: gr.Request) -> object:
         asked = dict(request.query_params)
         by_family = boards.families()
         try:
@@ -146,10 +153,10 @@ def board_tab(boards: Boards) -> BoardTab:
             int(asked["sheet"]) if asked.get("sheet", "").isdecimal() and len(asked["sheet"]) < 7 else 1,
         )
         shown = wanted or found.default_columns
-        places = by_family.get(family(where.benchmark), [])
+        places = by_family.get(benchmark(where.benchmark).facts.family, [])
         return (
-            gr.Tabs(selected=family(where.benchmark)),
-            _menu(gr, places if where in places else [*places, where], where),
+            gr.Tabs(selected=benchmark(where.benchmark).facts.family),
+            _menu(places if where in places else [*places, where], where),
             view.search,
             view.origin,
             view.sort,
@@ -171,15 +178,15 @@ def board_tab(boards: Boards) -> BoardTab:
         name = f"{'-'.join(where[:3])}.{kind}"
         return json.dumps({"name": name, "content": text, "time": time.time()})  # the same file twice is two downloads
 
-    quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+    quiet: Listener = {"show_progress": "hidden", "api_visibility": "private"}
     picked = [search, origin, table, shown, sort, page, cost, plot]
     start_outputs = [family_tabs, place, search, origin, sort, page, shown, table, cost, plot]
     loaded = gr.context.Context.root_block.load(start, None, start_outputs, **quiet)
     family_tabs.select(pick_family, None, [place, *picked], js=START_AGAIN, **quiet)
     place.input(pick, place, picked, js=START_AGAIN, **quiet)
     place.change(None, place, None, js=PUT_PLACE)
-    at_once: dict[str, Any] = {"show_progress": "hidden", "queue": False}
-    searched: dict[str, Any] = {**at_once, "trigger_mode": "always_last"}
+    at_once: Listener = {"show_progress": "hidden", "queue": False}
+    searched: Listener = {**at_once, "trigger_mode": "always_last"}
     table.select(clicked, [*view, shown], [table, page, sort], api_visibility="private", **at_once)
     inputs, outputs = [place, search, origin, sort, shown, page], [table, page]
     gr.on([search.change, origin.input], find, inputs, outputs, js=PUT_SEARCH, api_name="board", **searched)
@@ -195,25 +202,27 @@ def table_html(found: Board, place: Place, view: View, shown: list[str]) -> str:
     rows = chosen(found.rows, view, found.columns)
     visible, number, n_pages = page_of(rows, view.page)
     kept = _kept(found, shown)
+    headings = [_heading(column, view.sort) for column in kept]
+    texts = [list(map(_cell, headings, line)) for line in cells(visible, kept)]
     in_order = not view.sort
-    text = board_table(
-        [column.heading for column in kept],
-        cells(visible, kept),
-        [row.id for row in visible],
-        sort=view.sort,
-        descending={column.heading: column.descending for column in kept},
-        begins=[n for n in range(1, len(visible)) if in_order and _begins(visible[n - 1], visible[n])],
-        place=place_text(place),
-    )
+    begins = [in_order and _begins(*two) for two in pairwise([*visible[:1], *visible])]
     grouped = any(row.group for row in rows)
     words = f"{len(rows):,} of {len(found.rows):,} systems" if len(rows) < len(found.rows) else f"{len(rows):,} systems"
     words += ". Systems with the same # cannot be told from its first." if grouped else ""
-    return text + pages(number, n_pages, words)
+    return rendered(
+        "board",
+        headings=headings,
+        rows=list(zip((row.id for row in visible), begins, texts, strict=True)),
+        place=str(place),
+        page=number,
+        n_pages=n_pages,
+        words=words,
+    )
 
 
 def board_problem(error: KBBenchError) -> str:
     """Return an error as the table's place shows it."""
-    return f'<p class="kb-empty">{escaped(error)}</p>'
+    return rendered("words", text=error)
 
 
 def has_cost(rows: list[Row]) -> bool:
@@ -221,12 +230,30 @@ def has_cost(rows: list[Row]) -> bool:
     return any(row.cost_per_1000_usd or row.latency_p95_s for row in rows)
 
 
-def pareto(found: Board) -> Any:
+def pareto(found: Board) -> object:
     """Return the picture of quality against cost and latency, or None where no row says either."""
     if not has_cost(found.rows):
         return None
     of = found.benchmark
-    return pareto_plot(found.rows, found.headline, of.metrics[found.headline], found.headline in of.lower_is_better)
+    return pareto_plot(
+        found.rows, found.headline, of.metrics[found.headline], found.headline in of.scoring.lower_is_better
+    )
+
+
+def _heading(column: Column, sort: str) -> dict[str, str]:
+    """Return a heading as the template has it: `order` where it is sorted by, `next` for what a click sorts by."""
+    text, reverse = column.heading, sort.startswith("-")
+    css = {"system": "name", "#": "", "licence": "", "origin": "", "date": ""}.get(text, "number")
+    if text != sort.removeprefix("-"):
+        return {"text": text, "css": css, "order": "", "next": text}
+    order = "descending" if column.descending != reverse else "ascending"
+    return {"text": text, "css": css, "order": order, "next": "" if reverse else f"-{text}"}
+
+
+def _cell(heading: Mapping[str, str], text: str) -> tuple[str, str, str]:
+    """Return the class of a cell, its text, and the half width after it, which is set smaller."""
+    text, _, half = text.partition(" ±") if heading["css"] == "number" else (text, "", "")
+    return heading["css"], text, half
 
 
 def _begins(upper: Row, lower: Row) -> bool:
@@ -238,5 +265,7 @@ def _kept(found: Board, shown: list[str]) -> list[Column]:
     return [column for column in found.columns if column.heading in wanted]
 
 
-def _menu(gr: Any, places: list[Place], value: Place) -> Any:
-    return gr.Dropdown([(place_label(each), place_text(each)) for each in places], value=place_text(value))
+def _menu(places: list[Place], value: Place) -> object:
+    import gradio as gr
+
+    return gr.Dropdown([(place_label(each), str(each)) for each in places], value=str(value))

@@ -5,20 +5,10 @@ from dataclasses import dataclass
 
 from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.base import Benchmark
-from kbbench_hf.errors import UsageError
-from kbbench_hf.leaderboard.index import Index, Place
+from kbbench_hf.benchmarks.place import Place
+from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.table import Row, board, headline, places
 from kbbench_hf.leaderboard.view import Column, columns, default_columns, filled
-
-FAMILIES = {
-    "STaRK": ("stark-amazon", "stark-mag", "stark-prime"),
-    "Text2KGBench": ("text2kg-wikidata-tekgen", "text2kg-dbpedia-webnlg"),
-    "SKA-Bench": ("ska-bench", "ska-open"),
-    "GenRES": ("genres-corpora",),
-    "Mini": ("mini-stark", "mini-text2kg", "mini-ska", "mini-genres"),
-}
-"""The board's tabs, and the datasets of each; a benchmark that stands in none is under `OTHER`."""
-OTHER = "Other"
 
 
 @dataclass(frozen=True)
@@ -50,11 +40,11 @@ class Boards:
             return self._places
 
     def families(self) -> dict[str, list[Place]]:
-        """Return the tabs that have places, each with its places."""
+        """Return the tabs that have places, in the order of the benchmarks, each with its places."""
         found: dict[str, list[Place]] = {}
         for place in self.places():
-            found.setdefault(family(place.benchmark), []).append(place)
-        return {name: found[name] for name in [*FAMILIES, OTHER] if name in found}
+            found.setdefault(benchmark(place.benchmark).facts.family, []).append(place)
+        return found
 
     def board(self, place: Place) -> Board:
         """Return the board of a place; one without rows where nothing was stored or published."""
@@ -81,45 +71,13 @@ class Boards:
         )  # fmt: skip
 
 
-def family(dataset: str) -> str:
-    """Return the tab under which a dataset stands.
-
-    >>> family("stark-mag"), family("my-kb")
-    ('STaRK', 'Other')
-    """
-    return next((name for name, datasets in FAMILIES.items() if dataset in datasets), OTHER)
-
-
-def as_place(text: object) -> Place:
-    """Return the place of its text, `benchmark/config/split/mode`.
-
-    Raises:
-        UsageError: it is no place; whatever a stranger sends ends here.
-    """
-    parts = str(text).split("/")
-    if len(parts) == 4:
-        found = benchmark(parts[0])
-        if parts[1] in found.configs and parts[2] in found.splits and parts[3] in found.modes:
-            return Place(*parts)
-    raise UsageError(f"{str(text)[:80]!r} is no place of the board; expected benchmark/config/split/mode. Choose one.")
-
-
-def place_text(place: Place) -> str:
-    """Return a place as it stands in addresses.
-
-    >>> place_text(as_place("mini-text2kg/sentences/test/reference"))
-    'mini-text2kg/sentences/test/reference'
-    """
-    return "/".join(place)
-
-
 def place_label(place: Place) -> str:
     """Return a place as a person reads it.
 
-    >>> place_label(as_place("mini-text2kg/sentences/test/reference"))
+    >>> place_label(Place("mini-text2kg", "sentences", "test", "reference"))
     'Text2KGBench, mini · test'
     """
     found = benchmark(place.benchmark)
-    config = place.config if len(found.configs) > 1 else ""
-    mode = "" if place.mode == found.modes[0] else place.mode
+    config = place.config if len(found.data.configs) > 1 else ""
+    mode = "" if place.mode == found.scoring.modes[0] else place.mode
     return " · ".join(part for part in (found.title, config, place.split, mode) if part)

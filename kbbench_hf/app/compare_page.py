@@ -2,16 +2,17 @@
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kbbench_hf.app.boards import Board, Boards, as_place
+from kbbench_hf.app.boards import Board, Boards
 from kbbench_hf.app.html import block, markup, table
 from kbbench_hf.app.plots import forest_plot
+from kbbench_hf.benchmarks.place import as_place
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.leaderboard.store import Store
-from kbbench_hf.leaderboard.table import Row
+from kbbench_hf.leaderboard.table import Figure, Row
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.significance import holm, minimum_detectable_effect, paired_test
 
@@ -73,7 +74,7 @@ def figure_table(found: Board, rows: Sequence[Row]) -> str:
 
 def test_table(store: Store, found: Board, rows: Sequence[Row]) -> str:
     """Return the paired test of every two rows, and what difference so many examples can show."""
-    metric, group_by = found.headline, found.benchmark.group_by
+    metric, group_by = found.headline, found.benchmark.scoring.group_by
     groups = store.slices(rows[0].id).get(group_by) if group_by else None
     values = {row.id: store.values(row.id, metric) for row in rows}
     pairs = list(combinations(rows, 2))
@@ -89,11 +90,11 @@ def test_table(store: Store, found: Board, rows: Sequence[Row]) -> str:
     note = ""
     if np.isfinite(smallest):
         note = (
-            f"<p>With these {len(values[rows[0].id]):,} examples, a difference of {smallest:.4f} between the first two "
-            "would be found 4 times in 5.</p>"
+            f"With these {len(values[rows[0].id]):,} examples, a difference of {smallest:.4f} between the first two "
+            "would be found 4 times in 5."
         )
     headings = ["A - B", f"difference in {label}", "95 % interval", "p (Holm)", "wins / ties / losses"]
-    return table(headings, lines, "Paired tests on the same examples") + note
+    return table(headings, lines, "Paired tests on the same examples", note=note)
 
 
 def slices(store: Store, rows: Sequence[Row]) -> dict[str, list[str]]:
@@ -106,7 +107,7 @@ def slices(store: Store, rows: Sequence[Row]) -> dict[str, list[str]]:
     }
 
 
-def slice_picture(store: Store, found: Board, rows: Sequence[Row], name: str) -> Any:
+def slice_picture(store: Store, found: Board, rows: Sequence[Row], name: str) -> object:
     """Return the differences of every row to the first one in each key of a slice."""
     keys = np.asarray(slices(store, rows)[name])
     first, *others = rows
@@ -138,6 +139,6 @@ def disagreement_table(store: Store, found: Board, rows: Sequence[Row]) -> str:
     return table(["id", *(row.system for row in rows)], lines, f"Where they disagree most in {label}")
 
 
-def _with_half(figure: Any) -> str:
+def _with_half(figure: Figure) -> str:
     half = (figure.high - figure.low) / 2
     return f"{figure.value:.4f}{f' ±{half:.3f}' if np.isfinite(half) else ''}"

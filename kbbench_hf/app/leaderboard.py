@@ -1,14 +1,15 @@
 """The leaderboard as a Gradio app: Board, Row, Compare, Submit, About."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbbench_hf.app.board_page import board_tab
-from kbbench_hf.app.boards import Boards, as_place
+from kbbench_hf.app.boards import Boards
 from kbbench_hf.app.compare_page import MOST, compare_tab
-from kbbench_hf.app.html import CSS, SCRIPT
+from kbbench_hf.app.html import CSS, SCRIPT, Listener
 from kbbench_hf.app.row_page import row_tab
 from kbbench_hf.app.submit_page import submit_tab
+from kbbench_hf.benchmarks.place import as_place
 from kbbench_hf.errors import KBBenchError, missing_extra
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.store import Store
@@ -20,7 +21,7 @@ ABOUT = Path(__file__).parent / "about.md"
 KEEP_UPLOADS_S = 600
 N_CHOICES = 500
 TABS = ("board", "row", "compare", "submit", "about")
-LAUNCH: dict[str, Any] = {
+LAUNCH: Listener = {
     "max_file_size": "50mb",
     "allowed_paths": [],
     "show_error": False,
@@ -68,22 +69,22 @@ def leaderboard(store: Store) -> "gr.Blocks":
                 return []
             return [(f"{each.system} ({each.badge})", each.id) for each in rows]
 
-        def open_row(event: gr.SelectData, place: str) -> Any:
+        def open_row(event: gr.SelectData, place: str) -> object:
             if not (isinstance(event.value, list) and event.value[:1] == ["row"]):
                 return gr.skip(), gr.skip()
             return gr.Dropdown(menu(place), value=str(event.value[-1])), gr.Tabs(selected="row")
 
-        def fill(place: str, value: str | None) -> Any:
+        def fill(place: str, value: str | None) -> object:
             choices = menu(place)
             known = [each for _, each in choices]
             return gr.Dropdown(choices, value=value if value in known else next(iter(known), None))
 
-        def fill_compare(place: str, values: list[str]) -> Any:
+        def fill_compare(place: str, values: list[str]) -> object:
             choices = menu(place)
             known = [each for _, each in choices]
             return gr.Dropdown(choices, value=[value for value in values if value in known] or known[:2])
 
-        def start(request: gr.Request) -> Any:
+        def start(request: gr.Request) -> object:
             asked = dict(request.query_params)
             tab = asked.get("tab", "")
             if tab not in TABS:
@@ -94,7 +95,7 @@ def leaderboard(store: Store) -> "gr.Blocks":
             ids = [each for each in asked.get("compare", "").split(",") if each in known][:MOST]
             return one, gr.Dropdown(choices, value=ids) if ids else gr.skip(), gr.Tabs(selected=tab)
 
-        quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+        quiet: Listener = {"show_progress": "hidden", "api_visibility": "private"}
         board.loaded.then(start, None, [row, compared, tabs], **quiet)
         board.table.select(open_row, board.place, [row, tabs], **quiet)
         row_page.select(fill, [board.place, row], row, **quiet)

@@ -2,8 +2,9 @@
 
 import json
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from kbbench_hf.files.datasets import Row
 from kbbench_hf.hub.metric_modules import metric_modules
 
 if TYPE_CHECKING:
@@ -30,14 +31,14 @@ def page(name: str) -> "gr.Blocks":
     return app
 
 
-def compute(name: str, predictions: str, references: str) -> dict[str, Any]:
+def compute(name: str, predictions: str, references: str) -> Row:
     """Return a module's figures for pasted JSON, or `{"error": ...}` in words. Safe from any number of threads."""
     if len(predictions) + len(references) > MAX_CHARACTERS:
         return {"error": f"More than {MAX_CHARACTERS:,} characters; use the Python package for more."}
     try:
         values = json.loads(predictions), json.loads(references)
         loaded = import_module("evaluate").load(str(metric_modules()[name]))
-        figures: dict[str, Any] = loaded._compute(*values)
+        figures: Row = loaded._compute(*values)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         return {"error": f"{type(error).__name__}: {error}"}
     return figures

@@ -4,15 +4,17 @@ import gzip
 import json
 import math
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kbbench_hf.app.boards import Board, Boards, as_place, family, place_label
-from kbbench_hf.app.html import block, escaped, markup, table
+from kbbench_hf.app.boards import Board, Boards, place_label
+from kbbench_hf.app.html import block, markup, rendered, table
 from kbbench_hf.app.plots import curve_plot
+from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.base import Benchmark
+from kbbench_hf.benchmarks.place import Place, as_place
 from kbbench_hf.errors import KBBenchError
-from kbbench_hf.leaderboard.index import Place
 from kbbench_hf.leaderboard.table import Figure, Row
+from kbbench_hf.scoring.result import PlainFigure, PlainResult
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -67,7 +69,7 @@ def row_tab(boards: Boards, place: "gr.Dropdown") -> "gr.Dropdown":
     return choice
 
 
-def _slices(boards: Boards, found: Board, result: Mapping[str, Any]) -> None:
+def _slices(boards: Boards, found: Board, result: PlainResult) -> None:
     """Lay out the slices of a stored row that have more than one key, if there are any."""
     import gradio as gr
 
@@ -93,15 +95,10 @@ def head_html(row: Row, place: Place) -> str:
     cost = f"{row.cost_per_1000_usd:g} US dollars per 1,000 examples" if row.cost_per_1000_usd else ""
     latency = f"p95 {row.latency_p95_s:g} s" if row.latency_p95_s else ""
     facts = [place_label(place), row.badge, submitter, row.stored[:10], size, row.licence, latency, cost]
-    words = escaped(" · ".join(fact for fact in facts if fact))
-    link = escaped(row.link)
-    if row.link.startswith("https://"):
-        link = f'<a href="{link}" rel="nofollow noopener noreferrer" target="_blank">{link}</a>'
-    paragraphs = "".join(f"<p>{text}</p>" for text in (words, link, escaped(row.notes)) if text)
-    return f"<h2 class=kb>{escaped(row.system)}</h2>{paragraphs}"
+    return rendered("row_head", row=row, facts=facts)
 
 
-def figures_table(of: Benchmark, row: Row, result: Mapping[str, Any] | None) -> str:
+def figures_table(of: Benchmark, row: Row, result: PlainResult | None) -> str:
     """Return the figures of a row: with intervals where it was scored here, without where it was published."""
     names = {**of.metrics, **{name: name.replace("_", " ") for name in row.figures if name not in of.metrics}}
     there = {name: row.figures[name] for name in names if name in row.figures}
@@ -131,7 +128,7 @@ def same_system(boards: Boards, place: Place, row: Row) -> dict[Place, Row]:
     """
     kind = place.config.split("_")[0] if "_" in place.config else None
     found = {}
-    for each in boards.families().get(family(place.benchmark), []):
+    for each in boards.families().get(benchmark(place.benchmark).facts.family, []):
         if each.mode == place.mode and kind in (None, each.config.split("_")[0]):
             rows = [row] if each == place else boards.board(each).rows
             same = [other for other in rows if (other.system, other.badge) == (row.system, row.badge)]
@@ -162,9 +159,9 @@ def elsewhere_table(of: Benchmark, others: Mapping[Place, Row]) -> str:
     return table(["place", *(of.metrics[metric] for metric in metrics)], lines, "The same name elsewhere")
 
 
-def slice_rows(of: Benchmark, result: Mapping[str, Any], name: str | None) -> str:
+def slice_rows(of: Benchmark, result: PlainResult, name: str | None) -> str:
     """Return the table of one slice."""
-    keys = result["slices"].get(name, {})
+    keys = result["slices"].get(name or "", {})
     metrics = [each for each in of.metrics if any(_value(figures, each) is not None for figures in keys.values())][:6]
     lines = [
         [key, f"{max(each['n_scored'] for each in figures.values()):,}"]
@@ -174,9 +171,9 @@ def slice_rows(of: Benchmark, result: Mapping[str, Any], name: str | None) -> st
     return table([str(name).replace("_", " "), "n", *(of.metrics[metric] for metric in metrics)], lines)
 
 
-def slice_plot(found: Board, result: Mapping[str, Any], name: str | None) -> Any:
+def slice_plot(found: Board, result: PlainResult, name: str | None) -> object:
     """Return the headline figure of each key of a slice, with intervals, as a picture."""
-    keys = list(result["slices"].get(name, {}).items())[:MAX_KEYS]
+    keys = list(result["slices"].get(name or "", {}).items())[:MAX_KEYS]
     figures = {key: each[found.headline] for key, each in keys if _value(each, found.headline) is not None}
     if not figures:
         return None
@@ -190,8 +187,8 @@ def worst_examples(boards: Boards, found: Board, row_id: str) -> str:
     store = boards.index.store
     values = store.values(row_id, found.headline)
     with gzip.open(store.predictions_file(row_id), "rt", encoding="utf-8") as lines:
-        answers = {row["id"]: row[found.benchmark.answer] for row in map(json.loads, lines)}
-    sign = -1 if found.headline in found.benchmark.lower_is_better else 1
+        answers = {row["id"]: row[found.benchmark.scoring.answer.field] for row in map(json.loads, lines)}
+    sign = -1 if found.headline in found.benchmark.scoring.lower_is_better else 1
     scored = sorted((sign * value, position) for position, value in enumerate(values) if not math.isnan(value))
     ids = store.ids(row_id)
     rows = []
@@ -228,9 +225,8 @@ def _short(place: Place, places: Collection[Place]) -> str:
     return " ".join(part for part, all_of_it in parts if len(set(all_of_it)) > 1)
 
 
-def _value(figures: Mapping[str, Any], metric: str) -> float | None:
-    value: float | None = figures.get(metric, {}).get("value")
-    return value
+def _value(figures: Mapping[str, PlainFigure], metric: str) -> float | None:
+    return figures[metric]["value"] if metric in figures else None
 
 
 def _number(value: float | None) -> str:

@@ -2,14 +2,13 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kbbench_hf.app.boards import Boards, as_place, place_label, place_text
-from kbbench_hf.benchmarks import benchmark, benchmark_names
-from kbbench_hf.dataset_folder import MANIFEST
+from kbbench_hf.app.boards import Boards, place_label
+from kbbench_hf.app.html import Listener
+from kbbench_hf.benchmarks import at_hand, benchmark, importable_names
+from kbbench_hf.benchmarks.place import Place, as_place
 from kbbench_hf.errors import KBBenchError
-from kbbench_hf.hub.load import MINI, NAMESPACE
-from kbbench_hf.leaderboard.index import Place
 from kbbench_hf.leaderboard.store import System
 from kbbench_hf.leaderboard.submissions import Preview, preview, store_preview
 from kbbench_hf.reports.tables import interval, number
@@ -19,20 +18,17 @@ if TYPE_CHECKING:
 
 READ_AT_ONCE = 4
 """So many uploads are read and scored at once; the others wait, so that memory stays bounded."""
-FORMATS = {
-    "ids": '{"id": 12, "ids": [5092, 77, 1301]}',
-    "triples": '{"id": "ont_1_movie_test_1", "triples": [["subject", "relation", "object"]]}',
-    "answers": '{"id": "q1", "answers": ["Paris"]}',
-}
 
 
 def submit_places() -> list[Place]:
     """Return the places that can be submitted to: the default split and mode of every benchmark that is built here."""
     places = []
-    for name in benchmark_names():
+    for name in sorted(importable_names()):
         found = benchmark(name)
-        if any((folder / name / MANIFEST).is_file() for folder in (Path(NAMESPACE), MINI)):
-            places += [Place(name, config, found.default_split, found.modes[0]) for config in found.configs]
+        if at_hand(name):
+            places += [
+                Place(name, config, found.data.default_split, found.scoring.modes[0]) for config in found.data.configs
+            ]
     return places
 
 
@@ -61,10 +57,10 @@ def submit_tab(boards: Boards, tab: "gr.Tab") -> None:
     send = gr.Button("Submit", variant="primary", elem_id="send")
     receipt = gr.Markdown(elem_id="receipt")
 
-    def choose(place: str | None) -> Any:
+    def choose(place: str | None) -> object:
         places = submit_places()
-        value = place or place_text(places[0])
-        return gr.Dropdown([(place_label(each), place_text(each)) for each in places], value=value), _format(value)
+        value = place or str(places[0])
+        return gr.Dropdown([(place_label(each), str(each)) for each in places], value=value), _format(value)
 
     def check(place: str, path: str | None) -> str:
         if path is None:
@@ -101,7 +97,7 @@ def submit_tab(boards: Boards, tab: "gr.Tab") -> None:
         return f"**Stored** as `{stored.id}`. {state}"
 
     inputs = [place, file, name, link, licence, size, latency, cost, notes]
-    reading: dict[str, Any] = {"concurrency_id": "read", "concurrency_limit": READ_AT_ONCE}
+    reading: Listener = {"concurrency_id": "read", "concurrency_limit": READ_AT_ONCE}
     tab.select(choose, place, [place, form], show_progress="hidden", api_visibility="private")
     place.input(_format, place, form, show_progress="hidden", api_visibility="private")
     gr.on([file.change, place.input], check, [place, file], report, api_name="validate", **reading)
@@ -142,4 +138,4 @@ def _format(place: str) -> str:
         found = benchmark(as_place(place).benchmark)
     except KBBenchError:
         return ""
-    return f"One JSON object per example and line:\n```json\n{FORMATS[found.answer]}\n```"
+    return f"One JSON object per example and line:\n```json\n{found.scoring.answer.example}\n```"

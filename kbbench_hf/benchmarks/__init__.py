@@ -1,38 +1,146 @@
-"""The registry: a table from a dataset's name to the address of its benchmark, imported on request."""
+"""What is measured: a folder per benchmark, and the registry of their names, each imported on request."""
 
+import warnings
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from kbbench_hf.addresses import imported
 from kbbench_hf.benchmarks.base import Benchmark
-from kbbench_hf.registry import registered
+from kbbench_hf.errors import UsageError, unknown_name
+from kbbench_hf.files.datasets import NAMESPACE, DatasetFolder, built
 
-BENCHMARKS = {
-    "text2kg-wikidata-tekgen": "kbbench_hf.benchmarks.text2kgbench:WIKIDATA_TEKGEN",
-    "text2kg-dbpedia-webnlg": "kbbench_hf.benchmarks.text2kgbench:DBPEDIA_WEBNLG",
-    "mini-text2kg": "kbbench_hf.benchmarks.text2kgbench:MINI",
-    "stark-amazon": "kbbench_hf.benchmarks.stark:AMAZON",
-    "stark-mag": "kbbench_hf.benchmarks.stark:MAG",
-    "stark-prime": "kbbench_hf.benchmarks.stark:PRIME",
-    "mini-stark": "kbbench_hf.benchmarks.stark:MINI",
-    "genres-corpora": "kbbench_hf.benchmarks.genres:CORPORA",
-    "mini-genres": "kbbench_hf.benchmarks.genres:MINI",
-    "ska-open": "kbbench_hf.benchmarks.ska_bench:SKA_OPEN",
-    "ska-bench": "kbbench_hf.benchmarks.ska_bench:SKA_BENCH",
-    "mini-ska": "kbbench_hf.benchmarks.ska_bench:MINI",
+OURS = {
+    "stark-amazon": "kbbench_hf.benchmarks.stark.benchmark:AMAZON",
+    "stark-mag": "kbbench_hf.benchmarks.stark.benchmark:MAG",
+    "stark-prime": "kbbench_hf.benchmarks.stark.benchmark:PRIME",
+    "text2kg-wikidata-tekgen": "kbbench_hf.benchmarks.text2kgbench.benchmark:WIKIDATA_TEKGEN",
+    "text2kg-dbpedia-webnlg": "kbbench_hf.benchmarks.text2kgbench.benchmark:DBPEDIA_WEBNLG",
+    "ska-open": "kbbench_hf.benchmarks.ska_bench.benchmark:SKA_OPEN",
+    "ska-bench": "kbbench_hf.benchmarks.ska_bench.benchmark:SKA_BENCH",
+    "genres-corpora": "kbbench_hf.benchmarks.genres.benchmark:CORPORA",
+    "mini-stark": "kbbench_hf.benchmarks.stark.benchmark:MINI",
+    "mini-text2kg": "kbbench_hf.benchmarks.text2kgbench.benchmark:MINI",
+    "mini-ska": "kbbench_hf.benchmarks.ska_bench.benchmark:MINI",
+    "mini-genres": "kbbench_hf.benchmarks.genres.benchmark:MINI",
 }
+"""Dataset -> the address of its benchmark, in the order of the board."""
+PLUG_INS = "kbbench.benchmarks"
+"""The entry points of other packages: dataset = package.module:value."""
+
+
+@cache
+def plug_ins() -> dict[str, str]:
+    """Return dataset -> address of what other packages plug in; ours win over one of the same name."""
+    return {each.name: each.value for each in entry_points(group=PLUG_INS) if each.name not in OURS}
 
 
 def benchmark_names() -> list[str]:
-    """Return the names of all benchmarks, as `benchmark` takes them.
+    """Return the names of all benchmarks, as `benchmark` takes them: our own and those of other packages.
 
-    >>> "stark-prime" in benchmark_names()
+    >>> "mini-stark" in benchmark_names()
     True
     """
-    return sorted(BENCHMARKS)
+    return sorted([*OURS, *plug_ins()])
+
+
+def importable_names() -> list[str]:
+    """Return the names of the benchmarks whose packages can be imported, in the order of the board; warn of others."""
+    found = []
+    for name in (*OURS, *plug_ins()):
+        try:
+            benchmark(name)
+        except UsageError as error:
+            warnings.warn(str(error), stacklevel=2)
+        else:
+            found.append(name)
+    return found
 
 
 def benchmark(name: str) -> Benchmark:
     """Return the benchmark of a dataset's name, with or without `kbbench/` before it.
 
+    A knowledge base of one's own, built with questions into `./kbbench`, is one too.
+
     Raises:
-        UsageError: the name is not in the table; the message has the closest one.
+        UsageError: there is none of that name, and the message has the closest one; or its plug-in fails to import.
     """
-    found: Benchmark = registered("benchmark", name.removeprefix("kbbench/"), BENCHMARKS)
+    name = name.removeprefix(f"{NAMESPACE}/")
+    if name in OURS:
+        found: Benchmark = imported(OURS[name])
+        return found
+    if name in plug_ins():
+        return _plugged_in(name, plug_ins()[name])
+    if folder := built(name):
+        from kbbench_hf.benchmarks.own_kb.benchmark import is_knowledge_base, own_knowledge_base
+
+        if is_knowledge_base(folder):
+            return own_knowledge_base(name, folder)
+    raise unknown_name("benchmark", name, benchmark_names())
+
+
+def _plugged_in(name: str, address: str) -> Benchmark:
+    try:
+        found = imported(address)
+    except Exception as error:  # whatever somebody else's package raises
+        raise UsageError(
+            f"The benchmark {name!r} could not be imported from {address}: {type(error).__name__}: {error}. "
+            "Mend or uninstall the package that plugs it in."
+        ) from error
+    if not isinstance(found, Benchmark):
+        raise UsageError(
+            f"{address}, plugged in as the benchmark {name!r}, is a {type(found).__name__}; "
+            "expected a kbbench_hf.benchmarks.base.Benchmark. Mend the package that plugs it in."
+        )
     return found
+
+
+def shipped_dataset(name: str) -> DatasetFolder | None:
+    """Return the dataset that a package carries for a benchmark, or None.
+
+    >>> shipped_dataset("mini-text2kg").table("sentences", "test").num_rows
+    48
+    """
+    folder = benchmark(name).data.shipped
+    return DatasetFolder(folder) if folder else None
+
+
+def shipped_answers(name: str) -> list[Path]:
+    """Return the predictions files that a package carries with a benchmark's dataset, by name; empty where none.
+
+    >>> [each.name for each in shipped_answers("mini-text2kg")]
+    ['copy.jsonl', 'pattern.jsonl']
+    """
+    folder = shipped_dataset(name)
+    return sorted((folder.path / "predictions").glob("*.jsonl")) if folder else []
+
+
+def find_dataset(name: str, revision: str | None = None) -> DatasetFolder:
+    """Return the folder of a dataset: `./kbbench/<name>` if it was built, else the packaged one, else the Hub's.
+
+    Args:
+        name: the dataset's name, with or without `kbbench/`.
+        revision: a commit of the Hub's copy; a folder in `./kbbench` or the package is then not looked at.
+
+    Raises:
+        UsageError: it is nowhere; the message has the command that builds it.
+    """
+    name = name.removeprefix(f"{NAMESPACE}/")
+    if revision is None and (found := at_hand(name)):
+        return found
+    if not _is_known(name):
+        raise unknown_name("dataset", name, benchmark_names())
+    from kbbench_hf.hub.download import download_dataset
+
+    return DatasetFolder(download_dataset(name, revision))
+
+
+def at_hand(name: str) -> DatasetFolder | None:
+    """Return the folder of a dataset that is here without the network, built or packaged; None where it is not."""
+    if found := built(name):
+        return found
+    return shipped_dataset(name) if _is_known(name) else None
+
+
+def _is_known(name: str) -> bool:
+    return name in OURS or name in plug_ins()

@@ -1,20 +1,32 @@
-"""What a benchmark is: a frozen value made of facts and functions. There is no base class to inherit from."""
+"""What a benchmark is: a frozen value made of facts and functions, in five groups. No base class is to be inherited."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.dataset_folder import DatasetFolder
+from kbbench_hf.benchmarks.answers import Answer, AnswerKind, Id
+from kbbench_hf.files.datasets import DatasetFolder, Row
 from kbbench_hf.metrics.aggregate import Estimate, means
+from kbbench_hf.metrics.triple_lists import Triple
 from kbbench_hf.protocols import Embedder
 
+if TYPE_CHECKING:
+    from kbbench_hf.knowledge_base.documents import Rendering
+
 Example = Mapping[str, Any]
-Answer = Any
-"""What a model answered, parsed: ranked ids, triples, or a list of answers, as `Benchmark.answer` says."""
+"""A row as a benchmark reads it."""
+Figure = Mapping[str, Any]
+"""One figure as `result.json` has it: its `value`, and `ci95`, its interval."""
+Figures = Mapping[str, Mapping[str, Figure]]
+"""Config -> metric -> figure: the results of one system."""
+Result = Mapping[str, Any]
+"""What `result.json` holds."""
+Mark = Literal["right", "wrong", "hallucinated"]
+"""What a part of an answer is."""
 
 
 class ParseError(ValueError):
@@ -25,7 +37,7 @@ class ParseError(ValueError):
 class Examples:
     """The examples of one split, and whatever scoring needs once for all of them (ontologies, candidates)."""
 
-    rows: list[dict[str, Any]]
+    rows: list[Row]
     context: Any = None
 
     @property
@@ -64,7 +76,7 @@ class Prompt:
 
     messages: list[dict[str, str]]
     max_tokens: int = 512
-    json_schema: Mapping[str, Any] | None = None
+    json_schema: Mapping[str, object] | None = None
     """The schema that a reply follows, for servers that can enforce one; None where the reply is free text."""
     stop: tuple[str, ...] = ()
 
@@ -85,12 +97,85 @@ class Explanation:
     question: list[tuple[str, bool]]
     """The input in pieces; True marks what the answer rests on."""
     gold: list[str]
-    answer: list[tuple[str, Literal["right", "wrong", "hallucinated"]]]
+    answer: list[tuple[str, Mark]]
     """Each part of the answer, and what it is."""
+
+
+class Statistics(NamedTuple):
+    """What a dataset is like: tables of (what, figure) rows by title, and the lengths that a picture shows."""
+
+    tables: Mapping[str, list[tuple[str, str]]]
+    lengths: Mapping[str, list[int]]
+    """What is counted -> its values, a histogram each."""
+
+
+@dataclass(frozen=True)
+class TestbedTable:
+    """A table of figures: headings, and for each row its words and one figure as `result.json` has it."""
+
+    __test__: ClassVar = False
+    headings: Sequence[str]
+    metric: str
+    rows: Sequence[tuple[Sequence[str], Figure]]
+    plain: Mapping[str, object]
+    """The same as plain values, for --json."""
+
+
+class Point(NamedTuple):
+    """One figure of a picture, with its 95 % interval, and that of `x` where `x` is a figure too."""
+
+    x: float
+    y: float
+    y_interval: tuple[float, float]
+    x_interval: tuple[float, float] | None = None
+
+
+class Panel(NamedTuple):
+    """One of several small pictures beside each other."""
+
+    title: str
+    series: Mapping[str, Sequence[Point]]
+    """System -> its points."""
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Small pictures that share their axes; `reports.plots.plot_panels` draws them."""
+
+    panels: Sequence[Panel]
+    x_label: str
+    y_label: str
+    ticks: Mapping[float, str] | None = None
+    joined: bool = False
+    """Whether a system's points are a curve, with its intervals as a band."""
+    logarithmic: bool = False
+    side_by_side: bool = False
+    """Whether systems stand beside each other at each tick."""
+    against_chance: bool = False
+    """Whether both axes are rates, and a dashed line joins what can be had without looking."""
+
+
+@dataclass(frozen=True)
+class Testbed:
+    """Configs that are run together, and what their results say together."""
+
+    __test__: ClassVar = False
+    configs: Callable[[Sequence[str] | None], Sequence[str]]
+    """(parts asked for, or None for all) -> the configs, in order."""
+    sends: bool = True
+    """Whether its configs are run; False where finished runs of theirs are only sorted."""
+    summary: Callable[[Figures], list[str]] | None = None
+    """The scores of each config -> sentences on what they say together."""
+    table: Callable[[Mapping[str, Result]], TestbedTable] | None = None
+    """Config -> result -> a table to show instead of the figures of each config."""
+    panels: Callable[[Mapping[str, Figures]], Panels] | None = None
+    """System -> the scores of each config -> a picture."""
 
 
 PromptFunction = Callable[[Example, Examples, PromptOptions], Prompt]
 ParseFunction = Callable[[str, Example], Answer]
+Builder = Callable[[Path | None, Path, Sequence[str] | None], None]
+"""(the release's folder or None to download it, the dataset folder to write, the configs to build or None for all)."""
 
 
 def of_text(parse: Callable[[str], Answer]) -> ParseFunction:
@@ -98,7 +183,7 @@ def of_text(parse: Callable[[str], Answer]) -> ParseFunction:
     return lambda response, example: parse(response)
 
 
-def no_problem(examples: Examples, example_id: Any, answer: Answer) -> str | None:
+def no_problem(examples: Examples, example_id: Id, answer: Answer) -> str | None:
     """Accept any answer: the check of a benchmark whose answers are free text."""
     return None
 
@@ -108,59 +193,148 @@ def _means(scores: Scores, mode: str) -> Mapping[str, Estimate]:
 
 
 @dataclass(frozen=True)
-class Benchmark:
-    """A benchmark: facts for people, and the functions that load, ask, read and score its examples."""
+class Facts:
+    """What people want to know of a benchmark first."""
 
     dataset: str
     """The dataset's name without `kbbench/`."""
     title: str
-    paper: str
-    homepage: str
-    licence: str
-    citation: str
+    family: str = "Other"
+    """The tab of the board under which it stands."""
+    paper: str = ""
+    homepage: str = ""
+    licence: str = ""
+    citation: str = ""
+
+
+@dataclass(frozen=True)
+class Data:
+    """What is measured on: configs, splits, where they come from and how they are read."""
+
     configs: tuple[str, ...]
     """Configs that can be scored; the first is the default."""
     splits: tuple[str, ...]
     default_split: str
-    modes: tuple[str, ...]
-    """Named scoring modes; the first, the authors' released behaviour, is the default."""
-    answer: Literal["ids", "triples", "answers"]
-    """The field of a predictions file that holds the parsed answer."""
-    metrics: Mapping[str, str]
-    """Result key -> label in tables, in the order of the paper's tables."""
     load: Callable[[DatasetFolder, str, str], Examples]
     """(folder, config, split) -> examples."""
-    score: Callable[[Examples, Sequence[Answer | None], str], Scores]
-    """(examples, one answer per example or None where it is missing, mode) -> one value per example."""
-    summarise: Callable[[Scores, str], Mapping[str, Estimate]] = _means
-    """(scores, mode) -> the figures of the paper's tables, with intervals."""
-    check: Callable[[Examples, Any, Answer], str | None] = no_problem
-    """(examples, id, answer) -> what is wrong with a submitted answer, in words, or None."""
+    build: Builder | None = None
+    """Makes the dataset from its authors' release; None where it is shipped, or made elsewhere."""
+    shipped: Path | None = None
+    """The built dataset where a package carries it, with answers of small systems in `predictions`."""
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How a model is asked: prompts and parsers for language models, documents for retrievers."""
+
     prompts: Mapping[str, PromptFunction] = field(default_factory=dict)
-    """Prompt name -> function; the first is the default. Empty where nothing is generated."""
+    """Prompt name -> function; the first is the default. Empty where retrievers answer."""
     parsers: Mapping[str, ParseFunction] = field(default_factory=dict)
     """Parser name -> function from a response and its example to an answer; the first is the default; ParseError
     where the response holds none."""
     with_similar_ids: Callable[[Examples, Embedder], Examples] | None = None
-    """(examples, embedder) -> the examples with demonstrations that this embedder finds similar; None where the
-    benchmark has no demonstrations to choose."""
-    warn: Callable[["Benchmark", Examples, Sequence[Answer | None]], list[str]] | None = None
-    """(this benchmark, examples, answers) -> sentences on habits that cost these answers some of their score."""
-    read_annotations: Callable[[Examples, Path], Examples] | None = None
-    """(examples, folder) -> the examples with what models said of these predictions; None where no metric needs it."""
-    identities: Callable[[Examples], Mapping[str, str]] | None = None
+    """(examples, embedder) -> the examples with demonstrations that this embedder finds similar; None where there are
+    no demonstrations to choose."""
+    documents: Mapping[str, Callable[[], "Rendering"]] = field(default_factory=dict)
+    """Rendering name -> what gives it: the forms of a node's document beside the ones that every knowledge base has."""
+    own_documents: str | None = None
+    """The one of them on which the published figures were measured."""
+    testbeds: Mapping[str, Testbed] = field(default_factory=dict)
+    """Testbed name -> configs that are run together."""
+    parts: tuple[str, ...] = ()
+    """What --subset chooses from: parts of a testbed."""
+
+
+@dataclass(frozen=True)
+class AnnotationRules:
+    """What a metric needs of other models, and what these are shown."""
+
+    read: Callable[[Examples, Path], Examples]
+    """(examples, folder) -> the examples with what models said of these predictions."""
+    identities: Callable[[Examples], Mapping[str, str]]
     """examples -> what figures depend on besides data and predictions (embedder, judge, ...): kind -> identity.
     Figures with different identities must not be compared."""
-    strict_triples: bool = True
-    """Whether every triple of an answer must be three strings. False where the metric defines what all else means."""
-    explain: Callable[[Examples, Example, Answer], Explanation] | None = None
-    """(examples, example, answer) -> what a report shows of it; None where a report shows the rows as they are."""
+    gold: Callable[[Example, str], Sequence[tuple[str, str, str]]]
+    """(example, mode) -> its gold triples."""
+    triples_in: Callable[[str], Sequence[Triple]]
+    """A judge's reply -> the triples that it lists."""
+    n_topics: Callable[[str], int]
+    """config -> how many topics its topic model has."""
+    corpus: Callable[[DatasetFolder, str], list[str]]
+    """(folder, config) -> the texts that the topic model is trained on."""
+    released_outputs: Callable[[Path, Examples], list[tuple[str, list[Answer], Mapping[str, float]]]]
+    """(release, examples) -> (system, its stored answers, its published figures), to calibrate an embedder on."""
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How answers are scored: the metric, its modes, and what is said beside the figures."""
+
+    answer: AnswerKind
+    metrics: Mapping[str, str]
+    """Result key -> label in tables, in the order of the paper's tables."""
+    modes: tuple[str, ...]
+    """Named scoring modes; the first, the authors' released behaviour, is the default."""
+    score: Callable[[Examples, Sequence[Answer | None], str], Scores]
+    """(examples, one answer per example or None where it is missing, mode) -> one value per example."""
+    summarise: Callable[[Scores, str], Mapping[str, Estimate]] = _means
+    """(scores, mode) -> the figures of the paper's tables, with intervals."""
+    check: Callable[[Examples, Id, Answer], str | None] = no_problem
+    """(examples, id, answer) -> what is wrong with a submitted answer, in words, or None."""
+    warn: Callable[["Benchmark", Examples, Sequence[Answer | None]], list[str]] | None = None
+    """(this benchmark, examples, answers) -> sentences on habits that cost these answers some of their score."""
+    annotations: AnnotationRules | None = None
+    """What metrics need of other models, made once by `kbbench annotate`; None where they need nothing."""
     group_by: str | None = None
     """The slice over whose keys the figures are averaged (ontologies, say); None for a plain mean over examples."""
     lower_is_better: frozenset[str] = frozenset()
     """Metrics of which less is better."""
 
+
+@dataclass(frozen=True)
+class Showing:
+    """What reports and the board show beside the figures."""
+
+    explain: Callable[[Examples, Example, Answer], Explanation] | None = None
+    """(examples, example, answer) -> what a report shows of it; None where a report shows the rows as they are."""
+    published: Path | None = None
+    """The published figures, a csv file; see `benchmarks.published`."""
+    evaluate_module: Path | None = None
+    """The folder of its metric as an `evaluate` module, where another package carries one."""
+    statistics: Callable[[DatasetFolder], Statistics] | None = None
+    """Folder -> the dataset's size, lengths and diversity, as `kbbench report NAME --dataset` shows them."""
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A benchmark: facts for people, and the functions that load, ask, score and show its examples."""
+
+    facts: Facts
+    data: Data
+    scoring: Scoring
+    asking: Asking = field(default_factory=Asking)
+    showing: Showing = field(default_factory=Showing)
+
+    @property
+    def dataset(self) -> str:
+        """The dataset's name without `kbbench/`."""
+        return self.facts.dataset
+
+    @property
+    def title(self) -> str:
+        """What tables call it."""
+        return self.facts.title
+
+    @property
+    def metrics(self) -> Mapping[str, str]:
+        """Result key -> label in tables, in the order of the paper's tables."""
+        return self.scoring.metrics
+
     @property
     def headline(self) -> str:
         """The metric by which systems are ranked: the first of the table."""
-        return next(iter(self.metrics))
+        return next(iter(self.scoring.metrics))
+
+    def __repr__(self) -> str:
+        """Name it, and what it takes."""
+        return f"<Benchmark {self.dataset}: {self.title}, answered by {self.scoring.answer.field}>"

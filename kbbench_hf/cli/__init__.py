@@ -9,7 +9,6 @@ from importlib import import_module
 import click
 from click.exceptions import NoArgsIsHelpError
 
-import kbbench_hf
 from kbbench_hf.errors import KBBenchError, unknown_name
 
 VERBS = {
@@ -17,7 +16,7 @@ VERBS = {
     "list": "List the benchmarks, or the configs, metrics and modes of one.",
     "build": "Build a dataset from its authors' release, or from your own tables.",
     "run": "Run a model on a benchmark: a retriever, a local language model, or a served one.",
-    "annotate": "Make what GenRES's measures need of models: topics, embeddings, verdicts.",
+    "annotate": "Make what metrics need of other models: topics, embeddings, verdicts.",
     "score": "Score a predictions file.",
     "compare": "Test whether two predictions files differ.",
     "report": "Write a run as one page, or describe a dataset.",
@@ -60,10 +59,10 @@ class _Verbs(click.Group):
 
 
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(kbbench_hf.__version__, prog_name="kbbench")
+@click.version_option(package_name="kbbench-hf", prog_name="kbbench")
 @click.option("--debug", is_flag=True, help="Show the stack trace of an error.")
 def kbbench(debug: bool) -> None:
-    """Knowledge benchmarks: STaRK, Text2KGBench, SKA-Bench and GenRES. Start with: kbbench demo."""
+    """Knowledge benchmarks, to load, run, score and compare. Start with: kbbench demo."""
 
 
 def main() -> None:

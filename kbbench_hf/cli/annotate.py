@@ -1,15 +1,20 @@
-"""`kbbench annotate`: make, once, what GenRES's measures need of models."""
+"""`kbbench annotate`: make, once, what metrics need of other models."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from kbbench_hf.benchmarks.base import AnnotationRules, Benchmark, Examples
 from kbbench_hf.cli.options import JSON, on_benchmark, read_how
 from kbbench_hf.errors import KBBenchError, UsageError
-from kbbench_hf.records import ReadOptions
+from kbbench_hf.files.datasets import Row
+from kbbench_hf.scoring.predictions import ReadOptions
+
+if TYPE_CHECKING:
+    from kbbench_hf.models.embedders import SentenceEmbedder
+    from kbbench_hf.runners.judge import AnyJudge
 
 _FILE = click.Path(path_type=Path)
 _JUDGE = "nli:MODEL, stored:FILE, hf:MODEL, or with --base-url the name of a served model."
@@ -21,7 +26,7 @@ _JUDGE = "nli:MODEL, stored:FILE, hf:MODEL, or with --base-url the name of a ser
 @read_how
 @click.option("--embedder", metavar="MODEL", help="Embed elements with this sentence-transformers model (US, CS).")
 @click.option("--thresholds", type=_FILE, help="The embedder's thresholds, as --calibrate wrote them.")
-@click.option("--stored-cosines", type=_FILE, help="Cosines of GenRES's release, in place of an embedder (CS).")
+@click.option("--stored-cosines", type=_FILE, help="A release's cosines, in place of an embedder (CS).")
 @click.option("--topics", is_flag=True, help="Topics of texts and triples (TS); trains a topic model the first time.")
 @click.option("--corpus", type=_FILE, help="Train the topic model on this file, a text a line.")
 @click.option("--fact-judge", metavar="JUDGE", help=f"Judge facts (FS): {_JUDGE}")
@@ -35,12 +40,13 @@ _JUDGE = "nli:MODEL, stored:FILE, hf:MODEL, or with --base-url the name of a ser
 @click.option("--batch-size", type=click.IntRange(1), default=16, show_default=True, help="Local models.")
 @click.option("--out", type=_FILE, help="The annotations' folder; beside the predictions by default.")
 @click.option("--topic-models", type=_FILE, default=Path("kbbench/topic-models"), show_default=True)
-@click.option("--calibrate", type=_FILE, metavar="RELEASE", help="Find the embedder's thresholds on GenRES's outputs.")
+@click.option(
+    "--calibrate", type=_FILE, metavar="RELEASE", help="Find the embedder's thresholds on a release's outputs."
+)
 @JSON
 def command(
     predictions: Path | None,
-    dataset: str,
-    config: str | None,
+    benchmark: str | None,
     split: str | None,
     read_options: ReadOptions,
     calibrate: Path | None,
@@ -56,18 +62,20 @@ def command(
       --embedder sentence-transformers/all-MiniLM-L6-v2
       --fact-judge nli:cross-encoder/nli-deberta-v3-base
     """
-    from kbbench_hf.scoring import load_examples
+    from kbbench_hf.scoring.score import asked_of
 
-    benchmark, examples, _ = load_examples(dataset, config, split)
-    if benchmark.read_annotations is None:
-        raise UsageError(f"{benchmark.dataset} is scored without annotations; expected genres-corpora or mini-genres.")
+    asked = asked_of([predictions] if predictions else [], benchmark, split=split)
+    found, examples, place, _ = asked
+    rules = found.scoring.annotations
+    if rules is None:
+        raise UsageError(f"{found.dataset} is scored without annotations; there is nothing to make. Score it.")
     options["show"] = not json_output
     if calibrate is not None:
-        done = _calibrate(calibrate, examples, options)
+        done = _calibrate(rules, calibrate, examples, options)
     elif predictions is None:
         raise UsageError("No predictions; expected a run's folder or a predictions file. Name it, or use --calibrate.")
     else:
-        done = _annotate(predictions, benchmark, examples, read_options, config or benchmark.configs[0], options)
+        done = _annotate(predictions, found, rules, examples, read_options, place.config, options)
     click.echo(
         json.dumps(done, indent=2) if json_output else "\n".join(f"{name}: {what}" for name, what in done.items())
     )
@@ -79,46 +87,51 @@ def command(
 
 
 def _annotate(
-    predictions: Path, benchmark: Any, examples: Any, how: ReadOptions, config: str, options: Mapping[str, Any]
-) -> dict[str, Any]:
-    from kbbench_hf.benchmarks.genres_annotations import annotations_folder
-    from kbbench_hf.hub.load import find_dataset
-    from kbbench_hf.json_lines import prediction_files
+    predictions: Path,
+    benchmark: Benchmark,
+    rules: AnnotationRules,
+    examples: Examples,
+    how: ReadOptions,
+    config: str,
+    options: Row,
+) -> Row:
+    from kbbench_hf.benchmarks import find_dataset
+    from kbbench_hf.benchmarks.annotations import annotations_folder
+    from kbbench_hf.files.json_lines import prediction_files
     from kbbench_hf.models.thresholds import thresholds_of
-    from kbbench_hf.records import read_predictions
     from kbbench_hf.runners.annotate import (
         annotate_embeddings,
         annotate_stored_cosines,
         annotate_topics,
-        topic_corpus,
     )
     from kbbench_hf.runners.judge import annotate_verdicts
+    from kbbench_hf.scoring.predictions import read_predictions
 
     if not any(options[name] for name in ("embedder", "stored_cosines", "topics", "fact_judge", "split_judge")):
         raise UsageError("Nothing to annotate; expected some of --embedder, --topics, --fact-judge, --split-judge.")
     answers = read_predictions([predictions], benchmark, examples, how).answers
     folder = options["out"] or annotations_folder(prediction_files([predictions])[0])
     show = options["show"]
-    report: dict[str, Any] = {"annotations": str(folder)}
+    report: Row = {"annotations": str(folder)}
     if options["topics"]:
-        corpus = _lines(options["corpus"]) or topic_corpus(find_dataset(benchmark.dataset), config)
-        annotate_topics(examples, answers, folder, corpus, options["topic_models"], show=show)
+        corpus = _lines(options["corpus"]) or rules.corpus(find_dataset(benchmark.dataset), config)
+        annotate_topics(examples, answers, folder, corpus, rules.n_topics(config), options["topic_models"], show=show)
         report["topics"] = f"trained on {len(corpus):,} texts"
     if options["embedder"]:
         embedder = _embedder(options)
         thresholds = thresholds_of(embedder.name, options["thresholds"])
-        n = annotate_embeddings(examples, answers, folder, embedder, thresholds, show=show)
+        n = annotate_embeddings(rules, examples, answers, folder, embedder, thresholds, show=show)
         report["embeddings"] = f"{n:,} elements encoded"
     if options["stored_cosines"]:
         report["cosines"] = f"{annotate_stored_cosines(examples, folder, options['stored_cosines']):,} documents"
     for kind, name in (("factualness", options["fact_judge"]), ("granularity", options["split_judge"])):
         if name:
             judge = _judge(name, kind, options)
-            report[kind] = dict(annotate_verdicts(examples, answers, folder, kind, judge, show=show))
+            report[kind] = dict(annotate_verdicts(rules, examples, answers, folder, kind, judge, show=show))
     return report
 
 
-def _calibrate(release: Path, examples: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+def _calibrate(rules: AnnotationRules, release: Path, examples: Examples, options: Row) -> Row:
     from kbbench_hf.models.thresholds import write_thresholds
     from kbbench_hf.runners.calibrate import calibrate_embedder
 
@@ -126,23 +139,24 @@ def _calibrate(release: Path, examples: Any, options: Mapping[str, Any]) -> dict
         raise UsageError("--calibrate needs --embedder, and --thresholds: the file to write.")
     embedder = _embedder(options)
     work = options["thresholds"].with_suffix(".work")
-    thresholds, found = calibrate_embedder(release, examples, embedder, work, show=options["show"])
+    thresholds, found = calibrate_embedder(rules, release, examples, embedder, work, show=options["show"])
     write_thresholds(options["thresholds"], embedder.name, thresholds)
     return {metric: calibration._asdict() for metric, calibration in found.items()}
 
 
-def _judge(name: str, kind: str, options: Mapping[str, Any]) -> Any:
-    from kbbench_hf.cli.run import language_model
+def _judge(name: str, kind: str, options: Row) -> "AnyJudge":
     from kbbench_hf.runners.judge import ChatJudge, judge_by_name
+    from kbbench_hf.runners.run import How, asking_options, language_model
 
     if not options["base_url"] and not name.startswith("hf:"):
         return judge_by_name(name, kind)
-    how = {"max_cost": None, "chat_template": None, "processes": None}
-    model, asking = language_model(name, options["base_url"], {**options, **how})
-    return ChatJudge(model, structured=options["structured"], options=asking)
+    names = ("base_url", "api_key_env", "timeout", "concurrency", "max_requests", "batch_size")
+    how = cast(How, {each: options[each] for each in names})
+    model = language_model(name, how)
+    return ChatJudge(model, structured=options["structured"], options=asking_options(name, model, how))
 
 
-def _embedder(options: Mapping[str, Any]) -> Any:
+def _embedder(options: Row) -> "SentenceEmbedder":
     from kbbench_hf.models.embedders import SentenceEmbedder
 
     return SentenceEmbedder(options["embedder"], batch=options["batch_size"])

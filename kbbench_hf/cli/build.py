@@ -5,11 +5,9 @@ from pathlib import Path
 
 import click
 
-from kbbench_hf.dataset_folder import DatasetFolder
+from kbbench_hf.benchmarks import benchmark, shipped_dataset
 from kbbench_hf.errors import UsageError
-from kbbench_hf.hub.load import NAMESPACE
-from kbbench_hf.mini import copy_mini, mini_names
-from kbbench_hf.releases import builder
+from kbbench_hf.files.datasets import NAMESPACE, DatasetFolder, copy_dataset
 
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -34,16 +32,17 @@ def command(
     """Build the dataset NAME into ./kbbench/NAME, or, with NAME 'metrics', the evaluate modules into ./kbbench.
 
     Examples:
-      kbbench build text2kg-wikidata-tekgen --source Text2KGBench
+      kbbench build NAME --source RELEASE
       kbbench build my-kb --nodes n.csv --edges e.csv --queries q.csv
     """
     name = name.removeprefix(f"{NAMESPACE}/")
     if name == "metrics":
         from kbbench_hf.hub.metric_modules import build_metrics
+        from kbbench_hf.reports.hub_records import evaluate_modules
 
         place = out or Path(NAMESPACE)
         place.mkdir(parents=True, exist_ok=True)
-        for module in build_metrics(place):
+        for module in build_metrics(place, evaluate_modules()):
             click.echo(f'{place / module}  evaluate.load("{place / module}")')
         return
     place = out or Path(NAMESPACE) / name
@@ -51,19 +50,24 @@ def command(
     if nodes or edges or queries:
         if not (nodes and edges):
             raise UsageError("A knowledge base of your own needs both --nodes and --edges; --queries is optional.")
-        from kbbench_hf.releases.own_knowledge_base import build_own_knowledge_base
+        from kbbench_hf.benchmarks.own_kb.release import build_own_knowledge_base
 
         build_own_knowledge_base(name, nodes, edges, queries, place)
-    elif name in mini_names():
+    elif (build := benchmark(name).data.build) is None:
+        shipped = shipped_dataset(name)
+        if shipped is None:
+            raise UsageError(
+                f"{name} cannot be built here; expected a dataset with a release. See: kbbench list {name}"
+            )
         if source or configs:
             raise UsageError(f"{name} is shipped with the package, whole. Leave --source and --configs out.")
-        copy_mini(name, place)
+        copy_dataset(shipped, place)
     else:
         if source is not None and not source.is_dir():
             raise UsageError(
                 f"--source {source} is not a folder; expected the release, or leave it out to download it."
             )
-        builder(name)(source, place, None if configs is None else configs.split(","))
+        build(source, place, None if configs is None else configs.split(","))
     _report(DatasetFolder(place), time.monotonic() - started)
 
 

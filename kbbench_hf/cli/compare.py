@@ -5,12 +5,11 @@ from pathlib import Path
 
 import click
 
+from kbbench_hf.benchmarks import benchmark as benchmark_of
 from kbbench_hf.cli.options import JSON, MODE, on_benchmark, read_how
-from kbbench_hf.comparison import compare
-from kbbench_hf.hub.load import find_benchmark
-from kbbench_hf.records import ReadOptions
-from kbbench_hf.reports.tables import print_comparison
-from kbbench_hf.scoring import score
+from kbbench_hf.reports.comparison import print_comparison
+from kbbench_hf.scoring.comparison import compare
+from kbbench_hf.scoring.predictions import ReadOptions
 
 
 @click.command()
@@ -24,8 +23,7 @@ from kbbench_hf.scoring import score
 def command(
     a: Path,
     b: Path,
-    dataset: str,
-    config: str | None,
+    benchmark: str | None,
     split: str | None,
     mode: str | None,
     read_options: ReadOptions,
@@ -36,9 +34,8 @@ def command(
 
     Example: kbbench compare mine.jsonl theirs.jsonl --benchmark mini-text2kg
     """
-    results = [score(path, dataset, config=config, split=split, mode=mode, options=read_options) for path in (a, b)]
-    comparison = compare(*results)
+    comparison = compare(a, b, benchmark, split=split, mode=mode, options=read_options)
     if json_output:
         click.echo(json.dumps(comparison.to_dict(), indent=2))
     else:
-        print_comparison(comparison, (str(a), str(b)), find_benchmark(dataset), slices)
+        print_comparison(comparison, (str(a), str(b)), benchmark_of(comparison.a.benchmark), slices)

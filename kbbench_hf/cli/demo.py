@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
+from kbbench_hf.benchmarks import benchmark, shipped_answers
 from kbbench_hf.benchmarks.base import Benchmark
-from kbbench_hf.comparison import compare
-from kbbench_hf.dataset_folder import write_text
-from kbbench_hf.hub.load import find_benchmark
-from kbbench_hf.mini import stored_answers
+from kbbench_hf.files.writing import write_text
+from kbbench_hf.reports.comparison import print_comparison
 from kbbench_hf.reports.plots import plot_scores
-from kbbench_hf.reports.tables import print_comparison
-from kbbench_hf.scoring import Result, score
+from kbbench_hf.scoring.comparison import compare
+from kbbench_hf.scoring.result import Result
+from kbbench_hf.scoring.score import score
 
 OUT = Path("kbbench-demo")
 NEXT = """
@@ -23,7 +23,7 @@ Next, for example:
   kbbench score MINE.jsonl --benchmark mini-text2kg
                                             your own answers, lines such as
                                             {example}
-  kbbench build text2kg-wikidata-tekgen     the first full benchmark"""
+  kbbench build NAME                        a full benchmark, of those that are listed"""
 
 
 @click.command()
@@ -46,23 +46,23 @@ def command() -> None:
 
 def _extraction() -> tuple[Benchmark, dict[str, Result]]:
     """Score the answers of two systems that are in the package, and compare them."""
-    benchmark = find_benchmark("mini-text2kg")
-    systems = {file.stem: score(file, benchmark.dataset) for file in stored_answers(benchmark.dataset)}
-    _show(benchmark, systems)
-    return benchmark, systems
+    found = benchmark("mini-text2kg")
+    systems = {file.stem: score(file, found.dataset) for file in shipped_answers(found.dataset)}
+    _show(found, systems)
+    return found, systems
 
 
 def _retrieval() -> tuple[Benchmark, dict[str, Result]]:
     """Run two retrievers, one that reads words and one that also follows relations, and compare them."""
-    from kbbench_hf.runners.retrieval import questions, run_retrieval, score_run
+    from kbbench_hf.runners.run import run
 
-    asked = questions("mini-stark")
-    systems = {}
-    for model in ("bm25", "graph:bm25"):
-        run = run_retrieval(asked, model, OUT / "runs" / model.replace(":", "-"), show=False)
-        systems[model] = score_run(asked, run.folder)
-    _show(asked.benchmark, systems)
-    return asked.benchmark, systems
+    found = benchmark("mini-stark")
+    models = ("bm25", "graph:bm25")
+    systems = {
+        model: run(found.dataset, model, out=OUT / "runs" / model.replace(":", "-"), show=False) for model in models
+    }
+    _show(found, systems)
+    return found, systems
 
 
 def _show(benchmark: Benchmark, systems: dict[str, Result]) -> None:

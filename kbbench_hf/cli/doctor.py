@@ -4,20 +4,21 @@ import os
 import platform
 import shutil
 import sys
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import click
 
-from kbbench_hf.dataset_folder import MANIFEST, DatasetFolder
+from kbbench_hf.benchmarks import importable_names, shipped_dataset
 from kbbench_hf.errors import KBBenchError
-from kbbench_hf.hub.load import MINI, NAMESPACE
+from kbbench_hf.files.datasets import MANIFEST, NAMESPACE, DatasetFolder
 from kbbench_hf.hub.metric_modules import metric_modules
 
 PACKAGES = {
     "core": ["numpy", "pyarrow", "datasets", "evaluate", "huggingface_hub", "bm25s", "matplotlib", "click", "rich"],
     "models": ["torch", "transformers", "accelerate", "sentence-transformers", "faiss-cpu"],
-    "text": ["gensim", "tiktoken"],
+    "text": ["gensim", "tiktoken", "toktok-rs"],
     "space": ["gradio"],
 }
 
@@ -39,10 +40,10 @@ def command() -> None:
             click.echo(f"{'':8} absent: {', '.join(absent)}; install with: {remedy}")
             broken += extra == "core"
     click.echo(f"metrics  {', '.join(metric_modules())}")
-    for folder in sorted(file.parent for place in (MINI, Path(NAMESPACE)) for file in place.glob(f"*/{MANIFEST}")):
+    for name, folder in _datasets():
         try:
-            DatasetFolder(folder).verify()
-            click.echo(f"dataset  {folder.name} {DatasetFolder(folder).revision[:12]}, every file as built")
+            folder.verify()
+            click.echo(f"dataset  {name} {folder.revision[:12]}, every file as built")
         except KBBenchError as error:
             broken += 1
             click.echo(f"dataset  {error}")
@@ -50,6 +51,15 @@ def command() -> None:
     free = shutil.disk_usage(".").free / 2**30
     click.echo(f"machine  {os.cpu_count()} cores, {memory:.0f} GiB memory, {free:.0f} GiB disk free here")
     sys.exit(1 if broken else 0)
+
+
+def _datasets() -> Iterator[tuple[str, DatasetFolder]]:
+    """Yield the datasets that packages carry, then those that were built here, by name."""
+    for name in sorted(importable_names()):
+        if folder := shipped_dataset(name):
+            yield name, folder
+    for file in sorted(Path(NAMESPACE).glob(f"*/{MANIFEST}")):
+        yield file.parent.name, DatasetFolder(file.parent)
 
 
 def _installed(package: str) -> str | None:

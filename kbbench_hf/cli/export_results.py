@@ -1,14 +1,15 @@
 """`kbbench export-results`: a run's figures in the Hub's own format."""
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
-from kbbench_hf.dataset_folder import write_text
 from kbbench_hf.errors import UsageError
-from kbbench_hf.hub.export import eval_results_yaml, open_pull_request
+from kbbench_hf.files.writing import write_text
+from kbbench_hf.hub.publish import open_pull_request
+from kbbench_hf.reports.hub_records import eval_results_yaml
+from kbbench_hf.scoring.result import read_result
 
 
 @click.command()
@@ -25,7 +26,7 @@ def command(run: Path, source_url: str | None, pull_request: str | None) -> None
         raise UsageError(
             f"{run} has no result.json; expected a scored run. Score it first: kbbench score ... --out {run}"
         )
-    result = json.loads(file.read_text(encoding="utf-8"))
+    result = read_result(file)
     day = datetime.fromtimestamp(file.stat().st_mtime, UTC).date().isoformat()
     text = eval_results_yaml(result, day, source_url)
     place = file.parent / ".eval_results" / f"{result['benchmark']}.yaml"

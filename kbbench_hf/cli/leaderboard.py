@@ -6,12 +6,11 @@ from pathlib import Path
 
 import click
 
-from kbbench_hf.hub.load import find_benchmark
+from kbbench_hf.benchmarks import benchmark, importable_names, shipped_answers
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.rescore import rescore
 from kbbench_hf.leaderboard.store import Store, System
 from kbbench_hf.leaderboard.submissions import preview, store_preview
-from kbbench_hf.mini import mini_names, stored_answers
 
 STORE = click.option(
     "--store", "root", type=click.Path(path_type=Path), default=Path("kbbench-leaderboard"), show_default=True
@@ -31,10 +30,10 @@ def command() -> None:
 def seed(root: Path) -> None:
     """Store our own runs: the answers shipped with the mini benchmarks, scored now."""
     store = Store(root)
-    for dataset in mini_names():
-        for file in stored_answers(dataset):
+    for dataset in sorted(importable_names()):
+        for file in shipped_answers(dataset):
             receipt = store_preview(store, preview(file, dataset), System(file.stem), "kbbench", origin="own")
-            click.echo(f"{receipt.id}  {find_benchmark(dataset).title}: {file.stem}")
+            click.echo(f"{receipt.id}  {benchmark(dataset).title}: {file.stem}")
 
 
 @command.command("rescore")

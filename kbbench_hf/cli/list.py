@@ -1,6 +1,7 @@
 """`kbbench list`: what is there."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -8,10 +9,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kbbench_hf.benchmarks import benchmark_names
+from kbbench_hf.benchmarks import benchmark, benchmark_names, shipped_dataset
+from kbbench_hf.benchmarks.base import Benchmark
+from kbbench_hf.benchmarks.own_kb.benchmark import is_knowledge_base
 from kbbench_hf.cli.options import JSON
-from kbbench_hf.dataset_folder import MANIFEST
-from kbbench_hf.hub.load import MINI, NAMESPACE, find_benchmark
+from kbbench_hf.errors import UsageError
+from kbbench_hf.files.datasets import MANIFEST, NAMESPACE, DatasetFolder
 
 
 @click.command()
@@ -20,24 +23,23 @@ from kbbench_hf.hub.load import MINI, NAMESPACE, find_benchmark
 def command(name: str | None, json_output: bool) -> None:
     """List the benchmarks, and what of them is at hand; or everything about the one called NAME.
 
-    Example: kbbench list stark-prime
+    Example: kbbench list mini-stark
     """
-    names = [name] if name else sorted({*benchmark_names(), *_own()})
-    found = [find_benchmark(each) for each in names]
+    found = [benchmark(name)] if name else list(_all())
     facts = [
         {
             "dataset": each.dataset,
             "at_hand": _place(each.dataset),
             "title": each.title,
-            "answer": each.answer,
-            "configs": list(each.configs),
-            "splits": list(each.splits),
-            "modes": list(each.modes),
+            "answer": each.scoring.answer.field,
+            "configs": list(each.data.configs),
+            "splits": list(each.data.splits),
+            "modes": list(each.scoring.modes),
             "metrics": dict(each.metrics),
-            "prompts": list(each.prompts),
-            "parsers": list(each.parsers),
-            "licence": each.licence,
-            "paper": each.paper,
+            "prompts": list(each.asking.prompts),
+            "parsers": list(each.asking.parsers),
+            "licence": each.facts.licence,
+            "paper": each.facts.paper,
         }
         for each in found
     ]
@@ -56,22 +58,28 @@ def command(name: str | None, json_output: bool) -> None:
     table = Table("dataset", "answer", "headline metrics", "at hand", box=None, header_style="bold", pad_edge=False)
     for each in found:
         metrics = ", ".join(list(each.metrics.values())[:4])
-        table.add_row(each.dataset, each.answer, metrics, _place(each.dataset))
+        table.add_row(each.dataset, each.scoring.answer.field, metrics, _place(each.dataset))
     console.print(table)
     click.echo("\nMore of one: kbbench list NAME. To have one at hand: kbbench build NAME")
 
 
-def _own() -> list[str]:
-    """Return the names of the knowledge bases that the user built."""
-    folders = [file.parent for file in Path(NAMESPACE).glob(f"*/{MANIFEST}")]
-    return [folder.name for folder in folders if folder.name not in benchmark_names()]
+def _all() -> Iterator[Benchmark]:
+    """Yield every benchmark, by name, and the knowledge bases built here; what cannot be used is named on stderr."""
+    known = benchmark_names()
+    folders = [DatasetFolder(file.parent) for file in Path(NAMESPACE).glob(f"*/{MANIFEST}")]
+    own = [folder.path.name for folder in folders if folder.path.name not in known and is_knowledge_base(folder)]
+    for name in sorted([*known, *own]):
+        try:
+            yield benchmark(name)
+        except UsageError as error:
+            click.echo(f"! {error}", err=True)
 
 
 def _place(dataset: str) -> str:
     """Return where a dataset is, as far as that is known without the network."""
     if (Path(NAMESPACE) / dataset / MANIFEST).is_file():
         return f"./{NAMESPACE}"
-    return "in the package" if (MINI / dataset / MANIFEST).is_file() else ""
+    return "in the package" if shipped_dataset(dataset) else ""
 
 
 def _words(value: object) -> str:

@@ -2,8 +2,9 @@
 
 import click
 
-from kbbench_hf.hub.load import NAMESPACE
-from kbbench_hf.hub.publish import difference, publication, publish
+from kbbench_hf.files.datasets import NAMESPACE
+from kbbench_hf.hub.publish import difference, publish
+from kbbench_hf.reports.hub_records import publication
 
 
 @click.command()

@@ -7,15 +7,18 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kbbench_hf.dataset_folder import write_text
+from kbbench_hf.benchmarks import benchmark, find_dataset
 from kbbench_hf.errors import UsageError
-from kbbench_hf.hub.load import find_benchmark, find_dataset
+from kbbench_hf.files.writing import write_text
 
 
 @click.command()
 @click.argument("what")
 @click.option(
-    "--dataset", "of_dataset", is_flag=True, help="WHAT is a STaRK-like dataset: its size, lengths, diversity."
+    "--dataset",
+    "of_dataset",
+    is_flag=True,
+    help="WHAT is a dataset with a knowledge base: its size, lengths, diversity.",
 )
 @click.option("--out", type=click.Path(path_type=Path), help="The file to write.")
 def command(what: str, of_dataset: bool, out: Path | None) -> None:
@@ -39,19 +42,16 @@ def command(what: str, of_dataset: bool, out: Path | None) -> None:
 
 
 def _describe(name: str, out: Path | None) -> None:
-    from kbbench_hf.reports.stark_dataset import plot_lengths, statistics
+    from kbbench_hf.reports.plots import plot_lengths
 
-    benchmark = find_benchmark(name)
-    if benchmark.answer != "ids":
-        raise UsageError(f"{name} has no knowledge base to describe; expected a STaRK dataset or one of your own.")
-    found = statistics(find_dataset(name))
+    found = benchmark(name)
+    if found.showing.statistics is None:
+        raise UsageError(
+            f"{name} has no statistics to show; expected a dataset with a knowledge base, or one of your own."
+        )
+    statistics = found.showing.statistics(find_dataset(name))
     console = Console()
-    for title, rows in (
-        ("Knowledge base", found.knowledge_base),
-        ("Nodes by type", found.node_types),
-        ("Queries", found.queries),
-        ("Diversity", found.diversity),
-    ):
+    for title, rows in statistics.tables.items():
         if rows:
             table = Table(title, box=None, header_style="bold", pad_edge=False)
             table.add_column(justify="right")
@@ -59,5 +59,5 @@ def _describe(name: str, out: Path | None) -> None:
                 table.add_row(*map(escape, row))
             console.print(table, "")
     file = out or Path(f"{name}-lengths.png")
-    plot_lengths(found, benchmark.title, file)
+    plot_lengths(statistics.lengths, found.title, file)
     click.echo(str(file))

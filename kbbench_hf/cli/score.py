@@ -5,11 +5,12 @@ from pathlib import Path
 
 import click
 
+from kbbench_hf.benchmarks import benchmark as benchmark_of
 from kbbench_hf.cli.options import JSON, MODE, PREDICTIONS, on_benchmark, read_how
-from kbbench_hf.hub.load import find_benchmark
-from kbbench_hf.records import ReadOptions
 from kbbench_hf.reports.tables import print_result
-from kbbench_hf.scoring import score, write_result
+from kbbench_hf.scoring.predictions import ReadOptions
+from kbbench_hf.scoring.result import write_result
+from kbbench_hf.scoring.score import score
 
 
 @click.command()
@@ -22,8 +23,7 @@ from kbbench_hf.scoring import score, write_result
 @JSON
 def command(
     predictions: tuple[Path, ...],
-    dataset: str,
-    config: str | None,
+    benchmark: str | None,
     split: str | None,
     mode: str | None,
     read_options: ReadOptions,
@@ -31,14 +31,14 @@ def command(
     out: Path | None,
     json_output: bool,
 ) -> None:
-    """Score PREDICTIONS: JSON Lines files, or a folder of them.
+    """Score PREDICTIONS: JSON Lines files, a folder of them, or a run's folder.
 
     Example: kbbench score answers.jsonl --benchmark mini-text2kg
     """
-    result = score(predictions, dataset, config=config, split=split, mode=mode, options=read_options)
+    result = score(predictions, benchmark, split=split, mode=mode, options=read_options)
     if out:
         write_result(result, out)
     if json_output:
         click.echo(json.dumps(result.to_dict(), indent=2))
     else:
-        print_result(result, find_benchmark(dataset), slices)
+        print_result(result, benchmark_of(result.benchmark), slices)

@@ -8,6 +8,7 @@ import click
 from kbbench_hf.cli.options import on_benchmark
 from kbbench_hf.leaderboard.store import Store, System
 from kbbench_hf.leaderboard.submissions import preview, store_preview
+from kbbench_hf.scoring.score import asked_of
 
 
 @click.command()
@@ -22,8 +23,7 @@ from kbbench_hf.leaderboard.submissions import preview, store_preview
 @click.option("--store", type=click.Path(path_type=Path), default=Path("kbbench-leaderboard"), show_default=True)
 def command(
     predictions: Path,
-    dataset: str,
-    config: str | None,
+    benchmark: str | None,
     split: str | None,
     submitter: str | None,
     store: Path,
@@ -38,6 +38,7 @@ def command(
     Example: kbbench submit answers.jsonl --benchmark mini-text2kg --name "my system"
     """
     system = System(name, link, licence, parameters_b, notes=notes)
-    read = preview(predictions, dataset, config, split)
+    place = asked_of([predictions], benchmark, split=split).place
+    read = preview(predictions, place.benchmark, place.config, place.split)
     receipt = store_preview(Store(store), read, system, submitter or getpass.getuser())
     click.echo(f"{'Was there already' if receipt.existed else 'Stored'}: {receipt.id} in {store}")

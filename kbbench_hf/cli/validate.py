@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from kbbench_hf.cli.options import JSON, PREDICTIONS, on_benchmark, read_how
-from kbbench_hf.records import ReadOptions, read_predictions
-from kbbench_hf.scoring import load_examples
+from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
+from kbbench_hf.scoring.score import asked_of
 
 
 @click.command()
@@ -19,8 +19,7 @@ from kbbench_hf.scoring import load_examples
 @JSON
 def command(
     predictions: tuple[Path, ...],
-    dataset: str,
-    config: str | None,
+    benchmark: str | None,
     split: str | None,
     read_options: ReadOptions,
     partial: bool,
@@ -30,7 +29,7 @@ def command(
 
     Example: kbbench validate answers.jsonl --benchmark mini-text2kg
     """
-    found, examples, _ = load_examples(dataset, config, split)
+    found, examples, *_ = asked_of(predictions, benchmark, split=split)
     read = read_predictions(predictions, found, examples, replace(read_options, partial=partial))
     counts = {
         "n_examples": len(examples.rows),

@@ -1,10 +1,11 @@
 """The files that lie beside the package: `evaluate` modules and Spaces."""
 
-import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 from kbbench_hf.errors import KBBenchError
+from kbbench_hf.files.writing import whole_folder
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -25,15 +26,11 @@ def space_files(name: str) -> dict[str, Path]:
     return {file.name: file for file in sorted(folder.iterdir()) if file.is_file()}
 
 
-def build_metrics(out: Path) -> list[str]:
-    """Copy every module to `<out>/<name>/`, so that `evaluate.load("<out>/<name>")` finds it; return the names."""
-    modules = metric_modules()
+def build_metrics(out: Path, modules: Mapping[str, Path]) -> list[str]:
+    """Copy modules to `<out>/<name>/`, so that `evaluate.load("<out>/<name>")` finds it; return the names."""
     for name, folder in modules.items():
-        partial = out / f".{name}.partial-{os.getpid()}"
-        shutil.rmtree(partial, ignore_errors=True)
-        shutil.copytree(folder, partial, ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.rmtree(out / name, ignore_errors=True)
-        partial.rename(out / name)
+        with whole_folder(out / name) as partial:
+            shutil.copytree(folder, partial, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
     return list(modules)
 
 

@@ -8,7 +8,7 @@ Parquet or csv.
 `nodes`, one row per node:
 
 ==========  ================  ==========================================================================================
-`id`        int64 or string   unique, never null; int64 0, 1, 2 ... in row order in the STaRK releases
+`id`        int64 or string   unique, never null; int64 0, 1, 2 ... in row order where a release numbers its nodes
 `type`      string            never null or empty
 `name`      string            "" where the source has none (never "-1" or "nan")
 `text`      string            the node's own prose; "" where it has none or where all of it stands in `details`
@@ -29,19 +29,19 @@ of `nodes`) and `relation` (string). Both tables keep any further column they co
 `n`            int64: nodes of the type, edges of the relation or of the tuple
 =============  =========================================================================================================
 
-The numbers matter: STaRK's documents list relations and node types in the order of its ids. `tables.schema_table` makes
-this table.
+The numbers matter: a release's documents list relations and node types in the order of its ids. `tables.schema_table`
+makes this table.
 
-`details` of a STaRK node is its released record (`node_info[i]`), whole and with its keys in their order, as
+`details` of a released node is its record (`node_info[i]`), whole and with its keys in their order, as
 `json.dumps(record, ensure_ascii=False)` writes it: a float NaN stays `NaN`, because the official documents print it as
 "nan"; the keys that `name` and `type` repeat may be left out. `name` is the record's `name` (Prime), `title` or
 `DisplayName` (MAG), `title`, `brand_name`, `category_name` or `color_name` (Amazon).
 
 **A store**, made from the tables once and opened in milliseconds: the tables as uncompressed Arrow and the typed
 adjacency in both directions as `.npy`, all memory-mapped. `KnowledgeBase.open` of a dataset folder makes its store on
-first use, in `<folder>/.knowledge_base/<revision>/`.
+first use, in `<folder>/.knowledge_base/<revision>/`; where that cannot be, as in a dataset that a package carries, in
+`~/.cache/kbbench-hf/knowledge_base/` (`$XDG_CACHE_HOME`).
 """
 
 from kbbench_hf.knowledge_base.graph import Graph as Graph
-from kbbench_hf.knowledge_base.metapaths import Metapath as Metapath
 from kbbench_hf.knowledge_base.store import KnowledgeBase as KnowledgeBase

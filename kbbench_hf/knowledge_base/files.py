@@ -3,15 +3,16 @@
 import hashlib
 import json
 import os
-import shutil
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from kbbench_hf.errors import DataError, UsageError
+from kbbench_hf.files.datasets import MANIFEST
+from kbbench_hf.files.writing import new_folder
 from kbbench_hf.knowledge_base import tables
 from kbbench_hf.knowledge_base.graph import Adjacency, Graph
 
@@ -19,14 +20,8 @@ FORMAT = 1
 FACTS = "knowledge_base.json"
 CACHE = ".knowledge_base"
 
-
-class Stored(NamedTuple):
-    """What a store holds."""
-
-    nodes: pa.Table
-    edges: pa.Table
-    graph: Graph
-    hash: str
+Stored = tuple[pa.Table, pa.Table, Graph, str]
+"""What a store holds: nodes, edges, the graph and the content hash."""
 
 
 def content_hash(nodes: pa.Table, edges: pa.Table, graph: Graph) -> str:
@@ -40,21 +35,12 @@ def content_hash(nodes: pa.Table, edges: pa.Table, graph: Graph) -> str:
 
 def write_store(out: Path, stored: Stored) -> None:
     """Write a store to a folder that does not exist yet; one with the same content may already stand there."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    partial = out.with_name(f".{out.name}.partial-{os.getpid()}")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir()
     try:
-        _write_files(partial, stored)
-        try:
-            partial.rename(out)
-        except OSError:
-            if not out.exists():
-                raise
-            if not (out / FACTS).is_file() or _facts(out)["hash"] != stored.hash:
-                raise UsageError(f"{out} is in the way; expected no such folder, or an empty one. Remove it.") from None
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        with new_folder(out) as partial:
+            _write_files(partial, stored)
+    except FileExistsError:
+        if not (out / FACTS).is_file() or _facts(out)["hash"] != stored[-1]:
+            raise UsageError(f"{out} is in the way; expected no such folder, or an empty one. Remove it.") from None
 
 
 def map_store(store: Path) -> Stored:
@@ -70,7 +56,7 @@ def map_store(store: Path) -> Stored:
     ]
     node_types, relations = tuple(facts["node_types"]), tuple(facts["relations"])
     graph = Graph(node_types, relations, _map(store, "types"), sides[0], sides[-1])
-    return Stored(_read_arrow(store / "nodes.arrow"), _read_arrow(store / "edges.arrow"), graph, facts["hash"])
+    return _read_arrow(store / "nodes.arrow"), _read_arrow(store / "edges.arrow"), graph, facts["hash"]
 
 
 def is_dataset(folder: Path) -> bool:
@@ -78,9 +64,25 @@ def is_dataset(folder: Path) -> bool:
     return all(any((folder / "data" / config).glob("*.parquet")) for config in ("nodes", "edges"))
 
 
+def stores_of(folder: Path) -> list[Path]:
+    """Return where the store of a dataset folder may stand, the best place first.
+
+    That is in the folder, unless a Python package carries it, and then under `$XDG_CACHE_HOME` (`~/.cache`), which all
+    folders share: there only a manifest's revision is name enough.
+    """
+    found = revision(folder)
+    packaged = any((parent / "__init__.py").is_file() for parent in folder.resolve().parents)
+    stores = [] if packaged else [folder / CACHE / found]
+    if (folder / MANIFEST).is_file():
+        with suppress(RuntimeError):  # who runs this has no home
+            cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+            stores.append(cache / "kbbench-hf" / "knowledge_base" / f"{found}-{FORMAT}")
+    return stores
+
+
 def revision(folder: Path) -> str:
     """Return what names the content of a dataset folder: its manifest's revision, else its files' sizes and times."""
-    manifest = folder / "manifest.json"
+    manifest = folder / MANIFEST
     if manifest.is_file():
         return str(json.loads(manifest.read_text(encoding="utf-8"))["revision"])
     files = sorted(
@@ -114,8 +116,8 @@ class _Digest:
 
 
 def _write_files(folder: Path, stored: Stored) -> None:
-    graph = stored.graph
-    for name, table in (("nodes", stored.nodes), ("edges", stored.edges)):
+    nodes, edges, graph, digest = stored
+    for name, table in (("nodes", nodes), ("edges", edges)):
         with pa.OSFile(str(folder / f"{name}.arrow"), "wb") as sink:
             _stream(sink, table)
     sides = {"out": graph.out} | ({} if graph.symmetric else {"in": graph.into})
@@ -126,26 +128,23 @@ def _write_files(folder: Path, stored: Stored) -> None:
         np.save(folder / f"{name}.npy", array)
     facts = {
         "format": FORMAT,
-        "hash": stored.hash,
+        "hash": digest,
         "node_types": graph.node_types,
         "relations": graph.relations,
         "symmetric": graph.symmetric,
     }
     (folder / FACTS).write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    for file in folder.iterdir():
-        with file.open("rb") as handle:
-            os.fsync(handle.fileno())
 
 
-def _stream(sink: Any, table: pa.Table) -> None:
+def _stream(sink: object, table: pa.Table) -> None:
     """Write a table as one uncompressed record batch, so that each column can be mapped as one piece."""
     with pa.ipc.new_file(sink, table.schema) as writer:
         for batch in table.combine_chunks().to_batches():
             writer.write_batch(batch)
 
 
-def _facts(store: Path) -> dict[str, Any]:
-    facts: dict[str, Any] = json.loads((store / FACTS).read_text(encoding="utf-8"))
+def _facts(store: Path) -> tables.Record:
+    facts: tables.Record = json.loads((store / FACTS).read_text(encoding="utf-8"))
     if facts["format"] != FORMAT:
         raise DataError(f"{store} has format {facts['format']}; expected {FORMAT}. Remove it and build it again.")
     return facts
@@ -156,7 +155,7 @@ def _read_arrow(file: Path) -> pa.Table:
         return pa.ipc.open_file(source).read_all()
 
 
-def _map(store: Path, name: str) -> NDArray[Any]:
+def _map(store: Path, name: str) -> NDArray[np.integer]:
     """Map an array; as a plain ndarray, because slicing a `np.memmap` is ten times slower."""
-    array: NDArray[Any] = np.load(store / f"{name}.npy", mmap_mode="r")
+    array: NDArray[np.integer] = np.load(store / f"{name}.npy", mmap_mode="r")
     return array.view(np.ndarray)

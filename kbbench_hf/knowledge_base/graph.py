@@ -15,8 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 from kbbench_hf.errors import UsageError, unknown_name
 
 Direction = Literal["out", "in", "both"]
-Rows = NDArray[np.integer]
+Integers = NDArray[np.integer]
+Rows = Integers
 """Row numbers of nodes."""
+Sparse = Any
+"""One of scipy's sparse arrays, which have no types."""
 
 
 class Neighbors(NamedTuple):
@@ -34,7 +37,7 @@ class Adjacency:
     those by any relation are therefore contiguous as well.
     """
 
-    indptr: NDArray[np.integer]
+    indptr: Integers
     indices: Rows
     n_relations: int
 
@@ -50,7 +53,7 @@ class Adjacency:
         return Neighbors(offsets, self.indices[places])
 
 
-def spans(starts: NDArray[np.integer], stops: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def spans(starts: Integers, stops: Integers) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return `range(start, stop)` of every pair laid end to end, and the offsets at which each begins.
 
     >>> spans(np.array([7, 2]), np.array([9, 5]))
@@ -67,7 +70,7 @@ class Graph:
 
     node_types: tuple[str, ...]
     relations: tuple[str, ...]
-    type_ids: NDArray[np.integer]
+    type_ids: Integers
     """The number of each node's type, shape (n_nodes,)."""
     out: Adjacency
     into: Adjacency
@@ -78,10 +81,10 @@ class Graph:
         cls,
         node_types: Sequence[str],
         relations: Sequence[str],
-        type_ids: NDArray[np.integer],
-        heads: NDArray[np.integer],
-        relation_ids: NDArray[np.integer],
-        tails: NDArray[np.integer],
+        type_ids: Integers,
+        heads: Integers,
+        relation_ids: Integers,
+        tails: Integers,
     ) -> Self:
         """Build the adjacency of directed edges, given by the row numbers of their ends, in any order.
 
@@ -89,12 +92,12 @@ class Graph:
         tails of every key ascending, then by (tail, relation) for the other direction.
         """
         n, width, sizes = len(type_ids), max(len(relations), 1), index_type(len(type_ids) * len(relations), len(heads))
-        keys = heads.astype(sizes) * sizes.type(width) + relation_ids.astype(sizes)
+        keys = heads.astype(sizes) * width + relation_ids.astype(sizes)
         everything = np.array([0, len(keys)], sizes)
         by_tail = transposed(keys, tails.astype(sizes), everything, (1, n))
         out = Adjacency(*_ascending(by_tail.data, by_tail.indptr, n, n * width), width)
-        of_edge = np.repeat(np.arange(n * width, dtype=sizes) % sizes.type(width), np.diff(out.indptr))
-        into_keys = out.indices.astype(sizes) * sizes.type(width) + of_edge
+        of_edge = np.repeat(np.arange(n * width, dtype=sizes) % width, np.diff(out.indptr))
+        into_keys = out.indices.astype(sizes) * width + of_edge
         into = Adjacency(*_ascending(into_keys, out.indptr[::width], n, n * width), width)
         same = np.array_equal(out.indptr, into.indptr) and np.array_equal(out.indices, into.indices)
         return cls(tuple(node_types), tuple(relations), type_ids, out, out if same else into)
@@ -187,7 +190,7 @@ class Graph:
             total += counts.sum(axis=1) if relation is None else counts[:, self.relation_id(relation)]
         return total
 
-    def matrix(self, relation: str, direction: Literal["out", "in"] = "out") -> Any:
+    def matrix(self, relation: str, direction: Literal["out", "in"] = "out") -> Sparse:
         """Return one relation as a `scipy.sparse.csr_array` of float32 ones, shape (n_nodes, n_nodes)."""
         from scipy.sparse import csr_array
 
@@ -221,21 +224,19 @@ class Graph:
         return [self.out, self.into]
 
 
-def index_type(*sizes: int) -> np.dtype[Any]:
+def index_type(*sizes: int) -> type[np.signedinteger]:
     """Return the smallest of int32 and int64 that can count to all of these."""
-    return np.dtype(np.int32 if max(sizes) < 2**31 else np.int64)
+    return np.int32 if max(sizes) < 2**31 else np.int64
 
 
-def transposed(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: tuple[int, int]) -> Any:
+def transposed(data: Integers, indices: Integers, indptr: Integers, shape: tuple[int, int]) -> Sparse:
     """Return the compressed columns of compressed rows: a stable counting sort by column."""
     from scipy.sparse import csr_array
 
     return csr_array((data, indices, indptr), shape=shape).tocsc()
 
 
-def _ascending(
-    keys: NDArray[Any], row_pointers: NDArray[Any], n_rows: int, n_keys: int
-) -> tuple[NDArray[Any], NDArray[Any]]:
+def _ascending(keys: Integers, row_pointers: Integers, n_rows: int, n_keys: int) -> tuple[Integers, Integers]:
     """Return pointer and row arrays by key, rows ascending and without repeats, of keys that are given by row."""
     columns = transposed(np.empty(len(keys), np.int8), keys, row_pointers, (n_rows, n_keys))
     indptr, indices = columns.indptr, columns.indices

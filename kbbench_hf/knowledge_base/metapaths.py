@@ -58,15 +58,6 @@ class Walk:
                 nodes = np.setdiff1d(graph.of_type(hop.node_type), nodes, assume_unique=True)
         return nodes
 
-    def reversed(self) -> "Walk":
-        """Return the walk from the answer to the topic; negated hops cannot be walked back and raise UsageError."""
-        if any(hop.negated for hop in self.hops):
-            raise UsageError("A walk with a negated hop cannot be reversed; its starts are all nodes not reached.")
-        types = [self.start_type, *(hop.node_type for hop in self.hops)]
-        flip: dict[Direction, Direction] = {"out": "in", "in": "out", "both": "both"}
-        back = [Hop(hop.relation, types[i], flip[hop.direction]) for i, hop in enumerate(self.hops)]
-        return Walk(self.topic, types[-1], tuple(back[::-1]))
-
 
 @dataclass(frozen=True)
 class Metapath:

@@ -1,4 +1,4 @@
-"""The graph as STaRK's code sees it: undirected, and with one relation for each pair of nodes."""
+"""The graph as the authors of released knowledge bases see it: undirected, one relation for each pair of nodes."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,8 @@ def official_graph(
 
     Where every pair of nodes has as many edges one way as the other, this is the graph itself. Otherwise every edge
     gets its reverse, and the relation numbers of all edges between two nodes are averaged and rounded down, so that in
-    Amazon "also_buy" (0) wins over "also_view" (1) wherever both occur, and in MAG citations go both ways. Source:
-    `SKB.__init__` of snap-stanford/stark (MIT), which calls `to_undirected(edge_index, edge_types, reduce="mean")`.
+    Amazon "also_buy" (0) wins over "also_view" (1) wherever both occur, and in MAG citations go both ways.
+    Source: `SKB.__init__` of snap-stanford/stark (MIT), which calls `to_undirected(..., edge_types, reduce="mean")`.
 
     >>> edges = np.array([0, 0]), np.array([0, 1]), np.array([1, 1])
     >>> graph = Graph.from_edges(("product",), ("also_buy", "also_view"), np.zeros(2, np.uint8), *edges)
@@ -28,7 +28,7 @@ def official_graph(
 
     n, width = graph.n_nodes, graph.out.n_relations
     sizes = index_type(n * width, 2 * len(heads))
-    keys = heads.astype(sizes) * sizes.type(width) + relation_ids.astype(sizes)
+    keys = heads.astype(sizes) * width + relation_ids.astype(sizes)
     by_tail = transposed(keys, tails.astype(sizes), np.array([0, len(keys)], sizes), (1, n))
     # Each edge counts 1 << 32 and its relation, so that sums hold the number of edges and the sum of their relations.
     by_head = transposed(by_tail.data % width + np.int64(_ONE_EDGE), by_tail.data // width, by_tail.indptr, (n, n))
@@ -40,7 +40,7 @@ def official_graph(
         return graph
     pairs = there + back
     merged = (pairs.data % _ONE_EDGE) // (pairs.data // _ONE_EDGE)
-    keys = np.repeat(np.arange(n, dtype=sizes), np.diff(pairs.indptr)) * sizes.type(width) + merged.astype(sizes)
+    keys = np.repeat(np.arange(n, dtype=sizes), np.diff(pairs.indptr)) * width + merged.astype(sizes)
     by_key = transposed(pairs.indices, keys, np.array([0, len(keys)], sizes), (1, n * width))
     both = Adjacency(by_key.indptr, by_key.data, width)
     return Graph(graph.node_types, graph.relations, graph.type_ids, both, both)

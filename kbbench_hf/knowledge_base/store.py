@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.knowledge_base import files, tables
 from kbbench_hf.knowledge_base.graph import Direction, Graph, Neighbors, Rows
-from kbbench_hf.knowledge_base.official import official_graph
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +29,8 @@ class KnowledgeBase:
     ([1, 2], [2])
     >>> kb.ids(kb.of_type("paper")), kb.named("ada", fold_case=True).tolist()
     (['p', 'q'], [0])
+    >>> kb
+    <KnowledgeBase 3 nodes of 2 types, 3 edges of 2 relations>
     """
 
     nodes: pa.Table
@@ -70,6 +72,8 @@ class KnowledgeBase:
     def open(cls, path: Path | str) -> Self:
         """Open a store, or a dataset folder that holds `data/nodes` and `data/edges`, whose store is made on first use.
 
+        Where no store can be written, the knowledge base is made in memory.
+
         Raises:
             UsageError: the folder is neither.
             DataError: the store was written by another version; it has to be made again.
@@ -82,18 +86,24 @@ class KnowledgeBase:
                 f"{path} holds no knowledge base: expected {files.FACTS}, or data/nodes and data/edges with Parquet "
                 "files. Build it with: kbbench build"
             )
-        store = path / files.CACHE / files.revision(path)
-        if not (store / files.FACTS).is_file():
-            made = cls.from_arrow(*(files.dataset_table(path, config) for config in ("nodes", "edges", "schema")))
-            try:
+        stores = files.stores_of(path)
+        for store in stores:
+            if (store / files.FACTS).is_file():
+                return cls(*files.map_store(store))
+        made = cls.from_arrow(*(files.dataset_table(path, config) for config in ("nodes", "edges", "schema")))
+        for store in stores:
+            with suppress(OSError):  # a folder that cannot be written to: the store is a convenience
                 made.save(store)
-            except OSError:  # a folder that cannot be written to: the store is a convenience
-                return made
-        return cls(*files.map_store(store))
+                return cls(*files.map_store(store))
+        return made
 
     def save(self, out: Path | str) -> None:
         """Write the store to a folder that does not exist yet; it is there whole or not at all."""
-        files.write_store(Path(out), files.Stored(self.nodes, self.edges, self.graph, self.hash))
+        files.write_store(Path(out), (self.nodes, self.edges, self.graph, self.hash))
+
+    def __repr__(self) -> str:
+        nodes = f"{len(self):,} nodes of {len(self.graph.node_types)} types"
+        return f"<KnowledgeBase {nodes}, {len(self.edges):,} edges of {len(self.graph.relations)} relations>"
 
     def __len__(self) -> int:
         """Return the number of nodes."""
@@ -106,12 +116,14 @@ class KnowledgeBase:
 
     @cached_property
     def official(self) -> Graph:
-        """The graph as STaRK's code sees it: undirected, one relation per pair of nodes (see `official_graph`).
+        """The graph as its authors' code sees it: undirected, one relation per pair of nodes (see `official_graph`).
 
         It is `graph` itself where every edge has its reverse and none stands twice, as in Prime.
         """
         if self.graph.symmetric and self.graph.n_edges == len(self.edges):
             return self.graph
+        from kbbench_hf.knowledge_base.official import official_graph
+
         return official_graph(self.graph, *(self.edges[name].to_numpy() for name in tables.EDGE_COLUMNS))
 
     def rows(self, ids: Iterable[int | str]) -> NDArray[np.int64]:
@@ -148,12 +160,12 @@ class KnowledgeBase:
         numbers = self.graph.type_ids if rows is None else self.graph.type_ids[self.graph.checked(rows)]
         return [self.graph.node_types[number] for number in numbers.tolist()]
 
-    def details(self, row: int) -> dict[str, Any]:
+    def details(self, row: int) -> tables.Record:
         """Return the record in a node's `details`; empty where it has none."""
         if "details" not in self.nodes.column_names:
             return {}
         text = self.nodes["details"][int(self.graph.checked(row)[0])].as_py()
-        record: dict[str, Any] = json.loads(text) if text else {}
+        record: tables.Record = json.loads(text) if text else {}
         return record
 
     def of_type(self, node_type: str) -> NDArray[np.int64]:
@@ -169,7 +181,7 @@ class KnowledgeBase:
         found = self._rows_of_folded_name.get(name.casefold(), []) if fold_case else self._rows_of_name.get(name, [])
         return np.array(found, np.int64)
 
-    def with_value(self, node_type: str, key: str, value: Any) -> NDArray[np.int64]:
+    def with_value(self, node_type: str, key: str, value: object) -> NDArray[np.int64]:
         """Return the nodes of a type whose column `key`, or else `key` in their `details`, equals `value`; ascending.
 
         A dot in `key` leads into nested records: "details.source". What a node does not have equals nothing.
@@ -219,7 +231,7 @@ def _index(names: list[str]) -> dict[str, list[int]]:
     return rows
 
 
-def _look_up(record: Any, path: Sequence[str]) -> Any:
+def _look_up(record: object, path: Sequence[str]) -> object:
     for key in path:
         record = record.get(key) if isinstance(record, dict) else None
     return record

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,13 +19,8 @@ _TEXTS = ("name", "text", "details")
 _NUMBERED = ("id", "type", *EDGE_COLUMNS)
 _SHOWN = 10
 
-
-class Numbered(NamedTuple):
-    """Checked tables: `nodes` with large strings, `edges` with row numbers, and the graph that they form."""
-
-    nodes: pa.Table
-    edges: pa.Table
-    graph: Graph
+Record = dict[str, Any]
+"""A JSON object, such as `details` hold."""
 
 
 def read_table(path: Path, columns: Sequence[str]) -> pa.Table:
@@ -48,8 +43,10 @@ def read_table(path: Path, columns: Sequence[str]) -> pa.Table:
     return table
 
 
-def number(nodes: pa.Table, edges: pa.Table, schema: pa.Table | None = None) -> Numbered:
+def number(nodes: pa.Table, edges: pa.Table, schema: pa.Table | None = None) -> tuple[pa.Table, pa.Table, Graph]:
     """Check the tables described in `knowledge_base` and give every node, type and relation its number.
+
+    Returned are the nodes, with large strings, the edges, with row numbers, and the graph that they form.
 
     Raises:
         DataError: a null or repeated id, a node without a type, an edge to an unknown node, a type or relation that
@@ -70,7 +67,7 @@ def number(nodes: pa.Table, edges: pa.Table, schema: pa.Table | None = None) -> 
     width = np.int32 if len(nodes) < 2**31 else np.int64
     nodes = _with(nodes, id=ids, type=pa.DictionaryArray.from_arrays(type_ids.astype(np.int32), node_types))
     edges = _with(edges, head=heads.astype(width), relation=relation_ids, tail=tails.astype(width))
-    return Numbered(nodes, edges, graph)
+    return nodes, edges, graph
 
 
 def schema_table(nodes: pa.Table, edges: pa.Table, node_types: Sequence[str], relations: Sequence[str]) -> pa.Table:
@@ -78,11 +75,11 @@ def schema_table(nodes: pa.Table, edges: pa.Table, node_types: Sequence[str], re
     listed = [("node_type", number, name) for number, name in enumerate(node_types)]
     listed += [("relation", number, name) for number, name in enumerate(relations)]
     order = pa.Table.from_pylist([{"kind": kind, "id": number, "name": name} for kind, number, name in listed])
-    checked = number(nodes.select(NODE_COLUMNS), edges.select(EDGE_COLUMNS), order)
-    counts = [*np.bincount(checked.graph.type_ids, minlength=len(node_types))]
-    counts += [*np.bincount(checked.edges["relation"].to_numpy(), minlength=len(relations))]
-    rows: list[tuple[Any, ...]] = [(*one, None, None, int(n)) for one, n in zip(listed, counts, strict=True)]
-    for head, relation, tail, n in tuples(checked.graph, checked.edges):
+    _, numbered, graph = number(nodes.select(NODE_COLUMNS), edges.select(EDGE_COLUMNS), order)
+    counts = [*np.bincount(graph.type_ids, minlength=len(node_types))]
+    counts += [*np.bincount(numbered["relation"].to_numpy(), minlength=len(relations))]
+    rows: list[tuple[object, ...]] = [(*one, None, None, int(n)) for one, n in zip(listed, counts, strict=True)]
+    for head, relation, tail, n in tuples(graph, numbered):
         rows.append(("tuple", relations.index(relation), relation, head, tail, n))
     kinds = {"kind": pa.string(), "id": pa.int64(), "name": pa.string()}
     kinds |= {"head_type": pa.string(), "tail_type": pa.string(), "n": pa.int64()}
@@ -136,7 +133,7 @@ def _plain(table: pa.Table) -> pa.Table:
     return table.combine_chunks().replace_schema_metadata(None)
 
 
-def _with(table: pa.Table, **columns: Any) -> pa.Table:
+def _with(table: pa.Table, **columns: object) -> pa.Table:
     """Return the table with these columns in place of those of the same name."""
     for name, values in columns.items():
         values = pa.array(values) if isinstance(values, np.ndarray) else values
@@ -175,8 +172,10 @@ def _ends(edges: pa.Table, end: str, ids: pa.Array) -> NDArray[np.int64]:
     values = named.cast(pa.large_string()) if pa.types.is_large_string(ids.type) else _as_ids(named)
     if values.type != ids.type:
         values, ids = values.cast(pa.large_string()), ids.cast(pa.large_string())
-    rows = _dense_rows(values, ids) if pa.types.is_int64(ids.type) else None
-    if rows is None:
+    if is_dense(ids) and not values.null_count:
+        found = values.to_numpy()
+        rows = np.where((found >= 0) & (found < len(ids)), found, -1)
+    else:
         rows = pc.fill_null(pc.index_in(values, value_set=ids), -1).to_numpy(zero_copy_only=False).astype(np.int64)
     unknown = np.flatnonzero(rows < 0)
     if len(unknown):
@@ -186,14 +185,6 @@ def _ends(edges: pa.Table, end: str, ids: pa.Array) -> NDArray[np.int64]:
             "Add these nodes or remove the edges."
         )
     return rows
-
-
-def _dense_rows(values: pa.Array, ids: pa.Array) -> NDArray[np.int64] | None:
-    """Return the rows of integer ids where id and row are the same; None where they are not."""
-    if values.null_count or not is_dense(ids):
-        return None
-    rows = values.to_numpy()
-    return np.where((rows >= 0) & (rows < len(ids)), rows, -1)
 
 
 def is_dense(ids: pa.Array) -> bool:
@@ -219,7 +210,7 @@ def _names(schema: pa.Table | None, kind: str, used: pa.ChunkedArray, what: str)
     return order
 
 
-def _numbers(column: pa.ChunkedArray, names: list[str]) -> NDArray[Any]:
+def _numbers(column: pa.ChunkedArray, names: list[str]) -> NDArray[np.int64]:
     encoded = (
         column.combine_chunks().dictionary_encode() if len(column) else pa.array([], pa.string()).dictionary_encode()
     )

@@ -2,16 +2,15 @@
 
 import hashlib
 import json
-import os
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, NamedTuple
-from uuid import uuid4
 
 from kbbench_hf.errors import DataError
+from kbbench_hf.files.writing import write_new
 
 Action = Literal["stored", "hidden", "shown"]
 START = "0" * 64
@@ -90,7 +89,7 @@ class EventLog:
             event = Event(writer, number, action, submission, content, actor, reason, now, _sha256(last))
             file = self._file(writer, number)
             file.parent.mkdir(exist_ok=True, parents=True)
-            if _link_new(file, event.to_bytes()):
+            if write_new(file, event.to_bytes()):
                 return event
             last = file.read_bytes()
 
@@ -141,7 +140,7 @@ class EventLog:
         file = self.folder.with_name("writer")
         if not file.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
-            _link_new(file, secrets.token_hex(8).encode())
+            write_new(file, secrets.token_hex(8).encode())
         return file.read_text()
 
     def _file(self, writer: str, number: int) -> Path:
@@ -151,29 +150,3 @@ class EventLog:
 def _sha256(data: bytes) -> str:
     """Return the hash that the next event names: of a file, or where there is none, zeros."""
     return hashlib.sha256(data).hexdigest() if data else START
-
-
-def _link_new(file: Path, data: bytes) -> bool:
-    """Write a file that is there whole, on disk, or not at all; False where one of that name is there already."""
-    partial = file.parent / f".{uuid4().hex}"
-    try:
-        with partial.open("wb") as sink:
-            sink.write(data)
-            sink.flush()
-            os.fsync(sink.fileno())
-        os.link(partial, file)
-    except FileExistsError:
-        return False
-    finally:
-        partial.unlink(missing_ok=True)
-    sync_folder(file.parent)
-    return True
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -6,8 +6,9 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
 
+from kbbench_hf.benchmarks.place import Place
+from kbbench_hf.files.datasets import Row
 from kbbench_hf.leaderboard.events import Event, Position
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.metrics.significance import PairedTest
@@ -25,15 +26,6 @@ CREATE TABLE IF NOT EXISTS positions (writer TEXT PRIMARY KEY, number INTEGER NO
 """
 SEEN = ("answer_in_training", "seen")
 """Slices that tell apart the examples whose answer occurs in the training split."""
-
-
-class Place(NamedTuple):
-    """What rows share, so that they can be compared."""
-
-    benchmark: str
-    config: str
-    split: str
-    mode: str
 
 
 class Index:
@@ -70,7 +62,7 @@ class Index:
         with self.connection() as db:
             return [Place(*row) for row in db.execute(query)]
 
-    def rows(self, place: Place) -> list[dict[str, Any]]:
+    def rows(self, place: Place) -> list[Row]:
         """Return the shown rows of a place: the record, when it was stored, and its headline result."""
         query = """SELECT record, stored, result FROM rows
             WHERE benchmark = ? AND config = ? AND split = ? AND mode = ? AND shown ORDER BY stored"""
@@ -129,7 +121,7 @@ class Index:
     def _insert(self, db: sqlite3.Connection, submission: str, stored: str) -> None:
         record, result = self.store.record(submission), self.store.result(submission)
         place = (record.benchmark, record.config, record.split, record.mode)
-        headline = {name: result[name] for name in ("scores", "counters")}
+        headline: Row = {"scores": result["scores"], "counters": result["counters"]}
         headline["seen"] = next((result["slices"][name] for name in SEEN if name in result["slices"]), {})
         db.execute(
             "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, 1, '', ?, ?)",

@@ -5,8 +5,8 @@ from typing import Literal, NamedTuple
 
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.leaderboard.store import Store
-from kbbench_hf.records import ReadOptions, read_predictions
-from kbbench_hf.scoring import load_examples, score_examples
+from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
+from kbbench_hf.scoring.score import load_examples, score_asked
 
 
 class Rescored(NamedTuple):
@@ -21,13 +21,13 @@ def rescore(store: Store, submission: str) -> Rescored:
     """Score one stored submission again and compare all of its figures, slices, counters and per-example scores."""
     record, stored = store.record(submission), store.result(submission)
     try:
-        benchmark, examples, revision = load_examples(record.benchmark, record.config, record.split)
-        if revision != record.dataset_revision:
+        asked = load_examples(record.benchmark, record.config, record.split, record.mode)
+        if asked.revision != record.dataset_revision:
             return Rescored(
-                submission, "other data", f"stored on {record.dataset_revision[:12]}, here is {revision[:12]}"
+                submission, "other data", f"stored on {record.dataset_revision[:12]}, here is {asked.revision[:12]}"
             )
-        read = read_predictions([store.predictions_file(submission)], benchmark, examples, ReadOptions())
-        result = score_examples(benchmark, examples, read, record.config, record.split, record.mode, revision)
+        read = read_predictions([store.predictions_file(submission)], asked.benchmark, asked.examples, ReadOptions())
+        result = score_asked(asked, read)
     except KBBenchError as error:
         return Rescored(submission, "not possible", str(error).splitlines()[0])
     again = json.loads(json.dumps(result.to_dict()))

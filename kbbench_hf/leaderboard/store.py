@@ -10,21 +10,21 @@ import errno
 import gzip
 import hashlib
 import json
-import os
 import shutil
 import time
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.errors import BusyError, DataError, UsageError
-from kbbench_hf.leaderboard.events import Action, EventLog, sync_folder
-from kbbench_hf.scoring import Result
+from kbbench_hf.files.datasets import Id
+from kbbench_hf.files.writing import new_folder
+from kbbench_hf.leaderboard.events import Action, EventLog
+from kbbench_hf.scoring.result import PlainResult, Result, read_result
 
 RECORD = "record.json"
 STALE_S = 3600
@@ -92,7 +92,7 @@ class Store:
     def add(
         self,
         result: Result,
-        predictions: Iterable[Mapping[str, Any]],
+        predictions: Iterable[Mapping[str, object]],
         system: System,
         submitter: str,
         origin: str = "submitted",
@@ -115,36 +115,27 @@ class Store:
         if place.exists():
             self._ensure_event(submission, submitter)
             return Receipt(submission, existed=True)
-        partial = self.root / "partial" / uuid4().hex
+        contents = {
+            "predictions.jsonl.gz": _compressed(json.dumps(row, ensure_ascii=False) for row in predictions),
+            "result.json": json.dumps(result.to_dict(), indent=1).encode() + b"\n",
+            "scores.jsonl.gz": _compressed(result.example_lines()),
+            "slices.json.gz": _compressed([json.dumps(result.example_slices, ensure_ascii=False)]),
+        }
+        record = Record(
+            submission,
+            result.benchmark,
+            result.config,
+            result.split,
+            result.mode,
+            result.dataset_revision,
+            result.predictions_sha256,
+            system,
+            submitter,
+            origin,
+            {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()},
+        )
         try:
-            partial.mkdir(parents=True)
-            contents = {
-                "predictions.jsonl.gz": _compressed(json.dumps(row, ensure_ascii=False) for row in predictions),
-                "result.json": json.dumps(result.to_dict(), indent=1).encode() + b"\n",
-                "scores.jsonl.gz": _compressed(result.example_lines()),
-                "slices.json.gz": _compressed([json.dumps(result.example_slices, ensure_ascii=False)]),
-            }
-            record = Record(
-                submission,
-                result.benchmark,
-                result.config,
-                result.split,
-                result.mode,
-                result.dataset_revision,
-                result.predictions_sha256,
-                system,
-                submitter,
-                origin,
-                {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()},
-            )
-            for name, data in {**contents, RECORD: record.to_bytes()}.items():
-                with (partial / name).open("wb") as sink:
-                    sink.write(data)
-                    sink.flush()
-                    os.fsync(sink.fileno())
-            sync_folder(partial)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            existed = not _rename_new(partial, place)
+            existed = not self._write(place, {**contents, RECORD: record.to_bytes()})
             if existed:
                 self._ensure_event(submission, submitter)
             else:
@@ -153,8 +144,6 @@ class Store:
             if error.errno in {errno.ENOSPC, errno.EDQUOT}:
                 raise BusyError("The storage is full; your file was not accepted. Try again later.") from error
             raise
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
         return Receipt(submission, existed)
 
     def record(self, submission: str) -> Record:
@@ -168,10 +157,9 @@ class Store:
             raise UsageError(f"No submission {submission!r} in {self.root}. Ids are on the board's row pages.")
         return Record.from_bytes(file.read_bytes())
 
-    def result(self, submission: str) -> dict[str, Any]:
+    def result(self, submission: str) -> PlainResult:
         """Return the stored `result.json` of a submission."""
-        value: dict[str, Any] = json.loads((self._place(submission) / "result.json").read_bytes())
-        return value
+        return read_result(self._place(submission) / "result.json")
 
     def values(self, submission: str, metric: str) -> NDArray[np.float64]:
         """Return one metric's value per example, NaN where not scored, in the dataset's order."""
@@ -184,7 +172,7 @@ class Store:
             slices: dict[str, list[str]] = json.load(source)
         return slices
 
-    def ids(self, submission: str) -> list[Any]:
+    def ids(self, submission: str) -> list[Id]:
         """Return the id of each example, in the dataset's order."""
         return [json.loads(line)["id"] for line in self.score_lines(submission)]
 
@@ -255,6 +243,16 @@ class Store:
             if not (place / name).is_file() or hashlib.sha256((place / name).read_bytes()).hexdigest() != sha256
         ]
 
+    def _write(self, place: Path, files: Mapping[str, bytes]) -> bool:
+        """Write the folder of a submission, whole or not at all; False where another process was first."""
+        try:
+            with new_folder(place, self.root / "partial" / uuid4().hex) as partial:
+                for name, data in files.items():
+                    (partial / name).write_bytes(data)
+        except FileExistsError:
+            return False
+        return True
+
     def _append(self, action: Action, submission: str, actor: str, reason: str = "") -> None:
         self.record(submission)
         content = hashlib.sha256((self._place(submission) / RECORD).read_bytes()).hexdigest()
@@ -269,18 +267,6 @@ class Store:
         if not (len(submission) == 32 and set(submission) <= set("0123456789abcdef")):
             raise UsageError(f"{submission!r} is no submission id; expected 32 hexadecimal digits.")
         return self.root / "submissions" / submission[:2] / submission
-
-
-def _rename_new(source: Path, target: Path) -> bool:
-    """Rename a folder to a place where none is; False if another process was first."""
-    try:
-        source.rename(target)
-    except OSError as error:
-        if error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
-            return False
-        raise
-    sync_folder(target.parent)
-    return True
 
 
 def _compressed(lines: Iterable[str]) -> bytes:

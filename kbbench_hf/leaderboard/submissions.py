@@ -7,13 +7,15 @@ import unicodedata
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from kbbench_hf.benchmarks.base import Answer, Benchmark, Examples
+from kbbench_hf.benchmarks.answers import Answer
+from kbbench_hf.benchmarks.base import Benchmark, Examples
 from kbbench_hf.errors import DataError
+from kbbench_hf.files.datasets import Id, Row
 from kbbench_hf.leaderboard.store import Receipt, Store, System
-from kbbench_hf.records import Predictions, ReadOptions, read_predictions
-from kbbench_hf.scoring import Result, load_examples, score_examples
+from kbbench_hf.scoring.predictions import Predictions, ReadOptions, read_predictions
+from kbbench_hf.scoring.result import Result
+from kbbench_hf.scoring.score import load_examples, score_asked
 
 MAX_UPLOAD_BYTES = 50_000_000
 MAX_EXPANDED_BYTES = 64_000_000
@@ -50,14 +52,19 @@ def preview(file: Path, dataset: str, config: str | None = None, split: str | No
         raise DataError(
             f"The file has {size:,} bytes; at most {MAX_UPLOAD_BYTES:,} are accepted. Compress it with gzip."
         )
-    benchmark, examples, revision = load_examples(dataset, config, split)
+    asked = load_examples(dataset, config, split)
+    benchmark, examples, *_ = asked
     options = ReadOptions(partial=False, max_bytes=MAX_EXPANDED_BYTES)
-    predictions = read_predictions([file], replace(benchmark, check=partial(_check, benchmark)), examples, options)
-    place = (config or benchmark.configs[0], split or benchmark.default_split, benchmark.modes[0])
-    return Preview(benchmark, examples, predictions, score_examples(benchmark, examples, predictions, *place, revision))
+    predictions = read_predictions([file], _strict(benchmark), examples, options)
+    return Preview(benchmark, examples, predictions, score_asked(asked, predictions))
 
 
-def _check(benchmark: Benchmark, examples: Examples, example_id: Any, answer: Answer) -> str | None:
+def _strict(benchmark: Benchmark) -> Benchmark:
+    """Return the benchmark with checks that a stranger's answers need besides its own."""
+    return replace(benchmark, scoring=replace(benchmark.scoring, check=partial(_check, benchmark)))
+
+
+def _check(benchmark: Benchmark, examples: Examples, example_id: Id, answer: Answer) -> str | None:
     """Return the benchmark's problem with an answer, or that it cannot be written as text.
 
     Raises:
@@ -65,13 +72,14 @@ def _check(benchmark: Benchmark, examples: Examples, example_id: Any, answer: An
     """
     if len(answer) > MAX_ITEMS:
         raise DataError(
-            f"{example_id!r} has {len(answer):,} {benchmark.answer}; at most {MAX_ITEMS:,} are read. Keep the best."
+            f"{example_id!r} has {len(answer):,} {benchmark.scoring.answer.field}; at most {MAX_ITEMS:,} are read. "
+            "Keep the best."
         )
     try:
         json.dumps(answer, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         return f"the answer to {example_id!r} holds half of a character (a lone surrogate)"
-    return benchmark.check(examples, example_id, answer)
+    return benchmark.scoring.check(examples, example_id, answer)
 
 
 def store_preview(store: Store, read: Preview, system: System, submitter: str, origin: str = "submitted") -> Receipt:
@@ -84,7 +92,7 @@ def store_preview(store: Store, read: Preview, system: System, submitter: str, o
         raise DataError("Nobody is logged in; a submission needs a name to stand under. Log in and submit again.")
     checked = checked_system(system)
     rows = (
-        {"id": example_id, read.benchmark.answer: answer}
+        {"id": example_id, read.benchmark.scoring.answer.field: answer}
         for example_id, answer in zip(read.examples.ids, read.predictions.answers, strict=True)
         if answer is not None
     )
@@ -100,7 +108,7 @@ def checked_system(system: System) -> System:
     >>> checked_system(System(name="  My  model ")).name
     'My model'
     """
-    text: dict[str, Any] = {key: _clean(value) for key, value in asdict(system).items() if isinstance(value, str)}
+    text: Row = {key: _clean(value) for key, value in asdict(system).items() if isinstance(value, str)}
     if secret := next((key for key, value in text.items() if _SECRET.search(value)), None):
         raise DataError(f"{secret!r} holds what looks like a secret token; it was not stored. Revoke it and remove it.")
     if not _NAME.fullmatch(text["name"]) or len(text["name"]) > MAX_NAME:

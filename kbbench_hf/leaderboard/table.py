@@ -5,14 +5,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
-from kbbench_hf.benchmarks import BENCHMARKS, benchmark
+from kbbench_hf.benchmarks import benchmark, importable_names
 from kbbench_hf.benchmarks.base import Benchmark
-from kbbench_hf.leaderboard.index import Index, Place
+from kbbench_hf.benchmarks.place import Place
+from kbbench_hf.benchmarks.published import PublishedRow, published_places, published_rows
+from kbbench_hf.files import datasets
+from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.metrics.significance import PairedTest, paired_test, rank_groups
-from kbbench_hf.published import PublishedRow, published_places, published_rows
 
 TESTED = 100
 """So many of a board's best stored rows are tested and grouped: the work of a board is bounded."""
@@ -74,7 +76,7 @@ def board(index: Index, place: Place) -> list[Row]:
     rows = [_stored(each, found) for each in index.rows(place)]
     rows += [_published(number, each) for number, each in enumerate(published(place))]
     metric = headline(found, rows)
-    sign = 1 if metric in found.lower_is_better else -1
+    sign = 1 if metric in found.scoring.lower_is_better else -1
     rows.sort(key=lambda row: (_order(row, metric, sign), row.system, row.id))
     return _with_tests(rows, index, found, metric)
 
@@ -85,18 +87,18 @@ def published(place: Place) -> list[PublishedRow]:
     What was published without a mode stands among the results of the benchmark's default one.
     """
     found = benchmark(place.benchmark)
-    modes = ("", place.mode) if place.mode == found.modes[0] else (place.mode,)
+    modes = ("", place.mode) if place.mode == found.scoring.modes[0] else (place.mode,)
     rows = [row for mode in modes for row in published_rows(*place[:3], mode)]
     return [row for row in rows if any(metric in found.metrics for metric in row.scores)]
 
 
 def places(index: Index) -> list[Place]:
     """Return every place that has rows, stored or published: benchmarks and their configs in their own order."""
-    known = {name: benchmark(name) for name in BENCHMARKS}
+    known = {name: benchmark(name) for name in importable_names()}
     found = set(index.places())
     for name, config, split, mode in published_places():
-        if name in known and config in known[name].configs:
-            place = Place(name, config, split, mode or known[name].modes[0])
+        if name in known and config in known[name].data.configs:
+            place = Place(name, config, split, mode or known[name].scoring.modes[0])
             found.update([place] if published(place) else [])
     names = list(known)
 
@@ -104,8 +106,11 @@ def places(index: Index) -> list[Place]:
         of = known[place.benchmark]
         return (
             names.index(place.benchmark),
-            of.configs.index(place.config),
-            *(-1 if place.split == of.default_split else of.splits.index(place.split), of.modes.index(place.mode)),
+            of.data.configs.index(place.config),
+            *(
+                -1 if place.split == of.data.default_split else of.data.splits.index(place.split),
+                of.scoring.modes.index(place.mode),
+            ),
         )
 
     return sorted((place for place in found if place.benchmark in known), key=order)
@@ -148,7 +153,7 @@ def _with_tests(rows: Sequence[Row], index: Index, of: Benchmark, metric: str) -
 
 def _paired(store: Store, of: Benchmark, metric: str, a: str, b: str) -> PairedTest:
     """Test two stored systems; where the figure is a mean over groups, so is the statistic."""
-    groups = store.slices(a).get(of.group_by) if of.group_by else None
+    groups = store.slices(a).get(of.scoring.group_by) if of.scoring.group_by else None
     return paired_test(store.values(a, metric), store.values(b, metric), groups)
 
 
@@ -163,7 +168,7 @@ def _published(number: int, row: PublishedRow) -> Row:
     )
 
 
-def _stored(row: Mapping[str, Any], of: Benchmark) -> Row:
+def _stored(row: datasets.Row, of: Benchmark) -> Row:
     counters = row["counters"]
     n = counters["n_examples"] or 1
     figures = {

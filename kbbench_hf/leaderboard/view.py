@@ -5,7 +5,6 @@ import io
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.leaderboard.table import Figure, Row
@@ -23,7 +22,7 @@ class Column:
 
     heading: str
     text: Callable[[Row], str]
-    order: Callable[[Row], Any]
+    order: Callable[[Row], str | float]
     descending: bool = True
 
 
@@ -114,7 +113,7 @@ def csv_text(rows: Sequence[Row], shown: Sequence[Column]) -> str:
 def latex_text(rows: Sequence[Row], benchmark: Benchmark, shown: Sequence[str]) -> str:
     r"""Return a booktabs table of the figures shown: the best of each metric in bold, space between rank groups."""
     metrics = [metric for metric, label in benchmark.metrics.items() if label in shown]
-    best = {metric: _best(rows, metric, metric in benchmark.lower_is_better) for metric in metrics}
+    best = {metric: _best(rows, metric, metric in benchmark.scoring.lower_is_better) for metric in metrics}
     lines = [
         f"\\begin{{tabular}}{{l{'r' * len(metrics)}}}",
         "\\toprule",
@@ -141,7 +140,7 @@ def _metric_column(benchmark: Benchmark, metric: str, label: str) -> Column:
         figure = row.figures.get(metric)
         return math.nan if figure is None else figure.value
 
-    return Column(label, text, order, metric not in benchmark.lower_is_better)
+    return Column(label, text, order, metric not in benchmark.scoring.lower_is_better)
 
 
 def _number_column(heading: str, attribute: str, form: str) -> Column:
@@ -161,7 +160,7 @@ def _difference(row: Row) -> str:
     return f"-{row.gap:.4f}{test}"
 
 
-def _missing_last(value: Any, descending: bool) -> tuple[bool, Any]:
+def _missing_last(value: str | float, descending: bool) -> tuple[bool, str | float]:
     missing = value == "" or (isinstance(value, float) and math.isnan(value))
     return (missing != descending, 0.0 if isinstance(value, float) and math.isnan(value) else value)
 

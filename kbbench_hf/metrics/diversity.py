@@ -1,4 +1,4 @@
-"""How varied a set of questions is: Shannon entropy and type-token ratio, as STaRK's Table 4 measures them."""
+"""How varied a set of questions is: Shannon entropy and type-token ratio, as Wu et al. (NeurIPS 2024) measure them."""
 
 import math
 import string

@@ -11,7 +11,6 @@ only where there is gold. `EMPTY_SCORES` and `triple_lists.triples_of` are those
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,18 +35,12 @@ EMPTY_SCORES: Mapping[str, Mapping[str, float]] = {
         "recall": math.nan,
         "f1": math.nan,
     },
-    "fixed": {
-        "topical_similarity": 0.0,
-        "uniqueness": 0.0,
-        "factualness": 0.0,
-        "granularity": 0.0,
-        "completeness": 0.0,
-        "triples_per_document": 0.0,
-        "tokens_per_triple": math.nan,
-        "precision": 0.0,
-        "recall": 0.0,
-        "f1": 0.0,
-    },
+    "fixed": dict.fromkeys(
+        """topical_similarity uniqueness factualness granularity completeness triples_per_document tokens_per_triple
+        precision recall f1""".split(),
+        0.0,
+    )
+    | {"tokens_per_triple": math.nan},
 }
 """What a document without a predicted triple scores. In `reference` its topical similarity comes from the topic model,
 which answers an empty text with equal shares. The last five are descriptions or the hard-match baseline."""
@@ -73,7 +66,7 @@ def topical_similarity(source: Floats, triples: Floats) -> Floats:
     return np.where(unscored, math.nan, np.exp(-divergence))
 
 
-def uniqueness(vectors: Iterable[NDArray[np.floating[Any]] | None], threshold: float, *, empty: float) -> Floats:
+def uniqueness(vectors: Iterable[NDArray[np.floating] | None], threshold: float, *, empty: float) -> Floats:
     """Return US per document: the share of pairs of triples whose cosine is below the threshold.
 
     One triple alone has no pair and scores 1.
@@ -91,7 +84,7 @@ def uniqueness(vectors: Iterable[NDArray[np.floating[Any]] | None], threshold: f
     return np.array([math.nan if rows is None else _uniqueness(rows, threshold, empty) for rows in vectors], np.float64)
 
 
-def _uniqueness(rows: NDArray[np.floating[Any]], threshold: float, empty: float) -> float:
+def _uniqueness(rows: NDArray[np.floating], threshold: float, empty: float) -> float:
     n = len(rows)
     if n < 2:
         return 1.0 if n else empty
@@ -147,7 +140,7 @@ def bracket_count(reply: str) -> int:
     return min(reply.count("["), reply.count("]"))
 
 
-def completeness(similarities: Iterable[NDArray[np.floating[Any]] | None], threshold: float) -> Floats:
+def completeness(similarities: Iterable[NDArray[np.floating] | None], threshold: float) -> Floats:
     """Return CS per document: the share of gold triples that some predicted triple reaches the threshold with.
 
     Args:
@@ -172,19 +165,19 @@ def completeness(similarities: Iterable[NDArray[np.floating[Any]] | None], thres
     )
 
 
-def similarities(gold: NDArray[np.floating[Any]], predicted: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+def similarities(gold: NDArray[np.floating], predicted: NDArray[np.floating]) -> NDArray[np.floating]:
     """Return the cosines of gold (rows) and predicted triples (columns); 0 where a vector has no length.
 
     >>> similarities(np.array([[1.0, 0.0]]), np.array([[2.0, 0.0], [0.0, 1.0], [0.0, 0.0]]))
     array([[1., 0., 0.]])
     """
-    cosines: NDArray[np.floating[Any]] = gold @ predicted.T
+    cosines: NDArray[np.floating] = gold @ predicted.T
     cosines /= _lengths(np.einsum("ij,ij->i", gold, gold))[:, None]
     cosines /= _lengths(np.einsum("ij,ij->i", predicted, predicted))
     return cosines
 
 
-def turned_round(gold: NDArray[np.floating[Any]], predicted: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
+def turned_round(gold: NDArray[np.floating], predicted: NDArray[np.floating]) -> NDArray[np.bool_]:
     """Return which predicted triples (columns) fit which gold triples (rows) better with head and tail exchanged.
 
     A triple's vector is the sum of its elements', which is blind to direction: [a, r, b] and [b, r, a] are the same.
@@ -203,8 +196,8 @@ def turned_round(gold: NDArray[np.floating[Any]], predicted: NDArray[np.floating
     return turned
 
 
-def _lengths(squares: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
-    lengths: NDArray[np.floating[Any]] = np.sqrt(squares)
+def _lengths(squares: NDArray[np.floating]) -> NDArray[np.floating]:
+    lengths: NDArray[np.floating] = np.sqrt(squares)
     lengths[lengths == 0] = 1
     return lengths
 

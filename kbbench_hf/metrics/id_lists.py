@@ -3,14 +3,15 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.errors import DataError
 
+Id = str | int
 Ids = NDArray[np.int64]
+Lists = Sequence[Sequence[Id]] | Sequence[Ids] | Ids
 
 _BLOCK = 1 << 14
 """Ids looked at together: small enough for a core's cache."""
@@ -26,11 +27,11 @@ class IdLists:
 
     ids: Ids
     offsets: Ids
-    names: Sequence[Any] | None = None
+    names: Sequence[Id] | None = None
     """What each id is called, where the ids are numbers given by `number_ids`."""
 
     @classmethod
-    def of(cls, lists: Sequence[Any]) -> "IdLists":
+    def of(cls, lists: Lists) -> "IdLists":
         """Return lists of integers, or the rows of an (n, k) array whose short rows end in -1, as `IdLists`.
 
         Raises:
@@ -72,7 +73,7 @@ class IdLists:
         for first, last in pairwise(cuts.tolist()):
             yield first, last, self.ids[self.offsets[first] : self.offsets[last]]
 
-    def name(self, number: int) -> Any:
+    def name(self, number: int) -> Id:
         """Return what a user calls an id."""
         return int(number) if self.names is None else self.names[number]
 
@@ -81,7 +82,7 @@ class IdLists:
         return int(np.searchsorted(self.offsets, position, side="right")) - 1
 
 
-def number_ids(*groups: Sequence[Sequence[Any]]) -> tuple[IdLists, ...]:
+def number_ids(*groups: Sequence[Sequence[Id]]) -> tuple[IdLists, ...]:
     """Return groups of lists (rankings, gold) with ids of any kind as `IdLists` over the same integers.
 
     Small integers stay as they are; strings and larger integers are numbered in their own order, so that ties are
@@ -99,7 +100,8 @@ def number_ids(*groups: Sequence[Sequence[Any]]) -> tuple[IdLists, ...]:
     if str in kinds and len(kinds) > 1:
         other = next(kind.__name__ for kind in kinds if kind is not str)
         raise DataError(f"Ids mix str and {other}; expected one kind in rankings and gold. Convert one of them.")
-    if str not in kinds and not (kinds == {int} and min(names) >= 0 and max(names) > _LARGE):
+    integers = [name for name in names if isinstance(name, int)]
+    if str not in kinds and not (kinds == {int} and min(integers) >= 0 and max(integers) > _LARGE):
         return tuple(IdLists.of(lists) for lists in groups)
     in_order = sorted(names)
     numbers = {name: number for number, name in enumerate(in_order)}
@@ -107,7 +109,7 @@ def number_ids(*groups: Sequence[Sequence[Any]]) -> tuple[IdLists, ...]:
     return tuple(replace(lists, names=in_order) for lists in numbered)
 
 
-def _integers(lists: Sequence[Any]) -> Ids:
+def _integers(lists: Lists) -> Ids:
     if all(isinstance(row, np.ndarray) for row in lists):
         flat = np.concatenate(lists) if len(lists) else np.empty(0, dtype=np.int64)
     else:

@@ -28,7 +28,7 @@ def mentions(sentence: str, entity: str) -> bool:
     >>> [mentions(sentence, entity) for entity in ("United_States", "1099.0", "1989-05-02", "Nasa (agency)", "ESA")]
     [True, True, True, True, False]
     """
-    text = _Text(sentence)
+    text = _text(sentence)
     name = entity.replace("_", " ").strip().strip('"')
     plain = re.sub(r"\s*\([^()]*\)$", "", name)
     words = _words(name)
@@ -47,7 +47,10 @@ class _Text:
     """A sentence, in the forms that names are looked up in."""
 
     def __init__(self, sentence: str) -> None:
-        self.written, self.words, self.numbers = _forms(sentence)
+        self.written = [stripped for word in sentence.split() if (stripped := re.sub(r"^\W+|(?:'s)?\W*$", "", word))]
+        """The words as written, without punctuation around them."""
+        self.words = _words(sentence)
+        self.numbers = frozenset(float(match.replace(",", "")) for match in _NUMBER.findall(sentence))
         self.joined = f" {' '.join(self.words)} "
 
     def has_words(self, words: tuple[str, ...]) -> bool:
@@ -95,12 +98,7 @@ class _Text:
         return False
 
 
-@lru_cache(maxsize=2**13)
-def _forms(sentence: str) -> tuple[list[str], tuple[str, ...], frozenset[float]]:
-    """Return a sentence's words as written (without punctuation around them), folded, and its numbers."""
-    written = [stripped for word in sentence.split() if (stripped := re.sub(r"^\W+|(?:'s)?\W*$", "", word))]
-    numbers = frozenset(float(match.replace(",", "")) for match in _NUMBER.findall(sentence))
-    return written, _words(sentence), numbers
+_text = lru_cache(maxsize=2**13)(_Text)
 
 
 def _words(text: str) -> tuple[str, ...]:

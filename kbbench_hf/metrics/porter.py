@@ -3,6 +3,7 @@
 Source: M. F. Porter, "An algorithm for suffix stripping", Program 14(3), 1980; the extensions are NLTK's (Apache-2.0).
 """
 
+from collections.abc import Iterable
 from typing import Literal
 
 NltkVersion = Literal["3.9", "3.10"]
@@ -113,22 +114,18 @@ def _step_2(word: str) -> str:
         return word
     if word.endswith("alli") and _measure(word[:-4]) > 0:
         return _step_2(word[:-2])
-    for suffix, replacement in _STEP_2:
-        if word.endswith(suffix):
-            rest = word[: -len(suffix)]
-            measured = word[:-3] if suffix == "logi" else rest
-            return rest + replacement if _measure(measured) > 0 else word
-    return word
+    return _replaced(word, _STEP_2)
 
 
 def _step_3(word: str) -> str:
-    if not word.endswith(_STEP_3_SUFFIXES):
-        return word
-    for suffix, replacement in _STEP_3:
-        if word.endswith(suffix):
-            rest = word[: -len(suffix)]
-            return rest + replacement if _measure(rest) > 0 else word
-    return word
+    return _replaced(word, _STEP_3) if word.endswith(_STEP_3_SUFFIXES) else word
+
+
+def _replaced(word: str, table: Iterable[tuple[str, str]]) -> str:
+    """Return the word with its suffix in the table replaced, if what stands before it has a measure."""
+    suffix, replacement = next(entry for entry in table if word.endswith(entry[0]))
+    rest = word[: -len(suffix)]
+    return rest + replacement if _measure(word[:-3] if suffix == "logi" else rest) > 0 else word
 
 
 def _step_4(word: str) -> str:

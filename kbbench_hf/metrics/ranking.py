@@ -15,7 +15,7 @@ A query without gold among the candidates scores 0 in both modes, as in both sou
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
 import numpy as np
@@ -135,35 +135,20 @@ def _mrr(gold: _RankLists) -> Values:
     return 1 / best
 
 
-def _average_precision(gold: _RankLists, k: float = np.inf) -> Values:
+def _average_precision(gold: _RankLists, k: float = np.inf, of_found: bool = False) -> Values:
     precisions = np.where(gold.ranks <= k, gold.place / gold.ranks, 0.0)
-    return _ratio(gold.sums(precisions), gold.n_gold)
+    return _ratio(gold.sums(precisions), gold.sums(gold.best <= k) if of_found else gold.n_gold)
 
 
-def _average_precision_of_found(gold: _RankLists, k: float) -> Values:
-    precisions = np.where(gold.ranks <= k, gold.place / gold.ranks, 0.0)
-    return _ratio(gold.sums(precisions), gold.sums(gold.best <= k))
-
-
-def _ndcg(gold: _RankLists, k: float = np.inf) -> Values:
+def _ndcg(gold: _RankLists, k: float = np.inf, share_ties: bool = True) -> Values:
     gains = np.where(gold.ranks <= k, gold.discounts, 0.0)
-    return _ratio(gold.sums(gains), _ideal(gold, k))
-
-
-def _ndcg_sharing_ties(gold: _RankLists, k: float = np.inf) -> Values:
-    if gold.tie_first is None or gold.tie_last is None:
-        return _ndcg(gold, k)
-    tied = gold.tie_first < gold.tie_last
-    gains = np.where(gold.ranks <= k, gold.discounts, 0.0)
-    first, last = gold.tie_first[tied].astype(np.int64), gold.tie_last[tied].astype(np.int64)
-    discounts = _cumulative_discounts(int(last.max()), k)
-    gains[tied] = (discounts[last] - discounts[first - 1]) / (last - first + 1)
-    return _ratio(gold.sums(gains), _ideal(gold, k))
-
-
-def _ideal(gold: _RankLists, k: float) -> Values:
-    discounts = _cumulative_discounts(int(gold.n_gold.max(initial=0)), k)
-    return discounts[gold.n_gold]
+    if share_ties and gold.tie_first is not None and gold.tie_last is not None:
+        tied = gold.tie_first < gold.tie_last
+        first, last = gold.tie_first[tied].astype(np.int64), gold.tie_last[tied].astype(np.int64)
+        discounts = _cumulative_discounts(int(last.max()), k)
+        gains[tied] = (discounts[last] - discounts[first - 1]) / (last - first + 1)
+    ideal = _cumulative_discounts(int(gold.n_gold.max(initial=0)), k)
+    return _ratio(gold.sums(gains), ideal[gold.n_gold])
 
 
 def _cumulative_discounts(n: int, k: float) -> Values:
@@ -176,21 +161,24 @@ def _r_precision(gold: _RankLists) -> Values:
     return _ratio(gold.sums(gold.ranks <= gold.n_gold[gold.rows]), gold.n_gold)
 
 
-_AT_K: Mapping[str, Callable[[_RankLists, float], Values]] = {
+_AtK = Mapping[str, Callable[[_RankLists, float], Values]]
+_WithoutK = Mapping[str, Callable[[_RankLists], Values]]
+_AT_K: _AtK = {
     "hit": lambda gold, k: (gold.within(k) > 0).astype(np.float64),
     "recall": lambda gold, k: _ratio(gold.within(k), gold.n_gold),
     "precision": lambda gold, k: gold.within(k) / k,
-    "ndcg": _ndcg_sharing_ties,
-    "map": _average_precision_of_found,
+    "ndcg": _ndcg,
+    "map": partial(_average_precision, of_found=True),
 }
-_WITHOUT_K: Mapping[str, Callable[[_RankLists], Values]] = {
+_WITHOUT_K: _WithoutK = {
     "mrr": _mrr,
     "map": _average_precision,
-    "ndcg": _ndcg_sharing_ties,
+    "ndcg": _ndcg,
     "r_precision": _r_precision,
 }
-_STANDARD_AT_K = {**_AT_K, "ndcg": _ndcg, "map": _average_precision}
-_STANDARD_WITHOUT_K = {**_WITHOUT_K, "ndcg": _ndcg}
+_BY_ID = partial(_ndcg, share_ties=False)
+_STANDARD_AT_K: _AtK = {**_AT_K, "ndcg": _BY_ID, "map": _average_precision}
+_STANDARD_WITHOUT_K: _WithoutK = {**_WITHOUT_K, "ndcg": _BY_ID}
 
 
 def _resolve(name: str, mode: Mode) -> Callable[[_RankLists], Values]:

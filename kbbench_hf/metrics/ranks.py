@@ -5,7 +5,7 @@ a dictionary was filled can then never change a figure.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ class Rankings:
     """For each entry, whether it has the score of the entry before it in the same list; None without ties."""
 
 
-def rank(lists: IdLists, scores: NDArray[Any] | None = None) -> Rankings:
+def rank(lists: IdLists, scores: NDArray[np.number] | None = None) -> Rankings:
     """Return candidates by score descending, then id ascending; without scores, in the order given.
 
     Args:
@@ -59,18 +59,14 @@ def rank(lists: IdLists, scores: NDArray[Any] | None = None) -> Rankings:
     ids = lists.ids
     starts = np.zeros(len(ids), dtype=bool)
     starts[lists.offsets[:-1][lists.lengths > 0]] = True
-    if not _in_order(ids, scores, starts):
+    falls = scores[:-1] > scores[1:]
+    level = (scores[:-1] == scores[1:]) & (ids[:-1] < ids[1:])
+    if not (falls | level | starts[1:]).all():
         order = np.lexsort((ids, -scores.astype(np.float64), lists.rows))
         ids, scores = ids[order], scores[order]
     tied = ~starts
     tied[1:] &= scores[1:] == scores[:-1]
     return Rankings(IdLists(ids, lists.offsets, lists.names), tied if tied.any() else None)
-
-
-def _in_order(ids: Ids, scores: NDArray[Any], starts: NDArray[np.bool_]) -> bool:
-    falls = scores[:-1] > scores[1:]
-    level = (scores[:-1] == scores[1:]) & (ids[:-1] < ids[1:])
-    return bool((falls | level | starts[1:]).all())
 
 
 def _refuse_duplicates(lists: IdLists) -> None:
@@ -104,11 +100,6 @@ def _span(n_lists: int, *ids: Ids) -> int:
     return span
 
 
-def _keys(rows: Ids, ids: Ids, span: int) -> Ids:
-    keys: Ids = rows * span + ids
-    return keys
-
-
 @dataclass(frozen=True)
 class GoldRanks:
     """Where the gold of each query stands: all that a measure needs to know.
@@ -124,8 +115,6 @@ class GoldRanks:
     tie_first: Ranks | None
     """First rank of the tie in which each gold stands, its own rank outside ties; None where nothing is tied."""
     tie_last: Ranks | None
-    n_not_candidates: int
-    """Gold dropped because it is no candidate."""
 
     @property
     def n_gold(self) -> Ids:
@@ -174,13 +163,11 @@ def locate(
         raise UsageError(f"{len(rankings.lists)} rankings for {len(gold)} gold lists; expected one for each.")
     n = len(gold)
     span = _span(n, rankings.lists.ids, gold.ids)
-    keys = distinct(_keys(gold.rows, gold.ids, span))
-    n_not_candidates = 0
+    keys = distinct(gold.rows * span + gold.ids)
     if candidates is not None:
         candidates = distinct(candidates)
         _refuse_strangers(rankings.lists, candidates)
-        kept = _member(keys % span, candidates)
-        n_not_candidates, keys = int((~kept).sum()), keys[kept]
+        keys = keys[_member(keys % span, candidates)]
         n_candidates = len(candidates)
     lengths = rankings.lists.lengths
     if n_candidates is not None and len(lengths) and lengths.max() > n_candidates:
@@ -213,7 +200,6 @@ def locate(
         ranks[order] if worst is ranks else worst[order],
         first[order] if has_ties else None,
         last[order] if has_ties else None,
-        n_not_candidates,
     )
 
 
@@ -236,7 +222,7 @@ def _find(lists: IdLists, keys: Ids, span: int) -> tuple[Ids, Ids]:
         ]
     )
     rows = np.searchsorted(lists.offsets, positions, side="right") - 1
-    wanted = _keys(rows, lists.ids[positions], span)
+    wanted = rows * span + lists.ids[positions]
     places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     exact = keys[places] == wanted
     positions, places = positions[exact], places[exact]

@@ -1,7 +1,6 @@
-"""How a score changes with the setting: over budgets, over orders, over kinds of noise, and whether subsets agree."""
+"""How a score changes with the setting: over budgets and over orders."""
 
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +16,6 @@ class Curve(NamedTuple):
     values: tuple[float, ...]
     relative_drop: float
     """(first - last) / first; NaN where the first is 0."""
-    largest_fall: float
-    """The largest fall from one budget to the next; 0 where it only rises."""
 
 
 def curve(by_budget: Mapping[int, float]) -> Curve:
@@ -38,8 +35,7 @@ def curve(by_budget: Mapping[int, float]) -> Curve:
     budgets = tuple(sorted(by_budget))
     values = tuple(float(by_budget[budget]) for budget in budgets)
     drop = (values[0] - values[-1]) / values[0] if values[0] else float("nan")
-    falls = [before - after for before, after in pairwise(values)]
-    return Curve(budgets, values, drop, max([0.0, *falls]))
+    return Curve(budgets, values, drop)
 
 
 def population_std(values: ArrayLike) -> float:
@@ -63,29 +59,3 @@ def worst_order_drop(by_order: Mapping[str, float], reference: str = "random") -
     if reference not in by_order:
         raise UsageError(f"No order {reference!r}; expected one of {', '.join(by_order)}. Name another reference.")
     return float(by_order[reference] - min(by_order.values()))
-
-
-def spearman(a: Sequence[float], b: Sequence[float]) -> float:
-    """Return Spearman's rank correlation of two lists of scores of the same systems; ties share their mean rank.
-
-    NaN for fewer than two systems, and where one list is constant.
-
-    >>> spearman([1, 2, 3], [10, 30, 20])  # 1 - 6 * (0 + 1 + 1) / (3 * 8)
-    0.5
-
-    Raises:
-        UsageError: the lists differ in length.
-    """
-    if len(a) != len(b):
-        raise UsageError(f"Lists of {len(a)} and {len(b)} scores; expected one score per system in both. Align them.")
-    x, y = (_mean_ranks(values) for values in (a, b))
-    x, y = x - x.mean() if len(x) else x, y - y.mean() if len(y) else y
-    scale = float(np.sqrt((x @ x) * (y @ y)))
-    return float(x @ y) / scale if scale else float("nan")
-
-
-def _mean_ranks(values: Sequence[float]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    array = np.asarray(values, dtype=np.float64)
-    ordered = np.sort(array)
-    low, high = (np.searchsorted(ordered, array, side=side) for side in ("left", "right"))
-    return np.asarray((low + high + 1) / 2, dtype=np.float64)

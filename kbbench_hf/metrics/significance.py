@@ -90,14 +90,9 @@ def rank_groups(names: Sequence[str], p_value: Callable[[str, str], float]) -> l
         tests.append(p)
         if not p > ALPHA:
             leaders.append(position)
-    untested = [position for position, p in enumerate(tests) if math.isnan(p)]
-    begins = {position for position, p in enumerate(_holm_ignoring_nan(tests)) if p <= ALPHA} | set(untested)
+    corrected = iter(holm([p for p in tests if not math.isnan(p)]))
+    begins = [position for position, p in enumerate(tests) if math.isnan(p) or next(corrected) <= ALPHA]
     return [sum(begin <= position for begin in begins) for position in range(len(names))]
-
-
-def _holm_ignoring_nan(p_values: Sequence[float]) -> list[float]:
-    kept = iter(holm([p for p in p_values if not math.isnan(p)]))
-    return [math.nan if math.isnan(p) else next(kept) for p in p_values]
 
 
 def minimum_detectable_effect(differences: ArrayLike, power: float = 0.8) -> float:
@@ -131,9 +126,8 @@ def _sign_flip_p(differences: NDArray[np.float64]) -> float:
     n = len(moved)
     if not n:
         return 1.0
-    observed = abs(float(moved.sum())) * (
-        1 - 1e-12
-    )  # sums of the same terms in another order may differ in the last bit
+    # sums of the same terms in another order may differ in the last bit
+    observed = abs(float(moved.sum())) * (1 - 1e-12)
     if n <= EXACT_LIMIT:
         patterns = (np.arange(2**n)[:, None] >> np.arange(n)) & 1
         return float((np.abs((2 * patterns - 1) @ moved) >= observed).mean())

@@ -1,10 +1,10 @@
 """The words that GenRES's topic model sees, of a source text and of triples read as one text."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable
 
 from kbbench_hf.metrics.generative_re import WORDS
 from kbbench_hf.metrics.text import tokenize
+from kbbench_hf.metrics.triple_lists import Triple
 
 STOP_WORDS = frozenset(
     """a about above after again against ain all am an and any are aren as at be because been before being below between
@@ -28,7 +28,7 @@ def content_words(text: str, mode: str) -> list[str]:
     return [token for token in tokenize(text, WORDS[mode]) if token.isalnum() and token not in STOP_WORDS]
 
 
-def triples_text(triples: Sequence[Any], mode: str) -> str:
+def triples_text(triples: Iterable[Triple], mode: str) -> str:
     """Return triples as one text, each "head relation tail .".
 
     The release joins them without a space, which glues the full stop to the next head: ".Head" is no word, so the first
@@ -39,9 +39,5 @@ def triples_text(triples: Sequence[Any], mode: str) -> str:
     >>> triples_text([["a", "r", "b"], ["c", "r", "d"]], "fixed")
     'a r b . c r d .'
     """
-    sentences = [f"{head} {relation} {tail} ." for head, relation, tail in filter(_has_three, triples)]
-    return ("" if mode == "reference" else " ").join(sentences)
-
-
-def _has_three(triple: Any) -> bool:
-    return not isinstance(triple, str) and len(triple) == 3
+    whole = (triple for triple in triples if not isinstance(triple, str) and len(triple) == 3)
+    return ("" if mode == "reference" else " ").join(f"{head} {relation} {tail} ." for head, relation, tail in whole)

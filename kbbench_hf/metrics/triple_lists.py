@@ -5,17 +5,17 @@ The part of GenRES that needs no model; the five qualities are in `generative_re
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
-Triple = Sequence[Any]
+Triple = Sequence[object]
 """[head, relation, tail]; what a model wrote may hold anything else, and any number of elements."""
 Floats = NDArray[np.float64]
 
 
-def triples_of(answer: Sequence[Any], mode: str) -> list[Triple]:
+def triples_of(answer: Sequence[Triple], mode: str) -> list[Triple]:
     """Return the triples of an answer that a mode looks at.
 
     `reference` takes the answer as it is. `fixed` keeps lists of three elements, each a string that is not blank or a
@@ -31,7 +31,7 @@ def triples_of(answer: Sequence[Any], mode: str) -> list[Triple]:
     return list(dict.fromkeys(well_formed(answer)))
 
 
-def well_formed(answer: Sequence[Any]) -> list[tuple[str, str, str]]:
+def well_formed(answer: Sequence[object]) -> list[tuple[str, str, str]]:
     """Return the triples of three strings or numbers, stripped and written out, repeated ones included.
 
     >>> well_formed([["a", "r", "b"], ["a", "r", "b "], ["a", "", "b"], "a r b"])
@@ -47,7 +47,7 @@ def well_formed(answer: Sequence[Any]) -> list[tuple[str, str, str]]:
     return kept
 
 
-def triples_per_document(answers: Sequence[Sequence[Any]]) -> Floats:
+def triples_per_document(answers: Sequence[Sequence[object]]) -> Floats:
     """Return the number of triples of each document, repeated ones included.
 
     >>> triples_per_document([[["a", "r", "b"]], []])
@@ -107,13 +107,13 @@ def hard_match(answers: Sequence[Sequence[Triple]], gold: Sequence[Sequence[Trip
     return scores
 
 
-def _written(element: Any) -> str:
+def _written(element: object) -> str:
     if isinstance(element, str):
         return element.strip()
     return str(element) if isinstance(element, int | float) and not isinstance(element, bool) else ""
 
 
-def _all_strings(triple: Triple) -> bool:
+def _all_strings(triple: Triple) -> TypeGuard[Sequence[str]]:
     return not isinstance(triple, str) and all(isinstance(element, str) for element in triple)
 
 

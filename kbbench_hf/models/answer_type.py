@@ -7,7 +7,7 @@ the names and texts of each type use.
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -168,8 +168,3 @@ def _read(kb: KnowledgeBase) -> tuple[dict[str, NDArray[np.float64]], NDArray[np
         sizes[number] = len(rows)
         own_words[number] = sum(n for n in own.values() if n < len(rows) / 2) / max(len(rows), 1)
     return counts, sizes, own_words
-
-
-def named_words(labels: Sequence[str]) -> list[list[str]]:
-    """Return the content words of each label, such as the relations of a knowledge base."""
-    return [list(words(label.replace("_", " "))) for label in labels]

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kbbench_hf.models import Workplace
 from kbbench_hf.models.specs import Spec, one_of
 from kbbench_hf.models.top_k import best, pad
+from kbbench_hf.models.workplace import Workplace
 from kbbench_hf.protocols import Ranking
 
 METHODS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
@@ -22,13 +21,13 @@ def build(spec: Spec, place: Workplace) -> "BM25":
 
 
 class BM25:
-    """BM25 in Lucene's variant with the settings STaRK used: bm25s's own, English stop words, no stemming.
+    """BM25 in Lucene's variant with the settings of published rankings: bm25s's own, English stop words, no stemming.
 
     Nodes of equal text keep their places side by side. A node that shares no word with the query scores 0 and is ranked
     all the same, so that a ranking can cover all candidates.
 
-    Differs from upstream: STaRK's code finds the node of a text by the text, which merges nodes of equal text into one
-    and fails with a `KeyError` since bm25s 0.2.
+    Differs from upstream: the released code finds the node of a text by the text, which merges nodes of equal text into
+    one and fails with a `KeyError` since bm25s 0.2.
 
     Args:
         texts: one per node, in the order of the knowledge base.
@@ -57,13 +56,8 @@ class BM25:
 
         rows = []
         for words in bm25s.tokenize(list(queries), stopwords="en", return_ids=False, show_progress=False):
-            scores = self._scores(self._index.get_tokens_ids(words))
+            known = self._index.get_tokens_ids(words)
+            scores = self._index.get_scores_from_ids(known) if known else np.zeros(self._n, dtype=np.float32)
             positions = best(scores, top_k)
             rows.append((positions, scores[positions]))
         return pad(rows, top_k)
-
-    def _scores(self, words: list[int]) -> NDArray[np.float32]:
-        if not words:
-            return np.zeros(self._n, dtype=np.float32)
-        scores: NDArray[np.float32] = self._index.get_scores_from_ids(words)
-        return scores

@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from kbbench_hf.errors import UsageError, missing_extra
-from kbbench_hf.protocols import Completion
+from kbbench_hf.protocols import Completion, Message
+
+Parameters = Mapping[str, Any]
+"""Those of a chat request: max_tokens, temperature, top_p, stop."""
 
 
 class CausalLM:
@@ -69,23 +72,31 @@ class CausalLM:
         self.revision = _digest(folder) if folder.is_dir() else str(commit or revision or "unknown")
         self.name = f"{folder.name if folder.is_dir() else model}@{self.revision}{'' if self._chat else ' plain'}"
 
-    def generate(self, prompts: Sequence[Sequence[dict[str, str]]], max_tokens: int) -> list[Completion]:
-        """Return one greedy completion per chat prompt, in order."""
-        parameters = [{"max_tokens": max_tokens}] * len(prompts)
+    def generate(
+        self,
+        prompts: Sequence[Sequence[Message]],
+        max_tokens: int,
+        *,
+        parameters: Sequence[Parameters] | None = None,
+        seed: int = 0,
+    ) -> list[Completion]:
+        """Return one completion per chat prompt, in order; greedy where no `parameters` are given.
+
+        `parameters` are those of a chat request: max_tokens, temperature, top_p, stop; the prompts are then one batch.
+        Temperature and top_p are taken from the first. Out of memory, the batch is halved until it fits, and so are
+        later ones. A prompt that does not fit the model together with its answer has the error "prompt_too_long".
+        """
+        if parameters is not None:
+            return self._batch(prompts, parameters, seed)
         completions: list[Completion] = []
         for start in range(0, len(prompts), self.batch_size):
-            end = start + self.batch_size
-            completions += self.complete(prompts[start:end], parameters[start:end], seed=0)
+            batch = prompts[start : start + self.batch_size]
+            completions += self._batch(batch, [{"max_tokens": max_tokens}] * len(batch), seed)
         return completions
 
-    def complete(
-        self, prompts: Sequence[Sequence[Mapping[str, str]]], parameters: Sequence[Mapping[str, Any]], seed: int
+    def _batch(
+        self, prompts: Sequence[Sequence[Message]], parameters: Sequence[Parameters], seed: int
     ) -> list[Completion]:
-        """Return one completion per prompt; out of memory, the batch is halved until it fits, and so are later ones.
-
-        `parameters` are those of a chat request: max_tokens, temperature, top_p, stop. Temperature and top_p are taken
-        from the first. A prompt that does not fit the model together with its answer has the error "prompt_too_long".
-        """
         from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
 
         outcomes: list[Completion] = []
@@ -105,7 +116,7 @@ class CausalLM:
         self._state.wait_for_everyone()
 
     def _complete(
-        self, prompts: Sequence[Sequence[Mapping[str, str]]], parameters: Sequence[Mapping[str, Any]], seed: int
+        self, prompts: Sequence[Sequence[Message]], parameters: Sequence[Parameters], seed: int
     ) -> list[Completion]:
         import torch
 
@@ -139,7 +150,7 @@ class CausalLM:
             for limits, length, fit in zip(parameters, lengths, fits, strict=True)
         ]
 
-    def _generation(self, parameters: Sequence[Mapping[str, Any]], fits: Sequence[bool]) -> Any:
+    def _generation(self, parameters: Sequence[Parameters], fits: Sequence[bool]) -> object:
         from transformers import GenerationConfig
 
         temperature = parameters[0].get("temperature", 0.0)
@@ -159,7 +170,7 @@ class CausalLM:
             ends = self._tokenizer.eos_token_id
         return [] if ends is None else ends if isinstance(ends, list) else [ends]
 
-    def _completion(self, row: list[int], limits: Mapping[str, Any], length: int, seconds: float) -> Completion:
+    def _completion(self, row: list[int], limits: Parameters, length: int, seconds: float) -> Completion:
         stops = set(self._stops())
         end = next((place for place, token in enumerate(row) if token in stops), len(row))
         ids = row[: min(end, limits["max_tokens"])]
@@ -173,7 +184,7 @@ class CausalLM:
             latency_s=seconds,
         )
 
-    def _text(self, messages: Sequence[Mapping[str, str]]) -> str:
+    def _text(self, messages: Sequence[Message]) -> str:
         if self._chat:
             text: str = self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
             return text

@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 
 from kbbench_hf.errors import missing_extra
-from kbbench_hf.models import Workplace, exact_search
+from kbbench_hf.models import exact_search
 from kbbench_hf.models.embedders import SentenceEmbedder, from_spec
 from kbbench_hf.models.embeddings import embed, folder_of
-from kbbench_hf.models.exact_search import Share, Vectors
+from kbbench_hf.models.exact_search import Vectors
 from kbbench_hf.models.specs import Spec, one_of
 from kbbench_hf.models.top_k import merge
+from kbbench_hf.models.workplace import Share, Workplace
 from kbbench_hf.protocols import Ranking
 
 INDEXES = ("exact", "hnsw", "ivf", "sq8")

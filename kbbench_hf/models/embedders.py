@@ -3,13 +3,12 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.errors import UsageError, missing_extra
-from kbbench_hf.models.specs import Spec, positive
+from kbbench_hf.models.specs import Option, Options, Spec, positive
 
 
 class SentenceEmbedder:
@@ -36,7 +35,7 @@ class SentenceEmbedder:
         if max_length is not None:
             self._model.max_seq_length = max_length
         self._batch = batch
-        self.name = f"{model}@{_revision(self._model, model)}"
+        self.name = f"{model}@{self._revision(model)}"
         self.settings = {"embedder": self.name, "max_length": self._model.max_seq_length, "batch": batch}
         """All that the vectors depend on besides the texts."""
 
@@ -48,16 +47,25 @@ class SentenceEmbedder:
         """Return one vector per query; differs from `encode` where the model has a prompt for queries."""
         return self._encode(self._model.encode_query, texts)
 
-    def _encode(self, encode: Any, texts: Sequence[str]) -> NDArray[np.float32]:
+    def _encode(self, encode: Callable[..., NDArray[np.float32]], texts: Sequence[str]) -> NDArray[np.float32]:
         if not texts:
             return np.zeros((0, self._model.get_embedding_dimension()), dtype=np.float32)
-        vectors: NDArray[np.float32] = encode(
-            list(texts), batch_size=self._batch, normalize_embeddings=True, show_progress_bar=False
-        )
-        return vectors
+        return encode(list(texts), batch_size=self._batch, normalize_embeddings=True, show_progress_bar=False)
+
+    def _revision(self, source: str) -> str:
+        """Return the commit on the Hub, or for a folder a hash of its files."""
+        if Path(source).is_dir():
+            return folder_hash(Path(source))
+        commit = getattr(self._model[0].auto_model.config, "_commit_hash", None)
+        if commit is None:
+            raise UsageError(
+                f"The revision of {source!r} is not known; expected a commit of the Hub. "
+                "Download the model to a folder and give the folder."
+            )
+        return str(commit)
 
 
-def from_spec(spec: Spec, **further: tuple[Callable[[str], Any], Any]) -> tuple[SentenceEmbedder, dict[str, Any]]:
+def from_spec(spec: Spec, **further: Option) -> tuple[SentenceEmbedder, Options]:
     """Return the embedder that `name:model@batch=,max_length=` describes, and the values of further options."""
     if not spec.model:
         raise UsageError(f"{spec.name!r} does not say which model embeds. Write it like {spec.name}:org/model.")
@@ -65,19 +73,11 @@ def from_spec(spec: Spec, **further: tuple[Callable[[str], Any], Any]) -> tuple[
     return SentenceEmbedder(spec.model, options.pop("batch"), options.pop("max_length")), options
 
 
-def _revision(model: Any, source: str) -> str:
-    """Return the commit on the Hub, or for a folder a hash of its files."""
-    if Path(source).is_dir():
-        digest = hashlib.sha256()
-        for file in sorted(path for path in Path(source).rglob("*") if path.is_file()):
-            digest.update(f"{file.relative_to(source)}\0".encode())
-            with file.open("rb") as content:
-                digest.update(hashlib.file_digest(content, "sha256").digest())
-        return digest.hexdigest()[:40]
-    commit = getattr(model[0].auto_model.config, "_commit_hash", None)
-    if commit is None:
-        raise UsageError(
-            f"The revision of {source!r} is not known; expected a commit of the Hub. "
-            "Download the model to a folder and give the folder."
-        )
-    return str(commit)
+def folder_hash(folder: Path) -> str:
+    """Return a hash of all files below a folder, their names included."""
+    digest = hashlib.sha256()
+    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+        digest.update(f"{file.relative_to(folder)}\0".encode())
+        with file.open("rb") as content:
+            digest.update(hashlib.file_digest(content, "sha256").digest())
+    return digest.hexdigest()[:40]

@@ -11,12 +11,12 @@ import time
 from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.models.replies import Failure, Refused, error_message, parse_json, read_reply
-from kbbench_hf.protocols import Completion
+from kbbench_hf.protocols import Completion, Message
 
 if TYPE_CHECKING:
     import aiohttp
@@ -97,24 +97,34 @@ class Endpoint:
         self.name = f"{self.model}@{json.dumps(facts, sort_keys=True)}"
         return facts
 
-    async def complete(self, payload: bytes) -> Completion:
-        """Send one chat request (the bytes of `payload(...)`) once, and return the answer.
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        max_tokens: int | None,
+        *,
+        schema: Mapping[str, object] | None = None,
+        **sampling: object,
+    ) -> Completion:
+        """Send one chat request once, and return the answer; `sampling` goes into the request as it is.
 
         Raises:
             Failure: no answer came of it; `transient` says whether to try again.
             Refused: no request of this run can succeed.
         """
         started = time.perf_counter()
-        status, headers, raw = await self._send("POST", self._url, payload)
+        limit = {} if max_tokens is None else {"max_tokens": max_tokens}
+        status, headers, raw = await self._send(
+            "POST", self._url, self.payload(messages, {**sampling, **limit}, schema)
+        )
         if status != 200:
             raise _failure(status, headers, error_message(raw))
         return read_reply(parse_json(raw), time.perf_counter() - started)
 
     def payload(
-        self, messages: Sequence[Mapping[str, str]], sampling: Mapping[str, Any], schema: Mapping[str, Any] | None
+        self, messages: Sequence[Message], sampling: Mapping[str, object], schema: Mapping[str, object] | None
     ) -> bytes:
         """Return the body of a chat request; a schema is asked for in the words of the server at hand."""
-        body: dict[str, Any] = {"model": self.model, "messages": messages, **sampling}
+        body: dict[str, object] = {"model": self.model, "messages": messages, **sampling}
         if schema is not None and self.server.get("kind") == "tgi":
             body["response_format"] = {"type": "json_object", "value": schema}
         elif schema is not None:
@@ -124,7 +134,7 @@ class Endpoint:
             }
         return json.dumps(body).encode("ascii")
 
-    async def _facts(self, url: str) -> dict[str, Any]:
+    async def _facts(self, url: str) -> dict[str, object]:
         """Return the JSON object at a URL, or nothing where the server has no such page."""
         status, headers, raw = await self._send("GET", url, None)
         if status == 200:
@@ -226,10 +236,10 @@ def _proxy(url: str) -> str | None:
     return None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
 
 
-def _copy(source: Mapping[str, Any], target: dict[str, str], **names: str) -> None:
+def _copy(source: Mapping[str, object], target: dict[str, str], **names: str) -> None:
     for name, new_name in names.items():
-        if isinstance(source.get(name), str):
-            target[new_name] = source[name]
+        if isinstance(value := source.get(name), str):
+            target[new_name] = value
 
 
 def key_from_environment(variable: str | None) -> str:

@@ -7,41 +7,18 @@ thread, and threads and processes only take different blocks. So any number of e
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.models.top_k import best, grouped, merge, pad
+from kbbench_hf.models.workplace import Share
 from kbbench_hf.protocols import Ranking
 
 Vectors = NDArray[np.float32]
 _NO_ROWS = np.zeros(0, dtype=np.int64)
-
-
-def _alone(value: Any) -> list[Any]:
-    return [value]
-
-
-@dataclass(frozen=True)
-class Share:
-    """The part of the work that this process (or thread) has: the `rank`-th of `size`."""
-
-    rank: int = 0
-    size: int = 1
-    gather: Callable[[Any], list[Any]] = _alone
-    """Gives every process the values of all, in order of rank; all of them must call it."""
-
-    def of(self, items: range) -> range:
-        """Return this part of `items`: contiguous, and as even as can be.
-
-        >>> [list(Share(rank, 2).of(range(3))) for rank in range(2)]
-        [[0], [1, 2]]
-        """
-        return items[self.rank * len(items) // self.size : (self.rank + 1) * len(items) // self.size]
 
 
 def search(vectors: Vectors, queries: Vectors, top_k: int, share: Share | None = None) -> Ranking:

@@ -1,15 +1,16 @@
 """Fusion of rankings: by reciprocal rank, or by weighted scores."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.errors import UsageError
-from kbbench_hf.models import Workplace, retriever
 from kbbench_hf.models.specs import Spec, positive
 from kbbench_hf.models.top_k import grouped
+from kbbench_hf.models.workplace import Workplace
 from kbbench_hf.protocols import Ranking, Retriever
 
 DEPTH = 10_000
@@ -34,36 +35,34 @@ def build_weighted(spec: Spec, place: Workplace) -> "Fusion":
     return Fusion(_parts(spec, place), min_max, weights, options["depth"])
 
 
+@dataclass(frozen=True)
 class Fusion:
-    """Candidates by the sum of what each retriever's ranking credits them with; a ranking without them credits 0.
+    """Candidates by the sum of what each retriever's ranking credits them with; a ranking without them credits 0."""
 
-    Args:
-        retrievers: two or more.
-        credit: `reciprocal_rank` or `min_max`.
-        weights: one per retriever; equal where None.
-        depth: how far into each ranking to look.
-    """
-
-    def __init__(
-        self,
-        retrievers: Sequence[Retriever],
-        credit: Credit,
-        weights: Sequence[float] | None = None,
-        depth: int = DEPTH,
-    ) -> None:
-        self._retrievers, self._credit, self._weights, self._depth = retrievers, credit, weights, depth
+    retrievers: Sequence[Retriever]
+    """Two or more."""
+    credit: Credit
+    """`reciprocal_rank` or `min_max`."""
+    weights: Sequence[float] | None = None
+    """One per retriever; equal where None."""
+    depth: int = DEPTH
+    """How far into each ranking to look."""
 
     def search(self, queries: Sequence[str], top_k: int) -> Ranking:
         """Return the `top_k` best nodes of every query."""
-        depth = max(top_k, self._depth)
+        depth = max(top_k, self.depth)
         rows, ids, credits = [], [], []
-        for found, weight in zip(self._retrievers, self._weights or repeat(1.0), strict=False):
+        for found, weight in zip(self.retrievers, self.weights or repeat(1.0), strict=False):
             ranking = found.search(queries, depth)
             row, column = np.nonzero(ranking.ids >= 0)
             rows.append(row)
             ids.append(ranking.ids[row, column])
-            credits.append(weight * self._credit(ranking)[row, column])
-        return _summed(np.concatenate(rows), np.concatenate(ids), np.concatenate(credits), len(queries), top_k)
+            credits.append(weight * self.credit(ranking)[row, column])
+        found_by, nodes, credited = (np.concatenate(parts) for parts in (rows, ids, credits))
+        width = int(nodes.max(initial=0)) + 1
+        pairs, place = np.unique(found_by * width + nodes, return_inverse=True)
+        totals = np.bincount(place, credited, len(pairs)).astype(np.float64)
+        return grouped(pairs // width, pairs % width, totals, len(queries), top_k)
 
 
 def reciprocal_rank(ranking: Ranking, k: int = 60) -> NDArray[np.float64]:
@@ -90,19 +89,10 @@ def min_max(ranking: Ranking) -> NDArray[np.float64]:
     return stretched
 
 
-def _summed(
-    rows: NDArray[np.int64], ids: NDArray[np.int64], credits: NDArray[np.float64], n_rows: int, top_k: int
-) -> Ranking:
-    width = int(ids.max(initial=0)) + 1
-    pairs, place = np.unique(rows * width + ids, return_inverse=True)
-    totals = np.bincount(place, credits, len(pairs)).astype(np.float64)
-    return grouped(pairs // width, pairs % width, totals, n_rows, top_k)
-
-
 def _parts(spec: Spec, place: Workplace) -> list[Retriever]:
     if len(spec.parts) < 2:
         raise UsageError(f"{str(spec)!r} fuses {len(spec.parts)} models; expected two or more: {spec.name}(bm25,...).")
-    return [retriever(part, place) for part in spec.parts]
+    return [place.part(part) for part in spec.parts]
 
 
 def _weights(value: str) -> list[float]:

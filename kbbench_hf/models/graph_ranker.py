@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.models import Workplace, retriever
-from kbbench_hf.models.answer_type import AnswerTypes, named_words, related, words
+from kbbench_hf.models.answer_type import AnswerTypes, related, words
 from kbbench_hf.models.fusion import DEPTH, min_max
 from kbbench_hf.models.specs import Spec, positive
 from kbbench_hf.models.top_k import best, pad
+from kbbench_hf.models.workplace import Workplace
 from kbbench_hf.protocols import Ranking, Retriever
 
 Vector = NDArray[np.float64]
@@ -40,7 +40,7 @@ def build(spec: Spec, place: Workplace) -> "GraphRanker":
     options = spec.read(depth=(positive, DEPTH))
     if len(spec.parts) != 1:
         raise UsageError(f"{str(spec)!r} starts from {len(spec.parts)} models; expected one, as in graph:bm25.")
-    return GraphRanker(place.kb, retriever(spec.parts[0], place), options["depth"], place.candidates)
+    return GraphRanker(place.kb, place.part(spec.parts[0]), options["depth"], place.candidates)
 
 
 class GraphRanker:
@@ -48,7 +48,7 @@ class GraphRanker:
 
     A node's score is `(1 - w) text + w degree + 0.3 log P(type) + 0.5 one_hop + 0.3 two_hop`, with `w` of its type, and
     text, degree, one_hop and two_hop between 0 and 1. The constants were chosen by training and validation questions of
-    a slice of STaRK-Prime and by mini-stark, with the slice's test figures in sight: those are no held-out check.
+    a released slice and by a mini dataset, with the slice's test figures in sight: those are no held-out check.
 
     Args:
         kb: the knowledge base.
@@ -66,7 +66,7 @@ class GraphRanker:
         self._types = AnswerTypes(kb)
         self._type_ids = np.asarray(kb.graph.type_ids, dtype=np.int64)
         self._names = _NameIndex(kb.names())
-        self._relation_words = named_words(kb.graph.relations)
+        self._relation_words = [list(words(relation.replace("_", " "))) for relation in kb.graph.relations]
         degrees = kb.graph.degrees() + (0 if kb.graph.symmetric else kb.graph.degrees(direction="in"))
         self._passing = 1 / np.log2(2 + degrees)
         self._no_text = (1 / (1 + self._types.own_words))[self._type_ids]

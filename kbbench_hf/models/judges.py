@@ -6,14 +6,15 @@ has local judges. A reply that cannot be read is an error with a status, never "
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from kbbench_hf.benchmarks.annotations import triple_key
 from kbbench_hf.benchmarks.base import ParseError, Prompt
-from kbbench_hf.benchmarks.genres_annotations import triple_key
-from kbbench_hf.benchmarks.genres_parsers import read
 from kbbench_hf.errors import DataError
 from kbbench_hf.metrics.generative_re import bracket_count
 from kbbench_hf.protocols import Verdict
@@ -21,7 +22,7 @@ from kbbench_hf.protocols import Verdict
 Item = tuple[str, str]
 """(text, triple as JSON)."""
 RELEASE_JUDGE = "gpt-3.5-turbo-instruct"
-"""The judge of GenRES's release, retired since: its stored verdicts cannot be made again."""
+"""The judge of the release, retired since: its stored verdicts cannot be made again."""
 
 _FACT = """You check whether a text supports a statement, given as a triple [subject, relation, object].
 It is supported if the text says it or plainly implies it. What is true but not in the text is not supported.
@@ -82,19 +83,19 @@ def read_fact(reply: str) -> float:
     return float(match[1].lower() in ("true", "yes"))
 
 
-def read_split(reply: str) -> float:
-    """Return the number of sub-triples that a reply lists, 0 where it says that there is nothing to split.
+def read_split(triples_in: Callable[[str], Sequence[object]], reply: str) -> float:
+    """Return how many sub-triples a reply lists, as `triples_in` reads them; 0 where it says that nothing is to split.
 
     Raises:
         ParseError: it lists none and does not say so, or breaks off inside its list.
 
-    >>> read_split('{"sub_triples": [["a", "r", "b"], ["a", "r", "c"]]}'), read_split("N/A (one fact)")
+    >>> read_split(json.loads, '[["a", "r", "b"], ["a", "r", "c"]]'), read_split(lambda reply: [], "N/A (one fact)")
     (2.0, 0.0)
     """
     said = _THOUGHT.sub("", reply)
     if said.count("[") > said.count("]"):
         raise ParseError(f"the list breaks off: {reply[-80:]!r}")
-    triples = read(said).triples
+    triples = triples_in(said)
     if not triples and not _NO_SPLIT.search(said):
         raise ParseError(f"no sub-triples and no statement that there are none: {reply[:80]!r}")
     return float(len(triples))
@@ -103,35 +104,23 @@ def read_split(reply: str) -> float:
 class StoredFacts:
     """Replays the release's factualness verdicts: a file `{text: {"results": [bool, ...]}}`, one per triple, in order.
 
-    Args:
-        file: the verdicts on one system's triples.
-        judge: who gave them.
-
     Raises:
         DataError: the file is of another form.
     """
 
-    def __init__(self, file: Path, judge: str = RELEASE_JUDGE) -> None:
-        content = _stored(file)
-        self.name = f"stored:{judge}"
-        try:
+    name = f"stored:{RELEASE_JUDGE}"
+
+    def __init__(self, file: Path) -> None:
+        with _stored(file, "'results' for each text; expected a file of GREScores/factualness") as content:
             self._results: dict[str, list[bool]] = {text: row["results"] for text, row in content.items()}
-        except (TypeError, KeyError):
-            raise DataError(
-                f"{file} has no 'results' for each text; expected a file of GREScores/factualness."
-            ) from None
 
     def judge(self, items: Sequence[Item]) -> list[Verdict]:
         """Return the stored verdict of each item; all triples of a text must be asked for, in their order.
 
         `not_stored` where the text is unknown or was judged with another number of triples.
         """
-        counts: dict[str, int] = {}
-        for text, _ in items:
-            counts[text] = counts.get(text, 0) + 1
-        results: dict[str, Iterator[bool]] = {
-            text: iter(stored) for text, stored in self._results.items() if len(stored) == counts.get(text)
-        }
+        counts = Counter(text for text, _ in items)
+        results = {text: iter(stored) for text, stored in self._results.items() if len(stored) == counts[text]}
         return [
             Verdict(float(next(results[text])), "ok", "") if text in results else Verdict(None, "not_stored", "")
             for text, _ in items
@@ -141,25 +130,19 @@ class StoredFacts:
 class StoredSplits:
     """Replays the release's granularity replies: a file `{text: {triple as JSON: reply}}`, counted by their brackets.
 
-    Args:
-        file: the replies on one system's triples.
-        judge: who gave them.
-
     Raises:
         DataError: the file is of another form.
     """
 
-    def __init__(self, file: Path, judge: str = RELEASE_JUDGE) -> None:
-        content = _stored(file)
-        self.name = f"stored:{judge}"
-        try:
+    name = f"stored:{RELEASE_JUDGE}"
+
+    def __init__(self, file: Path) -> None:
+        with _stored(file, "replies by triple; expected a file of GREScores/granularity") as content:
             self._replies = {
                 (text, triple_key(json.loads(triple))): str(reply)
                 for text, replies in content.items()
                 for triple, reply in replies.items()
             }
-        except (AttributeError, ValueError):
-            raise DataError(f"{file} has no replies by triple; expected a file of GREScores/granularity.") from None
 
     def judge(self, items: Sequence[Item]) -> list[Verdict]:
         """Return the stored reply of each item, read as the release reads it; `not_stored` where there is none."""
@@ -170,16 +153,21 @@ class StoredSplits:
         ]
 
 
-def _prompt(system: str, user: str, schema: Mapping[str, Any], max_tokens: int) -> Prompt:
+def _prompt(system: str, user: str, schema: Mapping[str, object], max_tokens: int) -> Prompt:
     messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
     return Prompt(messages, max_tokens=max_tokens, json_schema=schema)
 
 
-def _stored(file: Path) -> dict[str, Any]:
+@contextmanager
+def _stored(file: Path, missing: str) -> Iterator[dict[str, Any]]:
+    """Give the object in a file; what goes wrong while it is taken apart is said to be the file's fault."""
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise DataError(f"{file} cannot be read ({error}); expected stored verdicts of GenRES's release.") from None
+        raise DataError(f"{file} cannot be read ({error}); expected stored verdicts of the release.") from None
     if not isinstance(content, dict):
-        raise DataError(f"{file} holds no object by text; expected stored verdicts of GenRES's release.")
-    return content
+        raise DataError(f"{file} holds no object by text; expected stored verdicts of the release.")
+    try:
+        yield content
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise DataError(f"{file} has no {missing}.") from None

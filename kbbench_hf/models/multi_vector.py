@@ -1,17 +1,18 @@
 """Multi-vector retrieval: a node's text in chunks, one vector each; a node scores what its chunks score together."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.models import Workplace
 from kbbench_hf.models.embedders import SentenceEmbedder, from_spec
 from kbbench_hf.models.embeddings import embed, folder_of
-from kbbench_hf.models.exact_search import Share, Vectors, block_rows, in_parts
+from kbbench_hf.models.exact_search import Vectors, block_rows, in_parts
 from kbbench_hf.models.specs import Spec, one_of, positive
 from kbbench_hf.models.top_k import best, merge, pad
+from kbbench_hf.models.workplace import Share, Workplace
 from kbbench_hf.protocols import Ranking
 
 AGGREGATES = ("max", "mean", "top3")
@@ -61,39 +62,33 @@ def chunked(text: str, size: int, overlap: int) -> list[str]:
         start = back
 
 
+@dataclass(frozen=True)
 class MultiVector:
     """Nodes ranked by the inner products of the query with their chunks.
 
     Differs from upstream: all nodes are scored, not only the 50 that one vector per node finds; chunks break at spaces.
-
-    Args:
-        vectors: one per chunk, node by node, shape (chunks, d).
-        offsets: the chunks of node i are `offsets[i]` to `offsets[i + 1]`; every node has one.
-        embedder: makes the vectors of queries.
-        aggregate: a node's score: its `max`imum, the `mean` of all, or the mean of its best three (`top3`).
-        share: this process's part of the search.
     """
 
-    def __init__(
-        self,
-        vectors: Vectors,
-        offsets: NDArray[np.int64],
-        embedder: SentenceEmbedder,
-        aggregate: str = "max",
-        share: Share | None = None,
-    ) -> None:
-        self._vectors, self._offsets, self._embedder = vectors, offsets, embedder
-        self._aggregate, self._share = aggregate, share or Share()
+    vectors: Vectors
+    """One per chunk, node by node, shape (chunks, d)."""
+    offsets: NDArray[np.int64]
+    """The chunks of node i are `offsets[i]` to `offsets[i + 1]`; every node has one."""
+    embedder: SentenceEmbedder
+    """Makes the vectors of queries."""
+    aggregate: str = "max"
+    """A node's score: its `max`imum, the `mean` of all, or the mean of its best three (`top3`)."""
+    share: Share = field(default_factory=Share)
+    """This process's part of the search."""
 
     def search(self, queries: Sequence[str], top_k: int) -> Ranking:
         """Return the `top_k` best nodes of every query."""
-        asked = self._embedder.encode_queries(queries)
-        return in_parts(list(self._blocks()), partial(self._scan, asked, top_k), top_k, self._share)
+        asked = self.embedder.encode_queries(queries)
+        return in_parts(list(self._blocks()), partial(self._scan, asked, top_k), top_k, self.share)
 
     def _blocks(self) -> Iterator[slice]:
         """Yield runs of nodes with about as many chunks each."""
-        size = block_rows(len(self._vectors))
-        ends = np.searchsorted(self._offsets, np.arange(size, self._offsets[-1] + size, size), "right") - 1
+        size = block_rows(len(self.vectors))
+        ends = np.searchsorted(self.offsets, np.arange(size, self.offsets[-1] + size, size), "right") - 1
         for start, end in zip([0, *ends], ends, strict=False):
             if start < end:
                 yield slice(int(start), int(end))
@@ -103,12 +98,11 @@ class MultiVector:
 
         queries, parts = torch.from_numpy(asked), [pad([(np.zeros(0, np.int64), np.zeros(0))] * len(asked), top_k)]
         for nodes in blocks:
-            offsets = self._offsets[nodes.start : nodes.stop + 1]
-            chunks = torch.from_numpy(self._vectors[offsets[0] : offsets[-1]])
-            scores = aggregated((queries @ chunks.T).numpy(), offsets - offsets[0], self._aggregate)
+            offsets = self.offsets[nodes.start : nodes.stop + 1]
+            chunks = torch.from_numpy(self.vectors[offsets[0] : offsets[-1]])
+            scores = aggregated((queries @ chunks.T).numpy(), offsets - offsets[0], self.aggregate)
             found = [best(row, top_k) for row in scores]
-            block = pad([(ids + nodes.start, row[ids]) for ids, row in zip(found, scores, strict=True)], top_k)
-            parts.append(block)
+            parts.append(pad([(ids + nodes.start, row[ids]) for ids, row in zip(found, scores, strict=True)], top_k))
         return merge(parts, top_k)
 
 

@@ -4,17 +4,18 @@ What it gets right says how much of a benchmark can be had from answers that tra
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.errors import UsageError
-from kbbench_hf.models import Workplace
 from kbbench_hf.models.bm25 import BM25
 from kbbench_hf.models.dense import Dense
 from kbbench_hf.models.embedders import from_spec
 from kbbench_hf.models.specs import Spec, positive
 from kbbench_hf.models.top_k import best, pad
+from kbbench_hf.models.workplace import Workplace
 from kbbench_hf.protocols import Ranking, Retriever
 
 
@@ -33,37 +34,36 @@ def build(spec: Spec, place: Workplace) -> "NearestQuestions":
     return NearestQuestions(questions, [place.kb.rows(answers) for _, answers in place.training], nearest, k)
 
 
+@dataclass(frozen=True)
 class NearestQuestions:
     """Nodes by the summed similarity of the `k` nearest training questions that they answer; others are not ranked.
 
     A training question with the very words of the question is left out, so training questions can be asked as well.
-
-    Args:
-        questions: the training questions.
-        answers: the rows that answer each.
-        nearest: ranks the training questions.
-        k: how many of them to ask.
     """
 
-    def __init__(
-        self, questions: Sequence[str], answers: Sequence[NDArray[np.int64]], nearest: Retriever, k: int = 10
-    ) -> None:
-        self._questions, self._answers, self._nearest, self._k = questions, answers, nearest, k
+    questions: Sequence[str]
+    """The training questions."""
+    answers: Sequence[NDArray[np.int64]]
+    """The rows that answer each."""
+    nearest: Retriever
+    """Ranks the training questions."""
+    k: int = 10
+    """How many of them to ask."""
 
     def search(self, queries: Sequence[str], top_k: int) -> Ranking:
         """Return the `top_k` best nodes of every query."""
-        found = self._nearest.search(queries, self._k + 1)
+        found = self.nearest.search(queries, self.k + 1)
         rows = [self._ranked(*one, top_k) for one in zip(queries, found.ids, found.scores, strict=True)]
         return pad(rows, top_k)
 
     def _ranked(
         self, query: str, nearest: NDArray[np.int64], scores: NDArray[np.float64], top_k: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        asked = [(row, score) for row, score in zip(nearest, scores, strict=True) if score > 0]
-        asked = [(row, score) for row, score in asked if self._questions[row] != query][: self._k]
+        found = zip(nearest, scores, strict=True)
+        asked = [(row, score) for row, score in found if score > 0 and self.questions[row] != query]
         credit: dict[int, float] = {}
-        for row, score in asked:
-            for answer in set(self._answers[row].tolist()):
+        for row, score in asked[: self.k]:
+            for answer in set(self.answers[row].tolist()):
                 credit[answer] = credit.get(answer, 0.0) + float(score)
         nodes = np.array(sorted(credit), dtype=np.int64)
         totals = np.array([credit[node] for node in nodes.tolist()])

@@ -3,33 +3,41 @@
 import json
 import re
 from collections.abc import Sequence
-from hashlib import sha256
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 from kbbench_hf.errors import UsageError, missing_extra
+from kbbench_hf.models.embedders import folder_hash
 from kbbench_hf.models.judges import Item
 from kbbench_hf.protocols import Verdict
 
 _JOINT = re.compile(r"\s*(?:[,;]|\band\b|\bor\b)\s*")
 
 
-class NliFactJudge:
-    """A natural-language-inference model that says whether a text entails a triple, read out as a sentence.
-
-    A text longer than the model reads is cut into overlapping windows; the best window counts.
+class _NliJudge:
+    """A judge that asks a natural-language-inference model.
 
     Args:
         model: a sequence-classification model, by its name on the Hub or a folder; one label must be "entailment".
-        threshold: the probability of entailment from which a triple is supported.
+        threshold: the probability of entailment from which a statement holds.
         batch: pairs per forward pass.
     """
+
+    _kind: str
 
     def __init__(self, model: str, threshold: float = 0.5, batch: int = 16) -> None:
         self._nli = _Nli(model, batch)
         self._threshold = threshold
-        self.name = f"nli-fact:{self._nli.name}@threshold={threshold}"
+        self.name = f"{self._kind}:{self._nli.name}@threshold={threshold}"
+
+
+class NliFactJudge(_NliJudge):
+    """Says whether a text entails a triple, read out as a sentence.
+
+    A text longer than the model reads is cut into overlapping windows; the best window counts.
+    """
+
+    _kind = "nli-fact"
 
     def judge(self, items: Sequence[Item]) -> list[Verdict]:
         """Return one verdict per (text, triple): 1 supported, 0 not; `raw` has the probability of entailment."""
@@ -40,19 +48,10 @@ class NliFactJudge:
         ]
 
 
-class NliSplitJudge:
-    """Splits a triple at its commas and conjunctions, and counts the parts that the whole entails.
+class NliSplitJudge(_NliJudge):
+    """Splits a triple at its commas and conjunctions, and counts the parts that the whole entails."""
 
-    Args:
-        model: as for `NliFactJudge`.
-        threshold: the probability of entailment from which a part is one of the facts.
-        batch: pairs per forward pass.
-    """
-
-    def __init__(self, model: str, threshold: float = 0.5, batch: int = 16) -> None:
-        self._nli = _Nli(model, batch)
-        self._threshold = threshold
-        self.name = f"nli-split:{self._nli.name}@threshold={threshold}"
+    _kind = "nli-split"
 
     def judge(self, items: Sequence[Item]) -> list[Verdict]:
         """Return one verdict per (text, triple): the number of sub-triples, 0 where it is one fact."""
@@ -91,7 +90,7 @@ class _Nli:
         self._window = min(limits)
         folder = Path(model)
         commit = getattr(self._model.config, "_commit_hash", None)
-        revision = _folder_hash(folder) if folder.is_dir() else str(commit)
+        revision = folder_hash(folder) if folder.is_dir() else str(commit)
         self.name = f"{folder.name if folder.is_dir() else model}@{revision}"
 
     def entailment(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
@@ -120,11 +119,11 @@ class _Nli:
         return best
 
 
-def _sentence(triple: Sequence[Any]) -> str:
+def _sentence(triple: Sequence[object]) -> str:
     return f"{' '.join(map(str, triple))}."
 
 
-def _parts(triple: Sequence[Any]) -> list[list[str]]:
+def _parts(triple: Sequence[object]) -> list[list[str]]:
     """Return the triples that the commas and conjunctions of head and tail make; none where there is only one."""
     if len(triple) != 3:
         return []
@@ -132,10 +131,3 @@ def _parts(triple: Sequence[Any]) -> list[list[str]]:
     heads, tails = ([part for part in _JOINT.split(text) if part] for text in (head, tail))
     parts = [[h, relation, t] for h, t in product(heads, tails)]
     return parts if len(parts) > 1 else []
-
-
-def _folder_hash(folder: Path) -> str:
-    digest = sha256()
-    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
-        digest.update(f"{file.relative_to(folder)}\0".encode() + sha256(file.read_bytes()).digest())
-    return digest.hexdigest()[:40]

@@ -1,7 +1,6 @@
 """Reading what a chat server sends back: an answer, or a failure with a reason; never an empty string by accident."""
 
 import json
-from typing import Any
 
 from kbbench_hf.protocols import Completion
 
@@ -42,7 +41,7 @@ class Refused(Failure):
         super().__init__(reason, detail, transient=False)
 
 
-def parse_json(body: bytes) -> Any:
+def parse_json(body: bytes) -> object:
     """Return the JSON value of a body.
 
     Raises:
@@ -58,7 +57,7 @@ def parse_json(body: bytes) -> Any:
         raise Failure("not_json", f"{type(error).__name__} in {body[:80]!r}", transient=True) from None
 
 
-def read_reply(body: Any, latency_s: float) -> Completion:
+def read_reply(body: object, latency_s: float) -> Completion:
     """Return the completion in the body of a chat reply with status 200.
 
     A cut-off answer is an answer whose `finish_reason` is "length"; an empty text with finish reason "stop" is the
@@ -114,14 +113,14 @@ def error_message(body: bytes) -> str:
     return _words(value)
 
 
-def _first_choice(choices: Any) -> dict[str, Any]:
+def _first_choice(choices: object) -> dict[str, object]:
     found = [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
     if not found:
         raise Failure("no_choices", _words(choices), transient=True)
     return next((choice for choice in found if choice.get("index", 0) == 0), found[0])
 
 
-def _text(content: Any) -> str | None:
+def _text(content: object) -> str | None:
     """Join the text parts of a content that comes as a list; None where there is no text at all."""
     if isinstance(content, list):
         parts = [part.get("text") for part in content if isinstance(part, dict)]
@@ -130,10 +129,10 @@ def _text(content: Any) -> str | None:
     return content if isinstance(content, str) else None
 
 
-def _count(value: Any) -> int | None:
+def _count(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def _words(value: Any) -> str:
+def _words(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return " ".join(text.split())[:300]

@@ -1,6 +1,6 @@
 """Re-ranking by a language model: what it is asked of one candidate, how its answer is read, and the new order.
 
-The idea is STaRK's (Wu et al., NeurIPS 2024): a score from 0 to 1 for how well a candidate's document meets the query.
+The idea is that of Wu et al. (NeurIPS 2024): a score from 0 to 1 for how well a candidate's document meets the query.
 The wording is ours. Differs from upstream: its parser takes "10.5" for 0.5 and refuses "1" and ".5"; and where one
 candidate fails it throws away what the others of the query have cost.
 """

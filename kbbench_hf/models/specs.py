@@ -17,6 +17,10 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _OPTION = re.compile(r"([a-z][a-z0-9_]*)=([^,()@]*)")
 _MODEL = re.compile(r"(?:[^,()@]|@(?![a-z][a-z0-9_]*=))+")
 
+Option = tuple[Callable[[str], object], object]
+"""What reads an option's value, and its default."""
+Options = dict[str, Any]
+"""Option -> its value, of the type that its reader gives."""
 OVER_A_MODEL = frozenset({"graph"})
 """Models whose `:` is followed by another model, the one that they start from: `graph:bm25` is `graph(bm25)`."""
 
@@ -37,7 +41,7 @@ class Spec:
         options = ",".join(f"{key}={value}" for key, value in sorted(self.options.items()))
         return f"{self.name}{':' if self.model else ''}{self.model}{parts}{'@' if options else ''}{options}"
 
-    def read(self, **known: tuple[Callable[[str], Any], Any]) -> dict[str, Any]:
+    def read(self, **known: Option) -> Options:
         """Return the value of each known option, given as `key=(type, default)`; a default of None may stay None.
 
         Raises:

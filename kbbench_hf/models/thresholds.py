@@ -1,7 +1,7 @@
 """From which cosine two triples say the same: a property of the embedder, never a number to carry from one to another.
 
-GenRES's 0.95 belongs to text-embedding-ada-002, whose cosines lie between 0.87 and 0.98. With MiniLM, whose cosines lie
-between 0.22 and 0.90, it would call everything unique and nothing complete.
+The published 0.95 belongs to text-embedding-ada-002, whose cosines lie between 0.87 and 0.98. With MiniLM, whose
+cosines lie between 0.22 and 0.90, it would call everything unique and nothing complete.
 """
 
 import json
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.errors import DataError, UsageError
+from kbbench_hf.files.writing import write_text
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 
@@ -86,15 +87,12 @@ class Calibration(NamedTuple):
     spearman: float
 
 
-def calibrate(
-    figures: Callable[[float], Sequence[float]], published: Sequence[float], grid: Sequence[float] | None = None
-) -> Calibration:
-    """Return the threshold at which the figures of several systems are closest to the published ones.
+def calibrate(figures: Callable[[float], Sequence[float]], published: Sequence[float]) -> Calibration:
+    """Return the threshold, of every hundredth from 0.30 to 0.99, whose figures are closest to the published ones.
 
     Args:
         figures: threshold -> one figure per system, fractions.
         published: the published figure of each, in the same order.
-        grid: the thresholds to try; every hundredth from 0.30 to 0.99 where None.
 
     Raises:
         UsageError: fewer than three systems.
@@ -106,9 +104,9 @@ def calibrate(
         raise UsageError(f"{len(published)} systems to calibrate on; expected three or more. Add outputs of others.")
     wanted = np.asarray(published, dtype=np.float64)
     tried = []
-    for threshold in grid if grid is not None else [step / 100 for step in range(30, 100)]:
+    for threshold in (step / 100 for step in range(30, 100)):
         found = np.asarray(figures(threshold), dtype=np.float64)
-        tried.append(Calibration(float(threshold), float(np.abs(found - wanted).mean()), spearman(found, wanted)))
+        tried.append(Calibration(threshold, float(np.abs(found - wanted).mean()), spearman(found, wanted)))
     return min(tried, key=lambda calibration: calibration.mean_absolute_error)
 
 
@@ -118,15 +116,16 @@ def spearman(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     >>> spearman(np.array([1.0, 2.0, 3.0]), np.array([10.0, 30.0, 20.0]))
     0.5
     """
-    ranks = [np.array([((x < y).sum() + (x <= y).sum()) / 2 for y in x]) for x in (a, b)]
-    x, y = (rank - rank.mean() for rank in ranks)
+    from scipy.stats import rankdata
+
+    x, y = (rankdata(side) - (len(side) + 1) / 2 for side in (a, b))
     spread = float(np.sqrt((x @ x) * (y @ y)))
     return float(x @ y) / spread if spread else 0.0
 
 
 def write_thresholds(file: Path, embedder: str, thresholds: Thresholds) -> None:
     """Write thresholds, with the embedder that they belong to, for `thresholds_of`."""
-    file.write_text(json.dumps({"embedder": embedder, **asdict(thresholds)}, indent=2) + "\n", encoding="utf-8")
+    write_text(file, json.dumps({"embedder": embedder, **asdict(thresholds)}, indent=2) + "\n")
 
 
 def _read_thresholds(file: Path, embedder: str) -> Thresholds:

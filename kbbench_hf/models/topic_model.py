@@ -1,4 +1,4 @@
-"""The topic model behind GenRES's topical similarity: gensim's LDA, trained once per corpus, pinned and hashed.
+"""The topic model behind topical similarity: gensim's LDA, trained once per corpus, pinned and hashed.
 
 A trained model is one `.npz` file of plain arrays (nothing in it is executed when it is read) and is known by the hash
 of these arrays. The level of TS depends on the corpus, so figures made with different models must not be compared.
@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.errors import missing_extra
+from kbbench_hf.files.writing import whole_file
 from kbbench_hf.metrics.generative_re import WORDS
 from kbbench_hf.metrics.topics import content_words
 
-TOPICS = {"cdr": 50, "docred": 100, "nyt10m": 150, "wiki20m": 150, "tacred": 150, "wiki80": 150, "sentences": 5}
-"""How many topics the release's models have, and the one of `mini-genres`; 20 for any other config."""
+Lda = Any
+"""gensim's `LdaModel`, which has no types."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class TopicModel:
         self._weights = weights
         self.settings = settings
         self.corpus_sha256 = corpus_sha256
-        self._lda: Any = None
+        self._lda: Lda = None
 
     @classmethod
     def train(cls, corpus: Sequence[str], settings: LdaSettings) -> "TopicModel":
@@ -75,7 +76,7 @@ class TopicModel:
         return cls(vocabulary, lda.expElogbeta.astype(np.float32), settings, corpus_hash(corpus))
 
     @property
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """What topic shares depend on besides the text."""
         words = WORDS[self.settings.mode]
         return {
@@ -108,11 +109,9 @@ class TopicModel:
         """Write the model, whole or not at all."""
         about = json.dumps({"settings": asdict(self.settings), "corpus_sha256": self.corpus_sha256})
         file.parent.mkdir(parents=True, exist_ok=True)
-        partial = file.with_suffix(".partial")
-        with partial.open("wb") as sink:
+        with whole_file(file) as sink:
             vocabulary = np.frombuffer(json.dumps(list(self._ids)).encode("ascii"), dtype=np.uint8)
             np.savez(sink, weights=self._weights, vocabulary=vocabulary, about=np.array(about))
-        partial.replace(file)
 
     @classmethod
     def load(cls, file: Path) -> "TopicModel":
@@ -141,14 +140,11 @@ class _Start:
     def gamma(self, shape: float, scale: float, size: tuple[int, int]) -> NDArray[np.float64]:
         if self._settings.mode != "reference":
             return np.ones(size)
-        return np.stack([self._draw(document, shape, scale, size[1]) for document in self._documents])
-
-    def _draw(self, document: Sequence[str], shape: float, scale: float, n: int) -> NDArray[np.float64]:
-        digest = sha256(f"{self._settings.seed} {' '.join(document)}".encode()).digest()
-        return np.random.default_rng(list(digest)).gamma(shape, scale, n)
+        digests = (sha256(f"{self._settings.seed} {' '.join(words)}".encode()).digest() for words in self._documents)
+        return np.stack([np.random.default_rng(list(each)).gamma(shape, scale, size[1]) for each in digests])
 
 
-def _gensim_lda(vocabulary: list[str], settings: LdaSettings, corpus: list[list[tuple[int, int]]] | None) -> Any:
+def _gensim_lda(vocabulary: list[str], settings: LdaSettings, corpus: list[list[tuple[int, int]]] | None) -> Lda:
     try:
         from gensim.models import LdaModel
     except ImportError:

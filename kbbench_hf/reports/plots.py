@@ -4,11 +4,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbbench_hf.benchmarks.base import Benchmark
+from kbbench_hf.benchmarks.base import Benchmark, Panel, Panels, Point
+from kbbench_hf.errors import UsageError
 from kbbench_hf.reports.tables import label
-from kbbench_hf.scoring import Result
+from kbbench_hf.scoring.result import PlainFigure, Result
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 MARKERS = "osD^vP*X"
@@ -49,7 +51,7 @@ def plot_scores(
     figure.savefig(file, dpi=150)
 
 
-def plot_slice(figures: Mapping[str, Mapping[str, Any]], label: str, name: str) -> "Figure":
+def plot_slice(figures: Mapping[str, PlainFigure], label: str, name: str) -> "Figure":
     """Return the picture of one metric in every key of a slice; keys hold what `result.json` does."""
     counted = {f"{key} (n = {each['n_scored']:,})": each for key, each in figures.items()}
     drawn = plot_figures(counted)
@@ -57,7 +59,7 @@ def plot_slice(figures: Mapping[str, Mapping[str, Any]], label: str, name: str) 
     return drawn
 
 
-def plot_figures(figures: Mapping[str, Mapping[str, Any]]) -> "Figure":
+def plot_figures(figures: Mapping[str, PlainFigure]) -> "Figure":
     """Return a picture with a row per figure, its 95 % interval as a line; figures as in `result.json`."""
     from matplotlib.figure import Figure
 
@@ -66,8 +68,9 @@ def plot_figures(figures: Mapping[str, Mapping[str, Any]]) -> "Figure":
     for position, each in enumerate(figures.values()):
         if each["value"] is None:
             continue
-        if None not in each["ci95"]:
-            axes.hlines(position, *each["ci95"], color=COLOURS[0])
+        low, high = each["ci95"]
+        if low is not None and high is not None:
+            axes.hlines(position, low, high, color=COLOURS[0])
         axes.plot(each["value"], position, "o", color=COLOURS[0])
     axes.set_yticks(range(len(figures)), list(figures))
     axes.set_ylim(len(figures) - 0.5, -0.5)
@@ -80,5 +83,85 @@ def plot_figures(figures: Mapping[str, Mapping[str, Any]]) -> "Figure":
     return drawn
 
 
+def plot_panels(drawn: Panels) -> "Figure":
+    """Return small pictures beside each other: a colour and marker per system, 95 % intervals as bands or lines.
+
+    Raises:
+        UsageError: there is nothing to draw.
+    """
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+    if not drawn.panels:
+        raise UsageError("There is nothing to draw: expected results of this testbed. Score a run of it first.")
+    systems = list(dict.fromkeys(name for panel in drawn.panels for name in panel.series))
+    styles: dict[str, dict[str, Any]] = {
+        name: {"color": COLOURS[n % 8], "marker": MARKERS[n % 8]} for n, name in enumerate(systems)
+    }
+    figure = Figure(figsize=(4.4 * len(drawn.panels), 3.8), layout="constrained")
+    for column, panel in enumerate(drawn.panels, start=1):
+        axes = figure.add_subplot(1, len(drawn.panels), column)
+        for number, name in enumerate(systems):
+            if name in panel.series:
+                offset = (number - (len(systems) - 1) / 2) * 0.12 if drawn.side_by_side else 0.0
+                _draw_points(axes, panel.series[name], styles[name], offset, drawn.joined)
+        _finish_panel(axes, panel, drawn)
+    lines = [Line2D([], [], label=name, **style) for name, style in styles.items()]
+    figure.legend(handles=lines, frameon=False, loc="outside lower center", ncols=len(lines))
+    return figure
+
+
+def _draw_points(axes: "Axes", points: Sequence[Point], style: dict[str, Any], offset: float, joined: bool) -> None:
+    if joined:
+        low, high = zip(*(point.y_interval for point in points), strict=True)
+        places = [point.x for point in points]
+        axes.fill_between(places, low, high, color=style["color"], alpha=0.15, linewidth=0)
+        axes.plot(places, [point.y for point in points], **style)
+        return
+    for point in points:
+        x = point.x + offset
+        axes.vlines(x, *point.y_interval, color=style["color"])
+        if point.x_interval:
+            axes.hlines(point.y, *point.x_interval, color=style["color"])
+        axes.plot(x, point.y, **style)
+
+
+def _finish_panel(axes: "Axes", panel: Panel, drawn: Panels) -> None:
+    axes.set_ylim(-0.02, 1.02)
+    axes.set_title(panel.title, loc="left", fontsize=11)
+    axes.grid(axis="y", color="#dddddd", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    if drawn.logarithmic:
+        axes.set_xscale("log", base=2)
+    if drawn.ticks:
+        axes.set_xticks(list(drawn.ticks), list(drawn.ticks.values()), minor=False)
+    if drawn.against_chance:
+        axes.plot([0, 1], [1, 0], linestyle="--", color="#999999", linewidth=0.8)
+        axes.set_xlim(-0.02, 1.02)
+    axes.set_xlabel(drawn.x_label)
+    axes.set_ylabel(drawn.y_label)
+
+
+def plot_lengths(lengths: Mapping[str, Sequence[int]], title: str, file: Path) -> None:
+    """Draw a histogram for each thing that is counted, words of questions say; write a PNG."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    figure = Figure(figsize=(10, 3.6), layout="constrained")
+    for column, (counted, values) in enumerate(lengths.items(), start=1):
+        axes = figure.add_subplot(1, len(lengths), column)
+        most = max(values, default=1)
+        width = max(1, -(-most // 50))
+        axes.hist(values, bins=[edge - 0.5 for edge in range(0, most + 2 * width, width)], color=COLOURS[0])
+        axes.set_xlabel(counted)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_ylabel("queries")
+        axes.spines[["top", "right"]].set_visible(False)
+        if column == 1:
+            axes.set_title(title, loc="left", fontsize=11)
+    figure.savefig(file, dpi=150)
+
+
 def _with_direction(benchmark: Benchmark, metric: str) -> str:
-    return label(benchmark, metric) if metric in benchmark.lower_is_better else f"{label(benchmark, metric)} ↑"
+    return label(benchmark, metric) if metric in benchmark.scoring.lower_is_better else f"{label(benchmark, metric)} ↑"

@@ -10,11 +10,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from kbbench_hf.benchmarks.base import Benchmark
-from kbbench_hf.comparison import Comparison
 from kbbench_hf.errors import unknown_name
 from kbbench_hf.metrics.aggregate import Estimate
-from kbbench_hf.metrics.significance import PairedTest, minimum_detectable_effect
-from kbbench_hf.scoring import Result
+from kbbench_hf.scoring.result import PlainFigure, Result
 
 
 def print_result(result: Result, benchmark: Benchmark, slices: str | None = None, metrics: int | None = None) -> None:
@@ -22,15 +20,15 @@ def print_result(result: Result, benchmark: Benchmark, slices: str | None = None
 
     With `metrics`, only so many figures, the headline ones.
     """
-    console, chosen = Console(), _chosen(slices, result.slices)
-    console.print(f"[bold]{escape(benchmark.title)}[/bold] · {_place(result)}", highlight=False)
+    console, chosen = Console(), chosen_slices(slices, result.slices)
+    console.print(f"[bold]{escape(benchmark.title)}[/bold] · {place_words(result)}", highlight=False)
     scored = {metric: figure for metric, figure in result.scores.items() if figure.n_scored} or dict(result.scores)
     figures = dict(list(scored.items())[:metrics])
     counts = [
         "n_scored",
         *(name for name in ("n_unscored", "n_missing") if any(getattr(f, name) for f in figures.values())),
     ]
-    table = _table("metric", "value", "95 % interval", *map(words, counts))
+    table = empty_table("metric", "value", "95 % interval", *map(words, counts))
     for metric, figure in figures.items():
         counted = (f"{getattr(figure, name):,}" for name in counts)
         table.add_row(label(benchmark, metric), number(figure.value), interval(figure.ci95), *counted)
@@ -53,41 +51,6 @@ def print_result(result: Result, benchmark: Benchmark, slices: str | None = None
         _print_slice(console, name, result.slices[name], benchmark)
 
 
-def print_comparison(
-    comparison: Comparison,
-    names: tuple[str, str],
-    benchmark: Benchmark,
-    slices: str | None = None,
-    metrics: int | None = None,
-) -> None:
-    """Print both systems side by side with the paired test of each metric, then the slices asked for.
-
-    With `metrics`, only so many tests, the headline ones.
-    """
-    first, second = comparison.a, comparison.b
-    console, chosen = Console(), _chosen(slices, first.example_slices)
-    console.print(f"[bold]{escape(benchmark.title)}[/bold] · {_place(first)}", highlight=False)
-    console.print(f"A {escape(names[0])}\nB {escape(names[1])}", highlight=False)
-    table = _table("metric", "A", "B", "A - B", "95 % interval", "p", "win/tie/loss")
-    for metric, test in list(comparison.tests.items())[:metrics]:
-        figures = [number(result.scores[metric].value) if metric in result.scores else "" for result in (first, second)]
-        table.add_row(label(benchmark, metric), *figures, *_test_cells(test))
-    console.print(table)
-    headline = benchmark.headline
-    smallest = minimum_detectable_effect(first.compared[headline] - second.compared[headline])
-    console.print(
-        f"[dim]* p < 0.05. A - B is over the examples that both have scored. With {len(first.ids):,} examples a "
-        f"difference in {label(benchmark, headline)} of {number(smallest)} would be found 4 times in 5.[/dim]",
-        highlight=False,
-    )
-    for name in chosen:
-        table = _table(words(name), f"{label(benchmark, headline)}: A - B", "95 % interval", "p", "win/tie/loss")
-        for key, tests in comparison.in_slice(name).items():
-            table.add_row(escape(key), *_test_cells(tests[headline]))
-        console.print()
-        console.print(table)
-
-
 def number(value: float) -> str:
     """Return a figure as tables show it: four decimals, or a dash where nothing was scored.
 
@@ -100,7 +63,18 @@ def number(value: float) -> str:
 def label(benchmark: Benchmark, metric: str) -> str:
     """Return what tables call a metric, with an arrow where less of it is better."""
     name = benchmark.metrics.get(metric, words(metric))
-    return f"{name} ↓" if metric in benchmark.lower_is_better else name
+    return f"{name} ↓" if metric in benchmark.scoring.lower_is_better else name
+
+
+def plain_value(figure: PlainFigure) -> str:
+    """Return a figure of a `result.json` as tables show it."""
+    return "-" if figure["value"] is None else number(figure["value"])
+
+
+def plain_interval(figure: PlainFigure) -> str:
+    """Return the interval of a figure of a `result.json` as tables show it."""
+    low, high = figure["ci95"]
+    return "-" if low is None or high is None else interval((low, high))
 
 
 def words(name: str) -> str:
@@ -121,17 +95,7 @@ def interval(bounds: tuple[float, float]) -> str:
     return f"[{', '.join(f'{bound:.3f}' if math.isfinite(bound) else '-' for bound in bounds)}]"
 
 
-def _test_cells(test: PairedTest) -> list[str]:
-    mark = "*" if test.p_value < 0.05 else " "
-    return [
-        f"{test.difference:+.4f}" if math.isfinite(test.difference) else "-",
-        interval(test.ci95),
-        f"{test.p_value:.4f} {mark}",
-        f"{test.wins:,}/{test.ties:,}/{test.losses:,}",
-    ]
-
-
-def _table(first: str, *others: str) -> Table:
+def empty_table(first: str, *others: str) -> Table:
     """Return an empty table: words to the left, figures to the right and never broken."""
     table = Table(first, box=None, header_style="bold", pad_edge=False)
     for name in others:
@@ -143,7 +107,7 @@ def _warnings(result: Result, benchmark: Benchmark) -> list[str]:
     """Return what a reader should know before believing the figures."""
     warnings = list(result.warnings)
     unscored = [label(benchmark, metric) for metric, figure in result.scores.items() if not figure.n_scored]
-    if unscored and benchmark.read_annotations:
+    if unscored and benchmark.scoring.annotations:
         warnings.insert(0, f"Not scored: {', '.join(unscored)}. What they need of models, 'kbbench annotate' makes.")
     if n_missing := result.counters["n_missing"]:
         warnings.insert(0, f"{n_missing:,} of {len(result.ids):,} examples have no prediction.")
@@ -157,7 +121,7 @@ def _print_slice(console: Console, name: str, keys: Mapping[str, Mapping[str, Es
     left = console.width - max(len(each) for each in (name, *keys)) - 9
     ends = itertools.accumulate(max(6, len(each)) + 2 for each in labels)
     n_shown = max(1, sum(end <= left for end in ends))
-    table = _table(words(name), "n", *labels[:n_shown])
+    table = empty_table(words(name), "n", *labels[:n_shown])
     for key, figures in keys.items():
         count = next(iter(figures.values()))
         values = (number(figures[metric].value) for metric in metrics[:n_shown])
@@ -167,7 +131,8 @@ def _print_slice(console: Console, name: str, keys: Mapping[str, Mapping[str, Es
         console.print(f"[dim]In a wider terminal or with --json: {' · '.join(others)}[/dim]", highlight=False)
 
 
-def _chosen(slices: str | None, known: Iterable[str]) -> list[str]:
+def chosen_slices(slices: str | None, known: Iterable[str]) -> list[str]:
+    """Return the slices to print: those of a comma-separated list, or `all` that are known."""
     names = list(known)
     if slices is None:
         return []
@@ -180,6 +145,7 @@ def _chosen(slices: str | None, known: Iterable[str]) -> list[str]:
     return chosen
 
 
-def _place(result: Result) -> str:
+def place_words(result: Result) -> str:
+    """Return where a result was scored: config, split, mode and data, for a table's head."""
     config = "" if result.config == "default" else f"{result.config}, "
     return f"[dim]{config}{result.split}, mode {result.mode}, data {result.dataset_revision[:8]}[/dim]"

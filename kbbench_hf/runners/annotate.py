@@ -1,4 +1,4 @@
-"""What GenRES's scores need of embedders and topic models, made once and kept as files; `judge` makes the verdicts.
+"""What scores of triples need of embedders and topic models, made once and kept as files; `judge` makes the verdicts.
 
 Everything can be interrupted and started again. What is kept is known by everything that it depends on, so nothing made
 with another embedder, threshold or corpus is ever taken for it.
@@ -13,25 +13,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kbbench_hf.benchmarks.base import Answer, Examples
-from kbbench_hf.benchmarks.genres import gold_triples
-from kbbench_hf.benchmarks.genres_annotations import read_annotation, triples_digest, write_annotation
-from kbbench_hf.dataset_folder import DatasetFolder
+from kbbench_hf.benchmarks.annotations import read_annotation, triples_digest, write_annotation
+from kbbench_hf.benchmarks.answers import Answer
+from kbbench_hf.benchmarks.base import AnnotationRules, Examples
 from kbbench_hf.errors import DataError
 from kbbench_hf.metrics.generative_re import MODES, WORDS
 from kbbench_hf.metrics.topics import content_words, triples_text
 from kbbench_hf.metrics.triple_lists import triples_of
 from kbbench_hf.models.embeddings import embed, folder_of
-from kbbench_hf.models.exact_search import Share
 from kbbench_hf.models.thresholds import CALIBRATED, Thresholds, public_name
-from kbbench_hf.models.topic_model import TOPICS, LdaSettings, TopicModel, corpus_hash
+from kbbench_hf.models.topic_model import LdaSettings, TopicModel, corpus_hash
+from kbbench_hf.models.workplace import Share
 from kbbench_hf.protocols import Embedder
 from kbbench_hf.runners.progress import progress
 
-_N_TOPICS = 20
-
 
 def annotate_embeddings(
+    rules: AnnotationRules,
     examples: Examples,
     answers: Sequence[Answer | None],
     folder: Path,
@@ -41,7 +39,7 @@ def annotate_embeddings(
     show: bool = True,
 ) -> int:
     """Write the vectors of every element of gold and predicted triples; return how many were encoded now."""
-    elements = sorted({element for triple in _all_triples(examples, answers) for element in _strings(triple)})
+    elements = sorted({element for triple in _all_triples(rules, examples, answers) for element in _strings(triple)})
     identity = {
         "embedder": public_name(embedder.name),
         "uniqueness_threshold": thresholds.uniqueness,
@@ -72,7 +70,7 @@ def annotate_embeddings(
 
 
 def annotate_stored_cosines(examples: Examples, folder: Path, file: Path) -> int:
-    """Write the cosines that GenRES's release stored for one system (`{text: {gold triple: [cosine, ...]}}`).
+    """Write the cosines that a release stored for one system (`{text: {gold triple: [cosine, ...]}}`).
 
     They are text-embedding-ada-002's, and all that completeness needs. Return how many documents they cover. CDR's
     belong to an older gold than the release's last.
@@ -100,21 +98,12 @@ def annotate_stored_cosines(examples: Examples, folder: Path, file: Path) -> int
     return len(set(rows["id"]))
 
 
-def topic_corpus(dataset: DatasetFolder, config: str) -> list[str]:
-    """Return the texts that a config's topic model is trained on: its corpus where the dataset has it, else its texts.
-
-    The release trained on more than the sampled texts; only CDR's corpus is in its repository.
-    """
-    corpus = f"{config}_corpus"
-    rows = dataset.rows(corpus, "full") if corpus in dataset.configs() else dataset.rows(config, "test")
-    return [row["text"] for row in rows]
-
-
 def annotate_topics(
     examples: Examples,
     answers: Sequence[Answer | None],
     folder: Path,
     corpus: Sequence[str],
+    n_topics: int,
     models: Path,
     *,
     modes: Iterable[str] = MODES,
@@ -127,11 +116,11 @@ def annotate_topics(
         answers: their predicted triples.
         folder: where annotations go.
         corpus: the texts that the topic model is trained on.
+        n_topics: how many topics it has.
         models: where trained models and the shares of source texts are kept, for the next set of predictions.
         modes: the modes to annotate for.
         show: whether to show progress.
     """
-    n_topics = TOPICS.get(examples.context.config, _N_TOPICS)
     corpus_sha256 = corpus_hash(corpus)
     wanted = list(modes)
     with progress("Topics", len(wanted), show=show) as advance:
@@ -173,10 +162,10 @@ def _source_shares(place: Path, model: TopicModel, examples: Examples) -> Any:
     return shares
 
 
-def _all_triples(examples: Examples, answers: Sequence[Answer | None]) -> Iterator[Any]:
+def _all_triples(rules: AnnotationRules, examples: Examples, answers: Sequence[Answer | None]) -> Iterator[Any]:
     for row, answer in zip(examples.rows, answers, strict=True):
         for mode in MODES:
-            yield from gold_triples(row, mode)
+            yield from rules.gold(row, mode)
             yield from triples_of(answer or [], mode)
 
 

@@ -1,27 +1,27 @@
 """Making a language model answer prompts: every completion journalled before it counts, any run resumable.
 
-Benchmarks, judges and the reranker all hand over a mapping of ids to prompts; an `Endpoint` or a `CausalLM` answers.
+Benchmarks, judges and the reranker all hand over a mapping of ids to prompts; whatever has `complete` or `generate`
+answers (see `protocols`).
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.errors import KBBenchError, UsageError
-from kbbench_hf.models.causal_lm import CausalLM
-from kbbench_hf.models.endpoint import Endpoint
-from kbbench_hf.runners.ask_endpoint import ATTEMPTS, Asker, InterruptedRunError, run
-from kbbench_hf.runners.ask_local import answer_in_batches
+from kbbench_hf.files.journal import Journal, Record
+from kbbench_hf.protocols import Chat, Generator, LanguageModel, name_of
 from kbbench_hf.runners.cost import Budget, Price
-from kbbench_hf.runners.jobs import Job, Sampling, Work
-from kbbench_hf.runners.journal import Journal, Record
-from kbbench_hf.runners.meter import Meter, showing
+from kbbench_hf.runners.jobs import ATTEMPTS, NO_BUDGET, InterruptedRunError, Job, Sampling, Work
 from kbbench_hf.runners.outcome import Parse, Summary, finish, prediction
-from kbbench_hf.runners.progress import Advance, progress
+from kbbench_hf.runners.progress import Advance, Meter, progress, showing
+
+if TYPE_CHECKING:
+    from kbbench_hf.runners.ask_chat import Asker
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Generation:
 
 def generate(
     prompts: Mapping[Any, Prompt],
-    model: Endpoint | CausalLM,
+    model: LanguageModel,
     folder: Path,
     *,
     sampling: Sampling | None = None,
@@ -74,8 +74,8 @@ def generate(
     An interrupted and resumed run writes the same bytes as an uninterrupted one.
 
     `structured` sends each prompt's JSON schema and counts the answers that do not follow it. `concurrency`,
-    `attempts`, the budget and the canary are for endpoints. A `CausalLM` in a group of processes shares the work
-    among them; each process returns the whole run.
+    `attempts`, the budget and the canary are for models with `complete`. A model in a group of processes (`rank`,
+    `n_processes`) shares the work among them; each process returns the whole run.
 
     Raises:
         BusyError: another process runs in this folder.
@@ -84,9 +84,10 @@ def generate(
     """
     work = Work(prompts, sampling or Sampling(), repeats, structured)
     meter = Meter(price)
-    if isinstance(model, CausalLM) and (max_requests is not None or max_cost is not None):
-        raise UsageError("--max-requests and --max-cost are for endpoints; a local model costs nothing by request.")
-    shard = model.rank if isinstance(model, CausalLM) else 0
+    chat = hasattr(model, "complete")
+    if not chat and (max_requests is not None or max_cost is not None):
+        raise UsageError(NO_BUDGET)
+    shard, n_processes = getattr(model, "rank", 0), getattr(model, "n_processes", 1)
     with _interruptible(), Journal(folder, shard, observe=meter.add) as journal:
         budget = Budget(max_requests, max_cost, price)
         budget.requests, budget.spent = meter.n_requests, meter.cost or 0.0
@@ -99,26 +100,29 @@ def generate(
                 meter.n_parse_failures += not prediction(outcome, parse, answer).parsed
 
         with progress(title, len(work), show=show and shard == 0) as advance:
-            if isinstance(model, CausalLM):
-                keys = answer_in_batches(model, work, journal, record, meter, advance)
+            if chat:
+                from kbbench_hf.runners.ask_chat import Asker, run
+
+                asker = Asker(cast(Chat, model), record, budget, concurrency=concurrency, attempts=attempts)
+                keys = run(_by_chat(asker, work, journal, meter, advance, canary))
             else:
-                asker = Asker(model, record, budget, concurrency=concurrency, attempts=attempts)
-                keys = run(_over_http(asker, work, journal, meter, advance, canary))
-        if isinstance(model, CausalLM) and model.n_processes > 1:
-            model.wait_for_everyone()
+                from kbbench_hf.runners.ask_batches import answer_in_batches
+
+                keys = answer_in_batches(cast(Generator, model), work, journal, record, meter, advance)
+        if n_processes > 1:
+            _wait_for_everyone(model)
             meter = Meter(price)
             journal.reload(meter.add)
         summary = finish(
             journal.read(keys),
             meter,
-            model.name,
+            name_of(model),
             len(prompts),
             parse=parse,
             answer=answer,
             folder=folder if parse is not None and shard == 0 else None,
         )
-        if isinstance(model, CausalLM):
-            model.wait_for_everyone()  # so that every process finds the predictions when this returns
+        _wait_for_everyone(model)  # so that every process finds the predictions when this returns
     return Generation(summary, journal, keys)
 
 
@@ -130,21 +134,28 @@ def _interruptible() -> Iterator[None]:
         raise InterruptedRunError from None
 
 
-async def _over_http(
-    asker: Asker, work: Work, journal: Journal, meter: Meter, advance: Advance, canary: bool
+def _wait_for_everyone(model: LanguageModel) -> None:
+    getattr(model, "wait_for_everyone", lambda: None)()
+
+
+async def _by_chat(
+    asker: "Asker", work: Work, journal: Journal, meter: Meter, advance: Advance, canary: bool
 ) -> list[str]:
-    """Ask the server for what the journal does not hold; return the keys of all jobs, in order."""
+    """Ask for what the journal does not hold; return the keys of all jobs, in order."""
     keys: list[str] = []
 
     def missing() -> Iterator[Job]:
-        for job in work.jobs(asker.endpoint.name):
+        for job in work.jobs(name_of(asker.model)):
             keys.append(job.key)
             if job.key in journal:
                 meter.n_done += 1
             else:
                 yield job
 
-    async with asker.endpoint, showing(meter, advance, asker.status):
+    async with AsyncExitStack() as stack:
+        if hasattr(asker.model, "__aenter__"):
+            await stack.enter_async_context(cast(AbstractAsyncContextManager[Any], asker.model))
+        await stack.enter_async_context(showing(meter, advance, asker.status))
         await asker.recognise()
         jobs = missing()
         first = next(jobs, None)

@@ -2,14 +2,29 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from inspect import Parameter, signature
 from typing import Any, NamedTuple
 
 from kbbench_hf.benchmarks.base import Prompt
-from kbbench_hf.runners.journal import Record
+from kbbench_hf.errors import KBBenchError
+from kbbench_hf.files.journal import Record
+from kbbench_hf.protocols import Completion
 
+ATTEMPTS = 8
+"""How often one request is sent before its example counts as failed: about a minute of trying."""
+NO_BUDGET = "--max-requests and --max-cost are for served models; a local model costs nothing by request."
 _to_json = json.JSONEncoder(sort_keys=True).encode
+
+
+class InterruptedRunError(KBBenchError):
+    """The user stopped the run; what was answered is kept."""
+
+    exit_code = 130
+
+    def __init__(self) -> None:
+        super().__init__("Interrupted. Every answer that had arrived is kept; start the same run again to go on.")
 
 
 @dataclass(frozen=True)
@@ -50,6 +65,12 @@ class Job(NamedTuple):
     prompt: Prompt
     parameters: dict[str, Any]
     schema: Mapping[str, Any] | None
+
+    @property
+    def max_tokens(self) -> int:
+        """How long the answer may be."""
+        longest: int = self.parameters.get("max_tokens", self.prompt.max_tokens)
+        return longest
 
     def record(self, **fields: Any) -> Record:
         """Return the journal's record of this job; unnamed fields are None."""
@@ -109,3 +130,25 @@ class Work:
         asked = [model, prompt.messages, parameters, schema, example, repeat]
         key = hashlib.sha256(_to_json(asked).encode("ascii")).hexdigest()
         return Job(key, example, repeat, prompt, parameters, schema)
+
+
+def takes(function: Callable[..., Any], *names: str) -> bool:
+    """Say whether a function takes these keyword arguments.
+
+    >>> takes(lambda prompts, max_tokens: None, "seed"), takes(lambda prompts, **more: None, "seed")
+    (False, True)
+    """
+    parameters = signature(function).parameters
+    return set(names) <= parameters.keys() or any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values())
+
+
+def completed(answer: "str | Completion", seconds: float) -> Completion:
+    """Return a model's answer as a completion: a bare text is a whole answer whose tokens nobody counted."""
+    return answer if isinstance(answer, Completion) else Completion(str(answer), "stop", None, None, seconds)
+
+
+def violation(text: str, schema: Mapping[str, Any]) -> str | None:
+    """Return how a text breaks a JSON schema, in words; None where it follows it."""
+    from kbbench_hf.models.structured import violation as found
+
+    return found(text, schema)

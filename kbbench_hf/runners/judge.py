@@ -1,4 +1,4 @@
-"""Judging extracted triples: verdicts asked for, journalled, resumed, and kept as GenRES annotations.
+"""Judging extracted triples: verdicts asked for, journalled, resumed, and kept as annotations.
 
 Equal items are judged once. A reply that cannot be read, a refusal, a request that failed and an answer that was cut
 off are no verdicts: they keep their status and raw text, are counted, and leave the mean.
@@ -8,18 +8,19 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from kbbench_hf.benchmarks.base import Answer, Examples, ParseError, Prompt
-from kbbench_hf.benchmarks.genres_annotations import Identity, triple_key, write_annotation
+from kbbench_hf.benchmarks.annotations import Identity, triple_key, write_annotation
+from kbbench_hf.benchmarks.answers import Answer
+from kbbench_hf.benchmarks.base import AnnotationRules, Examples, ParseError, Prompt
 from kbbench_hf.errors import UsageError, unknown_name
+from kbbench_hf.files.journal import Journal
 from kbbench_hf.metrics.triple_lists import well_formed
-from kbbench_hf.models.causal_lm import CausalLM
-from kbbench_hf.models.endpoint import Endpoint
 from kbbench_hf.models.judges import (
     FACT_PROMPT_SHA256,
     SPLIT_PROMPT_SHA256,
@@ -32,10 +33,9 @@ from kbbench_hf.models.judges import (
     split_prompt,
 )
 from kbbench_hf.models.specs import parse, positive
-from kbbench_hf.protocols import Judge, Verdict
+from kbbench_hf.protocols import Judge, LanguageModel, Verdict, name_of
 from kbbench_hf.runners.generate import generate
 from kbbench_hf.runners.jobs import Sampling
-from kbbench_hf.runners.journal import Journal
 from kbbench_hf.runners.progress import progress
 
 _JUDGE_BATCH = 256
@@ -46,7 +46,7 @@ _JUDGE_BATCH = 256
 class ChatJudge:
     """A language model that judges, and how it is asked; `options` go to `generate`."""
 
-    model: Endpoint | CausalLM
+    model: LanguageModel
     sampling: Sampling = field(default_factory=Sampling)
     structured: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -65,13 +65,18 @@ class _Kind(NamedTuple):
     readable_when_cut_off: bool
 
 
-_KINDS = {
-    "factualness": _Kind(fact_prompt, read_fact, FACT_PROMPT_SHA256, needs_text=True, readable_when_cut_off=True),
-    "granularity": _Kind(split_prompt, read_split, SPLIT_PROMPT_SHA256, needs_text=False, readable_when_cut_off=False),
-}
+KINDS = ("factualness", "granularity")
+
+
+def _kind(name: str, rules: AnnotationRules) -> _Kind:
+    if name == "factualness":
+        return _Kind(fact_prompt, read_fact, FACT_PROMPT_SHA256, needs_text=True, readable_when_cut_off=True)
+    read = partial(read_split, rules.triples_in)
+    return _Kind(split_prompt, read, SPLIT_PROMPT_SHA256, needs_text=False, readable_when_cut_off=False)
 
 
 def annotate_verdicts(
+    rules: AnnotationRules,
     examples: Examples,
     answers: Sequence[Answer | None],
     folder: Path,
@@ -86,6 +91,7 @@ def annotate_verdicts(
     status and raw reply and is no verdict; a failed request is asked again when this is started again.
 
     Args:
+        rules: what the benchmark's metric needs of judges.
         examples: the documents.
         answers: their predicted triples.
         folder: where annotations go; what was judged so far is below its `work`.
@@ -103,7 +109,7 @@ def annotate_verdicts(
         verdicts = judge.judge(items)
         identity: Identity = {"judge": judge.name}
     else:
-        verdicts, identity = _judge_each_once(items, folder / "work" / kind, _KINDS[kind], judge, show)
+        verdicts, identity = _judge_each_once(items, folder / "work" / kind, _kind(kind, rules), judge, show)
     rows: dict[tuple[str, str, int], Verdict] = {}
     met: Counter[tuple[str, str]] = Counter()
     for (row, triple, (_, key)), verdict in zip(asked, verdicts, strict=True):
@@ -178,7 +184,7 @@ def _ask(
     records = {record["id"]: record for record in run.records()}
     verdicts = [_read_record(records.get(name), kind) for name in prompts]
     identity = {
-        "judge": f"chat:{judge.model.name}",
+        "judge": f"chat:{name_of(judge.model)}",
         "prompt_sha256": kind.prompt_sha256,
         "sampling": judge.sampling.parameters(kind.prompt("", "")),
         "structured": judge.structured,
@@ -231,8 +237,8 @@ def judge_by_name(name: str, kind: str) -> Judge:
     Raises:
         UsageError: the name is of another form, or the kind is unknown.
     """
-    if kind not in _KINDS:
-        raise unknown_name("kind of verdict", kind, _KINDS)
+    if kind not in KINDS:
+        raise unknown_name("kind of verdict", kind, KINDS)
     form, _, rest = name.partition(":")
     if form == "stored" and rest:
         return StoredFacts(Path(rest)) if kind == "factualness" else StoredSplits(Path(rest))

@@ -1,18 +1,19 @@
 """What a generation run came to: its summary and its predictions file, both read from the journal."""
 
 import json
-import os
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from kbbench_hf.errors import KBBenchError
-from kbbench_hf.runners.journal import Record
-from kbbench_hf.runners.meter import Meter, quantile
+from kbbench_hf.files.journal import Record
+from kbbench_hf.files.writing import whole_file
+from kbbench_hf.models.replies import Failure
+from kbbench_hf.runners.progress import Meter, quantile
 
 _to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
@@ -57,6 +58,27 @@ class Summary:
     def served_model_changed(self) -> bool:
         """Whether the canary prompt was answered in more than one way: a hint that another model answered."""
         return len(set(self.canaries)) > 1
+
+    @property
+    def n_open(self) -> int:
+        """How many prompts failed that may yet be answered; a refusal is an outcome, and settled."""
+        return sum(n for kind, n in self.errors.items() if not Failure(kind, transient=False).settled)
+
+    def __str__(self) -> str:
+        """Say what became of the run and what it cost, in two lines."""
+        cost, latency = "price unknown", ""
+        if self.cost is not None:
+            cost = f"{self.cost:.4f} {self.currency} (prices of {self.prices_as_of})"
+        if self.latency_p50_s is not None:
+            latency = f"; latency p50 {self.latency_p50_s:.2f} s, p95 {self.latency_p95_s:.2f} s"
+        errors = f" ({', '.join(f'{kind} {count:,}' for kind, count in self.errors.items())})" if self.errors else ""
+        changed = "\nThe served model changed during the run: the canary prompt was answered in several ways."
+        return (
+            f"{self.n_answered:,} answered, {self.n_failed:,} failed{errors}, "
+            f"{100 * self.parse_failure_rate:.1f} % unparsed, {self.n_cut_off:,} cut off\n"
+            f"{self.n_requests:,} requests, {self.prompt_tokens:,} tokens in, {self.completion_tokens:,} out, "
+            f"{cost}{latency}{changed if self.served_model_changed else ''}"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields and the derived figures, for `run.json`."""
@@ -113,7 +135,7 @@ def finish(
     errors: Counter[str] = Counter()
     latencies = array("d")
     with ExitStack() as stack:
-        files: list[_AtomicFile] = []
+        files: list[BinaryIO] = []
         for position, record in enumerate(records):
             if record is None:
                 counts["missing"] += 1
@@ -121,7 +143,7 @@ def finish(
             if folder is not None and position % n_prompts == 0:
                 repeat = position // n_prompts
                 name = "predictions.jsonl" if repeat == 0 else f"predictions.{repeat}.jsonl"
-                files.append(stack.enter_context(_AtomicFile(folder / name)))
+                files.append(stack.enter_context(whole_file(folder / name)))
             if record["error"] is None:
                 _count(record, counts, latencies)
             else:
@@ -136,8 +158,6 @@ def finish(
                 f"{counts['missing']:,} of {counts['missing'] + counts['answered'] + errors.total():,} completions are "
                 "missing: a process of the group must have died. Start the same run again to make them."
             )
-        for file in files:
-            file.commit()
     ordered = sorted(latencies)
     return Summary(
         model=model,
@@ -176,27 +196,3 @@ def _line(row: Mapping[str, Any]) -> bytes:
         return _to_json(row).encode("utf-8") + b"\n"
     except UnicodeEncodeError:  # half of a surrogate pair: no UTF-8, but JSON can spell it
         return json.dumps(row, allow_nan=False).encode("ascii") + b"\n"
-
-
-class _AtomicFile:
-    """JSON Lines that stand in the place of `file` only after `commit`."""
-
-    def __init__(self, file: Path) -> None:
-        self.file = file
-        self.partial = file.with_name(f".{file.name}.partial-{os.getpid()}")
-
-    def __enter__(self) -> "_AtomicFile":
-        self._sink = self.partial.open("wb")
-        return self
-
-    def write(self, line: bytes) -> None:
-        self._sink.write(line)
-
-    def commit(self) -> None:
-        self._sink.flush()
-        os.fsync(self._sink.fileno())
-        self.partial.replace(self.file)
-
-    def __exit__(self, *_: object) -> None:
-        self._sink.close()
-        self.partial.unlink(missing_ok=True)

@@ -1,8 +1,16 @@
-"""The one progress bar: every verb that takes longer than two seconds shows this one, on standard error."""
+"""What is seen of long work while it goes on: the one progress bar, on standard error, and the line below it."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Protocol
+import asyncio
+import math
+import time
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from kbbench_hf.files.journal import Record
+    from kbbench_hf.runners.cost import Price
 
 
 class Advance(Protocol):
@@ -60,3 +68,97 @@ def progress(title: str, total: int | None, *, done: int = 0, note: str = "", sh
                 bar.update(task, advance=steps, note=note)
 
         yield advance
+
+
+class Meter:
+    """Counts the records of a run as they are written, and those of its earlier parts as they are read."""
+
+    def __init__(self, price: "Price | None" = None) -> None:
+        self.price = price
+        self.n_done = 0
+        """Jobs that need no more work in this part of the run: found in the journal, answered, or given up."""
+        self.n_answers = self.n_requests = self.n_parse_failures = 0
+        self.prompt_tokens = self.completion_tokens = 0
+        self.errors: Counter[str] = Counter()
+        self.canaries: list[str] = []
+        self._latencies: deque[float] = deque(maxlen=1000)
+        self.start()
+
+    def start(self) -> None:
+        """Begin a part of the run: requests, tokens and cost go on, all else counts from here."""
+        self._started = time.monotonic()
+        self._requests_before, self._tokens_before = self.n_requests, self.completion_tokens
+        self.n_done = self.n_answers = self.n_parse_failures = 0
+        self.errors.clear()
+        self._latencies.clear()
+
+    def add(self, record: "Record") -> None:
+        """Count one record of the journal."""
+        self.n_requests += record["attempts"]
+        self.prompt_tokens += record["prompt_tokens"] or 0
+        self.completion_tokens += record["completion_tokens"] or 0
+        if record["id"] is None:
+            if record["error"] is None:
+                self.canaries.append(record["response"])
+            return
+        self.n_done += 1
+        if record["error"] is None:
+            self.n_answers += 1
+            self._latencies.append(record["latency_s"])
+        else:
+            self.errors[record["error"]] += 1
+
+    @property
+    def cost(self) -> float | None:
+        """What all tokens so far cost, or None where no price is known."""
+        return self.price.cost(self.prompt_tokens, self.completion_tokens) if self.price else None
+
+    def line(self) -> str:
+        """Return errors, parse failures, rates, cost and latencies in one line."""
+        seconds = max(1e-9, time.monotonic() - self._started)
+        parts = [
+            f"{self.errors.total():,} errors",
+            f"parse-fail {self.n_parse_failures / max(1, self.n_answers):.1%}",
+            f"{(self.n_requests - self._requests_before) / seconds:,.0f} req/s",
+            f"{(self.completion_tokens - self._tokens_before) / seconds:,.0f} tok/s",
+        ]
+        if self.price is not None:
+            parts.append(f"{self.cost:.4f} {self.price.currency}")
+        if self._latencies:
+            ordered = sorted(self._latencies)
+            parts.append(f"p50 {quantile(ordered, 0.5):.2f} s, p95 {quantile(ordered, 0.95):.2f} s")
+        return " · ".join(parts)
+
+
+@asynccontextmanager
+async def showing(
+    meter: Meter, advance: Advance, status: Callable[[], str], every_s: float = 0.5
+) -> AsyncIterator[None]:
+    """Move a progress bar along with the meter while the block runs; below it stands `status`, or else the meter."""
+    shown = 0
+
+    def show() -> None:
+        nonlocal shown
+        advance(meter.n_done - shown, note=status() or meter.line())
+        shown = meter.n_done
+
+    async def keep_showing() -> None:
+        while True:
+            await asyncio.sleep(every_s)
+            show()
+
+    task = asyncio.create_task(keep_showing())
+    try:
+        yield
+    finally:
+        task.cancel()
+        show()
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """Return the smallest value that at least this share of the ascending values does not exceed (nearest rank).
+
+    >>> quantile([1.0, 2.0, 3.0, 4.0], 0.5)
+    2.0
+    """
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from kbbench_hf.benchmarks.base import Examples, ParseError, Prompt
-from kbbench_hf.dataset_folder import write_text
+from kbbench_hf.files.writing import write_text
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.models.causal_lm import CausalLM
-from kbbench_hf.models.endpoint import Endpoint
-from kbbench_hf.models.renderings import render
+from kbbench_hf.models.renderings import Forms, render
 from kbbench_hf.models.reranker import parse_score, prompt, reordered
+from kbbench_hf.protocols import LanguageModel
 from kbbench_hf.runners.generate import Generation, generate
 
 
@@ -28,11 +27,12 @@ class Judged(Mapping[str, Prompt]):
     """For each query, the rows of the candidates to judge, best first."""
     kb: KnowledgeBase
     rendering: str
+    forms: Forms | None = None
 
     def __getitem__(self, key: str) -> Prompt:
         """Render the prompt of a query and a candidate."""
         query, row = map(int, key.split("/"))
-        (document,) = render(self.kb, self.rendering, _rows(row))
+        (document,) = render(self.kb, self.rendering, _rows(row), self.forms)
         return prompt(self.queries[query], self.kb.types(_rows(row))[0], document)
 
     def __iter__(self) -> Iterator[str]:
@@ -44,15 +44,16 @@ class Judged(Mapping[str, Prompt]):
         return sum(map(len, self.rows))
 
 
-def rerank(
+def rerank_run(
     examples: Examples,
     kb: KnowledgeBase,
     first: Path,
-    model: Endpoint | CausalLM,
+    model: LanguageModel,
     folder: Path,
     *,
     depth: int = 20,
     rendering: str = "clean_relations",
+    forms: Forms | None = None,
     **how: Any,
 ) -> Generation:
     """Judge the `depth` best candidates of every query of the run in `first`, and write the new ranking to `folder`.
@@ -67,7 +68,7 @@ def rerank(
     ranked = {line["id"]: line["ids"] for line in lines}
     ids = [ranked[row["id"]] for row in examples.rows]
     rows = [kb.rows(each[:depth]).tolist() for each in ids]
-    prompts = Judged([row["query"] for row in examples.rows], rows, kb, rendering)
+    prompts = Judged([row["query"] for row in examples.rows], rows, kb, rendering, forms)
     generation = generate(prompts, model, folder, title="Re-rank", **how)
     scores = {key: _score(text) for key, text in generation.responses().items()}
     written = []

@@ -1,24 +1,28 @@
-"""A retrieval benchmark run: rank, perhaps re-rank, and score, all in one folder."""
+"""Retrievers by name on a benchmark's knowledge base: rank its nodes, perhaps re-rank them."""
 
+import os
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kbbench_hf.benchmarks.base import Benchmark, Examples
-from kbbench_hf.dataset_folder import read_json
+import numpy as np
+
+from kbbench_hf.benchmarks import find_dataset
+from kbbench_hf.benchmarks.base import Asking, Examples
 from kbbench_hf.errors import UsageError, unknown_name
-from kbbench_hf.hub.load import find_dataset
+from kbbench_hf.files.datasets import read_json
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.models import RETRIEVERS
-from kbbench_hf.models.causal_lm import CausalLM
-from kbbench_hf.models.endpoint import Endpoint
+from kbbench_hf.models.retrievers import RETRIEVERS, OverNodes, retriever
 from kbbench_hf.models.specs import Spec, parse
-from kbbench_hf.records import read_predictions
-from kbbench_hf.runners.outcome import Summary
-from kbbench_hf.runners.rerank import n_unread, rerank
-from kbbench_hf.runners.retrieve import DOCUMENTS, Latency, Retrieval, retrieve
-from kbbench_hf.runners.run_folder import RUN, add_to_run, default_folder, open_run
-from kbbench_hf.scoring import Result, load_examples, score_examples, write_result
+from kbbench_hf.models.workplace import Workplace
+from kbbench_hf.protocols import LanguageModel
+from kbbench_hf.runners.retrieve import Latency, Site, retrieve
+from kbbench_hf.runners.run_folder import add_to_run, default_folder, open_run
+from kbbench_hf.scoring.score import RUN, Asked, load_examples
+
+if TYPE_CHECKING:
+    from kbbench_hf.runners.outcome import Summary
 
 TOP_K = 100
 TRAINING = "train"
@@ -27,94 +31,123 @@ SMALL = 1000
 """All candidates of a knowledge base this small are ranked: then no answer's rank is left open."""
 
 
-class Questions(NamedTuple):
-    """The questions of one split, and the knowledge base that answers them."""
+class Ranking(NamedTuple):
+    """A finished ranking."""
 
-    benchmark: Benchmark
-    examples: Examples
-    place: dict[str, str]
-    """Benchmark, config, split and dataset revision."""
-    kb: KnowledgeBase
+    folder: Path
+    latency: Latency
 
 
-def questions(dataset: str, config: str | None = None, split: str | None = None, limit: int | None = None) -> Questions:
-    """Return the questions of a split, with `limit` the first ones only."""
-    benchmark, examples, revision = load_examples(dataset, config, split)
-    place = {
-        "benchmark": benchmark.dataset,
-        "config": config or benchmark.configs[0],
-        "split": split or benchmark.default_split,
-        "dataset_revision": revision,
-    }
-    kb = KnowledgeBase.open(find_dataset(benchmark.dataset).path)
-    return Questions(benchmark, Examples(examples.rows[:limit], examples.context), place, kb)
-
-
-def run_retrieval(
-    asked: Questions, model: str, folder: Path | None = None, *, top_k: int | None = None, **how: Any
-) -> Retrieval:
+def rank(asked: Asked, model: str, folder: Path | None = None, *, top_k: int | None = None, **how: Any) -> Ranking:
     """Rank the candidates of every question; the same call goes on where an interrupted run stopped.
 
-    `top_k` is 100 by default, and all candidates of a small knowledge base. `how` goes to `retrieve`.
+    `top_k` is 100 by default, and all candidates of a small knowledge base. `how` goes to `rank_nodes`.
     """
     names = _names(parse(model))
     for name in names:
         if name not in RETRIEVERS:
             raise unknown_name("retriever", name, RETRIEVERS)
+    kb = knowledge_base(asked)
     if top_k is None:
-        top_k = len(asked.kb) if len(asked.kb) <= SMALL else TOP_K
-    place = asked.place
-    settings = {**place, "top_k": top_k, "n_examples": len(asked.examples.rows)}
-    folder = folder or default_folder(place["benchmark"], place["config"], place["split"], model, settings)
+        top_k = len(kb) if len(kb) <= SMALL else TOP_K
+    place = asked.settings()
+    if folder is None:
+        chosen = {**place, "top_k": top_k, "n_examples": len(asked.examples.rows)}
+        folder = default_folder(asked.place, model, chosen)
     if "knn" in names:
-        if TRAINING not in asked.benchmark.splits:
+        if TRAINING not in asked.benchmark.data.splits:
             raise UsageError(
-                f"knn answers from training questions; {place['benchmark']} has no split {TRAINING!r}. "
+                f"knn answers from training questions; {asked.place.benchmark} has no split {TRAINING!r}. "
                 "Take another model."
             )
-        how["training"] = load_examples(place["benchmark"], place["config"], TRAINING)[1]
-    return retrieve(asked.examples, asked.kb, model, folder, about=place, top_k=top_k, **how)
+        how["training"] = load_examples(asked.place.benchmark, asked.place.config, TRAINING)[1]
+    how |= {"asking": asked.benchmark.asking, "top_k": top_k}
+    return Ranking(folder, rank_nodes(asked.examples, kb, model, folder, about=place, **how))
 
 
-def _names(spec: Spec) -> list[str]:
+def rank_nodes(
+    examples: Examples,
+    kb: KnowledgeBase,
+    model: str,
+    folder: Path,
+    *,
+    about: Mapping[str, Any],
+    asking: Asking | None = None,
+    training: Examples | None = None,
+    cache: Path | None = None,
+    **how: Any,
+) -> Latency:
+    """Rank the nodes of a knowledge base for every example; what `rank` does, without a benchmark.
+
+    Args:
+        examples: rows with `id` and `query`; `context.candidates.ids`, where there, says which nodes may be ranked.
+        kb: the knowledge base.
+        model: a retriever's name, see `models.specs`.
+        folder: the run's folder.
+        about: benchmark, config, split and dataset revision, for `run.json`.
+        asking: the benchmark's own documents.
+        training: the training split, for `knn`; others never see it.
+        cache: where embeddings are kept; `~/.cache/kbbench-hf/embeddings` where None.
+        how: goes to `retrieve`.
+    """
+    spec, asking = parse(model), asking or Asking()
+    learnt = None if training is None else [(row["query"], row["answer_ids"]) for row in training.rows]
+
+    def build(site: Site) -> OverNodes:
+        place = Workplace(
+            kb,
+            cache or default_cache(),
+            _candidates(examples, kb),
+            site.share,
+            site.progress,
+            asking.own_documents,
+            asking.documents,
+            training=learnt,
+            revisions=site.revisions,
+        )
+        return OverNodes(retriever(spec, place), kb)
+
+    return retrieve(examples, build, folder, {**about, "model": str(spec), "knowledge_base": kb.hash}, **how)
+
+
+def knowledge_base(asked: Asked) -> KnowledgeBase:
+    """Return the knowledge base of a benchmark."""
+    return KnowledgeBase.open(find_dataset(asked.place.benchmark).path)
+
+
+def rerank(
+    asked: Asked, first: Path, model: LanguageModel, name: str, *, depth: int = 20, **how: Any
+) -> "tuple[Path, Summary, int]":
+    """Re-rank the run in `first`; return the new run's folder, its summary, and how many answers held no score."""
+    from kbbench_hf.protocols import name_of
+    from kbbench_hf.runners.rerank import n_unread, rerank_run
+
+    asking = asked.benchmark.asking
+    before = read_json(first / RUN)["settings"]
+    documents = f"{asking.own_documents or 'clean'}_relations"
+    folder = first.with_name(f"{first.name}-{re.sub(r'[^A-Za-z0-9_.]+', '-', name)}-{depth}")
+    open_run(folder, {**before, "rerank": name, "depth": depth, "documents": documents}, {})
+    how |= {"depth": depth, "rendering": documents, "forms": asking.documents}
+    done = rerank_run(asked.examples, knowledge_base(asked), first, model, folder, **how)
+    unread = n_unread(done)
+    add_to_run(folder, model=name_of(model), summary=done.summary.to_json(), n_unread=unread)
+    return folder, done.summary, unread
+
+
+def default_cache() -> Path:
+    """Return where embeddings are kept: under `$XDG_CACHE_HOME`, by default `~/.cache`."""
+    root = os.environ.get("XDG_CACHE_HOME")
+    return (Path(root) if root else Path.home() / ".cache") / "kbbench-hf" / "embeddings"
+
+
+def _names(spec: Spec) -> Sequence[str]:
     """Return what a model is made of: its own name and its parts'."""
     return [spec.name, *(name for part in spec.parts for name in _names(part))]
 
 
-def run_reranking(
-    asked: Questions, first: Path, model: Endpoint | CausalLM, name: str, *, depth: int = 20, **how: Any
-) -> tuple[Path, Summary, int]:
-    """Re-rank the run in `first`; return the new run's folder, its summary, and how many answers held no score."""
-    before = read_json(first / RUN)["settings"]
-    documents = f"{DOCUMENTS.get(before['benchmark'], 'clean')}_relations"
-    folder = first.with_name(f"{first.name}-{re.sub(r'[^A-Za-z0-9_.]+', '-', name)}-{depth}")
-    open_run(folder, {**before, "rerank": name, "depth": depth, "documents": documents}, {})
-    done = rerank(asked.examples, asked.kb, first, model, folder, depth=depth, rendering=documents, **how)
-    unread = n_unread(done)
-    add_to_run(folder, model=model.name, summary=done.summary.to_json(), n_unread=unread)
-    return folder, done.summary, unread
-
-
-def score_run(asked: Questions, folder: Path, mode: str | None = None) -> Result:
-    """Score a finished run, and write its `result.json` and `scores.jsonl`."""
-    predictions = read_predictions([folder / "predictions.jsonl"], asked.benchmark, asked.examples)
-    place = asked.place
-    result = score_examples(
-        asked.benchmark,
-        asked.examples,
-        predictions,
-        place["config"],
-        place["split"],
-        mode or asked.benchmark.modes[0],
-        place["dataset_revision"],
-    )
-    write_result(result, folder)
-    return result
-
-
-def latency_text(latency: Latency) -> str:
-    """Return a latency in words; nothing where none was measured."""
-    if latency.latency_p50_s is None or latency.latency_p95_s is None:
-        return ""
-    p50, p95 = 1000 * latency.latency_p50_s, 1000 * latency.latency_p95_s
-    return f"latency of one question: p50 {p50:.1f} ms, p95 {p95:.1f} ms (over {latency.n_timed})"
+def _candidates(examples: Examples, kb: KnowledgeBase) -> "np.ndarray[Any, np.dtype[np.int64]] | None":
+    """Return the rows that may be ranked, or None where these are all."""
+    candidates = getattr(examples.context, "candidates", None)
+    if candidates is None or len(candidates.ids) == len(kb):
+        return None
+    return np.sort(kb.rows(candidates.ids))

@@ -10,10 +10,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from kbbench_hf.dataset_folder import read_json, write_text
+from kbbench_hf.benchmarks.place import Place
 from kbbench_hf.errors import UsageError
+from kbbench_hf.files.datasets import read_json
+from kbbench_hf.files.writing import write_text
+from kbbench_hf.scoring.score import RUN
 
-RUN = "run.json"
 _PACKAGES = (
     "kbbench-hf",
     "numpy",
@@ -26,15 +28,15 @@ _PACKAGES = (
 )
 
 
-def default_folder(dataset: str, config: str, split: str, model: str, settings: Mapping[str, Any]) -> Path:
+def default_folder(place: Place, model: str, settings: Mapping[str, Any]) -> Path:
     """Return `kbbench-runs/<dataset>/<config>-<split>-<model>-<hash of the settings>`: one folder for one run.
 
-    >>> str(default_folder("mini-stark", "queries", "test", "rrf(bm25,dense:a/b)", {}))
+    >>> str(default_folder(Place("mini-stark", "queries", "test", "reference"), "rrf(bm25,dense:a/b)", {}))
     'kbbench-runs/mini-stark/queries-test-rrf-bm25-dense-a-b-44136fa3'
     """
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
-    words = re.sub(r"[^\w.]+", "-", f"{config}-{split}-{model}").strip("-")[:80]
-    return Path("kbbench-runs") / dataset / f"{words}-{digest}"
+    words = re.sub(r"[^\w.]+", "-", f"{place.config}-{place.split}-{model}").strip("-")[:80]
+    return Path("kbbench-runs") / place.benchmark / f"{words}-{digest}"
 
 
 def open_run(folder: Path, settings: Mapping[str, Any], circumstances: Mapping[str, Any]) -> None:

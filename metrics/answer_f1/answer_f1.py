@@ -3,8 +3,8 @@
 import datasets
 import evaluate
 
-from kbbench_hf.benchmarks.answer_text import parse_answers
 from kbbench_hf.benchmarks.base import ParseError
+from kbbench_hf.benchmarks.ska_bench.parsers import parse_answers
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.answers import score_answers
 

@@ -5,13 +5,13 @@ from pathlib import Path
 import datasets
 import evaluate
 
+from kbbench_hf.benchmarks.annotations import Annotations
 from kbbench_hf.benchmarks.base import Examples
-from kbbench_hf.benchmarks.genres import METRICS, Context, score
-from kbbench_hf.benchmarks.genres_annotations import Annotations
+from kbbench_hf.benchmarks.genres.benchmark import METRICS, Context, score
+from kbbench_hf.benchmarks.genres.release import text_id
 from kbbench_hf.errors import DataError, UsageError, unknown_name
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.generative_re import MODES
-from kbbench_hf.releases.genres import text_id
 
 _DESCRIPTION = """\
 Topical similarity, uniqueness, factualness, granularity and completeness of extracted triples, as GenRES defines them,

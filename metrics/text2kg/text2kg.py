@@ -4,7 +4,7 @@ import datasets
 import evaluate
 import numpy as np
 
-from kbbench_hf.benchmarks.triple_text import HISTORICAL_PARSERS, parse_balanced
+from kbbench_hf.benchmarks.text2kgbench.parsers import HISTORICAL_PARSERS, parse_balanced
 from kbbench_hf.errors import DataError, unknown_name
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.triples import Ontology, TripleScores, count_oddities, score_reference, score_repaired

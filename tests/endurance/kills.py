@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kbbench_hf.benchmarks.base import Prompt
+from kbbench_hf.files.journal import Journal
 from kbbench_hf.models.endpoint import Endpoint
-from kbbench_hf.runners.ask_endpoint import InterruptedRunError
 from kbbench_hf.runners.generate import generate
-from kbbench_hf.runners.journal import Journal
+from kbbench_hf.runners.jobs import InterruptedRunError
 from tests.servers.scripted import MODEL, ScriptedServer
 
 CONCURRENCY = 16
@@ -54,7 +54,8 @@ def run(url: str, folder: Path, n: int, acknowledgements: Path | None = None) ->
 
         Journal.append = append_and_tell  # type: ignore[method-assign]
     model = Endpoint(url, MODEL)
-    options: dict[str, Any] = {"parse": str.split, "answer": "answers", "canary": False, "show": False}
+    options: dict[str, Any] = {"answer": "answers", "canary": False, "show": False}
+    options["parse"] = lambda text, _: text.split()
     with suppress(InterruptedRunError):
         generate(prompts_of(n), model, folder, concurrency=CONCURRENCY, **options)
         return
@@ -71,13 +72,15 @@ def kill_and_resume(kills: int, n: int, seed: int = 0, number: signal.Signals = 
         done = 0
         while done < kills:
             child = processes.Process(target=run, args=(server.url, killed, n, told))
-            child.start()
             goal = len(server.requests) + rng.randrange(n // max(1, kills) + 1)
+            server.hold_from = goal  # so that it does not end before it is killed
+            child.start()
             while len(server.requests) < goal and child.is_alive():
                 time.sleep(0.0005)
             time.sleep(rng.random() * 0.01)
             if child.pid is not None and child.is_alive():
                 os.kill(child.pid, number)
+            server.release()
             child.join()
             if child.exitcode == 0:
                 break

@@ -102,7 +102,7 @@ def inject(visitor: Visitor) -> dict[str, float]:
 
 def pages_are_inert(server: Server, visitor: Visitor) -> dict[str, float]:
     """Open the board and every stored row in a browser: no dialog, no request elsewhere, no element of theirs."""
-    from tests.browser.chromium import chromium
+    from tests.end_to_end.browser.chromium import chromium
 
     found: Counter[str] = Counter()
     with chromium() as browser:

@@ -17,8 +17,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from kbbench_hf.leaderboard import events
-from kbbench_hf.leaderboard import store as store_module
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.outbox import Outbox, restore
 from kbbench_hf.leaderboard.store import Store, System
@@ -107,7 +105,7 @@ def main() -> None:
     parser.add_argument("--submissions", type=int, default=1_000)
     n = parser.parse_args().submissions
     logging.disable()
-    events.os.fsync = store_module.os.fsync = lambda handle: None  # type: ignore[assignment]
+    os.fsync = lambda handle: None  # type: ignore[assignment]
     with tempfile.TemporaryDirectory() as name, local_hub() as hub:
         os.environ.update(hub.environment(f"{name}/hf"), HF_HUB_DISABLE_PROGRESS_BARS="1")  # read at the first import
         table = send(hub, Path(name), n)

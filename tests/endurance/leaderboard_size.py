@@ -5,6 +5,7 @@ python -m tests.endurance.leaderboard_size [--rows 10000]
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 import time
@@ -12,11 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from kbbench_hf.leaderboard import events
-from kbbench_hf.leaderboard import store as store_module
 from kbbench_hf.leaderboard.store import Store, System
 from kbbench_hf.leaderboard.submissions import preview, store_preview
-from tests.browser.chromium import chromium
+from tests.end_to_end.browser.chromium import chromium
 from tests.servers.board import board_server
 from tests.servers.hostile import GOOD, PLACE
 
@@ -91,7 +90,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=10_000)
     n = parser.parse_args().rows
-    events.os.fsync = store_module.os.fsync = lambda handle: None  # type: ignore[assignment]
+    os.fsync = lambda handle: None  # type: ignore[assignment]
     with tempfile.TemporaryDirectory() as name:
         fill(Path(name), n)
         table = measure(Path(name))

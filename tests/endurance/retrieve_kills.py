@@ -19,7 +19,7 @@ from collections import Counter
 from pathlib import Path
 
 from kbbench_hf.models.embeddings import BLOCK_TEXTS
-from tests.runners.retrieve_worker import BATCH, N_NODES, N_QUESTIONS
+from tests.unit.runners.retrieve_worker import BATCH, N_NODES, N_QUESTIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCKS = -(-N_NODES // BLOCK_TEXTS)
@@ -30,7 +30,7 @@ def start(folder: Path, processes: int) -> "subprocess.Popen[bytes]":
     command = [
         sys.executable,
         "-m",
-        "tests.runners.retrieve_worker",
+        "tests.unit.runners.retrieve_worker",
         *map(str, (folder / "run", folder / "cache", processes)),
     ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}

@@ -16,8 +16,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = (
-    "import sys; from pathlib import Path; from kbbench_hf.construction.ska_datasets import build_open;"
-    "from kbbench_hf.dataset_folder import DatasetFolder;"
+    "import sys; from pathlib import Path;"
+    "from kbbench_hf.benchmarks.ska_bench.construction.datasets import build_open;"
+    "from kbbench_hf.files.datasets import DatasetFolder;"
     "build_open(Path(sys.argv[1]), Path(sys.argv[2])); print(DatasetFolder(Path(sys.argv[2])).revision)"
 )
 

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kbbench_hf.hub.load import MINI
+from kbbench_hf.benchmarks import shipped_dataset
 
-GOOD = (MINI / "mini-text2kg" / "predictions" / "pattern.jsonl").read_bytes()
+GOOD = (shipped_dataset("mini-text2kg").path / "predictions" / "pattern.jsonl").read_bytes()
 PLACE = "mini-text2kg/sentences/test/reference"
 TRAPS = [
     b'{"id": NaN, "triples": []}', b'{"id": "x", "triples": [[NaN, "a", "b"]]}', b'{"id": Infinity}', b'{"id": 1e999}',

@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -121,6 +122,8 @@ class ScriptedServer:
     hang_s: float = 8.0
     max_active: int | None = None
     """More requests than this at one time are answered 429."""
+    hold_from: int | None = None
+    """All requests after so many wait until `release` is called: what a test does meanwhile is no race."""
     model: str = MODEL
     version: str = "1.0"
 
@@ -137,6 +140,8 @@ class ScriptedServer:
         self.keep = True
         self.port = 0
         self._ready = threading.Event()
+        self._asked = threading.Condition()
+        self._held: list[Callable[[], None]] = []
 
     @property
     def url(self) -> str:
@@ -152,6 +157,31 @@ class ScriptedServer:
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._stopped.set)
         self._thread.join(10)
+
+    def wait_for(self, n: int) -> None:
+        """Wait until `n` chat requests have come in all."""
+        with self._asked:
+            if not self._asked.wait_for(lambda: len(self.times) >= n, 60):
+                raise TimeoutError(f"{len(self.times)} requests came, not {n}")
+
+    def release(self) -> None:
+        """Answer all that is held, and hold nothing more."""
+
+        async def answer() -> None:
+            self.hold_from, held, self._held = None, self._held, []
+            for each in held:
+                each()
+
+        asyncio.run_coroutine_threadsafe(answer(), self._loop).result(10)
+
+    def hold(self, finish: Callable[[], None]) -> bool:
+        """Keep a request for later where the script says so."""
+        with self._asked:
+            self._asked.notify_all()
+        held = self.hold_from is not None and len(self.times) > self.hold_from
+        if held:
+            self._held.append(finish)
+        return held
 
     async def serve(self, port: int = 0) -> None:
         self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
@@ -254,10 +284,13 @@ class _Connection(asyncio.Protocol):
         quick = fault is not None and fault.split()[0].isdigit() and fault not in ("500", "503")
         delay = server.hang_s if fault == "hang" else 0 if quick else server.latency_s
         text = server.answer(payload) if server.answer else answer_to(prompt)
+        finish = partial(self.finish, fault, text, headers)
+        if server.hold(finish):
+            return
         if delay:
-            server._loop.call_later(delay, self.finish, fault, text, headers)
+            server._loop.call_later(delay, finish)
         else:
-            self.finish(fault, text, headers)
+            finish()
 
     def finish(self, fault: Fault | None, text: str, headers: dict[str, str]) -> None:
         self.server.active -= 1

@@ -6,7 +6,6 @@ the edges are directed. A neighbour without a name stands with its id.
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +24,7 @@ def _body(node: Node) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def _lines(key: str, value: Any) -> Iterator[str]:
+def _lines(key: str, value: object) -> Iterator[str]:
     """Yield `key: value` for every value, whose key is the nearest one above it."""
     if isinstance(value, dict):
         for inner, one in value.items():
@@ -40,7 +39,7 @@ def _lines(key: str, value: Any) -> Iterator[str]:
         yield f"{key}: {value}"
 
 
-def _is_nothing(value: Any) -> bool:
+def _is_nothing(value: object) -> bool:
     return value is None or value == "" or value != value
 
 
@@ -82,8 +81,4 @@ def _shown_names(kb: KnowledgeBase) -> pa.Array:
     return pc.if_else(nameless, kb.nodes["id"].chunk(0).cast(pa.large_string()), names)
 
 
-def _one_line(document: str) -> str:
-    return " ".join(document.split())
-
-
-RENDERING = Rendering(_body, _relations, _one_line)
+RENDERING = Rendering(_body, _relations, compact=lambda document: " ".join(document.split()))

@@ -1,4 +1,4 @@
-"""STaRK's one-line form of a document."""
+"""The one-line form of a document, as published rankings used it."""
 
 import re
 
@@ -6,7 +6,7 @@ _GAP = re.compile(r"\s\s+")  # the same as \s{2,}, which `re` searches for more 
 
 
 def compact_text(text: str) -> str:
-    r"""Return a document on one line, as STaRK's `compact_text` writes it.
+    r"""Return a document on one line, as the released `compact_text` writes it.
 
     It deletes every "- ", also inside prose, and turns ends of lines into sentences.
     Source: `stark_qa/tools/process_text.py` of snap-stanford/stark (MIT).

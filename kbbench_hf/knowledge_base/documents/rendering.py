@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kbbench_hf.errors import DataError
 from kbbench_hf.knowledge_base.documents.pieces import Layout, Pool, is_run
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.knowledge_base.tables import NODE_COLUMNS
+from kbbench_hf.knowledge_base.tables import NODE_COLUMNS, Record
 
 _DECODER = json.JSONDecoder()
 
@@ -23,8 +23,8 @@ class Node(NamedTuple):
     name: str
     type: str
     text: str
-    record: dict[str, Any]
-    further: dict[str, Any]
+    record: Record
+    further: Record
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def nodes(kb: KnowledgeBase, rows: NDArray[np.int64]) -> Iterator[Node]:
     Many records at once would keep the garbage collector busy for longer than all else takes.
     """
     table = kb.nodes.slice(rows[0], len(rows)) if is_run(rows) else kb.nodes.take(pa.array(rows))
-    nothing: dict[str, Any] = {}
+    nothing: Record = {}
     details = table["details"].to_pylist() if "details" in table.column_names else [None] * len(table)
     others = [name for name in table.column_names if name not in (*NODE_COLUMNS, "details")]
     further = table.select(others).to_pylist() if others else [nothing] * len(table)
@@ -77,8 +77,8 @@ def nodes(kb: KnowledgeBase, rows: NDArray[np.int64]) -> Iterator[Node]:
         yield Node(name, node_type, text, _read(record) if record else nothing, extra)
 
 
-def _read(text: str) -> dict[str, Any]:
+def _read(text: str) -> Record:
     """Return what `json.loads` returns, without its two searches for white space, which cost as much as the reading."""
     record, end = _DECODER.raw_decode(text) if text.startswith("{") else ({}, -1)
-    found: dict[str, Any] = record if end == len(text) else json.loads(text)
+    found: Record = record if end == len(text) else json.loads(text)
     return found

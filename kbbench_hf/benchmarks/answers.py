@@ -1,0 +1,100 @@
+"""The kinds of answers: which field of a prediction holds one, what shape it has, and how it is shown."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import isfinite
+from typing import Any
+
+Answer = Any
+"""What a model answered, parsed: ranked ids, triples, or a list of answers, as the benchmark's kind says."""
+Id = int | str
+"""The id of an example or of a candidate."""
+
+
+class ShapeError(ValueError):
+    """An answer has not the shape of its kind; the message says what is wrong, in words."""
+
+
+@dataclass(frozen=True)
+class AnswerKind:
+    """A kind of answers: whatever has a field, a reader of it, an example and words for a reader is one."""
+
+    field: str
+    """The field of a predictions file that holds the parsed answer."""
+    read: Callable[[Mapping[str, object]], Answer]
+    """A prediction with that field -> its answer in the form that is scored; ShapeError where it has none."""
+    example: str
+    """One line of a predictions file, as a submitter may copy it."""
+    words: Callable[[Answer], list[str]]
+    """An answer -> its parts as a person reads them."""
+
+
+def _listed(row: Mapping[str, object], field: str) -> list[object]:
+    answer = row[field]
+    if not isinstance(answer, list):
+        raise ShapeError(f"'{field}' is {type(answer).__name__}; expected a list")
+    return answer
+
+
+def _read_ids(row: Mapping[str, object]) -> list[object]:
+    ids = _listed(row, "ids")
+    if (scores := row.get("scores")) is not None:
+        _check_scores(scores, len(ids))
+    for item in ids:
+        if isinstance(item, bool) or not isinstance(item, int | str):
+            raise ShapeError(f"candidate {item!r} is neither an integer nor a string")
+    return ids
+
+
+def _check_scores(scores: object, n: int) -> None:
+    if not (isinstance(scores, list) and len(scores) == n):
+        raise ShapeError(f"'scores' does not have one number for each of the {n} ids")
+    if any(isinstance(score, bool) or not isinstance(score, int | float) or not isfinite(score) for score in scores):
+        raise ShapeError("'scores' holds something that is not a finite number")
+    worse = next((k for k in range(1, n) if scores[k] > scores[k - 1]), None)
+    if worse is not None:
+        raise ShapeError(f"'scores' rises at position {worse}; expected the best candidate first")
+
+
+def _read_triples(strict: bool, row: Mapping[str, object]) -> list[object]:
+    triples = [
+        [each.get(key) for key in ("sub", "rel", "obj")] if isinstance(each, dict) else each
+        for each in _listed(row, "triples")
+    ]
+    for position, triple in enumerate(triples if strict else ()):
+        if not (isinstance(triple, list) and len(triple) == 3 and all(isinstance(part, str) for part in triple)):
+            raise ShapeError(f"triple {position} is {triple!r}; expected [subject, relation, object], three strings")
+    return triples
+
+
+def _read_strings(row: Mapping[str, object]) -> list[str]:
+    answers = []
+    for item in _listed(row, "answers"):
+        if isinstance(item, bool) or not isinstance(item, str | int | float):
+            raise ShapeError(f"answer {item!r} is not a string")
+        answers.append(str(item))
+    return answers
+
+
+def _joined(triples: Sequence[object]) -> list[str]:
+    return [" | ".join(map(str, each)) if isinstance(each, list | tuple) else str(each) for each in triples]
+
+
+def _plain(answer: Sequence[object]) -> list[str]:
+    return [str(item) for item in answer]
+
+
+IDS = AnswerKind("ids", _read_ids, '{"id": 12, "ids": [5092, 77, 1301]}', _plain)
+"""Candidates, best first; `scores`, where they are given, fall."""
+TRIPLES = AnswerKind(
+    "triples",
+    partial(_read_triples, True),
+    '{"id": "ont_1_movie_test_1", "triples": [["subject", "relation", "object"]]}',
+    _joined,
+)
+"""Triples of three strings."""
+ANY_TRIPLES = AnswerKind("triples", partial(_read_triples, False), TRIPLES.example, _joined)
+"""Triples whose metric defines what a malformed one means."""
+ANSWERS = AnswerKind("answers", _read_strings, '{"id": "q1", "answers": ["Paris"]}', _plain)
+"""A list of answers, each a string; numbers are taken as they are written."""

@@ -1,0 +1,1 @@
+"""GenRES: generative relation extraction (Jiang et al., NAACL 2024)."""

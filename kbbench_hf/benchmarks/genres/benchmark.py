@@ -1,0 +1,303 @@
+"""GenRES: relation extraction by generation, scored by what is said rather than by how it is worded.
+
+Jiang et al., NAACL 2024. A document may be a sentence, a sentence with exactly two triples, or a whole abstract; the
+answer is a list of triples. Counts and the hard-match baseline need nothing else; the five qualities need annotations
+(`benchmarks.annotations`), made once per set of predictions by `kbbench annotate`.
+"""
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.addresses import on_request
+from kbbench_hf.benchmarks import base
+from kbbench_hf.benchmarks.annotations import Annotations
+from kbbench_hf.benchmarks.answers import ANY_TRIPLES, Answer
+from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Mark, Scores, of_text
+from kbbench_hf.benchmarks.genres import parsers
+from kbbench_hf.benchmarks.genres.prompts import closed_prompt, open_prompt, semi_open_prompt
+from kbbench_hf.files.datasets import DatasetFolder
+from kbbench_hf.metrics.generative_re import (
+    EMPTY_SCORES,
+    MODES,
+    WORDS,
+    completeness,
+    factualness,
+    granularity,
+    similarities,
+    topical_similarity,
+    turned_round,
+    uniqueness,
+)
+from kbbench_hf.metrics.text import tokenize
+from kbbench_hf.metrics.triple_lists import (
+    Triple,
+    hard_match,
+    tokens_per_triple,
+    triples_of,
+    triples_per_document,
+    well_formed,
+)
+
+METRICS: Mapping[str, str] = {
+    "completeness": "CS",
+    "topical_similarity": "TS",
+    "uniqueness": "US",
+    "factualness": "FS",
+    "granularity": "GS",
+    "triples_per_document": "#tri",
+    "tokens_per_triple": "#tok",
+    "precision": "P",
+    "recall": "R",
+    "f1": "F1",
+}
+Column = NDArray[np.float64]
+Gold = tuple[str, str, str]
+Triples = list[list[Triple]]
+"""The triples of each document, as a mode looks at them."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What scoring and prompting need once: the config, its relations, and the annotations of the predictions."""
+
+    config: str
+    relations: tuple[str, ...]
+    annotations: Annotations | None = None
+
+
+def load(folder: DatasetFolder, config: str, split: str) -> Examples:
+    """Return the documents of a config."""
+    rows = folder.rows(config, split)
+    relations = sorted({triple["rel"] for row in rows for triple in row["triples_stated"]})
+    return Examples(rows, Context(config, tuple(relations)))
+
+
+def with_annotations(examples: Examples, folder: Path) -> Examples:
+    """Return the examples with the annotations that a folder holds.
+
+    Raises:
+        UsageError: the folder holds none.
+    """
+    return replace(examples, context=replace(examples.context, annotations=Annotations(folder)))
+
+
+def annotation_identities(examples: Examples) -> dict[str, str]:
+    """Return what each kind of annotation was made with (embedder and thresholds, judge, topic model) as JSON text.
+
+    Empty where the examples have no annotations.
+    """
+    annotations = examples.context.annotations
+    found = annotations.identities() if annotations else {}
+    return {kind: json.dumps(identity, sort_keys=True) for kind, identity in found.items()}
+
+
+def topic_corpus(dataset: DatasetFolder, config: str) -> list[str]:
+    """Return the texts that a config's topic model is trained on: its corpus where the dataset has it, else its texts.
+
+    The release trained on more than the sampled texts; only CDR's corpus is in its repository.
+    """
+    corpus = f"{config}_corpus"
+    rows = dataset.rows(corpus, "full") if corpus in dataset.configs() else dataset.rows(config, "test")
+    return [row["text"] for row in rows]
+
+
+def gold_triples(row: Example, mode: str) -> list[Gold]:
+    """Return the gold of a document: as released, or in `fixed` mode each triple once and only what a text states."""
+    triples = [(t["sub"], t["rel"], t["obj"]) for t in row["triples" if mode == "reference" else "triples_stated"]]
+    return triples if mode == "reference" else list(dict.fromkeys(triples))
+
+
+def score(examples: Examples, answers: Sequence[Answer | None], mode: str) -> Scores:
+    """Return every metric of every document; the five qualities are NaN where the annotation they need is missing.
+
+    A missing prediction scores 0 on what is scored; an empty one what `EMPTY_SCORES` says.
+    """
+    predicted = [triples_of(answer or [], mode) for answer in answers]
+    gold = [gold_triples(row, mode) for row in examples.rows]
+    empty = EMPTY_SCORES[mode]
+    precision, recall, f1 = hard_match(predicted, gold, empty=empty["f1"])
+    values = {
+        **_qualities(examples, predicted, gold, mode),
+        "triples_per_document": triples_per_document(predicted),
+        "tokens_per_triple": tokens_per_triple(predicted, _count_tokens(mode), empty=empty["tokens_per_triple"]),
+        "precision": precision,
+        "recall": recall,
+        "f1": f1,
+    }
+    missing = np.array([answer is None for answer in answers], dtype=bool)
+    for metric, column in values.items():
+        if metric != "tokens_per_triple" and not np.isnan(column).all():
+            column[missing] = 0.0
+    return Scores(
+        {metric: values[metric] for metric in METRICS},
+        {"gold_triples": [_bucket(len(triples)) for triples in gold]},
+        _counters(examples, answers, predicted, gold),
+    )
+
+
+def explain(examples: Examples, example: Example, answer: Sequence[Triple]) -> Explanation:
+    """Return a text, its gold, and each answered triple as a reader sees it.
+
+    Right is what a judge found supported or what stands in the gold; hallucinated what a judge found unsupported, or,
+    without a judge, names something that the text does not. Anything else is merely not in the gold: wrong.
+    """
+    annotations, answer = examples.context.annotations, answer or []
+    gold = gold_triples(example, "reference")
+    parts: list[tuple[str, Mark]] = []
+    for triple, words in zip(answer, ANY_TRIPLES.words(answer), strict=True):
+        clean = well_formed([triple])
+        judged = (
+            annotations.verdicts(example["id"], [triple]) if annotations and annotations.has("factualness") else None
+        )
+        matched = bool(clean) and hard_match([clean], [gold], empty=0.0)[0, 0] == 1
+        named = all(end.lower() in example["text"].lower() for head, _, tail in clean for end in (head, tail))
+        if judged is not None and judged[0] is not None:
+            mark: Mark = "right" if judged[0] else "hallucinated"
+        else:
+            mark = "right" if matched else "wrong" if clean and named else "hallucinated"
+        parts.append((words, mark))
+    return Explanation([(example["text"], False)], [" | ".join(triple) for triple in gold], parts)
+
+
+def _qualities(examples: Examples, predicted: Triples, gold: list[list[Gold]], mode: str) -> dict[str, Column]:
+    annotations, empty, n = examples.context.annotations, EMPTY_SCORES[mode], len(predicted)
+    values = {metric: np.full(n, math.nan) for metric in list(METRICS)[:5]}
+    if annotations is None:
+        return values
+    silent = np.array([not triples for triples in predicted], dtype=bool)
+    if annotations.has(f"topics-{mode}"):
+        values["topical_similarity"] = topical_similarity(*annotations.topics(mode, examples.ids, predicted))
+        if "topical_similarity" in empty:
+            values["topical_similarity"][silent] = empty["topical_similarity"]
+    if annotations.has("embeddings"):
+        places = [annotations.places(triples) for triples in predicted]
+        values["uniqueness"] = uniqueness(
+            (None if each is None else annotations.sums(each) for each in places),
+            annotations.threshold("embeddings", "uniqueness"),
+            empty=empty["uniqueness"],
+        )
+        values["completeness"] = completeness(
+            (_similarities(annotations, *each, mode) for each in zip(gold, places, strict=True)),
+            annotations.threshold("embeddings", "completeness"),
+        )
+    if annotations.has("cosines") and mode == "reference":  # without vectors there is no direction to look at
+        values["completeness"] = completeness(
+            (annotations.best_cosines(name) for name in examples.ids), annotations.threshold("cosines", "completeness")
+        )
+    if mode == "reference" and (annotations.has("embeddings") or annotations.has("cosines")):
+        values["completeness"][silent] = empty["completeness"]  # there even where there is no gold
+    answered = list(zip(examples.ids, predicted, strict=True))
+    if annotations.has("factualness"):
+        verdicts = [annotations.verdicts(*each) for each in answered]
+        values["factualness"] = factualness(verdicts, empty=empty["factualness"])
+    if annotations.has("granularity"):
+        splits = [annotations.splits(*each) for each in answered]
+        values["granularity"] = granularity(splits, empty=empty["granularity"])
+    return values
+
+
+def _similarities(
+    annotations: Annotations, gold: list[Gold], places: NDArray[np.int64] | None, mode: str
+) -> NDArray[np.floating] | None:
+    wanted = annotations.places(list(dict.fromkeys(gold)))
+    if wanted is None or places is None:
+        return None
+    cosines = similarities(annotations.sums(wanted), annotations.sums(places))
+    if mode == "fixed":
+        cosines[turned_round(annotations.elements[wanted], annotations.elements[places])] = -1.0
+    return cosines
+
+
+def _counters(
+    examples: Examples, answers: Sequence[Answer], predicted: Triples, gold: list[list[Gold]]
+) -> dict[str, int]:
+    annotations = examples.context.annotations
+    listed = [answer for answer in answers if answer]
+    sound = [well_formed(answer) for answer in listed]
+    counters = {
+        "n_empty": sum(answer is not None and not triples for answer, triples in zip(answers, predicted, strict=True)),
+        "n_empty_gold": sum(not triples for triples in gold),
+        "n_malformed_triples": sum(map(len, listed)) - sum(map(len, sound)),
+        "n_duplicate_triples": sum(len(triples) - len(set(triples)) for triples in sound),
+    }
+    for kind in ("factualness", "granularity"):
+        if annotations is not None and annotations.has(kind):
+            counters[f"n_{kind}_failures"] = annotations.failures(kind)
+    return counters
+
+
+def _bucket(n: int) -> str:
+    return str(n) if n < 3 else "3-5" if n < 6 else "6-10" if n < 11 else "11+"
+
+
+@cache
+def _count_tokens(mode: str) -> Callable[[str], int]:
+    return lru_cache(maxsize=2**18)(lambda text: len(tokenize(text, WORDS[mode])))
+
+
+HERE = Path(__file__).parent
+_CITATION = (HERE / "citation.bib").read_text(encoding="utf-8")
+TOPICS = {"cdr": 50, "docred": 100, "nyt10m": 150, "wiki20m": 150, "tacred": 150, "wiki80": 150, "sentences": 5}
+"""How many topics the release's models have, and the one of `mini-genres`; 20 for any other config."""
+_SCORING = base.Scoring(
+    ANY_TRIPLES,
+    METRICS,
+    MODES,
+    score,
+    annotations=base.AnnotationRules(
+        read=with_annotations,
+        identities=annotation_identities,
+        gold=gold_triples,
+        triples_in=lambda reply: parsers.read(reply).triples,
+        n_topics=lambda config: TOPICS.get(config, 20),
+        corpus=topic_corpus,
+        released_outputs=on_request("kbbench_hf.benchmarks.genres.outputs:released_outputs"),
+    ),
+)
+_ASKING = base.Asking(
+    prompts={"open": open_prompt, "semi-open": semi_open_prompt, "closed": closed_prompt},
+    parsers={
+        "lenient": of_text(parsers.lenient),
+        "lenient-semi-open": of_text(parsers.lenient_semi_open),
+        "historical": of_text(parsers.historical),
+        "historical-semi-open": of_text(parsers.historical_semi_open),
+    },
+)
+
+CORPORA = base.Benchmark(
+    base.Facts(
+        "genres-corpora",
+        "GenRES",
+        family="GenRES",
+        paper="https://arxiv.org/abs/2402.10744",
+        homepage="https://github.com/pat-jj/GenRES",
+        licence="none stated by the release; built from the user's clone",
+        citation=_CITATION,
+    ),
+    base.Data(
+        ("cdr", "docred", "wiki20m", "wiki80", "tacred", "nyt10m"),
+        ("test",),
+        "test",
+        load,
+        build=on_request("kbbench_hf.benchmarks.genres.release:build_genres_corpora"),
+    ),
+    _SCORING,
+    _ASKING,
+    base.Showing(explain, published=HERE / "published.csv"),
+)
+MINI = base.Benchmark(
+    base.Facts(
+        "mini-genres", "GenRES mini", "Mini", paper=CORPORA.facts.paper, licence="apache-2.0", citation=_CITATION
+    ),
+    base.Data(("sentences",), ("test",), "test", load, shipped=HERE / "mini"),
+    _SCORING,
+    _ASKING,
+    base.Showing(explain),
+)

@@ -1,0 +1,54 @@
+"""What the systems of GenRES's release answered, with the figures that were published of them."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from kbbench_hf.benchmarks.answers import Answer
+from kbbench_hf.benchmarks.base import Examples
+from kbbench_hf.benchmarks.genres.release import CONFIGS
+from kbbench_hf.benchmarks.published import read_published
+from kbbench_hf.errors import DataError
+
+RELEASE_NAMES: dict[str, str] = json.loads(Path(__file__).with_name("systems.json").read_text(encoding="utf-8"))
+"""Published system -> its name in the release's files."""
+
+
+def released_outputs(release: Path, examples: Examples) -> list[tuple[str, list[Answer], Mapping[str, float]]]:
+    """Return (system, its stored answers, its published figures) of every system with both, of the examples' config.
+
+    Figures that nothing stored supports are left out.
+
+    Raises:
+        DataError: the release has no stored outputs of this config.
+    """
+    config = examples.context.config
+    rows = read_published(Path(__file__).with_name("published.csv"))["genres-corpora", config, "test", "reference"]
+    published = {row.system: row for row in rows.values() if "main" in row.source}
+    found: list[tuple[str, list[Answer], Mapping[str, float]]] = []
+    for system, name in RELEASE_NAMES.items():
+        answers = stored_answers(release, config, name, examples)
+        if system in published and answers is not None:
+            row = published[system]
+            sound = {
+                metric: value
+                for metric, value in row.scores.items()
+                if not row.notes.get(metric, "").startswith("no stored basis")
+            }
+            found.append((name, answers, sound))
+    if not found:
+        raise DataError(f"{release} has no stored outputs of {config}; expected a clone of GenRES. Check the path.")
+    return found
+
+
+def stored_answers(release: Path, config: str, name: str, examples: Examples) -> list[Answer] | None:
+    """Return what a system of the release answered to each document, parsed as released; None where nothing is stored.
+
+    `name` is the system's in the release's files, a value of `RELEASE_NAMES`.
+    """
+    for folder in ("processed_results", "outputs", "genres/outputs", "data/genres/outputs"):
+        file = release / folder / f"{CONFIGS[config].sample}_{name}_1.json"
+        if file.is_file():
+            stored = json.loads(file.read_text(encoding="utf-8"))
+            return [stored.get(row["text"], []) for row in examples.rows]
+    return None

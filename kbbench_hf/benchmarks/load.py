@@ -1,0 +1,61 @@
+"""Datasets and knowledge bases by the name that everything here takes."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kbbench_hf.benchmarks import benchmark, find_dataset
+from kbbench_hf.errors import unknown_name
+from kbbench_hf.files.datasets import NAMESPACE
+from kbbench_hf.knowledge_base import store
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+
+def load(name: str, split: str | None = None, revision: str | None = None) -> "Dataset":
+    """Return a split of a dataset's config.
+
+    Args:
+        name: `NAME` or `NAME/CONFIG`, with or without `kbbench/`; the default config where none is named.
+        split: the split; where None the one that the benchmark scores, or what there is; `all` for all rows.
+        revision: a commit of the Hub's copy; what was built here or is shipped is then not looked at.
+
+    Raises:
+        UsageError: a name that does not exist; the message has the closest one, or the command that builds it.
+
+    >>> load("mini-text2kg/sentences").num_rows, load("mini-stark/nodes").num_rows
+    (48, 281)
+    """
+    from datasets import load_dataset
+
+    dataset, _, config = name.removeprefix(f"{NAMESPACE}/").partition("/")
+    folder = find_dataset(dataset, revision)
+    configs = folder.configs()
+    config = config or next(iter(configs))
+    if config not in configs:
+        raise unknown_name(f"config of {dataset}", config, configs)
+    splits = configs[config]
+    if split is None:
+        usual = benchmark(dataset).data.default_split
+        split = usual if usual in splits else splits[0]
+    if split not in (*splits, "all"):
+        raise unknown_name(f"split of {dataset}/{config}", split, splits)
+    files = {each: str(folder.path / "data" / config / f"{each}.parquet") for each in splits}
+    loaded: Dataset = load_dataset("parquet", data_files=files, split=split)
+    return loaded
+
+
+class KnowledgeBase(store.KnowledgeBase):
+    """A knowledge base that is opened by its name as well as by its folder."""
+
+    @classmethod
+    def open(cls, name: str | Path) -> "KnowledgeBase":
+        """Return the knowledge base of a dataset, or of a folder; memory-mapped, its store made on first use.
+
+        >>> KnowledgeBase.open("mini-stark").names([0])
+        ['Aldermouth']
+
+        Raises:
+            UsageError: there is no dataset of this name, or it is no knowledge base.
+        """
+        return super().open(name if Path(name).is_dir() else find_dataset(str(name)).path)

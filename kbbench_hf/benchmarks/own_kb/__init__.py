@@ -1,0 +1,1 @@
+"""A user's own knowledge base with questions, built from tables into `./kbbench/<name>`."""

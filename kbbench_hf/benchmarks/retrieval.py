@@ -1,0 +1,243 @@
+"""Ranking the nodes of a semi-structured knowledge base for a question: what such benchmarks share, one's own too."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from kbbench_hf.addresses import on_request
+from kbbench_hf.benchmarks.answers import IDS, Id
+from kbbench_hf.benchmarks.base import Asking, Benchmark, Builder, Data, Examples, Facts, Scores, Scoring, Showing
+from kbbench_hf.errors import UsageError
+from kbbench_hf.files.datasets import DatasetFolder
+from kbbench_hf.metrics.aggregate import Estimate, estimate
+from kbbench_hf.metrics.id_lists import number_ids
+from kbbench_hf.metrics.ranking import MODES, Mode, at_least, measure
+from kbbench_hf.metrics.ranks import locate, rank
+
+if TYPE_CHECKING:
+    from kbbench_hf.knowledge_base.documents import Rendering
+
+METRICS = {
+    "hit_at_1": "Hit@1",
+    "hit_at_5": "Hit@5",
+    "recall_at_20": "R@20",
+    "mrr": "MRR",
+    **{f"hit_at_{k}": f"Hit@{k}" for k in (3, 10, 20, 50)},
+    **{f"recall_at_{k}": f"R@{k}" for k in (5, 10, 50, 100)},
+    "map": "MAP",
+    "r_precision": "R-Prec",
+    "ndcg_at_10": "nDCG@10",
+}
+"""The four figures of published tables, then what the authors' scripts write besides, and nDCG."""
+
+WRITTEN = ("train", "validation", "test")
+"""The splits that share out the questions; `all` is the three together. `test_0_1` is a tenth of `test`."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """What may be ranked, and of which type each candidate is where the knowledge base is at hand."""
+
+    ids: Collection[Id]
+    types: Mapping[Id, str] | None = None
+
+
+@dataclass(frozen=True)
+class Context:
+    """What scoring needs once: the candidates, and in which training questions each answer stands."""
+
+    folder: Path
+    """The dataset's."""
+    candidates: Candidates
+    trained: Mapping[Id, AbstractSet[Id]]
+    """Answer -> ids of the training questions that have it."""
+
+
+def _load(
+    folder: DatasetFolder, config: str, split: str, *, known: range | None, candidate_types: frozenset[str] | None
+) -> Examples:
+    there = folder.configs().get(config, [])
+    if split == "test_0_1" and split not in there:
+        raise UsageError(
+            f"{folder.path} was built from files without the list of the test_0_1 split, which only the Hub's copy of "
+            "the release has. Score split 'test', or build again without --source."
+        )
+    chosen = [name for name in WRITTEN if name in there] if split == "all" else [split]
+    rows = [{**row, "split": name} for name in chosen for row in folder.rows(config, name)]
+    trained: dict[Id, set[Id]] = {}
+    for row in folder.rows(config, "train") if "train" in there else ():
+        for answer in row["answer_ids"]:
+            trained.setdefault(answer, set()).add(row["id"])
+    return Examples(rows, Context(folder.path, _candidates(folder, known, candidate_types), trained))
+
+
+def _candidates(folder: DatasetFolder, known: range | None, candidate_types: frozenset[str] | None) -> Candidates:
+    """Return the nodes of the candidate types; `known` where the knowledge base was not built."""
+    file = folder.path / "data" / "nodes" / "full.parquet"
+    if not file.is_file():
+        if known is None:
+            raise UsageError(f"{folder.path} holds no nodes; expected a knowledge base to rank. Build it with --nodes.")
+        return Candidates(known)
+    nodes = pq.read_table(file, columns=["id", "type"], read_dictionary=["type"]).to_pydict()
+    types = {
+        node: kind
+        for node, kind in zip(nodes["id"], nodes["type"], strict=True)
+        if candidate_types is None or kind in candidate_types
+    }
+    return Candidates(types.keys(), types)
+
+
+def _check(examples: Examples, example_id: Id, answer: Sequence[Id]) -> str | None:
+    """Return what is wrong with a ranking, in words, or None."""
+    candidates = examples.context.candidates.ids
+    seen = set()
+    for position, name in enumerate(answer, start=1):
+        if name not in candidates:
+            return f"{name!r} at position {position} is none of the {len(candidates):,} candidates"
+        if name in seen:
+            return f"{name!r} stands twice, the second time at position {position}"
+        seen.add(name)
+    return None
+
+
+def _score(examples: Examples, answers: Sequence[Sequence[Id] | None], mode: str) -> Scores:
+    """Score rankings, each cut off where it ends.
+
+    A ranking that does not hold every answer leaves open where the others stand, and so `mrr` or `map`: such values are
+    NaN, and `at_least` counts answers beyond the ranking as ranked last. In mode
+    `standard` they were not retrieved and contribute nothing.
+
+    Differs from upstream: its evaluator gives candidates without a score an arbitrary order behind the others.
+    """
+    candidates = examples.context.candidates
+    released = [row["answer_ids"] for row in examples.rows]
+    reference = mode == "reference"
+    gold = [[name for name in each if name in candidates.ids] for each in released] if reference else released
+    ranked, gold_ids = number_ids([answer or [] for answer in answers], gold)
+    ranks = locate(
+        rank(ranked),
+        gold_ids,
+        missing=None if reference else "zero",
+        n_candidates=len(candidates.ids) if reference else None,
+    )
+    of_mode: Mode = "reference" if reference else "standard"
+    values, least = measure(ranks, list(METRICS), of_mode), at_least(ranks, list(METRICS), of_mode)
+    open_queries = np.isnan(list(values.values())).any(axis=0)
+    return Scores(
+        values=values,
+        slices=_slices(examples),
+        counters={
+            "n_empty": sum(answer is not None and not answer for answer in answers),
+            "n_empty_gold": int((ranks.n_gold == 0).sum()),
+            "n_not_candidates": sum(name not in candidates.ids for each in released for name in set(each)),
+            "n_not_determined": int(open_queries.sum()),
+        },
+        at_least={metric: least[metric] for metric in METRICS if np.isnan(values[metric]).any()},
+    )
+
+
+def _summarise(scores: Scores, mode: str) -> Mapping[str, Estimate]:
+    """Return means in which a value that is not determined counts as the least it can be, and as unscored.
+
+    Without them a mean would leave out just the questions whose answers were ranked low.
+    """
+    figures = {}
+    for metric in METRICS:
+        column = scores.values[metric]
+        n_open = int(np.isnan(column).sum())
+        figure = estimate(scores.compared(metric))
+        figures[metric] = figure._replace(n_scored=figure.n_scored - n_open, n_unscored=n_open)
+    return figures
+
+
+def _warn(benchmark: Benchmark, examples: Examples, answers: Sequence[Sequence[Id] | None]) -> list[str]:
+    """Say how many rankings end before their last answer: they leave MRR and MAP open."""
+    n_candidates = len(examples.context.candidates.ids)
+    n_open = sum(
+        bool(answer) and len(answer or ()) < n_candidates and not set(row["answer_ids"]) <= set(answer or ())
+        for row, answer in zip(examples.rows, answers, strict=True)
+    )
+    if not n_open:
+        return []
+    return [
+        f"{n_open:,} of {len(answers):,} rankings end before their last answer, which leaves MAP open, and MRR where "
+        f"none is found: these count as the least they can be. Rank more of the {n_candidates:,} candidates (--top-k)."
+    ]
+
+
+def _slices(examples: Examples) -> dict[str, list[str]]:
+    """Return the keys of each question: how many answers, of which type, seen in training, its template and split."""
+    rows, context = examples.rows, examples.context
+    nobody: frozenset[Id] = frozenset()
+    slices = {"answer_count": [_bucket(len(set(row["answer_ids"]))) for row in rows]}
+    if context.candidates.types is not None:
+        slices["answer_type"] = [_type(row["answer_ids"], context.candidates.types) for row in rows]
+    if context.trained:
+        slices["answer_in_training"] = [
+            str(any(context.trained.get(name, nobody) - itself for name in row["answer_ids"])).lower()
+            for row in rows
+            for itself in [frozenset({row["id"]} if row["split"] == "train" else ())]
+        ]
+    if rows and "template" in rows[0]:
+        slices["template"] = [row["template"] or "unknown" for row in rows]
+    if len({row["split"] for row in rows}) > 1:
+        slices["split"] = [row["split"] for row in rows]
+    return slices
+
+
+def _bucket(n: int) -> str:
+    """Return the bucket of a number of answers.
+
+    >>> [_bucket(n) for n in (0, 1, 2, 5, 6, 20, 21)]
+    ['0', '1', '2-5', '2-5', '6-20', '6-20', '21+']
+    """
+    return str(n) if n < 2 else "2-5" if n <= 5 else "6-20" if n <= 20 else "21+"
+
+
+def _type(answers: Sequence[Id], types: Mapping[Id, str]) -> str:
+    found = {types[name] for name in answers if name in types}
+    return found.pop() if len(found) == 1 else "several" if found else "none"
+
+
+def retrieval_benchmark(
+    facts: Facts,
+    splits: tuple[str, ...],
+    *,
+    default_split: str = "test",
+    known: range | None = None,
+    candidate_types: frozenset[str] | None = None,
+    build: Builder | None = None,
+    shipped: Path | None = None,
+    documents: Mapping[str, Callable[[], "Rendering"]] | None = None,
+    own_documents: str | None = None,
+    published: Path | None = None,
+) -> Benchmark:
+    """Return the benchmark of a knowledge base with questions.
+
+    `known` are the candidates' ids where these are known without the knowledge base, `candidate_types` the node types
+    that may be ranked, all where None. The others stand in the benchmark under the same names: see `base`.
+    """
+    return Benchmark(
+        facts,
+        Data(
+            ("queries",),
+            splits,
+            default_split,
+            partial(_load, known=known, candidate_types=candidate_types),
+            build=build,
+            shipped=shipped,
+        ),
+        Scoring(IDS, METRICS, MODES, _score, _summarise, check=_check, warn=_warn),
+        Asking(documents=documents or {}, own_documents=own_documents),
+        Showing(
+            on_request("kbbench_hf.benchmarks.retrieval_statistics:explain"),
+            published=published,
+            statistics=on_request("kbbench_hf.benchmarks.retrieval_statistics:statistics"),
+        ),
+    )

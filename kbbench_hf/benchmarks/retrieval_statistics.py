@@ -1,0 +1,86 @@
+"""What a knowledge base with questions is like, from the data itself: sizes, degrees, words, lengths, diversity."""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from kbbench_hf.benchmarks.answers import Id
+from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Mark, Statistics
+from kbbench_hf.files.datasets import DatasetFolder
+from kbbench_hf.knowledge_base.store import KnowledgeBase
+from kbbench_hf.metrics.diversity import shannon_entropy, type_token_ratio
+
+SYNTHESISED = ("train", "validation", "test")
+N_SHOWN = 20
+"""Candidates of a ranking that a report shows."""
+
+
+def statistics(folder: DatasetFolder) -> Statistics:
+    """Return the statistics of a built dataset.
+
+    The degree is twice the number of edges over the number of nodes, as in the paper. Words are what white space
+    separates in the nodes' texts; the paper's token counts are of its own documents and tokenizer.
+    """
+    configs = folder.configs()
+    splits = configs.get("queries", [])
+    shared = [split for split in SYNTHESISED if split in splits]
+    rows = [row for split in shared or splits for row in folder.rows("queries", split)]
+    texts = [row["query"] for row in rows]
+    answers = [len(set(row["answer_ids"])) for row in rows]
+    parts = {split: folder.table("queries", split).num_rows for split in splits}
+    queries = [
+        ("queries", f"{len(rows):,}"),
+        ("with several answers", f"{sum(n > 1 for n in answers):,}"),
+        ("answers per query", f"{np.mean(answers):.3f}" if answers else "-"),
+        *((f"split {split}", f"{n:,} ({n / max(1, len(rows)):.2f})") for split, n in parts.items()),
+    ]
+    diversity = [
+        ("Shannon entropy", f"{shannon_entropy(texts):.3f}"),
+        ("type-token ratio", f"{type_token_ratio(texts):.4f}"),
+    ]
+    knowledge_base, node_types = _knowledge_base(folder) if "nodes" in configs and "edges" in configs else ([], [])
+    tables = {"Knowledge base": knowledge_base, "Nodes by type": node_types, "Queries": queries, "Diversity": diversity}
+    words = [len(text.split()) for text in texts]
+    return Statistics(tables, {"words in a query": words, "answers of a query": answers})
+
+
+def _knowledge_base(folder: DatasetFolder) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    kb = KnowledgeBase.open(folder.path)
+    graph = kb.graph
+    counts = np.bincount(graph.type_ids, minlength=len(graph.node_types))
+    n_edges = len(kb.edges)
+    words = sum(len(text.split()) for text in kb.nodes["text"].to_pylist() if text)
+    table = [
+        ("node types", f"{len(graph.node_types):,}"),
+        ("relations", f"{len(graph.relations):,}"),
+        ("nodes", f"{len(kb):,}"),
+        ("edges", f"{n_edges:,}"),
+        ("average degree", f"{2 * n_edges / max(1, len(kb)):.1f}"),
+        ("words of text", f"{words:,}"),
+    ]
+    return table, [(name, f"{int(n):,}") for name, n in zip(graph.node_types, counts, strict=True)]
+
+
+def explain(examples: Examples, example: Example, answer: Sequence[Id]) -> Explanation:
+    """Return a question, its gold, and the best candidates, by name where the knowledge base is built."""
+    named = _names(examples.context.folder)
+    gold, best = set(example["answer_ids"]), answer[:N_SHOWN]
+    places: list[tuple[str, Mark]] = [
+        (f"{place}. {name}", "right" if each in gold else "wrong")
+        for place, (each, name) in enumerate(zip(best, named(best), strict=True), start=1)
+    ]
+    return Explanation([(example["query"], False)], named(example["answer_ids"]), places)
+
+
+@cache
+def _names(folder: Path) -> Callable[[Sequence[Id]], list[str]]:
+    kb = KnowledgeBase.open(folder) if "nodes" in DatasetFolder(folder).configs() else None
+
+    def named(ids: Sequence[Id]) -> list[str]:
+        if kb is None:
+            return [str(each) for each in ids]
+        return [f"{name} ({each})" for name, each in zip(kb.names(kb.rows(ids)), ids, strict=True)]
+
+    return named

@@ -1,0 +1,231 @@
+"""SKA-Bench: understanding structured knowledge among noise (Liu et al., EMNLP 2025, arXiv 2507.17178).
+
+Four subsets (graph, table, each also with text) and the testbeds of `configs`. A question is asked on a context of
+knowledge units; the answer is a list of strings, or, where the testbed is about rejection, "yes" or "no": can the
+question be answered from this? The modes say how two answers are compared (`metrics/answers.py`).
+"""
+
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kbbench_hf.addresses import on_request
+from kbbench_hf.benchmarks import base
+from kbbench_hf.benchmarks.answers import ANSWERS, Id
+from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Prompt, PromptOptions, Scores, of_text
+from kbbench_hf.benchmarks.ska_bench.configs import bucket, configs
+from kbbench_hf.benchmarks.ska_bench.contexts import Context, Renderer, pieces
+from kbbench_hf.benchmarks.ska_bench.parsers import parse_answers, parse_verdict
+from kbbench_hf.benchmarks.ska_bench.testbeds import TESTBEDS
+from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, Pool
+from kbbench_hf.files.datasets import DatasetFolder
+from kbbench_hf.metrics.aggregate import Estimate, means
+from kbbench_hf.metrics.answers import answerability, balanced_accuracy, rejections, score_answers
+
+METRICS = {
+    "answer_f1": "F1",
+    "precision": "P",
+    "recall": "R",
+    "exact_match": "EM",
+    "hit_at_1": "Hit@1",
+    "rejection_rate": "Rejection",
+    "acceptance_rate": "Acceptance",
+    "balanced_accuracy": "Balanced",
+}
+UNANSWERABLE = "none: the answer is not in what was given"
+SHOWN = ("ok", "short")
+"""Statuses of the rows that are asked; of the others there is nothing to ask."""
+_HERE = Path(__file__).parent
+_TEXTS = _HERE / "texts"
+_ANSWERS = {"type": "array", "items": {"type": "string"}}
+_VERDICT = {"type": "string", "enum": ["yes", "no"]}
+
+
+@dataclass(frozen=True)
+class Material:
+    """The instances of a subset by id, and its pool, read when a context is first written."""
+
+    folder: DatasetFolder
+    subset: str
+    instances: Mapping[str, Instance]
+    left_out: Mapping[str, int]
+    """Status -> how many rows of the split have nothing to ask."""
+
+    @cached_property
+    def pool(self) -> Pool:
+        """The units of the subset."""
+        return Pool.from_rows(self.folder.rows(f"pool_{self.subset}", "full"))
+
+    def context(self, example: Example) -> Context:
+        """Return the knowledge base of an example: lines, and which of them are positive."""
+        renderer = Renderer(self.instances[example["instance_id"]], self.pool)
+        return renderer.context(example["sk_units"], example["text_units"])
+
+
+def load(folder: DatasetFolder, config: str, split: str) -> Examples:
+    """Return the rows of a testbed that can be asked, each with its question, gold answers and `kb_tokens`."""
+    subset = configs()[config].subset
+    instances = {row["id"]: Instance.from_row(row) for row in folder.rows(f"instances_{subset}", "test")}
+    rows = folder.rows(config, split)
+    shown = [row for row in rows if row["status"] in SHOWN]
+    for row in shown:
+        instance = instances[row["instance_id"]]
+        row |= {"question": instance.question, "answers": list(instance.answers), "source": instance.source}
+    left_out = Counter(row["status"] for row in rows if row["status"] not in SHOWN)
+    return Examples(shown, Material(folder, subset, instances, left_out))
+
+
+def score(examples: Examples, answers: Sequence[Sequence[str] | None], mode: str) -> Scores:
+    """Return the answer metrics of each example or, on a rejection testbed, those of the verdicts; NaN in the others.
+
+    A missing answer, and one that could not be read, scores 0. Slices: `n_required`, which is the paper's information
+    integration; `answerable` on the rejection control; `source`. Counters: `n_empty` answers, and as
+    `n_over_budget` and `n_answerable_noise` the rows that were not asked.
+    """
+    rows, material = examples.rows, examples.context
+    judged = bool(rows) and _is_judged(rows[0])
+    if judged:
+        verdicts = [parse_verdict(list(answer or ())) for answer in answers]
+        found = rejections(verdicts, [row["answerable"] for row in rows])
+    else:
+        found = score_answers(answers, [row["answers"] for row in rows], mode)
+    values = {name: found.get(name, np.full(len(rows), np.nan)) for name in METRICS}
+    slices = {"n_required": [bucket(row["n_required"]) for row in rows], "source": [row["source"] for row in rows]}
+    if judged:
+        slices["answerable"] = answerability([row["answerable"] for row in rows])
+    counters = {
+        "n_empty": sum(answer is not None and not answer for answer in answers),
+        "n_over_budget": material.left_out.get("over_budget", 0),
+        "n_answerable_noise": material.left_out.get("answerable", 0),
+    }
+    return Scores(values, slices, counters)
+
+
+def summarise(scores: Scores, mode: str) -> dict[str, Estimate]:
+    """Return the mean of every metric; balanced accuracy needs answerable and unanswerable questions."""
+    figures = means(scores.values)
+    if groups := scores.slices.get("answerable"):
+        figures["balanced_accuracy"] = balanced_accuracy(scores.values["balanced_accuracy"], groups)
+    return figures
+
+
+def check(examples: Examples, example_id: Id, answer: Sequence[str]) -> str | None:
+    """Return what is wrong with an answer: on a rejection testbed it is one "yes" or "no"."""
+    if examples.rows and _is_judged(examples.rows[0]) and parse_verdict(list(answer)) is None:
+        return f"{list(answer)!r:.60} is neither ['yes'] nor ['no']"
+    return None
+
+
+def _is_judged(example: Example) -> bool:
+    return str(example["testbed"]).startswith("rejection")
+
+
+def explain(examples: Examples, example: Example, answer: Sequence[str]) -> Explanation:
+    """Return a question on its context, its gold, and each answer: right where it is a gold one but for case.
+
+    Of the context the positive units are shown and marked, each between its neighbours.
+
+    Where the question cannot be answered from what was given, whatever is answered is made up.
+    """
+    shown = pieces(examples.context.context(example), around=1)
+    question = [(f"{example['question']}\n\n", False), *shown]
+    if not example.get("answerable", True):
+        return Explanation(question, [UNANSWERABLE], [(each, "hallucinated") for each in answer])
+    gold = {each.strip().casefold() for each in example["answers"]}
+    return Explanation(
+        question,
+        list(example["answers"]),
+        [(each, "right" if each.strip().casefold() in gold else "wrong") for each in answer],
+    )
+
+
+@cache
+def _wording(name: str) -> dict[str, Any]:
+    return tomllib.loads((_TEXTS / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def prompt(name: str, example: Example, examples: Examples, options: PromptOptions) -> Prompt:
+    """Return the prompt of an example in one of the wordings of `texts`."""
+    material: Material = examples.context
+    wording, judged = _wording(name), _is_judged(example)
+    task, context = wording["judge" if judged else "answer"], material.context(example)
+    sections = _filled(wording["sections"][material.subset], sk=context.sk_text[:-1], text=context.text_text[:-1])
+    parts = {"task": task[material.subset], "question": example["question"], "reply": task["reply"]}
+    message = {"role": "user", "content": _filled(wording["layout"], sections=sections, **parts)}
+    system = [{"role": "system", "content": wording["system"]}] if wording["system"] else []
+    answer = _VERDICT if judged else _ANSWERS
+    schema = {"type": "object", "properties": {"answer": answer}, "required": ["answer"]}
+    return Prompt([*system, message], max_tokens=1024, json_schema=schema)
+
+
+def _filled(template: str, **parts: str) -> str:
+    """Return a template with its `{names}` filled in; braces inside the parts mean nothing."""
+    pieces = template.split("{")
+    filled = pieces[0]
+    for piece in pieces[1:]:
+        name, closed, rest = piece.partition("}")
+        filled += parts[name] + rest if closed and name in parts else "{" + piece
+    return filled
+
+
+PROMPTS: dict[str, Callable[[Example, Examples, PromptOptions], Prompt]] = {
+    name: partial(prompt, name) for name in ("paper", "clean")
+}
+
+_FACTS = base.Facts(
+    "ska-open",
+    "SKA-Open",
+    family="SKA-Bench",
+    paper="https://arxiv.org/abs/2507.17178",
+    licence="cc-by-sa-4.0",
+    citation=(_HERE / "citation.bib").read_text(encoding="utf-8"),
+)
+_SCORING = base.Scoring(ANSWERS, METRICS, ("squad", "exact", "wtq", "rog"), score, summarise, check=check)
+_ASKING = base.Asking(PROMPTS, {"json": of_text(parse_answers)}, testbeds=TESTBEDS, parts=SUBSETS)
+_SHOWING = base.Showing(explain, published=_HERE / "published.csv")
+
+SKA_OPEN = base.Benchmark(
+    _FACTS,
+    base.Data(
+        tuple(configs()),
+        ("test", "demo"),
+        "test",
+        load,
+        build=on_request("kbbench_hf.benchmarks.ska_bench.construction.datasets:build_open"),
+    ),
+    _SCORING,
+    _ASKING,
+    _SHOWING,
+)
+SKA_BENCH = base.Benchmark(
+    replace(
+        _FACTS, dataset="ska-bench", title="SKA-Bench", homepage="https://github.com/Lza12a/SKA-Bench", licence="other"
+    ),
+    replace(SKA_OPEN.data, build=on_request("kbbench_hf.benchmarks.ska_bench.construction.datasets:build_official")),
+    _SCORING,
+    _ASKING,
+    _SHOWING,
+)
+MINI = base.Benchmark(
+    base.Facts("mini-ska", "SKA-Open, mini", "Mini", licence="apache-2.0"),
+    base.Data(
+        tuple(
+            name
+            for name, config in configs().items()
+            if config.testbed not in ("noise", "depth") or name.endswith(("_1k", "_4k"))
+        ),
+        ("test",),
+        "test",
+        load,
+        shipped=_HERE / "mini",
+    ),
+    _SCORING,
+    _ASKING,
+    replace(_SHOWING, published=None),
+)

@@ -1,0 +1,167 @@
+"""`kbbench build ska-open` and `ska-bench`: instances, pools and testbeds as one dataset, with its card."""
+
+from collections import Counter
+from collections.abc import Sequence
+from math import isnan
+from pathlib import Path
+
+import pyarrow as pa
+
+from kbbench_hf.benchmarks.ska_bench.configs import configs
+from kbbench_hf.benchmarks.ska_bench.construction.cues import WARN_ABOVE, length_cues
+from kbbench_hf.benchmarks.ska_bench.construction.testbeds import DEMO, build_testbeds, sample
+from kbbench_hf.benchmarks.ska_bench.construction.tokens import Tokenizer, tokenizer
+from kbbench_hf.benchmarks.ska_bench.release import official
+from kbbench_hf.benchmarks.ska_bench.release.instances import Release, read
+from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, Pool
+from kbbench_hf.errors import UsageError, unknown_name
+from kbbench_hf.files.datasets import write_dataset
+
+_STRINGS, _NUMBERS = pa.list_(pa.string()), pa.list_(pa.int32())
+INSTANCES = pa.schema(
+    [
+        ("id", pa.string()),
+        ("subset", pa.string()),
+        ("question", pa.string()),
+        ("answers", _STRINGS),
+        ("group", pa.string()),
+        ("title", pa.string()),
+        ("positive_sk", _NUMBERS),
+        ("positive_text", _NUMBERS),
+        ("withheld_sk", _NUMBERS),
+        ("own_text", _NUMBERS),
+        ("topics", _STRINGS),
+        ("program", pa.string()),
+        ("method", pa.string()),
+        ("confidence", pa.string()),
+        ("source", pa.string()),
+        ("source_id", pa.string()),
+        ("commit", pa.string()),
+        ("licence", pa.string()),
+    ]
+)
+"""Columns of `instances_*`; `units.Instance` says what they hold."""
+POOL = pa.schema(
+    [
+        ("group", pa.string()),
+        ("section", pa.string()),
+        ("number", pa.int32()),
+        ("cells", _STRINGS),
+        ("links", _NUMBERS),
+        ("licence", pa.string()),
+    ]
+)
+"""Columns of `pool_*`: one unit a row; `section` is `header`, `sk` or `text`."""
+
+
+def build_open(source: Path | None, out: Path, wanted: Sequence[str] | None = None) -> None:
+    """Build `ska-open` from a folder in the instances format (`release.instances`).
+
+    Raises:
+        UsageError: no source, or an unknown config.
+        DataError: the source is not in the format, or a program does not give its gold answers; nothing is written.
+    """
+    if source is None:
+        raise UsageError(
+            "ska-open is built from instances, and none were given. Expected --source <folder of *.jsonl files>; "
+            "dataset_scripts/ska-open/make_instances.py makes them from WikiTableQuestions, HybridQA and Text2KGBench."
+        )
+    build(_card("ska-open"), read(source), out, wanted)
+
+
+def build_official(source: Path | None, out: Path, wanted: Sequence[str] | None = None) -> None:
+    """Build `ska-bench` from the authors' files (`release.official`), which only the user can provide.
+
+    Raises:
+        UsageError: no source, or an unknown config.
+        DataError: a file is corrupt or has fields that were not declared; nothing is written.
+    """
+    if source is None:
+        raise UsageError(
+            "ska-bench is built from the authors' files, which are not shipped here. Expected --source <their folder>."
+        )
+    build(_card("ska-bench"), official.read(source), out, wanted)
+
+
+def build(
+    card: str,
+    release: Release,
+    out: Path,
+    wanted: Sequence[str] | None,
+    count: Tokenizer | None = None,
+    demo: bool = True,
+) -> None:
+    """Write a dataset of instances, pools and testbeds with its card.
+
+    Of `wanted` configs, with the instances and pools that they need; without the splits `demo` where that is False.
+    """
+    from rich.console import Console
+    from rich.progress import Progress
+
+    subsets = _subsets(wanted, sorted({instance.subset for instance in release.instances}, key=SUBSETS.index))
+    instances = [instance for instance in release.instances if instance.subset in subsets]
+    testbeds = None if wanted is None else [name for name in wanted if name in configs()]
+    count = count or tokenizer()
+    with Progress(console=Console(stderr=True)) as bar:
+        task = bar.add_task("Build testbeds", total=len(instances))
+        built = build_testbeds(instances, release.pools, testbeds, count, lambda: bar.advance(task))
+    tables = {f"instances_{subset}": _instances_table(instances, subset) for subset in subsets}
+    tables |= {f"pool_{subset}": _pool_table(release.pools[subset], instances, subset) for subset in subsets}
+    facts = _facts(instances, length_cues(instances, release.pools, count), count)
+    kept = {
+        config: {split: table for split, table in splits.items() if demo or split != "demo"}
+        for config, splits in {**tables, **built}.items()
+    }
+    write_dataset(out, kept, f"{card.rstrip()}\n\n{facts}")
+
+
+def _card(dataset: str) -> str:
+    return (Path(__file__).parents[1] / "cards" / f"{dataset}.md").read_text(encoding="utf-8")
+
+
+def _subsets(wanted: Sequence[str] | None, present: list[str]) -> list[str]:
+    known = {name: config.subset for name, config in configs().items()}
+    known |= {f"{kind}_{subset}": subset for subset in SUBSETS for kind in ("instances", "pool")}
+    for name in wanted or ():
+        if name not in known:
+            raise unknown_name("config", name, known)
+        if known[name] not in present:
+            raise UsageError(
+                f"The source has no {known[name]} instances, which {name!r} needs; it has {', '.join(present)}."
+            )
+    return present if wanted is None else [subset for subset in present if subset in {known[name] for name in wanted}]
+
+
+def _instances_table(instances: Sequence[Instance], subset: str) -> dict[str, pa.Table]:
+    members = [instance for instance in instances if instance.subset == subset]
+    demo = {instance.id for instance in sample(members, DEMO)}
+    splits = {"test": members, "demo": [instance for instance in members if instance.id in demo]}
+    return {split: pa.Table.from_pylist([i.to_row() for i in part], INSTANCES) for split, part in splits.items()}
+
+
+def _pool_table(pool: Pool, instances: Sequence[Instance], subset: str) -> dict[str, pa.Table]:
+    licences = {instance.group: instance.licence for instance in instances if instance.subset == subset}
+    of_any = "; ".join(sorted(set(licences.values())))
+    rows = [{**row, "licence": licences.get(row["group"], of_any)} for row in pool.to_rows()]
+    return {"full": pa.Table.from_pylist(rows, POOL)}
+
+
+def _facts(instances: Sequence[Instance], cues: dict[str, dict[str, float]], count: Tokenizer) -> str:
+    """Return the part of the card that only a build knows: what it was made of, and what lengths give away."""
+    lines = ["## This build", "", f"Budgets are counted with `{count.name}`.", ""]
+    lines += ["| subset | source | licence | instances |", "|---|---|---|---|"]
+    sources = Counter((instance.subset, instance.source, instance.licence) for instance in instances)
+    lines += [f"| {' | '.join(source)} | {n} |" for source, n in sorted(sources.items())]
+    if unlicensed := sorted({source for _, source, licence in sources if "none stated" in licence}):
+        lines += ["", f"**Not to be published**: {', '.join(unlicensed)} states no licence. Build without it to share."]
+    lines += [
+        "",
+        "A classifier that sees only a unit's length tells positives from noise with this AUC (0.5 is chance,",
+    ]
+    lines += [f"above {WARN_ABOVE} would be a warning), at each subset's standard budget:", ""]
+    lines += ["| subset | section | AUC |", "|---|---|---|"]
+    for subset, sections in cues.items():
+        for section, auc in sections.items():
+            warning = " (**length gives positives away**)" if not isnan(auc) and auc > WARN_ABOVE else ""
+            lines.append(f"| {subset} | {section} | {auc:.3f}{warning} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,136 @@
+"""How long a line is: GPT-4o's tokenizer, exactly and offline, or any Hugging Face tokenizer.
+
+tiktoken downloads its vocabularies, so OpenAI's comes from the package toktok-rs, which carries it, and is checked
+against the hash that tiktoken itself expects. Counts under it are additive: the tokens of a text are the sum of its
+lines' tokens, each line counted with its end, as long as no line is empty, begins with white space or begins with `/`
+(`units` writes none).
+"""
+
+import hashlib
+import json
+from base64 import b64encode
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.errors import DataError, UsageError, missing_extra
+
+VOCABULARY_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
+GPT_4O = "o200k_base"
+
+_CONTRACTION = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+PIECES = "|".join(
+    [
+        rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+{_CONTRACTION}",
+        rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*{_CONTRACTION}",
+        r"\p{N}{1,3}",
+        r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
+        r"\s*[\r\n]+",
+        r"\s+(?!\S)",
+        r"\s+",
+    ]
+)
+"""Where o200k_base cuts a text before it merges bytes."""
+
+
+class Tokenizer:
+    """Counts tokens. `name` is stored with what was counted; `additive` says whether line counts sum to a text's."""
+
+    name: str
+    additive: bool
+
+    def count(self, text: str) -> int:
+        """Return the number of tokens of a text; no special tokens are added."""
+        raise NotImplementedError
+
+    def count_lines(self, lines: Sequence[str]) -> NDArray[np.int64]:
+        """Return the number of tokens of each line together with its end."""
+        return np.array([self.count(f"{line}\n") for line in lines], dtype=np.int64)
+
+
+def vocabulary() -> list[bytes]:
+    """Return the tokens of o200k_base by rank.
+
+    Raises:
+        DataError: they are not those of OpenAI's file.
+    """
+    try:
+        import toktok
+    except ModuleNotFoundError as error:
+        raise missing_extra("toktok-rs", "text") from error
+    tokens: list[bytes] = toktok._encoding(GPT_4O).token_byte_values()
+    found = hashlib.sha256(vocabulary_file(tokens)).hexdigest()
+    if found != VOCABULARY_SHA256:
+        raise DataError(
+            f"The {GPT_4O} of toktok-rs {toktok.__version__} has sha256 {found}; expected {VOCABULARY_SHA256}. "
+            "Install the version that is tested: pip install toktok-rs==0.3.0"
+        )
+    return tokens
+
+
+def vocabulary_file(tokens: Sequence[bytes]) -> bytes:
+    """Return tokens as OpenAI publishes them, a line each: the token in base64 and its rank."""
+    return b"".join(b"%s %d\n" % (b64encode(token), rank) for rank, token in enumerate(tokens))
+
+
+class GPT4oTokenizer(Tokenizer):
+    """o200k_base through tiktoken."""
+
+    name = GPT_4O
+    additive = True
+
+    def __init__(self) -> None:
+        try:
+            import tiktoken
+        except ModuleNotFoundError as error:
+            raise missing_extra("tiktoken", "text") from error
+        ranks = {token: rank for rank, token in enumerate(vocabulary())}
+        self._encoding = tiktoken.Encoding(GPT_4O, pat_str=PIECES, mergeable_ranks=ranks, special_tokens={})
+
+    def count(self, text: str) -> int:
+        """Return the number of tokens of a text."""
+        return len(self._encoding.encode_ordinary(text))
+
+
+class HuggingFaceTokenizer(Tokenizer):
+    """A tokenizer of the Hub, or of a local folder that holds a `tokenizer.json`."""
+
+    additive = False
+
+    def __init__(self, model: str) -> None:
+        try:
+            from tokenizers import Tokenizer as FastTokenizer
+        except ModuleNotFoundError as error:
+            raise missing_extra("tokenizers", "models") from error
+        file = Path(model) / "tokenizer.json"
+        self._tokenizer: Any = (
+            FastTokenizer.from_file(str(file)) if file.is_file() else FastTokenizer.from_pretrained(model)
+        )
+        digest = hashlib.sha256(json.dumps(json.loads(self._tokenizer.to_str()), sort_keys=True).encode()).hexdigest()
+        self.name = f"hf:{Path(model).name if file.is_file() else model}@{digest[:12]}"
+
+    def count(self, text: str) -> int:
+        """Return the number of tokens of a text."""
+        return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+
+@lru_cache(maxsize=4)
+def tokenizer(name: str = GPT_4O) -> Tokenizer:
+    """Return a tokenizer by name: `o200k_base`, or `hf:<model or folder>`.
+
+    >>> tokenizer().count("(George Weah, position held, President of Liberia)")
+    12
+
+    Raises:
+        UsageError: neither of the two forms.
+    """
+    if name == GPT_4O:
+        return GPT4oTokenizer()
+    if name.startswith("hf:"):
+        return HuggingFaceTokenizer(name.removeprefix("hf:"))
+    raise UsageError(f"Unknown tokenizer {name!r}; expected {GPT_4O!r} or 'hf:<model or folder>'.")

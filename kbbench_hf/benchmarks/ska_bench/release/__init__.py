@@ -1,0 +1,1 @@
+"""From sources to instances: the official files, and those that we make."""

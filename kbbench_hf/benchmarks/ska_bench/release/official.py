@@ -1,0 +1,182 @@
+"""The SKA-Bench authors' files, as far as a user declares what is in them.
+
+No copy of the release was at hand when this was written, so nothing here knows its field names. `fields.json`, written
+by the user beside the files, maps them:
+
+    {"KG.json": {"subset": "kg", "fields": {"<their name>": "question", "<another>": null}}}
+
+A field mapped to null is left out on purpose; a field that is not mapped is refused by name, never guessed.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kbbench_hf.benchmarks.ska_bench.release.instances import Release
+from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Cells, Instance, Pool, clean
+from kbbench_hf.errors import DataError
+from kbbench_hf.files.datasets import Row
+
+DECLARATION = "fields.json"
+ROLES = {
+    "id": "a string; without it, instances are numbered",
+    "question": "a string",
+    "answers": "a list of strings",
+    "topics": "a list of entity names, from which hops are counted",
+    "header": "a table's header: a list of strings",
+    "positive_units": "the triples or rows that are needed: lists of strings",
+    "noise_units": "the other triples or rows",
+    "positive_texts": "the passages that are needed: strings, or [title, text]",
+    "noise_texts": "the other passages",
+}
+"""What a field can be declared to be."""
+_REQUIRED = {"question", "answers", "positive_units", "noise_units"}
+
+
+def read(source: Path) -> Release:
+    """Return the instances and pools of the authors' files, each instance with units of its own.
+
+    Table rows are numbered positives first, then noise in the file's order: where the authors put generated rows among
+    real ones is not known, and in the paper's table 4 `original` is close to `prefix`.
+
+    Raises:
+        DataError: no `fields.json`; a file that is absent, not JSON or not a list of objects; a field that was not
+            declared; a value of another form than its role's. The message names file, record and field.
+    """
+    instances: list[Instance] = []
+    pools: dict[str, Pool] = {}
+    for name, (subset, roles) in _declarations(source).items():
+        records = [_by_role(f"{name}, record {n}", record, roles) for n, record in enumerate(_records(source / name))]
+        made, pools[subset] = _convert(name, subset, records)
+        instances += made
+    return Release(sorted(instances, key=lambda instance: instance.id), pools)
+
+
+def _declarations(source: Path) -> dict[str, tuple[str, dict[str, str | None]]]:
+    file = source / DECLARATION
+    if not file.is_file():
+        raise DataError(
+            f"{source} holds no {DECLARATION}; expected one that says for each file its subset ({', '.join(SUBSETS)}) "
+            f"and for each of its fields one of {', '.join(ROLES)}, or null. Write it after looking at the files."
+        )
+    declared = _parse(file)
+    found: dict[str, tuple[str, dict[str, str | None]]] = {}
+    for name, entry in declared.items():
+        subset, fields = entry.get("subset"), entry.get("fields", {})
+        if subset not in SUBSETS:
+            raise DataError(f"{file}: {name} has the unknown subset {subset!r}; expected one of {', '.join(SUBSETS)}.")
+        if subset in {other for other, _ in found.values()}:
+            raise DataError(f"{file}: two files have the subset {subset!r}; expected one file per subset. Join them.")
+        if unknown := sorted({str(role) for role in fields.values() if role is not None} - set(ROLES)):
+            raise DataError(f"{file}: {name} uses the unknown roles {unknown}; expected {', '.join(ROLES)}, or null.")
+        found[name] = subset, fields
+    return found
+
+
+def _parse(file: Path) -> Any:
+    try:
+        return json.loads(file.read_bytes())
+    except FileNotFoundError as error:
+        raise DataError(
+            f"{file} does not exist, but {DECLARATION} names it. Put it there or remove its entry."
+        ) from error
+    except ValueError as error:
+        raise DataError(f"{file} is not JSON ({error}); expected the authors' file. Get it again.") from error
+
+
+def _records(file: Path) -> list[Row]:
+    records = _parse(file)
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+        raise DataError(f"{file} is not a list of JSON objects; expected one object per instance. Convert it first.")
+    return records
+
+
+def _by_role(place: str, record: Row, roles: Mapping[str, str | None]) -> Row:
+    if unknown := sorted(set(record) - set(roles)):
+        raise DataError(
+            f"{place}: unknown fields {', '.join(map(repr, unknown))}; expected only those in {DECLARATION}. "
+            f"Declare each as one of {', '.join(ROLES)}, or null to leave it out."
+        )
+    values: Row = {}
+    for field, value in record.items():
+        if (role := roles[field]) is not None:
+            values[role] = value
+    if missing := sorted(_REQUIRED - set(values)):
+        raise DataError(f"{place}: nothing is declared as {', '.join(map(repr, missing))}; complete {DECLARATION}.")
+    return values
+
+
+def _convert(name: str, subset: str, records: Sequence[Row]) -> tuple[list[Instance], Pool]:
+    texts = {
+        _passage(f"{name}, record {n}", text)
+        for n, record in enumerate(records)
+        for role in ("positive_texts", "noise_texts")
+        for text in record.get(role, ())
+    }
+    numbers = {cells: n for n, cells in enumerate(sorted(texts))}
+    sk: dict[str, list[Cells]] = {}
+    headers: dict[str, Cells] = {}
+    instances: list[Instance] = []
+    for n, record in enumerate(records):
+        place = f"{name}, record {n}"
+        id_ = str(record.get("id", f"{subset}-{n:04}"))
+        if id_ in sk:
+            raise DataError(f"{name}: the id {id_!r} stands twice; expected one record per instance. Remove one.")
+        width = 3
+        if subset.startswith("table"):
+            headers[id_] = _strings(place, "header", record.get("header"))
+            width = len(headers[id_])
+        positives = [_unit(place, "positive_units", unit, width) for unit in record["positive_units"]]
+        units = positives + [_unit(place, "noise_units", unit, width) for unit in record["noise_units"]]
+        units = list(dict.fromkeys(units))
+        sk[id_] = units if subset.startswith("table") else sorted(units)
+        needed, others = (
+            {numbers[_passage(place, text)] for text in record.get(role, ())}
+            for role in ("positive_texts", "noise_texts")
+        )
+        instances.append(
+            Instance(
+                id=id_,
+                subset=subset,
+                question=_string(place, "question", record["question"]),
+                answers=_strings(place, "answers", record["answers"]),
+                group=id_,
+                positive_sk=tuple(sorted({sk[id_].index(unit) for unit in positives})),
+                positive_text=tuple(sorted(needed)),
+                own_text=tuple(sorted(needed | others)),
+                topics=_strings(place, "topics", record.get("topics", [])),
+                method="authors",
+                confidence="authors",
+                source="SKA-Bench",
+                source_id=id_,
+                licence="the authors'",
+            )
+        )
+    return instances, Pool(sk, sorted(texts), headers)
+
+
+def _string(place: str, role: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise DataError(f"{place}: {role} is {value!r:.60}; expected {ROLES[role]}. Convert the file first.")
+    return clean(value)
+
+
+def _strings(place: str, role: str, value: object) -> Cells:
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise DataError(f"{place}: {role} is {value!r:.60}; expected {ROLES[role]}. Convert the file first.")
+    return tuple(map(clean, value))
+
+
+def _unit(place: str, role: str, value: object, width: int) -> Cells:
+    cells = _strings(place, role, value)
+    if len(cells) != width:
+        raise DataError(f"{place}: a unit of {role} has {len(cells)} cells; expected {width}. Repair the record.")
+    return cells
+
+
+def _passage(place: str, value: object) -> Cells:
+    cells = ("", clean(value)) if isinstance(value, str) else _unit(place, "positive_texts", value, 2)
+    if not cells[1]:
+        raise DataError(f"{place}: an empty passage; expected text. Remove it.")
+    return cells

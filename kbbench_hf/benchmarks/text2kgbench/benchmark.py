@@ -1,0 +1,261 @@
+"""Text2KGBench: triples from a sentence, guided by an ontology (Mihindukulasooriya et al., ISWC 2023).
+
+The modes: `reference` is the release's script, `paper` what the paper's tables make of it, `repaired` (version 1) the
+metric without the script's accidents, on repaired gold. `metrics/triples.py` has the definitions.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import ROUND_FLOOR, Decimal
+from functools import cached_property, partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.addresses import on_request
+from kbbench_hf.benchmarks import base
+from kbbench_hf.benchmarks.answers import TRIPLES
+from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Mark, ParseError, Scores, of_text
+from kbbench_hf.benchmarks.text2kgbench import prompts
+from kbbench_hf.benchmarks.text2kgbench.beyond import BEYOND_PAPER, beyond_paper
+from kbbench_hf.benchmarks.text2kgbench.parsers import HISTORICAL_PARSERS, parse_balanced, parse_json
+from kbbench_hf.benchmarks.text2kgbench.warnings import warnings
+from kbbench_hf.files.datasets import DatasetFolder, Row
+from kbbench_hf.metrics.aggregate import Estimate, estimate
+from kbbench_hf.metrics.triples import (
+    ALL_ZERO,
+    EMPTY_ANSWER,
+    Ontology,
+    Triple,
+    TripleScores,
+    count_oddities,
+    score_reference,
+    score_repaired,
+    triple_key,
+    underscored,
+)
+
+METRICS = {
+    "f1": "F1",
+    "precision": "P",
+    "recall": "R",
+    "ontology_conformance": "OC",
+    "subject_hallucination": "SH",
+    "relation_hallucination": "RH",
+    "object_hallucination": "OH",
+    **BEYOND_PAPER,
+}
+_NOTHING = re.compile(r"^$|\[\s*\]|\{\s*\}|\bnone\b|\bno (?:relevant )?(?:triples|relations)\b", re.IGNORECASE)
+"""How a model says that a sentence holds no triples."""
+_FLAGS = ("demonstration_leaks", "fact_in_train")
+"""Flags of the dataset by which scores are sliced: what a model could know from the train split."""
+
+
+@dataclass(frozen=True)
+class Material:
+    """What scoring and prompting need beside the examples."""
+
+    folder: DatasetFolder
+    ontologies: Mapping[str, Row]
+    """Rows of the config `ontologies`, by ontology id."""
+
+    @cached_property
+    def demonstrations(self) -> prompts.Demonstrations:
+        """The train rows, read when a prompt first asks for them."""
+        return prompts.Demonstrations({row["id"]: row for row in self.folder.rows("sentences", "train")})
+
+    @cached_property
+    def released(self) -> dict[str, Ontology]:
+        """The ontologies as the release's JSON has them: what prompts show and `reference` scores by."""
+        return {name: _ontology(row, {"json"}) for name, row in self.ontologies.items()}
+
+    @cached_property
+    def complete(self) -> dict[str, Ontology]:
+        """The same with the relations that only the Turtle files have, by which `repaired` scores."""
+        return {name: _ontology(row, {"json", "ttl"}) for name, row in self.ontologies.items()}
+
+
+def _ontology(row: Row, relation_sources: set[str]) -> Ontology:
+    return Ontology(
+        concepts=tuple(each["label"] for each in row["concepts"] if each["source"] == "json"),
+        relations=tuple(each["label"] for each in row["relations"] if each["source"] in relation_sources),
+    )
+
+
+def load(folder: DatasetFolder, config: str, split: str) -> Examples:
+    """Return the rows of a split, with the ontologies as context."""
+    ontologies = {row["ontology_id"]: row for row in folder.rows("ontologies", "full")}
+    return Examples(folder.rows(config, split), Material(folder, ontologies))
+
+
+def score(examples: Examples, answers: Sequence[Sequence[Sequence[str]] | None], mode: str) -> Scores:
+    """Return the seven metrics of every sentence, and those of `beyond_paper`.
+
+    A missing answer is 0 in all seven in `reference` (so it is good for the hallucination rates), has relation
+    hallucination 1 in `paper`, and is an empty answer in `repaired`.
+
+    The counters are those of `count_oddities`, and `n_empty_gold`, sentences that the mode has no gold for.
+    """
+    material: Material = examples.context
+    ontologies = material.complete if mode == "repaired" else material.released
+    judge = score_repaired if mode == "repaired" else score_reference
+    missing = EMPTY_ANSWER if mode == "repaired" else ALL_ZERO
+    if mode == "paper":
+        missing = missing._replace(relation_hallucination=1.0)
+    counters = Counter(n_empty=0, n_filtered_out=0, n_empty_gold=0, n_duplicate_triples=0, n_near_miss_relations=0)
+    scored = np.empty((len(examples.rows), len(TripleScores._fields)))
+    for position, (row, answer) in enumerate(zip(examples.rows, answers, strict=True)):
+        gold = gold_triples(row, mode)
+        counters["n_empty_gold"] += not gold
+        if answer is None:
+            scored[position] = missing
+            continue
+        predicted = [(subject, relation, obj) for subject, relation, obj in answer]
+        ontology = ontologies[row["ontology_id"]]
+        scored[position] = judge(predicted, gold, row["sentence"], ontology)
+        counters.update(count_oddities(predicted, gold, ontology))
+    columns = dict(zip(TripleScores._fields, scored.T, strict=True))
+    columns |= beyond_paper(examples.rows, answers, material.ontologies, ontologies)
+    return Scores({name: columns[name] for name in METRICS}, _slices(examples.rows), dict(counters))
+
+
+def gold_triples(row: Example, mode: str = "reference") -> list[Triple]:
+    """Return the gold of a row of `sentences` that a mode scores against."""
+    column = "triples_repaired" if mode == "repaired" else "triples"
+    return [(each["sub"], each["rel"], each["obj"]) for each in row[column]]
+
+
+def _slices(rows: Sequence[Example]) -> dict[str, list[str]]:
+    slices = {"ontology": [row["ontology_id"] for row in rows]}
+    if any(row["selected"] for row in rows):
+        slices["selected"] = [str(row["selected"]).lower() for row in rows]
+    kinds = [{repair["kind"] for repair in row["repairs"]} for row in rows]
+    for flag in _FLAGS:
+        if any(flag in each for each in kinds):
+            slices[flag] = [str(flag in each).lower() for each in kinds]
+    return slices
+
+
+def summarise(scores: Scores, mode: str, *, doubled: str | None = None) -> dict[str, Estimate]:
+    """Return the mean over ontologies of each metric's means, with intervals stratified by ontology.
+
+    `reference` and `paper` count the ontology `doubled` twice: the release's configuration lists it twice.
+
+    The paper's rows All and Selected are not the script's output. They are the mean of the ontologies' figures rounded
+    to two decimals, cut to two decimals, and relation hallucination is 1 - ontology conformance; `paper` does the same
+    wherever examples are marked as selected. Its intervals are those of the unrounded means.
+    """
+    groups = scores.slices["ontology"]
+    weights = {doubled: 2.0} if doubled and mode != "repaired" else None
+    figures = {metric: estimate(column, groups, weights) for metric, column in scores.values.items()}
+    if mode == "paper" and "selected" in scores.slices:
+        for metric in TripleScores._fields:
+            value = _cut_mean_of_rounded(scores.values[metric], groups)
+            figures[metric] = figures[metric]._replace(value=value)
+        conformance = Decimal(str(figures["ontology_conformance"].value))
+        figures["relation_hallucination"] = figures["relation_hallucination"]._replace(value=float(1 - conformance))
+    return figures
+
+
+def read_balanced(response: str, example: Example) -> list[Triple]:
+    """Return the triples of a response, in JSON or as `relation(subject, object)`; the sentence settles what is open.
+
+    Raises:
+        ParseError: there are none, and the response does not say so in so many signs ("", "[]", "{}", "none").
+    """
+    triples = parse_balanced(response, example["sentence"])
+    if not triples and not _NOTHING.search(response.strip()):
+        raise ParseError("no triples, and no word that there are none")
+    return triples
+
+
+def explain(examples: Examples, example: Example, answer: Sequence[Sequence[str]]) -> Explanation:
+    """Return a sentence, its gold triples, and each answered triple: right, wrong, or hallucinated.
+
+    A triple is hallucinated if the ontology lacks its relation, or the sentence its subject or object, as `reference`
+    judges them.
+    """
+    ontology = examples.context.released[example["ontology_id"]]
+    gold = {triple_key((sub, underscored(rel), obj)) for sub, rel, obj in gold_triples(example)}
+    parts: list[tuple[str, Mark]] = []
+    for sub, rel, obj in answer:
+        alone = score_reference([(sub, rel, obj)], [], example["sentence"], ontology)
+        made_up = alone.subject_hallucination + alone.relation_hallucination + alone.object_hallucination > 0
+        right = triple_key((sub, rel, obj)) in gold
+        parts.append((f"{sub} | {rel} | {obj}", "right" if right else "hallucinated" if made_up else "wrong"))
+    wanted = [f"{sub} | {underscored(rel)} | {obj}" for sub, rel, obj in gold_triples(example)]
+    return Explanation([(example["sentence"], False)], wanted, parts)
+
+
+def _cut_mean_of_rounded(column: NDArray[np.float64], groups: Sequence[str]) -> float:
+    names = np.asarray(groups)
+    rounded = [Decimal(f"{estimate(column[names == name]).value:.2f}") for name in dict.fromkeys(groups)]
+    return float((sum(rounded, Decimal()) / len(rounded)).quantize(Decimal("0.01"), ROUND_FLOOR))
+
+
+HERE = Path(__file__).parent
+_FACTS = base.Facts(
+    "text2kg-wikidata-tekgen",
+    "Text2KGBench, Wikidata-TekGen",
+    family="Text2KGBench",
+    paper="https://arxiv.org/abs/2308.02357",
+    homepage="https://github.com/cenguix/Text2KGBench",
+    licence="cc-by-sa-4.0",
+    citation=(HERE / "citation.bib").read_text(encoding="utf-8"),
+)
+_SCORING = base.Scoring(
+    TRIPLES,
+    METRICS,
+    ("reference", "paper", "repaired"),
+    score,
+    summarise,
+    warn=warnings,
+    group_by="ontology",
+    lower_is_better=frozenset(name for name in METRICS if "hallucination" in name),
+)
+_ASKING = base.Asking(
+    prompts={"current": prompts.current},
+    parsers={
+        "balanced": read_balanced,
+        **{name: of_text(parse) for name, parse in {"json": parse_json, **HISTORICAL_PARSERS}.items()},
+    },
+    with_similar_ids=prompts.with_similar_ids,
+)
+_SHOWING = base.Showing(explain, published=HERE / "published.csv")
+
+WIKIDATA_TEKGEN = base.Benchmark(
+    _FACTS,
+    base.Data(
+        ("sentences",),
+        ("train", "validation", "test", "unseen"),
+        "test",
+        load,
+        build=on_request("kbbench_hf.benchmarks.text2kgbench.release:build_wikidata_tekgen"),
+    ),
+    _SCORING,
+    replace(_ASKING, prompts={**_ASKING.prompts, "h1": prompts.h1, "h2": prompts.h2}),
+    _SHOWING,
+)
+DBPEDIA_WEBNLG = base.Benchmark(
+    replace(_FACTS, dataset="text2kg-dbpedia-webnlg", title="Text2KGBench, DBpedia-WebNLG", licence="cc-by-nc-sa-4.0"),
+    base.Data(
+        ("sentences",),
+        ("train", "test"),
+        "test",
+        load,
+        build=on_request("kbbench_hf.benchmarks.text2kgbench.release:build_dbpedia_webnlg"),
+    ),
+    replace(_SCORING, summarise=partial(summarise, doubled="1_university")),
+    replace(_ASKING, prompts={**_ASKING.prompts, "h2_d": prompts.h2_d}),
+    _SHOWING,
+)
+MINI = base.Benchmark(
+    base.Facts("mini-text2kg", "Text2KGBench, mini", "Mini", licence="apache-2.0"),
+    base.Data(("sentences",), ("test",), "test", load, shipped=HERE / "mini"),
+    _SCORING,
+    _ASKING,
+    replace(_SHOWING, published=None),
+)

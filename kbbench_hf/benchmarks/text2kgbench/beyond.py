@@ -1,0 +1,72 @@
+"""What Text2KGBench's paper leaves to future work: domains and ranges, and hallucination that knows other names."""
+
+from collections.abc import Mapping, Sequence
+from math import nan
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.files.datasets import Row
+from kbbench_hf.metrics.entity_types import Signature, TypedOntology
+from kbbench_hf.metrics.mentions import mentions
+from kbbench_hf.metrics.text import normalise
+from kbbench_hf.metrics.triples import Ontology, entity_form
+
+BEYOND_PAPER = {
+    "domain_conformance": "DC",
+    "range_conformance": "RC",
+    "subject_hallucination_aliases": "SH, aliases",
+    "object_hallucination_aliases": "OH, aliases",
+}
+"""Result key -> label in tables."""
+
+
+def beyond_paper(
+    rows: Sequence[Row],
+    answers: Sequence[Sequence[Sequence[str]] | None],
+    ontology_rows: Mapping[str, Row],
+    ontologies: Mapping[str, Ontology],
+) -> dict[str, NDArray[np.float64]]:
+    """Return the further columns: one value per sentence, NaN where there is nothing to judge (no answer, no triples).
+
+    - `domain_conformance`, `range_conformance`: see `TypedOntology.conformance`; types are learnt from the rows' gold.
+    - `subject_hallucination_aliases`, `object_hallucination_aliases`: the share of triples whose subject or object the
+      paper's rule calls hallucinated and that `mentions` does not find in the sentence either.
+    """
+    typed = {
+        name: _typed(row, [each for each in rows if each["ontology_id"] == name]) for name, row in ontology_rows.items()
+    }
+    values = np.full((len(rows), len(BEYOND_PAPER)), nan)
+    for position, (row, answer) in enumerate(zip(rows, answers, strict=True)):
+        if not answer:
+            continue
+        name, sentence = row["ontology_id"], row["sentence"]
+        context = normalise(sentence + ontologies[name].joined_concepts)
+        invented = [
+            [entity_form(entity) not in context and not mentions(sentence, entity) for entity in (subject, obj)]
+            for subject, _, obj in answer
+        ]
+        triples = [(subject, relation, obj) for subject, relation, obj in answer]
+        values[position] = (*typed[name].conformance(triples), *np.mean(invented, axis=0))
+    return dict(zip(BEYOND_PAPER, values.T, strict=True))
+
+
+def _typed(ontology: Row, rows: Sequence[Row]) -> TypedOntology:
+    """Return an ontology's relations with domain and range, all it has, and what the repaired gold of rows tells."""
+    above = {each["qid"]: set(each.get("subclass_of") or ()) for each in ontology["concepts"]}
+    return TypedOntology(
+        signatures=[Signature(each["label"], each["domain"], each["range"]) for each in ontology["relations"]],
+        gold=[(each["sub"], each["rel"], each["obj"]) for row in rows for each in row["triples_repaired"]],
+        broader={concept: frozenset(_ancestors(concept, above)) for concept in above},
+    )
+
+
+def _ancestors(concept: str, above: Mapping[str, set[str]]) -> set[str]:
+    found: set[str] = set()
+    waiting = list(above.get(concept, ()))
+    while waiting:
+        each = waiting.pop()
+        if each not in found:
+            found.add(each)
+            waiting += above.get(each, ())
+    return found

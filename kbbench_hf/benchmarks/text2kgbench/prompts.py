@@ -1,0 +1,254 @@
+"""Text2KGBench's prompts: the three published templates, byte for byte, and a chat prompt of our own.
+
+Template texts lie in `texts/`, with their source and licence.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
+from itertools import islice
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.benchmarks.base import Example, Examples, Prompt, PromptOptions
+from kbbench_hf.files.datasets import Row
+from kbbench_hf.protocols import Embedder
+
+_TEXTS = Path(__file__).parent / "texts"
+_WIKIDATA_ID = re.compile(r"Q\d+")
+
+
+@dataclass(frozen=True)
+class Demonstrations:
+    """The rows of a train split, to be shown to a model."""
+
+    rows: Mapping[str, Row]
+    """By id."""
+
+    @cached_property
+    def ids_by_ontology(self) -> dict[str, list[str]]:
+        """The ids of each ontology's rows, in order."""
+        ids: dict[str, list[str]] = {}
+        for name, row in self.rows.items():
+            ids.setdefault(row["ontology_id"], []).append(name)
+        return ids
+
+    @cached_property
+    def triples_by_sentence(self) -> dict[tuple[str, str], list[Row]]:
+        """The triples of all rows with the same ontology and sentence: the release has one triple a row."""
+        triples: dict[tuple[str, str], list[Row]] = {}
+        for row in self.rows.values():
+            known = triples.setdefault((row["ontology_id"], row["sentence"]), [])
+            known += [each for each in row["triples_repaired"] if each not in known]
+        return triples
+
+
+class Material(Protocol):
+    """What `Examples.context` has to offer for prompts to be written."""
+
+    @property
+    def ontologies(self) -> Mapping[str, Row]:
+        """Rows of the config `ontologies`, by ontology id."""
+
+    @property
+    def demonstrations(self) -> Demonstrations:
+        """The train rows."""
+
+
+def choose(example: Example, demonstrations: Demonstrations, options: PromptOptions) -> list[Row]:
+    """Return the train rows shown before an example, best first: `options.shots` of them, or as many as there are.
+
+    - `similar`: the first of the release's five most similar train rows; one shot of it is the published choice.
+      In Wikidata-TekGen 320 of 4,062 test sentences then see themselves.
+    - `leak-free`: the same, without rows whose sentence is the example's own.
+    - `random`: rows of the same ontology, drawn by a hash of `options.seed` and the example's id; never its sentence.
+    - `none`: no rows.
+    """
+    if options.demonstrations == "none":
+        return []
+    if options.demonstrations == "random":
+        candidates = _drawn(example, demonstrations, options.seed)
+    else:
+        candidates = (demonstrations.rows[each] for each in example["similar_ids"])
+    if options.demonstrations != "similar":
+        candidates = (row for row in candidates if row["sentence"] != example["sentence"])
+    return list(islice(candidates, options.shots))
+
+
+def _drawn(example: Example, demonstrations: Demonstrations, seed: int) -> Iterator[Row]:
+    """Yield the ontology's train rows in an order that depends on the seed and the example's id alone."""
+    rest = list(demonstrations.ids_by_ontology.get(example["ontology_id"], ()))
+    for draw in range(len(rest)):
+        digest = hashlib.sha256(f"{seed} {example['id']} {draw}".encode()).digest()
+        position = int.from_bytes(digest[:8], "big") % len(rest)
+        rest[position], rest[-1] = rest[-1], rest[position]
+        yield demonstrations.rows[rest.pop()]
+
+
+def with_similar_ids(examples: Examples, embedder: Embedder, count: int = 5) -> Examples:
+    """Return the examples with `similar_ids` by an embedder in place of the release's, which came from sentence-t5-xxl.
+
+    Each gets the `count` train rows of its ontology with the highest cosine, best first; ties keep the train order.
+    """
+    material: Material = examples.context
+    ids, rows = material.demonstrations.ids_by_ontology, material.demonstrations.rows
+    places: dict[str, list[int]] = {}
+    for place, row in enumerate(examples.rows):
+        places.setdefault(row["ontology_id"], []).append(place)
+    similar: list[list[str]] = [[] for _ in examples.rows]
+    for ontology_id, here in places.items():
+        known = ids.get(ontology_id, [])
+        if known:
+            asked = _unit(embedder.encode([examples.rows[place]["sentence"] for place in here]))
+            shown = _unit(embedder.encode([rows[each]["sentence"] for each in known]))
+            best = np.argsort(-(asked @ shown.T), axis=1, kind="stable")[:, :count]
+            for place, positions in zip(here, best, strict=True):
+                similar[place] = [known[position] for position in positions]
+    ranked = [row | {"similar_ids": each} for row, each in zip(examples.rows, similar, strict=True)]
+    return Examples(ranked, examples.context)
+
+
+def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit: NDArray[np.float32] = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+    return unit
+
+
+def render(template: str, sentence: str, ontology: Row, shown: Sequence[Row]) -> str:
+    """Return a prompt in one of the published templates: `h1`, `h2` or `h2_d`.
+
+    With the published demonstration this is the published prompt, byte for byte (all 6,250 of them). More
+    demonstrations repeat the example's lines; none leaves them out.
+    """
+    example = _text("example_lines" if template == "h2_d" else "example_inline")
+    return _text("h1" if template == "h1" else "h2").format(
+        concepts="".join(f"{each['label']}, " for each in _released(ontology["concepts"]))[:-1],
+        relations=", ".join(_signatures(template, ontology)),
+        examples="".join(
+            example.format(sentence=row["sentence"], triples=_written(template, row["triples"])) for row in shown
+        ),
+        sentence=sentence,
+    )
+
+
+def _signatures(template: str, ontology: Row) -> Iterator[str]:
+    """Yield `relation(domain,range)` of each relation. What is no concept is blank, but for the ranges of `h2_d`."""
+    labels = {each["qid"]: each["label"] for each in reversed(_released(ontology["concepts"]))}
+    for each in _released(ontology["relations"]):
+        unknown = each["range"] if template == "h2_d" else ""
+        yield f"{_underscored(each['label'])}({labels.get(each['domain'], '')},{labels.get(each['range'], unknown)})"
+
+
+def _written(template: str, triples: Sequence[Row]) -> str:
+    """Return triples as a template's demonstration writes them.
+
+    `h2_d` writes blanks for all underscores, so that it demonstrates relations which can never score.
+    """
+    if template == "h2_d":
+        return "\n".join(f"{each['rel']}({each['sub']}, {each['obj']})" for each in triples).replace("_", " ")
+    return "\n".join(f"{_underscored(each['rel'])}({each['sub']},{each['obj']})" for each in triples)
+
+
+def published(row: Row, example: Row, ontologies: Mapping[str, Row], demonstrations: Demonstrations) -> str:
+    """Return the published prompt of a row of the config `prompts`; `example` is the row of `sentences` it is about."""
+    shown = [demonstrations.rows[row["demonstration_id"]]]
+    return render(row["template"], _asked(example), ontologies[row["ontology_id"]], shown)
+
+
+def _asked(example: Example) -> str:
+    """Return the sentence as models were asked it: one unseen sentence is worded differently in the gold."""
+    wordings = [each["detail"] for each in example["repairs"] if each["kind"] == "asked_differently"]
+    return str(wordings[0] if wordings else example["sentence"])
+
+
+def _historical(template: str, example: Example, examples: Examples, options: PromptOptions) -> Prompt:
+    material: Material = examples.context
+    shown = choose(example, material.demonstrations, options)
+    text = render(template, _asked(example), material.ontologies[example["ontology_id"]], shown)
+    return Prompt([{"role": "user", "content": text}])
+
+
+h1, h2, h2_d = (partial(_historical, template) for template in ("h1", "h2", "h2_d"))
+"""The prompts published for Wikidata-TekGen's test sentences, for its unseen sentences, and for DBpedia-WebNLG."""
+
+
+def current(example: Example, examples: Examples, options: PromptOptions) -> Prompt:
+    """Write a chat prompt that asks for JSON; a demonstration is a turn of its own, with all triples of its sentence.
+
+    The ontology stands in the system message, which all prompts of an ontology share. It lists the relations of the
+    ontology's JSON, as the published prompts do; `reference` scores conformance by those.
+    """
+    material: Material = examples.context
+    ontology = material.ontologies[example["ontology_id"]]
+    messages = [{"role": "system", "content": _instructions(ontology)}]
+    for row in choose(example, material.demonstrations, options):
+        triples = material.demonstrations.triples_by_sentence[row["ontology_id"], row["sentence"]]
+        answer = {
+            "triples": [
+                {"subject": each["sub"], "relation": _underscored(each["rel"]), "object": each["obj"]}
+                for each in triples
+            ]
+        }
+        messages.append({"role": "user", "content": row["sentence"]})
+        messages.append({"role": "assistant", "content": json.dumps(answer, ensure_ascii=False)})
+    messages.append({"role": "user", "content": example["sentence"]})
+    return Prompt(messages, json_schema=_schema(ontology))
+
+
+def _instructions(ontology: Row) -> str:
+    labels = {each["qid"]: each["label"].strip() for each in reversed(_released(ontology["concepts"]))}
+
+    def concept(name: str) -> str:
+        """Return a concept's label; a literal's type, like "number", as it is; nothing for an id that has no label."""
+        return labels.get(name) or ("any" if not name or _WIKIDATA_ID.fullmatch(name) else name)
+
+    relations = [
+        f"- {_underscored(each['label'].strip())}: {concept(each['domain'])} -> {concept(each['range'])}"
+        for each in _released(ontology["relations"])
+    ]
+    return (
+        _text("current_system")
+        .rstrip("\n")
+        .format(
+            title=ontology["title"],
+            concepts=", ".join(dict.fromkeys(each["label"].strip() for each in _released(ontology["concepts"]))),
+            relations="\n".join(dict.fromkeys(relations)),
+        )
+    )
+
+
+def _schema(ontology: Row) -> dict[str, object]:
+    relations = dict.fromkeys(_underscored(each["label"].strip()) for each in _released(ontology["relations"]))
+    text = {"type": "string"}
+    triple = {
+        "type": "object",
+        "properties": {"subject": text, "relation": {"enum": list(relations)}, "object": text},
+        "required": ["subject", "relation", "object"],
+        "additionalProperties": False,
+    }
+    return {
+        "type": "object",
+        "properties": {"triples": {"type": "array", "items": triple}},
+        "required": ["triples"],
+        "additionalProperties": False,
+    }
+
+
+def _released(parts: Sequence[Row]) -> list[Row]:
+    """Return the concepts or relations that the ontology's JSON has."""
+    return [each for each in parts if each["source"] == "json"]
+
+
+def _underscored(label: str) -> str:
+    return label.replace(" ", "_")
+
+
+@cache
+def _text(name: str) -> str:
+    return (_TEXTS / f"{name}.txt").read_text(encoding="utf-8")

@@ -1,0 +1,190 @@
+"""A built dataset on disk: Parquet files, a card, and a manifest that names every byte.
+
+The layout is the Hub's, so that `datasets.load_dataset` reads the folder as it is:
+`README.md`, `manifest.json`, `data/<config>/<split>.parquet`.
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kbbench_hf.errors import DataError, UsageError, unknown_name
+from kbbench_hf.files.writing import whole_file, whole_folder, write_text
+
+NAMESPACE = "kbbench"
+"""The Hub's organisation that has the datasets, and the folder here into which they are built."""
+MANIFEST = "manifest.json"
+ROW_GROUP_SIZE = 16_384
+"""Rows per Parquet row group: small enough to stream, large enough to compress."""
+
+Id = str | int
+"""What examples, nodes and questions are known by."""
+Row = dict[str, Any]
+"""One row of a table, as Arrow gives it: what its columns hold depends on the dataset."""
+Tables = Mapping[str, Mapping[str, pa.Table]]
+"""config -> split -> table. The first config is the dataset's default."""
+
+
+@dataclass(frozen=True)
+class DatasetFolder:
+    """A dataset built by `kbbench build`, or downloaded from the Hub."""
+
+    path: Path
+
+    @property
+    def manifest(self) -> Row:
+        """The manifest: `revision`, and for each file its `sha256` and number of `rows`."""
+        file = self.path / MANIFEST
+        if not file.is_file():
+            raise UsageError(
+                f"{self.path} holds no {MANIFEST}; expected a dataset made by 'kbbench build'. Build it again."
+            )
+        return read_json(file)
+
+    @property
+    def revision(self) -> str:
+        """The content hash of all data files, 40 hexadecimal digits; the same data gives the same revision."""
+        revision: str = self.manifest["revision"]
+        return revision
+
+    def configs(self) -> dict[str, list[str]]:
+        """Return the splits of each config that this folder holds."""
+        splits: dict[str, list[str]] = {}
+        for name in self.manifest["files"]:
+            _, config, file = name.split("/")
+            splits.setdefault(config, []).append(file.removesuffix(".parquet"))
+        return splits
+
+    def table(self, config: str, split: str) -> pa.Table:
+        """Return one split as an Arrow table, read through a memory map.
+
+        Raises:
+            UsageError: the folder has no such config or split; the message names those it has.
+        """
+        configs = self.configs()
+        if config not in configs:
+            raise unknown_name(f"config of {self.path}", config, configs)
+        if split not in configs[config]:
+            raise unknown_name(f"split of {self.path}, {config},", split, configs[config])
+        file = self.path / "data" / config / f"{split}.parquet"
+        return pq.ParquetFile(file, memory_map=True).read()  # read_table would import pandas
+
+    def rows(self, config: str, split: str) -> list[Row]:
+        """Return one split as Python dictionaries."""
+        rows: list[Row] = self.table(config, split).to_pylist()
+        return rows
+
+    def verify(self) -> None:
+        """Compare every file with the manifest.
+
+        Raises:
+            DataError: a file is absent or differs; the message names it.
+        """
+        for name, facts in self.manifest["files"].items():
+            file = self.path / name
+            found = _sha256(file) if file.is_file() else "no file"
+            if found != facts["sha256"]:
+                raise DataError(
+                    f"{file} does not match its manifest: expected {facts['sha256']}, found {found}. Build it again."
+                )
+
+
+def built(name: str, place: Path = Path(NAMESPACE)) -> DatasetFolder | None:
+    """Return a finished dataset in `./kbbench`, or None; a name is never a path to somewhere else."""
+    if "/" in name or name in ("", ".", "..") or not (place / name / MANIFEST).is_file():
+        return None
+    return DatasetFolder(place / name)
+
+
+def write_dataset(out: Path, tables: Tables, card: str) -> DatasetFolder:
+    """Write a dataset so that it is there whole or not at all, with the same bytes every time.
+
+    `card` is Markdown with YAML front matter; `configs` and `dataset_info` are filled in from the tables.
+    A folder that stands at `out` is replaced when the new one is complete. A split that holds everything is named
+    `full`: `datasets` reserves `all` for the union of splits, so that `split="all"` reads it as well.
+    """
+    if any("all" in splits for splits in tables.values()):
+        raise UsageError("A split is named 'all', which `datasets` reserves for the union of splits. Name it 'full'.")
+    with whole_folder(out) as partial:
+        files = {}
+        for config, splits in tables.items():
+            for split, table in splits.items():
+                name = f"data/{config}/{split}.parquet"
+                _write_parquet(partial / name, table)
+                files[name] = {"sha256": _sha256(partial / name), "rows": table.num_rows}
+        digest = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:40]
+        write_text(partial / MANIFEST, json.dumps({"revision": digest, "files": files}, indent=2) + "\n")
+        write_text(partial / "README.md", complete_card(card, tables, partial))
+    return DatasetFolder(out.resolve())
+
+
+def copy_dataset(folder: DatasetFolder, out: Path) -> DatasetFolder:
+    """Copy a built dataset, in place of what stands at `out`, whole or not at all."""
+    with whole_folder(out) as partial:
+        shutil.copytree(folder.path, partial, dirs_exist_ok=True)
+    return DatasetFolder(out)
+
+
+def complete_card(card: str, tables: Tables, folder: Path) -> str:
+    """Return the card with `configs` and `dataset_info` (features, sizes) in its front matter."""
+    from datasets import DatasetInfo, Features, SplitInfo
+    from datasets.info import DatasetInfosDict
+    from datasets.splits import SplitDict
+    from datasets.utils.metadata import MetadataConfigs
+    from huggingface_hub import DatasetCard
+
+    infos, configs = DatasetInfosDict(), MetadataConfigs()
+    for position, (config, splits) in enumerate(tables.items()):
+        sizes = SplitDict()
+        for split, table in splits.items():
+            sizes.add(SplitInfo(name=split, num_bytes=table.nbytes, num_examples=table.num_rows))
+        infos[config] = DatasetInfo(
+            config_name=config,
+            features=Features.from_arrow_schema(next(iter(splits.values())).schema),
+            splits=sizes,
+            download_size=sum((folder / "data" / config / f"{split}.parquet").stat().st_size for split in splits),
+            dataset_size=sum(table.nbytes for table in splits.values()),
+        )
+        configs[config] = {
+            "data_files": [{"split": split, "path": f"data/{config}/{split}.parquet"} for split in splits],
+            **({"default": True} if position == 0 else {}),
+        }
+    document = DatasetCard(card, ignore_metadata_errors=False)
+    infos.to_dataset_card_data(document.data)
+    configs.to_dataset_card_data(document.data)
+    return str(document)
+
+
+def _write_parquet(file: Path, table: pa.Table) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(file) as sink:
+        pq.write_table(
+            table.replace_schema_metadata(None), sink, compression="zstd", row_group_size=ROW_GROUP_SIZE, version="2.6"
+        )
+
+
+def read_json(file: Path) -> Row:
+    """Return the object in a JSON file that this package wrote.
+
+    Raises:
+        DataError: the file was cut off or altered since.
+    """
+    try:
+        found = json.loads(file.read_bytes())
+    except ValueError as error:
+        raise DataError(f"{file} is not the JSON that was written there: {error}. Make it again.") from None
+    if not isinstance(found, dict):
+        raise DataError(f"{file} holds a {type(found).__name__}; expected the object written there. Make it again.")
+    return found
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as source:
+        return hashlib.file_digest(source, "sha256").hexdigest()

@@ -1,0 +1,159 @@
+"""Pinned files, fetched: each has an address, a size and a SHA-256, and is there whole and right or not at all."""
+
+import hashlib
+import os
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+
+from kbbench_hf.errors import BusyError, DataError, KBBenchError
+from kbbench_hf.files.writing import put_in_place
+
+ATTEMPTS = 4
+"""How often a broken connection is taken up again, with pauses of 1, 2 and 4 seconds, before a file is given up."""
+TIMEOUT_SECONDS = 60
+_BLOCK_BYTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class PinnedFile:
+    """A file of a release at one revision: where it lies, and what it must be."""
+
+    path: str
+    """Relative to the folder it is fetched into."""
+    url: str
+    size: int
+    """Bytes."""
+    sha256: str
+
+
+def cache_folder() -> Path:
+    """Return where downloads are kept: `$KBBENCH_CACHE`, or `kbbench` in the user's cache folder."""
+    given = os.environ.get("KBBENCH_CACHE")
+    if given:
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kbbench"
+
+
+def fetch(files: Sequence[PinnedFile], folder: Path, *, pause_seconds: float = 1.0) -> Path:
+    """Fetch what is not yet in `folder`, and return it.
+
+    A file grows as `<name>.part`; a broken download continues where it stopped, in this call or the next, and becomes
+    `<name>` only when its size and SHA-256 are the pinned ones. A file already there that differs is fetched again.
+
+    Raises:
+        DataError: the server's bytes are not the pinned ones; the message has both checksums.
+        KBBenchError: a connection broke `ATTEMPTS` times; what arrived is kept.
+        BusyError: another process fetches into the folder.
+    """
+    absent = [each for each in files if not _is_there(each, folder)]
+    if not absent:
+        return folder
+    from filelock import FileLock, Timeout
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    folder.mkdir(parents=True, exist_ok=True)
+    columns = (TextColumn("Download"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    stopped = threading.Event()
+    try:
+        with (
+            FileLock(folder / ".lock", timeout=0),
+            Progress(*columns, console=Console(stderr=True)) as bar,
+            ThreadPoolExecutor(max_workers=4) as pool,
+        ):
+            task = bar.add_task("", total=sum(each.size for each in absent))
+
+            def advance(arrived: int) -> None:
+                if stopped.is_set():
+                    raise KBBenchError("The download was stopped. Run the same command again to continue.")
+                bar.advance(task, arrived)
+
+            jobs = [pool.submit(_fetch_one, each, folder, advance, pause_seconds) for each in absent]
+            try:
+                for job in jobs:
+                    job.result()
+            except BaseException:  # an interrupt too must not wait for the files under way
+                stopped.set()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+    except Timeout:
+        raise BusyError(
+            f"{folder} is being filled by another process. Expected none; wait for it, then run this again."
+        ) from None
+    return folder
+
+
+def _is_there(file: PinnedFile, folder: Path) -> bool:
+    path = folder / file.path
+    return path.is_file() and path.stat().st_size == file.size and _sha256(path) == file.sha256
+
+
+def _fetch_one(file: PinnedFile, folder: Path, advance: Callable[[int], None], pause_seconds: float) -> None:
+    target = folder / file.path
+    part = target.with_name(target.name + ".part")
+    part.parent.mkdir(parents=True, exist_ok=True)
+    if part.is_file():
+        advance(min(part.stat().st_size, file.size))
+    for attempt in range(ATTEMPTS):
+        try:
+            _continue(file, part, advance)
+            break
+        except (OSError, HTTPException) as error:
+            gone = False
+            if isinstance(error, urllib.error.HTTPError):
+                gone = error.code < 500 and error.code != 429
+                error.close()
+            if gone or attempt == ATTEMPTS - 1:
+                arrived = part.stat().st_size if part.is_file() else 0
+                kept = f", and are kept in {part}" if arrived else ""
+                raise KBBenchError(
+                    f"{file.url}: {error}. {arrived:,} of {file.size:,} bytes arrived{kept}. "
+                    "Run the same command again to continue, or give a folder with --source."
+                ) from error
+            time.sleep(pause_seconds * 2**attempt)
+    found = _sha256(part)
+    if found != file.sha256:
+        part.unlink()
+        raise DataError(
+            f"{file.url}: SHA-256 {found} over {file.size:,} bytes; expected {file.sha256}. The server's file is not "
+            "the pinned one, or was damaged on its way; it was dropped. Run the same command again."
+        )
+    put_in_place(part, target)
+
+
+def _continue(file: PinnedFile, part: Path, advance: Callable[[int], None]) -> None:
+    """Append to `part` what it lacks; a server that knows no ranges sends everything again."""
+    have = part.stat().st_size if part.is_file() else 0
+    if have > file.size:
+        part.unlink()
+        have = 0
+    if have == file.size:
+        part.touch()
+        return
+    request = urllib.request.Request(file.url, headers={"User-Agent": "kbbench-hf"})  # noqa: S310 - pinned addresses
+    if have:
+        request.add_header("Range", f"bytes={have}-")
+    with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:  # noqa: S310
+        if have and response.status != 206:
+            advance(-have)
+            have = 0
+        with part.open("ab" if have else "wb") as sink:
+            while have < file.size and (block := response.read1(min(_BLOCK_BYTES, file.size - have))):
+                sink.write(block)
+                sink.flush()  # a kill loses nothing that arrived
+                have += len(block)
+                advance(len(block))
+    if have < file.size:
+        raise ConnectionError(f"the connection ended after {have:,} of {file.size:,} bytes")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as source:
+        return hashlib.file_digest(source, "sha256").hexdigest()

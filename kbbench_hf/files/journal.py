@@ -1,0 +1,220 @@
+"""The crash-safe record of completed work: JSON Lines, appended with one write per record, checked when read.
+
+A record that `append` has returned from survives the death of the process (not of the machine). Each process of a run
+appends to a shard of its own; all shards are read together, so a run goes on with any number of processes.
+"""
+
+import json
+import os
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+from kbbench_hf.errors import BusyError, KBBenchError
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+Record = dict[str, Any]
+"""What is known of one piece of work: `key` says which, `error` (if not None) how it failed.
+
+What failed may be tried again, unless `settled` is true: then the failure is its outcome.
+"""
+
+_to_json = json.JSONEncoder(separators=(",", ":")).encode
+_CHECKSUM_END = len(b'{"crc32":"00000000",')
+
+
+class _Place(NamedTuple):
+    shard: int
+    offset: int
+    length: int
+
+
+class Journal:
+    """The completed work of a run: what was done, by key, and where it is written.
+
+    Only positions are kept in memory; `observe` is shown every whole record of an earlier run as it is read. Among the
+    records of one key the first that is done (no error, or settled) holds; where none is, the last. Lines that are torn
+    or altered are left out and counted in `n_damaged`.
+
+    Raises:
+        BusyError: another live process writes this shard; the message has its process id. A dead one's lock is free.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> with Journal(folder) as journal:
+    ...     journal.append({"key": "a", "response": "42", "error": None})
+    >>> with Journal(folder) as journal:
+    ...     "a" in journal, [record["response"] for record in journal.read(["a"])]
+    (True, ['42'])
+    """
+
+    def __init__(self, folder: Path, shard: int = 0, observe: Callable[[Record], object] | None = None) -> None:
+        self.folder = folder
+        self.n_damaged = 0
+        self._done: dict[str, _Place] = {}
+        self._failed: dict[str, _Place] = {}
+        self._shard = shard
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lock = _lock(folder / _shard_name(shard, "lock"))
+        self._file: BinaryIO = (folder / _shard_name(shard, "jsonl")).open("a+b", buffering=0)
+        self._writer = self._file.fileno()
+        self._size = _drop_torn_tail(self._file)
+        self.reload(observe)
+
+    def reload(self, observe: Callable[[Record], object] | None = None) -> None:
+        """Read all shards (again), to see what other processes have written; `observe` is shown every whole record."""
+        self.n_damaged = 0
+        self._done.clear()
+        self._failed.clear()
+        for file in sorted(self.folder.glob("journal*.jsonl"), key=_shard_of):
+            shard, offset = _shard_of(file), 0
+            with file.open("rb") as lines:
+                for line in lines:
+                    place = _Place(shard, offset, len(line))
+                    offset += len(line)
+                    record = _decode(line)
+                    if record is None:
+                        self.n_damaged += 1
+                    else:
+                        self._note(record, place)
+                        if observe is not None:
+                            observe(record)
+
+    def append(self, record: Mapping[str, object]) -> None:
+        """Write one record; when this returns, a kill of the process cannot lose it.
+
+        Raises:
+            KBBenchError: the disk took none or only a part of it; the part is taken back.
+        """
+        line = _encode(record)
+        try:
+            written = os.write(self._writer, line)
+            problem = "the disk is full" if written < len(line) else ""
+        except OSError as error:
+            problem = str(error)
+        if problem:
+            self._file.truncate(self._size)
+            raise KBBenchError(
+                f"A completion could not be written to {self.folder}: {problem}. Everything before it is kept: "
+                "make room and start the same run again."
+            )
+        self._note(record, _Place(self._shard, self._size, len(line)))
+        self._size += len(line)
+
+    def __contains__(self, key: str) -> bool:
+        """Whether the work of this key is done and need not be tried again."""
+        return key in self._done
+
+    def __len__(self) -> int:
+        """How many keys are done."""
+        return len(self._done)
+
+    def read(self, keys: Iterable[str]) -> Iterator[Record | None]:
+        """Yield the record of each key, done or failed, from the disk; None where there is none. Works after `close`.
+
+        Raises:
+            KBBenchError: a record was altered since it was read first.
+        """
+        with ExitStack() as stack:
+            files: dict[int, BinaryIO] = {}
+            for key in keys:
+                place = self._done.get(key) or self._failed.get(key)
+                if place is None:
+                    yield None
+                    continue
+                if place.shard not in files:
+                    file = self.folder / _shard_name(place.shard, "jsonl")
+                    files[place.shard] = stack.enter_context(file.open("rb"))
+                files[place.shard].seek(place.offset)
+                record = _decode(files[place.shard].read(place.length))
+                if record is None or record["key"] != key:
+                    raise KBBenchError(f"{self.folder} was altered while it was in use. Start the same run again.")
+                yield record
+
+    def close(self) -> None:
+        """Flush to the disk and free the lock."""
+        os.fsync(self._writer)
+        self._file.close()
+        self._lock.release()
+
+    def __enter__(self) -> "Journal":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _note(self, record: Mapping[str, Any], place: _Place) -> None:
+        key = record["key"]
+        if record.get("error") is not None and not record.get("settled"):
+            self._failed[key] = place
+        else:
+            self._done.setdefault(key, place)
+
+
+def _encode(record: Mapping[str, object]) -> bytes:
+    body = _to_json(record)[1:].encode("ascii") + b"\n"
+    return b'{"crc32":"%08x",' % zlib.crc32(body) + body
+
+
+def _decode(line: bytes) -> Record | None:
+    body = line[_CHECKSUM_END:]
+    if not body.endswith(b"\n") or line[:_CHECKSUM_END] != b'{"crc32":"%08x",' % zlib.crc32(body):
+        return None
+    record: Record = json.loads("{" + body.decode("ascii"))
+    return record
+
+
+def _shard_name(shard: int, suffix: str) -> str:
+    return f"journal.{suffix}" if shard == 0 else f"journal.{shard}.{suffix}"
+
+
+def _shard_of(file: Path) -> int:
+    number = file.name.removeprefix("journal").removesuffix(".jsonl").removeprefix(".")
+    return int(number) if number else 0
+
+
+def _lock(file: Path) -> "BaseFileLock":
+    """Take the lock, which the system frees when its holder dies, and leave our process id in the file."""
+    from filelock import FileLock, Timeout  # imports asyncio
+
+    before = _holder(file)  # some versions of filelock empty the file of another's lock
+    lock = FileLock(file, thread_local=False)  # a journal may be closed by another thread than opened it
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        holder = _holder(file) or before or "unknown"
+        raise BusyError(
+            f"{file.parent} is in use by process {holder}; one run writes it at a time. "
+            f"Wait for that process, or stop it (kill {holder}) and start this again."
+        ) from None
+    with suppress(PermissionError):  # Windows lets nobody write to a locked file; its holder is unknown
+        file.write_bytes(b"%d\n" % os.getpid())
+    return lock
+
+
+def _holder(file: Path) -> str:
+    """Return the process id in a lock's file; nothing where there is none, or it cannot be read while it is locked."""
+    try:
+        return file.read_text("ascii", "replace").partition("\n")[0].strip()
+    except OSError:
+        return ""
+
+
+def _drop_torn_tail(file: BinaryIO) -> int:
+    """Cut what stands after the last whole line (a write that a power loss or a full disk tore); return the size."""
+    size = end = file.seek(0, os.SEEK_END)
+    while end > 0:
+        start = max(0, end - 65_536)
+        file.seek(start)
+        newline = file.read(end - start).rfind(b"\n")
+        if newline >= 0:
+            end = start + newline + 1
+            break
+        end = start
+    if end < size:
+        file.truncate(end)
+    return end

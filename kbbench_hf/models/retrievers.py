@@ -1,0 +1,66 @@
+"""Retrievers by name: a table from a name to the address of what builds it, imported on request."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.addresses import registered
+from kbbench_hf.knowledge_base.store import KnowledgeBase
+from kbbench_hf.models.specs import Spec, parse
+from kbbench_hf.models.workplace import Workplace
+from kbbench_hf.protocols import Ranking, Retriever
+
+RETRIEVERS = {
+    "bm25": "kbbench_hf.models.bm25:build",
+    "dense": "kbbench_hf.models.dense:build",
+    "multi": "kbbench_hf.models.multi_vector:build",
+    "rrf": "kbbench_hf.models.fusion:build_reciprocal_rank",
+    "weighted": "kbbench_hf.models.fusion:build_weighted",
+    "graph": "kbbench_hf.models.graph_ranker:build",
+    "knn": "kbbench_hf.models.nearest_questions:build",
+}
+
+
+@dataclass(frozen=True)
+class Among:
+    """A retriever built on some nodes alone, answering with their rows in the knowledge base."""
+
+    retriever: Retriever
+    rows: NDArray[np.int64]
+
+    def search(self, queries: Sequence[str], top_k: int) -> Ranking:
+        """Return the `top_k` best of these nodes for every query."""
+        found = self.retriever.search(queries, top_k)
+        return Ranking(np.where(found.ids < 0, -1, self.rows[found.ids]), found.scores)
+
+
+@dataclass(frozen=True)
+class OverNodes:
+    """A retriever's answers by the ids of the nodes instead of their rows: what a run asks for."""
+
+    retriever: Retriever
+    kb: KnowledgeBase
+
+    def search(self, queries: Sequence[str], top_k: int) -> list[list[tuple[str | int, float]]]:
+        """Return the `top_k` best nodes of every query, as pairs of id and score."""
+        found = self.retriever.search(queries, top_k)
+        there = [rows >= 0 for rows in found.ids]
+        return [
+            list(zip(self.kb.ids(rows[kept]), scores[kept].tolist(), strict=True))
+            for rows, scores, kept in zip(found.ids, found.scores, there, strict=True)
+        ]
+
+
+def retriever(model: str | Spec, place: Workplace) -> Retriever:
+    """Build the retriever that a name such as `bm25` or `rrf(bm25,dense:org/model)` describes.
+
+    Raises:
+        UsageError: the name, a part of it or an option is not known.
+    """
+    spec = parse(model) if isinstance(model, str) else model
+    place = replace(place, build=retriever)
+    built: Retriever = registered("retriever", spec.name, RETRIEVERS)(spec, place)
+    answers_in_rows = spec.parts or spec.name == "knn"
+    return built if answers_in_rows or place.candidates is None else Among(built, place.candidates)

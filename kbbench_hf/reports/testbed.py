@@ -1,0 +1,49 @@
+"""A testbed's results in a terminal: figures by config, what they say together, and a picture."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+from rich.console import Console
+from rich.table import Table
+
+from kbbench_hf.benchmarks.base import Benchmark, TestbedTable
+from kbbench_hf.reports.plots import plot_panels
+from kbbench_hf.reports.tables import plain_interval, plain_value
+from kbbench_hf.scoring.result import PlainFigure, PlainResult
+
+
+def print_testbed(found: Benchmark, model: str, testbed: str, results: Mapping[str, PlainResult]) -> None:
+    """Print the results of a testbed's configs, what they say together, and write its picture where it has one."""
+    console = Console()
+    first, *others = [
+        metric
+        for metric in found.metrics
+        if any(result["scores"][metric]["value"] is not None for result in results.values())
+    ]
+    table = Table("config", "n", found.metrics[first], "95 % interval", *(found.metrics[each] for each in others))
+    table.box, table.header_style = None, "bold"
+    for config, result in results.items():
+        figures = result["scores"]
+        cells = [plain_value(figures[each]) for each in (first, *others)]
+        table.add_row(
+            config, f"{result['counters']['n_examples']:,}", cells[0], plain_interval(figures[first]), *cells[1:]
+        )
+    console.print(table)
+    figures_of = {config: result["scores"] for config, result in results.items()}
+    rules = found.asking.testbeds[testbed]
+    for sentence in rules.summary(figures_of) if rules.summary else ():
+        console.print(sentence, highlight=False)
+    if rules.panels:
+        file = Path("kbbench-runs") / found.dataset / f"{testbed}.png"
+        plot_panels(rules.panels({model: figures_of})).savefig(file, dpi=150)
+        console.print(f"{file}", highlight=False)
+
+
+def print_table(found: TestbedTable) -> None:
+    """Print a table of figures with their intervals."""
+    table = Table(*found.headings, "n", found.metric, "95 % interval", box=None, header_style="bold")
+    for words, row in found.rows:
+        figure = cast(PlainFigure, row)
+        table.add_row(*words, f"{figure['n_scored']:,}", plain_value(figure), plain_interval(figure))
+    Console().print(table)

@@ -1,0 +1,77 @@
+"""Answering the jobs of a run in batches: fixed ones, shared among the processes of a group where there is one."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kbbench_hf.errors import UsageError
+from kbbench_hf.files.journal import Journal, Record
+from kbbench_hf.protocols import Generator, name_of
+from kbbench_hf.runners.jobs import Job, Work, completed, takes, violation
+from kbbench_hf.runners.progress import Advance, Meter
+
+BATCH = 16
+"""Prompts at a time, of a model that says nothing of it."""
+
+
+def answer_in_batches(
+    model: Generator,
+    work: Work,
+    journal: Journal,
+    record: Callable[[Record], None],
+    meter: Meter,
+    advance: Advance,
+) -> list[str]:
+    """Answer what the journal does not hold; return the keys of all jobs, in order.
+
+    Which prompts stand in a batch follows from the run alone, longest first, never from what is already done or from
+    the number of processes: padding moves the last bits of the logits, so another batch could be another answer. A
+    batch that was recorded in part is made again as a whole, and its missing answers are recorded.
+    """
+    name, size = name_of(model), getattr(model, "batch_size", BATCH)
+    rank, n_processes = getattr(model, "rank", 0), getattr(model, "n_processes", 1)
+    examples = list(work.prompts)
+    keys: list[str] = []
+    lengths: list[int] = []
+    for job in work.jobs(name):
+        keys.append(job.key)
+        lengths.append(sum(len(message["content"]) for message in job.prompt.messages))
+    order = sorted(range(len(keys)), key=lambda place: (-lengths[place], place))
+    batches = [order[start : start + size] for start in range(0, len(order), size)]
+    for number in range(rank, len(batches), n_processes):
+        batch = batches[number]
+        if any(keys[place] not in journal for place in batch):
+            jobs = [_job(work, name, examples, place) for place in batch]
+            _answer(model, jobs, journal, record)
+        advance(len(batch), note=meter.line())
+    return keys
+
+
+def _job(work: Work, model: str, examples: list[object], place: int) -> Job:
+    repeat, position = divmod(place, len(examples))
+    return work.job(model, examples[position], repeat, work.prompts[examples[position]])
+
+
+def _answer(model: Generator, jobs: list[Job], journal: Journal, record: Callable[[Record], None]) -> None:
+    started = time.perf_counter()
+    more: dict[str, Any] = {}
+    if takes(model.generate, "parameters", "seed"):
+        # the same batch samples the same answers in every process
+        more = {"parameters": [job.parameters for job in jobs], "seed": int(jobs[0].key[:8], 16)}
+    longest = max(job.max_tokens for job in jobs)
+    answers = model.generate([job.prompt.messages for job in jobs], longest, **more)
+    seconds = time.perf_counter() - started
+    if len(answers) != len(jobs):
+        raise UsageError(
+            f"The model made {len(answers)} answers for {len(jobs)} prompts; expected one for each. "
+            "Mend its `generate`."
+        )
+    for job, answer in zip(jobs, answers, strict=True):
+        if job.key in journal:
+            continue
+        completion = completed(answer, seconds)
+        fields = completion._asdict() | {"response": completion.text, "attempts": 1, "at": round(time.time(), 3)}
+        del fields["text"]
+        if job.schema is not None and completion.error is None:
+            fields["schema_violation"] = violation(completion.text, job.schema)
+        record(job.record(**fields))

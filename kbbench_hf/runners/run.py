@@ -1,0 +1,300 @@
+"""A run is one function: a benchmark, a model, a folder in which it can be stopped and resumed, a result."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
+
+from kbbench_hf.benchmarks.base import Prompt, PromptOptions
+from kbbench_hf.errors import UsageError, unknown_name
+from kbbench_hf.protocols import LanguageModel, Searcher, name_of
+from kbbench_hf.runners.run_folder import default_folder
+from kbbench_hf.scoring.predictions import read_predictions
+from kbbench_hf.scoring.result import Result, write_result
+from kbbench_hf.scoring.score import Asked, load_examples, score_asked
+
+if TYPE_CHECKING:
+    from kbbench_hf.runners.cost import CostEstimate, Price
+    from kbbench_hf.runners.jobs import Sampling
+    from kbbench_hf.runners.outcome import Summary
+    from kbbench_hf.runners.retrieve import Latency, Site
+
+Model = str | Searcher | LanguageModel
+
+
+class How(TypedDict, total=False):
+    """How a model is run; what is left out has the command's defaults."""
+
+    split: str | None
+    mode: str | None
+    limit: int | None
+    """Only the first examples."""
+    out: Path | None
+    """The run's folder; one under ./kbbench-runs by default."""
+    name: str | None
+    """What a model that is an object is called; its `name` or its class by default."""
+    processes: int | None
+    show: bool
+    """Whether progress is shown."""
+    # retrievers
+    top_k: int | None
+    batch: int
+    rerank: "str | LanguageModel | None"
+    depth: int
+    # language models
+    base_url: str | None
+    api_key_env: str | None
+    timeout: float
+    prompt: str | None
+    parser: str | None
+    shots: int
+    demonstrations: Literal["similar", "leak-free", "random", "none"]
+    similar_by: str | None
+    temperature: float
+    top_p: float | None
+    max_tokens: int | None
+    seed: int | None
+    repeats: int
+    structured: bool
+    concurrency: int
+    attempts: int
+    canary: bool
+    max_requests: int | None
+    prices: Path | None
+    max_cost: float | None
+    batch_size: int
+    chat_template: bool | None
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run, and what it took."""
+
+    asked: Asked
+    folder: Path
+    result: Result
+    summary: "Summary | None" = None
+    """What became of the prompts, where a language model answered some."""
+    latency: "Latency | None" = None
+    n_unread: int | None = None
+    """Answers of a re-ranking model that held no score."""
+
+    def words(self) -> str:
+        """Return what became of it, and what it cost."""
+        if self.summary is None:
+            return str(self.latency or "")
+        unread = "" if self.n_unread is None else f"\n{self.n_unread:,} answers held no score"
+        return f"{self.summary}{unread}"
+
+
+def run(benchmark: str, model: Model, **how: Unpack[How]) -> Result:
+    """Run a model on a benchmark and return its result; the same call goes on where an interrupted run stopped.
+
+    Args:
+        benchmark: the dataset's name, or with its config, `genres-corpora/docred`.
+        model: a name as on the command line, or any object with `search(queries, top_k)` (per query the dataset's ids,
+            best first, or pairs of id and score), `generate(prompts, max_tokens)` (texts) or `async
+            complete(messages, max_tokens)` (a text); see `kbbench_hf.protocols`.
+        how: see `How`; what only another kind of model takes is refused.
+
+    Raises:
+        UsageError: a name or an option that does not exist, or another run in the folder.
+
+    >>> import tempfile
+    >>> class First:
+    ...     def search(self, queries, top_k):
+    ...         return [list(range(top_k)) for _ in queries]
+    >>> result = run("mini-stark", First(), out=Path(tempfile.mkdtemp()) / "run", top_k=5, show=False)
+    >>> round(result.scores["hit_at_5"].value, 4)
+    0.0101
+    """
+    return finished_run(benchmark, model, **how).result
+
+
+def finished_run(benchmark: str, model: Model, **how: Unpack[How]) -> Run:
+    """Return what `run` does, with what the run took."""
+    _check(how)
+    asked = load_examples(benchmark, None, how.get("split"), how.get("mode"), how.get("limit"))
+    _check_model(model, asked)
+    if not isinstance(model, str) and not isinstance(how.get("rerank"), str):
+        _refuse(how, NAMED, "is for models that are named", asked)
+    if not asked.benchmark.asking.prompts:
+        _refuse(how, ANSWERING - ({*RE_RANKING} if how.get("rerank") else set()), "is for language models", asked)
+        done = _retrieved(asked, cast("str | Searcher", model), how)
+    else:
+        _refuse(how, SEARCHING, "is for retrievers", asked)
+        done = _answered(asked, cast("str | LanguageModel", model), how)
+    if not getattr(model, "rank", 0):
+        write_result(done.result, done.folder)
+    return replace(done, result=replace(done.result, folder=done.folder))
+
+
+NAMED = frozenset({"base_url", "api_key_env", "timeout", "batch_size", "chat_template"})
+"""Options of language models that are named, not given."""
+SEARCHING = frozenset({"top_k", "batch", "rerank", "depth"})
+"""Options of retrievers."""
+RE_RANKING = frozenset(
+    "base_url api_key_env timeout temperature top_p max_tokens seed structured concurrency attempts canary "
+    "max_requests prices max_cost batch_size chat_template".split()
+)
+"""Options of language models that a re-ranking one takes too."""
+ANSWERING = RE_RANKING | {"prompt", "parser", "shots", "demonstrations", "similar_by", "repeats"}
+"""Options of language models."""
+
+
+def estimate_run(benchmark: str, model: str, **how: Unpack[How]) -> "tuple[Prompt, CostEstimate]":
+    """Return the first prompt of a run, and what the run would take; nothing is sent."""
+    from kbbench_hf.runners.cost import estimate
+    from kbbench_hf.runners.generative import task
+
+    _check(how)
+    asked = load_examples(benchmark, None, how.get("split"), how.get("mode"), how.get("limit"))
+    question = task(asked, prompt=how.get("prompt"), options=prompt_options(how), similar_by=how.get("similar_by"))
+    prompts = list(question.prompts().values())
+    found = estimate(
+        [prompt.messages for prompt in prompts],
+        [how.get("max_tokens") or prompt.max_tokens for prompt in prompts],
+        price=price_of(model, how),
+        concurrency=how.get("concurrency", 32),
+    )
+    return prompts[0], found
+
+
+def language_model(name: str, how: How) -> LanguageModel:
+    """Return the model of a name: a served one where there is a `base_url`, else `hf:` and a local one.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    if base_url := how.get("base_url"):
+        from kbbench_hf.models.endpoint import Endpoint, key_from_environment
+
+        key = key_from_environment(how.get("api_key_env"))
+        return cast(LanguageModel, Endpoint(base_url, name, key, how.get("timeout", 300.0)))
+    if name.startswith("hf:"):
+        from kbbench_hf.models.causal_lm import CausalLM
+
+        chosen: dict[str, Any] = {k: how[k] for k in ("batch_size", "chat_template", "processes") if k in how}
+        return CausalLM(name.removeprefix("hf:"), **chosen)
+    raise UsageError(f"{name!r} is no local model; expected hf:MODEL, or --base-url with the server that has it.")
+
+
+def asking_options(name: str, model: object, how: How) -> dict[str, Any]:
+    """Return the options of `generate` for a model of this name."""
+    chat = hasattr(model, "complete")
+    if not chat and (how.get("max_requests") is not None or how.get("max_cost") is not None):
+        from kbbench_hf.runners.jobs import NO_BUDGET
+
+        raise UsageError(NO_BUDGET)
+    bounds = ("concurrency", "attempts", "canary", "max_requests", "max_cost") if chat else ()
+    return {"price": price_of(name, how), **{name: how[name] for name in (*bounds, "show") if name in how}}  # type: ignore[literal-required]
+
+
+def price_of(name: str, how: How) -> "Price | None":
+    """Return the price of a model from the user's file; None without one."""
+    if how.get("max_cost") is not None and not how.get("prices"):
+        raise UsageError("--max-cost needs --prices: prices are read from your own dated file, never guessed.")
+    if not (prices := how.get("prices")):
+        return None
+    from kbbench_hf.runners.cost import read_price
+
+    return read_price(prices, name)
+
+
+def sampling_of(how: How) -> "Sampling":
+    """Return how a model samples."""
+    from kbbench_hf.runners.jobs import Sampling
+
+    return Sampling(how.get("temperature", 0.0), how.get("top_p"), how.get("max_tokens"), how.get("seed"))
+
+
+def prompt_options(how: How) -> PromptOptions:
+    """Return how examples are put to a model."""
+    chosen: dict[str, Any] = {k: how[k] for k in ("shots", "demonstrations") if k in how}
+    seed = how.get("seed")
+    return PromptOptions(**chosen) if seed is None else PromptOptions(**chosen, seed=seed)
+
+
+def _answered(asked: Asked, model: str | LanguageModel, how: How) -> Run:
+    from kbbench_hf.runners.generative import answer, task
+
+    question = task(asked, prompt=how.get("prompt"), options=prompt_options(how), similar_by=how.get("similar_by"))
+    name = model if isinstance(model, str) else how.get("name") or name_of(model)
+    asking = asking_options(name, model, how) if not isinstance(model, str) else {}
+    answering = language_model(name, how) if isinstance(model, str) else model
+    folder, summary, result = answer(
+        question,
+        answering,
+        name,
+        how.get("out"),
+        sampling=sampling_of(how),
+        repeats=how.get("repeats", 1),
+        structured=how.get("structured", False),
+        parser=how.get("parser"),
+        **(asking or asking_options(name, answering, how)),
+    )
+    return Run(asked, folder, result, summary)
+
+
+def _retrieved(asked: Asked, model: str | Searcher, how: How) -> Run:
+    rerank, judge, name = how.get("rerank"), None, ""
+    if rerank is not None:
+        name = rerank.removeprefix("llm:") if isinstance(rerank, str) else name_of(rerank)
+        judge = language_model(name, how) if isinstance(rerank, str) else rerank
+        judging = asking_options(name, judge, how)
+    chosen: dict[str, Any] = {k: how[k] for k in ("top_k", "batch", "processes", "show") if k in how}
+    if isinstance(model, str):
+        from kbbench_hf.runners.retrieval import rank
+
+        folder, latency = rank(asked, model, how.get("out"), **chosen)
+    else:
+        folder, latency = _searched(asked, model, how, chosen)
+    done = Run(asked, folder, cast(Result, None), None, latency)
+    if judge is not None:
+        from kbbench_hf.runners.retrieval import rerank as re_ranked
+
+        judging |= {"sampling": sampling_of(how), "structured": how.get("structured", False)}
+        again, summary, unread = re_ranked(asked, folder, judge, name, depth=how.get("depth", 20), **judging)
+        done = replace(done, folder=again, summary=summary, n_unread=unread)
+    predictions = read_predictions([done.folder / "predictions.jsonl"], asked.benchmark, asked.examples)
+    return replace(done, result=score_asked(asked, predictions))
+
+
+def _searched(asked: Asked, model: Searcher, how: How, chosen: dict[str, Any]) -> "tuple[Path, Latency]":
+    """Let an object search; it is not asked again to measure latency, since nobody knows what a search of it costs."""
+    from kbbench_hf.runners.retrieve import retrieve
+
+    name = how.get("name") or name_of(model)
+    settings = {**asked.settings(), "model": name}
+    chosen["top_k"] = chosen.get("top_k") or 100
+    folder = how.get("out") or default_folder(asked.place, name, {**settings, "top_k": chosen["top_k"]})
+    return folder, retrieve(asked.examples, partial(_built, model), folder, settings, timed=False, **chosen)
+
+
+def _built(model: Searcher, site: "Site") -> Searcher:
+    return model
+
+
+def _check(how: How) -> None:
+    for option in how:
+        if option not in How.__annotations__:
+            raise unknown_name("option", option, How.__annotations__)
+
+
+def _check_model(model: Model, asked: Asked) -> None:
+    """Refuse an object that cannot answer what is asked."""
+    answered, methods = "retrievers", ["search"]
+    if asked.benchmark.asking.prompts:
+        answered, methods = "language models", ["generate", "complete"]
+    if not isinstance(model, str) and not any(hasattr(model, each) for each in methods):
+        raise UsageError(
+            f"{asked.place.benchmark} is answered by {answered}; expected a name or an object with "
+            f"{' or '.join(methods)}, not {type(model).__name__}."
+        )
+
+
+def _refuse(how: How, options: frozenset[str], why: str, asked: Asked) -> None:
+    """Refuse options that would be ignored."""
+    for option in how:
+        if option in options:
+            raise UsageError(f"{option} {why}; {asked.place.benchmark} is not run by one here. Leave it out.")

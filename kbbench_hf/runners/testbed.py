@@ -1,0 +1,64 @@
+"""A testbed: several configs of a benchmark, run one by one, or finished runs of them sorted."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+from kbbench_hf.benchmarks import find_dataset
+from kbbench_hf.benchmarks.base import Benchmark, Testbed
+from kbbench_hf.errors import UsageError, unknown_name
+from kbbench_hf.files.datasets import read_json
+from kbbench_hf.runners.generative import task
+from kbbench_hf.runners.run import NAMED, How, Run, finished_run, language_model, prompt_options, sampling_of
+from kbbench_hf.runners.run_folder import default_folder
+from kbbench_hf.scoring.score import load_examples
+
+
+def testbed_configs(found: Benchmark, name: str, parts: Sequence[str] | None) -> tuple[Testbed, list[str]]:
+    """Return a testbed of a benchmark, and those of its configs that are built.
+
+    Raises:
+        UsageError: an unknown testbed or part, or none of its configs is built.
+    """
+    testbeds = found.asking.testbeds
+    if name not in testbeds:
+        raise unknown_name("testbed", name, testbeds)
+    wanted = testbeds[name].configs(parts)
+    built = find_dataset(found.dataset).configs()
+    configs = [each for each in wanted if each in built]
+    if not configs:
+        raise UsageError(
+            f"{found.dataset} holds no config of the testbed {name!r} for {', '.join(parts or found.asking.parts)}; "
+            f"expected one of {', '.join(wanted)}. Build it with: kbbench build {found.dataset}"
+        )
+    return testbeds[name], configs
+
+
+def run_configs(found: Benchmark, configs: Sequence[str], name: str, how: How) -> Iterator[tuple[str, Run]]:
+    """Run a language model on one config after the other; yield each with its finished run."""
+    model = language_model(name, how)
+    named = cast(How, {option: value for option, value in how.items() if option not in NAMED} | {"name": name})
+    for config in configs:
+        yield config, finished_run(f"{found.dataset}/{config}", model, **named)
+
+
+def finished_results(found: Benchmark, configs: Sequence[str], name: str, how: How) -> dict[str, dict[str, Any]]:
+    """Return the stored results of runs with these settings, by config.
+
+    Raises:
+        UsageError: one of them was not run yet.
+    """
+    results = {}
+    for config in configs:
+        asked = load_examples(found.dataset, config, how.get("split"), how.get("mode"), how.get("limit"))
+        options = prompt_options(how)
+        question = task(asked, prompt=how.get("prompt"), options=options, similar_by=how.get("similar_by"))
+        sampling = sampling_of(how)
+        settings = question.settings(name, sampling, how.get("repeats", 1), how.get("structured", False))
+        file = default_folder(asked.place, name, settings) / "result.json"
+        if not file.is_file():
+            raise UsageError(
+                f"{file} does not exist: this testbed sorts finished runs and sends nothing. "
+                f"First: kbbench run {found.dataset}/{config} --model {name}, with the same options."
+            )
+        results[config] = read_json(file)
+    return results

@@ -1,0 +1,1 @@
+"""From predictions to a result, and from two results to a comparison."""

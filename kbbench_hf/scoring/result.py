@@ -1,0 +1,171 @@
+"""The figures of one set of predictions, and the files that hold them."""
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, NotRequired, TypedDict, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.files.datasets import Id, read_json
+from kbbench_hf.files.writing import write_text
+from kbbench_hf.metrics.aggregate import Estimate
+
+if TYPE_CHECKING:
+    import pandas
+
+
+class PlainFigure(TypedDict):
+    """A figure as `result.json` has it: null where nothing was scored."""
+
+    value: float | None
+    ci95: list[float | None]
+    n_scored: int
+    n_unscored: int
+    n_missing: int
+
+
+Figures = dict[str, dict[str, PlainFigure]]
+"""Key of a slice, or name of a config -> metric -> figure."""
+
+
+class PlainResult(TypedDict):
+    """What `result.json` holds."""
+
+    benchmark: str
+    config: str
+    split: str
+    mode: str
+    dataset_revision: str
+    scores: dict[str, PlainFigure]
+    slices: dict[str, Figures]
+    counters: dict[str, int]
+    versions: dict[str, str]
+    predictions_sha256: str
+    repeats: NotRequired[dict[str, list[float | None]]]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Result:
+    """The figures of one set of predictions, with everything needed to have them again."""
+
+    benchmark: str
+    config: str
+    split: str
+    mode: str
+    dataset_revision: str
+    scores: Mapping[str, Estimate]
+    slices: Mapping[str, Mapping[str, Mapping[str, Estimate]]]
+    counters: Mapping[str, int]
+    versions: Mapping[str, str]
+    predictions_sha256: str
+    ids: list[Id]
+    """The id of each example."""
+    values: Mapping[str, NDArray[np.float64]]
+    """One value per example and metric, NaN where not scored."""
+    compared: Mapping[str, NDArray[np.float64]]
+    """The same with the least that values left open can be, by which systems are compared."""
+    example_slices: Mapping[str, list[str]]
+    """Slice name -> the key of each example."""
+    group_by: str | None
+    """The slice over whose keys the figures are averaged; None for plain means."""
+    repeats: Mapping[str, list[float]] = field(default_factory=dict)
+    """Where everything was asked several times: each figure of every repeat, the first being this result's."""
+    warnings: list[str] = field(default_factory=list)
+    """What the answers lose by habits of writing, in words, with the measured effect."""
+
+    folder: Path | None = None
+    """The run's folder, where a run was scored."""
+
+    def __eq__(self, other: object) -> bool:
+        """Say whether both have the same figures of the same predictions, whatever versions made them."""
+        if not isinstance(other, Result):
+            return NotImplemented
+        return self._compared_as() == other._compared_as()
+
+    def __hash__(self) -> int:
+        """Hash what was scored, and how."""
+        return hash((self.benchmark, self.config, self.split, self.mode, self.predictions_sha256))
+
+    def __repr__(self) -> str:
+        """Name what was scored, with its first figures and their intervals."""
+        place = "/".join((self.benchmark, self.config, self.split, self.mode))
+        scored = [(name, figure) for name, figure in self.scores.items() if figure.n_scored][:4]
+        figures = [f"{name} {f.value:.4f} [{f.ci95[0]:.3f}, {f.ci95[1]:.3f}]" for name, f in scored]
+        counts = [f"{len(self.ids):,} examples"]
+        if self.counters["n_missing"]:
+            counts.append(f"{self.counters['n_missing']:,} missing")
+        return f"<Result {place}: {', '.join([*(figures or ['nothing scored']), *counts])}>"
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Return one row per example: its id, every metric (NaN where not scored), and the key of each slice."""
+        import pandas
+
+        return pandas.DataFrame({"id": self.ids, **self.values, **self.example_slices})
+
+    def _compared_as(self) -> tuple[object, ...]:
+        plain = {name: value for name, value in self.to_dict().items() if name != "versions"}
+        return plain, list(self.example_lines())
+
+    def to_dict(self) -> PlainResult:
+        """Return what `result.json` holds: plain numbers at full precision, null where nothing was scored."""
+        plain: PlainResult = {
+            "benchmark": self.benchmark,
+            "config": self.config,
+            "split": self.split,
+            "mode": self.mode,
+            "dataset_revision": self.dataset_revision,
+            "scores": {metric: _plain(figure) for metric, figure in self.scores.items()},
+            "slices": {
+                name: {
+                    key: {metric: _plain(figure) for metric, figure in figures.items()} for key, figures in keys.items()
+                }
+                for name, keys in self.slices.items()
+            },
+            "counters": dict(self.counters),
+            "versions": dict(self.versions),
+            "predictions_sha256": self.predictions_sha256,
+        }
+        if self.repeats:
+            plain["repeats"] = {name: list(map(finite, each)) for name, each in self.repeats.items()}
+        return plain
+
+    def example_lines(self) -> Iterable[str]:
+        """Yield the lines of `scores.jsonl`: one object per example with every metric."""
+        for row, example_id in enumerate(self.ids):
+            values = {metric: finite(column[row]) for metric, column in self.values.items()}
+            yield json.dumps({"id": example_id, **values}, ensure_ascii=False)
+
+
+def read_result(file: Path) -> PlainResult:
+    """Return what a `result.json` holds.
+
+    Raises:
+        DataError: the file was cut off or altered since.
+    """
+    return cast(PlainResult, read_json(file))
+
+
+def write_result(result: Result, folder: Path) -> None:
+    """Write `scores.jsonl` (one line per example) and then `result.json` into a folder, each whole or not at all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / "scores.jsonl", "".join(f"{line}\n" for line in result.example_lines()))
+    write_text(folder / "result.json", json.dumps(result.to_dict(), indent=2) + "\n")
+
+
+def _plain(figure: Estimate) -> PlainFigure:
+    return {
+        "value": finite(figure.value),
+        "ci95": [finite(bound) for bound in figure.ci95],
+        "n_scored": figure.n_scored,
+        "n_unscored": figure.n_unscored,
+        "n_missing": figure.n_missing,
+    }
+
+
+def finite(value: float) -> float | None:
+    """Return a number as JSON can hold it: None for NaN and infinities."""
+    return float(value) if math.isfinite(value) else None

@@ -1,0 +1,238 @@
+"""Predictions and examples in, a result out. The benchmark scores; this aligns and aggregates."""
+
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.benchmarks import benchmark as benchmark_of
+from kbbench_hf.benchmarks import find_dataset
+from kbbench_hf.benchmarks.base import Benchmark, Examples, Scores
+from kbbench_hf.benchmarks.place import Place, place_of
+from kbbench_hf.errors import UsageError
+from kbbench_hf.files.datasets import Row, read_json
+from kbbench_hf.metrics.aggregate import Estimate
+from kbbench_hf.scoring.predictions import Predictions, ReadOptions, pair, read_predictions
+from kbbench_hf.scoring.result import Result
+
+ANNOTATIONS = "annotations:"
+"""What stands before a kind of annotation where `versions` says what it was made with."""
+RUN = "run.json"
+"""What a run's folder says of itself."""
+
+Answers = Path | str | Iterable[Path | str] | Iterable[Mapping[str, object]]
+
+
+class Asked(NamedTuple):
+    """What is asked, and of which data: a benchmark's examples at a place."""
+
+    benchmark: Benchmark
+    examples: Examples
+    place: Place
+    revision: str
+    """The dataset's."""
+
+    def settings(self) -> dict[str, str]:
+        """Return what a run's folder says of it."""
+        place = self.place
+        return {
+            "benchmark": place.benchmark,
+            "config": place.config,
+            "split": place.split,
+            "dataset_revision": self.revision,
+        }
+
+
+def load_examples(
+    name: str, config: str | None = None, split: str | None = None, mode: str | None = None, limit: int | None = None
+) -> Asked:
+    """Return the examples of a place, named as in `place_of`; with `limit` the first ones only.
+
+    Raises:
+        UsageError: a name that does not exist, or a split without examples.
+    """
+    place = place_of(name, config, split, mode)
+    found, folder = benchmark_of(place.benchmark), find_dataset(place.benchmark)
+    examples = found.data.load(folder, place.config, place.split)
+    if not examples.rows:
+        raise UsageError(
+            f"{place.benchmark} has no examples in split {place.split!r}; expected at least one. Name another split."
+        )
+    return Asked(found, Examples(examples.rows[:limit], examples.context), place, folder.revision)
+
+
+def score(
+    predictions: Answers,
+    benchmark: str | None = None,
+    *,
+    config: str | None = None,
+    split: str | None = None,
+    mode: str | None = None,
+    options: ReadOptions | None = None,
+    annotations: Path | None = None,
+) -> Result:
+    """Score predictions on a benchmark.
+
+    Args:
+        predictions: a predictions file, a folder, several of them, or the objects such files hold. The folder of a run
+            says itself what was run: its own examples are scored, as many as were asked.
+        benchmark: the dataset's name, `mini-text2kg` say, or with its config, `genres-corpora/docred`.
+        config: the config to score on; the benchmark's first by default.
+        split: the split; the benchmark's default where None.
+        mode: `reference` (the authors' released behaviour) unless another of the benchmark's modes is named.
+        options: how to read the predictions.
+        annotations: the folder that `kbbench annotate` wrote for them; by default the one beside a predictions file.
+
+    Raises:
+        PredictionsError: predictions that cannot be used, every problem named.
+        UsageError: a benchmark, config, split or mode that does not exist.
+
+    >>> gold = [{"id": row["id"], "triples": [[t["sub"], t["rel"], t["obj"]] for t in row["triples"]]}
+    ...         for row in load_examples("mini-text2kg").examples.rows]
+    >>> score(gold, "mini-text2kg", mode="repaired").scores["recall"].value
+    1.0
+    """
+    options = options or ReadOptions()
+    items = [predictions] if isinstance(predictions, Path | str) else list(predictions)
+    paths = [Path(item) for item in items if isinstance(item, Path | str)]
+    asked, run = asked_of(paths, benchmark, config, split, mode), _run_of(paths)
+    if options.parser is None and run.get("benchmark") == asked.place.benchmark:
+        options = replace(options, parser=run["parser"])
+    if paths:
+        read = read_predictions(paths, asked.benchmark, asked.examples, options)
+    else:
+        lines = (("predictions", n, row) for n, row in enumerate(items, start=1))
+        read = pair(lines, asked.benchmark, asked.examples, options)
+    if rules := asked.benchmark.scoring.annotations:
+        if annotations is None and len(paths) == 1:
+            annotations = annotations_beside(paths[0])
+        if annotations is not None:
+            asked = asked._replace(examples=rules.read(asked.examples, annotations))
+    result = score_asked(asked, read)
+    made_on = run.get("dataset_revision", asked.revision)
+    if made_on == asked.revision:
+        return result
+    other = f"These answers were made on data {made_on[:8]}; they are scored on {asked.revision[:8]}, which is at hand."
+    return replace(result, warnings=[other, *result.warnings])
+
+
+def asked_of(
+    paths: Sequence[Path],
+    benchmark: str | None = None,
+    config: str | None = None,
+    split: str | None = None,
+    mode: str | None = None,
+) -> Asked:
+    """Return what predictions answer: what the caller names, or else what the folder of their run says.
+
+    Raises:
+        UsageError: neither says which benchmark.
+    """
+    run = _run_of(paths)
+    if benchmark is None and not run:
+        raise UsageError("No benchmark: only a run's folder says itself what it was run on. Name one with --benchmark.")
+    if not run:
+        return load_examples(benchmark or "", config, split, mode)
+    of_run = place_of(run["benchmark"], run["config"], run["split"], run.get("mode"))
+    if benchmark is None:
+        place = place_of(of_run.benchmark, config or of_run.config, split or of_run.split, mode or of_run.mode)
+    else:
+        place = place_of(benchmark, config, split, mode)
+    same_questions = place[:3] == of_run[:3]
+    if same_questions and mode is None:
+        place = of_run
+    return load_examples(*place, limit=run.get("n_examples") if same_questions else None)
+
+
+def _run_of(paths: Sequence[Path]) -> Row:
+    """Return the settings of the run whose folder or file this is, its parser and mode; empty where it is none's."""
+    if len(paths) != 1:
+        return {}
+    folder = paths[0] if paths[0].is_dir() else paths[0].parent
+    if not (folder / RUN).is_file():
+        return {}
+    run = read_json(folder / RUN)
+    settings: Row = {**run.get("settings", {}), "parser": run.get("parser")}
+    scored = folder / "result.json"
+    return {**settings, "mode": read_json(scored)["mode"]} if scored.is_file() else settings
+
+
+def _identities(benchmark: Benchmark, examples: Examples) -> Mapping[str, str]:
+    rules = benchmark.scoring.annotations
+    return rules.identities(examples) if rules else {}
+
+
+def annotations_beside(predictions: Path) -> Path | None:
+    """Return the annotations of a run folder or a predictions file, where it has any."""
+    from kbbench_hf.benchmarks.annotations import annotations_folder
+
+    file = predictions / "predictions.jsonl" if predictions.is_dir() else predictions
+    folder = annotations_folder(file)
+    return folder if any(folder.glob("*.parquet")) else None
+
+
+def score_asked(asked: Asked, predictions: Predictions) -> Result:
+    """Score predictions that are paired with their examples already."""
+    benchmark, examples, place, revision = asked
+    mode = place.mode
+    scores = benchmark.scoring.score(examples, predictions.answers, mode)
+    example_slices = {name: [str(key) for key in column] for name, column in scores.slices.items()}
+    scores = replace(scores, slices=example_slices)
+    missing = np.array([answer is None for answer in predictions.answers])
+    n_missing = int(missing.sum())
+    counters = {
+        "n_examples": len(examples.rows),
+        "n_missing": n_missing,
+        "n_duplicates": predictions.n_duplicates,
+        "n_parse_failures": len(predictions.parse_failures),
+        "n_errors": predictions.n_errors,
+        **scores.counters,
+    }
+    return Result(
+        benchmark=benchmark.dataset,
+        config=place.config,
+        split=place.split,
+        mode=mode,
+        dataset_revision=revision,
+        scores={
+            metric: figure._replace(n_missing=n_missing)
+            for metric, figure in benchmark.scoring.summarise(scores, mode).items()
+        },
+        slices=_slices(benchmark, scores, missing, mode),
+        counters=counters,
+        versions={
+            "kbbench_hf": version("kbbench-hf"),
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            **{f"{ANNOTATIONS}{kind}": made_with for kind, made_with in _identities(benchmark, examples).items()},
+        },
+        predictions_sha256=predictions.sha256(examples, benchmark.scoring.answer.field),
+        ids=examples.ids,
+        values=scores.values,
+        compared={metric: scores.compared(metric) for metric in scores.values},
+        example_slices=example_slices,
+        group_by=benchmark.scoring.group_by,
+        warnings=benchmark.scoring.warn(benchmark, examples, predictions.answers) if benchmark.scoring.warn else [],
+    )
+
+
+def _slices(
+    benchmark: Benchmark, scores: Scores, missing: NDArray[np.bool_], mode: str
+) -> dict[str, dict[str, dict[str, Estimate]]]:
+    """Summarise the examples of each key as all examples are summarised."""
+    result: dict[str, dict[str, dict[str, Estimate]]] = {}
+    for name, column in scores.slices.items():
+        result[name] = {}
+        for key in dict.fromkeys(column):
+            chosen = np.asarray(column) == key
+            n_missing = int(missing[chosen].sum())
+            result[name][key] = {
+                metric: figure._replace(n_missing=n_missing)
+                for metric, figure in benchmark.scoring.summarise(scores.of(chosen), mode).items()
+            }
+    return result

@@ -1,0 +1,198 @@
+"""Published datasets, metrics and results, through unmodified clients in a fresh process with an empty cache."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.servers.hub import LocalHub, local_hub
+
+Client = Callable[..., str]
+KBBENCH = "from kbbench_hf.cli import kbbench; kbbench.main({!r}, standalone_mode=False)"
+
+
+@pytest.fixture(scope="module")
+def hub() -> Iterator[LocalHub]:
+    with local_hub() as server:
+        yield server
+
+
+@pytest.fixture
+def client(hub: LocalHub, tmp_path: Path) -> Client:
+    """Run Python code in a process of its own against the hub, with an empty cache, and return what it prints."""
+
+    def run(code: str, expect: int = 0) -> str:
+        environment = {**os.environ, **hub.environment(str(tmp_path / "hf"))}
+        environment["PYTHONPATH"] = str(Path(__file__).resolve().parents[3])
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", code],
+            cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+        assert done.returncode == expect, done.stderr[-3000:]
+        return done.stdout
+
+    return run
+
+
+def publish(client: Client, target: str, *options: str) -> str:
+    return client(KBBENCH.format(["publish", target, "--yes", *options]))
+
+
+def test_a_published_dataset_loads_every_config_in_a_fresh_process(client: Client, hub: LocalHub) -> None:
+    publish(client, "mini-text2kg")
+    printed = client(
+        "from datasets import get_dataset_config_names, load_dataset\n"
+        "for config in get_dataset_config_names('kbbench/mini-text2kg'):\n"
+        "    loaded = load_dataset('kbbench/mini-text2kg', config)\n"
+        "    streamed = load_dataset('kbbench/mini-text2kg', config, streaming=True)\n"
+        "    for split in loaded:\n"
+        "        assert next(iter(streamed[split])) == loaded[split][0]\n"
+        "    print(config, {split: len(rows) for split, rows in loaded.items()})\n"
+        "print(load_dataset('kbbench/mini-text2kg', split='test[:2]')['id'])"
+    )
+    assert {line.split()[0] for line in printed.splitlines()[:-1]} == {
+        "ontologies",
+        "prompts",
+        "sentences",
+        "sentences_folded",
+    }
+    assert "eval.yaml" in hub.repos["dataset", "kbbench/mini-text2kg"].commits[-1][1]
+
+
+def test_scoring_uses_the_hubs_copy_where_none_was_built(client: Client) -> None:
+    publish(client, "mini-text2kg")
+    assert "revision" not in client(
+        "import kbbench_hf.benchmarks as benchmarks\n"
+        "benchmarks.at_hand = lambda name: None\n"
+        "folder = benchmarks.find_dataset('mini-text2kg')\n"
+        "folder.verify()\n"
+        "print(folder.path)"
+    )
+
+
+def test_publishing_twice_sends_nothing_the_second_time(client: Client, hub: LocalHub) -> None:
+    publish(client, "mini-text2kg")
+    n_commits = len(hub.repos["dataset", "kbbench/mini-text2kg"].commits)
+    assert "Nothing to send" in publish(client, "mini-text2kg")
+    assert len(hub.repos["dataset", "kbbench/mini-text2kg"].commits) == n_commits
+
+
+def test_a_dry_run_shows_what_would_change_and_sends_nothing(client: Client, hub: LocalHub) -> None:
+    printed = publish(client, "ranking", "--namespace", "dry", "--dry-run")
+    assert "+ ranking.py" in printed and ("space", "dry/ranking") not in hub.repos
+
+
+def test_a_change_on_the_hub_is_shown_and_undone(client: Client, hub: LocalHub) -> None:
+    publish(client, "mini-text2kg", "--namespace", "changed")
+    repo = hub.repos["dataset", "changed/mini-text2kg"]
+    repo.commit("main", {**repo.commits[-1][1], "README.md": b"other", "stray.txt": b"?"})
+    printed = publish(client, "mini-text2kg", "--namespace", "changed")
+    assert "~ README.md" in printed and "- stray.txt" in printed and "+ " not in printed.replace("+ 0", "")
+    assert "stray.txt" not in repo.commits[-1][1]
+
+
+def test_published_metrics_load_and_compute(client: Client) -> None:
+    publish(client, "ranking")
+    printed = client(
+        "import evaluate\n"
+        "metric = evaluate.load('kbbench/ranking')\n"
+        "print(metric.compute(predictions=[['a', 'b']], references=[['b']], ks=(1, 2))['mrr'])"
+    )
+    assert printed.strip().endswith("0.5")
+
+
+def test_faults_of_the_hub_leave_either_the_old_or_the_new_commit(client: Client, hub: LocalHub) -> None:
+    publish(client, "mini-text2kg", "--namespace", "faulty")
+    repo = hub.repos["dataset", "faulty/mini-text2kg"]
+    repo.commit("main", {})
+    before = len(repo.commits)
+    hub.fault = lambda method, path: "412" if "/commit/" in path else None
+    try:
+        client(KBBENCH.format(["publish", "mini-text2kg", "--namespace", "faulty", "--yes"]), expect=1)
+        assert len(repo.commits) == before
+    finally:
+        hub.fault = lambda method, path: None
+    publish(client, "mini-text2kg", "--namespace", "faulty")
+    assert len(repo.commits) == before + 1
+
+
+def test_results_become_a_pull_request_on_the_model(client: Client, hub: LocalHub, tmp_path: Path) -> None:
+    printed = client(
+        "from huggingface_hub import HfApi; HfApi().create_repo('org/model', exist_ok=True)\n"
+        "from kbbench_hf.benchmarks import shipped_answers\n"
+        "from kbbench_hf.cli import kbbench\n"
+        "file = str(shipped_answers('mini-text2kg')[1])\n"
+        "kbbench.main(['score', file, '--benchmark', 'mini-text2kg', '--out', 'run'], standalone_mode=False)\n"
+        "kbbench.main(['export-results', 'run', '--pull-request', 'org/model'], standalone_mode=False)"
+    )
+    assert "/org/model/discussions/1" in printed
+    files = hub.repos["model", "org/model"].at("refs/pr/1")
+    assert files is not None
+    entries = yaml.safe_load(files[1][".eval_results/mini-text2kg.yaml"])
+    assert entries[0]["dataset"]["id"] == "kbbench/mini-text2kg" and entries[0]["dataset"]["task_id"] == "f1"
+    assert 0 < entries[0]["value"] < 1 and "95% interval" in entries[0]["notes"]
+
+
+def test_every_module_loads_from_its_space_and_computes(client: Client, hub: LocalHub) -> None:
+    from kbbench_hf.hub.metric_modules import metric_modules
+
+    names = list(metric_modules())
+    client(
+        "from kbbench_hf.cli import kbbench\n"
+        f"for name in {names}:\n"
+        "    kbbench.main(['publish', name, '--yes'], standalone_mode=False)"
+    )
+    for name in names:
+        files = hub.repos["space", f"kbbench/{name}"].commits[-1][1]
+        assert {f"{name}.py", "README.md", "app.py", "requirements.txt"} <= set(files)
+        assert files["requirements.txt"].strip().endswith(b"==0.1.0")
+        assert b"sdk: gradio" in files["README.md"] and b"sdk_version: 6" in files["README.md"]
+    printed = client(
+        "import evaluate\n"
+        f"for name in {names}:\n"
+        "    loaded = evaluate.load(f'kbbench/{name}')\n"
+        "    print(name, type(loaded).__mro__[1].__name__, bool(loaded.description))"
+    )
+    assert printed.splitlines() == [f"{name} Metric True" for name in names]
+
+
+def test_the_leaderboards_space_is_published_with_pinned_versions(client: Client, hub: LocalHub) -> None:
+    publish(client, "leaderboard")
+    files = hub.repos["space", "kbbench/leaderboard"].commits[-1][1]
+    assert set(files) == {"README.md", "app.py", "requirements.txt"}
+    front = yaml.safe_load(files["README.md"].split(b"---")[1])
+    assert front["hf_oauth"] is True and tuple(map(int, front["sdk_version"].split("."))) >= (6, 20)
+    assert files["requirements.txt"] == b"kbbench-hf[space]==0.1.0\n"
+
+
+def test_a_knowledge_base_is_published_with_its_questions(client: Client) -> None:
+    publish(client, "mini-stark")
+    printed = client(
+        "from datasets import get_dataset_config_names, load_dataset\n"
+        "for config in get_dataset_config_names('kbbench/mini-stark'):\n"
+        "    loaded = load_dataset('kbbench/mini-stark', config)\n"
+        "    streamed = load_dataset('kbbench/mini-stark', config, streaming=True)\n"
+        "    print(config, *(len(rows) for rows in loaded.values()), *(list(each) == list(loaded[split])\n"
+        "        for split, each in streamed.items()))"
+    )
+    assert {line.split()[0] for line in printed.splitlines()} == {"queries", "nodes", "edges", "schema"}
+    assert all(line.endswith("True") for line in printed.splitlines())
+
+
+@pytest.mark.parametrize("fault", ["409", "429", "500", "500-after-commit", "timeout"])
+def test_a_publication_that_broke_off_is_finished_by_the_same_command(
+    client: Client, hub: LocalHub, fault: str
+) -> None:
+    hub.fault = lambda method, path: fault if "/commit/" in path else None
+    try:
+        client(KBBENCH.format(["publish", "mini-text2kg", "--namespace", f"broke-{fault}", "--yes"]), expect=1)
+    finally:
+        hub.fault = lambda method, path: None
+    printed = publish(client, "mini-text2kg", "--namespace", f"broke-{fault}")
+    assert ("Nothing to send" in printed) == (fault == "500-after-commit")
+    assert "manifest.json" in hub.repos["dataset", f"broke-{fault}/mini-text2kg"].commits[-1][1]
+    assert "Nothing to send" in publish(client, "mini-text2kg", "--namespace", f"broke-{fault}")

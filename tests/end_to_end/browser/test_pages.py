@@ -1,0 +1,200 @@
+"""What a visitor does, in a real browser: board, search, row, compare, submit; nothing leaves the machine."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("playwright")
+from playwright.sync_api import Browser, Page, expect
+
+from kbbench_hf.benchmarks import shipped_answers
+from kbbench_hf.leaderboard.store import Store, System
+from kbbench_hf.leaderboard.submissions import preview, store_preview
+from tests.end_to_end.browser.chromium import chromium
+from tests.servers.board import Server, board_server
+from tests.servers.hostile import GOOD, PLACE
+from tests.servers.hub import local_hub
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+TITLE = "Text2KGBench, mini"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A board with both mini systems and sixty named copies of one, on a machine that is logged in to the test Hub."""
+    folder = tmp_path_factory.mktemp("board")
+    store = Store(folder / "store")
+    for file in shipped_answers("mini-text2kg"):
+        costs = {"cost_per_1000_usd": 0.5, "latency_p95_s": 2.0} if file.stem == "pattern" else {}
+        store_preview(store, preview(file, "mini-text2kg"), System(file.stem, **costs), "kbbench", origin="own")
+    read = preview(shipped_answers("mini-text2kg")[0], "mini-text2kg")
+    for number in range(60):
+        store_preview(store, read, System(f"copy number {number}"), "somebody")
+    with local_hub() as hub, board_server(folder / "store", hub.environment(str(folder / "hf"))) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture
+def page(browser: Browser, server: Server) -> Iterator[Page]:
+    """A page on which anything a visitor would not see is an error: a script error, a dialog, a request elsewhere."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
+    page, wrong = context.new_page(), list[str]()
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
+    page.on("request", lambda each: each.url.startswith((server.url, "data:", "blob:")) or wrong.append(each.url))
+    yield page
+    context.close()
+    assert wrong == []
+
+
+def opened(page: Page, server: Server, query: str = f"?place={PLACE}") -> Page:
+    page.goto(f"{server.url}/{query}")
+    page.wait_for_selector(":is(#board, #row-figures, #compare-figures) table:visible")
+    return page
+
+
+def systems(page: Page) -> list[str]:
+    return page.locator("#board tbody th").all_inner_texts()
+
+
+def test_every_family_has_a_tab_with_its_datasets(page: Page, server: Server) -> None:
+    opened(page, server, "")
+    for name in ("Text2KGBench", "SKA-Bench", "GenRES", "Mini", "STaRK"):
+        page.get_by_role("tab", name=name, exact=True).click()
+        expect(page).to_have_url(re.compile(f"place={ {'Text2KGBench': 'text2kg', 'SKA-Bench': 'ska', 'GenRES': 'genres', 'Mini': 'mini', 'STaRK': 'stark'}[name]}-"))  # fmt: skip  # noqa: E501
+        page.wait_for_selector("#board tbody tr")
+    assert "BM25" in systems(page)
+
+
+def test_search_sorting_and_paging_are_kept_in_the_address(page: Page, server: Server) -> None:
+    opened(page, server)
+    page.locator("#search textarea, #search input").fill("number")
+    expect(page.locator(".kb-pages")).to_contain_text("60 of 62 systems")
+    page.get_by_role("button", name="Next").click()
+    expect(page.locator("#board tbody tr")).to_have_count(10)
+    page.locator("#board thead button", has_text="P").first.click()
+    expect(page.locator("#board th[aria-sort]")).to_have_count(1)
+    page.get_by_role("button", name="Next").click()
+    expect(page.locator("#board tbody tr")).to_have_count(10)
+    before, address = systems(page), page.url
+    assert "search=number" in address and "sheet=2" in address and "sort=P" in address
+    page.reload()
+    page.wait_for_selector("#board table")
+    page.wait_for_timeout(500)
+    assert (systems(page), page.url) == (before, address)
+
+
+def test_the_origin_filter_and_the_columns_are_kept_too(page: Page, server: Server) -> None:
+    opened(page, server)
+    page.locator("#origin input").click()
+    page.get_by_role("option", name="own run").click()
+    expect(page.locator("#board tbody tr")).to_have_count(2)
+    page.get_by_role("button", name="Columns").click()
+    page.get_by_label("coverage").check()
+    expect(page.locator("#board thead")).to_contain_text("coverage")
+    page.reload()
+    expect(page.locator("#board tbody tr")).to_have_count(2)
+    expect(page.locator("#board thead")).to_contain_text("coverage")
+
+
+def test_downloads_work_with_one_click(page: Page, server: Server) -> None:
+    opened(page, server)
+    with page.expect_download() as found:
+        page.click("#save-csv")
+    lines = Path(found.value.path()).read_text().splitlines()
+    assert found.value.suggested_filename == "mini-text2kg-sentences-test.csv" and len(lines) == 63
+    for _ in range(2):  # the same file twice is two downloads
+        with page.expect_download() as found:
+            page.click("#save-tex")
+        assert Path(found.value.path()).read_text().startswith("\\begin{tabular}")
+
+
+def test_a_row_opens_with_provenance_examples_and_the_command(page: Page, server: Server) -> None:
+    opened(page, server)
+    page.locator("#board tbody a", has_text="pattern").click()
+    expect(page.locator("#row-head")).to_contain_text("pattern")
+    expect(page.locator("#row-figures tbody tr")).to_have_count(11)
+    expect(page.locator("#row-examples caption")).to_contain_text("worst examples")
+    expect(page.locator("#row-command")).to_contain_text("kbbench score predictions.jsonl.gz")
+    page.get_by_role("button", name="Provenance").click()
+    expect(page.locator("#row-provenance")).to_contain_text("predictions_sha256")
+    address = page.url
+    page.reload()
+    expect(page.locator("#row-head")).to_contain_text("pattern")
+    assert "tab=row" in address and page.url == address
+
+
+def test_a_published_row_shows_no_empty_boxes(page: Page, server: Server) -> None:
+    opened(page, server, "?place=ska-bench/noise_kg_4k/test/squad&tab=row&row=published-0")
+    expect(page.locator("#row-elsewhere")).to_contain_text("noise_kg_24k")
+    for absent in ("#row-slices", "#row-examples", "#row-command", "#row-provenance"):
+        expect(page.locator(absent)).to_have_count(0)
+
+
+def test_two_rows_are_compared_with_a_paired_test(page: Page, server: Server) -> None:
+    opened(page, server, f"?place={PLACE}&search=p")
+    page.get_by_role("tab", name="Compare", exact=True).click()
+    expect(page.locator("#compare-tests tbody tr")).to_have_count(1)
+    expect(page.locator("#compare-tests")).to_contain_text("✓")
+    expect(page.locator("#compare-examples caption")).to_contain_text("disagree")
+    address = page.url
+    page.reload()
+    expect(page.locator("#compare-tests tbody tr")).to_have_count(1)
+    assert "compare=" in address and page.url == address
+
+
+def submit(page: Page, server: Server, data: bytes, name: str) -> None:
+    opened(page, server)
+    page.get_by_role("tab", name="Submit", exact=True).click()
+    page.locator("#submit-place input").click()
+    page.get_by_role("option", name=TITLE).first.click()
+    page.locator("#file input[type=file]").set_input_files({"name": "a.jsonl", "mimeType": "", "buffer": data})
+    page.locator("#name textarea, #name input").fill(name)
+
+
+def test_a_bad_file_is_explained_line_by_line(page: Page, server: Server) -> None:
+    submit(page, server, GOOD + b'{"id": "nobody", "triples": [1]}\n', "bad")
+    expect(page.locator("#report")).to_contain_text("a.jsonl:49")
+    expect(page.locator("#report")).to_contain_text("Not accepted")
+    expect(page.locator("#report")).to_contain_text("'nobody' matches no example")
+
+
+def test_a_good_file_is_previewed_refused_without_login_and_stored_after_it(page: Page, server: Server) -> None:
+    submit(page, server, GOOD, "from the browser")
+    expect(page.locator("#report")).to_contain_text("Accepted.")
+    page.click("#send")
+    expect(page.locator("#receipt")).to_contain_text("nobody is logged in")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("button", name="Logout (tester)")).to_be_visible()
+    submit(page, server, GOOD, "from the browser")
+    expect(page.locator("#report")).to_contain_text("Accepted.")
+    page.click("#send")
+    expect(page.locator("#receipt")).to_contain_text("It is on the board now.")
+    opened(page, server, f"?place={PLACE}&search=from the browser")
+    assert systems(page) == ["from the browser"]
+    page.locator("#board tbody a").click()
+    expect(page.locator("#row-head")).to_contain_text("submitted by tester")
+
+
+def test_a_phone_shows_names_and_figures_without_scrolling_the_page(page: Page, server: Server) -> None:
+    page.set_viewport_size({"width": 360, "height": 740})
+    opened(page, server)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    heading = page.locator("#board thead th", has_text="F1").bounding_box()
+    assert heading is not None and heading["x"] + heading["width"] <= 360
+
+
+def test_the_page_configuration_is_small(page: Page, server: Server) -> None:
+    answer = page.request.get(f"{server.url}/config")
+    config: dict[str, Any] = json.loads(answer.body())
+    assert len(answer.body()) <= 60_000 and config["components"]

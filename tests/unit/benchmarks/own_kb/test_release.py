@@ -1,0 +1,165 @@
+"""A user's own tables become a dataset like the released ones: checked, with further columns kept."""
+
+import csv
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kbbench_hf.benchmarks import benchmark, find_dataset
+from kbbench_hf.benchmarks.own_kb.release import build_own_knowledge_base
+from kbbench_hf.errors import DataError, UsageError
+from kbbench_hf.files.datasets import DatasetFolder
+
+NODES = "id,type,name,text,year\na,author,Ada,,\np,paper,On P,About P.,1843\nq,paper,On Q,About Q.,1844\n"
+EDGES = "head,relation,tail,weight\na,writes,p,1\na,writes,q,2\nq,cites,p,3\n"
+QUERIES = """id,query,answer_ids,split,template
+1,Who?,"[""a""]",train,T1
+2,Which?,"[""p"",""q""]",val,
+3,What?,"[""q""]",test,T2
+"""
+
+
+@pytest.fixture
+def build(in_tmp):
+    def build(nodes=NODES, edges=EDGES, queries=QUERIES):
+        for name, text in (("n.csv", nodes), ("e.csv", edges), ("q.csv", queries)):
+            if text is not None:
+                (in_tmp / name).write_text(text)
+        build_own_knowledge_base(
+            "mine", in_tmp / "n.csv", in_tmp / "e.csv", in_tmp / "q.csv" if queries else None, in_tmp / "kbbench/mine"
+        )
+        return DatasetFolder(in_tmp / "kbbench/mine")
+
+    return build
+
+
+def test_tables_become_configs_with_their_further_columns(build):
+    folder = build()
+    assert folder.configs() == {
+        "queries": ["train", "validation", "test"],
+        "nodes": ["full"],
+        "edges": ["full"],
+        "schema": ["full"],
+    }
+    assert folder.rows("nodes", "full")[1] == {
+        "id": "p",
+        "type": "paper",
+        "name": "On P",
+        "text": "About P.",
+        "year": 1843,
+    }
+    assert folder.rows("edges", "full")[2] == {"head": "q", "relation": "cites", "tail": "p", "weight": 3}
+    assert folder.rows("queries", "validation") == [
+        {"id": 2, "query": "Which?", "answer_ids": ["p", "q"], "template": ""}
+    ]
+
+
+def test_its_benchmark_scores_answers_with_slices(build):
+    build()
+    found = benchmark("mine")
+    assert found.data.splits == ("train", "validation", "test", "all")
+    examples = found.data.load(find_dataset("mine"), "queries", "all")
+    scores = found.scoring.score(examples, [["a"], ["a", "p", "q"], ["p", "q", "a"]], "reference")
+    assert scores.values["mrr"].tolist() == [1.0, 0.5, 0.5]
+    assert scores.values["map"].tolist() == [1.0, (1 / 2 + 2 / 3) / 2, 0.5]
+    assert scores.slices == {
+        "answer_count": ["1", "2-5", "1"],
+        "answer_type": ["author", "paper", "paper"],
+        "answer_in_training": ["false", "false", "false"],
+        "template": ["T1", "unknown", "T2"],
+        "split": ["train", "validation", "test"],
+    }
+    assert "'x'" in found.scoring.check(examples, 1, ["a", "x"])
+    assert "twice" in found.scoring.check(examples, 1, ["a", "a"])
+
+
+def test_questions_are_optional_and_split_too(build, in_tmp):
+    assert "queries" not in build(queries=None).configs()
+    with pytest.raises(UsageError, match="--queries"):
+        benchmark("mine")
+    folder = build(queries='id,query,answer_ids\nq1,Who?,"[""a""]"\n')
+    assert folder.configs()["queries"] == ["test"]
+    assert folder.rows("queries", "test")[0]["id"] == "q1"
+
+
+def test_numbered_nodes_get_numbered_answers(build):
+    folder = build(
+        "id,type,name,text\n7,a,x,\n3,a,y,\n", "head,relation,tail\n7,r,3\n", 'id,query,answer_ids\n1,Q,"[3, 7]"\n'
+    )
+    assert folder.rows("queries", "test")[0]["answer_ids"] == [3, 7]
+    assert str(folder.table("queries", "test").schema.field("answer_ids").type) == "list<element: int64>"
+
+
+def test_parquet_is_read_like_csv(in_tmp, build):
+    expected = build().revision
+    nodes = pa.table({"id": ["a", "p", "q"], "type": ["author", "paper", "paper"], "name": ["Ada", "On P", "On Q"]})
+    nodes = nodes.append_column("text", pa.array(["", "About P.", "About Q."])).append_column(
+        "year", pa.array([None, 1843, 1844])
+    )
+    pq.write_table(nodes, in_tmp / "n.parquet")
+    queries = pa.table(
+        {
+            "id": [1, 2, 3],
+            "query": ["Who?", "Which?", "What?"],
+            "answer_ids": [["a"], ["p", "q"], ["q"]],
+            "split": ["train", "validation", "test"],
+            "template": ["T1", "", "T2"],
+        }
+    )
+    pq.write_table(queries, in_tmp / "q.parquet")
+    build_own_knowledge_base("mine", in_tmp / "n.parquet", in_tmp / "e.csv", in_tmp / "q.parquet", in_tmp / "again")
+    assert DatasetFolder(in_tmp / "again").revision == expected
+
+
+@pytest.mark.parametrize(
+    ("tables", "words"),
+    [
+        ({"queries": QUERIES.replace('[""a""]', '[""z""]')}, "1 answers are no node: 'z' of question 1"),
+        ({"queries": QUERIES.replace('"[""a""]"', "[]")}, "row 1.*not empty"),
+        ({"queries": QUERIES.replace('"[""a""]"', "exit()")}, "expected a list of node ids"),
+        ({"queries": QUERIES.replace("train", "tr/ain")}, "split 'tr/ain'"),
+        ({"queries": QUERIES.replace("3,What", "2,What").replace("val,", "test,")}, "question 2 stands twice"),
+        ({"queries": QUERIES.replace("answer_ids", "answers")}, "no column 'answer_ids'"),
+        ({"edges": EDGES + "a,writes,nobody,4\n"}, "nobody"),
+        ({"nodes": NODES + "a,author,Ada,,\n"}, "more than once"),
+        ({"nodes": NODES.replace("paper,On P", ",On P")}, "no node type"),
+    ],
+)
+def test_bad_tables_build_nothing_and_say_where(build, in_tmp, tables, words):
+    with pytest.raises(DataError, match=words):
+        build(**tables)
+    assert not (in_tmp / "kbbench").exists()
+
+
+@pytest.mark.parametrize("name", ["stark-prime", "mini-stark", "../elsewhere", "", "a b"])
+def test_a_name_that_is_taken_or_none_is_refused(in_tmp, name):
+    with pytest.raises(UsageError, match="Choose another name"):
+        build_own_knowledge_base(name, in_tmp / "n.csv", in_tmp / "e.csv", None, in_tmp / "out")
+
+
+def test_the_real_slice_is_built_as_a_users_own(shared, in_tmp):
+    slice_folder = shared / "data/stark/prime/ibd_subgraph"
+    split_of = {
+        question: split
+        for split in ("train", "val", "test")
+        for question in (shared / f"data/stark/prime/split/{split}.index").read_text().split()
+    }
+    with (
+        (slice_folder / "stark_qa_covered.csv").open(encoding="utf-8", newline="") as source,
+        (in_tmp / "q.csv").open("w", encoding="utf-8", newline="") as sink,
+    ):
+        rows = [{**row, "split": split_of[row["id"]]} for row in csv.DictReader(source)]
+        writer = csv.DictWriter(sink, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    build_own_knowledge_base(
+        "ibd", slice_folder / "nodes.csv", slice_folder / "edges.csv", in_tmp / "q.csv", in_tmp / "kbbench/ibd"
+    )
+    found, folder = benchmark("ibd"), find_dataset("ibd")
+    assert [len(found.data.load(folder, "queries", split).rows) for split in found.data.splits] == [435, 171, 223, 829]
+    test = found.data.load(folder, "queries", "test")
+    assert len(test.context.candidates.ids) == 3_426
+    seen = found.scoring.score(test, [row["answer_ids"] for row in test.rows], "reference").slices["answer_in_training"]
+    assert round(seen.count("true") / 223, 2) == 0.63
+    assert folder.rows("edges", "full")[0]["head_type"] == "gene/protein"

@@ -1,0 +1,138 @@
+"""SKA-Bench as a benchmark, on the shipped archipelago."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kbbench_hf.benchmarks import shipped_dataset
+from kbbench_hf.benchmarks.base import Examples, PromptOptions
+from kbbench_hf.benchmarks.ska_bench.benchmark import MINI, SKA_OPEN, UNANSWERABLE, explain, load, score, summarise
+
+
+def examples(config: str) -> Examples:
+    return load(shipped_dataset("mini-ska"), config, "test")
+
+
+def figures(found: Examples, answers: list[Any], mode: str = "squad") -> dict[str, float]:
+    return {name: figure.value for name, figure in summarise(score(found, answers, mode), mode).items()}
+
+
+@pytest.mark.parametrize("mode", SKA_OPEN.scoring.modes)
+@pytest.mark.parametrize(
+    "config", ["noise_kg_1k", "order_table_suffix", "hardness_kg_text_easy", "noise_table_text_4k"]
+)
+def test_gold_answers_score_one_and_empty_lists_zero(config: str, mode: str) -> None:
+    found = examples(config)
+    assert figures(found, [row["answers"] for row in found.rows], mode)["answer_f1"] == 1
+    empty = score(found, [[] for _ in found.rows], mode)
+    assert summarise(empty, mode)["answer_f1"].value == 0 and empty.counters["n_empty"] == len(found.rows)
+
+
+def test_always_no_rejects_everything_at_half_the_balanced_accuracy() -> None:
+    control, paper = examples("rejection_control_kg"), examples("rejection_kg")
+    always = figures(control, [["no"]] * len(control.rows))
+    assert (always["rejection_rate"], always["acceptance_rate"], always["balanced_accuracy"]) == (1, 0, 0.5)
+    assert np.isnan(always["answer_f1"])
+    alone = figures(paper, [["no"]] * len(paper.rows))
+    assert alone["rejection_rate"] == 1 and np.isnan(alone["balanced_accuracy"])
+    right = [["yes"] if row["answerable"] else ["No."] for row in control.rows]
+    assert figures(control, right)["balanced_accuracy"] == 1
+
+
+def test_a_missing_answer_scores_zero() -> None:
+    found = examples("noise_table_1k")
+    answers = [None, *(row["answers"] for row in found.rows[1:])]
+    n = len(found.rows)
+    assert figures(found, answers)["answer_f1"] == pytest.approx((n - 1) / n)
+
+
+def test_integration_is_a_slice_of_the_noise_runs() -> None:
+    found = examples("noise_table_4k")
+    scores = score(found, [row["answers"] for row in found.rows], "squad")
+    assert set(scores.slices["n_required"]) == {"1", "2", "3"} and scores.slices["source"][0] == "mini-ska"
+
+
+@pytest.mark.parametrize("name", ["paper", "clean"])
+def test_prompts_hold_the_context_the_question_and_the_way_to_answer(name: str) -> None:
+    for config, words in (("noise_kg_text_4k", '{"answer": '), ("rejection_control_table", '{"answer": "no"}')):
+        found = examples(config)
+        for row in found.rows[:3]:
+            prompt = MINI.asking.prompts[name](row, found, PromptOptions())
+            text = prompt.messages[-1]["content"]
+            context = found.context.context(row)
+            assert context.sk_text in text + "\n" and context.text_text[:-1] in text
+            assert row["question"] in text and words in text.splitlines()[-1]
+            assert prompt.json_schema and "{sk}" not in text and "{question}" not in text
+
+
+def test_the_papers_prompt_is_worded_as_in_its_figures() -> None:
+    found = examples("noise_table_1k")
+    [message] = MINI.asking.prompts["paper"](found.rows[0], found, PromptOptions()).messages
+    lines = message["content"].splitlines()
+    assert lines[:2] == ["### Table:", "|Ship|Built|Yard|Length (m)|Crew|Home port|"]
+    assert lines[-7:] == [
+        "Task Description:",
+        "Please look at the table, and then answer the following questions.",
+        "",
+        "### Question:",
+        found.rows[0]["question"],
+        "",
+        'Return the final result as JSON in the format {"answer": <YOUR ANSWER LIST>} in the last line.',
+    ]
+
+
+def test_text_from_the_data_is_never_taken_for_a_placeholder() -> None:
+    found = examples("noise_kg_1k")
+    row = found.rows[0] | {"question": "What is {task} or {sk} or {}?"}
+    assert (
+        "What is {task} or {sk} or {}?"
+        in MINI.asking.prompts["paper"](row, found, PromptOptions()).messages[0]["content"]
+    )
+
+
+def test_what_cannot_be_shown_is_not_asked_and_counted(tmp_path) -> None:
+    from kbbench_hf.benchmarks.ska_bench.benchmark import Material
+
+    found = examples("noise_kg_1k")
+    material = Material(found.context.folder, "kg", found.context.instances, {"over_budget": 3})
+    counters = score(Examples(found.rows, material), [["x"]] * len(found.rows), "squad").counters
+    assert counters == {"n_empty": 0, "n_over_budget": 3, "n_answerable_noise": 0}
+
+
+def test_every_config_of_the_mini_dataset_can_be_asked() -> None:
+    for config in MINI.data.configs:
+        found = examples(config)
+        assert found.rows and all(row["question"] and row["answers"] and row["kb_tokens"] for row in found.rows)
+
+
+def test_a_verdict_that_is_neither_yes_nor_no_is_reported() -> None:
+    judged, asked = examples("rejection_kg"), examples("noise_kg_1k")
+    assert MINI.scoring.check(judged, "mini-kg-00", ["perhaps"]) == "['perhaps'] is neither ['yes'] nor ['no']"
+    assert (
+        MINI.scoring.check(judged, "mini-kg-00", ["No"]) is None
+        and MINI.scoring.check(asked, "mini-kg-00", ["perhaps"]) is None
+    )
+
+
+def test_the_shipped_dataset_loads_like_any_on_the_hub() -> None:
+    import datasets
+
+    rows = datasets.load_dataset(str(shipped_dataset("mini-ska").path), "rejection_table", split="test")
+    assert rows.num_rows == 17 and rows[0]["answerable"] is False and rows[0]["sk_units"]
+
+
+def test_an_answer_is_right_but_for_case_and_its_context_is_shown_with_its_evidence_marked() -> None:
+    found = examples("noise_kg_4k")
+    row = {**found.rows[0], "answers": ["Ostra", "Sarn"]}
+    shown = explain(found, row, ["ostra ", "Velm"])
+    assert shown.gold == ["Ostra", "Sarn"]
+    assert shown.answer == [("ostra ", "right"), ("Velm", "wrong")]
+    assert any(marked for _, marked in shown.question) and not all(marked for _, marked in shown.question)
+
+
+def test_any_answer_to_what_cannot_be_answered_is_made_up() -> None:
+    found = examples("rejection_kg")
+    row = {**found.rows[0], "answerable": False}
+    shown = explain(found, row, ["Ostra"])
+    assert (shown.gold, shown.answer) == ([UNANSWERABLE], [("Ostra", "hallucinated")])

@@ -1,0 +1,62 @@
+"""Pictures and summaries of SKA-Bench runs, from the published figures and from made ones."""
+
+import io
+from typing import Any
+
+import pytest
+
+from kbbench_hf.benchmarks.ska_bench.testbeds import noise_panels, order_panels, rejection_panels, robustness
+from kbbench_hf.errors import UsageError
+from kbbench_hf.reports.plots import plot_panels
+from tests.unit.benchmarks.ska_bench.identities import read
+
+
+def published() -> dict[str, dict[str, Any]]:
+    systems: dict[str, dict[str, Any]] = {}
+    for config, system, metric, value in read():
+        if metric in ("answer_f1", "rejection_rate"):
+            figures = systems.setdefault(system, {}).setdefault(config, {})
+            figures[metric] = {"value": value, "ci95": [value - 0.05, min(1.0, value + 0.05)]}
+    return systems
+
+
+def test_the_published_curves_are_drawn_one_panel_per_subset_with_a_band_each() -> None:
+    figure = plot_panels(noise_panels(published()))
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["KG", "Table", "KG + Text", "Table + Text"]
+    assert [len(axes.lines) for axes in figure.axes] == [8] * 4
+    assert [len(axes.collections) for axes in figure.axes] == [8] * 4
+    assert figure.axes[0].lines[0].get_xdata().tolist() == [1024, 4096, 12288, 24576]
+    figure.savefig(io.BytesIO(), format="png")
+
+
+def test_orders_stand_side_by_side_and_tables_have_their_own() -> None:
+    figure = plot_panels(order_panels(published()))
+    assert [len(axes.lines) for axes in figure.axes] == [3 * 8, 4 * 8, 3 * 8, 4 * 8]
+    figure.savefig(io.BytesIO(), format="png")
+
+
+def test_rejection_is_drawn_against_its_control() -> None:
+    def rates(rejected: float, accepted: float) -> dict[str, Any]:
+        names = {"rejection_rate": rejected, "acceptance_rate": accepted}
+        return {"rejection_control_kg": {k: {"value": v, "ci95": [None, None]} for k, v in names.items()}}
+
+    figure = plot_panels(rejection_panels({"always no": rates(1, 0), "careful": rates(0.9, 0.8)}))
+    [axes] = figure.axes
+    assert [line.get_ydata()[0] for line in axes.lines[:2]] == [1, 0.9]
+    figure.savefig(io.BytesIO(), format="png")
+
+
+def test_without_results_there_is_nothing_to_draw() -> None:
+    for panels in (noise_panels, order_panels, rejection_panels):
+        with pytest.raises(UsageError, match="nothing to draw"):
+            plot_panels(panels({"mine": {}}))
+
+
+def test_robustness_of_a_published_system() -> None:
+    found = robustness(published()["Llama3.1-8B"])
+    assert round(found["table_text"].over_budgets.relative_drop, 4) == 0.5877  # (30.27 - 12.48) / 30.27
+    # table 4, KG: 55.07, 58.19, 65.85; mean 59.7033; squares 21.47, 2.29, 37.78; sqrt(61.54 / 3) = 4.529
+    assert found["kg"].std_over_orders == pytest.approx(0.04529, abs=1e-5)
+    assert found["kg"].worst_order_drop == pytest.approx(0.5819 - 0.5507)
+    assert found["table"].worst_order_drop == pytest.approx(0.2352 - 0.1947)
+    assert robustness({}) == {}

@@ -1,0 +1,339 @@
+"""Text2KGBench's figures: published averages, the paper's two tables, what the modes make of missing answers."""
+
+import csv
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kbbench_hf.benchmarks.base import Examples, Scores
+from kbbench_hf.benchmarks.text2kgbench.benchmark import (
+    DBPEDIA_WEBNLG,
+    METRICS,
+    WIKIDATA_TEKGEN,
+    Material,
+    score,
+    summarise,
+)
+from kbbench_hf.benchmarks.text2kgbench.beyond import BEYOND_PAPER
+from kbbench_hf.benchmarks.text2kgbench.release import build_dbpedia_webnlg, build_wikidata_tekgen
+from kbbench_hf.benchmarks.text2kgbench.warnings import warnings
+from kbbench_hf.files.datasets import DatasetFolder
+from tests.golden.text2kg_runs import RUNS, Run, responses
+
+BENCHMARKS = {"wikidata_tekgen": WIKIDATA_TEKGEN, "dbpedia_webnlg": DBPEDIA_WEBNLG}
+BUILD = {"wikidata_tekgen": build_wikidata_tekgen, "dbpedia_webnlg": build_dbpedia_webnlg}
+
+
+class Scored:
+    """The published runs, scored once in each mode."""
+
+    def __init__(self, release: Path, place: Path) -> None:
+        self.release, self.place = release, place
+        self._examples: dict[tuple[str, str], Examples] = {}
+        self._scores: dict[tuple[Run, str], Scores] = {}
+
+    def examples(self, dataset: str, split: str) -> Examples:
+        if (dataset, split) not in self._examples:
+            folder = self.place / dataset
+            if not folder.exists():
+                BUILD[dataset](self.release, folder, ["sentences", "ontologies"])
+            self._examples[dataset, split] = BENCHMARKS[dataset].data.load(DatasetFolder(folder), "sentences", split)
+        return self._examples[dataset, split]
+
+    def scores(self, run: Run, mode: str) -> Scores:
+        if (run, mode) not in self._scores:
+            examples = self.examples(run.dataset, run.split)
+            answers = {row["id"]: row["triples"] for _, rows in responses(self.release, run) for row in rows}
+            found = [answers.get(example_id) for example_id in examples.ids]
+            self._scores[run, mode] = BENCHMARKS[run.dataset].scoring.score(examples, found, mode)
+        return self._scores[run, mode]
+
+    def figures(self, run: Run, mode: str, slice_name: str | None = None, key: str = "") -> dict[str, float]:
+        scores = self.scores(run, mode)
+        if slice_name:
+            scores = chosen(scores, slice_name, key)
+        return {name: each.value for name, each in BENCHMARKS[run.dataset].scoring.summarise(scores, mode).items()}
+
+
+def chosen(scores: Scores, slice_name: str, key: str) -> Scores:
+    mask = np.asarray(scores.slices[slice_name]) == key
+    return Scores(
+        {name: column[mask] for name, column in scores.values.items()},
+        {name: list(np.asarray(column)[mask]) for name, column in scores.slices.items()},
+    )
+
+
+@pytest.fixture(scope="module")
+def scored(shared, tmp_path_factory) -> Scored:
+    return Scored(shared / "data/text2kgbench", tmp_path_factory.mktemp("datasets"))
+
+
+@pytest.fixture(scope="module")
+def expected(shared) -> list[dict[str, str]]:
+    """Published averages (with full precision recomputed) and the paper's tables; the file names each one's source."""
+    with (shared / "expected/text2kg_expected.csv").open(encoding="utf-8", newline="") as source:
+        return list(csv.DictReader(source))
+
+
+COLUMNS = dict(list(METRICS.items())[:7])  # result key -> column, as the paper abbreviates
+
+
+def run_of(row: dict[str, str]) -> Run:
+    return Run(row["dataset"], row["model"], "unseen" if row["variant"] == "unseen" else "test")
+
+
+def figures_of(scored: Scored, row: dict[str, str], mode: str) -> dict[str, float]:
+    run, name = run_of(row), row["ontology"]
+    if "_" in name and name[0].isdigit():
+        if row["variant"] != "selected":
+            return scored.figures(run, mode, "ontology", name)
+        selected = chosen(chosen(scored.scores(run, mode), "selected", "true"), "ontology", name)
+        return {
+            metric: each.value for metric, each in BENCHMARKS[run.dataset].scoring.summarise(selected, mode).items()
+        }
+    if row["variant"] == "selected":
+        return scored.figures(run, mode, "selected", "true")
+    return scored.figures(run, mode)
+
+
+def test_every_average_is_reproduced_at_full_precision_and_as_published(scored, expected):
+    n_full = n_published = 0
+    for row in expected:
+        if row["ontology"] == "GLOBAL_19_distinct":
+            continue
+        ours = figures_of(scored, row, "reference")
+        for metric, column in COLUMNS.items():
+            if row[f"{column}_full"]:
+                assert abs(ours[metric] - float(row[f"{column}_full"])) < 1e-12, (row, metric)
+                n_full += 1
+            if row["source"] == "repo_eval_metrics":
+                assert f"{ours[metric]:.2f}" == row[column], (row, metric)
+                n_published += 1
+    assert (n_full, n_published) == (525, 504)
+
+
+def test_webnlg_counts_university_twice_as_its_configuration_does(scored, expected):
+    (row,) = [each for each in expected if each["ontology"] == "GLOBAL_19_distinct"]
+    distinct = summarise(scored.scores(run_of(row), "reference"), "reference")
+    for metric, column in COLUMNS.items():
+        assert abs(distinct[metric].value - float(row[f"{column}_full"])) < 1e-12
+
+
+def test_the_papers_tables_are_reproduced_but_for_one_cell(scored, expected):
+    different = []
+    cells = {"paper_table_2": 0, "paper_table_3": 0}
+    for row in expected:
+        if row["source"] in cells:
+            ours = figures_of(scored, row, "paper")
+            for metric, column in COLUMNS.items():
+                cells[row["source"]] += 1
+                if float(f"{ours[metric]:.2f}") != float(row[column]):
+                    different.append((row["source"], row["model"], row["variant"], column, ours[metric], row[column]))
+    assert cells == {"paper_table_2": 56, "paper_table_3": 70}
+    # The mean of the ten rounded values is .349; the paper prints .35 here and cuts everywhere else.
+    assert different == [("paper_table_2", "Vicuna-13B", "all", "F1", 0.34, "0.35")]
+
+
+# Means over ontologies of runs whose averages the release does not publish, or not at full precision.
+MEANS = {
+    Run("wikidata_tekgen", "Alpaca-LoRA-13B", "unseen"): (
+        0.21974,
+        0.22224,
+        0.22057,
+        0.86096,
+        0.09276,
+        0.13904,
+        0.25760,
+    ),
+    Run("dbpedia_webnlg", "Alpaca-LoRA-13B", "test"): (0.31834, 0.23108, 0.25336, 0.91332, 0.16019, 0.08668, 0.37771),
+}
+ORDER = ("precision", "recall", "f1", *list(METRICS)[3:7])
+
+
+@pytest.mark.parametrize("run", MEANS)
+def test_the_other_runs_have_the_scripts_means(scored, run):
+    ours = scored.figures(run, "reference")
+    assert tuple(round(ours[metric], 5) for metric in ORDER) == MEANS[run]
+
+
+# Mode "repaired", P R F1 OC: computed independently, all repairs together (RH is 1 - OC).
+REPAIRED = {
+    RUNS[0]: (0.4049, 0.3723, 0.3709, 0.8858),
+    RUNS[1]: (0.3494, 0.2921, 0.3007, 0.9136),
+    RUNS[2]: (0.3226, 0.3264, 0.3234, 0.9072),
+    RUNS[3]: (0.2440, 0.2465, 0.2449, 0.9004),
+    RUNS[4]: (0.3480, 0.2786, 0.3001, 0.9389),
+    RUNS[5]: (0.3276, 0.2414, 0.2633, 0.9392),
+}
+
+
+@pytest.mark.parametrize("run", REPAIRED)
+def test_the_repaired_means(scored, run):
+    ours = scored.figures(run, "repaired")
+    assert tuple(round(ours[metric], 4) for metric in ORDER[:4]) == REPAIRED[run]
+    assert ours["relation_hallucination"] == pytest.approx(1 - ours["ontology_conformance"])
+
+
+@pytest.mark.parametrize(
+    ("run", "counters"),
+    [
+        (RUNS[0], {"n_empty": 346, "n_filtered_out": 728, "n_empty_gold": 142}),
+        (RUNS[1], {"n_empty": 453, "n_filtered_out": 1277, "n_empty_gold": 142}),
+        (RUNS[2], {"n_empty": 37, "n_filtered_out": 42, "n_empty_gold": 0}),
+        (RUNS[3], {"n_empty": 24, "n_filtered_out": 80, "n_empty_gold": 0}),
+        (RUNS[4], {"n_empty": 280, "n_filtered_out": 95, "n_empty_gold": 0}),
+        (RUNS[5], {"n_empty": 198, "n_filtered_out": 271, "n_empty_gold": 0}),
+    ],
+)
+def test_counters_of_the_published_runs(scored, run, counters):
+    found = scored.scores(run, "reference").counters
+    assert {name: found[name] for name in counters} == counters
+
+
+def test_scores_are_sliced_by_what_a_model_could_have_seen(scored):
+    wikidata, webnlg = scored.scores(RUNS[0], "reference").slices, scored.scores(RUNS[4], "reference").slices
+    assert wikidata["selected"].count("true") == 939
+    assert wikidata["demonstration_leaks"].count("true") == 320
+    assert webnlg["fact_in_train"].count("true") == 390
+    assert list(scored.scores(RUNS[2], "reference").slices) == ["ontology"]
+
+
+def test_vicunas_missing_answers_lower_conformance_in_reference_and_raise_it_in_repaired(scored):
+    nature = partial(scored.figures, RUNS[0], slice_name="ontology", key="9_nature")
+    reference, paper, repaired = (nature(mode=mode) for mode in ("reference", "paper", "repaired"))
+    # 134 of 474 answers are missing; the paper prints 1 - OC for RH, the script's file .04.
+    assert round(reference["ontology_conformance"], 2) == 0.68
+    assert (round(reference["relation_hallucination"], 2), round(paper["relation_hallucination"], 2)) == (0.04, 0.32)
+    assert repaired["ontology_conformance"] > 0.95
+
+
+def test_gold_scores_one_wherever_there_is_gold(scored):
+    for dataset, split in (("wikidata_tekgen", "test"), ("wikidata_tekgen", "unseen"), ("dbpedia_webnlg", "test")):
+        examples = scored.examples(dataset, split)
+        for mode, column in (("reference", "triples"), ("repaired", "triples_repaired")):
+            answers = [
+                [[each["sub"], each["rel"].replace(" ", "_"), each["obj"]] for each in row[column]]
+                for row in examples.rows
+            ]
+            f1 = BENCHMARKS[dataset].scoring.score(examples, answers, mode).values["f1"]
+            assert set(np.unique(f1)) == (
+                {0.0, 1.0} if (dataset, split, mode) == ("wikidata_tekgen", "test", "reference") else {1.0}
+            )
+
+
+# Two ontologies of our own, small enough to work by hand.
+def example(n: int, ontology: str, sentence: str, triples: list[tuple[str, str, str]]) -> dict:
+    rows = [{"sub": sub, "rel": rel, "obj": obj} for sub, rel, obj in triples]
+    return {
+        "id": f"q{n}", "ontology_id": ontology, "sentence": sentence, "triples": rows, "triples_repaired": rows,
+        "repairs": [], "selected": False,
+    }  # fmt: skip
+
+
+def ontology_row(name: str, relation: str) -> dict:
+    return {
+        "ontology_id": name,
+        "title": name,
+        "concepts": [{"qid": "c", "label": "thing", "source": "json"}],
+        "relations": [{"pid": relation, "label": relation, "domain": "c", "range": "c", "source": "json"}],
+    }
+
+
+@pytest.fixture
+def small() -> Examples:
+    rows = [
+        example(1, "1_a", "Ann made Up.", [("Up", "made by", "Ann")]),
+        example(2, "1_a", "Bob made In.", [("In", "made by", "Bob")]),
+        example(3, "2_b", "Cy saw On.", [("Cy", "saw", "On")]),
+    ]
+    ontologies = {row["ontology_id"]: row for row in (ontology_row("1_a", "made by"), ontology_row("2_b", "saw"))}
+    return Examples(rows, Material(DatasetFolder(Path("nowhere")), ontologies))
+
+
+ANSWERS = [[["Up", "made_by", "Ann"]], None, [["Cy", "saw", "it"]]]
+
+
+@pytest.mark.parametrize(
+    ("mode", "conformance", "relation_hallucination"),
+    [
+        ("reference", (1 / 2 + 1) / 2, 0.0),  # the missing answer is 0 in both
+        ("paper", (1 / 2 + 1) / 2, (1 / 2 + 0) / 2),  # 1 - OC
+        ("repaired", 1.0, 0.0),  # as an empty answer, which conforms
+    ],
+)
+def test_a_missing_answer_is_scored_as_the_mode_says(small, mode, conformance, relation_hallucination):
+    scores = score(small, ANSWERS, mode)
+    figures = summarise(scores, mode)
+    assert figures["f1"].value == (1 / 2 + 0) / 2  # 1 of 2 in 1_a; "it" is not "On"
+    assert figures["ontology_conformance"].value == conformance
+    assert figures["relation_hallucination"].value == relation_hallucination
+    assert figures["object_hallucination"].value == 0.5  # "it" is neither in "Cy saw On." nor in "thing"
+
+
+def test_the_headline_is_f1_and_every_metric_has_an_interval(small):
+    figures = summarise(score(small, ANSWERS, "reference"), "reference")
+    assert list(figures) == list(METRICS) and WIKIDATA_TEKGEN.headline == "f1"
+    assert all(low <= each.value <= high for each in figures.values() for low, high in [each.ci95])
+    assert {figures[metric].n_scored for metric in COLUMNS} == {3}
+
+
+def test_an_ontology_listed_twice_weighs_twice_but_not_in_repaired(small):
+    scores = score(small, ANSWERS, "reference")
+    assert summarise(scores, "reference", doubled="1_a")["f1"].value == pytest.approx((1 / 2 + 1 / 2 + 0) / 3)
+    assert summarise(scores, "repaired", doubled="1_a")["f1"].value == (1 / 2 + 0) / 2
+
+
+def test_tuples_lists_and_extra_answers_without_triples_are_alike(small):
+    lists = score(small, [[["Up", "made_by", "Ann"]], [], []], "reference")
+    tuples = score(small, [[("Up", "made_by", "Ann")], [], []], "reference")
+    assert all(np.array_equal(lists.values[name], tuples.values[name], equal_nan=True) for name in METRICS)
+    assert lists.counters["n_empty"] == 2
+
+
+def test_columns_beyond_the_paper_judge_answers_with_triples_only(small):
+    # q1: Up is a c, as is Ann. q3: Cy is a c; gold never names "it", which the sentence lacks under any name.
+    scores = score(small, ANSWERS, "reference")
+    columns = {name: list(scores.values[name]) for name in BEYOND_PAPER}
+    assert columns == {
+        "domain_conformance": [1.0, pytest.approx(np.nan, nan_ok=True), 1.0],
+        "range_conformance": [1.0, pytest.approx(np.nan, nan_ok=True), pytest.approx(np.nan, nan_ok=True)],
+        "subject_hallucination_aliases": [0.0, pytest.approx(np.nan, nan_ok=True), 0.0],
+        "object_hallucination_aliases": [0.0, pytest.approx(np.nan, nan_ok=True), 1.0],
+    }
+
+
+def test_types_are_learnt_from_the_repaired_gold(small):
+    small.rows[0]["triples"] = []  # as in the 142 sentences whose gold the release lost
+    values = score(small, [[["Up", "made_by", "Ann"]], None, None], "reference").values
+    assert (values["domain_conformance"][0], values["range_conformance"][0]) == (1.0, 1.0)
+
+
+def test_knowing_other_names_brings_the_hallucination_of_webnlgs_own_gold_near_zero(scored):
+    examples = scored.examples("dbpedia_webnlg", "test")
+    gold = [[[each["sub"], each["rel"], each["obj"]] for each in row["triples"]] for row in examples.rows]
+    figures = DBPEDIA_WEBNLG.scoring.summarise(DBPEDIA_WEBNLG.scoring.score(examples, gold, "reference"), "reference")
+    assert (figures["subject_hallucination"].value, figures["object_hallucination"].value) > (0.45, 0.45)
+    assert figures["subject_hallucination_aliases"].value < 0.04
+    assert figures["object_hallucination_aliases"].value < 0.12
+    assert figures["domain_conformance"].value == 1
+
+
+def test_relations_with_spaces_are_warned_of_with_what_they_cost(small):
+    answers = [[["Up", "made by", "Ann"]], [["In", "made_by", "Bob"]], [["Cy", "saw", "On"]]]
+    (warning,) = warnings(WIKIDATA_TEKGEN, small, answers)
+    assert "1 relations are" in warning and "'made by' for 'made_by'" in warning
+    assert "F1 1.0000 instead of 0.7500, OC 1.0000 instead of 0.7500" in warning  # (1/2 + 1) / 2
+
+
+def test_underscores_in_names_are_warned_of_with_what_they_cost(small):
+    answers = [[["Anns_made", "made_by", "Ann"]], None, []]
+    (warning,) = warnings(WIKIDATA_TEKGEN, small, answers)
+    # As one word it stems to "annsmad"; as two, to "annmade", which "annmadeup" holds. (1/2 + 0) / 2 = .25
+    assert "1 subjects and objects have underscores" in warning
+    assert "SH 0.0000 instead of 0.2500" in warning
+
+
+def test_answers_as_the_benchmark_wants_them_give_no_warning(small):
+    assert warnings(WIKIDATA_TEKGEN, small, ANSWERS) == []

@@ -1,0 +1,258 @@
+"""Text2KGBench's prompts: the published ones byte for byte, and ours."""
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from kbbench_hf.benchmarks import shipped_dataset
+from kbbench_hf.benchmarks.base import Examples, PromptOptions
+from kbbench_hf.benchmarks.text2kgbench.parsers import parse_balanced, parse_json
+from kbbench_hf.benchmarks.text2kgbench.prompts import (
+    Demonstrations,
+    choose,
+    current,
+    h1,
+    h2,
+    h2_d,
+    published,
+    render,
+    with_similar_ids,
+)
+from kbbench_hf.benchmarks.text2kgbench.release import build_dbpedia_webnlg, build_wikidata_tekgen
+from kbbench_hf.files.datasets import DatasetFolder
+
+
+@dataclass(frozen=True)
+class Material:
+    ontologies: dict[str, Any]
+    demonstrations: Demonstrations
+
+
+def examples_of(folder: DatasetFolder, split: str) -> Examples:
+    ontologies = {row["ontology_id"]: row for row in folder.rows("ontologies", "full")}
+    train = {row["id"]: row for row in folder.rows("sentences", "train")}
+    return Examples(folder.rows("sentences", split), Material(ontologies, Demonstrations(train)))
+
+
+@pytest.fixture(scope="module")
+def release(shared: Path) -> Path:
+    return shared / "data" / "text2kgbench"
+
+
+@pytest.fixture(scope="module")
+def wikidata(release: Path, tmp_path_factory: pytest.TempPathFactory) -> DatasetFolder:
+    place = tmp_path_factory.mktemp("built") / "text2kg-wikidata-tekgen"
+    build_wikidata_tekgen(release, place)
+    return DatasetFolder(place)
+
+
+@pytest.fixture(scope="module")
+def webnlg(release: Path, tmp_path_factory: pytest.TempPathFactory) -> DatasetFolder:
+    place = tmp_path_factory.mktemp("built") / "text2kg-dbpedia-webnlg"
+    build_dbpedia_webnlg(release, place)
+    return DatasetFolder(place)
+
+
+@pytest.fixture(scope="module")
+def mini() -> Examples:
+    return examples_of(shipped_dataset("mini-text2kg"), "test")
+
+
+# Source: cenguix/Text2KGBench at 50a3d25, data/*/baselines/prompts; counted with `wc -l`.
+PUBLISHED = [
+    ("wikidata", "test", "wikidata_tekgen/baselines/prompts", 4062, h1),
+    ("wikidata", "unseen", "wikidata_tekgen/baselines/prompts/unseen", 174, h2),
+    ("webnlg", "test", "dbpedia_webnlg/baselines/prompts", 2014, h2_d),
+]
+
+
+@pytest.mark.parametrize(("dataset", "split", "folder", "number", "function"), PUBLISHED)
+def test_all_published_prompts_come_out_byte_for_byte(
+    dataset: str, split: str, folder: str, number: int, function: Any, release: Path, request: pytest.FixtureRequest
+) -> None:
+    built: DatasetFolder = request.getfixturevalue(dataset)
+    examples = examples_of(built, split)
+    rows = {row["id"]: row for row in examples.rows}
+    recipes = {row["id"]: row for row in built.rows("prompts", split)}
+    lines = [line for file in (release / folder).glob("*.jsonl") for line in file.read_text("utf-8").splitlines()]
+    assert len(lines) == number == len(rows) == len(recipes)
+    for line in lines:
+        name = json.loads(line)["id"]
+        text = published(recipes[name], rows[name], examples.context.ontologies, examples.context.demonstrations)
+        assert json.dumps({"id": name, "prompt": text}) == line
+        prompt = function(rows[name], examples, PromptOptions())
+        assert prompt.messages == [{"role": "user", "content": text}]
+
+
+def test_the_published_demonstration_leaks_in_320_prompts_and_leak_free_in_none(wikidata: DatasetFolder) -> None:
+    examples = examples_of(wikidata, "test")
+    leaks: Counter[str] = Counter()
+    for row in examples.rows:
+        for kind in ("similar", "leak-free", "random"):
+            shown = choose(row, examples.context.demonstrations, PromptOptions(demonstrations=kind))
+            leaks[kind] += any(each["sentence"] == row["sentence"] for each in shown)
+    assert leaks == {"similar": 320, "leak-free": 0, "random": 0}
+
+
+ONTOLOGY = {
+    "title": "Small",
+    "concepts": [
+        {"qid": "Q1", "label": "film", "source": "json"},
+        {"qid": "Q2", "label": "award ", "source": "json"},
+        {"qid": "Q1", "label": "movie", "source": "json"},
+        {"qid": "Q9", "label": "only in the OWL file", "source": "ttl"},
+    ],
+    "relations": [
+        {"label": "won prize ", "domain": "Q1", "range": "Q2", "source": "json"},
+        {"label": "cost", "domain": "Q7", "range": "number", "source": "json"},
+        {"label": "unseen", "domain": "Q1", "range": "Q9", "source": "ttl"},
+    ],
+}
+SHOWN = {
+    "sentence": "Up won an Oscar.",
+    "triples": [{"sub": "Up_2", "rel": "won prize ", "obj": "Oscar"}, {"sub": "Up_2", "rel": "cost_x", "obj": "9"}],
+}
+
+
+def test_h1_writes_first_labels_blanks_for_the_unknown_and_underscores_in_relations() -> None:
+    text = render("h1", "It cost 9.", ONTOLOGY, [SHOWN])
+    assert text.startswith("\nGiven the following ontology")
+    assert "Ontology Concepts: film, award , movie,\n" in text
+    assert "Ontology Relations: won_prize_(film,award ), cost(,)\n\n" in text
+    assert "Example Output: won_prize_(Up_2,Oscar)\ncost_x(Up_2,9)\n\n" in text
+    assert text.endswith("Test Sentence: It cost 9.\nTest Output: ")
+
+
+def test_h2_d_keeps_unknown_ranges_and_writes_blanks_for_underscores() -> None:
+    text = render("h2_d", "It cost 9.", ONTOLOGY, [SHOWN])
+    assert "cost(,number)" in text
+    assert "Example Output:\nwon prize (Up 2, Oscar)\ncost x(Up 2, 9)\n\n" in text
+
+
+def test_shots_repeat_the_example_and_none_leaves_it_out() -> None:
+    assert render("h2", "s", ONTOLOGY, [SHOWN] * 3).count("Example Sentence: ") == 3
+    assert "Example" not in render("h2", "s", ONTOLOGY, [])
+
+
+def test_braces_in_a_sentence_are_text() -> None:
+    assert "Test Sentence: a {sentence} {0}\n" in render("h1", "a {sentence} {0}", ONTOLOGY, [])
+
+
+def test_demonstrations_are_as_many_as_asked_or_as_there_are(mini: Examples) -> None:
+    row = mini.rows[0]
+    train = mini.context.demonstrations
+    assert [each["id"] for each in choose(row, train, PromptOptions(shots=3))] == row["similar_ids"][:3]
+    assert len(choose(row, train, PromptOptions(shots=9))) == 5
+    assert len(choose(row, train, PromptOptions(shots=99, demonstrations="random"))) == 22
+    assert choose(row, train, PromptOptions(demonstrations="none")) == []
+    assert choose(row, train, PromptOptions(shots=0)) == []
+
+
+def test_leak_free_takes_the_next_similar_row_that_is_not_the_sentence_itself() -> None:
+    train = Demonstrations(
+        {
+            name: {"id": name, "ontology_id": "1_x", "sentence": sentence, "triples_repaired": []}
+            for name, sentence in (("a", "same"), ("b", "same"), ("c", "other"))
+        }
+    )
+    row = {"id": "t", "ontology_id": "1_x", "sentence": "same", "similar_ids": ["a", "b", "c"]}
+    for kind, expected in (("similar", ["a"]), ("leak-free", ["c"]), ("random", ["c"])):
+        assert [each["id"] for each in choose(row, train, PromptOptions(demonstrations=kind))] == expected
+
+
+def test_random_demonstrations_depend_on_seed_and_id_alone(mini: Examples) -> None:
+    def drawn(seed: int, shots: int = 4) -> list[list[str]]:
+        options = PromptOptions(shots=shots, demonstrations="random", seed=seed)
+        return [[each["id"] for each in choose(row, mini.context.demonstrations, options)] for row in mini.rows]
+
+    assert drawn(1) == drawn(1)
+    assert drawn(1) != drawn(2)
+    assert [each[:2] for each in drawn(1)] == drawn(1, shots=2)
+    assert all(len(set(each)) == 4 for each in drawn(1))
+    assert len({name for each in drawn(1) for name in each}) == 22  # 192 draws reach every one of 22 rows
+
+
+def test_a_demonstration_shows_all_triples_of_its_sentence(mini: Examples) -> None:
+    # "Fairweather Works, founded in 1780, stands on Hollin." is two train rows with one triple each.
+    row = next(
+        each for each in mini.rows if "train_16" in each["similar_ids"][0] or "train_17" in each["similar_ids"][0]
+    )
+    messages = current(row, mini, PromptOptions()).messages
+    assert [each["role"] for each in messages] == ["system", "user", "assistant", "user"]
+    assert parse_json(messages[2]["content"]) == [
+        ("Fairweather Works", "inception", "1780"),
+        ("Fairweather Works", "located_on", "Hollin"),
+    ]
+
+
+def test_our_prompt_states_the_ontology_once_and_ends_with_the_sentence(mini: Examples) -> None:
+    row = mini.rows[0]
+    system, *turns = current(row, mini, PromptOptions(shots=3)).messages
+    assert "- home_port: ship -> port\n" in system["content"]
+    assert "- height: lighthouse -> any\n" in system["content"]
+    assert '{"triples": [{"subject": "...", "relation": "...", "object": "..."}]}' in system["content"]
+    assert [each["role"] for each in turns] == ["user", "assistant"] * 3 + ["user"]
+    assert turns[-1]["content"] == row["sentence"]
+
+
+def test_our_prompt_writes_labels_without_blanks_types_as_they_are_and_any_for_unknown_ids() -> None:
+    train = Demonstrations({})
+    examples = Examples([], Material({"1_x": ONTOLOGY}, train))
+    row = {"id": "t", "ontology_id": "1_x", "sentence": "s {x}", "similar_ids": []}
+    system, question = current(row, examples, PromptOptions()).messages
+    assert "Concepts: film, award, movie\n" in system["content"]
+    assert "- won_prize: film -> award\n- cost: any -> number\n\n" in system["content"]
+    assert question["content"] == "s {x}"
+
+
+def test_the_schema_admits_the_relations_of_the_ontology_and_no_other(mini: Examples) -> None:
+    schema = current(mini.rows[0], mini, PromptOptions()).json_schema
+    assert schema is not None
+    triple = schema["properties"]["triples"]["items"]["properties"]
+    relations = mini.context.ontologies["1_isles"]["relations"]
+    assert triple["relation"]["enum"] == [each["label"].replace(" ", "_") for each in relations]
+
+
+def test_what_our_prompt_demonstrates_is_read_by_the_default_parser(mini: Examples) -> None:
+    for row in mini.rows:
+        for message in current(row, mini, PromptOptions(shots=5)).messages:
+            if message["role"] == "assistant":
+                assert parse_balanced(message["content"]) == parse_json(message["content"]) != []
+
+
+def test_our_prompt_needs_no_similar_ids_for_unlabelled_text(mini: Examples) -> None:
+    row = dict(mini.rows[0]) | {"similar_ids": []}
+    assert len(current(row, mini, PromptOptions()).messages) == 2
+    assert "Example" not in h1(row, mini, PromptOptions()).messages[0]["content"]
+
+
+class Lengths:
+    """Embeds a text as (its length, 10): the nearer in length, the higher the cosine."""
+
+    name = "lengths"
+
+    def encode(self, texts: Any) -> NDArray[np.float32]:
+        return np.array([[len(text), 10] for text in texts], dtype=np.float32)
+
+
+def test_similar_ids_can_come_from_any_embedder() -> None:
+    train = {
+        name: {"id": name, "ontology_id": ontology_id, "sentence": "x" * length}
+        for name, ontology_id, length in (("a", "1_x", 30), ("b", "1_x", 12), ("c", "2_y", 10), ("d", "1_x", 12))
+    }
+    rows = [
+        {"id": "t1", "ontology_id": "1_x", "sentence": "x" * 11, "similar_ids": ["a"]},
+        {"id": "t2", "ontology_id": "3_z", "sentence": "x", "similar_ids": ["a"]},
+        {"id": "t3", "ontology_id": "2_y", "sentence": "x", "similar_ids": []},
+    ]
+    examples = Examples(rows, Material({}, Demonstrations(train)))
+    ranked = with_similar_ids(examples, Lengths(), count=2)
+    # Of ontology 1_x, "b" and "d" (12) are nearer to 11 than "a" (30), and tie in their order; 3_z has no train rows.
+    assert [row["similar_ids"] for row in ranked.rows] == [["b", "d"], [], ["c"]]
+    assert rows[0]["similar_ids"] == ["a"]

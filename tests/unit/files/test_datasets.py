@@ -1,0 +1,156 @@
+"""A dataset on disk: the same bytes every time, whole or not there, readable by `datasets`, and checked."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbbench_hf.errors import DataError, UsageError
+from kbbench_hf.files.datasets import DatasetFolder, write_dataset
+from kbbench_hf.files.writing import write_text
+
+CARD = "---\nlicense: mit\npretty_name: Small\n---\n# Small\n"
+TABLES = {
+    "questions": {
+        "train": pa.table({"id": [1, 2], "text": ["a", "b"], "answers": [["x"], []]}),
+        "test": pa.table({"id": [3], "text": ["ç"], "answers": [["y", "z"]]}),
+    },
+    "nodes": {"full": pa.table({"id": ["n1"]})},
+}
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def test_a_dataset_reads_back_as_it_was_written(tmp_path):
+    folder = write_dataset(tmp_path / "small", TABLES, CARD)
+    assert folder.configs() == {"questions": ["train", "test"], "nodes": ["full"]}
+    assert folder.rows("questions", "test") == [{"id": 3, "text": "ç", "answers": ["y", "z"]}]
+    assert folder.table("questions", "train").equals(TABLES["questions"]["train"])
+    folder.verify()
+
+
+def test_writing_twice_gives_the_same_bytes_and_other_data_another_revision(tmp_path):
+    first = write_dataset(tmp_path / "a", TABLES, CARD)
+    second = write_dataset(tmp_path / "b", TABLES, CARD)
+    assert files(first.path) == files(second.path)
+    other = write_dataset(tmp_path / "c", {"nodes": {"full": pa.table({"id": ["n2"]})}}, CARD)
+    assert first.revision == second.revision != other.revision
+    assert len(first.revision) == 40
+
+
+def test_the_revision_does_not_depend_on_the_words_of_the_card(tmp_path):
+    first = write_dataset(tmp_path / "a", TABLES, CARD)
+    assert write_dataset(tmp_path / "b", TABLES, CARD + "More words.\n").revision == first.revision
+
+
+def test_datasets_reads_the_folder_with_its_configs_splits_and_default(tmp_path, monkeypatch):
+    import datasets
+
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    folder = write_dataset(tmp_path / "small", TABLES, CARD)
+    loaded = datasets.load_dataset(str(folder.path), cache_dir=str(tmp_path / "cache"))
+    assert {name: split.num_rows for name, split in loaded.items()} == {"train": 2, "test": 1}
+    assert datasets.load_dataset(str(folder.path), "nodes", split="all", cache_dir=str(tmp_path / "cache"))[0] == {
+        "id": "n1"
+    }
+    streamed = datasets.load_dataset(str(folder.path), "questions", split="test", streaming=True)
+    assert next(iter(streamed))["text"] == "ç"
+
+
+def test_the_card_keeps_its_words_and_gains_sizes_and_features(tmp_path):
+    text = (write_dataset(tmp_path / "small", TABLES, CARD).path / "README.md").read_text(encoding="utf-8")
+    assert text.endswith("# Small\n")
+    for expected in ("license: mit", "config_name: questions", "num_examples: 2", "path: data/nodes/full.parquet"):
+        assert expected in text
+
+
+def test_a_failure_leaves_what_was_there_and_nothing_half_done(tmp_path, monkeypatch):
+    before = files(write_dataset(tmp_path / "small", TABLES, CARD).path)
+
+    def full(*arguments, **options):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("kbbench_hf.files.datasets.complete_card", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_dataset(tmp_path / "small", {"nodes": {"full": pa.table({"id": ["other"]})}}, CARD)
+    assert files(tmp_path / "small") == before
+    assert [each.name for each in tmp_path.iterdir()] == ["small"]
+
+
+def test_a_rebuilt_dataset_replaces_the_old_one_whole(tmp_path):
+    write_dataset(tmp_path / "small", TABLES, CARD)
+    folder = write_dataset(tmp_path / "small", {"nodes": TABLES["nodes"]}, CARD)
+    assert folder.configs() == {"nodes": ["full"]}
+    assert not (folder.path / "data" / "questions").exists()
+
+
+def test_an_altered_or_absent_file_is_named(tmp_path):
+    folder = write_dataset(tmp_path / "small", TABLES, CARD)
+    file = folder.path / "data" / "questions" / "test.parquet"
+    file.write_bytes(file.read_bytes() + b" ")
+    with pytest.raises(DataError, match=r"test\.parquet does not match its manifest.*Build it again"):
+        folder.verify()
+    file.unlink()
+    with pytest.raises(DataError, match=r"test\.parquet .* found no file"):
+        folder.verify()
+
+
+def test_unknown_configs_and_splits_get_the_closest_name(tmp_path):
+    folder = write_dataset(tmp_path / "small", TABLES, CARD)
+    with pytest.raises(
+        UsageError, match=r"config of .*/small 'question'\. Did you mean 'questions'\? Known: nodes, que"
+    ):
+        folder.rows("question", "test")
+    with pytest.raises(UsageError, match=r"split of .*/small, questions, 'tset'\. Did you mean 'test'\?"):
+        folder.rows("questions", "tset")
+
+
+def test_a_folder_that_was_not_built_is_refused(tmp_path):
+    with pytest.raises(UsageError, match=r"holds no manifest\.json; expected a dataset made by 'kbbench build'"):
+        _ = DatasetFolder(tmp_path).revision
+
+
+def test_a_split_named_all_is_refused_because_datasets_reserves_the_name(tmp_path):
+    with pytest.raises(UsageError, match="Name it 'full'"):
+        write_dataset(tmp_path / "small", {"nodes": {"all": pa.table({"id": [1]})}}, CARD)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_split_without_rows_is_there_and_empty(tmp_path):
+    folder = write_dataset(tmp_path / "small", {"nodes": {"full": pa.table({"id": pa.array([], pa.int64())})}}, CARD)
+    assert folder.rows("nodes", "full") == []
+    assert json.loads((folder.path / "manifest.json").read_text())["files"]["data/nodes/full.parquet"]["rows"] == 0
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.text(st.characters(codec="utf-8")))))
+def test_any_rows_come_back_in_their_order(tmp_path_factory, rows):
+    table = pa.table(
+        {"id": pa.array([n for n, _ in rows], pa.int64()), "text": pa.array([t for _, t in rows], pa.string())}
+    )
+    folder = write_dataset(tmp_path_factory.mktemp("any") / "d", {"rows": {"full": table}}, CARD)
+    assert folder.rows("rows", "full") == [{"id": n, "text": text} for n, text in rows]
+
+
+def test_a_text_file_is_replaced_whole(tmp_path):
+    file = tmp_path / "note.txt"
+    write_text(file, "one\n")
+    write_text(file, "two\nthree\n")
+    assert file.read_bytes() == b"two\nthree\n"
+    with pytest.raises(UnicodeEncodeError):
+        write_text(file, "half of a pair: \ud800")
+    assert file.read_bytes() == b"two\nthree\n"
+
+
+def test_a_record_that_was_cut_off_or_altered_is_named(tmp_path):
+    folder = write_dataset(tmp_path / "small", TABLES, CARD)
+    manifest = folder.path / "manifest.json"
+    for text in (manifest.read_text()[:50], "", "[1]", "\udc80"):
+        manifest.write_bytes(text.encode("utf-8", "surrogateescape"))
+        with pytest.raises(DataError, match=r"manifest\.json .* Make it again"):
+            _ = folder.revision

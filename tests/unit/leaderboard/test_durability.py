@@ -1,0 +1,141 @@
+"""A receipt is given when everything is on disk; what a crash, a full disk or a strange hand left is found and healed.
+
+What must be on disk before what is seen from a recorded order of calls (`Disk`), without cutting any power.
+"""
+
+import errno
+import os
+import shutil
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kbbench_hf.errors import BusyError, DataError
+from kbbench_hf.leaderboard.events import Event
+from kbbench_hf.leaderboard.index import Index
+from kbbench_hf.leaderboard.store import STALE_S, Store, System
+from kbbench_hf.leaderboard.submissions import Preview, store_preview
+from tests.unit.conftest import Disk
+
+
+def folder_of(store: Store, submission: str) -> Path:
+    return store.root / "submissions" / submission[:2] / submission
+
+
+def event_files(store: Store) -> list[Path]:
+    return sorted(store.root.glob("events/*/*/*.json"))
+
+
+def test_every_file_of_a_submission_is_on_disk_before_its_folder_has_its_name(
+    store: Store, read: Preview, disk: Disk
+) -> None:
+    folder = folder_of(store, store_preview(store, read, System("pattern"), "tester").id)
+    files = list(folder.iterdir())
+    assert len(files) == 5
+    assert all(disk.flushed(file)[0] < disk.named(folder) for file in files)
+
+
+def test_the_names_of_a_submissions_files_are_on_disk_before_its_folder_has_its_name(
+    store: Store, read: Preview, disk: Disk
+) -> None:
+    folder = folder_of(store, store_preview(store, read, System("pattern"), "tester").id)
+    assert disk.flushed(folder)[0] < disk.named(folder)
+
+
+def test_the_name_of_a_submission_is_on_disk_before_its_event_and_the_receipt(
+    store: Store, read: Preview, disk: Disk
+) -> None:
+    folder = folder_of(store, store_preview(store, read, System("pattern"), "tester").id)
+    (event,) = event_files(store)
+    assert disk.named(folder) < disk.flushed(folder.parent)[0] < disk.named(event)
+
+
+def test_an_event_is_on_disk_before_it_has_its_number_and_then_its_name_is(
+    store: Store, read: Preview, disk: Disk
+) -> None:
+    store_preview(store, read, System("pattern"), "tester")
+    (event,) = event_files(store)
+    assert disk.flushed(event)[0] < disk.named(event) < disk.flushed(event.parent)[0]
+
+
+def test_recovery_leaves_an_upload_under_way_alone_and_removes_a_stale_one(store: Store) -> None:
+    fresh, stale = (store.root / "partial" / name for name in ("fresh", "stale"))
+    for folder in (fresh, stale):
+        folder.mkdir(parents=True)
+        (folder / "result.json").touch()
+    os.utime(stale, (time.time() - STALE_S - 60,) * 2)
+    os.utime(fresh, (time.time() - STALE_S + 60,) * 2)
+    store.recover()
+    assert fresh.exists() and not stale.exists()
+
+
+def test_a_row_that_another_machine_stores_again_later_stays_hidden(tmp_path: Path, read: Preview) -> None:
+    first, second = Store(tmp_path / "first"), Store(tmp_path / "second")
+    submission = store_preview(first, read, System("pattern"), "tester").id
+    first.hide(submission, "maintainer", "trained on the test split")
+    store_preview(second, read, System("pattern"), "tester")
+    shutil.copytree(second.root / "events", first.root / "events", dirs_exist_ok=True)
+    assert [event.action for event in first.events] == ["stored", "hidden", "stored"]
+    assert first.visible() == []
+    index = Index(first)
+    index.update()
+    assert index.places() == []
+
+
+def test_sending_again_heals_a_crash_between_the_folder_and_its_event(
+    store: Store, read: Preview, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "_append", lambda *args: None)
+        submission = store_preview(store, read, System("pattern"), "tester").id
+    assert store.visible() == []
+    for _ in range(2):
+        assert store_preview(store, read, System("pattern"), "tester").existed
+    assert store.visible() == [submission]
+    assert [event.action for event in store.events] == ["stored"] and store.check() == []
+
+
+def test_the_same_answers_scored_in_two_modes_are_two_rows(store: Store, read: Preview) -> None:
+    repaired = replace(read, result=replace(read.result, mode="repaired"))
+    ids = [store_preview(store, each, System("pattern"), "tester").id for each in (read, repaired)]
+    assert store.visible() == ids and len(set(ids)) == 2
+
+
+def test_a_deleted_file_is_named(store: Store, read: Preview) -> None:
+    folder = folder_of(store, store_preview(store, read, System("pattern"), "tester").id)
+    for file in sorted(folder.iterdir()):
+        whole = file.read_bytes()
+        file.unlink()
+        (problem,) = store.check()
+        assert str(file) in problem
+        file.write_bytes(whole)
+    assert store.check() == []
+
+
+@pytest.mark.parametrize("problem", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_or_quota_refuses_clearly_and_leaves_nothing(
+    problem: int, store: Store, read: Preview, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(handle: int) -> None:
+        raise OSError(problem, os.strerror(problem))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(BusyError, match="storage is full"):
+            store_preview(store, read, System("pattern"), "tester")
+    assert store.visible() == [] and not list(store.root.glob("submissions/*/*"))
+    assert not list(store.root.glob("partial/*"))
+    assert store_preview(store, read, System("pattern"), "tester").existed is False
+
+
+def test_an_event_that_was_exchanged_for_a_valid_one_is_found_by_the_next(store: Store, read: Preview) -> None:
+    submission = store_preview(store, read, System("pattern"), "tester").id
+    store.hide(submission, "maintainer", "trained on the test split")
+    store.show(submission, "maintainer", "appeal granted")
+    file = event_files(store)[1]
+    file.write_bytes(replace(Event.from_bytes(file.read_bytes()), reason="asked for").to_bytes())
+    with pytest.raises(DataError, match=r"0000003\.json does not follow the event before it"):
+        store.visible()
+    assert store.check() != []

@@ -1,0 +1,207 @@
+"""What was acknowledged is there, once, whole, and provably unchanged."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kbbench_hf.benchmarks.place import Place
+from kbbench_hf.errors import DataError, UsageError
+from kbbench_hf.leaderboard.events import Event
+from kbbench_hf.leaderboard.index import Index
+from kbbench_hf.leaderboard.store import Store, System
+from kbbench_hf.leaderboard.submissions import Preview, store_preview
+
+WRITER = """
+import sys
+from pathlib import Path
+from kbbench_hf.leaderboard.store import Store, System
+from kbbench_hf.leaderboard.submissions import preview, store_preview
+read, store = preview(Path(sys.argv[1]), "mini-text2kg"), Store(Path(sys.argv[2]))
+print("ready", flush=True)
+for n in range(int(sys.argv[4])):
+    print(store_preview(store, read, System(f"{sys.argv[3]}-{n}"), "tester").id, flush=True)
+"""
+
+
+def test_a_stored_submission_can_be_read_back_to_the_last_bit(store: Store, read: Preview) -> None:
+    receipt = store_preview(store, read, System("pattern", parameters_b=0.5), "tester")
+    assert store.result(receipt.id) == read.result.to_dict()
+    assert store.record(receipt.id).system == System("pattern", parameters_b=0.5)
+    assert np.array_equal(store.values(receipt.id, "f1"), read.result.values["f1"], equal_nan=True)
+    assert store.check() == []
+
+
+def test_the_same_submission_twice_is_one_row(store: Store, read: Preview) -> None:
+    first = store_preview(store, read, System("pattern"), "tester")
+    again = store_preview(store, read, System("pattern"), "somebody else")
+    assert (again.id, first.existed, again.existed) == (first.id, False, True)
+    assert store.visible() == [first.id]
+
+
+def test_other_predictions_or_another_name_are_another_row(store: Store, read: Preview, other: Preview) -> None:
+    ids = {store_preview(store, each, System(name), "tester").id for each in (read, other) for name in ("a", "b")}
+    assert len(ids) == 4
+
+
+def test_hiding_keeps_the_files_and_a_resubmission_does_not_bring_it_back(store: Store, read: Preview) -> None:
+    receipt = store_preview(store, read, System("pattern"), "tester")
+    store.hide(receipt.id, "maintainer", "trained on the test split")
+    store_preview(store, read, System("pattern"), "tester")
+    assert store.visible() == []
+    assert store.result(receipt.id)
+    store.show(receipt.id, "maintainer", "appeal granted")
+    assert store.visible() == [receipt.id]
+    assert [event.reason for event in store.events] == ["", "trained on the test split", "appeal granted"]
+
+
+def test_fifty_writers_at_once_store_fifty_rows(store: Store, read: Preview) -> None:
+    with ThreadPoolExecutor(50) as pool:
+        receipts = list(pool.map(lambda n: store_preview(store, read, System(f"system {n}"), "tester"), range(50)))
+    assert len({receipt.id for receipt in receipts}) == 50
+    assert sorted(store.visible()) == sorted(receipt.id for receipt in receipts)
+    assert store.check() == []
+
+
+def test_fifty_writers_of_the_same_submission_store_one_row(store: Store, read: Preview) -> None:
+    with ThreadPoolExecutor(50) as pool:
+        ids = set(pool.map(lambda _: store_preview(store, read, System("one"), "tester").id, range(50)))
+    assert store.visible() == [*ids] and store.check() == []
+
+
+def test_kills_lose_nothing_that_was_acknowledged(store: Store, upload: Path) -> None:
+    generator = random.Random(5)  # seed 5
+    acknowledged = set()
+    for trial in range(4):
+        command = [sys.executable, "-c", WRITER, str(upload), str(store.root), f"trial {trial}", "500"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+            assert writer.stdout is not None and writer.stdout.readline() == "ready\n"
+            time.sleep(generator.uniform(0.02, 0.3))
+            os.kill(writer.pid, signal.SIGKILL)
+            acknowledged |= {line.strip() for line in writer.stdout if len(line) == 33}
+    store.recover()
+    visible = store.visible()
+    assert acknowledged <= set(visible) and len(visible) == len(set(visible))
+    assert store.check() == []
+    index = Index(store)
+    index.update()
+    before = index.dump()
+    index.rebuild()
+    assert index.dump() == before
+
+
+def test_a_submission_without_its_event_is_recovered(
+    store: Store, read: Preview, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "_append", lambda *args: None)
+        receipt = store_preview(store, read, System("pattern"), "tester")
+    assert store.visible() == [] and store.check() != []
+    assert store.recover() == [receipt.id]
+    assert store.visible() == [receipt.id] and store.check() == []
+
+
+def test_every_altered_byte_is_found(store: Store, read: Preview) -> None:
+    for n in range(3):
+        store_preview(store, read, System(f"system {n}"), "tester")
+    generator = random.Random(3)  # seed 3
+    files = [file for folder in ("submissions", "events") for file in sorted((store.root / folder).rglob("*.*"))]
+    for _ in range(100):
+        file = generator.choice(files)
+        whole = file.read_bytes()
+        position = generator.randrange(len(whole))
+        file.write_bytes(
+            whole[:position] + bytes([whole[position] ^ (1 << generator.randrange(8))]) + whole[position + 1 :]
+        )
+        assert store.check(), f"byte {position} of {file} was altered unnoticed"
+        file.write_bytes(whole)
+    assert store.check() == []
+
+
+def test_a_removed_event_is_found(store: Store, read: Preview) -> None:
+    for n in range(3):
+        store_preview(store, read, System(f"system {n}"), "tester")
+    next(store.root.glob("events/*/0000/0000002.json")).unlink()
+    with pytest.raises(DataError, match="Event 2 is missing"):
+        store.visible()
+
+
+def test_the_index_takes_in_only_what_is_new(store: Store, read: Preview) -> None:
+    index = Index(store)
+    first = store_preview(store, read, System("a"), "tester")
+    assert (index.update(), index.update()) == (1, 0)
+    store_preview(store, read, System("b"), "tester")
+    store.hide(first.id, "maintainer", "asked for")
+    assert index.update() == 2
+    rows = index.rows(Place("mini-text2kg", "sentences", "test", "reference"))
+    assert [row["system"]["name"] for row in rows] == ["b"]
+    before = index.dump()
+    index.rebuild()
+    assert index.dump() == before
+
+
+def test_an_id_cannot_leave_the_store(store: Store) -> None:
+    for submission in ("../../etc/passwd", "A" * 32, "0" * 31, ""):
+        with pytest.raises(UsageError, match="no submission id"):
+            store.record(submission)
+    with pytest.raises(UsageError, match="No submission"):
+        store.record("0" * 32)
+
+
+def test_an_event_survives_its_file() -> None:
+    event = Event(
+        "a1",
+        1,
+        "stored",
+        "a" * 32,
+        "b" * 64,
+        "tester",
+        "with “quotes” and\nlines",
+        "2026-01-01T00:00:00.000+00:00",
+        "0" * 64,
+    )
+    assert Event.from_bytes(event.to_bytes()) == event
+
+
+def test_two_machines_histories_merge_in_any_order_of_arrival(tmp_path: Path, read: Preview) -> None:
+    first, second, third = (Store(tmp_path / name) for name in ("first", "second", "third"))
+    ids = [store_preview(store, read, System(f"system {n}"), "tester").id for n, store in enumerate((first, second))]
+    store_preview(second, read, System("system 0"), "tester")  # the same submission on the other machine
+    second.hide(ids[0], "maintainer", "asked for")
+    dumps = []
+    for order in ((first, second), (second, first)):
+        shutil.rmtree(third.root, ignore_errors=True)
+        index = Index(third)
+        for store in order:
+            for part in ("submissions", "events"):
+                shutil.copytree(store.root / part, third.root / part, dirs_exist_ok=True)
+            index.update()
+        dumps.append(index.dump())
+        assert third.visible() == [ids[1]] and third.check() == []
+        index.rebuild()
+        assert index.dump() == dumps[-1]
+    assert dumps[0] == dumps[1]
+
+
+def test_two_submitters_of_the_same_on_two_machines_are_one_intact_row(tmp_path: Path, read: Preview) -> None:
+    first, second = Store(tmp_path / "first"), Store(tmp_path / "second")
+    ids = {store_preview(each, read, System("a"), name).id for each, name in ((first, "tester"), (second, "other"))}
+    shutil.copytree(second.root / "events", first.root / "events", dirs_exist_ok=True)
+    assert first.visible() == [*ids] and first.check() == []
+
+
+def test_each_machine_writes_its_own_history(tmp_path: Path, read: Preview) -> None:
+    stores = [Store(tmp_path / name) for name in ("first", "second")]
+    for store in stores:
+        store_preview(store, read, System("a"), "tester")
+        store_preview(Store(store.root), read, System("b"), "tester")
+    assert [len(store.events.writers()) for store in stores] == [1, 1]
+    assert stores[0].events.writers() != stores[1].events.writers()

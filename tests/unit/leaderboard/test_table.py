@@ -1,0 +1,74 @@
+"""The board orders, groups and explains."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from kbbench_hf.benchmarks.place import Place
+from kbbench_hf.benchmarks.published import PublishedRow
+from kbbench_hf.leaderboard import table
+from kbbench_hf.leaderboard.index import Index
+from kbbench_hf.leaderboard.store import Store, System
+from kbbench_hf.leaderboard.submissions import Preview, store_preview
+from kbbench_hf.leaderboard.table import board
+
+PLACE = Place("mini-text2kg", "sentences", "test", "reference")
+
+
+def test_rows_stand_best_first_with_the_difference_to_the_row_above(
+    store: Store, read: Preview, other: Preview
+) -> None:
+    store_preview(store, other, System("one answer emptied", parameters_b=7, licence="mit"), "tester")
+    store_preview(store, read, System("whole"), "tester", origin="own")
+    first, second = board(Index(store), PLACE)
+    assert (first.system, second.system) == ("whole", "one answer emptied")
+    assert (first.badge, second.badge) == ("own run", "re-scored")
+    assert first.above is None and second.above is not None
+    assert second.above.difference == pytest.approx(first.figures["f1"].value - second.figures["f1"].value)
+    assert (second.parameters_b, second.licence, second.coverage) == (7, "mit", 1.0)
+
+
+def test_one_example_is_no_significant_difference(store: Store, read: Preview, other: Preview) -> None:
+    for name, each in (("a", read), ("b", other)):
+        store_preview(store, each, System(name), "tester")
+    assert [row.group for row in board(Index(store), PLACE)] == [1, 1]
+
+
+def test_published_rows_stand_among_the_others_and_are_never_tested(
+    store: Store, read: Preview, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [PublishedRow("best", "https://example.org", {"f1": 0.99}, {"f1": "no stored basis"}),
+                 PublishedRow("without", "https://example.org", {"recall": 0.5})]  # fmt: skip
+    monkeypatch.setattr(table, "published_rows", lambda *place: found if place == PLACE else [])
+    store_preview(store, read, System("mine"), "tester")
+    rows = board(Index(store), PLACE)
+    assert [row.system for row in rows] == ["best", "mine", "without"]
+    assert [row.above for row in rows] == [None, None, None]
+    assert [row.group for row in rows] == [None, 1, None]
+    assert [row.gap is None for row in rows] == [True, False, True]
+    assert rows[0].notes == "f1: no stored basis" and math.isnan(rows[0].figures["f1"].low)
+
+
+def test_paired_tests_are_made_once(
+    store: Store, read: Preview, other: Preview, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, each in (("a", read), ("b", other)):
+        store_preview(store, each, System(name), "tester")
+    index = Index(store)
+    before = board(index, PLACE)
+    monkeypatch.setattr(table, "_paired", lambda *args: pytest.fail("made again"))
+    assert board(index, PLACE) == before
+
+
+def test_hidden_rows_leave_the_board(store: Store, read: Preview) -> None:
+    receipt = store_preview(store, read, System("mine"), "tester")
+    store.hide(receipt.id, "maintainer", "duplicate of another")
+    assert board(Index(store), PLACE) == []
+
+
+def test_a_row_says_how_much_was_answered(store: Store, read: Preview) -> None:
+    counters = {**read.result.counters, "n_missing": 12, "n_parse_failures": 6, "n_examples": 48}
+    store_preview(store, replace(read, result=replace(read.result, counters=counters)), System("partial"), "tester")
+    (row,) = board(Index(store), PLACE)
+    assert (row.coverage, row.parse_failure_rate) == (0.75, 0.125)

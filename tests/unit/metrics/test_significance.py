@@ -1,0 +1,92 @@
+"""Paired tests find what is there and, at most one time in twenty, what is not."""
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbbench_hf.metrics.significance import holm, minimum_detectable_effect, paired_test, rank_groups
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=8))
+def test_small_samples_are_tested_exactly(differences: list[int]) -> None:
+    extreme = [
+        abs(sum(s * d for s, d in zip(signs, differences, strict=True))) >= abs(sum(differences))
+        for signs in product((1, -1), repeat=len(differences))
+    ]
+    test = paired_test(np.array(differences, float), np.zeros(len(differences)))
+    assert test.p_value == pytest.approx(np.mean(extreme))
+
+
+def test_pairs_that_were_not_scored_are_left_out() -> None:
+    test = paired_test([1, math.nan, 1], [0, 1, math.nan])
+    assert (test.wins, test.ties, test.losses, test.difference) == (1, 0, 0, 1.0)
+
+
+def test_identical_systems_have_p_one() -> None:
+    assert paired_test([0.5] * 30, [0.5] * 30).p_value == 1.0
+
+
+def test_a_resampled_p_value_is_never_zero() -> None:
+    # of 2**30 sign patterns 2 are as extreme, and none of the 10,000 drawn
+    assert paired_test([1.0] * 30, [0.0] * 30).p_value == 1 / 10_001
+
+
+def test_swapping_the_systems_swaps_the_sign_only() -> None:
+    generator = np.random.default_rng(1)
+    a, b = generator.random(200), generator.random(200)
+    there, back = paired_test(a, b), paired_test(b, a)
+    assert there.difference == -back.difference
+    assert there.ci95 == pytest.approx((-back.ci95[1], -back.ci95[0]))
+    assert (there.wins, there.losses) == (back.losses, back.wins)
+
+
+def test_the_statistic_is_the_mean_over_groups() -> None:
+    # group a: +1; group b: -1/3: (1 - 1/3) / 2 = 1/3
+    test = paired_test([1, 0, 0, 0], [0, 1, 0, 0], groups=["a", "b", "b", "b"])
+    assert test.difference == pytest.approx(1 / 3)
+
+
+def test_a_null_difference_is_found_at_most_six_times_in_a_hundred() -> None:
+    generator = np.random.default_rng(7)  # seed 7
+    found = 0
+    for _ in range(400):
+        shared = generator.random(100) < 0.4
+        a = np.where(shared, 1.0, generator.random(100) < 0.5)
+        b = np.where(shared, 1.0, generator.random(100) < 0.5)
+        found += paired_test(a, b).p_value <= 0.05
+    assert found / 400 <= 0.06
+
+
+def test_holm_never_lets_a_larger_p_value_become_smaller() -> None:
+    assert holm([0.04, 0.01, 0.9]) == pytest.approx([0.08, 0.03, 0.9])
+    assert holm([]) == []
+
+
+def test_systems_that_cannot_be_told_apart_share_a_group() -> None:
+    generator = np.random.default_rng(3)
+    base = generator.random(300)
+    systems = {"strong": base, "twin": base - 0.001 * generator.random(300) + 0.0005, "weak": base * 0.5}
+    groups = rank_groups(list(systems), lambda a, b: paired_test(systems[a], systems[b]).p_value)
+    assert groups == [1, 1, 2]
+
+
+def test_holm_joins_groups_whose_beginning_does_not_hold() -> None:
+    # .04 alone would begin a group; of two tests the smaller must stay under .025
+    p_values = {("a", "b"): 0.04, ("b", "c"): 0.9}
+    assert rank_groups(["a", "b", "c"], lambda x, y: p_values[x, y]) == [1, 1, 1]
+
+
+def test_a_system_that_cannot_be_tested_has_a_group_of_its_own() -> None:
+    assert rank_groups(["a", "b"], lambda x, y: math.nan) == [1, 2]
+    assert rank_groups([], lambda x, y: 1.0) == []
+
+
+def test_more_examples_detect_smaller_effects() -> None:
+    few, many = np.tile([0.1, -0.1], 10), np.tile([0.1, -0.1], 1000)
+    assert minimum_detectable_effect(many) < minimum_detectable_effect(few) / 9
+    assert math.isnan(minimum_detectable_effect([0.1]))

@@ -1,0 +1,86 @@
+"""Tables of a terminal: what is rounded, what is counted, and that nothing of a user's is read as markup."""
+
+import math
+
+import pytest
+
+from kbbench_hf.benchmarks import shipped_answers
+from kbbench_hf.benchmarks.genres.benchmark import MINI as GENRES
+from kbbench_hf.benchmarks.text2kgbench.benchmark import MINI
+from kbbench_hf.errors import UsageError
+from kbbench_hf.reports.comparison import print_comparison
+from kbbench_hf.reports.tables import interval, label, number, print_result
+from kbbench_hf.scoring.comparison import compare
+from kbbench_hf.scoring.result import Result
+from kbbench_hf.scoring.score import load_examples, score
+
+STORED = {file.stem: file for file in shipped_answers("mini-text2kg")}
+
+
+@pytest.fixture(scope="module")
+def copied() -> Result:
+    return score(STORED["copy"], "mini-text2kg")
+
+
+def test_figures_are_rounded_for_eyes_and_a_dash_stands_where_nothing_was_scored():
+    assert [number(value) for value in (0.0, 0.33335, 1.0, math.nan)] == ["0.0000", "0.3333", "1.0000", "-"]
+    assert interval((0.1, math.inf)) == "[0.100, -]"
+
+
+def test_a_metric_of_which_less_is_better_has_an_arrow():
+    assert label(MINI, "f1") == "F1"
+    assert label(MINI, "object_hallucination") == "OH ↓"
+    assert label(MINI, "not_in_the_table") == "not in the table"
+
+
+def test_only_the_headline_figures_are_printed_where_so_many_are_asked_for(copied, capsys):
+    print_result(copied, MINI, metrics=2)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[2:4]] == ["F1", "P"]
+    assert lines[4].startswith("examples 48")
+
+
+def test_columns_of_counts_stand_only_where_there_is_something_to_count(capsys):
+    rows = load_examples("mini-text2kg").examples.rows
+    full = [{"id": row["id"], "triples": [["Petrel", "captain", "Ines Calder"]]} for row in rows]
+    print_result(score(full, "mini-text2kg"), MINI, metrics=4)
+    assert capsys.readouterr().out.splitlines()[1].split() == ["metric", "value", "95", "%", "interval", "scored"]
+    print_result(score(full[:40], "mini-text2kg"), MINI, metrics=4)
+    out = capsys.readouterr().out
+    assert out.splitlines()[1].split()[-2:] == ["scored", "missing"]
+    assert "8 of 48 examples have no prediction." in out
+
+
+def test_an_unknown_slice_is_refused_before_anything_is_printed(copied, capsys):
+    with pytest.raises(UsageError, match="Did you mean 'ontology'"):
+        print_result(copied, MINI, slices="ontolgy")
+    with pytest.raises(UsageError, match="Did you mean 'ontology'"):
+        print_comparison(compare(copied, copied), ("a", "b"), MINI, slices="ontolgy")
+    assert capsys.readouterr().out == ""
+
+
+def test_square_brackets_of_file_names_and_warnings_are_shown_as_they_are(copied, capsys):
+    print_comparison(compare(copied, copied), ("[red]a[/red].jsonl", "[/nonsense].jsonl"), MINI, metrics=1)
+    out = capsys.readouterr().out
+    assert "A [red]a[/red].jsonl\nB [/nonsense].jsonl\n" in out
+    assert "0/48/0" in out
+
+
+def test_a_slice_shows_as_many_metrics_as_fit_and_names_the_rest(copied, capsys, monkeypatch):
+    for columns, shown in ((60, 5), (80, 7), (200, 11)):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        print_result(copied, MINI, slices="ontology")
+        lines = capsys.readouterr().out.splitlines()
+        (at,) = [n for n, line in enumerate(lines) if line.startswith("ontology ")]
+        figures = lines[at + 1].split()[2:]
+        assert figures == [number(copied.slices["ontology"]["1_isles"][m].value) for m in list(MINI.metrics)[:shown]]
+        assert max(map(len, lines[at:])) <= columns
+        assert any("In a wider terminal" in line for line in lines) == (shown < 11)
+
+
+def test_what_only_annotations_can_score_is_named_with_the_command_that_makes_them(capsys):
+    rows = [{"id": row["id"], "triples": [["a", "b", "c"]]} for row in load_examples("mini-genres").examples.rows]
+    print_result(score(rows, "mini-genres"), GENRES)
+    out = " ".join(capsys.readouterr().out.split())
+    assert "Not scored: CS, TS, US, FS, GS" in out
+    assert "'kbbench annotate' makes" in out

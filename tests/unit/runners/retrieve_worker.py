@@ -1,0 +1,90 @@
+"""A retrieval run as a program of its own, to be killed or to be run in a group: FOLDER CACHE PROCESSES."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kbbench_hf.benchmarks.base import Examples
+from kbbench_hf.files.journal import Journal
+from kbbench_hf.knowledge_base.store import KnowledgeBase
+from kbbench_hf.models import dense
+from kbbench_hf.runners.retrieval import rank_nodes
+from kbbench_hf.runners.retrieve import Latency
+from tests.unit.models.hashing import HashingEmbedder
+
+WORDS = "amber birch cedar dune ember fjord grove heath inlet jetty knoll lagoon".split()
+N_NODES, N_QUESTIONS, BATCH = 1500, 120, 4
+KILLED_AFTER = "KBBENCH_TEST_KILLED_AFTER"
+"""Names the number of records in the journal with which the program kills itself; 0 for never."""
+
+
+class SlowEmbedder(HashingEmbedder):
+    """Takes a moment for every block of texts, so that a kill can fall there."""
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        time.sleep(0.1)
+        return super().encode(texts)
+
+
+def knowledge_base() -> KnowledgeBase:
+    texts = [f"{WORDS[n % 12]} {WORDS[n % 7]} {WORDS[n % 5]} {n}" for n in range(N_NODES)]
+    nodes = {"id": range(N_NODES), "type": ["place"] * N_NODES, "name": [f"Place {n}" for n in range(N_NODES)]}
+    edges = {"head": range(N_NODES - 1), "relation": ["near"] * (N_NODES - 1), "tail": range(1, N_NODES)}
+    columns = {name: list(values) for name, values in nodes.items()}
+    return KnowledgeBase.from_arrow(
+        pa.table({**columns, "text": texts}), pa.table({name: list(values) for name, values in edges.items()})
+    )
+
+
+def examples(n: int = N_QUESTIONS) -> Examples:
+    return Examples([{"id": f"q{n}", "query": f"{WORDS[n % 12]} near {WORDS[n % 11]} {n}"} for n in range(n)])
+
+
+def run(folder: Path, cache: Path, processes: int | None) -> Latency:
+    def hashing(spec: object, **further: object) -> tuple[HashingEmbedder, dict[str, str]]:
+        return SlowEmbedder(), {"text": "text", "index": "exact"}
+
+    dense.from_spec = hashing  # type: ignore[assignment]
+    return rank_nodes(
+        examples(),
+        knowledge_base(),
+        "graph:rrf(bm25,dense:hashing)",
+        folder,
+        about={"benchmark": "places"},
+        top_k=20,
+        batch=BATCH,
+        processes=processes,
+        cache=cache,
+        show=False,
+    )
+
+
+def kill_after(records: int) -> None:
+    append = Journal.append
+
+    def append_and_die(journal: Journal, record: Any) -> None:
+        append(journal, record)
+        if len(journal) == records:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    Journal.append = append_and_die  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    if after := int(os.environ.get(KILLED_AFTER, "0")):
+        kill_after(after)
+    out, embeddings, size = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+    if size == 1:
+        run(out, embeddings, None)
+    else:
+        from accelerate import debug_launcher
+
+        debug_launcher(run, (out, embeddings, size), num_processes=size)

@@ -1,0 +1,110 @@
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbbench_hf.benchmarks.base import Prompt
+from kbbench_hf.errors import KBBenchError
+from kbbench_hf.runners.cost import Price
+from kbbench_hf.runners.jobs import Sampling, Work
+from kbbench_hf.runners.outcome import finish, prediction
+from kbbench_hf.runners.progress import Meter, quantile
+
+
+def split(text: str, _: object) -> list[str]:
+    return text.split()
+
+
+def record(number: int, **fields: Any) -> dict[str, Any]:
+    work = Work({number: Prompt([{"role": "user", "content": "?"}])}, Sampling())
+    answered = {
+        "response": f"text {number}",
+        "finish_reason": "stop",
+        "prompt_tokens": 10,
+        "completion_tokens": 2,
+        "latency_s": float(number),
+        "attempts": 1,
+    }
+    return next(work.jobs("m")).record(**answered | fields)
+
+
+def finished(records: Sequence[dict[str, Any] | None], folder: Path | None = None, **options: Any) -> Any:
+    meter = Meter(Price("m", 1.0, 10.0, "USD", "2026-11-01"))
+    for each in records:
+        if each is not None:
+            meter.add(each)
+    return finish(records, meter, "m", len(records), parse=split, answer="words", folder=folder, **options)
+
+
+def test_the_summary_by_hand() -> None:
+    summary = finished(
+        [
+            record(1),
+            record(2, finish_reason="length"),
+            record(3, response=" \n"),
+            record(4, schema_violation="not JSON", completion_tokens=None),
+            record(5, error="timeout", response=None, attempts=8, prompt_tokens=None, completion_tokens=None),
+        ]
+    )
+    assert (summary.n_prompts, summary.n_answered, summary.n_failed, summary.errors) == (5, 4, 1, {"timeout": 1})
+    assert (summary.n_cut_off, summary.n_empty, summary.n_schema_violations, summary.n_without_usage) == (1, 1, 1, 1)
+    assert summary.n_requests == 12  # 4 * 1 + 8
+    assert (summary.prompt_tokens, summary.completion_tokens) == (40, 6)
+    assert summary.cost == (40 * 1.0 + 6 * 10.0) / 1e6
+    assert (summary.latency_p50_s, summary.latency_p95_s) == (2.0, 4.0)  # of 1, 2, 3, 4
+
+
+def test_a_run_that_answered_nothing_has_no_latency_and_no_parse_failures() -> None:
+    summary = finished([record(1, error="timeout", response=None)])
+    assert summary.latency_p50_s is None
+    assert summary.parse_failure_rate == 0.0
+
+
+def test_missing_completions_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    with pytest.raises(KBBenchError, match="1 of 3 completions are missing"):
+        finished([record(1), None, record(3)], tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_repeat_is_written_where_another_one_is_not_whole(tmp_path: Path) -> None:
+    (tmp_path / "predictions.jsonl").write_text("old")
+    with pytest.raises(KBBenchError, match="1 of 2 completions are missing"):
+        finish([record(1), None], Meter(None), "m", 1, parse=split, answer="words", folder=tmp_path)
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("predictions.jsonl", "old")]
+    finish([record(1), record(1)], Meter(None), "m", 1, parse=split, answer="words", folder=tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["predictions.1.jsonl", "predictions.jsonl"]
+
+
+def test_predictions_replace_the_old_ones_whole(tmp_path: Path) -> None:
+    (tmp_path / "predictions.jsonl").write_text("old")
+    finished([record(1), record(2, error="refusal", response="no")], tmp_path)
+    assert [json.loads(line) for line in (tmp_path / "predictions.jsonl").read_bytes().splitlines()] == [
+        {"id": 1, "words": ["text", "1"], "response": "text 1"},
+        {"id": 2, "error": "refusal"},
+    ]
+    assert [file.name for file in tmp_path.iterdir()] == ["predictions.jsonl"]
+
+
+@pytest.mark.parametrize("answer", [float("nan"), float("inf"), {1, 2}, object(), b"bytes"])
+def test_an_answer_that_json_cannot_hold_is_a_parse_failure(answer: object) -> None:
+    line, parsed = prediction(record(1), lambda text: answer, "words")
+    assert not parsed
+    assert json.loads(line) == {"id": 1, "response": "text 1"}
+
+
+@given(st.text(st.characters(codec=None), max_size=40))
+def test_any_text_is_one_line_and_comes_back_as_it_was(text: str) -> None:
+    line, _ = prediction(record(1, response=text), str.split, "words")
+    assert line.count(b"\n") == 1
+    assert json.loads(line)["response"] == text
+
+
+@given(st.lists(st.floats(0, 100), min_size=1, max_size=50), st.sampled_from([0.0, 0.5, 0.95, 1.0]))
+def test_a_quantile_is_the_smallest_value_that_enough_values_do_not_exceed(values: list[float], share: float) -> None:
+    ordered = sorted(values)
+    enough = [value for value in ordered if sum(other <= value for other in ordered) >= share * len(ordered)]
+    assert quantile(ordered, share) == enough[0]

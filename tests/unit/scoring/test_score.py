@@ -1,0 +1,103 @@
+"""From predictions to a result: aligned, aggregated, compared."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kbbench_hf.benchmarks import shipped_answers, shipped_dataset
+from kbbench_hf.errors import UsageError
+from kbbench_hf.scoring.comparison import compare
+from kbbench_hf.scoring.predictions import PredictionsError
+from kbbench_hf.scoring.result import write_result
+from kbbench_hf.scoring.score import load_examples, score
+
+
+@pytest.fixture(scope="module")
+def pattern():
+    return score(shipped_dataset("mini-text2kg").path / "predictions" / "pattern.jsonl", "mini-text2kg")
+
+
+def test_a_result_is_plain_json_at_full_precision_and_says_what_it_is_of(pattern, tmp_path: Path) -> None:
+    write_result(pattern, tmp_path)
+    stored = json.loads((tmp_path / "result.json").read_text())
+    assert stored["scores"]["f1"]["value"] == pattern.scores["f1"].value
+    assert {"benchmark", "config", "split", "mode", "dataset_revision", "slices", "counters", "versions"} <= set(stored)
+    lines = [json.loads(line) for line in (tmp_path / "scores.jsonl").read_text().splitlines()]
+    assert [line["id"] for line in lines] == pattern.ids
+    assert np.mean([line["f1"] for line in lines]) == pytest.approx(pattern.scores["f1"].value)
+
+
+def test_slices_share_out_all_examples(pattern) -> None:
+    for keys in pattern.slices.values():
+        assert sum(figures["f1"].n_scored + figures["f1"].n_unscored for figures in keys.values()) == len(pattern.ids)
+
+
+def test_scoring_again_gives_the_same_bits(pattern) -> None:
+    again = score(shipped_dataset("mini-text2kg").path / "predictions" / "pattern.jsonl", "kbbench/mini-text2kg")
+    assert again.to_dict() == pattern.to_dict()
+
+
+def test_a_missing_prediction_counts_as_worst_and_is_reported() -> None:
+    examples = load_examples("mini-text2kg").examples
+    row = examples.rows[0]
+    gold = {"id": row["id"], "triples": [[t["sub"], t["rel"].replace(" ", "_"), t["obj"]] for t in row["triples"]]}
+    result = score([gold], "mini-text2kg")
+    assert result.scores["f1"].value == pytest.approx(1 / len(examples.rows))
+    assert result.scores["f1"].n_missing == result.counters["n_missing"] == len(examples.rows) - 1
+
+
+def test_comparing_needs_the_same_examples(pattern) -> None:
+    other = score(shipped_answers("mini-text2kg")[0], "mini-text2kg", mode="repaired")
+    with pytest.raises(UsageError, match="differ in mode: 'reference' and 'repaired'"):
+        compare(pattern, other)
+
+
+def test_a_comparison_has_every_metric_and_slice(pattern) -> None:
+    other = score(shipped_answers("mini-text2kg")[0], "mini-text2kg")
+    found = compare(pattern, other)
+    assert found.tests["f1"].difference == pytest.approx(pattern.scores["f1"].value - other.scores["f1"].value)
+    assert set(found.to_dict()["slices"]) == set(pattern.slices)
+    assert json.loads(json.dumps(found.to_dict()))["tests"]["f1"]["wins"] == found.tests["f1"].wins
+
+
+def test_open_values_are_compared_at_the_least_they_can_be() -> None:
+    examples = load_examples("mini-stark").examples
+    first = [{"id": row["id"], "ids": row["answer_ids"][:1]} for row in examples.rows]
+    wrong = [
+        {"id": row["id"], "ids": [next(n for n in range(281) if n not in row["answer_ids"])]} for row in examples.rows
+    ]
+    a, b = score(first, "mini-stark"), score(wrong, "mini-stark")
+    assert math.isnan(b.values["mrr"][0])
+    test = compare(a, b).tests["mrr"]
+    assert test.wins == len(examples.rows)
+    assert test.difference == pytest.approx(a.scores["mrr"].value - b.scores["mrr"].value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"split": "tset"}, "Unknown split of mini-text2kg 'tset'. Did you mean 'test'"),
+        ({"config": "prompts"}, "Unknown config"),
+        ({"mode": "papper"}, "Unknown mode .* Did you mean 'paper'"),
+    ],
+)
+def test_unknown_names_are_refused_with_the_closest(options: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        score([], "mini-text2kg", **options)
+
+
+def test_an_unknown_benchmark_is_refused_with_the_closest() -> None:
+    with pytest.raises(UsageError, match="Did you mean 'mini-text2kg'"):
+        score([], "mini-text2k")
+
+
+def test_predictions_may_be_objects_files_or_folders(pattern) -> None:
+    file = shipped_dataset("mini-text2kg").path / "predictions" / "pattern.jsonl"
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    assert score(rows, "mini-text2kg").predictions_sha256 == pattern.predictions_sha256
+    assert score([str(file)], "mini-text2kg").predictions_sha256 == pattern.predictions_sha256
+    with pytest.raises(PredictionsError, match="already"):
+        score(file.parent, "mini-text2kg")
