@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, Trainer, TrainingArguments
 
 from kbbench_hf.benchmarks.base import PromptOptions
-from kbbench_hf.scoring import load_examples
+from kbbench_hf.scoring.score import load_examples
 from kbbench_hf.training import GenerationScores
 
 N = 16
@@ -27,8 +27,8 @@ TEMPLATE = (
 def main() -> None:
     """Train and print what was logged."""
     torch.manual_seed(0)
-    benchmark, examples, _ = load_examples("mini-text2kg")
-    prompt = benchmark.prompts["current"]
+    benchmark, examples, *_ = load_examples("mini-text2kg")
+    prompt = benchmark.asking.prompts["current"]
     asked = [prompt(row, examples, OPTIONS).messages for row in examples.rows[:N]]
     answers = [
         json.dumps(

@@ -13,10 +13,10 @@ from datasets import Dataset
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from sentence_transformers.losses import MultipleNegativesRankingLoss
 
-from kbbench_hf.hub.load import find_dataset
+from kbbench_hf.benchmarks import find_dataset
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.models.renderings import render
-from kbbench_hf.scoring import load_examples
+from kbbench_hf.scoring.score import load_examples
 from kbbench_hf.training import RetrievalScores
 
 
@@ -29,7 +29,7 @@ def main() -> None:
 
         model = SentenceTransformer(str(get_model_path()), device="cpu")
     model.max_seq_length = 32
-    _, examples, _ = load_examples("mini-stark")
+    examples = load_examples("mini-stark").examples
     kb = KnowledgeBase.open(find_dataset("mini-stark").path)
     pairs = [(row["query"], row["answer_ids"][0]) for row in examples.rows[:64]]
     texts = render(kb, "named", kb.rows([answer for _, answer in pairs]))

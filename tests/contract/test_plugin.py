@@ -1,0 +1,132 @@
+"""Another package's benchmark: built and installed into a scratch environment, it appears wherever our own do."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.servers.scripted import ScriptedServer
+
+ROOT = Path(__file__).parents[2]
+Kbbench = Callable[..., "subprocess.CompletedProcess[str]"]
+BROKEN = """[kbbench.benchmarks]
+mini-broken = broken_package_that_is_not_there:VALUE
+mini-stark = kbbench_capitals:CAPITALS
+mini-number = math:pi
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder into which the template was installed as a wheel, beside one whose entry points are broken."""
+    wheels, site = tmp_path_factory.mktemp("wheels"), tmp_path_factory.mktemp("site")
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    offline = ["--no-deps", "--no-build-isolation", "--no-index"]
+    subprocess.run([*pip, "wheel", *offline, "--wheel-dir", str(wheels), str(ROOT / "examples" / "plugin")], check=True)
+    subprocess.run([*pip, "install", *offline, "--target", str(site), *map(str, wheels.glob("*.whl"))], check=True)
+    broken = site / "broken-0.1.dist-info"
+    broken.mkdir()
+    (broken / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 0.1\n")
+    (broken / "entry_points.txt").write_text(BROKEN)
+    return site
+
+
+@pytest.fixture
+def kbbench(site: Path, tmp_path: Path) -> Kbbench:
+    """Run the command where the packages of `site` are installed."""
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{site}", "COLUMNS": "120"}
+
+    def run(*arguments: str, expect: int = 0) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-m", "kbbench_hf.cli", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+        assert done.returncode == expect, done.stderr + done.stdout
+        return done
+
+    return run
+
+
+def test_it_is_listed_with_what_it_is_and_a_broken_one_is_named_and_breaks_nothing(kbbench: Kbbench) -> None:
+    done = kbbench("list")
+    assert "mini-capitals" in done.stdout and "stark-prime" in done.stdout
+    assert "'mini-broken' could not be imported" in done.stderr and "mini-number" in done.stderr
+    assert json.loads(kbbench("list", "mini-capitals", "--json").stdout)["metrics"] == {
+        "exact": "Exact",
+        "similarity": "Alike",
+    }
+    assert "broken_package_that_is_not_there" in kbbench("list", "mini-broken", expect=2).stderr
+
+
+def test_our_own_benchmark_wins_over_one_of_the_same_name(kbbench: Kbbench) -> None:
+    assert json.loads(kbbench("list", "mini-stark", "--json").stdout)["answer"] == "ids"
+
+
+def test_it_is_built_scored_compared_validated_and_submitted(kbbench: Kbbench, site: Path, tmp_path: Path) -> None:
+    assert "questions: test 12" in kbbench("build", "mini-capitals").stdout
+    answers = site / "kbbench_capitals" / "mini" / "predictions" / "largest-city.jsonl"
+    scores = json.loads(kbbench("score", str(answers), "--benchmark", "mini-capitals", "--json").stdout)["scores"]
+    assert scores["exact"]["value"] == pytest.approx(4 / 12)  # Vienna, Berlin, Cairo, Tokyo
+    mine = tmp_path / "mine.jsonl"
+    rows = [json.loads(line) for line in answers.read_text(encoding="utf-8").splitlines()]
+    mine.write_text("".join(json.dumps({**row, "answers": ["Bern"]}) + "\n" for row in rows))
+    compared = kbbench("compare", str(answers), str(mine), "--benchmark", "mini-capitals", "--json")
+    assert json.loads(compared.stdout)["tests"]["exact"]["difference"] == pytest.approx(3 / 12)
+    assert "12 of 12 examples answered" in kbbench("validate", str(mine), "--benchmark", "mini-capitals").stdout
+    assert "Stored" in kbbench("submit", str(mine), "--benchmark", "mini-capitals", "--name", "Bern").stdout
+    assert "Capitals, a template: largest-city" in kbbench("leaderboard", "seed").stdout
+    assert "8 of 8 identical" in kbbench("leaderboard", "rescore", "--all").stdout
+
+
+def test_a_served_model_runs_on_it_and_the_run_is_reported(kbbench: Kbbench, tmp_path: Path) -> None:
+    with ScriptedServer(answer=lambda payload: "Bern.") as server:
+        arguments = ["--model", "scripted-model", "--base-url", server.url, "--out", "run"]
+        assert "Exact" in kbbench("run", "mini-capitals", *arguments).stdout
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["scores"]["exact"]["value"] == 1 / 12
+    kbbench("report", "run")
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "Capitals, a template" in page and "The capital of Australia?" in page
+
+
+def test_it_has_a_tab_on_the_board_and_its_rows_there(site: Path, tmp_path: Path) -> None:
+    code = f"""
+from pathlib import Path
+from kbbench_hf.app.boards import Boards
+from kbbench_hf.leaderboard.index import Index
+from kbbench_hf.leaderboard.store import Store, System
+from kbbench_hf.leaderboard.submissions import preview, store_preview
+store = Store(Path({str(tmp_path)!r}) / "store")
+file = Path({str(site)!r}) / "kbbench_capitals/mini/predictions/largest-city.jsonl"
+store_preview(store, preview(file, "mini-capitals"), System("largest city"), "me")
+boards = Boards(Index(store))
+(place,) = boards.families()["Capitals"]
+print(place, boards.board(place).rows[0].system)
+"""
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{site}"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "mini-capitals/questions/test/reference largest city\n", done.stderr
+
+
+def test_its_evaluate_module_is_built_beside_ours(kbbench: Kbbench, site: Path, tmp_path: Path) -> None:
+    assert "capital_similarity" in kbbench("build", "metrics").stdout
+    code = "import evaluate; print(evaluate.load('kbbench/capital_similarity').compute("
+    code += "predictions=['paris'], references=['Paris']))"
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{site}"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.stdout == "{'similarity': 1.0}\n", done.stderr
+
+
+def test_its_shipped_dataset_is_what_its_source_builds(site: Path, tmp_path: Path) -> None:
+    code = f"""
+from pathlib import Path
+from kbbench_capitals import HERE, build
+from kbbench_hf.files.datasets import DatasetFolder
+build(None, Path({str(tmp_path)!r}) / "again")
+assert DatasetFolder(HERE / "mini").revision == DatasetFolder(Path({str(tmp_path)!r}) / "again").revision
+"""
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{site}"}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=120)
