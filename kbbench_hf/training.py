@@ -7,10 +7,9 @@ import numpy as np
 
 from kbbench_hf.benchmarks import find_dataset
 from kbbench_hf.benchmarks.answers import Answer
-from kbbench_hf.benchmarks.base import Examples, ParseError, PromptOptions
+from kbbench_hf.benchmarks.base import Benchmark, Examples, ParseError, PromptOptions
 from kbbench_hf.errors import UsageError, missing_extra, unknown_name
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.metrics.aggregate import Estimate
 from kbbench_hf.models.exact_search import search
 from kbbench_hf.models.renderings import render
 from kbbench_hf.scoring.score import load_examples
@@ -56,7 +55,7 @@ class GenerationScores(TrainerCallback):  # type: ignore[misc]
         max_tokens: int | None = None,
         batch_size: int = 8,
     ) -> None:
-        self._benchmark, examples, *_ = load_examples(benchmark, config, split)
+        self._benchmark, self._examples, *_ = load_examples(benchmark, config, split, limit=limit)
         if not self._benchmark.asking.prompts:
             raise UsageError(
                 f"{benchmark!r} is answered by retrievers; expected one with prompts. Use RetrievalScores."
@@ -65,7 +64,6 @@ class GenerationScores(TrainerCallback):  # type: ignore[misc]
         if name not in self._benchmark.asking.prompts:
             raise unknown_name(f"prompt of {benchmark}", name, self._benchmark.asking.prompts)
         self._trainer, self._batch_size = trainer, batch_size
-        self._examples = Examples(examples.rows[:limit], examples.context)
         render_prompt = self._benchmark.asking.prompts[name]
         self._prompts = [render_prompt(row, self._examples, options or PromptOptions()) for row in self._examples.rows]
         self._max_tokens = max_tokens or max(each.max_tokens for each in self._prompts)
@@ -88,10 +86,9 @@ class GenerationScores(TrainerCallback):  # type: ignore[misc]
             except ParseError:
                 answers.append([])
                 n_unparsed += 1
-        mode = self._benchmark.scoring.modes[0]
-        scores = self._benchmark.scoring.summarise(self._benchmark.scoring.score(self._examples, answers, mode), mode)
-        prefix = f"eval_{self._benchmark.dataset}"
-        return {**_values(scores, f"{prefix}_"), f"{prefix}_unparsed": n_unparsed / len(texts)}
+        prefix = f"eval_{self._benchmark.dataset}_"
+        figures = _figures(self._benchmark, self._examples, answers, prefix)
+        return {**figures, f"{prefix}unparsed": n_unparsed / len(texts)}
 
     def _generate(self, prompts: Sequence[Sequence[dict[str, str]]]) -> list[str]:
         import torch
@@ -153,12 +150,11 @@ class RetrievalScores(SentenceEvaluator):  # type: ignore[misc]
         batch_size: int = 32,
     ) -> None:
         super().__init__()
-        self._benchmark, examples, *_ = load_examples(benchmark, None, split)
+        self._benchmark, self._examples, *_ = load_examples(benchmark, None, split, limit=limit)
         if self._benchmark.asking.prompts:
             raise UsageError(f"{benchmark!r} is answered by language models; expected a ranking. Use GenerationScores.")
-        self._examples = Examples(examples.rows[:limit], examples.context)
         kb = KnowledgeBase.open(find_dataset(self._benchmark.dataset).path)
-        rows = np.sort(kb.rows(examples.context.candidates.ids))
+        rows = np.sort(kb.rows(self._examples.context.candidates.ids))
         self._ids = kb.ids(rows)
         self._texts = render(kb, text, rows)
         self._top_k, self._batch_size = min(top_k, len(rows)), batch_size
@@ -178,14 +174,13 @@ class RetrievalScores(SentenceEvaluator):  # type: ignore[misc]
         queries = model.encode_query([row["query"] for row in self._examples.rows], **options)
         ranking = search(documents, queries, self._top_k)
         answers = [[self._ids[position] for position in row] for row in ranking.ids]
-        mode = self._benchmark.scoring.modes[0]
-        scores = self._benchmark.scoring.summarise(self._benchmark.scoring.score(self._examples, answers, mode), mode)
-        figures = _values(scores, f"{self._benchmark.dataset}_")
+        figures = _figures(self._benchmark, self._examples, answers, f"{self._benchmark.dataset}_")
         self.store_metrics_in_model_card_data(model, figures, epoch, steps)
         return figures
 
 
-def _values(scores: Any, prefix: str) -> dict[str, float]:
-    """Return the figures that were scored, without their intervals, under the names that trainers log."""
-    figures: dict[str, Estimate] = dict(scores)
+def _figures(benchmark: Benchmark, examples: Examples, answers: list[Answer], prefix: str) -> dict[str, float]:
+    """Return the figures that can be scored, without their intervals, under the names that trainers log."""
+    mode = benchmark.scoring.modes[0]
+    figures = benchmark.scoring.summarise(benchmark.scoring.score(examples, answers, mode), mode)
     return {f"{prefix}{metric}": figure.value for metric, figure in figures.items() if figure.n_scored}

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from kbbench_hf.app.boards import Board, Boards, place_label
 from kbbench_hf.app.html import ON_CLICK, Listener, rendered
 from kbbench_hf.app.plots import pareto_plot
-from kbbench_hf.benchmarks import benchmark
-from kbbench_hf.benchmarks.place import Place, as_place
+from kbbench_hf.benchmarks import Place, as_place, benchmark
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.leaderboard.table import Row
 from kbbench_hf.leaderboard.view import ALL, Column, View, cells, chosen, csv_text, latex_text, page_of
@@ -204,8 +203,7 @@ def table_html(found: Board, place: Place, view: View, shown: list[str]) -> str:
     kept = _kept(found, shown)
     headings = [_heading(column, view.sort) for column in kept]
     texts = [list(map(_cell, headings, line)) for line in cells(visible, kept)]
-    in_order = not view.sort
-    begins = [in_order and _begins(*two) for two in pairwise([*visible[:1], *visible])]
+    begins = [not view.sort and _begins(*two) for two in pairwise([*visible[:1], *visible])]
     grouped = any(row.group for row in rows)
     words = f"{len(rows):,} of {len(found.rows):,} systems" if len(rows) < len(found.rows) else f"{len(rows):,} systems"
     words += ". Systems with the same # cannot be told from its first." if grouped else ""
@@ -232,8 +230,6 @@ def has_cost(rows: list[Row]) -> bool:
 
 def pareto(found: Board) -> object:
     """Return the picture of quality against cost and latency, or None where no row says either."""
-    if not has_cost(found.rows):
-        return None
     of = found.benchmark
     return pareto_plot(
         found.rows, found.headline, of.metrics[found.headline], found.headline in of.scoring.lower_is_better

@@ -3,9 +3,8 @@
 import threading
 from dataclasses import dataclass
 
-from kbbench_hf.benchmarks import benchmark
+from kbbench_hf.benchmarks import Place, benchmark
 from kbbench_hf.benchmarks.base import Benchmark
-from kbbench_hf.benchmarks.place import Place
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.table import Row, board, headline, places
 from kbbench_hf.leaderboard.view import Column, columns, default_columns, filled
@@ -66,9 +65,7 @@ class Boards:
     def _make(self, place: Place) -> Board:
         found = benchmark(place.benchmark)
         rows = board(self.index, place)
-        return Board(
-            found, rows, filled(columns(found), rows), headline(found, rows), default_columns(found, rows)
-        )  # fmt: skip
+        return Board(found, rows, filled(columns(found), rows), headline(found, rows), default_columns(found, rows))
 
 
 def place_label(place: Place) -> str:

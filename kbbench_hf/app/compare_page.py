@@ -9,7 +9,7 @@ import numpy as np
 from kbbench_hf.app.boards import Board, Boards
 from kbbench_hf.app.html import block, markup, table
 from kbbench_hf.app.plots import forest_plot
-from kbbench_hf.benchmarks.place import as_place
+from kbbench_hf.benchmarks import as_place
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.table import Figure, Row
@@ -64,11 +64,11 @@ def compare_tab(boards: Boards, place: "gr.Dropdown") -> "gr.Dropdown":
 
 def figure_table(found: Board, rows: Sequence[Row]) -> str:
     """Return every metric that a row has, of every row."""
-    lines = []
-    for metric, label in found.benchmark.metrics.items():
-        figures = [row.figures.get(metric) for row in rows]
-        if any(figures):
-            lines.append([label, *("" if figure is None else _with_half(figure) for figure in figures)])
+    lines = [
+        [label, *(_with_half(row.figures.get(metric)) for row in rows)]
+        for metric, label in found.benchmark.metrics.items()
+        if any(metric in row.figures for row in rows)
+    ]
     return table(["metric", *(row.system for row in rows)], lines, "Figures")
 
 
@@ -87,14 +87,13 @@ def test_table(store: Store, found: Board, rows: Sequence[Row]) -> str:
     ]  # fmt: skip
     label = found.benchmark.metrics[metric]
     smallest = minimum_detectable_effect(values[rows[0].id] - values[rows[1].id])
-    note = ""
-    if np.isfinite(smallest):
-        note = (
-            f"With these {len(values[rows[0].id]):,} examples, a difference of {smallest:.4f} between the first two "
-            "would be found 4 times in 5."
-        )
+    note = (
+        f"With these {len(values[rows[0].id]):,} examples, a difference of {smallest:.4f} between the first two "
+        "would be found 4 times in 5."
+    )
     headings = ["A - B", f"difference in {label}", "95 % interval", "p (Holm)", "wins / ties / losses"]
-    return table(headings, lines, "Paired tests on the same examples", note=note)
+    caption = "Paired tests on the same examples"
+    return table(headings, lines, caption, note=note if np.isfinite(smallest) else "")
 
 
 def slices(store: Store, rows: Sequence[Row]) -> dict[str, list[str]]:
@@ -139,6 +138,8 @@ def disagreement_table(store: Store, found: Board, rows: Sequence[Row]) -> str:
     return table(["id", *(row.system for row in rows)], lines, f"Where they disagree most in {label}")
 
 
-def _with_half(figure: Figure) -> str:
+def _with_half(figure: Figure | None) -> str:
+    if figure is None:
+        return ""
     half = (figure.high - figure.low) / 2
     return f"{figure.value:.4f}{f' ±{half:.3f}' if np.isfinite(half) else ''}"

@@ -47,22 +47,10 @@ def table(
 ) -> str:
     """Return a table whose first column names its rows; nothing where there are no rows.
 
-    Args:
-        headings: the columns.
-        rows: one text per column.
-        caption: what the table shows.
-        note: a sentence below it.
-        text_columns: the columns that are no numbers, and stand left.
-        wrapped: the columns whose text may take several lines.
+    The `text_columns` are no numbers, and stand left; the text of the `wrapped` ones may take several lines.
     """
     if not rows:
         return ""
-    classes = [
-        " ".join(
-            word
-            for word, holds in {"name": n == 0, "wrap": n in wrapped, "number": n not in text_columns}.items()
-            if holds
-        )
-        for n in range(len(headings))
-    ]
+    kinds = {"name": (0,), "wrap": wrapped, "number": set(range(len(headings))) - set(text_columns)}
+    classes = [" ".join(word for word, of in kinds.items() if n in of) for n in range(len(headings))]
     return rendered("table", headings=headings, rows=rows, caption=caption, note=note, classes=classes)

@@ -9,7 +9,7 @@ from kbbench_hf.app.compare_page import MOST, compare_tab
 from kbbench_hf.app.html import CSS, SCRIPT, Listener
 from kbbench_hf.app.row_page import row_tab
 from kbbench_hf.app.submit_page import submit_tab
-from kbbench_hf.benchmarks.place import as_place
+from kbbench_hf.benchmarks import as_place
 from kbbench_hf.errors import KBBenchError, missing_extra
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.store import Store
@@ -62,26 +62,25 @@ def leaderboard(store: Store) -> "gr.Blocks":
             with gr.Tab("About", id="about"):
                 gr.Markdown(ABOUT.read_text(encoding="utf-8"))
 
-        def menu(place: str) -> list[tuple[str, str]]:
+        def menu(place: str) -> tuple[list[tuple[str, str]], list[str]]:
+            """Return the choices of a menu of rows, and the rows' ids."""
             try:
                 rows = boards.board(as_place(place)).rows[:N_CHOICES]
             except KBBenchError:
-                return []
-            return [(f"{each.system} ({each.badge})", each.id) for each in rows]
+                return [], []
+            return [(f"{each.system} ({each.badge})", each.id) for each in rows], [each.id for each in rows]
 
         def open_row(event: gr.SelectData, place: str) -> object:
             if not (isinstance(event.value, list) and event.value[:1] == ["row"]):
                 return gr.skip(), gr.skip()
-            return gr.Dropdown(menu(place), value=str(event.value[-1])), gr.Tabs(selected="row")
+            return gr.Dropdown(menu(place)[0], value=str(event.value[-1])), gr.Tabs(selected="row")
 
         def fill(place: str, value: str | None) -> object:
-            choices = menu(place)
-            known = [each for _, each in choices]
+            choices, known = menu(place)
             return gr.Dropdown(choices, value=value if value in known else next(iter(known), None))
 
         def fill_compare(place: str, values: list[str]) -> object:
-            choices = menu(place)
-            known = [each for _, each in choices]
+            choices, known = menu(place)
             return gr.Dropdown(choices, value=[value for value in values if value in known] or known[:2])
 
         def start(request: gr.Request) -> object:
@@ -89,8 +88,7 @@ def leaderboard(store: Store) -> "gr.Blocks":
             tab = asked.get("tab", "")
             if tab not in TABS:
                 return gr.skip(), gr.skip(), gr.skip()
-            choices = menu(asked.get("place", ""))
-            known = {each for _, each in choices}
+            choices, known = menu(asked.get("place", ""))
             one = gr.Dropdown(choices, value=asked["row"]) if asked.get("row") in known else gr.skip()
             ids = [each for each in asked.get("compare", "").split(",") if each in known][:MOST]
             return one, gr.Dropdown(choices, value=ids) if ids else gr.skip(), gr.Tabs(selected=tab)

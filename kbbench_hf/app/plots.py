@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from kbbench_hf.leaderboard.table import Figure, Row
 from kbbench_hf.metrics.aggregate import Estimate
-from kbbench_hf.reports.plots import COLOURS, MARKERS
+from kbbench_hf.reports.plots import COLOURS, MARKERS, blank, quiet
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Picture
 
 N_LABELS = 12
@@ -33,23 +32,16 @@ def pareto_front(points: Sequence[tuple[float, float]], lower_is_better: bool = 
 
 def pareto_plot(rows: Sequence[Row], metric: str, label: str, lower_is_better: bool) -> "Picture | None":
     """Return quality against cost and against latency, a panel each, those that none beats joined; None without any."""
-    from matplotlib.figure import Figure as Picture
-
     panels = {"cost of 1,000 examples, US dollars": "cost_per_1000_usd", "latency p95, seconds": "latency_p95_s"}
+    scored = [row for row in rows if metric in row.figures and math.isfinite(row.figures[metric].value)]
     found = {}
     for words, attribute in panels.items():
-        with_both = [
-            row
-            for row in rows
-            if getattr(row, attribute) and metric in row.figures and math.isfinite(row.figures[metric].value)
-        ]
-        if with_both:
-            found[words] = [(getattr(row, attribute), row.figures[metric].value, row.system) for row in with_both]
+        if having := [row for row in scored if getattr(row, attribute)]:
+            found[words] = [(getattr(row, attribute), row.figures[metric].value, row.system) for row in having]
     if not found:
         return None
-    picture = Picture(figsize=(6 * len(found), 4), layout="constrained")
-    for column, (words, points) in enumerate(found.items(), start=1):
-        axes = picture.add_subplot(1, len(found), column)
+    picture, columns = blank(6 * len(found), 4, len(found))
+    for axes, (words, points) in zip(columns, found.items(), strict=True):
         front = pareto_front([(cost, quality) for cost, quality, _ in points], lower_is_better)
         axes.plot([p[0] for p in points], [p[1] for p in points], "o", mfc="white", color=COLOURS[0])
         axes.plot([points[n][0] for n in front], [points[n][1] for n in front], "o-", color=COLOURS[0])
@@ -58,16 +50,13 @@ def pareto_plot(rows: Sequence[Row], metric: str, label: str, lower_is_better: b
         axes.set_xscale("log")
         axes.set_xlabel(words)
         axes.set_ylabel(label)
-        _quiet(axes)
+        quiet(axes)
     return picture
 
 
 def curve_plot(points: Mapping[str, Figure], label: str, name: str) -> "Picture":
     """Return one system's figure over a testbed's settings, in their order, with intervals where they are known."""
-    from matplotlib.figure import Figure as Picture
-
-    picture = Picture(figsize=(7, 3.2), layout="constrained")
-    axes = picture.add_subplot()
+    picture, (axes,) = blank(7, 3.2)
     axes.plot(range(len(points)), [figure.value for figure in points.values()], "o-", color=COLOURS[0])
     for position, figure in enumerate(points.values()):
         if math.isfinite(figure.high - figure.low):
@@ -76,17 +65,14 @@ def curve_plot(points: Mapping[str, Figure], label: str, name: str) -> "Picture"
     axes.set_ylim(0, 1)
     axes.set_xlabel(name)
     axes.set_ylabel(label)
-    _quiet(axes)
+    quiet(axes)
     return picture
 
 
 def forest_plot(differences: Mapping[str, Mapping[str, Estimate]], label: str) -> "Picture":
     """Return the differences A - B in each key of a slice with 95 % intervals: pair -> key -> estimate."""
-    from matplotlib.figure import Figure as Picture
-
     keys = list(next(iter(differences.values())))
-    picture = Picture(figsize=(7, 1.6 + 0.35 * len(keys) * max(1, len(differences) / 2)), layout="constrained")
-    axes = picture.add_subplot()
+    picture, (axes,) = blank(7, 1.6 + 0.35 * len(keys) * max(1, len(differences) / 2))
     for number, (pair, by_key) in enumerate(differences.items()):
         colour, marker = COLOURS[number % 8], MARKERS[number % 8]
         offset = (number - (len(differences) - 1) / 2) * 0.7 / len(differences)
@@ -99,14 +85,8 @@ def forest_plot(differences: Mapping[str, Mapping[str, Estimate]], label: str) -
     axes.invert_yaxis()
     axes.set_xlabel(f"difference in {label}")
     axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.18), fontsize=8)
-    _quiet(axes)
+    quiet(axes)
     return picture
-
-
-def _quiet(axes: "Axes") -> None:
-    axes.grid(color="#dddddd", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _plain(text: str) -> str:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from kbbench_hf.app.boards import Board, Boards, place_label
 from kbbench_hf.app.html import block, markup, rendered, table
 from kbbench_hf.app.plots import curve_plot
-from kbbench_hf.benchmarks import benchmark
+from kbbench_hf.benchmarks import Place, as_place, benchmark
 from kbbench_hf.benchmarks.base import Benchmark
-from kbbench_hf.benchmarks.place import Place, as_place
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.leaderboard.table import Figure, Row
 from kbbench_hf.scoring.result import PlainFigure, PlainResult
@@ -103,9 +102,8 @@ def figures_table(of: Benchmark, row: Row, result: PlainResult | None) -> str:
     names = {**of.metrics, **{name: name.replace("_", " ") for name in row.figures if name not in of.metrics}}
     there = {name: row.figures[name] for name in names if name in row.figures}
     if result is None:
-        return table(
-            ["metric", "value"], [[names[name], _number(each.value)] for name, each in there.items()], "Figures"
-        )
+        values = [[names[name], _number(each.value)] for name, each in there.items()]
+        return table(["metric", "value"], values, "Figures")
     lines = [
         [names[name], _number(each.value), _interval(each), f"{result['scores'][name]['n_scored']:,}"]
         for name, each in there.items()
@@ -131,8 +129,7 @@ def same_system(boards: Boards, place: Place, row: Row) -> dict[Place, Row]:
     for each in boards.families().get(benchmark(place.benchmark).facts.family, []):
         if each.mode == place.mode and kind in (None, each.config.split("_")[0]):
             rows = [row] if each == place else boards.board(each).rows
-            same = [other for other in rows if (other.system, other.badge) == (row.system, row.badge)]
-            if same:
+            if same := [other for other in rows if (other.system, other.badge) == (row.system, row.badge)]:
                 found[each] = same[0]
     return found
 
@@ -194,12 +191,10 @@ def worst_examples(boards: Boards, found: Board, row_id: str) -> str:
     rows = []
     for value, position in scored[:N_EXAMPLES]:
         text = json.dumps(answers.get(ids[position]), ensure_ascii=False)
-        rows.append(
-            [ids[position], _number(sign * value), text if len(text) <= MAX_ANSWER else f"{text[:MAX_ANSWER]} ..."]
-        )
-    label = found.benchmark.metrics[found.headline]
-    caption = f"The {len(rows)} worst examples"
-    return table(["id", label, "answer"], rows, caption, text_columns=(0, 2), wrapped=(2,))
+        text = text if len(text) <= MAX_ANSWER else f"{text[:MAX_ANSWER]} ..."
+        rows.append([ids[position], _number(sign * value), text])
+    headings = ["id", found.benchmark.metrics[found.headline], "answer"]
+    return table(headings, rows, f"The {len(rows)} worst examples", text_columns=(0, 2), wrapped=(2,))
 
 
 def provenance_text(boards: Boards, row_id: str) -> str:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from kbbench_hf.app.boards import Boards, place_label
 from kbbench_hf.app.html import Listener
-from kbbench_hf.benchmarks import at_hand, benchmark, importable_names
-from kbbench_hf.benchmarks.place import Place, as_place
+from kbbench_hf.benchmarks import Place, as_place, at_hand, benchmark, importable_names
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.leaderboard.store import System
 from kbbench_hf.leaderboard.submissions import Preview, preview, store_preview
@@ -22,14 +21,12 @@ READ_AT_ONCE = 4
 
 def submit_places() -> list[Place]:
     """Return the places that can be submitted to: the default split and mode of every benchmark that is built here."""
-    places = []
-    for name in sorted(importable_names()):
-        found = benchmark(name)
-        if at_hand(name):
-            places += [
-                Place(name, config, found.data.default_split, found.scoring.modes[0]) for config in found.data.configs
-            ]
-    return places
+    found = {name: benchmark(name) for name in sorted(importable_names()) if at_hand(name)}
+    return [
+        Place(name, config, each.data.default_split, each.scoring.modes[0])
+        for name, each in found.items()
+        for config in each.data.configs
+    ]
 
 
 def submit_tab(boards: Boards, tab: "gr.Tab") -> None:
@@ -124,9 +121,8 @@ def preview_text(read: Preview) -> str:
         label = read.benchmark.metrics.get(metric, metric)
         lines.append(f"| {label} | {number(figure.value)} | {interval(figure.ci95)} |")
     unparsed = f", {counters['n_parse_failures']:,} responses without an answer" if counters["n_parse_failures"] else ""
-    return "\n".join(
-        [*lines, "", f"{counters['n_examples']:,} of {counters['n_examples']:,} examples answered{unparsed}."]
-    )
+    n = f"{counters['n_examples']:,}"
+    return "\n".join([*lines, "", f"{n} of {n} examples answered{unparsed}."])
 
 
 def _failure(what: str, error: KBBenchError) -> str:

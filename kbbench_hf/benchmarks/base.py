@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from kbbench_hf.benchmarks.answers import Answer, AnswerKind, Id
 from kbbench_hf.files.datasets import DatasetFolder, Row
 from kbbench_hf.metrics.aggregate import Estimate, means
-from kbbench_hf.metrics.triple_lists import Triple
 from kbbench_hf.protocols import Embedder
 
 if TYPE_CHECKING:
     from kbbench_hf.knowledge_base.documents import Rendering
+    from kbbench_hf.metrics.triple_lists import Triple
 
 Example = Mapping[str, Any]
 """A row as a benchmark reads it."""
@@ -256,7 +256,7 @@ class AnnotationRules:
     Figures with different identities must not be compared."""
     gold: Callable[[Example, str], Sequence[tuple[str, str, str]]]
     """(example, mode) -> its gold triples."""
-    triples_in: Callable[[str], Sequence[Triple]]
+    triples_in: "Callable[[str], Sequence[Triple]]"
     """A judge's reply -> the triples that it lists."""
     n_topics: Callable[[str], int]
     """config -> how many topics its topic model has."""

@@ -10,9 +10,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from kbbench_hf.benchmarks import benchmark as benchmark_of
-from kbbench_hf.benchmarks import importable_names
-
 
 @dataclass
 class PublishedRow:
@@ -48,19 +45,3 @@ def read_published(file: Path) -> dict[tuple[str, str, str, str], dict[tuple[str
             if line["note"]:
                 row.notes[line["metric"]] = line["note"]
     return places
-
-
-def published_rows(benchmark: str, config: str, split: str, mode: str) -> list[PublishedRow]:
-    """Return the published results of a place, in the order of their tables; empty where there are none.
-
-    >>> published_rows("mini-text2kg", "sentences", "test", "reference")
-    []
-    """
-    file = benchmark_of(benchmark).showing.published
-    return list(read_published(file).get((benchmark, config, split, mode), {}).values()) if file else []
-
-
-def published_places() -> list[tuple[str, str, str, str]]:
-    """Return the (benchmark, config, split, mode) that have published results."""
-    files = dict.fromkeys(file for name in importable_names() if (file := benchmark_of(name).showing.published))
-    return [place for file in files for place in read_published(file)]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from kbbench_hf.benchmarks.base import AnnotationRules, Benchmark, Examples
+from kbbench_hf.benchmarks.base import AnnotationRules, Examples
 from kbbench_hf.cli.options import JSON, on_benchmark, read_how
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.datasets import Row
@@ -15,6 +15,7 @@ from kbbench_hf.scoring.predictions import ReadOptions
 if TYPE_CHECKING:
     from kbbench_hf.models.embedders import SentenceEmbedder
     from kbbench_hf.runners.judge import AnyJudge
+    from kbbench_hf.scoring.score import Asked
 
 _FILE = click.Path(path_type=Path)
 _JUDGE = "nli:MODEL, stored:FILE, hf:MODEL, or with --base-url the name of a served model."
@@ -65,53 +66,38 @@ def command(
     from kbbench_hf.scoring.score import asked_of
 
     asked = asked_of([predictions] if predictions else [], benchmark, split=split)
-    found, examples, place, _ = asked
-    rules = found.scoring.annotations
+    found, rules = asked.benchmark, asked.benchmark.scoring.annotations
     if rules is None:
         raise UsageError(f"{found.dataset} is scored without annotations; there is nothing to make. Score it.")
     options["show"] = not json_output
     if calibrate is not None:
-        done = _calibrate(rules, calibrate, examples, options)
+        done = _calibrate(rules, calibrate, asked.examples, options)
     elif predictions is None:
         raise UsageError("No predictions; expected a run's folder or a predictions file. Name it, or use --calibrate.")
     else:
-        done = _annotate(predictions, found, rules, examples, read_options, place.config, options)
+        done = _annotate(predictions, asked, rules, read_options, options)
     click.echo(
         json.dumps(done, indent=2) if json_output else "\n".join(f"{name}: {what}" for name, what in done.items())
     )
-    failed = sum(
-        n for what in done.values() if isinstance(what, dict) for status, n in what.items() if "failed" in status
-    )
-    if failed:
+    verdicts = [each for what in done.values() if isinstance(what, dict) for each in what.items()]
+    if failed := sum(n for status, n in verdicts if "failed" in status):
         raise KBBenchError(f"{failed} items have no verdict: requests failed. Run the same again to ask for them.")
 
 
-def _annotate(
-    predictions: Path,
-    benchmark: Benchmark,
-    rules: AnnotationRules,
-    examples: Examples,
-    how: ReadOptions,
-    config: str,
-    options: Row,
-) -> Row:
+def _annotate(predictions: Path, asked: "Asked", rules: AnnotationRules, how: ReadOptions, options: Row) -> Row:
     from kbbench_hf.benchmarks import find_dataset
     from kbbench_hf.benchmarks.annotations import annotations_folder
     from kbbench_hf.files.json_lines import prediction_files
     from kbbench_hf.models.thresholds import thresholds_of
-    from kbbench_hf.runners.annotate import (
-        annotate_embeddings,
-        annotate_stored_cosines,
-        annotate_topics,
-    )
+    from kbbench_hf.runners.annotate import annotate_embeddings, annotate_stored_cosines, annotate_topics
     from kbbench_hf.runners.judge import annotate_verdicts
     from kbbench_hf.scoring.predictions import read_predictions
 
     if not any(options[name] for name in ("embedder", "stored_cosines", "topics", "fact_judge", "split_judge")):
         raise UsageError("Nothing to annotate; expected some of --embedder, --topics, --fact-judge, --split-judge.")
+    benchmark, examples, (_, config, *_), _ = asked
     answers = read_predictions([predictions], benchmark, examples, how).answers
-    folder = options["out"] or annotations_folder(prediction_files([predictions])[0])
-    show = options["show"]
+    folder, show = options["out"] or annotations_folder(prediction_files([predictions])[0]), options["show"]
     report: Row = {"annotations": str(folder)}
     if options["topics"]:
         corpus = _lines(options["corpus"]) or rules.corpus(find_dataset(benchmark.dataset), config)

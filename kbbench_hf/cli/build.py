@@ -54,8 +54,7 @@ def command(
 
         build_own_knowledge_base(name, nodes, edges, queries, place)
     elif (build := benchmark(name).data.build) is None:
-        shipped = shipped_dataset(name)
-        if shipped is None:
+        if (shipped := shipped_dataset(name)) is None:
             raise UsageError(
                 f"{name} cannot be built here; expected a dataset with a release. See: kbbench list {name}"
             )

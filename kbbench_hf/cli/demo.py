@@ -35,8 +35,7 @@ def command() -> None:
     OUT.mkdir(exist_ok=True)
     shutil.rmtree(OUT / "runs", ignore_errors=True)  # what another version of the package ranked is not resumed
     panels = [_extraction(), _retrieval()]
-    results = {benchmark.dataset: systems for benchmark, systems in panels}
-    plain = {name: {system: each.to_dict() for system, each in systems.items()} for name, systems in results.items()}
+    plain = {found.dataset: {name: each.to_dict() for name, each in systems.items()} for found, systems in panels}
     write_text(OUT / "result.json", json.dumps(plain, indent=2) + "\n")
     plot_scores(panels, OUT / "scores.png", metrics=7)
     click.echo(f"Written: {OUT / 'result.json'}, {OUT / 'scores.png'}")
@@ -47,9 +46,7 @@ def command() -> None:
 def _extraction() -> tuple[Benchmark, dict[str, Result]]:
     """Score the answers of two systems that are in the package, and compare them."""
     found = benchmark("mini-text2kg")
-    systems = {file.stem: score(file, found.dataset) for file in shipped_answers(found.dataset)}
-    _show(found, systems)
-    return found, systems
+    return _shown(found, {file.stem: score(file, found.dataset) for file in shipped_answers(found.dataset)})
 
 
 def _retrieval() -> tuple[Benchmark, dict[str, Result]]:
@@ -57,15 +54,12 @@ def _retrieval() -> tuple[Benchmark, dict[str, Result]]:
     from kbbench_hf.runners.run import run
 
     found = benchmark("mini-stark")
-    models = ("bm25", "graph:bm25")
-    systems = {
-        model: run(found.dataset, model, out=OUT / "runs" / model.replace(":", "-"), show=False) for model in models
-    }
-    _show(found, systems)
-    return found, systems
+    folders = {model: OUT / "runs" / model.replace(":", "-") for model in ("bm25", "graph:bm25")}
+    return _shown(found, {model: run(found.dataset, model, out=out, show=False) for model, out in folders.items()})
 
 
-def _show(benchmark: Benchmark, systems: dict[str, Result]) -> None:
+def _shown(benchmark: Benchmark, systems: dict[str, Result]) -> tuple[Benchmark, dict[str, Result]]:
     (first, a), (second, b) = systems.items()
     print_comparison(compare(a, b), (first, second), benchmark, metrics=7)
     click.echo()
+    return benchmark, systems

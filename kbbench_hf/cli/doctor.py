@@ -4,7 +4,6 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -40,7 +39,9 @@ def command() -> None:
             click.echo(f"{'':8} absent: {', '.join(absent)}; install with: {remedy}")
             broken += extra == "core"
     click.echo(f"metrics  {', '.join(metric_modules())}")
-    for name, folder in _datasets():
+    shipped = [(name, folder) for name in sorted(importable_names()) if (folder := shipped_dataset(name))]
+    built = [DatasetFolder(file.parent) for file in sorted(Path(NAMESPACE).glob(f"*/{MANIFEST}"))]
+    for name, folder in [*shipped, *((each.path.name, each) for each in built)]:
         try:
             folder.verify()
             click.echo(f"dataset  {name} {folder.revision[:12]}, every file as built")
@@ -51,15 +52,6 @@ def command() -> None:
     free = shutil.disk_usage(".").free / 2**30
     click.echo(f"machine  {os.cpu_count()} cores, {memory:.0f} GiB memory, {free:.0f} GiB disk free here")
     sys.exit(1 if broken else 0)
-
-
-def _datasets() -> Iterator[tuple[str, DatasetFolder]]:
-    """Yield the datasets that packages carry, then those that were built here, by name."""
-    for name in sorted(importable_names()):
-        if folder := shipped_dataset(name):
-            yield name, folder
-    for file in sorted(Path(NAMESPACE).glob(f"*/{MANIFEST}")):
-        yield file.parent.name, DatasetFolder(file.parent)
 
 
 def _installed(package: str) -> str | None:

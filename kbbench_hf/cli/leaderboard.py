@@ -13,7 +13,11 @@ from kbbench_hf.leaderboard.store import Store, System
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 
 STORE = click.option(
-    "--store", "root", type=click.Path(path_type=Path), default=Path("kbbench-leaderboard"), show_default=True
+    "--store",
+    type=click.Path(path_type=Path),
+    default=Path("kbbench-leaderboard"),
+    show_default=True,
+    callback=lambda _context, _option, root: Store(root),
 )
 
 
@@ -27,9 +31,8 @@ def command() -> None:
 
 @command.command()
 @STORE
-def seed(root: Path) -> None:
+def seed(store: Store) -> None:
     """Store our own runs: the answers shipped with the mini benchmarks, scored now."""
-    store = Store(root)
     for dataset in sorted(importable_names()):
         for file in shipped_answers(dataset):
             receipt = store_preview(store, preview(file, dataset), System(file.stem), "kbbench", origin="own")
@@ -40,9 +43,8 @@ def seed(root: Path) -> None:
 @STORE
 @click.option("--all", "everything", is_flag=True, help="Every submission on the board.")
 @click.argument("submissions", nargs=-1)
-def rescore_(root: Path, everything: bool, submissions: tuple[str, ...]) -> None:
+def rescore_(store: Store, everything: bool, submissions: tuple[str, ...]) -> None:
     """Score stored predictions again; exits 1 unless every figure is the same to the last bit."""
-    store = Store(root)
     found = [rescore(store, each) for each in (store.visible() if everything else submissions)]
     for each in found:
         click.echo(f"{each.submission}  {each.outcome}{f': {each.detail}' if each.detail else ''}")
@@ -53,9 +55,9 @@ def rescore_(root: Path, everything: bool, submissions: tuple[str, ...]) -> None
 
 @command.command()
 @STORE
-def audit(root: Path) -> None:
+def audit(store: Store) -> None:
     """Print the history: who stored, hid or showed what, when and why."""
-    for event in Store(root).events:
+    for event in store.events:
         reason = f"  {event.reason}" if event.reason else ""
         click.echo(f"{event.number:6}  {event.time}  {event.action:6}  {event.submission}  {event.actor}{reason}")
 
@@ -65,9 +67,8 @@ def audit(root: Path) -> None:
 @click.argument("submission")
 @click.option("--reason", required=True, help="Kept in the history, and shown to whoever asks.")
 @click.option("--undo", is_flag=True, help="Put it back on the board.")
-def rollback(root: Path, submission: str, reason: str, undo: bool) -> None:
+def rollback(store: Store, submission: str, reason: str, undo: bool) -> None:
     """Take SUBMISSION off the board; its files stay."""
-    store = Store(root)
     (store.show if undo else store.hide)(submission, getpass.getuser(), reason)
     click.echo(f"{submission} is {'on' if undo else 'off'} the board.")
 
@@ -75,9 +76,8 @@ def rollback(root: Path, submission: str, reason: str, undo: bool) -> None:
 @command.command()
 @STORE
 @click.option("--recover", is_flag=True, help="Finish what a killed process left.")
-def fsck(root: Path, recover: bool) -> None:
+def fsck(store: Store, recover: bool) -> None:
     """Check every file against its hash and every event against the one before; exits 1 if anything is wrong."""
-    store = Store(root)
     if recover:
         click.echo(f"{len(store.recover()):,} submissions recovered")
     problems = store.check()

@@ -96,9 +96,8 @@ def options_of(found: Benchmark) -> list[Options]:
     """Return the options that a benchmark has, beside those that all have."""
     if not found.asking.prompts:
         return [RETRIEVERS, ASKING]
-    has = [PROMPTS, ASKING]
-    has += [DEMONSTRATIONS] if found.asking.with_similar_ids else []
-    return [*has, TESTBEDS] if found.asking.testbeds else has
+    shots = [DEMONSTRATIONS] if found.asking.with_similar_ids else []
+    return [PROMPTS, ASKING, *shots, *([TESTBEDS] if found.asking.testbeds else [])]
 
 
 class _Command(click.Command):
@@ -120,15 +119,9 @@ class _Command(click.Command):
         return [*own, *(option for group in ctx.meta.get("groups", ()) for option in group.options)]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        own = [each.get_help_record(ctx) for each in super().get_params(ctx)]
-        for title, records in [
-            ("Options", own),
-            *(
-                (f"For {group.whom}", [each.get_help_record(ctx) for each in group.options])
-                for group in ctx.meta["groups"]
-            ),
-        ]:
-            if rows := [row for row in records if row]:
+        own = ("Options", super().get_params(ctx))
+        for title, options in [own, *((f"For {group.whom}", group.options) for group in ctx.meta["groups"])]:
+            if rows := [row for option in options if (row := option.get_help_record(ctx))]:
                 with formatter.section(title):
                     formatter.write_dl(rows)
 
@@ -143,15 +136,12 @@ def _named(args: Sequence[str]) -> Benchmark | None:
 
 def _refuse(group: Options, args: Sequence[str], named: Benchmark) -> None:
     """Refuse options that would be ignored: a --dry-run that runs is worse than an error."""
-    answered = "language models" if named.asking.prompts else "retrievers"
+    answered = f"is answered by {'language models' if named.asking.prompts else 'retrievers'}"
+    fact = "has none" if group in (DEMONSTRATIONS, TESTBEDS) else answered
     given = {each.partition("=")[0] for each in args if each.startswith("--")}
     for option in group.options:
         if used := given & {*option.opts, *option.secondary_opts}:
-            raise UsageError(
-                f"{used.pop()} is for {group.whom}; {named.dataset} is answered by {answered}. Leave it out."
-                if group.whom != TESTBEDS.whom and group.whom != DEMONSTRATIONS.whom
-                else f"{used.pop()} is for {group.whom}; {named.dataset} has none. Leave it out."
-            )
+            raise UsageError(f"{used.pop()} is for {group.whom}; {named.dataset} {fact}. Leave it out.")
 
 
 @click.command(cls=_Command)
@@ -185,8 +175,8 @@ def command(benchmark: str, model: str, json_output: bool, **options: Any) -> No
         _print_estimate(benchmark, model, cast("How", how), json_output)
         return
     if testbed:
-        parts = subset.split(",") if subset else None
-        _run_testbed(found, benchmark, model, (testbed, parts), cast("How", how), json_output)
+        wanted = (testbed, subset.split(",") if subset else None)
+        _run_testbed(found, benchmark, model, wanted, cast("How", how), json_output)
         return
     from kbbench_hf.reports.tables import print_result
     from kbbench_hf.runners.run import finished_run

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kbbench_hf.errors import DataError, UsageError, unknown_name
+from kbbench_hf.files import file_sha256
 from kbbench_hf.files.writing import whole_file, whole_folder, write_text
 
 NAMESPACE = "kbbench"
@@ -89,7 +90,7 @@ class DatasetFolder:
         """
         for name, facts in self.manifest["files"].items():
             file = self.path / name
-            found = _sha256(file) if file.is_file() else "no file"
+            found = file_sha256(file) if file.is_file() else "no file"
             if found != facts["sha256"]:
                 raise DataError(
                     f"{file} does not match its manifest: expected {facts['sha256']}, found {found}. Build it again."
@@ -118,7 +119,7 @@ def write_dataset(out: Path, tables: Tables, card: str) -> DatasetFolder:
             for split, table in splits.items():
                 name = f"data/{config}/{split}.parquet"
                 _write_parquet(partial / name, table)
-                files[name] = {"sha256": _sha256(partial / name), "rows": table.num_rows}
+                files[name] = {"sha256": file_sha256(partial / name), "rows": table.num_rows}
         digest = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:40]
         write_text(partial / MANIFEST, json.dumps({"revision": digest, "files": files}, indent=2) + "\n")
         write_text(partial / "README.md", complete_card(card, tables, partial))
@@ -183,8 +184,3 @@ def read_json(file: Path) -> Row:
     if not isinstance(found, dict):
         raise DataError(f"{file} holds a {type(found).__name__}; expected the object written there. Make it again.")
     return found
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as source:
-        return hashlib.file_digest(source, "sha256").hexdigest()

@@ -1,6 +1,5 @@
 """Pinned files, fetched: each has an address, a size and a SHA-256, and is there whole and right or not at all."""
 
-import hashlib
 import os
 import threading
 import time
@@ -13,6 +12,7 @@ from http.client import HTTPException
 from pathlib import Path
 
 from kbbench_hf.errors import BusyError, DataError, KBBenchError
+from kbbench_hf.files import file_sha256
 from kbbench_hf.files.writing import put_in_place
 
 ATTEMPTS = 4
@@ -92,7 +92,7 @@ def fetch(files: Sequence[PinnedFile], folder: Path, *, pause_seconds: float = 1
 
 def _is_there(file: PinnedFile, folder: Path) -> bool:
     path = folder / file.path
-    return path.is_file() and path.stat().st_size == file.size and _sha256(path) == file.sha256
+    return path.is_file() and path.stat().st_size == file.size and file_sha256(path) == file.sha256
 
 
 def _fetch_one(file: PinnedFile, folder: Path, advance: Callable[[int], None], pause_seconds: float) -> None:
@@ -118,7 +118,7 @@ def _fetch_one(file: PinnedFile, folder: Path, advance: Callable[[int], None], p
                     "Run the same command again to continue, or give a folder with --source."
                 ) from error
             time.sleep(pause_seconds * 2**attempt)
-    found = _sha256(part)
+    found = file_sha256(part)
     if found != file.sha256:
         part.unlink()
         raise DataError(
@@ -152,8 +152,3 @@ def _continue(file: PinnedFile, part: Path, advance: Callable[[int], None]) -> N
                 advance(len(block))
     if have < file.size:
         raise ConnectionError(f"the connection ended after {have:,} of {file.size:,} bytes")
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as source:
-        return hashlib.file_digest(source, "sha256").hexdigest()

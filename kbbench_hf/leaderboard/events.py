@@ -84,9 +84,8 @@ class EventLog:
         while True:
             number += 1
             now = datetime.now(UTC).isoformat(timespec="microseconds")
-            if last:
-                now = max(now, Event.from_bytes(last).time)  # a clock that was set back changes no order
-            event = Event(writer, number, action, submission, content, actor, reason, now, _sha256(last))
+            time = max(now, Event.from_bytes(last).time) if last else now  # a clock set back changes no order
+            event = Event(writer, number, action, submission, content, actor, reason, time, _sha256(last))
             file = self._file(writer, number)
             file.parent.mkdir(exist_ok=True, parents=True)
             if write_new(file, event.to_bytes()):

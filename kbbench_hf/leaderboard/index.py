@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kbbench_hf.benchmarks.place import Place
+from kbbench_hf.benchmarks import Place
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.leaderboard.events import Event, Position
 from kbbench_hf.leaderboard.store import Store

@@ -22,10 +22,8 @@ def rescore(store: Store, submission: str) -> Rescored:
     record, stored = store.record(submission), store.result(submission)
     try:
         asked = load_examples(record.benchmark, record.config, record.split, record.mode)
-        if asked.revision != record.dataset_revision:
-            return Rescored(
-                submission, "other data", f"stored on {record.dataset_revision[:12]}, here is {asked.revision[:12]}"
-            )
+        if (here := asked.revision) != (there := record.dataset_revision):
+            return Rescored(submission, "other data", f"stored on {there[:12]}, here is {here[:12]}")
         read = read_predictions([store.predictions_file(submission)], asked.benchmark, asked.examples, ReadOptions())
         result = score_asked(asked, read)
     except KBBenchError as error:

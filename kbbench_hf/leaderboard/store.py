@@ -99,18 +99,14 @@ class Store:
     ) -> Receipt:
         """Store a scored submission; when this returns, it is on disk for good. The same submission twice is one.
 
-        Args:
-            result: the scores, from the code that scores everywhere.
-            predictions: the parsed predictions, one object per example in the dataset's order.
-            system: what the submitter says of it.
-            submitter: the Hub's user name.
-            origin: where the row comes from.
+        The predictions are the parsed ones, one object per example in the dataset's order; the submitter is the Hub's
+        user name.
 
         Raises:
             BusyError: the disk is full; nothing was stored.
         """
-        identity = (result.benchmark, result.config, result.split, result.mode, system.name, result.predictions_sha256)
-        submission = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
+        scored_on, sha256 = (result.benchmark, result.config, result.split, result.mode), result.predictions_sha256
+        submission = hashlib.sha256(json.dumps((*scored_on, system.name, sha256)).encode()).hexdigest()[:32]
         place = self._place(submission)
         if place.exists():
             self._ensure_event(submission, submitter)
@@ -121,19 +117,8 @@ class Store:
             "scores.jsonl.gz": _compressed(result.example_lines()),
             "slices.json.gz": _compressed([json.dumps(result.example_slices, ensure_ascii=False)]),
         }
-        record = Record(
-            submission,
-            result.benchmark,
-            result.config,
-            result.split,
-            result.mode,
-            result.dataset_revision,
-            result.predictions_sha256,
-            system,
-            submitter,
-            origin,
-            {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()},
-        )
+        hashes = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
+        record = Record(submission, *scored_on, result.dataset_revision, sha256, system, submitter, origin, hashes)
         try:
             existed = not self._write(place, {**contents, RECORD: record.to_bytes()})
             if existed:

@@ -55,17 +55,13 @@ def preview(file: Path, dataset: str, config: str | None = None, split: str | No
     asked = load_examples(dataset, config, split)
     benchmark, examples, *_ = asked
     options = ReadOptions(partial=False, max_bytes=MAX_EXPANDED_BYTES)
-    predictions = read_predictions([file], _strict(benchmark), examples, options)
+    strict = replace(benchmark, scoring=replace(benchmark.scoring, check=partial(_check, benchmark)))
+    predictions = read_predictions([file], strict, examples, options)
     return Preview(benchmark, examples, predictions, score_asked(asked, predictions))
 
 
-def _strict(benchmark: Benchmark) -> Benchmark:
-    """Return the benchmark with checks that a stranger's answers need besides its own."""
-    return replace(benchmark, scoring=replace(benchmark.scoring, check=partial(_check, benchmark)))
-
-
 def _check(benchmark: Benchmark, examples: Examples, example_id: Id, answer: Answer) -> str | None:
-    """Return the benchmark's problem with an answer, or that it cannot be written as text.
+    """Return the benchmark's problem with a stranger's answer, or that it cannot be written as text.
 
     Raises:
         DataError: at the first answer with too many items, because the next may be as large.
@@ -90,13 +86,12 @@ def store_preview(store: Store, read: Preview, system: System, submitter: str, o
     """
     if not submitter:
         raise DataError("Nobody is logged in; a submission needs a name to stand under. Log in and submit again.")
-    checked = checked_system(system)
     rows = (
         {"id": example_id, read.benchmark.scoring.answer.field: answer}
         for example_id, answer in zip(read.examples.ids, read.predictions.answers, strict=True)
         if answer is not None
     )
-    return store.add(read.result, rows, checked, submitter, origin)
+    return store.add(read.result, rows, checked_system(system), submitter, origin)
 
 
 def checked_system(system: System) -> System:
@@ -131,7 +126,5 @@ def checked_system(system: System) -> System:
 def _clean(text: str) -> str:
     """Return text without control, formatting and look-alike characters: NFKC, one space at a time."""
     normal = unicodedata.normalize("NFKC", text)
-    visible = "".join(
-        " " if each.isspace() else each for each in normal if unicodedata.category(each)[0] != "C" or each.isspace()
-    )
+    visible = "".join(each for each in normal if each.isspace() or unicodedata.category(each)[0] != "C")
     return " ".join(visible.split())

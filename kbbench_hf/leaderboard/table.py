@@ -7,10 +7,9 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Literal
 
-from kbbench_hf.benchmarks import benchmark, importable_names
+from kbbench_hf.benchmarks import Place, benchmark, importable_names
 from kbbench_hf.benchmarks.base import Benchmark
-from kbbench_hf.benchmarks.place import Place
-from kbbench_hf.benchmarks.published import PublishedRow, published_places, published_rows
+from kbbench_hf.benchmarks.published import PublishedRow, read_published
 from kbbench_hf.files import datasets
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.store import Store
@@ -107,10 +106,8 @@ def places(index: Index) -> list[Place]:
         return (
             names.index(place.benchmark),
             of.data.configs.index(place.config),
-            *(
-                -1 if place.split == of.data.default_split else of.data.splits.index(place.split),
-                of.scoring.modes.index(place.mode),
-            ),
+            -1 if place.split == of.data.default_split else of.data.splits.index(place.split),
+            of.scoring.modes.index(place.mode),
         )
 
     return sorted((place for place in found if place.benchmark in known), key=order)
@@ -188,3 +185,19 @@ def _stored(row: datasets.Row, of: Benchmark) -> Row:
         stored=row["stored"],
         **{key: value for key, value in row["system"].items() if key != "name"},
     )
+
+
+def published_rows(name: str, config: str, split: str, mode: str) -> list[PublishedRow]:
+    """Return the published results of a place, in the order of their tables; empty where there are none.
+
+    >>> published_rows("mini-text2kg", "sentences", "test", "reference")
+    []
+    """
+    file = benchmark(name).showing.published
+    return list(read_published(file).get((name, config, split, mode), {}).values()) if file else []
+
+
+def published_places() -> list[tuple[str, str, str, str]]:
+    """Return the (benchmark, config, split, mode) that have published results."""
+    files = dict.fromkeys(file for name in importable_names() if (file := benchmark(name).showing.published))
+    return [place for file in files for place in read_published(file)]

@@ -39,12 +39,9 @@ class View:
 
 def columns(benchmark: Benchmark) -> list[Column]:
     """Return all columns of a benchmark's board, the figures in the order of the paper's tables."""
-    first = [
+    return [
         Column("#", lambda row: str(row.group or ""), lambda row: row.group or math.nan, descending=False),
         Column("system", lambda row: row.system, lambda row: row.system.casefold(), descending=False),
-    ]
-    return [
-        *first,
         *(_metric_column(benchmark, metric, label) for metric, label in benchmark.metrics.items()),
         Column("vs above", _difference, lambda row: row.gap if row.gap is not None else math.nan, descending=False),
         _number_column("size, B", "parameters_b", "{:g}"),
@@ -106,7 +103,9 @@ def csv_text(rows: Sequence[Row], shown: Sequence[Column]) -> str:
     sink = io.StringIO()
     writer = csv.writer(sink, lineterminator="\n")
     writer.writerow([column.heading for column in shown])
-    writer.writerows([[_no_formula(cell) for cell in line] for line in cells(rows, shown)])
+    writer.writerows(
+        [f"'{cell}" if cell.startswith(_FORMULA) else cell for cell in line] for line in cells(rows, shown)
+    )
     return sink.getvalue()
 
 
@@ -137,8 +136,7 @@ def _metric_column(benchmark: Benchmark, metric: str, label: str) -> Column:
         return f"{figure.value:.4f}{half}"
 
     def order(row: Row) -> float:
-        figure = row.figures.get(metric)
-        return math.nan if figure is None else figure.value
+        return row.figures[metric].value if metric in row.figures else math.nan
 
     return Column(label, text, order, metric not in benchmark.scoring.lower_is_better)
 
@@ -161,17 +159,12 @@ def _difference(row: Row) -> str:
 
 
 def _missing_last(value: str | float, descending: bool) -> tuple[bool, str | float]:
-    missing = value == "" or (isinstance(value, float) and math.isnan(value))
-    return (missing != descending, 0.0 if isinstance(value, float) and math.isnan(value) else value)
-
-
-def _no_formula(cell: str) -> str:
-    return f"'{cell}" if cell.startswith(_FORMULA) else cell
+    unknown = isinstance(value, float) and math.isnan(value)
+    return (unknown or value == "") != descending, 0.0 if unknown else value
 
 
 def _best(rows: Sequence[Row], metric: str, lower: bool) -> float:
-    values = [row.figures[metric].value for row in rows if metric in row.figures]
-    values = [value for value in values if not math.isnan(value)]
+    values = [each.value for row in rows if (each := row.figures.get(metric)) and not math.isnan(each.value)]
     return (min if lower else max)(values, default=math.nan)
 
 

@@ -52,21 +52,14 @@ def eval_yaml(dataset: str) -> str:
         for config in found.data.configs
         for metric in list(found.metrics)[:N_HEADLINES]
     ]
-    facts = {
-        "name": found.title,
-        "description": f"{found.title}, {found.facts.paper}",
-        "evaluation_framework": "kbbench",
-    }
-    return str(yaml.safe_dump({**facts, "tasks": tasks}, sort_keys=False))
+    facts = {"name": found.title, "description": f"{found.title}, {found.facts.paper}"}
+    return str(yaml.safe_dump({**facts, "evaluation_framework": "kbbench", "tasks": tasks}, sort_keys=False))
 
 
 def eval_results_yaml(result: PlainResult, date: str, source_url: str | None = None) -> str:
     """Return a `result.json` as the YAML of `.eval_results/<dataset>.yaml`.
 
-    Args:
-        result: what `result.json` holds.
-        date: the day of the evaluation, ISO 8601.
-        source_url: where the run can be looked at.
+    The date is the day of the evaluation, ISO 8601; at the source's address the run can be looked at.
 
     Raises:
         UsageError: the result has no finite headline figure.
@@ -111,11 +104,8 @@ def task_id(default_config: str, config: str, metric: str) -> str:
 def _dataset_files(name: str) -> dict[str, Path | bytes]:
     folder = find_dataset(name)
     folder.verify()
-    files: dict[str, Path | bytes] = {
-        str(file.relative_to(folder.path)): file
-        for file in sorted(folder.path.rglob("*"))
-        if file.is_file() and not any(part.startswith(".") for part in file.relative_to(folder.path).parts)
-    }
+    found = {file.relative_to(folder.path): file for file in sorted(folder.path.rglob("*")) if file.is_file()}
+    files = {str(name): file for name, file in found.items() if not any(part.startswith(".") for part in name.parts)}
     if "README.md" not in files:
         raise UsageError(
             f"{folder.path} has no README.md; a dataset is not published without its card. Build it again."
@@ -124,9 +114,7 @@ def _dataset_files(name: str) -> dict[str, Path | bytes]:
 
 
 def _metric_files(name: str, folder: Path) -> dict[str, Path | bytes]:
-    files: dict[str, Path | bytes] = {
-        file.name: file for file in sorted(folder.iterdir()) if file.is_file() and file.name != "README.md"
-    }
+    files = {file.name: file for file in sorted(folder.iterdir()) if file.is_file() and file.name != "README.md"}
     front = (
         f"---\ntitle: {name}\nsdk: gradio\nsdk_version: {GRADIO_VERSION}\napp_file: app.py\npinned: false\n"
         "license: apache-2.0\ntags:\n- evaluate\n- metric\n---\n\n"
@@ -136,9 +124,5 @@ def _metric_files(name: str, folder: Path) -> dict[str, Path | bytes]:
     if card.startswith("---\n"):
         card = card.split("---\n", 2)[2].lstrip("\n")
     requirements = f"kbbench-hf[space]=={version('kbbench-hf')}\n"
-    return {
-        **files,
-        "README.md": (front + card).encode(),
-        "app.py": app.encode(),
-        "requirements.txt": requirements.encode(),
-    }
+    ours = {"README.md": front + card, "app.py": app, "requirements.txt": requirements}
+    return {**files, **{file: text.encode() for file, text in ours.items()}}

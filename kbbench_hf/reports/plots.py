@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from kbbench_hf.benchmarks.base import Benchmark, Panel, Panels, Point
 from kbbench_hf.errors import UsageError
@@ -25,11 +25,8 @@ def plot_scores(
 
     With `metrics`, only so many rows, the headline ones.
     """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.2 * len(panels), 4.2), layout="constrained")
-    for column, (benchmark, results) in enumerate(panels, start=1):
-        axes = figure.add_subplot(1, len(panels), column)
+    figure, columns = blank(6.2 * len(panels), 4.2, len(panels))
+    for axes, (benchmark, results) in zip(columns, panels, strict=True):
         first = next(iter(results.values()))
         shown = [metric for metric in benchmark.metrics if metric in first.scores][:metrics]
         for position, (name, result) in enumerate(results.items()):
@@ -42,10 +39,7 @@ def plot_scores(
         axes.set_yticks(range(len(shown)), [_with_direction(benchmark, metric) for metric in shown])
         axes.invert_yaxis()
         axes.set_xlim(-0.02, 1.02)
-        axes.grid(axis="x", color="#dddddd", linewidth=0.8)
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right", "left"]].set_visible(False)
-        axes.tick_params(left=False)
+        _in_rows(axes)
         axes.set_title(f"{benchmark.title} (n = {len(first.ids):,})", loc="left", fontsize=11)
         axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.08), ncols=len(results))
     figure.savefig(file, dpi=150)
@@ -53,18 +47,14 @@ def plot_scores(
 
 def plot_slice(figures: Mapping[str, PlainFigure], label: str, name: str) -> "Figure":
     """Return the picture of one metric in every key of a slice; keys hold what `result.json` does."""
-    counted = {f"{key} (n = {each['n_scored']:,})": each for key, each in figures.items()}
-    drawn = plot_figures(counted)
+    drawn = plot_figures({f"{key} (n = {each['n_scored']:,})": each for key, each in figures.items()})
     drawn.axes[0].set_title(f"{label} by {name.replace('_', ' ')}", loc="left", fontsize=11)
     return drawn
 
 
 def plot_figures(figures: Mapping[str, PlainFigure]) -> "Figure":
     """Return a picture with a row per figure, its 95 % interval as a line; figures as in `result.json`."""
-    from matplotlib.figure import Figure
-
-    drawn = Figure(figsize=(7, 1.2 + 0.3 * len(figures)), layout="constrained")
-    axes = drawn.add_subplot()
+    drawn, (axes,) = blank(7, 1.2 + 0.3 * len(figures))
     for position, each in enumerate(figures.values()):
         if each["value"] is None:
             continue
@@ -76,10 +66,7 @@ def plot_figures(figures: Mapping[str, PlainFigure]) -> "Figure":
     axes.set_ylim(len(figures) - 0.5, -0.5)
     if all(each["value"] is None or 0 <= each["value"] <= 1 for each in figures.values()):
         axes.set_xlim(-0.02, 1.02)
-    axes.grid(axis="x", color="#dddddd", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.tick_params(left=False)
+    _in_rows(axes)
     return drawn
 
 
@@ -89,7 +76,6 @@ def plot_panels(drawn: Panels) -> "Figure":
     Raises:
         UsageError: there is nothing to draw.
     """
-    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
     if not drawn.panels:
@@ -98,9 +84,8 @@ def plot_panels(drawn: Panels) -> "Figure":
     styles: dict[str, dict[str, Any]] = {
         name: {"color": COLOURS[n % 8], "marker": MARKERS[n % 8]} for n, name in enumerate(systems)
     }
-    figure = Figure(figsize=(4.4 * len(drawn.panels), 3.8), layout="constrained")
-    for column, panel in enumerate(drawn.panels, start=1):
-        axes = figure.add_subplot(1, len(drawn.panels), column)
+    figure, columns = blank(4.4 * len(drawn.panels), 3.8, len(drawn.panels))
+    for axes, panel in zip(columns, drawn.panels, strict=True):
         for number, name in enumerate(systems):
             if name in panel.series:
                 offset = (number - (len(systems) - 1) / 2) * 0.12 if drawn.side_by_side else 0.0
@@ -129,9 +114,7 @@ def _draw_points(axes: "Axes", points: Sequence[Point], style: dict[str, Any], o
 def _finish_panel(axes: "Axes", panel: Panel, drawn: Panels) -> None:
     axes.set_ylim(-0.02, 1.02)
     axes.set_title(panel.title, loc="left", fontsize=11)
-    axes.grid(axis="y", color="#dddddd", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    quiet(axes, "y")
     if drawn.logarithmic:
         axes.set_xscale("log", base=2)
     if drawn.ticks:
@@ -145,12 +128,10 @@ def _finish_panel(axes: "Axes", panel: Panel, drawn: Panels) -> None:
 
 def plot_lengths(lengths: Mapping[str, Sequence[int]], title: str, file: Path) -> None:
     """Draw a histogram for each thing that is counted, words of questions say; write a PNG."""
-    from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
-    figure = Figure(figsize=(10, 3.6), layout="constrained")
-    for column, (counted, values) in enumerate(lengths.items(), start=1):
-        axes = figure.add_subplot(1, len(lengths), column)
+    figure, columns = blank(10, 3.6, len(lengths))
+    for axes, (counted, values) in zip(columns, lengths.items(), strict=True):
         most = max(values, default=1)
         width = max(1, -(-most // 50))
         axes.hist(values, bins=[edge - 0.5 for edge in range(0, most + 2 * width, width)], color=COLOURS[0])
@@ -158,9 +139,30 @@ def plot_lengths(lengths: Mapping[str, Sequence[int]], title: str, file: Path) -
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_ylabel("queries")
         axes.spines[["top", "right"]].set_visible(False)
-        if column == 1:
+        if axes is columns[0]:
             axes.set_title(title, loc="left", fontsize=11)
     figure.savefig(file, dpi=150)
+
+
+def blank(width: float, height: float, n: int = 1) -> tuple["Figure", list["Axes"]]:
+    """Return an empty picture, its size in inches, with so many panels beside each other."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, [figure.add_subplot(1, n, column) for column in range(1, n + 1)]
+
+
+def quiet(axes: "Axes", lines: Literal["both", "x", "y"] = "both") -> None:
+    """Draw pale lines behind the figures, and no frame above or to the right of them."""
+    axes.grid(axis=lines, color="#dddddd", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _in_rows(axes: "Axes") -> None:
+    quiet(axes, "x")
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(left=False)
 
 
 def _with_direction(benchmark: Benchmark, metric: str) -> str:

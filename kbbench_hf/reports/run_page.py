@@ -52,7 +52,11 @@ def run_page(folder: Path) -> str:
         place=f"{result['config']}, {result['split']}, mode {result['mode']}, data {result['dataset_revision']}",
         scores=_scores(result, found),
         counters=[[words(name), f"{count:,}"] for name, count in result["counters"].items()],
-        facts=_run_facts(run),
+        facts=[
+            [words(name), _fact(value)]
+            for name, value in {**run.get("summary", {}), **run.get("latency", {})}.items()
+            if value not in (None, {}, []) and name not in UNSHOWN
+        ],
         slices=[_slice(name, keys, found) for name, keys in result["slices"].items() if len(keys) > 1],
         examples=_examples(folder, result, found),
         provenance=_provenance(run, result),
@@ -71,15 +75,6 @@ def _scores(result: PlainResult, benchmark: Benchmark) -> dict[str, object]:
     ]
     heads = ["metric", "value", "95 % interval", *map(words, counts)]
     return {"heads": heads, "rows": rows, "png": _png(plot_figures(figures))}
-
-
-def _run_facts(run: Row) -> list[list[str]]:
-    facts = {**run.get("summary", {}), **run.get("latency", {})}
-    return [
-        [words(name), _fact(value)]
-        for name, value in facts.items()
-        if value not in (None, {}, []) and name not in UNSHOWN
-    ]
 
 
 def _slice(name: str, keys: Figures, benchmark: Benchmark) -> dict[str, object]:
@@ -107,11 +102,11 @@ def _examples(folder: Path, result: PlainResult, benchmark: Benchmark) -> list[d
     predictions = read_predictions([folder / "predictions.jsonl"], benchmark, examples)
     responses = _responses(folder / "predictions.jsonl")
     explain = benchmark.showing.explain
-    order = sorted(range(len(scores)), key=lambda position: _sortable(scores[position].get(benchmark.headline)))
+    figures = [each.get(benchmark.headline) for each in scores]
+    order = sorted(range(len(scores)), key=lambda n: math.inf if figures[n] is None else figures[n])
     shown = []
     for position in _spread(order, N_EXAMPLES):
-        row, answer, value = examples.rows[position], predictions.answers[position], scores[position]
-        figure = value.get(benchmark.headline)
+        row, answer, figure = examples.rows[position], predictions.answers[position], figures[position]
         explained = explain(examples, row, answer) if explain and answer is not None else None
         shown.append(
             {
@@ -150,13 +145,8 @@ def _spread(order: Sequence[int], n: int) -> list[int]:
     """Return n of the positions: all of a short list, else the first third of n, and then evenly to the very last."""
     if len(order) <= n:
         return list(order)
-    rest = order[n // 3 :]
-    last = n - n // 3 - 1
+    rest, last = order[n // 3 :], n - n // 3 - 1
     return [*order[: n // 3], *(rest[k * (len(rest) - 1) // last] for k in range(last + 1))]
-
-
-def _sortable(value: float | None) -> float:
-    return math.inf if value is None else value
 
 
 def _fact(value: object) -> str:

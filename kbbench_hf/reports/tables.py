@@ -24,10 +24,8 @@ def print_result(result: Result, benchmark: Benchmark, slices: str | None = None
     console.print(f"[bold]{escape(benchmark.title)}[/bold] · {place_words(result)}", highlight=False)
     scored = {metric: figure for metric, figure in result.scores.items() if figure.n_scored} or dict(result.scores)
     figures = dict(list(scored.items())[:metrics])
-    counts = [
-        "n_scored",
-        *(name for name in ("n_unscored", "n_missing") if any(getattr(f, name) for f in figures.values())),
-    ]
+    others = [name for name in ("n_unscored", "n_missing") if any(getattr(f, name) for f in figures.values())]
+    counts = ["n_scored", *others]
     table = empty_table("metric", "value", "95 % interval", *map(words, counts))
     for metric, figure in figures.items():
         counted = (f"{getattr(figure, name):,}" for name in counts)
@@ -38,12 +36,10 @@ def print_result(result: Result, benchmark: Benchmark, slices: str | None = None
     if left_out := [label(benchmark, metric) for metric in result.scores if metric not in scored]:
         console.print(f"[dim]not scored here: {', '.join(left_out)}[/dim]", highlight=False)
     if result.repeats:
-        values = np.array([result.repeats[metric] for metric in figures])
-        spread = (
-            f"{label(benchmark, m)} {number(v.mean())} ± {number(v.std())}"
-            for m, v in zip(figures, values, strict=True)
-        )
-        console.print(f"mean and standard deviation of {values.shape[1]} repeats: {', '.join(spread)}", highlight=False)
+        values = {label(benchmark, metric): np.array(result.repeats[metric]) for metric in figures}
+        spread = ", ".join(f"{name} {number(each.mean())} ± {number(each.std())}" for name, each in values.items())
+        n_repeats = len(next(iter(values.values())))
+        console.print(f"mean and standard deviation of {n_repeats} repeats: {spread}", highlight=False)
     for warning in _warnings(result, benchmark):
         console.print(f"[yellow]![/yellow] {escape(warning)}", highlight=False)
     for name in chosen:

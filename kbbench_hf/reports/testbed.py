@@ -16,21 +16,18 @@ from kbbench_hf.scoring.result import PlainFigure, PlainResult
 def print_testbed(found: Benchmark, model: str, testbed: str, results: Mapping[str, PlainResult]) -> None:
     """Print the results of a testbed's configs, what they say together, and write its picture where it has one."""
     console = Console()
+    figures_of = {config: result["scores"] for config, result in results.items()}
     first, *others = [
-        metric
-        for metric in found.metrics
-        if any(result["scores"][metric]["value"] is not None for result in results.values())
+        each for each in found.metrics if any(of[each]["value"] is not None for of in figures_of.values())
     ]
     table = Table("config", "n", found.metrics[first], "95 % interval", *(found.metrics[each] for each in others))
     table.box, table.header_style = None, "bold"
     for config, result in results.items():
-        figures = result["scores"]
+        figures = figures_of[config]
         cells = [plain_value(figures[each]) for each in (first, *others)]
-        table.add_row(
-            config, f"{result['counters']['n_examples']:,}", cells[0], plain_interval(figures[first]), *cells[1:]
-        )
+        n = f"{result['counters']['n_examples']:,}"
+        table.add_row(config, n, cells[0], plain_interval(figures[first]), *cells[1:])
     console.print(table)
-    figures_of = {config: result["scores"] for config, result in results.items()}
     rules = found.asking.testbeds[testbed]
     for sentence in rules.summary(figures_of) if rules.summary else ():
         console.print(sentence, highlight=False)

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ def annotate_embeddings(
     show: bool = True,
 ) -> int:
     """Write the vectors of every element of gold and predicted triples; return how many were encoded now."""
-    elements = sorted({element for triple in _all_triples(rules, examples, answers) for element in _strings(triple)})
+    elements = sorted({*_elements(rules, examples, answers)})
     identity = {
         "embedder": public_name(embedder.name),
         "uniqueness_threshold": thresholds.uniqueness,
@@ -47,9 +48,7 @@ def annotate_embeddings(
         "threshold_basis": thresholds.basis,
     }
     known = read_annotation(folder, "embeddings", identity)
-    kept: dict[str, int] = {}
-    if known is not None:
-        kept = {element: row for row, element in enumerate(known.table["element"].to_pylist())}
+    kept = {} if known is None else {element: row for row, element in enumerate(known.table["element"].to_pylist())}
     new = [element for element in elements if element not in kept]
     if known is not None and not new:
         return 0
@@ -62,10 +61,9 @@ def annotate_embeddings(
         rows.update({element: stored[kept[element]] for element in elements if element in kept})
     matrix = np.stack([rows[element] for element in elements]) if elements else np.zeros((0, 1), np.float32)
     column = pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), matrix.shape[1])
-    write_annotation(
-        folder, "embeddings", identity, pa.table({"element": pa.array(elements, pa.string()), "vector": column})
-    )
-    _remove(work)
+    table = pa.table({"element": pa.array(elements, pa.string()), "vector": column})
+    write_annotation(folder, "embeddings", identity, table)
+    rmtree(work)
     return len(new)
 
 
@@ -92,9 +90,8 @@ def annotate_stored_cosines(examples: Examples, folder: Path, file: Path) -> int
         ) from None
     embedder = "text-embedding-ada-002"
     identity = {"embedder": embedder, "completeness_threshold": CALIBRATED[embedder].completeness, "stored": True}
-    types = {"id": pa.string(), "triple": pa.string(), "best": pa.float64()}
-    table = pa.table({name: pa.array(rows[name], kind) for name, kind in types.items()})
-    write_annotation(folder, "cosines", identity, table)
+    schema = pa.schema({"id": pa.string(), "triple": pa.string(), "best": pa.float64()})
+    write_annotation(folder, "cosines", identity, pa.table(rows, schema))
     return len(set(rows["id"]))
 
 
@@ -111,15 +108,8 @@ def annotate_topics(
 ) -> None:
     """Write the topic shares of source texts and predicted triples, for each mode with its own topic model.
 
-    Args:
-        examples: the documents.
-        answers: their predicted triples.
-        folder: where annotations go.
-        corpus: the texts that the topic model is trained on.
-        n_topics: how many topics it has.
-        models: where trained models and the shares of source texts are kept, for the next set of predictions.
-        modes: the modes to annotate for.
-        show: whether to show progress.
+    A model is trained on `corpus`. It is kept in `models` with the shares of the source texts, for the next set of
+    predictions.
     """
     corpus_sha256 = corpus_hash(corpus)
     wanted = list(modes)
@@ -162,24 +152,13 @@ def _source_shares(place: Path, model: TopicModel, examples: Examples) -> Any:
     return shares
 
 
-def _all_triples(rules: AnnotationRules, examples: Examples, answers: Sequence[Answer | None]) -> Iterator[Any]:
+def _elements(rules: AnnotationRules, examples: Examples, answers: Sequence[Answer | None]) -> Iterator[str]:
     for row, answer in zip(examples.rows, answers, strict=True):
         for mode in MODES:
-            yield from rules.gold(row, mode)
-            yield from triples_of(answer or [], mode)
-
-
-def _strings(triple: Any) -> list[str]:
-    if isinstance(triple, str) or len(triple) != 3:
-        return []
-    return [element for element in triple if isinstance(element, str)]
+            for triple in (*rules.gold(row, mode), *triples_of(answer or [], mode)):
+                if not isinstance(triple, str) and len(triple) == 3:
+                    yield from (element for element in triple if isinstance(element, str))
 
 
 def _lists(matrix: Any) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(matrix).ravel()), matrix.shape[1])
-
-
-def _remove(folder: Path) -> None:
-    for file in folder.glob("*"):
-        file.unlink()
-    folder.rmdir()

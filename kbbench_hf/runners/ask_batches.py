@@ -7,7 +7,7 @@ from typing import Any
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.journal import Journal, Record
 from kbbench_hf.protocols import Generator, name_of
-from kbbench_hf.runners.jobs import Job, Work, completed, takes, violation
+from kbbench_hf.runners.jobs import Job, Work, completed, takes
 from kbbench_hf.runners.progress import Advance, Meter
 
 BATCH = 16
@@ -15,12 +15,7 @@ BATCH = 16
 
 
 def answer_in_batches(
-    model: Generator,
-    work: Work,
-    journal: Journal,
-    record: Callable[[Record], None],
-    meter: Meter,
-    advance: Advance,
+    model: Generator, work: Work, journal: Journal, record: Callable[[Record], None], meter: Meter, advance: Advance
 ) -> list[str]:
     """Answer what the journal does not hold; return the keys of all jobs, in order.
 
@@ -36,7 +31,7 @@ def answer_in_batches(
     for job in work.jobs(name):
         keys.append(job.key)
         lengths.append(sum(len(message["content"]) for message in job.prompt.messages))
-    order = sorted(range(len(keys)), key=lambda place: (-lengths[place], place))
+    order = sorted(range(len(keys)), key=lambda place: -lengths[place])
     batches = [order[start : start + size] for start in range(0, len(order), size)]
     for number in range(rank, len(batches), n_processes):
         batch = batches[number]
@@ -67,11 +62,5 @@ def _answer(model: Generator, jobs: list[Job], journal: Journal, record: Callabl
             "Mend its `generate`."
         )
     for job, answer in zip(jobs, answers, strict=True):
-        if job.key in journal:
-            continue
-        completion = completed(answer, seconds)
-        fields = completion._asdict() | {"response": completion.text, "attempts": 1, "at": round(time.time(), 3)}
-        del fields["text"]
-        if job.schema is not None and completion.error is None:
-            fields["schema_violation"] = violation(completion.text, job.schema)
-        record(job.record(**fields))
+        if job.key not in journal:
+            record(job.answered(completed(answer, seconds), 1))

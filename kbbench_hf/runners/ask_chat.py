@@ -17,7 +17,7 @@ from kbbench_hf.models.replies import Failure, Refused
 from kbbench_hf.protocols import Chat, Completion, name_of
 from kbbench_hf.runners.concurrency import Gate, wait_before_retry
 from kbbench_hf.runners.cost import Budget
-from kbbench_hf.runners.jobs import ATTEMPTS, InterruptedRunError, Job, Sampling, completed, takes, violation
+from kbbench_hf.runners.jobs import ATTEMPTS, InterruptedRunError, Job, Sampling, completed, takes
 
 DRAIN_S = 10.0
 """How long an interrupted run waits for the answers that are under way."""
@@ -148,7 +148,7 @@ class Asker:
                     failure = error
                 else:
                     self.gate.answered()
-                    return _answered(job, completion, attempt)
+                    return job.answered(completion, attempt)
                 wait = wait_before_retry(attempt, failure.retry_after, self._rng)
                 last = not failure.transient or attempt == self.attempts
                 if failure.reason == "rate_limited":
@@ -177,7 +177,8 @@ class Asker:
             raise
         except Exception as error:
             raise Failure("model_error", f"{type(error).__name__}: {error}", transient=False) from error
-        return completed(answer, time.perf_counter() - started)
+        completion = completed(answer, time.perf_counter() - started)
+        return completion._replace(latency_s=round(completion.latency_s, 6))
 
     @property
     def _where(self) -> str:
@@ -266,19 +267,6 @@ def _is_outage(error: str | None) -> bool:
     if error is None:
         return False
     return Failure(error, transient=True).overload or error in ("rate_limited", "prompt_refused", "model_error")
-
-
-def _answered(job: Job, completion: Completion, attempt: int) -> Record:
-    return job.record(
-        response=completion.text,
-        finish_reason=completion.finish_reason,
-        prompt_tokens=completion.prompt_tokens,
-        completion_tokens=completion.completion_tokens,
-        latency_s=round(completion.latency_s, 6),
-        attempts=attempt,
-        schema_violation=violation(completion.text, job.schema) if job.schema is not None else None,
-        at=round(time.time(), 3),
-    )
 
 
 def _failed(job: Job, failure: Failure, attempts: int) -> Record:

@@ -20,15 +20,8 @@ def calibrate_embedder(
 ) -> tuple[Thresholds, dict[str, Calibration]]:
     """Return the thresholds for an embedder, and for each metric how close its figures come to the published ones.
 
-    Every stored output of the examples' dataset takes part whose figure has a stored basis.
-
-    Args:
-        rules: what the benchmark's metric needs of embedders.
-        release: the authors' release, with its stored outputs.
-        examples: the documents of one config.
-        embedder: the embedder.
-        work: where vectors are kept, so that an interrupted calibration goes on.
-        show: whether to show progress.
+    Every stored output in `release` of the examples' dataset takes part whose figure has a stored basis. Vectors are
+    kept in `work`, so that an interrupted calibration goes on.
 
     Raises:
         DataError: the release has no stored outputs of this dataset.
@@ -38,22 +31,17 @@ def calibrate_embedder(
         thresholds = Thresholds(0.5, 0.5, "being sought")
         annotate_embeddings(rules, examples, answers, work / name, embedder, thresholds, show=show)
         systems.append((figures, Annotations(work / name), answers))
-    found = {}
-    for metric, figure in (("uniqueness", _uniqueness), ("completeness", partial(_completeness, rules))):
+
+    def calibrated(metric: str, figure: Callable[[Examples, Annotations, list[Any], float], float]) -> Calibration:
         usable = [each for each in systems if metric in each[0]]
-        of_threshold: Callable[[float], list[float]] = partial(_figures, figure, usable, examples)
-        found[metric] = calibrate(of_threshold, [published[metric] for published, _, _ in usable])
+        return calibrate(
+            lambda threshold: [figure(examples, annotations, answers, threshold) for _, annotations, answers in usable],
+            [published[metric] for published, _, _ in usable],
+        )
+
+    unique, complete = calibrated("uniqueness", _uniqueness), calibrated("completeness", partial(_completeness, rules))
     basis = f"published US and CS of {len(systems)} systems on {examples.context.config}"
-    return Thresholds(found["uniqueness"].threshold, found["completeness"].threshold, basis), found
-
-
-def _figures(
-    figure: Callable[[Examples, Annotations, list[Any], float], float],
-    systems: list[tuple[Any, Annotations, list[Any]]],
-    examples: Examples,
-    threshold: float,
-) -> list[float]:
-    return [figure(examples, annotations, answers, threshold) for _, annotations, answers in systems]
+    return Thresholds(unique.threshold, complete.threshold, basis), {"uniqueness": unique, "completeness": complete}
 
 
 def _uniqueness(examples: Examples, annotations: Annotations, answers: list[Any], threshold: float) -> float:

@@ -5,7 +5,6 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable
-from types import TracebackType
 
 WINDOW_S = 2.0
 """Seconds between two cuts of the limit, so that one burst of refusals counts once."""
@@ -50,9 +49,7 @@ class Gate:
                 self._leave()
             raise
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._leave()
 
     def answered(self) -> None:

@@ -33,10 +33,8 @@ class Generation:
     keys: list[str] = field(repr=False)
 
     def records(self) -> Iterator[Record]:
-        """Yield one record per prompt and repeat, all of the first repeat first; `jobs.FIELDS` names what it holds."""
-        for record in self.journal.read(self.keys):
-            if record is not None:
-                yield record
+        """Return one record per prompt and repeat, all of the first repeat first; `jobs.FIELDS` names what it holds."""
+        return filter(None, self.journal.read(self.keys))
 
     def responses(self) -> dict[Any, str | None]:
         """Return id -> text of the first repeat, None where the model did not answer."""
@@ -113,15 +111,9 @@ def generate(
             _wait_for_everyone(model)
             meter = Meter(price)
             journal.reload(meter.add)
-        summary = finish(
-            journal.read(keys),
-            meter,
-            name_of(model),
-            len(prompts),
-            parse=parse,
-            answer=answer,
-            folder=folder if parse is not None and shard == 0 else None,
-        )
+        written = folder if parse is not None and shard == 0 else None
+        records = journal.read(keys)
+        summary = finish(records, meter, name_of(model), len(prompts), parse=parse, answer=answer, folder=written)
         _wait_for_everyone(model)  # so that every process finds the predictions when this returns
     return Generation(summary, journal, keys)
 

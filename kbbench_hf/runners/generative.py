@@ -2,16 +2,17 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from kbbench_hf.benchmarks.base import Examples, Prompt, PromptFunction, PromptOptions
+from kbbench_hf.benchmarks.base import PromptOptions
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.protocols import LanguageModel, name_of
 from kbbench_hf.runners.generate import generate
-from kbbench_hf.runners.jobs import Sampling
+from kbbench_hf.runners.jobs import Prompts, Sampling
 from kbbench_hf.runners.outcome import Summary
 from kbbench_hf.runners.run_folder import add_to_run, default_folder, open_run
 from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
@@ -31,9 +32,10 @@ class Task:
     similar_by: str | None = None
     """The embedder that chose the demonstrations, with its revision; None for the dataset's own choice."""
 
-    def prompts(self) -> "Prompts":
+    def prompts(self) -> Prompts:
         """Return the prompts by example id, rendered when they are asked for."""
-        return Prompts(self.asked.benchmark.asking.prompts[self.prompt_name], self.asked.examples, self.options)
+        write, examples = self.asked.benchmark.asking.prompts[self.prompt_name], self.asked.examples
+        return Prompts({row["id"]: partial(write, row, examples, self.options) for row in examples.rows})
 
     def settings(self, model: str, sampling: Sampling, repeats: int = 1, structured: bool = False) -> dict[str, Any]:
         """Return what decides the results of a run of a model."""
@@ -53,29 +55,9 @@ class Task:
     def prompt_sha256(self) -> str:
         """Return a hash of the first hundred prompts: it changes with the wording, the options and the data."""
         digest = hashlib.sha256()
-        for example_id in self.asked.examples.ids[:N_HASHED_PROMPTS]:
-            digest.update(json.dumps(self.prompts()[example_id].messages, sort_keys=True).encode() + b"\n")
+        for prompt in islice(self.prompts().values(), N_HASHED_PROMPTS):
+            digest.update(json.dumps(prompt.messages, sort_keys=True).encode() + b"\n")
         return digest.hexdigest()
-
-
-class Prompts(Mapping[Any, Prompt]):
-    """Example id -> prompt, in the order of the dataset, rendered each time: contexts can be large."""
-
-    def __init__(self, function: PromptFunction, examples: Examples, options: PromptOptions) -> None:
-        self._function, self._examples, self._options = function, examples, options
-        self._rows = {row["id"]: row for row in examples.rows}
-
-    def __getitem__(self, example_id: Any) -> Prompt:
-        """Render the prompt of an example."""
-        return self._function(self._rows[example_id], self._examples, self._options)
-
-    def __iter__(self) -> Iterator[Any]:
-        """Yield the example ids."""
-        return iter(self._rows)
-
-    def __len__(self) -> int:
-        """How many examples there are."""
-        return len(self._rows)
 
 
 def task(

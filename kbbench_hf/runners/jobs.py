@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from inspect import Parameter, signature
@@ -76,28 +77,42 @@ class Job(NamedTuple):
         """Return the journal's record of this job; unnamed fields are None."""
         return {**dict.fromkeys(FIELDS), "key": self.key, "id": self.id, "repeat": self.repeat, **fields}
 
+    def answered(self, completion: Completion, attempts: int) -> Record:
+        """Return the journal's record of an answer, which says how it breaks the schema where one was asked for."""
+        fields = completion._asdict() | {"attempts": attempts, "at": round(time.time(), 3)}
+        fields["response"] = text = fields.pop("text")
+        if self.schema is not None and completion.error is None:
+            from kbbench_hf.models.structured import violation
 
-FIELDS = (
-    "key",
-    "id",
-    "repeat",
-    "error",
-    "settled",
-    "detail",
-    "response",
-    "finish_reason",
-    "prompt_tokens",
-    "completion_tokens",
-    "latency_s",
-    "attempts",
-    "schema_violation",
-    "at",
+            fields["schema_violation"] = violation(text, self.schema)
+        return self.record(**fields)
+
+
+FIELDS = tuple(
+    "key id repeat error settled detail response finish_reason prompt_tokens completion_tokens latency_s attempts "
+    "schema_violation at".split()
 )
 """The fields of a record.
 
 `error` is None or the class of what went wrong, and `settled` then true where the model was reached and gave no answer
 (a refusal): it was paid for and is not asked again. `response` is the raw text, `at` a Unix time.
 """
+
+
+class Prompts(Mapping[Any, Prompt]):
+    """Prompts by name, in the order given, each written anew when it is asked for: contexts can be large."""
+
+    def __init__(self, writers: Mapping[Any, Callable[[], Prompt]]) -> None:
+        self._writers = writers
+
+    def __getitem__(self, name: Any) -> Prompt:
+        return self._writers[name]()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._writers)
+
+    def __len__(self) -> int:
+        return len(self._writers)
 
 
 @dataclass(frozen=True)
@@ -145,10 +160,3 @@ def takes(function: Callable[..., Any], *names: str) -> bool:
 def completed(answer: "str | Completion", seconds: float) -> Completion:
     """Return a model's answer as a completion: a bare text is a whole answer whose tokens nobody counted."""
     return answer if isinstance(answer, Completion) else Completion(str(answer), "stop", None, None, seconds)
-
-
-def violation(text: str, schema: Mapping[str, Any]) -> str | None:
-    """Return how a text breaks a JSON schema, in words; None where it follows it."""
-    from kbbench_hf.models.structured import violation as found
-
-    return found(text, schema)

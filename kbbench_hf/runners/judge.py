@@ -6,7 +6,7 @@ off are no verdicts: they keep their status and raw text, are counted, and leave
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
@@ -19,7 +19,7 @@ from kbbench_hf.benchmarks.annotations import Identity, triple_key, write_annota
 from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.benchmarks.base import AnnotationRules, Examples, ParseError, Prompt
 from kbbench_hf.errors import UsageError, unknown_name
-from kbbench_hf.files.journal import Journal
+from kbbench_hf.files.journal import Journal, Record
 from kbbench_hf.metrics.triple_lists import well_formed
 from kbbench_hf.models.judges import (
     FACT_PROMPT_SHA256,
@@ -35,7 +35,7 @@ from kbbench_hf.models.judges import (
 from kbbench_hf.models.specs import parse, positive
 from kbbench_hf.protocols import Judge, LanguageModel, Verdict, name_of
 from kbbench_hf.runners.generate import generate
-from kbbench_hf.runners.jobs import Sampling
+from kbbench_hf.runners.jobs import Prompts, Sampling
 from kbbench_hf.runners.progress import progress
 
 _JUDGE_BATCH = 256
@@ -88,16 +88,8 @@ def annotate_verdicts(
     """Write a judge's verdicts on every predicted triple; return how many items ended with which status.
 
     Equal items are judged once; stored verdicts are replayed by position. Whatever has no readable verdict keeps its
-    status and raw reply and is no verdict; a failed request is asked again when this is started again.
-
-    Args:
-        rules: what the benchmark's metric needs of judges.
-        examples: the documents.
-        answers: their predicted triples.
-        folder: where annotations go; what was judged so far is below its `work`.
-        kind: `factualness` or `granularity`.
-        judge: a chat model, a local judge, or stored verdicts.
-        show: whether to show progress.
+    status and raw reply and is no verdict; a failed request is asked again when this is started again. What was judged
+    so far is in `folder/work`. `kind` is `factualness` or `granularity`.
     """
     asked = [
         (row, triple, (row["text"], triple_key(triple)))
@@ -158,43 +150,29 @@ def _judge_locally(items: Sequence[Item], work: Path, judge: Judge, show: bool) 
                     error = None if verdict.value is not None else verdict.status
                     journal.append({"key": key, "error": error, **verdict._asdict()})
                 advance(len(batch))
-        return [_from_record(record) for record in journal.read(keys)]
-
-
-def _from_record(record: Mapping[str, Any] | None) -> Verdict:
-    if record is None:
-        return Verdict(None, "failed", "")
-    return Verdict(record["value"], record["status"], record["raw"])
+        return [Verdict(each["value"], each["status"], each["raw"]) for each in journal.read(keys) if each is not None]
 
 
 def _ask(
     items: Sequence[Item], work: Path, kind: _Kind, judge: ChatJudge, show: bool
 ) -> tuple[list[Verdict], Identity]:
-    prompts = _Prompts({_digest(*item): item for item in items}, kind.prompt)
+    prompts = Prompts({_digest(*item): partial(kind.prompt, *item) for item in items})
+    sampling, structured = judge.sampling, judge.structured
     run = generate(
-        prompts,
-        judge.model,
-        work,
-        sampling=judge.sampling,
-        structured=judge.structured,
-        show=show,
-        title="Judge",
-        **judge.options,
+        prompts, judge.model, work, sampling=sampling, structured=structured, show=show, title="Judge", **judge.options
     )
     records = {record["id"]: record for record in run.records()}
-    verdicts = [_read_record(records.get(name), kind) for name in prompts]
+    verdicts = [_read_record(records[name], kind) for name in prompts]
     identity = {
         "judge": f"chat:{name_of(judge.model)}",
         "prompt_sha256": kind.prompt_sha256,
-        "sampling": judge.sampling.parameters(kind.prompt("", "")),
-        "structured": judge.structured,
+        "sampling": sampling.parameters(kind.prompt("", "")),
+        "structured": structured,
     }
     return verdicts, identity
 
 
-def _read_record(record: Mapping[str, Any] | None, kind: _Kind) -> Verdict:
-    if record is None:
-        return Verdict(None, "failed: no record", "")
+def _read_record(record: Record, kind: _Kind) -> Verdict:
     if record["error"] is not None:
         how = "refused" if record["settled"] else "failed"
         return Verdict(None, f"{how}: {record['error']}", record["response"] or "")
@@ -207,32 +185,12 @@ def _read_record(record: Mapping[str, Any] | None, kind: _Kind) -> Verdict:
         return Verdict(None, "cut off" if cut_off else "parse error", record["response"])
 
 
-class _Prompts(Mapping[str, Prompt]):
-    """Prompts by name, written when they are needed."""
-
-    def __init__(self, items: Mapping[str, Item], write: Callable[[str, str], Prompt]) -> None:
-        self._items, self._write = items, write
-
-    def __getitem__(self, name: str) -> Prompt:
-        return self._write(*self._items[name])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._items)
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-
 def _digest(*parts: str) -> str:
     return sha256(json.dumps(parts).encode("ascii")).hexdigest()
 
 
 def judge_by_name(name: str, kind: str) -> Judge:
     """Return the local or stored judge of a name: `nli:MODEL[@threshold=,batch=]` or `stored:FILE`.
-
-    Args:
-        name: the judge's name.
-        kind: `factualness` or `granularity`.
 
     Raises:
         UsageError: the name is of another form, or the kind is unknown.

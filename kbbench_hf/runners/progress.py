@@ -33,31 +33,19 @@ def progress(title: str, total: int | None, *, done: int = 0, note: str = "", sh
     ...     advance()
     ...     advance(note="2 done")
     """
+    from rich import progress as bars
     from rich.console import Console, RenderableType
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
     from rich.text import Text
 
-    class Bar(Progress):
+    class Bar(bars.Progress):
         def get_renderables(self) -> Iterator[RenderableType]:
             yield self.make_tasks_table(self.tasks)
             for task in self.tasks:
                 if task.fields["note"]:  # a line of its own: beside the bar it would not fit 80 columns
                     yield Text(f"  {task.fields['note']}", no_wrap=True, overflow="ellipsis")
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
+    times = bars.TimeElapsedColumn(), bars.TimeRemainingColumn()
+    columns = bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn(), *times
     with Bar(*columns, console=Console(stderr=True), disable=not show) as bar:
         task = bar.add_task(title, total=total, completed=done, note=note)
 

@@ -1,10 +1,11 @@
 """Re-ranking a finished retrieval run with a language model, on the machinery that runs every other prompt."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from kbbench_hf.benchmarks.base import Examples, ParseError, Prompt
 from kbbench_hf.files.writing import write_text
@@ -13,35 +14,7 @@ from kbbench_hf.models.renderings import Forms, render
 from kbbench_hf.models.reranker import parse_score, prompt, reordered
 from kbbench_hf.protocols import LanguageModel
 from kbbench_hf.runners.generate import Generation, generate
-
-
-@dataclass(frozen=True)
-class Judged(Mapping[str, Prompt]):
-    """The prompts of a re-ranking, one per query and candidate, rendered when asked for.
-
-    A key is the query's place and the candidate's row: what a key says is never part of a prompt.
-    """
-
-    queries: Sequence[str]
-    rows: Sequence[Sequence[int]]
-    """For each query, the rows of the candidates to judge, best first."""
-    kb: KnowledgeBase
-    rendering: str
-    forms: Forms | None = None
-
-    def __getitem__(self, key: str) -> Prompt:
-        """Render the prompt of a query and a candidate."""
-        query, row = map(int, key.split("/"))
-        (document,) = render(self.kb, self.rendering, _rows(row), self.forms)
-        return prompt(self.queries[query], self.kb.types(_rows(row))[0], document)
-
-    def __iter__(self) -> Iterator[str]:
-        """Yield the keys, query by query, best candidate first."""
-        return (f"{query}/{row}" for query, rows in enumerate(self.rows) for row in rows)
-
-    def __len__(self) -> int:
-        """How many candidates are judged in all."""
-        return sum(map(len, self.rows))
+from kbbench_hf.runners.jobs import Prompts
 
 
 def rerank_run(
@@ -68,8 +41,19 @@ def rerank_run(
     ranked = {line["id"]: line["ids"] for line in lines}
     ids = [ranked[row["id"]] for row in examples.rows]
     rows = [kb.rows(each[:depth]).tolist() for each in ids]
-    prompts = Judged([row["query"] for row in examples.rows], rows, kb, rendering, forms)
-    generation = generate(prompts, model, folder, title="Re-rank", **how)
+
+    def ask(query: str, candidate: int) -> Prompt:
+        one = np.array([candidate], dtype=np.int64)
+        (document,) = render(kb, rendering, one, forms)
+        return prompt(query, kb.types(one)[0], document)
+
+    # by the query's place and the candidate's row, best candidate first: what a key says is never part of a prompt
+    prompts = {
+        f"{query}/{candidate}": partial(ask, row["query"], candidate)
+        for query, row in enumerate(examples.rows)
+        for candidate in rows[query]
+    }
+    generation = generate(Prompts(prompts), model, folder, title="Re-rank", **how)
     scores = {key: _score(text) for key, text in generation.responses().items()}
     written = []
     for query, (row, names) in enumerate(zip(examples.rows, ids, strict=True)):
@@ -91,9 +75,3 @@ def _score(text: str | None) -> float | None:
         return None if text is None else parse_score(text)
     except ParseError:
         return None
-
-
-def _rows(row: int) -> Any:
-    import numpy as np
-
-    return np.array([row], dtype=np.int64)

@@ -79,16 +79,9 @@ def rank_nodes(
 ) -> Latency:
     """Rank the nodes of a knowledge base for every example; what `rank` does, without a benchmark.
 
-    Args:
-        examples: rows with `id` and `query`; `context.candidates.ids`, where there, says which nodes may be ranked.
-        kb: the knowledge base.
-        model: a retriever's name, see `models.specs`.
-        folder: the run's folder.
-        about: benchmark, config, split and dataset revision, for `run.json`.
-        asking: the benchmark's own documents.
-        training: the training split, for `knn`; others never see it.
-        cache: where embeddings are kept; `~/.cache/kbbench-hf/embeddings` where None.
-        how: goes to `retrieve`.
+    Examples are rows with `id` and `query`; `context.candidates.ids`, where there, says which nodes may be ranked.
+    `model` is spelled as in `models.specs`; only `knn` sees the `training` split. `about` (benchmark, config, split and
+    dataset revision) goes into `run.json`, `how` to `retrieve`. Embeddings are kept in `cache`, see `default_cache`.
     """
     spec, asking = parse(model), asking or Asking()
     learnt = None if training is None else [(row["query"], row["answer_ids"]) for row in training.rows]

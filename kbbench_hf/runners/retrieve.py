@@ -70,16 +70,9 @@ def retrieve(
     same bytes for any number of processes and after any number of interruptions: the same call goes on where the last
     one stopped. A searcher sees the questions' words, never their ids.
 
-    Args:
-        examples: rows with `id` and `query`.
-        build: makes the searcher, when the folder is known to be this run's.
-        folder: the run's folder.
-        settings: what decides the results, for `run.json`.
-        top_k: candidates per example.
-        batch: questions searched at once; decides the last bits of scores, so it belongs to the run.
-        processes: how many processes must be running.
-        timed: whether to ask some questions again, one by one, to measure latency.
-        show: whether the first process shows a progress bar.
+    `build` makes the searcher when the folder is known to be this run's. `settings` are what decides the results, for
+    `run.json`; so does `batch`, the questions searched at once, in the last bits of scores. `processes` must be running
+    where a number is given. With `timed`, some questions are asked again, one by one, to measure latency.
 
     Raises:
         UsageError: another run in the folder, or another number of processes than asked for.
@@ -97,9 +90,8 @@ def retrieve(
         if first:
             _check_revisions(folder, site.revisions)
         questions = [row["query"] for row in examples.rows]
-        batches = {
-            str(start): range(start, min(start + batch, len(questions))) for start in range(0, len(questions), batch)
-        }
+        places = range(len(questions))
+        batches = {str(start): places[start : start + batch] for start in range(0, len(places), batch)}
         done = share.gather(None if journal is None else [key for key in batches if key in journal])[0]
         with site.progress("Search", len(questions), done=sum(len(batches[key]) for key in done)) as advance:
             for key, rows in batches.items():

@@ -1,7 +1,6 @@
 """A run is one function: a benchmark, a model, a folder in which it can be stopped and resumed, a result."""
 
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from kbbench_hf.runners.cost import CostEstimate, Price
     from kbbench_hf.runners.jobs import Sampling
     from kbbench_hf.runners.outcome import Summary
-    from kbbench_hf.runners.retrieve import Latency, Site
+    from kbbench_hf.runners.retrieve import Latency
 
 Model = str | Searcher | LanguageModel
 
@@ -106,7 +105,7 @@ def run(benchmark: str, model: Model, **how: Unpack[How]) -> Result:
     ...         return [list(range(top_k)) for _ in queries]
     >>> result = run("mini-stark", First(), out=Path(tempfile.mkdtemp()) / "run", top_k=5, show=False)
     >>> round(result.scores["hit_at_5"].value, 4)
-    0.0101
+    0.0808
     """
     return finished_run(benchmark, model, **how).result
 
@@ -220,7 +219,6 @@ def _answered(asked: Asked, model: str | LanguageModel, how: How) -> Run:
 
     question = task(asked, prompt=how.get("prompt"), options=prompt_options(how), similar_by=how.get("similar_by"))
     name = model if isinstance(model, str) else how.get("name") or name_of(model)
-    asking = asking_options(name, model, how) if not isinstance(model, str) else {}
     answering = language_model(name, how) if isinstance(model, str) else model
     folder, summary, result = answer(
         question,
@@ -231,7 +229,7 @@ def _answered(asked: Asked, model: str | LanguageModel, how: How) -> Run:
         repeats=how.get("repeats", 1),
         structured=how.get("structured", False),
         parser=how.get("parser"),
-        **(asking or asking_options(name, answering, how)),
+        **asking_options(name, answering, how),
     )
     return Run(asked, folder, result, summary)
 
@@ -249,15 +247,14 @@ def _retrieved(asked: Asked, model: str | Searcher, how: How) -> Run:
         folder, latency = rank(asked, model, how.get("out"), **chosen)
     else:
         folder, latency = _searched(asked, model, how, chosen)
-    done = Run(asked, folder, cast(Result, None), None, latency)
+    summary = unread = None
     if judge is not None:
         from kbbench_hf.runners.retrieval import rerank as re_ranked
 
         judging |= {"sampling": sampling_of(how), "structured": how.get("structured", False)}
-        again, summary, unread = re_ranked(asked, folder, judge, name, depth=how.get("depth", 20), **judging)
-        done = replace(done, folder=again, summary=summary, n_unread=unread)
-    predictions = read_predictions([done.folder / "predictions.jsonl"], asked.benchmark, asked.examples)
-    return replace(done, result=score_asked(asked, predictions))
+        folder, summary, unread = re_ranked(asked, folder, judge, name, depth=how.get("depth", 20), **judging)
+    predictions = read_predictions([folder / "predictions.jsonl"], asked.benchmark, asked.examples)
+    return Run(asked, folder, score_asked(asked, predictions), summary, latency, unread)
 
 
 def _searched(asked: Asked, model: Searcher, how: How, chosen: dict[str, Any]) -> "tuple[Path, Latency]":
@@ -268,11 +265,7 @@ def _searched(asked: Asked, model: Searcher, how: How, chosen: dict[str, Any]) -
     settings = {**asked.settings(), "model": name}
     chosen["top_k"] = chosen.get("top_k") or 100
     folder = how.get("out") or default_folder(asked.place, name, {**settings, "top_k": chosen["top_k"]})
-    return folder, retrieve(asked.examples, partial(_built, model), folder, settings, timed=False, **chosen)
-
-
-def _built(model: Searcher, site: "Site") -> Searcher:
-    return model
+    return folder, retrieve(asked.examples, lambda _: model, folder, settings, timed=False, **chosen)
 
 
 def _check(how: How) -> None:

@@ -10,22 +10,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from kbbench_hf.benchmarks.place import Place
+from kbbench_hf.benchmarks import Place
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.scoring.score import RUN
 
-_PACKAGES = (
-    "kbbench-hf",
-    "numpy",
-    "transformers",
-    "torch",
-    "sentence-transformers",
-    "bm25s",
-    "faiss-cpu",
-    "accelerate",
-)
+_PACKAGES = "kbbench-hf numpy transformers torch sentence-transformers bm25s faiss-cpu accelerate".split()
 
 
 def default_folder(place: Place, model: str, settings: Mapping[str, Any]) -> Path:
@@ -42,10 +33,8 @@ def default_folder(place: Place, model: str, settings: Mapping[str, Any]) -> Pat
 def open_run(folder: Path, settings: Mapping[str, Any], circumstances: Mapping[str, Any]) -> None:
     """Write `run.json`, or check that the run in this folder is the same one.
 
-    Args:
-        folder: the run's folder.
-        settings: what decides the results: benchmark, revision, model, prompt, sampling.
-        circumstances: what does not, and may differ when the run is resumed: the number of processes.
+    `settings` decide the results: benchmark, revision, model, prompt, sampling. `circumstances`, such as the number of
+    processes, do not, and may differ when the run is resumed.
 
     Raises:
         UsageError: another run is in this folder; the message names what differs.
@@ -54,12 +43,12 @@ def open_run(folder: Path, settings: Mapping[str, Any], circumstances: Mapping[s
     written = json.loads(json.dumps(settings))
     if file.is_file():
         before = read_json(file).get("settings", {})
-        if differing := [key for key in {**written, **before} if before.get(key) != written.get(key)]:
-            key = differing[0]
-            raise UsageError(
-                f"{folder} holds another run: its {key} is {before.get(key)!r}, not {written.get(key)!r}. "
-                "Name another folder with --out, or repeat the run with its own settings."
-            )
+        for key in {**written, **before}:
+            if before.get(key) != written.get(key):
+                raise UsageError(
+                    f"{folder} holds another run: its {key} is {before.get(key)!r}, not {written.get(key)!r}. "
+                    "Name another folder with --out, or repeat the run with its own settings."
+                )
         return
     folder.mkdir(parents=True, exist_ok=True)
     started = datetime.now(UTC).isoformat(timespec="seconds")
@@ -71,8 +60,7 @@ def open_run(folder: Path, settings: Mapping[str, Any], circumstances: Mapping[s
 def add_to_run(folder: Path, **facts: Any) -> None:
     """Add facts that are known only at the end, such as latency and cost, to `run.json`."""
     file = folder / RUN
-    run = {**read_json(file), **facts}
-    write_text(file, json.dumps(run, indent=2) + "\n")
+    write_text(file, json.dumps({**read_json(file), **facts}, indent=2) + "\n")
 
 
 def _version(package: str) -> str | None:

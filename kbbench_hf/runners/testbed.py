@@ -50,10 +50,8 @@ def finished_results(found: Benchmark, configs: Sequence[str], name: str, how: H
     results = {}
     for config in configs:
         asked = load_examples(found.dataset, config, how.get("split"), how.get("mode"), how.get("limit"))
-        options = prompt_options(how)
-        question = task(asked, prompt=how.get("prompt"), options=options, similar_by=how.get("similar_by"))
-        sampling = sampling_of(how)
-        settings = question.settings(name, sampling, how.get("repeats", 1), how.get("structured", False))
+        question = task(asked, prompt=how.get("prompt"), options=prompt_options(how), similar_by=how.get("similar_by"))
+        settings = question.settings(name, sampling_of(how), how.get("repeats", 1), how.get("structured", False))
         file = default_folder(asked.place, name, settings) / "result.json"
         if not file.is_file():
             raise UsageError(

@@ -112,23 +112,9 @@ class Result:
 
     def to_dict(self) -> PlainResult:
         """Return what `result.json` holds: plain numbers at full precision, null where nothing was scored."""
-        plain: PlainResult = {
-            "benchmark": self.benchmark,
-            "config": self.config,
-            "split": self.split,
-            "mode": self.mode,
-            "dataset_revision": self.dataset_revision,
-            "scores": {metric: _plain(figure) for metric, figure in self.scores.items()},
-            "slices": {
-                name: {
-                    key: {metric: _plain(figure) for metric, figure in figures.items()} for key, figures in keys.items()
-                }
-                for name, keys in self.slices.items()
-            },
-            "counters": dict(self.counters),
-            "versions": dict(self.versions),
-            "predictions_sha256": self.predictions_sha256,
-        }
+        own = {name: getattr(self, name) for name in PlainResult.__annotations__ if name != "repeats"}
+        slices = {name: {key: _plain(each) for key, each in keys.items()} for name, keys in self.slices.items()}
+        plain = cast(PlainResult, {**own, "scores": _plain(self.scores), "slices": slices})
         if self.repeats:
             plain["repeats"] = {name: list(map(finite, each)) for name, each in self.repeats.items()}
         return plain
@@ -156,13 +142,10 @@ def write_result(result: Result, folder: Path) -> None:
     write_text(folder / "result.json", json.dumps(result.to_dict(), indent=2) + "\n")
 
 
-def _plain(figure: Estimate) -> PlainFigure:
+def _plain(figures: Mapping[str, Estimate]) -> dict[str, PlainFigure]:
     return {
-        "value": finite(figure.value),
-        "ci95": [finite(bound) for bound in figure.ci95],
-        "n_scored": figure.n_scored,
-        "n_unscored": figure.n_unscored,
-        "n_missing": figure.n_missing,
+        metric: cast(PlainFigure, {**f._asdict(), "value": finite(f.value), "ci95": [finite(end) for end in f.ci95]})
+        for metric, f in figures.items()
     }
 
 

@@ -10,10 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kbbench_hf.benchmarks import Place, find_dataset, place_of
 from kbbench_hf.benchmarks import benchmark as benchmark_of
-from kbbench_hf.benchmarks import find_dataset
 from kbbench_hf.benchmarks.base import Benchmark, Examples, Scores
-from kbbench_hf.benchmarks.place import Place, place_of
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import Row, read_json
 from kbbench_hf.metrics.aggregate import Estimate

@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from kbbench_hf.app.boards import Board, Boards
-from kbbench_hf.benchmarks import shipped_answers
-from kbbench_hf.benchmarks.place import Place, as_place
+from kbbench_hf.benchmarks import Place, as_place, shipped_answers
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.store import Store, System
 from kbbench_hf.leaderboard.submissions import preview, store_preview

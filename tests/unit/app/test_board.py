@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from kbbench_hf.app.board_page import table_html
 from kbbench_hf.app.boards import Board
-from kbbench_hf.benchmarks.place import Place
+from kbbench_hf.benchmarks import Place
 from kbbench_hf.leaderboard.view import View
 from tests.unit.app.parsed import Element, parsed
 

@@ -6,7 +6,7 @@ import pytest
 
 from kbbench_hf.app.board_page import board_problem, table_html
 from kbbench_hf.app.boards import Board
-from kbbench_hf.benchmarks.place import Place
+from kbbench_hf.benchmarks import Place
 from kbbench_hf.errors import UsageError
 from kbbench_hf.leaderboard.view import View
 from tests.unit.app.parsed import Element, parsed

@@ -10,7 +10,7 @@ from kbbench_hf.app import compare_page, row_page
 from kbbench_hf.app.board_page import board_problem, table_html
 from kbbench_hf.app.boards import Board, Boards
 from kbbench_hf.app.html import CSS, ON_CLICK, SCRIPT, rendered, table
-from kbbench_hf.benchmarks.place import Place
+from kbbench_hf.benchmarks import Place
 from kbbench_hf.errors import UsageError
 from kbbench_hf.leaderboard.view import View
 from tests.servers.hostile import INJECTIONS

@@ -7,7 +7,7 @@ import pytest
 
 from kbbench_hf.app import row_page
 from kbbench_hf.app.boards import Board, Boards
-from kbbench_hf.benchmarks.place import Place, as_place
+from kbbench_hf.benchmarks import Place, as_place
 from kbbench_hf.leaderboard.table import Row
 from tests.unit.app.parsed import parsed
 

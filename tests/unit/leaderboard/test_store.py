@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kbbench_hf.benchmarks.place import Place
+from kbbench_hf.benchmarks import Place
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.leaderboard.events import Event
 from kbbench_hf.leaderboard.index import Index

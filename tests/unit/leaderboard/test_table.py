@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from kbbench_hf.benchmarks.place import Place
+from kbbench_hf.benchmarks import Place
 from kbbench_hf.benchmarks.published import PublishedRow
 from kbbench_hf.leaderboard import table
 from kbbench_hf.leaderboard.index import Index

@@ -111,7 +111,7 @@ def test_a_release_without_outputs_is_refused(examples: Examples, tmp_path: Path
 
 
 def test_the_systems_are_those_that_were_published() -> None:
-    from kbbench_hf.benchmarks.published import published_rows
+    from kbbench_hf.leaderboard.table import published_rows
 
     rows = published_rows("genres-corpora", "wiki20m", "test", "reference")
     assert {row.system for row in rows} - {"Ground truth"} == set(RELEASE_NAMES)

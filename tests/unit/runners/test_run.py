@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kbbench_hf.errors import KBBenchError, UsageError
-from kbbench_hf.protocols import Message
+from kbbench_hf.protocols import Completion, Message
 from kbbench_hf.runners.run import finished_run, run
 from kbbench_hf.scoring.predictions import ReadOptions
 from kbbench_hf.scoring.result import Result
@@ -125,6 +125,14 @@ def test_candidates_may_be_numbers_of_numpy(tmp_path: Path) -> None:
     assert run_of(Array(), tmp_path / "array") == run_of(Ids(), tmp_path / "lists")
 
 
+def test_pairs_may_be_lists_and_more_candidates_than_asked_for_are_dropped(tmp_path: Path) -> None:
+    class Generous(Pairs):
+        def search(self, queries: Sequence[str], top_k: int) -> list[Any]:
+            return [list(map(list, found)) for found in super().search(queries, 2 * top_k)]
+
+    assert run_of(Generous(), tmp_path / "generous") == run_of(Pairs(), tmp_path / "pairs")
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_the_second_start_asks_nothing(model: type[Any], tmp_path: Path) -> None:
     first, again = model(), model()
@@ -168,6 +176,19 @@ def test_what_a_model_raises_is_a_failed_prompt_that_the_next_start_asks_again(t
     assert mended.asked == [unlucky]
     assert result.counters["n_errors"] == 0
     assert result == run_of(Text(), tmp_path / "whole")
+
+
+def test_a_completion_that_names_an_error_is_a_failed_prompt_too(tmp_path: Path) -> None:
+    (unlucky, *_) = sentences()
+
+    class Cut(Text):
+        async def complete(self, messages: Sequence[Message], max_tokens: int) -> Any:
+            text = await super().complete(messages, max_tokens)
+            error = "out_of_tokens" if messages[-1]["content"] == unlucky else None
+            return Completion(text, "stop", None, None, 0.0, error)
+
+    result = run_of(Cut(), tmp_path)
+    assert (result.counters["n_errors"], result.counters["n_missing"]) == (1, 1)
 
 
 def test_a_model_that_raises_every_time_stops_the_run_after_twenty(tmp_path: Path) -> None:

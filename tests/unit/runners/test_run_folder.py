@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kbbench_hf.benchmarks.place import Place
+from kbbench_hf.benchmarks import Place
 from kbbench_hf.errors import UsageError
 from kbbench_hf.runners.run_folder import RUN, add_to_run, default_folder, open_run
 

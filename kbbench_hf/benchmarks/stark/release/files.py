@@ -4,6 +4,7 @@ import hashlib
 from pathlib import Path
 
 from kbbench_hf.errors import DataError, KBBenchError
+from kbbench_hf.files import file_sha256
 
 REPOSITORY = "snap-stanford/stark"
 REVISION = "88269e23e90587f99476c5dd74e235a0877e69be"
@@ -74,8 +75,7 @@ def _verify(file: Path, expected: str) -> None:
         content = file.read_bytes()
         found = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
     else:
-        with file.open("rb") as source:
-            found = hashlib.file_digest(source, "sha256").hexdigest()
+        found = file_sha256(file)
     if found != expected:
         raise DataError(
             f"{file}: checksum {found}; expected {expected}, that of {REPOSITORY} at {REVISION[:7]}. It was damaged on "

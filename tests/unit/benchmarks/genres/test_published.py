@@ -2,7 +2,7 @@
 
 import pytest
 
-from kbbench_hf.benchmarks.published import published_rows
+from kbbench_hf.leaderboard.table import published_rows
 
 CONFIGS = ("cdr", "docred", "wiki20m", "wiki80", "tacred", "nyt10m")
 

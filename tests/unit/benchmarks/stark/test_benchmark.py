@@ -126,7 +126,7 @@ def test_every_released_dataset_is_registered_with_the_papers_metrics_first():
 
 
 def test_published_rows_are_those_of_the_paper(shared):
-    from kbbench_hf.benchmarks.published import published_rows
+    from kbbench_hf.leaderboard.table import published_rows
 
     splits = {"test": "test", "test-0.1": "test_0_1", "human_generated_eval": "human"}
     with (shared / "expected/stark_tables.csv").open() as source:

@@ -3,7 +3,7 @@
 import csv
 from pathlib import Path
 
-from kbbench_hf.benchmarks.published import published_rows
+from kbbench_hf.leaderboard.table import published_rows
 
 COLUMNS = dict(zip(("P", "R", "F1", "OC", "SH", "RH", "OH"), (
     "precision", "recall", "f1", "ontology_conformance", "subject_hallucination", "relation_hallucination",
