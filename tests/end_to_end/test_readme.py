@@ -16,6 +16,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("KBBENCH_SHARED" not in os.environ and not Path("../shared/data").is_dir(), reason="no real data")
 def test_every_command_prints_what_the_readme_shows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KBBENCH_SHARED", os.environ.get("KBBENCH_SHARED", str(Path("../shared").resolve())))
@@ -27,6 +28,7 @@ def test_every_command_prints_what_the_readme_shows(folder: Path, monkeypatch: p
                 pytest.fail(f"$ {command}\nthe README shows\n{expected}\nand it prints\n{real}")
 
 
+@pytest.mark.slow
 def test_every_snippet_prints_what_the_readme_shows(tmp_path: Path) -> None:
     found = blocks(README.read_text(encoding="utf-8"), "python")
     assert found

@@ -18,6 +18,7 @@ def extract(shared: Path, name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (shared / "data" / "ska_open" / name).read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_tekgen_gives_proved_questions_on_its_graph_and_on_its_text(shared: Path, tmp_path: Path) -> None:
     made = tekgen.make(shared / "data" / "text2kgbench" / "wikidata_tekgen", tmp_path)
     assert made["tekgen_kg"] > 500 and made["tekgen_kg_text"] > 100

@@ -61,6 +61,7 @@ def units_of(row: dict[str, Any]) -> tuple[list[int], list[int]]:
 
 
 @per_subset
+@pytest.mark.slow
 def test_every_positive_is_present_exactly_once_and_none_in_rejection(built: Built, subset: str) -> None:
     for instance, _, row in built.each(subset):
         sk, text = units_of(row)
@@ -72,6 +73,7 @@ def test_every_positive_is_present_exactly_once_and_none_in_rejection(built: Bui
 
 
 @per_subset
+@pytest.mark.slow
 def test_no_budget_is_exceeded_and_counts_equal_a_fresh_tokenisation(built: Built, subset: str) -> None:
     count, pool = tokenizer(), built.release.pools[subset]
     fresh = 0
