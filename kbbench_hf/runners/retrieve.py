@@ -90,10 +90,11 @@ def retrieve(
         if first:
             _check_revisions(folder, site.revisions)
         questions = [row["query"] for row in examples.rows]
+        title = f"Search with {str(settings['model']).partition('(')[0]}"
         places = range(len(questions))
         batches = {str(start): places[start : start + batch] for start in range(0, len(places), batch)}
         done = share.gather(None if journal is None else [key for key in batches if key in journal])[0]
-        with site.progress("Search", len(questions), done=sum(len(batches[key]) for key in done)) as advance:
+        with site.progress(title, len(questions), done=sum(len(batches[key]) for key in done)) as advance:
             for key, rows in batches.items():
                 if key in done:
                     continue
