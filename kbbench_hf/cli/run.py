@@ -119,8 +119,11 @@ class _Command(click.Command):
         return [*own, *(option for group in ctx.meta.get("groups", ()) for option in group.options)]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        own = ("Options", super().get_params(ctx))
-        for title, options in [own, *((f"For {group.whom}", group.options) for group in ctx.meta["groups"])]:
+        sections = {"Options": super().get_params(ctx)}
+        for group in ctx.meta["groups"]:
+            title = f"For {group.whom}"
+            sections[title] = [*sections.get(title, ()), *group.options]
+        for title, options in sections.items():
             if rows := [row for option in options if (row := option.get_help_record(ctx))]:
                 with formatter.section(title):
                     formatter.write_dl(rows)
