@@ -105,7 +105,7 @@ class Store:
         Raises:
             BusyError: the disk is full; nothing was stored.
         """
-        scored_on, sha256 = (result.benchmark, result.config, result.split, result.mode), result.predictions_sha256
+        scored_on, sha256 = result.place, result.predictions_sha256
         submission = hashlib.sha256(json.dumps((*scored_on, system.name, sha256)).encode()).hexdigest()[:32]
         place = self._place(submission)
         if place.exists():

@@ -31,14 +31,14 @@ SMALL = 1000
 """All candidates of a knowledge base this small are ranked: then no answer's rank is left open."""
 
 
-class Ranking(NamedTuple):
-    """A finished ranking."""
+class RankedRun(NamedTuple):
+    """A finished run of a retriever."""
 
     folder: Path
     latency: Latency
 
 
-def rank(asked: Asked, model: str, folder: Path | None = None, *, top_k: int | None = None, **how: Any) -> Ranking:
+def rank(asked: Asked, model: str, folder: Path | None = None, *, top_k: int | None = None, **how: Any) -> RankedRun:
     """Rank the candidates of every question; the same call goes on where an interrupted run stopped.
 
     `top_k` is 100 by default, and all candidates of a small knowledge base. `how` goes to `rank_nodes`.
@@ -62,7 +62,7 @@ def rank(asked: Asked, model: str, folder: Path | None = None, *, top_k: int | N
             )
         how["training"] = load_examples(asked.place.benchmark, asked.place.config, TRAINING)[1]
     how |= {"asking": asked.benchmark.asking, "top_k": top_k}
-    return Ranking(folder, rank_nodes(asked.examples, kb, model, folder, about=place, **how))
+    return RankedRun(folder, rank_nodes(asked.examples, kb, model, folder, about=place, **how))
 
 
 def rank_nodes(

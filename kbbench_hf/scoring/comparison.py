@@ -24,9 +24,8 @@ class Comparison:
 
     def __repr__(self) -> str:
         """Name the two, with the first differences and their p-values."""
-        place = "/".join((self.a.benchmark, self.a.config, self.a.split, self.a.mode))
         tests = [f"{name} {test.difference:+.4f}, p = {test.p_value:.4f}" for name, test in self.tests.items()][:4]
-        return f"<Comparison {place}: {'; '.join(tests)}; {len(self.a.ids):,} examples>"
+        return f"<Comparison {self.a.place}: {'; '.join(tests)}; {len(self.a.ids):,} examples>"
 
     def in_slice(self, name: str) -> dict[str, dict[str, PairedTest]]:
         """Return the tests within each key of a slice."""

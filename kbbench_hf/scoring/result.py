@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from kbbench_hf.benchmarks import Place
 from kbbench_hf.files.datasets import Id, read_json
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.metrics.aggregate import Estimate
@@ -80,6 +81,11 @@ class Result:
     folder: Path | None = None
     """The run's folder, where a run was scored."""
 
+    @property
+    def place(self) -> Place:
+        """What was scored: benchmark, config, split and mode."""
+        return Place(self.benchmark, self.config, self.split, self.mode)
+
     def __eq__(self, other: object) -> bool:
         """Say whether both have the same figures of the same predictions, whatever versions made them."""
         if not isinstance(other, Result):
@@ -88,17 +94,16 @@ class Result:
 
     def __hash__(self) -> int:
         """Hash what was scored, and how."""
-        return hash((self.benchmark, self.config, self.split, self.mode, self.predictions_sha256))
+        return hash((self.place, self.predictions_sha256))
 
     def __repr__(self) -> str:
         """Name what was scored, with its first figures and their intervals."""
-        place = "/".join((self.benchmark, self.config, self.split, self.mode))
         scored = [(name, figure) for name, figure in self.scores.items() if figure.n_scored][:4]
         figures = [f"{name} {f.value:.4f} [{f.ci95[0]:.3f}, {f.ci95[1]:.3f}]" for name, f in scored]
         counts = [f"{len(self.ids):,} examples"]
         if self.counters["n_missing"]:
             counts.append(f"{self.counters['n_missing']:,} missing")
-        return f"<Result {place}: {', '.join([*(figures or ['nothing scored']), *counts])}>"
+        return f"<Result {self.place}: {', '.join([*(figures or ['nothing scored']), *counts])}>"
 
     def to_pandas(self) -> "pandas.DataFrame":
         """Return one row per example: its id, every metric (NaN where not scored), and the key of each slice."""
