@@ -240,7 +240,8 @@ def _run_testbed(
         return
     from kbbench_hf.reports.testbed import print_testbed
 
-    print_testbed(found, model, wanted[0], results)
+    folder = how.get("out") or Path("kbbench-runs") / found.dataset
+    print_testbed(found, model, wanted[0], results, folder)
 
 
 def _print_estimate(name: str, model: str, how: "How", json_output: bool) -> None:

@@ -13,8 +13,8 @@ from kbbench_hf.reports.tables import plain_interval, plain_value
 from kbbench_hf.scoring.result import PlainFigure, PlainResult
 
 
-def print_testbed(found: Benchmark, model: str, testbed: str, results: Mapping[str, PlainResult]) -> None:
-    """Print the results of a testbed's configs, what they say together, and write its picture where it has one."""
+def print_testbed(found: Benchmark, model: str, testbed: str, results: Mapping[str, PlainResult], folder: Path) -> None:
+    """Print the results of a testbed's configs and what they say together; write its picture, if any, to the folder."""
     console = Console()
     figures_of = {config: result["scores"] for config, result in results.items()}
     first, *others = [
@@ -32,7 +32,7 @@ def print_testbed(found: Benchmark, model: str, testbed: str, results: Mapping[s
     for sentence in rules.summary(figures_of) if rules.summary else ():
         console.print(sentence, highlight=False)
     if rules.panels:
-        file = Path("kbbench-runs") / found.dataset / f"{testbed}.png"
+        file = folder / f"{testbed}.png"
         plot_panels(rules.panels({model: figures_of})).savefig(file, dpi=150)
         console.print(f"{file}", highlight=False)
 

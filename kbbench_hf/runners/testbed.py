@@ -34,10 +34,12 @@ def testbed_configs(found: Benchmark, name: str, parts: Sequence[str] | None) ->
 
 
 def run_configs(found: Benchmark, configs: Sequence[str], name: str, how: How) -> Iterator[tuple[str, Run]]:
-    """Run a language model on one config after the other; yield each with its finished run."""
+    """Run a language model on one config after the other, in a folder each; yield each with its finished run."""
     model = language_model(name, how)
     named = cast(How, {option: value for option, value in how.items() if option not in NAMED} | {"name": name})
     for config in configs:
+        if out := how.get("out"):
+            named["out"] = out / config
         yield config, finished_run(f"{found.dataset}/{config}", model, **named)
 
 
@@ -52,7 +54,8 @@ def finished_results(found: Benchmark, configs: Sequence[str], name: str, how: H
         asked = load_examples(found.dataset, config, how.get("split"), how.get("mode"), how.get("limit"))
         question = task(asked, prompt=how.get("prompt"), options=prompt_options(how), similar_by=how.get("similar_by"))
         settings = question.settings(name, sampling_of(how), how.get("repeats", 1), how.get("structured", False))
-        file = default_folder(asked.place, name, settings) / "result.json"
+        out = how.get("out")
+        file = (out / config if out else default_folder(asked.place, name, settings)) / "result.json"
         if not file.is_file():
             raise UsageError(
                 f"{file} does not exist: this testbed sorts finished runs and sends nothing. "

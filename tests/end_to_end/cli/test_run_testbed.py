@@ -45,6 +45,15 @@ def test_integration_sorts_finished_runs_and_sends_nothing(in_tmp: Path) -> None
     assert sum(each["n_scored"] for each in buckets["noise_kg_4k"].values()) == 14
 
 
+def test_out_holds_a_folder_for_every_config_of_a_testbed(in_tmp: Path) -> None:
+    with ScriptedServer(answer=lambda payload: '{"answer": ["nothing"]}') as server:
+        run(server, "--testbed", "noise", "--subset", "kg", "--out", "mine")
+        sent = len(server.requests)
+        run(server, "--testbed", "integration", "--subset", "kg", "--out", "mine")
+        assert len(server.requests) == sent
+    assert {file.parent.name for file in Path("mine").glob("*/result.json")} >= {"noise_kg_1k", "noise_kg_4k"}
+
+
 def test_an_unknown_testbed_or_subset_is_refused(in_tmp: Path) -> None:
     with ScriptedServer() as server:
         with pytest.raises(UsageError, match="Did you mean 'noise'"):
