@@ -9,24 +9,33 @@ class KBBenchError(Exception):
     """A check or a run failed. The message has three parts: the offending value, the expectation, the remedy."""
 
     exit_code: ClassVar[int] = 1
+    code: str = "failed"
+    """What programs know it by; `--json` prints it."""
+
+    def __init__(self, message: str = "", *, code: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code or type(self).code
 
 
 class UsageError(KBBenchError):
     """The call itself is wrong: an unknown name, an impossible option, a missing extra."""
 
     exit_code = 2
+    code = "usage"
 
 
 class DataError(KBBenchError):
     """The input is wrong: malformed lines, unknown or duplicate ids, a checksum that does not match."""
 
     exit_code = 65
+    code = "data"
 
 
 class BusyError(KBBenchError):
     """Somebody else holds the run or the store; try again later."""
 
     exit_code = 75
+    code = "busy"
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.answers import Answer, AnswerKind, Id
+from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.files.datasets import DatasetFolder, Row
 from kbbench_hf.metrics.aggregate import Estimate, means
 from kbbench_hf.protocols import Embedder
@@ -281,8 +282,8 @@ class Scoring:
     """(scores, mode) -> the figures of the paper's tables, with intervals."""
     check: Callable[[Examples, Id, Answer], str | None] = no_problem
     """(examples, id, answer) -> what is wrong with a submitted answer, in words, or None."""
-    warn: Callable[["Benchmark", Examples, Sequence[Answer | None]], list[str]] | None = None
-    """(this benchmark, examples, answers) -> sentences on habits that cost these answers some of their score."""
+    warn: Callable[["Benchmark", Examples, Sequence[Answer | None]], list[ScoreWarning]] | None = None
+    """(this benchmark, examples, answers) -> the habits that cost these answers some of their score, each measured."""
     annotations: AnnotationRules | None = None
     """What metrics need of other models, made once by `kbbench annotate`; None where they need nothing."""
     group_by: str | None = None

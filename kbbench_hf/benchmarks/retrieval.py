@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from kbbench_hf.addresses import on_request
 from kbbench_hf.benchmarks.answers import IDS, Id
 from kbbench_hf.benchmarks.base import Asking, Benchmark, Builder, Data, Examples, Facts, Scores, Scoring, Showing
+from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.aggregate import Estimate, estimate
@@ -36,6 +37,8 @@ METRICS = {
 }
 """The four figures of published tables, then what the authors' scripts write besides, and nDCG."""
 
+HEADLINE_DEPTH = 20
+"""The deepest cut-off among the headline metrics: that of R@20."""
 WRITTEN = ("train", "validation", "test")
 """The splits that share out the questions; `all` is the three together. `test_0_1` is a tenth of `test`."""
 
@@ -156,19 +159,37 @@ def _summarise(scores: Scores, mode: str) -> Mapping[str, Estimate]:
     return figures
 
 
-def _warn(benchmark: Benchmark, examples: Examples, answers: Sequence[Sequence[Id] | None]) -> list[str]:
-    """Say how many rankings end before their last answer: they leave MRR and MAP open."""
-    n_candidates = len(examples.context.candidates.ids)
+def _warn(benchmark: Benchmark, examples: Examples, answers: Sequence[Sequence[Id] | None]) -> list[ScoreWarning]:
+    """Say how many rankings end before the deepest headline cut-off, and how many leave MRR and MAP open."""
+    n_candidates, found = len(examples.context.candidates.ids), []
+    depth = min(HEADLINE_DEPTH, n_candidates)
+    shallow = [len(answer) for answer in answers if answer and len(answer) < depth]
+    if shallow:
+        found.append(
+            ScoreWarning(
+                "shallow_rankings",
+                f"{len(shallow):,} of {len(answers):,} rankings end before rank {depth}, the longest of these at "
+                f"{max(shallow)}; what would come later counts as not found.",
+                f"Rank at least {depth} candidates.",
+                len(shallow),
+            )
+        )
     n_open = sum(
         bool(answer) and len(answer or ()) < n_candidates and not set(row["answer_ids"]) <= set(answer or ())
         for row, answer in zip(examples.rows, answers, strict=True)
     )
-    if not n_open:
-        return []
-    return [
-        f"{n_open:,} of {len(answers):,} rankings end before their last answer, which leaves MAP open, and MRR where "
-        f"none is found: these count as the least they can be. Rank more of the {n_candidates:,} candidates (--top-k)."
-    ]
+    if n_open:
+        found.append(
+            ScoreWarning(
+                "open_rankings",
+                f"{n_open:,} of {len(answers):,} rankings end before their last answer, which leaves MAP open, and MRR "
+                "where none is found: these count as the least they can be.",
+                f"Rank more of the {n_candidates:,} candidates (--top-k).",
+                n_open,
+                severity="note",
+            )
+        )
+    return found
 
 
 def _slices(examples: Examples) -> dict[str, list[str]]:

@@ -1,6 +1,7 @@
 """The `kbbench` command: a table of verbs, each imported when it is called."""
 
 import inspect
+import json
 import shlex
 import sys
 import traceback
@@ -9,7 +10,7 @@ from importlib import import_module
 import click
 from click.exceptions import NoArgsIsHelpError
 
-from kbbench_hf.errors import KBBenchError, unknown_name
+from kbbench_hf.errors import KBBenchError, UsageError, unknown_name
 
 VERBS = {
     "demo": "Score, compare and plot the stored answers of small systems; offline, in seconds.",
@@ -77,7 +78,10 @@ def main() -> None:
         if "--debug" in sys.argv:
             traceback.print_exc()
         code, message = _explained(error)
+        name = getattr(error, "code", UsageError.code if code == UsageError.exit_code else KBBenchError.code)
     click.echo(f"kbbench: {message}", err=True)
+    if "--json" in arguments:
+        click.echo(json.dumps({"error": {"code": name, "message": message}}, indent=2))
     if code == INTERRUPTED and arguments[0] in RESUMABLE:
         click.echo(f"To go on: {shlex.join(['kbbench', *arguments])}", err=True)
     sys.exit(code)

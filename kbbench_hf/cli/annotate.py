@@ -95,7 +95,7 @@ def _annotate(predictions: Path, asked: "Asked", rules: AnnotationRules, how: Re
 
     if not any(options[name] for name in ("embedder", "stored_cosines", "topics", "fact_judge", "split_judge")):
         raise UsageError("Nothing to annotate; expected some of --embedder, --topics, --fact-judge, --split-judge.")
-    benchmark, examples, (_, config, *_), _ = asked
+    benchmark, examples, (_, config, *_), *_ = asked
     answers = read_predictions([predictions], benchmark, examples, how).answers
     folder, show = options["out"] or annotations_folder(prediction_files([predictions])[0]), options["show"]
     report: Row = {"annotations": str(folder)}

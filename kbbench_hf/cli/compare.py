@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from kbbench_hf.benchmarks import benchmark as benchmark_of
-from kbbench_hf.cli.options import JSON, MODE, on_benchmark, read_how
+from kbbench_hf.cli.options import JSON, MODE, STRICT, on_benchmark, read_how, refuse_warnings
 from kbbench_hf.reports.comparison import print_comparison
 from kbbench_hf.scoring.comparison import compare
 from kbbench_hf.scoring.predictions import ReadOptions
@@ -19,6 +19,7 @@ from kbbench_hf.scoring.predictions import ReadOptions
 @MODE
 @read_how
 @click.option("--slices", metavar="NAME,...", help="Show the differences in these slices too; 'all' for every one.")
+@STRICT
 @JSON
 def command(
     a: Path,
@@ -28,6 +29,7 @@ def command(
     mode: str | None,
     read_options: ReadOptions,
     slices: str | None,
+    strict: bool,
     json_output: bool,
 ) -> None:
     """Test whether predictions A and B differ: paired randomisation test, wins, ties and losses.
@@ -39,3 +41,5 @@ def command(
         click.echo(json.dumps(comparison.to_dict(), indent=2))
     else:
         print_comparison(comparison, (str(a), str(b)), benchmark_of(comparison.a.benchmark), slices)
+    if strict:
+        refuse_warnings(comparison.warnings)

@@ -1,12 +1,14 @@
 """Options that several verbs share, handed to them as the value they stand for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
 from typing import Literal
 
 import click
 
+from kbbench_hf.benchmarks.warnings import ScoreWarning
+from kbbench_hf.errors import KBBenchError
 from kbbench_hf.scoring.predictions import ReadOptions
 
 Command = Callable[..., object]
@@ -14,6 +16,21 @@ Command = Callable[..., object]
 PREDICTIONS = click.argument("predictions", nargs=-1, required=True, type=click.Path(path_type=Path))
 MODE = click.option("--mode", help="Scoring mode; the authors' released behaviour (reference) by default.")
 JSON = click.option("--json", "json_output", is_flag=True, help="Print the result as JSON, nothing else.")
+STRICT = click.option("--strict", is_flag=True, help="Fail with exit code 1 where a warning stands beside the figures.")
+
+
+def refuse_warnings(warnings: Iterable[ScoreWarning]) -> None:
+    """Fail where there are warnings, for `--strict`; notes are none.
+
+    Raises:
+        KBBenchError: there are some.
+    """
+    if codes := [warning.code for warning in warnings if warning.severity == "warning"]:
+        raise KBBenchError(
+            f"--strict: {len(codes)} warning{'s' if len(codes) > 1 else ''} ({', '.join(codes)}); expected none. "
+            "They stand beside the figures, each with what to do.",
+            code="strict",
+        )
 
 
 def on_benchmark(command: Command) -> Command:

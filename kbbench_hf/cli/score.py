@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from kbbench_hf.benchmarks import benchmark as benchmark_of
-from kbbench_hf.cli.options import JSON, MODE, PREDICTIONS, on_benchmark, read_how
+from kbbench_hf.cli.options import JSON, MODE, PREDICTIONS, STRICT, on_benchmark, read_how, refuse_warnings
 from kbbench_hf.reports.tables import print_result
 from kbbench_hf.scoring.predictions import ReadOptions
 from kbbench_hf.scoring.result import write_result
@@ -20,6 +20,7 @@ from kbbench_hf.scoring.score import score
 @read_how
 @click.option("--slices", metavar="NAME,...", help="Show these slices; 'all' for every one.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write result.json and scores.jsonl into this folder.")
+@STRICT
 @JSON
 def command(
     predictions: tuple[Path, ...],
@@ -29,6 +30,7 @@ def command(
     read_options: ReadOptions,
     slices: str | None,
     out: Path | None,
+    strict: bool,
     json_output: bool,
 ) -> None:
     """Score PREDICTIONS: JSON Lines files, a folder of them, or a run's folder.
@@ -42,3 +44,5 @@ def command(
         click.echo(json.dumps(result.to_dict(), indent=2))
     else:
         print_result(result, benchmark_of(result.benchmark), slices)
+    if strict:
+        refuse_warnings(result.warnings)

@@ -7,7 +7,16 @@ from rich.markup import escape
 
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.metrics.significance import PairedTest, minimum_detectable_effect
-from kbbench_hf.reports.tables import chosen_slices, empty_table, interval, label, number, place_words, words
+from kbbench_hf.reports.tables import (
+    chosen_slices,
+    empty_table,
+    interval,
+    label,
+    number,
+    place_words,
+    print_warnings,
+    words,
+)
 from kbbench_hf.scoring.comparison import Comparison
 
 
@@ -26,6 +35,7 @@ def print_comparison(
     console, chosen = Console(), chosen_slices(slices, first.example_slices)
     console.print(f"[bold]{escape(benchmark.title)}[/bold] · {place_words(first)}", highlight=False)
     console.print(f"A {escape(names[0])}\nB {escape(names[1])}", highlight=False)
+    print_warnings(console, comparison.warnings)
     table = empty_table("metric", "A", "B", "A - B", "95 % interval", "p", "win/tie/loss")
     for metric, test in list(comparison.tests.items())[:metrics]:
         figures = [number(result.scores[metric].value) if metric in result.scores else "" for result in (first, second)]

@@ -93,7 +93,7 @@ def _examples(folder: Path, result: PlainResult, benchmark: Benchmark) -> list[d
     """Return the worst examples, and as many from the middle and the top; or why none are shown."""
     if not (folder / "predictions.jsonl").is_file():
         return "There are no predictions beside the figures; no examples are shown."
-    _, examples, _, revision = load_examples(result["benchmark"], result["config"], result["split"])
+    _, examples, _, revision, _ = load_examples(result["benchmark"], result["config"], result["split"])
     if revision != result["dataset_revision"]:
         return "The dataset at hand is another one than was scored; no examples are shown."
     scores = [json.loads(line) for line in (folder / "scores.jsonl").read_text(encoding="utf-8").splitlines()]

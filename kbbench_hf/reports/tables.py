@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from kbbench_hf.benchmarks.base import Benchmark
+from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import unknown_name
 from kbbench_hf.metrics.aggregate import Estimate
 from kbbench_hf.scoring.result import PlainFigure, Result
@@ -33,15 +34,15 @@ def print_result(result: Result, benchmark: Benchmark, slices: str | None = None
     console.print(table)
     counters = ", ".join(f"{words(name)} {count:,}" for name, count in result.counters.items() if count)
     console.print(f"[dim]{counters}[/dim]", highlight=False)
-    if left_out := [label(benchmark, metric) for metric in result.scores if metric not in scored]:
+    left_out = [label(benchmark, metric) for metric in result.scores if metric not in scored]
+    if left_out and not benchmark.scoring.annotations:
         console.print(f"[dim]not scored here: {', '.join(left_out)}[/dim]", highlight=False)
     if result.repeats:
         values = {label(benchmark, metric): np.array(result.repeats[metric]) for metric in figures}
         spread = ", ".join(f"{name} {number(each.mean())} ± {number(each.std())}" for name, each in values.items())
         n_repeats = len(next(iter(values.values())))
         console.print(f"mean and standard deviation of {n_repeats} repeats: {spread}", highlight=False)
-    for warning in _warnings(result, benchmark):
-        console.print(f"[yellow]![/yellow] {escape(warning)}", highlight=False)
+    print_warnings(console, result.warnings)
     for name in chosen:
         console.print()
         _print_slice(console, name, result.slices[name], benchmark)
@@ -99,15 +100,11 @@ def empty_table(first: str, *others: str) -> Table:
     return table
 
 
-def _warnings(result: Result, benchmark: Benchmark) -> list[str]:
-    """Return what a reader should know before believing the figures."""
-    warnings = list(result.warnings)
-    unscored = [label(benchmark, metric) for metric, figure in result.scores.items() if not figure.n_scored]
-    if unscored and benchmark.scoring.annotations:
-        warnings.insert(0, f"Not scored: {', '.join(unscored)}. What they need of models, 'kbbench annotate' makes.")
-    if n_missing := result.counters["n_missing"]:
-        warnings.insert(0, f"{n_missing:,} of {len(result.ids):,} examples have no prediction.")
-    return warnings
+def print_warnings(console: Console, warnings: Iterable[ScoreWarning]) -> None:
+    """Print what a reader should know before believing the figures, a paragraph each; notes are dim."""
+    for warning in warnings:
+        mark = "[yellow]![/yellow] " if warning.severity == "warning" else "[dim]i[/dim] "
+        console.print(f"{mark}{escape(str(warning))}", highlight=False)
 
 
 def _print_slice(console: Console, name: str, keys: Mapping[str, Mapping[str, Estimate]], benchmark: Benchmark) -> None:

@@ -106,7 +106,7 @@ def answer(
     interrupted run stopped. `how` holds what does not change the results: concurrency, budgets, attempts (see
     `generate`).
     """
-    benchmark, examples, place, _ = asked.asked
+    benchmark, examples, place, *_ = asked.asked
     parsers = benchmark.asking.parsers
     parser_name = parser or next(iter(parsers))
     if parser_name not in parsers:  # said before anything is asked, and perhaps paid for

@@ -1,17 +1,19 @@
 """Two systems on the same examples: are they different, by how much, and where?"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.benchmarks import benchmark
+from kbbench_hf.benchmarks import Place, benchmark
+from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.metrics.significance import PairedTest, paired_test
 from kbbench_hf.scoring.predictions import ReadOptions
 from kbbench_hf.scoring.result import Result, finite
-from kbbench_hf.scoring.score import ANNOTATIONS, Answers, score
+from kbbench_hf.scoring.score import ANNOTATIONS, Answers, place_of_run, score
 
 
 @dataclass(frozen=True, repr=False)
@@ -21,11 +23,14 @@ class Comparison:
     a: Result
     b: Result
     tests: Mapping[str, PairedTest]
+    warnings: Sequence[ScoreWarning] = ()
+    """What weakens the comparison: its own warnings, then those of A and of B."""
 
     def __repr__(self) -> str:
         """Name the two, with the first differences and their p-values."""
         tests = [f"{name} {test.difference:+.4f}, p = {test.p_value:.4f}" for name, test in self.tests.items()][:4]
-        return f"<Comparison {self.a.place}: {'; '.join(tests)}; {len(self.a.ids):,} examples>"
+        warned = f"; {len(self.warnings)} warnings" if self.warnings else ""
+        return f"<Comparison {self.a.place}: {'; '.join(tests)}; {len(self.a.ids):,} examples{warned}>"
 
     def in_slice(self, name: str) -> dict[str, dict[str, PairedTest]]:
         """Return the tests within each key of a slice."""
@@ -39,6 +44,8 @@ class Comparison:
             "config": self.a.config,
             "split": self.a.split,
             "mode": self.a.mode,
+            "warnings": [warning.to_dict() for warning in self.warnings],
+            "systems": {name: _plain_system(each) for name, each in (("A", self.a), ("B", self.b))},
             "tests": {metric: _plain_test(test) for metric, test in self.tests.items()},
             "slices": {
                 name: {
@@ -64,7 +71,7 @@ def compare(
     Args:
         a: a result, or what `score` takes: a predictions file, a run's folder, objects.
         b: the other one.
-        benchmark: what files and objects answer; the folder of a run says it itself.
+        benchmark: what files and objects answer; a result and the folder of a run say it themselves, for both.
         split: the split; the benchmark's default where None.
         mode: the scoring mode; the benchmark's first where None.
         options: how to read predictions.
@@ -77,20 +84,53 @@ def compare(
     >>> print(f"{compare(pattern, copy, 'mini-text2kg').tests['f1'].difference:+.3f}")
     +0.224
     """
-    a, b = (
+    if benchmark is None and (place := _own_place(a) or _own_place(b)):
+        benchmark, split, mode = f"{place.benchmark}/{place.config}", split or place.split, mode or place.mode
+    first, second = (
         each if isinstance(each, Result) else score(each, benchmark, split=split, mode=mode, options=options)
         for each in (a, b)
     )
+    _refuse_incomparable(first, second)
+    groups = first.example_slices.get(first.group_by) if first.group_by else None
+    tests = _tests(first, second, np.full(len(first.ids), True), groups)
+    return Comparison(first, second, tests, _warnings(first, second))
+
+
+def _own_place(answers: Result | Answers) -> Place | None:
+    """Return where a result was scored, or a run's folder run; None where nothing says it."""
+    if isinstance(answers, Result):
+        return answers.place
+    return place_of_run([Path(answers)]) if isinstance(answers, Path | str) else None
+
+
+def _refuse_incomparable(a: Result, b: Result) -> None:
+    """Refuse two results that were not had on the same examples, data and annotations.
+
+    Raises:
+        UsageError: they were not; its code names what differs.
+    """
     for name in ("benchmark", "config", "split", "mode", "dataset_revision"):
         if getattr(a, name) != getattr(b, name):
             raise UsageError(
                 f"The two differ in {name}: {getattr(a, name)!r} and {getattr(b, name)!r}; "
-                "a paired test needs the same. Score both on the same examples."
+                "a paired test needs the same. Score both on the same examples.",
+                code="revision" if name == "dataset_revision" else name,
             )
+    made_on = [each.made_on or each.dataset_revision for each in (a, b)]
+    if made_on[0] != made_on[1]:
+        raise UsageError(
+            f"The two were made on different revisions of the data: {made_on[0][:8]} and {made_on[1][:8]}; a paired "
+            "test needs the same. Run both on the data at hand.",
+            code="revision",
+        )
+    for each in (a, b):
+        if elsewhere := next((warning for warning in each.warnings if warning.code == "place"), None):
+            raise UsageError(str(elsewhere), code="place")
     if a.ids != b.ids:
         raise UsageError(
             f"The two were scored on other examples: {len(a.ids):,} and {len(b.ids):,}; a paired test needs the same. "
-            "Run or score both on the same ones (--limit)."
+            "Run or score both on the same ones (--limit).",
+            code="limit",
         )
     made_with = [
         {name: made for name, made in each.versions.items() if name.startswith(ANNOTATIONS)} for each in (a, b)
@@ -99,10 +139,32 @@ def compare(
         if made_with[0][name] != made_with[1][name]:
             raise UsageError(
                 f"The two differ in {name}: {made_with[0][name]} and {made_with[1][name]}; figures of different "
-                "embedders, judges or topic models must not be compared. Annotate both alike."
+                "embedders, judges or topic models must not be compared. Annotate both alike.",
+                code="annotations",
             )
-    groups = a.example_slices.get(a.group_by) if a.group_by else None
-    return Comparison(a, b, _tests(a, b, np.full(len(a.ids), True), groups))
+
+
+def _warnings(a: Result, b: Result) -> list[ScoreWarning]:
+    """Return what weakens the comparison: each system's own warnings, and what the difference is without their gaps."""
+    found = [replace(warning, system=name) for name, each in (("A", a), ("B", b)) for warning in each.warnings]
+    both, headline = a.answered & b.answered, benchmark(a.benchmark).headline
+    if both.all() or not both.any() or headline not in a.compared or headline not in b.compared:
+        return found
+    keys = a.example_slices.get(a.group_by) if a.group_by else None
+    groups = keys and [key for key, kept in zip(keys, both, strict=True) if kept]
+    test = paired_test(a.compared[headline][both], b.compared[headline][both], groups)
+    whole = "The difference holds what is missing"
+    return [
+        ScoreWarning(
+            "missing",
+            f"{whole}: on the {int(both.sum()):,} of {len(both):,} examples that both answered, "
+            f"{benchmark(a.benchmark).metrics[headline]} differs by {test.difference:+.4f}, p = {test.p_value:.4f}.",
+            "Compare whole files.",
+            int((~both).sum()),
+            {headline: test.difference},
+        ),
+        *found,
+    ]
 
 
 def _tests(
@@ -117,6 +179,11 @@ def _tests(
             lower = metric in lower_is_better
             tests[metric] = test._replace(wins=test.losses, losses=test.wins) if lower else test
     return tests
+
+
+def _plain_system(result: Result) -> dict[str, object]:
+    plain = result.to_dict()
+    return {name: plain[name] for name in ("scores", "counters", "predictions_sha256")}
 
 
 def _plain_test(test: PairedTest) -> dict[str, object]:

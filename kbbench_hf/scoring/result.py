@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks import Place
+from kbbench_hf.benchmarks.warnings import PlainWarning, ScoreWarning
 from kbbench_hf.files.datasets import Id, read_json
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.metrics.aggregate import Estimate
@@ -46,6 +47,7 @@ class PlainResult(TypedDict):
     counters: dict[str, int]
     versions: dict[str, str]
     predictions_sha256: str
+    warnings: NotRequired[list[PlainWarning]]
     repeats: NotRequired[dict[str, list[float | None]]]
 
 
@@ -75,9 +77,12 @@ class Result:
     """The slice over whose keys the figures are averaged; None for plain means."""
     repeats: Mapping[str, list[float]] = field(default_factory=dict)
     """Where everything was asked several times: each figure of every repeat, the first being this result's."""
-    warnings: list[str] = field(default_factory=list)
-    """What the answers lose by habits of writing, in words, with the measured effect."""
-
+    warnings: list[ScoreWarning] = field(default_factory=list)
+    """What a reader should know before believing the figures."""
+    answered: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    """Whether each example has a prediction."""
+    made_on: str = ""
+    """The data's revision on which the answers were made, where their run says it."""
     folder: Path | None = None
     """The run's folder, where a run was scored."""
 
@@ -117,9 +122,10 @@ class Result:
 
     def to_dict(self) -> PlainResult:
         """Return what `result.json` holds: plain numbers at full precision, null where nothing was scored."""
-        own = {name: getattr(self, name) for name in PlainResult.__annotations__ if name != "repeats"}
+        own = {name: getattr(self, name) for name in PlainResult.__annotations__ if name not in ("warnings", "repeats")}
         slices = {name: {key: _plain(each) for key, each in keys.items()} for name, keys in self.slices.items()}
         plain = cast(PlainResult, {**own, "scores": _plain(self.scores), "slices": slices})
+        plain["warnings"] = [warning.to_dict() for warning in self.warnings]
         if self.repeats:
             plain["repeats"] = {name: list(map(finite, each)) for name, each in self.repeats.items()}
         return plain

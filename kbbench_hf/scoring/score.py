@@ -13,11 +13,19 @@ from numpy.typing import NDArray
 from kbbench_hf.benchmarks import Place, find_dataset, place_of
 from kbbench_hf.benchmarks import benchmark as benchmark_of
 from kbbench_hf.benchmarks.base import Benchmark, Examples, Scores
+from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import Row, read_json
 from kbbench_hf.metrics.aggregate import Estimate
 from kbbench_hf.scoring.predictions import Predictions, ReadOptions, pair, read_predictions
 from kbbench_hf.scoring.result import Result
+from kbbench_hf.scoring.warnings import (
+    completeness_warnings,
+    limit_warning,
+    place_warning,
+    revision_warning,
+    stored_warnings,
+)
 
 ANNOTATIONS = "annotations:"
 """What stands before a kind of annotation where `versions` says what it was made with."""
@@ -35,6 +43,8 @@ class Asked(NamedTuple):
     place: Place
     revision: str
     """The dataset's."""
+    n_available: int
+    """How many examples the place has, of which those asked are the first."""
 
     def settings(self) -> dict[str, str]:
         """Return what a run's folder says of it."""
@@ -62,7 +72,7 @@ def load_examples(
         raise UsageError(
             f"{place.benchmark} has no examples in split {place.split!r}; expected at least one. Name another split."
         )
-    return Asked(found, Examples(examples.rows[:limit], examples.context), place, folder.revision)
+    return Asked(found, Examples(examples.rows[:limit], examples.context), place, folder.revision, len(examples.rows))
 
 
 def score(
@@ -112,12 +122,13 @@ def score(
             annotations = annotations_beside(paths[0])
         if annotations is not None:
             asked = asked._replace(examples=rules.read(asked.examples, annotations))
-    result = score_asked(asked, read)
-    made_on = run.get("dataset_revision", asked.revision)
-    if made_on == asked.revision:
-        return result
-    other = f"These answers were made on data {made_on[:8]}; they are scored on {asked.revision[:8]}, which is at hand."
-    return replace(result, warnings=[other, *result.warnings])
+    made_on = run.get("dataset_revision", "")
+    of_run = [
+        *place_warning(place_of_run(paths) or asked.place, asked.place),
+        *revision_warning(made_on, asked.revision),
+        *stored_warnings(run.get("warnings", [])),
+    ]
+    return replace(score_asked(asked, read, of_run), made_on=made_on)
 
 
 def asked_of(
@@ -137,7 +148,7 @@ def asked_of(
         raise UsageError("No benchmark: only a run's folder says itself what it was run on. Name one with --benchmark.")
     if not run:
         return load_examples(benchmark or "", config, split, mode)
-    of_run = place_of(run["benchmark"], run["config"], run["split"], run.get("mode"))
+    of_run = place_of_run(paths) or place_of(benchmark or "", config, split, mode)
     if benchmark is None:
         place = place_of(of_run.benchmark, config or of_run.config, split or of_run.split, mode or of_run.mode)
     else:
@@ -148,6 +159,12 @@ def asked_of(
     return load_examples(*place, limit=run.get("n_examples") if same_questions else None)
 
 
+def place_of_run(paths: Sequence[Path]) -> Place | None:
+    """Return what the run was run on whose folder or file this is; None where it is none's."""
+    run = _run_of(paths)
+    return place_of(run["benchmark"], run["config"], run["split"], run.get("mode")) if run else None
+
+
 def _run_of(paths: Sequence[Path]) -> Row:
     """Return the settings of the run whose folder or file this is, its parser and mode; empty where it is none's."""
     if len(paths) != 1:
@@ -156,7 +173,7 @@ def _run_of(paths: Sequence[Path]) -> Row:
     if not (folder / RUN).is_file():
         return {}
     run = read_json(folder / RUN)
-    settings: Row = {**run.get("settings", {}), "parser": run.get("parser")}
+    settings: Row = {**run.get("settings", {}), "parser": run.get("parser"), "warnings": run.get("warnings", [])}
     scored = folder / "result.json"
     return {**settings, "mode": read_json(scored)["mode"]} if scored.is_file() else settings
 
@@ -175,9 +192,9 @@ def annotations_beside(predictions: Path) -> Path | None:
     return folder if any(folder.glob("*.parquet")) else None
 
 
-def score_asked(asked: Asked, predictions: Predictions) -> Result:
-    """Score predictions that are paired with their examples already."""
-    benchmark, examples, place, revision = asked
+def score_asked(asked: Asked, predictions: Predictions, of_run: Sequence[ScoreWarning] = ()) -> Result:
+    """Score predictions that are paired with their examples already; `of_run` is what their run warns of."""
+    benchmark, examples, place, revision, n_available = asked
     mode = place.mode
     scores = benchmark.scoring.score(examples, predictions.answers, mode)
     example_slices = {name: [str(key) for key in column] for name, column in scores.slices.items()}
@@ -192,16 +209,17 @@ def score_asked(asked: Asked, predictions: Predictions) -> Result:
         "n_errors": predictions.n_errors,
         **scores.counters,
     }
+    figures = {
+        metric: figure._replace(n_missing=n_missing)
+        for metric, figure in benchmark.scoring.summarise(scores, mode).items()
+    }
     return Result(
         benchmark=benchmark.dataset,
         config=place.config,
         split=place.split,
         mode=mode,
         dataset_revision=revision,
-        scores={
-            metric: figure._replace(n_missing=n_missing)
-            for metric, figure in benchmark.scoring.summarise(scores, mode).items()
-        },
+        scores=figures,
         slices=_slices(benchmark, scores, missing, mode),
         counters=counters,
         versions={
@@ -216,7 +234,13 @@ def score_asked(asked: Asked, predictions: Predictions) -> Result:
         compared={metric: scores.compared(metric) for metric in scores.values},
         example_slices=example_slices,
         group_by=benchmark.scoring.group_by,
-        warnings=benchmark.scoring.warn(benchmark, examples, predictions.answers) if benchmark.scoring.warn else [],
+        warnings=[
+            *of_run,
+            *limit_warning(len(examples.rows), n_available),
+            *completeness_warnings(benchmark, examples.ids, predictions, scores, figures, mode),
+            *(benchmark.scoring.warn(benchmark, examples, predictions.answers) if benchmark.scoring.warn else ()),
+        ],
+        answered=~missing,
     )
 
 

@@ -3,35 +3,46 @@
 from collections.abc import Sequence
 
 from kbbench_hf.benchmarks.base import Benchmark, Examples
+from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.metrics.triples import loose
 
 Answers = Sequence[Sequence[Sequence[str]] | None]
 
 
-def warnings(benchmark: Benchmark, examples: Examples, answers: Answers) -> list[str]:
-    """Return a sentence or two on every such habit in the answers; the effect is measured in mode `reference`.
+def warnings(benchmark: Benchmark, examples: Examples, answers: Answers) -> list[ScoreWarning]:
+    """Return a warning of every such habit in the answers; the effect is measured in mode `reference`.
 
-    - Relations that are one of the ontology's but for case, spaces or underscores (`publication date` for
-      `publication_date`): the script compares them character for character.
-    - Underscores in subjects and objects, as DBpedia writes them: the script stems `animated_films` as one word, and
-      looks for that in the sentence.
+    - `near_miss_relations`: relations that are one of the ontology's but for case, spaces or underscores (`publication
+      date` for `publication_date`): the script compares them character for character.
+    - `underscored_names`: underscores in subjects and objects, as DBpedia writes them: the script stems
+      `animated_films` as one word, and looks for that in the sentence.
     """
     found = []
     renamed, n_near, example = _with_ontology_names(examples, answers)
     if n_near:
-        effect = _effect(benchmark, examples, answers, renamed, ("f1", "ontology_conformance"))
+        effect, said = _effect(benchmark, examples, answers, renamed, ("f1", "ontology_conformance"))
         found.append(
-            f"{n_near:,} relations are the ontology's but for case, spaces or underscores, such as {example}; mode "
-            f"reference expects underscores, and takes these for wrong. Written as the ontology's: {effect}. "
-            "Write them so, or score with mode repaired."
+            ScoreWarning(
+                "near_miss_relations",
+                f"{n_near:,} relations are the ontology's but for case, spaces or underscores, such as {example}; "
+                f"mode reference expects underscores, and takes these for wrong. Written as the ontology's: {said}.",
+                "Write them so, or score with mode repaired.",
+                _n_changed(answers, renamed),
+                effect,
+            )
         )
     spaced, n_underscored = _with_spaces(answers)
     if n_underscored:
-        effect = _effect(benchmark, examples, answers, spaced, ("subject_hallucination", "object_hallucination"))
+        effect, said = _effect(benchmark, examples, answers, spaced, ("subject_hallucination", "object_hallucination"))
         found.append(
-            f"{n_underscored:,} subjects and objects have underscores; mode reference stems such a name as one word, "
-            f"and seldom finds it in the sentence. Written with spaces: {effect}. "
-            "Write them so, or score with mode repaired."
+            ScoreWarning(
+                "underscored_names",
+                f"{n_underscored:,} subjects and objects have underscores; mode reference stems such a name as one "
+                f"word, and seldom finds it in the sentence. Written with spaces: {said}.",
+                "Write them so, or score with mode repaired.",
+                _n_changed(answers, spaced),
+                effect,
+            )
         )
     return found
 
@@ -68,14 +79,21 @@ def _with_spaces(answers: Answers) -> tuple[Answers, int]:
     return spaced, n
 
 
+def _n_changed(answers: Answers, changed: Answers) -> int:
+    pairs = zip(answers, changed, strict=True)
+    return sum([list(t) for t in before or ()] != [list(t) for t in after or ()] for before, after in pairs)
+
+
 def _effect(
     benchmark: Benchmark, examples: Examples, answers: Answers, changed: Answers, metrics: Sequence[str]
-) -> str:
+) -> tuple[dict[str, float], str]:
+    """Return what each metric gains by the change, and its figures in words."""
     before, after = (
         benchmark.scoring.summarise(benchmark.scoring.score(examples, each, "reference"), "reference")
         for each in (answers, changed)
     )
-    return ", ".join(
+    said = ", ".join(
         f"{benchmark.metrics[metric]} {after[metric].value:.4f} instead of {before[metric].value:.4f}"
         for metric in metrics
     )
+    return {metric: after[metric].value - before[metric].value for metric in metrics}, said

@@ -323,16 +323,23 @@ def test_knowing_other_names_brings_the_hallucination_of_webnlgs_own_gold_near_z
 def test_relations_with_spaces_are_warned_of_with_what_they_cost(small):
     answers = [[["Up", "made by", "Ann"]], [["In", "made_by", "Bob"]], [["Cy", "saw", "On"]]]
     (warning,) = warnings(WIKIDATA_TEKGEN, small, answers)
-    assert "1 relations are" in warning and "'made by' for 'made_by'" in warning
-    assert "F1 1.0000 instead of 0.7500, OC 1.0000 instead of 0.7500" in warning  # (1/2 + 1) / 2
+    assert (warning.code, warning.n_examples) == ("near_miss_relations", 1)
+    assert warning.effect == {"f1": 0.25, "ontology_conformance": 0.25}  # 1 instead of (1/2 + 1) / 2
+    assert "1 relations are" in str(warning) and "'made by' for 'made_by'" in str(warning)
+    assert "F1 1.0000 instead of 0.7500, OC 1.0000 instead of 0.7500" in str(warning)
 
 
 def test_underscores_in_names_are_warned_of_with_what_they_cost(small):
     answers = [[["Anns_made", "made_by", "Ann"]], None, []]
     (warning,) = warnings(WIKIDATA_TEKGEN, small, answers)
     # As one word it stems to "annsmad"; as two, to "annmade", which "annmadeup" holds. (1/2 + 0) / 2 = .25
-    assert "1 subjects and objects have underscores" in warning
-    assert "SH 0.0000 instead of 0.2500" in warning
+    assert (warning.code, warning.n_examples, warning.effect["subject_hallucination"]) == (
+        "underscored_names",
+        1,
+        -0.25,
+    )
+    assert "1 subjects and objects have underscores" in str(warning)
+    assert "SH 0.0000 instead of 0.2500" in str(warning)
 
 
 def test_answers_as_the_benchmark_wants_them_give_no_warning(small):

@@ -1,0 +1,63 @@
+"""What weakens a figure, as a value that travels with it into every table, file and page that shows the figure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NotRequired, TypedDict
+
+
+class PlainWarning(TypedDict):
+    """A warning as `result.json` has it."""
+
+    code: str
+    severity: Literal["note", "warning"]
+    message: str
+    remedy: str
+    n_examples: int
+    effect: dict[str, float]
+    system: NotRequired[str]
+
+
+@dataclass(frozen=True)
+class ScoreWarning:
+    """One thing that a reader should know before believing the figures.
+
+    >>> print(ScoreWarning("missing", "45 of 99 examples have no prediction.", "Send the whole file."))
+    45 of 99 examples have no prediction. Send the whole file.
+    """
+
+    code: str
+    """What programs know it by, `near_miss_relations` say."""
+    message: str
+    """What was found, in sentences, with its measured effect."""
+    remedy: str = ""
+    """What to do about it."""
+    n_examples: int = 0
+    """How many examples it touches; 0 where it is not about single ones."""
+    effect: Mapping[str, float] = field(default_factory=dict)
+    """Metric -> what its figure would gain without this, where that was measured."""
+    severity: Literal["note", "warning"] = "warning"
+    """A note says what is not there; a warning, what may mislead."""
+    system: str = ""
+    """In a comparison: whose it is, A or B; empty where it is about both."""
+
+    def __str__(self) -> str:
+        """Say what was found and what to do."""
+        whose = f"{self.system}: " if self.system else ""
+        return f"{whose}{self.message} {self.remedy}".rstrip()
+
+    def to_dict(self) -> PlainWarning:
+        """Return plain values, as `result.json` and `--json` have them."""
+        plain = PlainWarning(
+            code=self.code,
+            severity=self.severity,
+            message=self.message,
+            remedy=self.remedy,
+            n_examples=self.n_examples,
+            effect=dict(self.effect),
+        )
+        return {**plain, "system": self.system} if self.system else plain
+
+    @classmethod
+    def of(cls, plain: PlainWarning) -> "ScoreWarning":
+        """Return the warning that `to_dict` wrote."""
+        return cls(**plain)

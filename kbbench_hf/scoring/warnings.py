@@ -1,0 +1,116 @@
+"""What a reader should know before believing the figures of a result."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.benchmarks import Place
+from kbbench_hf.benchmarks.base import Benchmark, Scores
+from kbbench_hf.benchmarks.warnings import PlainWarning, ScoreWarning
+from kbbench_hf.files.datasets import Id
+from kbbench_hf.metrics.aggregate import Estimate
+from kbbench_hf.scoring.predictions import Predictions
+
+
+def completeness_warnings(
+    benchmark: Benchmark,
+    ids: Sequence[Id],
+    predictions: Predictions,
+    scores: Scores,
+    figures: Mapping[str, Estimate],
+    mode: str,
+) -> list[ScoreWarning]:
+    """Return what the predictions lack: answers that are missing, failed, unreadable or doubled, metrics not scored."""
+    failed = {*predictions.parse_failures}
+    missing = np.array([answer is None for answer in predictions.answers])
+    unparsed = np.array([example_id in failed for example_id in ids])
+    n, found = len(missing), []
+    if missing.any():
+        effect = _without(benchmark, scores, figures, missing, mode)
+        errors = f", of which {predictions.n_errors:,} stand as errors" if predictions.n_errors else ""
+        found.append(
+            ScoreWarning(
+                "missing",
+                f"{int(missing.sum()):,} of {n:,} examples have no prediction{errors}.{_gain(benchmark, effect)}",
+                "Send the whole file, or finish the run.",
+                int(missing.sum()),
+                effect,
+            )
+        )
+    if unparsed.any():
+        effect = _without(benchmark, scores, figures, unparsed, mode)
+        found.append(
+            ScoreWarning(
+                "parse_failures",
+                f"{int(unparsed.sum()):,} of {n:,} responses held no answer that the parser can read; they count as "
+                f"empty answers.{_gain(benchmark, effect)}",
+                "Read some of them, and name another parser with --parser.",
+                int(unparsed.sum()),
+                effect,
+            )
+        )
+    if predictions.n_duplicates:
+        found.append(
+            ScoreWarning(
+                "duplicates",
+                f"{predictions.n_duplicates:,} ids stand more than once; the last line of each counts.",
+                "Send one line for each id.",
+                predictions.n_duplicates,
+            )
+        )
+    unscored = [metric for metric, figure in figures.items() if not figure.n_scored]
+    if unscored and benchmark.scoring.annotations:
+        names = ", ".join(benchmark.metrics.get(metric, metric) for metric in unscored)
+        found.append(
+            ScoreWarning(
+                "not_scored", f"Not scored: {names}.", "What they need of models, 'kbbench annotate' makes.",
+                severity="note",
+            )
+        )  # fmt: skip
+    return found
+
+
+def limit_warning(n_examples: int, n_available: int) -> list[ScoreWarning]:
+    """Return a warning where only the first examples of a split were scored."""
+    if n_examples >= n_available:
+        return []
+    message = f"Only the first {n_examples:,} of {n_available:,} examples were scored; this is no figure of the split."
+    return [ScoreWarning("limit", message, "Run without --limit.", n_available - n_examples)]
+
+
+def revision_warning(made_on: str, scored_on: str) -> list[ScoreWarning]:
+    """Return a warning where answers were made on other data than they are scored on."""
+    if made_on in ("", scored_on):
+        return []
+    message = f"These answers were made on data {made_on[:8]}; they are scored on {scored_on[:8]}, which is at hand."
+    return [ScoreWarning("revision", message, "Run the model on the data at hand.")]
+
+
+def place_warning(run_on: Place, scored_on: Place) -> list[ScoreWarning]:
+    """Return a warning where answers were made on another config or split than they are scored on."""
+    if run_on[:3] == scored_on[:3]:
+        return []
+    message = f"These answers were made on {'/'.join(run_on[:3])}; they are scored on {'/'.join(scored_on[:3])}."
+    return [ScoreWarning("place", message, "Score them where they were made.")]
+
+
+def stored_warnings(plain: Sequence[PlainWarning]) -> list[ScoreWarning]:
+    """Return the warnings that a run wrote of itself into `run.json`, under `warnings`."""
+    return [ScoreWarning.of(each) for each in plain]
+
+
+def _without(
+    benchmark: Benchmark, scores: Scores, figures: Mapping[str, Estimate], left_out: NDArray[np.bool_], mode: str
+) -> dict[str, float]:
+    """Return what the headline figure gains where some examples are left out; empty where none remain."""
+    headline = benchmark.headline
+    if left_out.all() or headline not in figures:
+        return {}
+    rest = benchmark.scoring.summarise(scores.of(~left_out), mode)[headline].value
+    gain = rest - figures[headline].value
+    return {headline: gain} if np.isfinite(gain) else {}
+
+
+def _gain(benchmark: Benchmark, effect: Mapping[str, float]) -> str:
+    return "".join(f" Without them {benchmark.metrics[metric]} is {gain:+.4f}." for metric, gain in effect.items())
