@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kbbench_hf.app.boards import Board, Boards
-from kbbench_hf.app.html import block, markup, table
+from kbbench_hf.app.html import block, markup, rendered, table
 from kbbench_hf.app.plots import forest_plot
 from kbbench_hf.benchmarks import as_place
 from kbbench_hf.errors import KBBenchError
@@ -46,6 +46,7 @@ def compare_tab(boards: Boards, place: "gr.Dropdown") -> "gr.Dropdown":
         if len(rows) < 2:
             block("Choose two to five systems of the dataset that the board shows.", "compare-words")
             return
+        markup(warnings_html(rows), "compare-warnings")
         markup(figure_table(found, rows), "compare-figures")
         scored = [row for row in rows if row.badge != "published"]
         if untested := [row.system for row in rows if row.badge == "published"]:
@@ -60,6 +61,11 @@ def compare_tab(boards: Boards, place: "gr.Dropdown") -> "gr.Dropdown":
         markup(disagreement_table(store, found, scored), "compare-examples")
 
     return choice
+
+
+def warnings_html(rows: Sequence[Row]) -> str:
+    """Return what weakens the figures of the rows."""
+    return rendered("warnings", warnings=[(row.system, each) for row in rows for each in row.warnings])
 
 
 def figure_table(found: Board, rows: Sequence[Row]) -> str:

@@ -1,6 +1,7 @@
 """From a file to a row: checked and scored at once, stored after login."""
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -120,9 +121,14 @@ def preview_text(read: Preview) -> str:
     for metric, figure in read.result.scores.items():
         label = read.benchmark.metrics.get(metric, metric)
         lines.append(f"| {label} | {number(figure.value)} | {interval(figure.ci95)} |")
-    unparsed = f", {counters['n_parse_failures']:,} responses without an answer" if counters["n_parse_failures"] else ""
     n = f"{counters['n_examples']:,}"
-    return "\n".join([*lines, "", f"{n} of {n} examples answered{unparsed}."])
+    warnings = [f"\n⚠ {_plain(str(warning))}" for warning in read.result.warnings]
+    return "\n".join([*lines, "", f"{n} of {n} examples answered.", *warnings])
+
+
+def _plain(text: str) -> str:
+    """Return text as Markdown that shows it letter by letter: what stands in a file is no markup."""
+    return re.sub(r"([\\`*_{}\[\]()#+!|<>&~$-])", r"\\\1", text)
 
 
 def _failure(what: str, error: KBBenchError) -> str:

@@ -61,3 +61,16 @@ class ScoreWarning:
     def of(cls, plain: PlainWarning) -> "ScoreWarning":
         """Return the warning that `to_dict` wrote."""
         return cls(**plain)
+
+
+def unread_warning(n_unread: int, n: int, remedy: str, said: str = "") -> list[ScoreWarning]:
+    """Return a warning where responses held no answer that the parser can read."""
+    message = f"{n_unread:,} of {n:,} responses held no answer that the parser can read; they count as empty answers."
+    return [ScoreWarning("parse_failures", message + said, remedy, n_unread)] if n_unread else []
+
+
+def empty_warning(n_empty: int, n: int) -> list[ScoreWarning]:
+    """Return a warning where predictions are empty, as those of half a file are."""
+    message = f"{n_empty:,} of {n:,} predictions are empty; they count as answers that find nothing."
+    remedy = "See whether they were asked and read at all."
+    return [ScoreWarning("empty_predictions", message, remedy, n_empty)] if n_empty else []

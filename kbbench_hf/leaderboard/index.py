@@ -121,7 +121,7 @@ class Index:
     def _insert(self, db: sqlite3.Connection, submission: str, stored: str) -> None:
         record, result = self.store.record(submission), self.store.result(submission)
         place = (record.benchmark, record.config, record.split, record.mode)
-        headline: Row = {"scores": result["scores"], "counters": result["counters"]}
+        headline: Row = {name: result.get(name, []) for name in ("scores", "counters", "warnings")}
         headline["seen"] = next((result["slices"][name] for name in SEEN if name in result["slices"]), {})
         db.execute(
             "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, 1, '', ?, ?)",

@@ -10,6 +10,7 @@ from typing import Literal
 from kbbench_hf.benchmarks import Place, benchmark, importable_names
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.published import PublishedRow, read_published
+from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.files import datasets
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.store import Store
@@ -61,6 +62,9 @@ class Row:
     notes: str = ""
     slices: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
     """What was published of parts of the examples: slice -> key -> metric -> value."""
+
+    warnings: Sequence[ScoreWarning] = ()
+    """What weakens the figures."""
 
     @cached_property
     def searched(self) -> str:
@@ -183,6 +187,7 @@ def _stored(row: datasets.Row, of: Benchmark) -> Row:
         seen_gap=None if None in seen else seen[0] - seen[1],
         submitter=row["submitter"],
         stored=row["stored"],
+        warnings=[ScoreWarning.of(each) for each in row.get("warnings", [])],
         **{key: value for key, value in row["system"].items() if key != "name"},
     )
 

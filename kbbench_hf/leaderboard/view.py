@@ -52,6 +52,7 @@ def columns(benchmark: Benchmark) -> list[Column]:
         _number_column("unparsed", "parse_failure_rate", "{:.1%}"),
         _number_column("coverage", "coverage", "{:.1%}"),
         _number_column("seen - unseen", "seen_gap", "{:+.3f}"),
+        Column("warnings", _warnings, _warnings),
         Column("origin", lambda row: row.badge, lambda row: row.badge, descending=False),
         Column("date", lambda row: row.stored[:10], lambda row: row.stored),
     ]
@@ -70,7 +71,18 @@ def default_columns(benchmark: Benchmark, rows: Sequence[Row]) -> list[str]:
     for row in rows:  # no row stands there without a figure
         has = [label for label in there if metrics.get(label) in row.figures]
         figures += has[:1] if not set(has) & set(figures) else []
-    shown = {"#", "system", *figures, "vs above", "size, B", "p95, s", "$ per 1,000", "seen - unseen", "origin"}
+    shown = {
+        "#",
+        "system",
+        *figures,
+        "vs above",
+        "size, B",
+        "p95, s",
+        "$ per 1,000",
+        "seen - unseen",
+        "warnings",
+        "origin",
+    }
     return [heading for heading in there if heading in shown]
 
 
@@ -149,6 +161,10 @@ def _number_column(heading: str, attribute: str, form: str) -> Column:
     return Column(
         heading, lambda row: "" if math.isnan(order(row)) else form.format(order(row)), order, heading == "coverage"
     )
+
+
+def _warnings(row: Row) -> str:
+    return ", ".join(each.code.replace("_", " ") for each in row.warnings if each.severity == "warning")
 
 
 def _difference(row: Row) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.base import Benchmark
+from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import Id, Row, read_json
 from kbbench_hf.reports.html import templates
@@ -50,6 +51,7 @@ def run_page(folder: Path) -> str:
     return TEMPLATES.get_template("run.html.jinja").render(
         title=f"{found.title}: {run.get('settings', {}).get('model', folder.name)}",
         place=f"{result['config']}, {result['split']}, mode {result['mode']}, data {result['dataset_revision']}",
+        warnings=[ScoreWarning.of(each) for each in result.get("warnings", [])],
         scores=_scores(result, found),
         counters=[[words(name), f"{count:,}"] for name, count in result["counters"].items()],
         facts=[

@@ -1,13 +1,14 @@
 """What a reader should know before believing the figures of a result."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks import Place
 from kbbench_hf.benchmarks.base import Benchmark, Scores
-from kbbench_hf.benchmarks.warnings import PlainWarning, ScoreWarning
+from kbbench_hf.benchmarks.warnings import PlainWarning, ScoreWarning, unread_warning
 from kbbench_hf.files.datasets import Id
 from kbbench_hf.metrics.aggregate import Estimate
 from kbbench_hf.scoring.predictions import Predictions
@@ -40,16 +41,9 @@ def completeness_warnings(
         )
     if unparsed.any():
         effect = _without(benchmark, scores, figures, unparsed, mode)
-        found.append(
-            ScoreWarning(
-                "parse_failures",
-                f"{int(unparsed.sum()):,} of {n:,} responses held no answer that the parser can read; they count as "
-                f"empty answers.{_gain(benchmark, effect)}",
-                "Read some of them, and name another parser with --parser.",
-                int(unparsed.sum()),
-                effect,
-            )
-        )
+        remedy = "Read some of them, and name another parser with --parser."
+        (warning,) = unread_warning(int(unparsed.sum()), n, remedy, _gain(benchmark, effect))
+        found.append(replace(warning, effect=effect))
     if predictions.n_duplicates:
         found.append(
             ScoreWarning(

@@ -5,6 +5,7 @@ import evaluate
 
 from kbbench_hf.benchmarks.base import ParseError
 from kbbench_hf.benchmarks.ska_bench.parsers import parse_answers
+from kbbench_hf.benchmarks.warnings import empty_warning, unread_warning
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.answers import score_answers
 
@@ -21,6 +22,8 @@ Args:
         (WikiTableQuestions' normal form and numbers), "rog" (reasoning-on-graphs: gold as a substring of the
         predictions, whose precision can exceed 1).
     return_ci: whether to add a 95 % confidence interval, `<metric>_ci95`, to every metric.
+    return_warnings: whether to add `warnings`, what a reader should know before believing the figures: a list of
+        {"code", "severity", "message", "remedy", "n_examples", "effect"}.
 Returns:
     The mean over questions of answer_f1, precision, recall, exact_match, hit_at_1 and parse_failure_rate, as fractions;
     and counts: n_scored, n_parse_failures, n_empty (answer lists without an answer).
@@ -60,7 +63,7 @@ class AnswerF1(evaluate.Metric):
             reference_urls=["https://arxiv.org/abs/2507.17178", "https://arxiv.org/abs/2310.01061"],
         )
 
-    def _compute(self, predictions, references, mode="squad", return_ci=False):
+    def _compute(self, predictions, references, mode="squad", return_ci=False, return_warnings=False):
         answers = [_read(each) if isinstance(each, str) else [str(item) for item in each] for each in predictions]
         values = score_answers(answers, references, mode)
         results = {}
@@ -69,6 +72,12 @@ class AnswerF1(evaluate.Metric):
             results[name] = mean.value
             if return_ci:
                 results[f"{name}_ci95"] = list(mean.ci95)
+        if return_warnings:
+            found = [
+                *unread_warning(answers.count(None), len(answers), "Read some of them, and give lists of answers."),
+                *empty_warning(answers.count([]), len(answers)),
+            ]
+            results["warnings"] = [each.to_dict() for each in found]
         return {
             **results,
             "n_scored": estimate(values["answer_f1"]).n_scored,

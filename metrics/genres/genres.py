@@ -9,6 +9,7 @@ from kbbench_hf.benchmarks.annotations import Annotations
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.genres.benchmark import METRICS, Context, score
 from kbbench_hf.benchmarks.genres.release import text_id
+from kbbench_hf.benchmarks.warnings import empty_warning
 from kbbench_hf.errors import DataError, UsageError, unknown_name
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.generative_re import MODES
@@ -28,6 +29,8 @@ Args:
         qualities need topics, embeddings, verdicts and splits; the rest needs nothing.
     mode: "reference" (the authors' release; the default) or "fixed".
     return_ci: whether to add a 95 % confidence interval, `<metric>_ci95`, to every metric.
+    return_warnings: whether to add `warnings`, what a reader should know before believing the figures: a list of
+        {"code", "severity", "message", "remedy", "n_examples", "effect"}.
 Returns:
     The means over documents: completeness, topical_similarity, uniqueness, factualness, granularity, precision, recall,
     f1 as fractions (more is better); triples_per_document and tokens_per_triple. NaN where nothing was scored. And
@@ -66,7 +69,16 @@ class Genres(evaluate.Metric):
             reference_urls=["https://github.com/pat-jj/GenRES", "https://arxiv.org/abs/2402.10744"],
         )
 
-    def _compute(self, predictions, references, texts=None, annotations=None, mode="reference", return_ci=False):
+    def _compute(
+        self,
+        predictions,
+        references,
+        texts=None,
+        annotations=None,
+        mode="reference",
+        return_ci=False,
+        return_warnings=False,
+    ):
         if mode not in MODES:
             raise unknown_name("mode of genres", mode, MODES)
         if annotations is not None and texts is None:
@@ -89,4 +101,7 @@ class Genres(evaluate.Metric):
             results[f"{metric}_n_scored"] = mean.n_scored
             if return_ci:
                 results[f"{metric}_ci95"] = list(mean.ci95)
+        if return_warnings:
+            found = empty_warning(sum(not each for each in predictions), len(predictions))
+            results["warnings"] = [each.to_dict() for each in found]
         return {**results, **scores.counters}

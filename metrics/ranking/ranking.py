@@ -4,6 +4,7 @@ import datasets
 import evaluate
 import numpy as np
 
+from kbbench_hf.benchmarks.warnings import ScoreWarning, empty_warning
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.id_lists import number_ids
 from kbbench_hf.metrics.ranking import DEFAULT_KS, measure, metric_names
@@ -27,6 +28,8 @@ Args:
         there is not determined. By default "tail" in mode `reference` if `n_candidates` is given, else "zero".
     n_candidates: how many candidates there are to rank.
     return_ci: whether to add a 95 % confidence interval, `<metric>_ci95`, to every metric.
+    return_warnings: whether to add `warnings`, what a reader should know before believing the figures: a list of
+        {"code", "severity", "message", "remedy", "n_examples", "effect"}.
 Returns:
     The mean over queries of every metric, as fractions: hit_at_k, recall_at_k, precision_at_k, ndcg_at_k, map_at_k for
     every k, mrr, map, ndcg and r_precision; NaN where a query's value is not determined. And counts: n_scored,
@@ -83,7 +86,15 @@ class Ranking(evaluate.Metric):
         )
 
     def _compute(
-        self, predictions, references, ks=DEFAULT_KS, mode="reference", missing=None, n_candidates=None, return_ci=False
+        self,
+        predictions,
+        references,
+        ks=DEFAULT_KS,
+        mode="reference",
+        missing=None,
+        n_candidates=None,
+        return_ci=False,
+        return_warnings=False,
     ):
         scored = any(ranking and isinstance(ranking[0], dict) for ranking in predictions)
         ids = [[entry["id"] for entry in ranking] for ranking in predictions] if scored else predictions
@@ -98,6 +109,12 @@ class Ranking(evaluate.Metric):
             results[name] = mean.value
             if return_ci:
                 results[f"{name}_ci95"] = list(mean.ci95)
+        if return_warnings:
+            found = [
+                *empty_warning(sum(len(each) == 0 for each in predictions), len(predictions)),
+                *_warnings(ids, ranks, ks),
+            ]
+            results["warnings"] = [each.to_dict() for each in found]
         open_queries = np.isnan(list(values.values())).any(axis=0)
         return {
             **results,
@@ -106,3 +123,16 @@ class Ranking(evaluate.Metric):
             "n_empty_gold": int((ranks.n_gold == 0).sum()),
             "n_gold_in_ties": ranks.n_tied,
         }
+
+
+def _warnings(ids, ranks, ks):
+    depth = max(ks, default=0)
+    shallow = sum(0 < len(each) < depth for each in ids)
+    found = []
+    if shallow:
+        message = f"{shallow:,} of {len(ids):,} rankings end before rank {depth}; what would come later is not found."
+        found.append(ScoreWarning("shallow_rankings", message, f"Rank at least {depth} candidates.", shallow))
+    if ranks.n_tied:
+        message = f"{ranks.n_tied:,} gold ids share their score with others; ties go to the smaller id."
+        found.append(ScoreWarning("ties", message, "Break ties before, if another order is meant.", ranks.n_tied))
+    return found

@@ -5,6 +5,7 @@ import evaluate
 
 from kbbench_hf.benchmarks.base import ParseError
 from kbbench_hf.benchmarks.ska_bench.parsers import parse_answers, parse_verdict
+from kbbench_hf.benchmarks.warnings import unread_warning
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.answers import answerability, balanced_accuracy, rejections
 
@@ -20,6 +21,8 @@ Args:
         {"answer": "no"} in it. Anything else is neither, wrong, and counted.
     references: for each question, whether it can be answered: "yes" or "no".
     return_ci: whether to add a 95 % confidence interval, `<metric>_ci95`, to every metric.
+    return_warnings: whether to add `warnings`, what a reader should know before believing the figures: a list of
+        {"code", "severity", "message", "remedy", "n_examples", "effect"}.
 Returns:
     rejection_rate, acceptance_rate, balanced_accuracy and parse_failure_rate, as fractions; NaN for a share of nothing,
     and for the balanced accuracy without questions of both kinds. And counts: n_unanswerable, n_answerable,
@@ -56,11 +59,12 @@ class RejectionRate(evaluate.Metric):
             reference_urls=["https://arxiv.org/abs/2507.17178"],
         )
 
-    def _compute(self, predictions, references, return_ci=False):
+    def _compute(self, predictions, references, return_ci=False, return_warnings=False):
         if wrong := sorted(set(references) - {"yes", "no"}):
             raise ValueError(f"Reference {wrong[0]!r}; expected 'yes' (can be answered) or 'no'. Correct it.")
         answerable = [reference == "yes" for reference in references]
-        values = rejections([_verdict(each) for each in predictions], answerable)
+        verdicts = [_verdict(each) for each in predictions]
+        values = rejections(verdicts, answerable)
         groups = answerability(answerable)
         results = {}
         for name, column in values.items():
@@ -68,6 +72,9 @@ class RejectionRate(evaluate.Metric):
             results[name] = mean.value
             if return_ci:
                 results[f"{name}_ci95"] = list(mean.ci95)
+        if return_warnings:
+            found = unread_warning(verdicts.count(None), len(verdicts), "Read some of them, and give 'yes' or 'no'.")
+            results["warnings"] = [each.to_dict() for each in found]
         return {
             **results,
             "n_unanswerable": answerable.count(False),

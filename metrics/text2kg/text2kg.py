@@ -5,6 +5,8 @@ import evaluate
 import numpy as np
 
 from kbbench_hf.benchmarks.text2kgbench.parsers import HISTORICAL_PARSERS, parse_balanced
+from kbbench_hf.benchmarks.text2kgbench.warnings import habit_warnings
+from kbbench_hf.benchmarks.warnings import empty_warning
 from kbbench_hf.errors import DataError, unknown_name
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.triples import Ontology, TripleScores, count_oddities, score_reference, score_repaired
@@ -26,6 +28,8 @@ Args:
     parser: how texts are read: "balanced" (loses nothing; the default), or as the published runs were: "md", "quotes",
         "id".
     return_ci: whether to add a 95 % confidence interval, `<metric>_ci95`, to every metric.
+    return_warnings: whether to add `warnings`, what a reader should know before believing the figures: a list of
+        {"code", "severity", "message", "remedy", "n_examples", "effect"}.
 Returns:
     The mean over ontologies of the means over sentences, as fractions: precision, recall, f1, ontology_conformance
     (more is better); subject_hallucination, relation_hallucination, object_hallucination (less is better). And counts:
@@ -89,31 +93,49 @@ class Text2KG(evaluate.Metric):
             raise DataError("Predictions mix texts and lists of triples; expected one kind. Convert one of them.")
         return super()._infer_feature_from_batch(batch)
 
-    def _compute(self, predictions, references, mode="reference", parser="balanced", return_ci=False):
+    def _compute(
+        self, predictions, references, mode="reference", parser="balanced", return_ci=False, return_warnings=False
+    ):
         if mode not in _MODES:
             raise unknown_name("mode of text2kg", mode, _MODES)
         if parser not in _PARSERS:
             raise unknown_name("parser of text2kg", parser, _PARSERS)
-        values, ontologies, counts = [], [], []
+        values, ontologies, counts, answers = [], [], [], []
         for prediction, reference in zip(predictions, references, strict=True):
             ontology = Ontology(*map(tuple, (reference["ontology"]["concepts"], reference["ontology"]["relations"])))
             predicted = _triples(prediction, parser, reference["sentence"])
             gold = [_triple(each) for each in reference["triples"]]
             values.append(_MODES[mode](predicted, gold, reference["sentence"], ontology))
-            ontologies.append(repr(ontology))
+            ontologies.append(ontology)
+            answers.append(predicted)
             counts.append({**count_oddities(predicted, gold, ontology), "n_empty_gold": int(not gold)})
         results = {}
         columns = np.array(values).reshape(len(values), len(TripleScores._fields)).T
         for name, column in zip(TripleScores._fields, columns, strict=True):
-            mean = estimate(column, ontologies)
+            mean = estimate(column, [*map(repr, ontologies)])
             results[name] = mean.value
             if return_ci:
                 results[f"{name}_ci95"] = list(mean.ci95)
+        if return_warnings:
+            found = [
+                *empty_warning(sum(each["n_empty"] for each in counts), len(counts)),
+                *habit_warnings(answers, ontologies, lambda changed: _figures(changed, references, ontologies)),
+            ]
+            results["warnings"] = [each.to_dict() for each in found]
         return {
             **results,
             "n_scored": len(values),
             **{name: sum(each[name] for each in counts) for name in _COUNTS},
         }
+
+
+def _figures(answers, references, ontologies):
+    """Return what mode `reference` gives other answers."""
+    golds = [[_triple(each) for each in reference["triples"]] for reference in references]
+    texts = [reference["sentence"] for reference in references]
+    columns = np.array([*map(score_reference, answers, golds, texts, ontologies)]).T
+    named = zip(TripleScores._fields, columns, strict=True)
+    return {name: estimate(column, [*map(repr, ontologies)]).value for name, column in named}
 
 
 def _triples(prediction, parser, sentence):

@@ -1,16 +1,34 @@
 """Habits of writing that cost a Text2KGBench score without being wrong, each with what it costs these very answers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kbbench_hf.benchmarks.base import Benchmark, Examples
 from kbbench_hf.benchmarks.warnings import ScoreWarning
-from kbbench_hf.metrics.triples import loose
+from kbbench_hf.metrics.triples import Ontology, loose
 
 Answers = Sequence[Sequence[Sequence[str]] | None]
 
 
+Figures = Callable[[Answers], Mapping[str, float]]
+"""Answers -> what each metric of mode `reference` gives them."""
+EFFECT_ON = {
+    "near_miss_relations": {"f1": "F1", "ontology_conformance": "OC"},
+    "underscored_names": {"subject_hallucination": "SH", "object_hallucination": "OH"},
+}
+
+
 def warnings(benchmark: Benchmark, examples: Examples, answers: Answers) -> list[ScoreWarning]:
-    """Return a warning of every such habit in the answers; the effect is measured in mode `reference`.
+    """Return a warning of every habit in a benchmark's answers that costs them score; see `habit_warnings`."""
+
+    def figures(answers: Answers) -> Mapping[str, float]:
+        scores = benchmark.scoring.score(examples, answers, "reference")
+        return {metric: each.value for metric, each in benchmark.scoring.summarise(scores, "reference").items()}
+
+    return habit_warnings(answers, [examples.context.released[row["ontology_id"]] for row in examples.rows], figures)
+
+
+def habit_warnings(answers: Answers, ontologies: Sequence[Ontology], figures: Figures) -> list[ScoreWarning]:
+    """Return a warning of every such habit in the answers, given with the ontology of each and how they are scored.
 
     - `near_miss_relations`: relations that are one of the ontology's but for case, spaces or underscores (`publication
       date` for `publication_date`): the script compares them character for character.
@@ -18,9 +36,9 @@ def warnings(benchmark: Benchmark, examples: Examples, answers: Answers) -> list
       `animated_films` as one word, and looks for that in the sentence.
     """
     found = []
-    renamed, n_near, example = _with_ontology_names(examples, answers)
+    renamed, n_near, example = _with_ontology_names(ontologies, answers)
     if n_near:
-        effect, said = _effect(benchmark, examples, answers, renamed, ("f1", "ontology_conformance"))
+        effect, said = _effect(figures, answers, renamed, EFFECT_ON["near_miss_relations"])
         found.append(
             ScoreWarning(
                 "near_miss_relations",
@@ -33,7 +51,7 @@ def warnings(benchmark: Benchmark, examples: Examples, answers: Answers) -> list
         )
     spaced, n_underscored = _with_spaces(answers)
     if n_underscored:
-        effect, said = _effect(benchmark, examples, answers, spaced, ("subject_hallucination", "object_hallucination"))
+        effect, said = _effect(figures, answers, spaced, EFFECT_ON["underscored_names"])
         found.append(
             ScoreWarning(
                 "underscored_names",
@@ -47,15 +65,14 @@ def warnings(benchmark: Benchmark, examples: Examples, answers: Answers) -> list
     return found
 
 
-def _with_ontology_names(examples: Examples, answers: Answers) -> tuple[Answers, int, str]:
+def _with_ontology_names(ontologies: Sequence[Ontology], answers: Answers) -> tuple[Answers, int, str]:
     """Return the answers with near misses renamed, how many there were, and the first, in words."""
     renamed: list[list[list[str]] | None] = []
     n_near, first = 0, ""
-    for row, answer in zip(examples.rows, answers, strict=True):
+    for ontology, answer in zip(ontologies, answers, strict=True):
         if answer is None:
             renamed.append(None)
             continue
-        ontology = examples.context.released[row["ontology_id"]]
         triples = []
         for subject, relation, obj in answer:
             name = relation
@@ -85,15 +102,9 @@ def _n_changed(answers: Answers, changed: Answers) -> int:
 
 
 def _effect(
-    benchmark: Benchmark, examples: Examples, answers: Answers, changed: Answers, metrics: Sequence[str]
+    figures: Figures, answers: Answers, changed: Answers, labels: Mapping[str, str]
 ) -> tuple[dict[str, float], str]:
     """Return what each metric gains by the change, and its figures in words."""
-    before, after = (
-        benchmark.scoring.summarise(benchmark.scoring.score(examples, each, "reference"), "reference")
-        for each in (answers, changed)
-    )
-    said = ", ".join(
-        f"{benchmark.metrics[metric]} {after[metric].value:.4f} instead of {before[metric].value:.4f}"
-        for metric in metrics
-    )
-    return {metric: after[metric].value - before[metric].value for metric in metrics}, said
+    before, after = figures(answers), figures(changed)
+    said = ", ".join(f"{name} {after[each]:.4f} instead of {before[each]:.4f}" for each, name in labels.items())
+    return {metric: after[metric] - before[metric] for metric in labels}, said

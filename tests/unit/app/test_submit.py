@@ -23,8 +23,9 @@ def test_responses_that_could_not_be_read_are_counted(tmp_path: Path) -> None:
     unread = {"id": first["id"], "response": "I do not know."}
     packed = tmp_path / "mine.jsonl.gz"
     packed.write_bytes(gzip.compress("".join(f"{json.dumps(row)}\n" for row in [unread, *others]).encode()))
-    said = preview_text(preview(packed, "mini-text2kg")).splitlines()[-1]
-    assert said == "48 of 48 examples answered, 1 responses without an answer."
+    said = preview_text(preview(packed, "mini-text2kg")).splitlines()
+    assert "48 of 48 examples answered." in said
+    assert said[-1].startswith("⚠ 1 of 48 responses held no answer")
 
 
 def test_every_benchmark_that_is_at_hand_can_be_submitted_to() -> None:

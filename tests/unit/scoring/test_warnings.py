@@ -25,7 +25,7 @@ def codes(found) -> list[str]:
 
 
 def run_folder(folder: Path, rows: list[dict], **settings: object) -> Path:
-    asked = load_examples("mini-text2kg")
+    asked = load_examples(str(settings.get("benchmark", "mini-text2kg")))
     folder.mkdir()
     (folder / "run.json").write_text(json.dumps({"settings": {**asked.settings(), **settings}}))
     (folder / "predictions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -1,0 +1,145 @@
+"""Three comparisons that mislead, and all the places that show their figures: each refuses, or carries the warning."""
+
+import json
+import re
+from collections.abc import Callable
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from kbbench_hf import cli
+from kbbench_hf.benchmarks import shipped_answers
+from kbbench_hf.errors import KBBenchError
+from kbbench_hf.leaderboard.index import Index
+from kbbench_hf.leaderboard.store import Store, System
+from kbbench_hf.leaderboard.submissions import preview, store_preview
+from kbbench_hf.leaderboard.table import board
+from kbbench_hf.scoring.comparison import compare
+from kbbench_hf.scoring.score import load_examples, score
+
+ROOT = Path(__file__).resolve().parents[2]
+NAME = "mini-text2kg"
+WHOLE = shipped_answers(NAME)[1]
+
+
+def spaced(lines: list[str]) -> list[str]:
+    """Write relations with spaces for underscores."""
+    rows = [json.loads(line) for line in lines]
+    return [
+        json.dumps({**row, "triples": [[s, r.replace("_", " "), o] for s, r, o in row["triples"]]}) + "\n"
+        for row in rows
+    ]
+
+
+SPOILED: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
+    "relations with spaces": (spaced, "the ontology's but for case, spaces or underscores|near.miss"),
+    "half a file": (lambda lines: lines[:24], "24 of 48|no prediction|missing|empty"),
+    "an empty file": (lambda lines: [], "empty|no prediction|missing|0 predictions|nothing"),
+}
+
+
+def command(*arguments: str) -> Callable[[Path, pytest.MonkeyPatch, pytest.CaptureFixture[str]], str]:
+    def call(file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+        monkeypatch.setattr("sys.argv", ["kbbench", *(each.format(file=file, out=file.parent) for each in arguments)])
+        with pytest.raises(SystemExit):
+            cli.main()
+        return " ".join(capsys.readouterr())
+
+    return call
+
+
+def in_result_json(file: Path, *capture: object) -> str:
+    said = command("score", "{file}", "--benchmark", NAME, "--out", "{out}/result")(file, *capture)  # type: ignore[arg-type]
+    written = file.parent / "result" / "result.json"
+    return str(json.loads(written.read_text())["warnings"]) if written.exists() else said
+
+
+def in_report(file: Path, *capture: object) -> str:
+    folder = file.parent / "run"
+    folder.mkdir()
+    (folder / "run.json").write_text(json.dumps({"settings": {**load_examples(NAME).settings(), "model": "m"}}))
+    (folder / "predictions.jsonl").write_bytes(file.read_bytes())
+    said = command("score", str(folder), "--out", str(folder))(file, *capture)  # type: ignore[arg-type]
+    if not (folder / "result.json").exists():
+        return said
+    command("report", str(folder))(file, *capture)  # type: ignore[arg-type]
+    return unescape((folder / "report.html").read_text(encoding="utf-8"))
+
+
+def on_the_board(file: Path, *capture: object) -> str:
+    from kbbench_hf.app.row_page import head_html
+    from kbbench_hf.app.submit_page import preview_text
+
+    try:
+        read = preview(file, NAME)
+    except KBBenchError as error:
+        return str(error)
+    store = Store(file.parent / "store")
+    store_preview(store, read, System("a system"), "somebody")
+    place = read.result.place
+    row = next(row for row in board(Index(store), place) if row.badge != "published")
+    shown = preview_text(read).replace("\\", ""), unescape(head_html(row, place))
+    assert all("near" in each or "but for case" in each for each in shown)
+    return " ".join(shown)
+
+
+def in_python(file: Path, *capture: object) -> str:
+    try:
+        return f"{score(file, NAME).warnings} {compare(WHOLE, file, NAME).warnings}"
+    except KBBenchError as error:
+        return str(error)
+
+
+def in_evaluate(file: Path, *capture: object) -> str:
+    import evaluate
+
+    examples = load_examples(NAME).examples
+    given = {row["id"]: row["triples"] for row in map(json.loads, file.read_text().splitlines())}
+    ontologies = examples.context.released
+    references = [
+        {
+            "sentence": row["sentence"],
+            "triples": [[each["sub"], each["rel"], each["obj"]] for each in row["triples"]],
+            "ontology": {
+                "concepts": ontologies[row["ontology_id"]].concepts,
+                "relations": ontologies[row["ontology_id"]].relations,
+            },
+        }
+        for row in examples.rows
+    ]
+    module = evaluate.load(str(ROOT / "metrics" / "text2kg"))
+    predictions = [given.get(row["id"], []) for row in examples.rows]
+    return str(module.compute(predictions=predictions, references=references, return_warnings=True)["warnings"])
+
+
+PLACES = {
+    "terminal of score": command("score", "{file}", "--benchmark", NAME),
+    "terminal of compare": command("compare", str(WHOLE), "{file}", "--benchmark", NAME),
+    "--json of score": command("score", "{file}", "--benchmark", NAME, "--json"),
+    "--json of compare": command("compare", str(WHOLE), "{file}", "--benchmark", NAME, "--json"),
+    "result.json": in_result_json,
+    "report.html": in_report,
+    "board": on_the_board,
+    "evaluate": in_evaluate,
+    "Python": in_python,
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("spoiled", SPOILED)
+def test_every_place_says_what_spoils_the_figures(
+    spoiled: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spoil, words = SPOILED[spoiled]
+    file = tmp_path / "answers.jsonl"
+    file.write_text("".join(spoil(WHOLE.read_text(encoding="utf-8").splitlines(keepends=True))), encoding="utf-8")
+    said = PLACES[place](file, monkeypatch, capsys)
+    assert re.search(words, " ".join(said.split()), re.IGNORECASE), said[:2000]
+
+
+def test_whole_answers_are_warned_of_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert score(WHOLE, NAME).warnings == [] and tuple(compare(WHOLE, WHOLE, NAME).warnings) == ()
+    assert "!" not in command("compare", str(WHOLE), str(WHOLE), "--benchmark", NAME)(tmp_path, monkeypatch, capsys)
