@@ -36,7 +36,11 @@ class Embedder(Protocol):
 
 
 class Completion(NamedTuple):
-    """What a language model answered to one prompt; `error` names what went wrong, else it is None."""
+    """What a language model answered to one prompt; `error` names what went wrong, else it is None.
+
+    What a server does not say is None. `completion_tokens` is its own count, in which some leave the reasoning out;
+    `produced_tokens` is what was produced and paid for.
+    """
 
     text: str
     finish_reason: str
@@ -44,6 +48,28 @@ class Completion(NamedTuple):
     completion_tokens: int | None
     latency_s: float
     error: str | None = None
+    reasoning: str | None = None
+    """What was thought before the answer, where the server sends it apart from the text."""
+    model: str | None = None
+    """The model that answered, as the server names it."""
+    system_fingerprint: str | None = None
+    """The server's mark of its weights and build."""
+    provider: str | None = None
+    """Who answered behind a router."""
+    reasoning_tokens: int | None = None
+    cached_tokens: int | None = None
+    total_tokens: int | None = None
+
+    @property
+    def produced_tokens(self) -> int | None:
+        """How many tokens the model produced, its reasoning included.
+
+        >>> Completion("Hello", "stop", 12, 1, 0.5, reasoning_tokens=228, total_tokens=241).produced_tokens
+        229
+        """
+        if self.total_tokens is None or self.prompt_tokens is None:
+            return self.completion_tokens
+        return max(self.total_tokens - self.prompt_tokens, self.completion_tokens or 0)
 
 
 Message = Mapping[str, str]

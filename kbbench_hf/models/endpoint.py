@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
 
 from kbbench_hf.errors import UsageError
-from kbbench_hf.models.replies import Failure, Refused, error_message, parse_json, read_reply
+from kbbench_hf.models.chat_completions import error_message, parse_json, read_completion
+from kbbench_hf.models.failures import Failure, Refused
 from kbbench_hf.protocols import Completion, Message
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class Endpoint:
         )
         if status != 200:
             raise _failure(status, headers, error_message(raw))
-        return read_reply(parse_json(raw), time.perf_counter() - started)
+        return read_completion(parse_json(raw), time.perf_counter() - started)
 
     def payload(
         self, messages: Sequence[Message], sampling: Mapping[str, object], schema: Mapping[str, object] | None

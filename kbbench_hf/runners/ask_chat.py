@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.journal import Record
-from kbbench_hf.models.replies import Failure, Refused
+from kbbench_hf.models.failures import Failure, Refused
 from kbbench_hf.protocols import Chat, Completion, name_of
 from kbbench_hf.runners.concurrency import Gate, wait_before_retry
 from kbbench_hf.runners.cost import Budget
-from kbbench_hf.runners.jobs import ATTEMPTS, InterruptedRunError, Job, Sampling, completed, takes
+from kbbench_hf.runners.jobs import ATTEMPTS, InterruptedRunError, Job, Sampling, completed, produced_tokens, takes
 
 DRAIN_S = 10.0
 """How long an interrupted run waits for the answers that are under way."""
@@ -116,7 +116,8 @@ class Asker:
                 if record["error"] == _STOPPED:
                     return
                 self.record(record)
-                self.budget.pay(record["prompt_tokens"], record["completion_tokens"])
+                if record["finish_reason"] is not None:
+                    self.budget.pay(record["prompt_tokens"], produced_tokens(record))
                 self._watch(record)
             except Refused as refused:
                 self._stop(self._explained(refused), DRAIN_S)
@@ -160,7 +161,7 @@ class Asker:
                 else:
                     self.gate.answered()
             if last:
-                return _failed(job, failure, attempt)
+                return job.failed(failure, attempt)
             if failure.reason != "rate_limited":
                 await self._pause(wait)
         return job.record(error=_STOPPED, attempts=0)
@@ -267,14 +268,3 @@ def _is_outage(error: str | None) -> bool:
     if error is None:
         return False
     return Failure(error, transient=True).overload or error in ("rate_limited", "prompt_refused", "model_error")
-
-
-def _failed(job: Job, failure: Failure, attempts: int) -> Record:
-    return job.record(
-        error=failure.reason,
-        settled=failure.settled,
-        detail=failure.detail or None,
-        response=failure.text or None,
-        attempts=attempts,
-        at=round(time.time(), 3),
-    )

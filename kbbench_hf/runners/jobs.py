@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.files.journal import Record
+from kbbench_hf.models.chat_completions import token_count
+from kbbench_hf.models.failures import Failure
 from kbbench_hf.protocols import Completion
 
 ATTEMPTS = 8
@@ -79,20 +81,43 @@ class Job(NamedTuple):
 
     def answered(self, completion: Completion, attempts: int) -> Record:
         """Return the journal's record of an answer, which says how it breaks the schema where one was asked for."""
-        fields = completion._asdict() | {"attempts": attempts, "at": round(time.time(), 3)}
-        fields["response"] = text = fields.pop("text")
+        fields = {**_fields(completion), "attempts": attempts, "at": round(time.time(), 3)}
+        text = fields["response"]
         if self.schema is not None and completion.error is None:
             from kbbench_hf.models.structured import violation
 
             fields["schema_violation"] = violation(text, self.schema)
         return self.record(**fields)
 
+    def failed(self, failure: Failure, attempts: int) -> Record:
+        """Return the journal's record of a prompt that was given up, with what came instead of an answer."""
+        came = _fields(failure.reply) if failure.reply else {}
+        how = {"error": failure.reason, "settled": failure.settled, "detail": failure.detail or None}
+        kept = {"response": failure.text or None, "attempts": attempts, "at": round(time.time(), 3)}
+        return self.record(**came | how | kept)
+
+
+def _fields(completion: Completion) -> dict[str, Any]:
+    """Return what a journal's record holds of a completion."""
+    fields = completion._asdict()
+    fields["response"] = fields.pop("text")
+    del fields["total_tokens"]
+    fields["produced_tokens"] = completion.produced_tokens
+    return fields
+
+
+def produced_tokens(record: Record) -> int | None:
+    """Return how many tokens were produced for a record, as far as the server said so and it can be."""
+    produced = record.get("produced_tokens")
+    return token_count(record["completion_tokens"] if produced is None else produced)
+
 
 FIELDS = tuple(
     "key id repeat error settled detail response finish_reason prompt_tokens completion_tokens latency_s attempts "
-    "schema_violation at".split()
+    "schema_violation at reasoning model system_fingerprint provider reasoning_tokens cached_tokens "
+    "produced_tokens".split()
 )
-"""The fields of a record.
+"""The fields of a record; older journals have fewer.
 
 `error` is None or the class of what went wrong, and `settled` then true where the model was reached and gave no answer
 (a refusal): it was paid for and is not asked again. `response` is the raw text, `at` a Unix time.

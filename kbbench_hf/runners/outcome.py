@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, NamedTuple
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.files.journal import Record
 from kbbench_hf.files.writing import whole_file
-from kbbench_hf.models.replies import Failure
+from kbbench_hf.models.failures import Failure
 from kbbench_hf.runners.progress import Meter, quantile
 
 _to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode

@@ -8,6 +8,9 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
+from kbbench_hf.models.chat_completions import token_count
+from kbbench_hf.runners.jobs import produced_tokens
+
 if TYPE_CHECKING:
     from kbbench_hf.files.journal import Record
     from kbbench_hf.runners.cost import Price
@@ -83,8 +86,8 @@ class Meter:
     def add(self, record: "Record") -> None:
         """Count one record of the journal."""
         self.n_requests += record["attempts"]
-        self.prompt_tokens += record["prompt_tokens"] or 0
-        self.completion_tokens += record["completion_tokens"] or 0
+        self.prompt_tokens += token_count(record["prompt_tokens"]) or 0
+        self.completion_tokens += produced_tokens(record) or 0
         if record["id"] is None:
             if record["error"] is None:
                 self.canaries.append(record["response"])

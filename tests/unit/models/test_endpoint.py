@@ -7,7 +7,7 @@ import pytest
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.models.endpoint import NO_KEY, Endpoint, _failure, key_from_environment
-from kbbench_hf.models.replies import Failure, Refused
+from kbbench_hf.models.failures import Failure, Refused
 from kbbench_hf.models.structured import violation
 from kbbench_hf.protocols import Completion
 from tests.servers.scripted import MALFORMED, MODEL, ScriptedServer, answer_to

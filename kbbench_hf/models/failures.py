@@ -1,0 +1,49 @@
+"""What it means that a request brought no answer: a reason for tables, and whether to ask again."""
+
+from kbbench_hf.protocols import Completion
+
+SETTLED = frozenset({"content_filter", "refusal", "reasoning_only", "tool_call"})
+"""Reasons for which the model was reached and this is what it had to say: asking again would only cost again."""
+
+
+class Failure(Exception):
+    """One request brought no answer.
+
+    `reason` is one word for tables ("timeout", "no_choices"), `detail` what was seen, `transient` whether the same
+    request may go well later, `retry_after` the seconds that the server asked for, `text` what a refused or filtered
+    answer held, and `reply` what else came with it: tokens that were paid for, who it was.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        detail: str = "",
+        *,
+        transient: bool,
+        retry_after: float | None = None,
+        text: str = "",
+        reply: Completion | None = None,
+    ) -> None:
+        super().__init__(reason, detail)
+        self.reason, self.detail, self.transient = reason, detail, transient
+        self.retry_after, self.text, self.reply = retry_after, text, reply
+
+    @property
+    def settled(self) -> bool:
+        """Whether this is what the model had to say."""
+        return self.reason in SETTLED
+
+    @property
+    def overload(self) -> bool:
+        """Whether the server itself is in trouble, as against one reply of it."""
+        return self.reason in ("timeout", "no_connection", "connection_broken") or self.reason.startswith("http_5")
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.detail}" if self.detail else self.reason
+
+
+class Refused(Failure):
+    """The server will refuse every request like this one (wrong key, model, address or parameter): stop the run."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(reason, detail, transient=False)
