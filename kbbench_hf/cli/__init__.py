@@ -1,100 +1,14 @@
-"""The `kbbench` command: a table of verbs, each imported when it is called."""
+"""The `kbbench` command: what happens between the shell and a verb."""
 
-import inspect
-import json
-import shlex
 import sys
-import traceback
-from importlib import import_module
-
-import click
-from click.exceptions import NoArgsIsHelpError
-
-from kbbench_hf.errors import KBBenchError, UsageError, unknown_name
-
-VERBS = {
-    "demo": "Score, compare and plot the stored answers of small systems; offline, in seconds.",
-    "list": "List the benchmarks, or the configs, metrics and modes of one.",
-    "build": "Build a dataset from its authors' release, or from your own tables.",
-    "run": "Run a model on a benchmark: a retriever, a local language model, or a served one.",
-    "annotate": "Make what metrics need of other models: topics, embeddings, verdicts.",
-    "score": "Score a predictions file.",
-    "compare": "Test whether two predictions files differ.",
-    "report": "Write a run as one page, or describe a dataset.",
-    "validate": "Check a predictions file without scoring it.",
-    "submit": "Check, score and store a predictions file in a leaderboard.",
-    "leaderboard": "Look after a leaderboard's store: seed, re-score, audit, check.",
-    "serve": "Serve the leaderboard on your own machine.",
-    "publish": "Publish a dataset, a metric or the leaderboard to the Hub.",
-    "export-results": "Write a run's figures in the Hub's own format.",
-    "doctor": "Check this installation: packages, data, memory, disk.",
-}
-"""Verb -> one line of help; `kbbench_hf.cli.<verb>` holds the command."""
-RESUMABLE = ("annotate", "build", "run")
-"""Verbs that go on where they were interrupted."""
-INTERRUPTED = 130
-
-
-class _Verbs(click.Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*VERBS]  # not list(VERBS): the module of the verb `list` has that name here
-
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in VERBS:
-            return None
-        command: click.Command = import_module(f"kbbench_hf.cli.{name.replace('-', '_')}").command
-        # \b: an example stands on lines of its own, to be copied.
-        command.help = inspect.cleandoc(command.help or "").replace("\n\nExample", "\n\n\b\nExample")
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in VERBS:
-            raise unknown_name("command", args[0], VERBS)
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([*VERBS.items()])
-
-
-@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(package_name="kbbench-hf", prog_name="kbbench")
-@click.option("--debug", is_flag=True, help="Show the stack trace of an error.")
-def kbbench(debug: bool) -> None:
-    """Knowledge benchmarks, to load, run, score and compare. Start with: kbbench demo."""
 
 
 def main() -> None:
     """Run the command line; exit codes: 0, 1 failed, 2 usage, 65 bad data, 75 busy, 130 interrupted."""
-    arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
-        sys.exit(kbbench.main(arguments, prog_name="kbbench", standalone_mode=False) or 0)
-    except NoArgsIsHelpError as error:
-        click.echo(error.format_message())
-        sys.exit(error.exit_code)
-    except (KBBenchError, click.ClickException, click.Abort, KeyboardInterrupt, OSError) as error:
-        if "--debug" in sys.argv:
-            traceback.print_exc()
-        code, message = _explained(error)
-        name = getattr(error, "code", UsageError.code if code == UsageError.exit_code else KBBenchError.code)
-    click.echo(f"kbbench: {message}", err=True)
-    if "--json" in arguments:
-        click.echo(json.dumps({"error": {"code": name, "message": message}}, indent=2))
-    if code == INTERRUPTED and arguments[0] in RESUMABLE:
-        click.echo(f"To go on: {shlex.join(['kbbench', *arguments])}", err=True)
+        from kbbench_hf.cli.outcome import exit_code  # may be interrupted already while it is imported
+
+        code = exit_code(sys.argv[1:])
+    except KeyboardInterrupt:
+        code = 130
     sys.exit(code)
-
-
-def _explained(error: BaseException) -> tuple[int, str]:
-    """Return the exit code and the message of an error that is no defect of the program."""
-    if isinstance(error, KBBenchError):
-        return error.exit_code, str(error)
-    if isinstance(error, click.ClickException):
-        hint = f" See: {error.ctx.command_path} --help" if isinstance(error, click.UsageError) and error.ctx else ""
-        return error.exit_code, f"{error.format_message()}{hint}"
-    if isinstance(error, OSError):
-        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        return 1, f"{what}. Expected a place that can be read and written, with room on the disk. Name or make one."
-    return INTERRUPTED, "Interrupted."

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -15,6 +14,7 @@ from kbbench_hf.benchmarks.own_kb.benchmark import is_knowledge_base
 from kbbench_hf.cli.options import JSON
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import MANIFEST, NAMESPACE, DatasetFolder
+from kbbench_hf.reports import terminal
 
 
 @click.command()
@@ -46,7 +46,7 @@ def command(name: str | None, json_output: bool) -> None:
     if json_output:
         click.echo(json.dumps(facts[0] if name else facts, indent=2))
         return
-    console = Console()
+    console = terminal.console()
     if name:
         table = Table.grid(padding=(0, 2))
         table.add_column(style="bold")
@@ -55,11 +55,11 @@ def command(name: str | None, json_output: bool) -> None:
                 table.add_row(key.replace("_", " "), escape(_words(value)))
         console.print(table)
         return
-    table = Table("dataset", "answer", "headline metrics", "at hand", box=None, header_style="bold", pad_edge=False)
-    for each in found:
-        metrics = ", ".join(list(each.metrics.values())[:4])
-        table.add_row(each.dataset, each.scoring.answer.field, metrics, _place(each.dataset))
-    console.print(table)
+    rows = [
+        [each.dataset, each.scoring.answer.field, ", ".join(list(each.metrics.values())[:4]), _place(each.dataset)]
+        for each in found
+    ]
+    terminal.print_table(console, ["dataset", "answer", "headline metrics", "at hand"], rows, n_words=4)
     click.echo("\nMore of one: kbbench list NAME. To have one at hand: kbbench build NAME")
 
 

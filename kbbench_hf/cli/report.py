@@ -3,13 +3,11 @@
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from kbbench_hf.benchmarks import benchmark, find_dataset
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.writing import write_text
+from kbbench_hf.reports import terminal
 
 
 @click.command()
@@ -38,7 +36,7 @@ def command(what: str, of_dataset: bool, out: Path | None) -> None:
 
     file = out or folder / "report.html"
     write_text(file, run_page(folder))
-    click.echo(str(file))
+    terminal.echo(str(file))
 
 
 def _describe(name: str, out: Path | None) -> None:
@@ -50,14 +48,11 @@ def _describe(name: str, out: Path | None) -> None:
             f"{name} has no statistics to show; expected a dataset with a knowledge base, or one of your own."
         )
     statistics = found.showing.statistics(find_dataset(name))
-    console = Console()
+    console = terminal.console()
     for title, rows in statistics.tables.items():
         if rows:
-            table = Table(title, box=None, header_style="bold", pad_edge=False)
-            table.add_column(justify="right")
-            for row in rows:
-                table.add_row(*map(escape, row))
-            console.print(table, "")
+            terminal.print_table(console, [title, *[""] * (len(rows[0]) - 1)], rows)
+            terminal.echo()
     file = out or Path(f"{name}-lengths.png")
     plot_lengths(statistics.lengths, found.title, file)
-    click.echo(str(file))
+    terminal.echo(str(file))

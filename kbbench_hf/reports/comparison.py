@@ -2,14 +2,13 @@
 
 import math
 
-from rich.console import Console
 from rich.markup import escape
 
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.metrics.significance import PairedTest, minimum_detectable_effect
+from kbbench_hf.reports import terminal
 from kbbench_hf.reports.tables import (
     chosen_slices,
-    empty_table,
     interval,
     label,
     number,
@@ -18,6 +17,9 @@ from kbbench_hf.reports.tables import (
     words,
 )
 from kbbench_hf.scoring.comparison import Comparison
+
+TESTED = ("95 % interval", "p", "win/tie/loss")
+"""What stands beside a difference."""
 
 
 def print_comparison(
@@ -32,28 +34,25 @@ def print_comparison(
     With `metrics`, only so many tests, the headline ones.
     """
     first, second = comparison.a, comparison.b
-    console, chosen = Console(), chosen_slices(slices, first.example_slices)
-    console.print(f"[bold]{escape(benchmark.title)}[/bold] · {place_words(first)}", highlight=False)
-    console.print(f"A {escape(names[0])}\nB {escape(names[1])}", highlight=False)
+    console, chosen = terminal.console(), chosen_slices(slices, first.example_slices)
+    console.print(f"[bold]{escape(benchmark.title)}[/bold] · {place_words(first)}")
+    console.print(f"A {escape(names[0])}\nB {escape(names[1])}")
     print_warnings(console, comparison.warnings)
-    table = empty_table("metric", "A", "B", "A - B", "95 % interval", "p", "win/tie/loss")
+    rows = []
     for metric, test in list(comparison.tests.items())[:metrics]:
         figures = [number(result.scores[metric].value) if metric in result.scores else "" for result in (first, second)]
-        table.add_row(label(benchmark, metric), *figures, *_test_cells(test))
-    console.print(table)
+        rows.append([label(benchmark, metric), *figures, *_test_cells(test)])
+    terminal.print_table(console, ["metric", "A", "B", "A - B", *TESTED], rows)
     headline = benchmark.headline
     smallest = minimum_detectable_effect(first.compared[headline] - second.compared[headline])
     console.print(
         f"[dim]* p < 0.05. A - B is over the examples that both have scored. With {len(first.ids):,} examples a "
-        f"difference in {label(benchmark, headline)} of {number(smallest)} would be found 4 times in 5.[/dim]",
-        highlight=False,
+        f"difference in {label(benchmark, headline)} of {number(smallest)} would be found 4 times in 5.[/dim]"
     )
     for name in chosen:
-        table = empty_table(words(name), f"{label(benchmark, headline)}: A - B", "95 % interval", "p", "win/tie/loss")
-        for key, tests in comparison.in_slice(name).items():
-            table.add_row(escape(key), *_test_cells(tests[headline]))
+        rows = [[key, *_test_cells(tests[headline])] for key, tests in comparison.in_slice(name).items()]
         console.print()
-        console.print(table)
+        terminal.print_table(console, [words(name), f"{label(benchmark, headline)}: A - B", *TESTED], rows)
 
 
 def _test_cells(test: PairedTest) -> list[str]:

@@ -1,19 +1,21 @@
 """Results as tables in a terminal: figures rounded for eyes, every one with its interval."""
 
-import itertools
 import math
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import unknown_name
 from kbbench_hf.metrics.aggregate import Estimate
+from kbbench_hf.reports import terminal
 from kbbench_hf.scoring.result import PlainFigure, Result
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def print_result(result: Result, benchmark: Benchmark, slices: str | None = None, metrics: int | None = None) -> None:
@@ -21,27 +23,27 @@ def print_result(result: Result, benchmark: Benchmark, slices: str | None = None
 
     With `metrics`, only so many figures, the headline ones.
     """
-    console, chosen = Console(), chosen_slices(slices, result.slices)
-    console.print(f"[bold]{escape(benchmark.title)}[/bold] · {place_words(result)}", highlight=False)
+    console, chosen = terminal.console(), chosen_slices(slices, result.slices)
+    console.print(f"[bold]{escape(benchmark.title)}[/bold] · {place_words(result)}")
     scored = {metric: figure for metric, figure in result.scores.items() if figure.n_scored} or dict(result.scores)
     figures = dict(list(scored.items())[:metrics])
     others = [name for name in ("n_unscored", "n_missing") if any(getattr(f, name) for f in figures.values())]
     counts = ["n_scored", *others]
-    table = empty_table("metric", "value", "95 % interval", *map(words, counts))
-    for metric, figure in figures.items():
-        counted = (f"{getattr(figure, name):,}" for name in counts)
-        table.add_row(label(benchmark, metric), number(figure.value), interval(figure.ci95), *counted)
-    console.print(table)
+    rows = [
+        [label(benchmark, metric), number(f.value), interval(f.ci95), *(f"{getattr(f, name):,}" for name in counts)]
+        for metric, f in figures.items()
+    ]
+    terminal.print_table(console, ["metric", "value", "95 % interval", *map(words, counts)], rows)
     counters = ", ".join(f"{words(name)} {count:,}" for name, count in result.counters.items() if count)
-    console.print(f"[dim]{counters}[/dim]", highlight=False)
+    console.print(f"[dim]{counters}[/dim]")
     left_out = [label(benchmark, metric) for metric in result.scores if metric not in scored]
     if left_out and not benchmark.scoring.annotations:
-        console.print(f"[dim]not scored here: {', '.join(left_out)}[/dim]", highlight=False)
+        console.print(f"[dim]not scored here: {', '.join(left_out)}[/dim]")
     if result.repeats:
         values = {label(benchmark, metric): np.array(result.repeats[metric]) for metric in figures}
         spread = ", ".join(f"{name} {number(each.mean())} ± {number(each.std())}" for name, each in values.items())
         n_repeats = len(next(iter(values.values())))
-        console.print(f"mean and standard deviation of {n_repeats} repeats: {spread}", highlight=False)
+        console.print(f"mean and standard deviation of {n_repeats} repeats: {spread}")
     print_warnings(console, result.warnings)
     for name in chosen:
         console.print()
@@ -92,36 +94,23 @@ def interval(bounds: tuple[float, float]) -> str:
     return f"[{', '.join(f'{bound:.3f}' if math.isfinite(bound) else '-' for bound in bounds)}]"
 
 
-def empty_table(first: str, *others: str) -> Table:
-    """Return an empty table: words to the left, figures to the right and never broken."""
-    table = Table(first, box=None, header_style="bold", pad_edge=False)
-    for name in others:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
-
-
-def print_warnings(console: Console, warnings: Iterable[ScoreWarning]) -> None:
+def print_warnings(console: "Console", warnings: Iterable[ScoreWarning]) -> None:
     """Print what a reader should know before believing the figures, a paragraph each; notes are dim."""
     for warning in warnings:
         mark = "[yellow]![/yellow] " if warning.severity == "warning" else "[dim]i[/dim] "
-        console.print(f"{mark}{escape(str(warning))}", highlight=False)
+        console.print(f"{mark}{escape(str(warning))}")
 
 
-def _print_slice(console: Console, name: str, keys: Mapping[str, Mapping[str, Estimate]], benchmark: Benchmark) -> None:
-    """Print as many metrics of each key as fit the terminal's width, and name the others."""
-    metrics = list(next(iter(keys.values())))
-    labels = [label(benchmark, metric) for metric in metrics]
-    left = console.width - max(len(each) for each in (name, *keys)) - 9
-    ends = itertools.accumulate(max(6, len(each)) + 2 for each in labels)
-    n_shown = max(1, sum(end <= left for end in ends))
-    table = empty_table(words(name), "n", *labels[:n_shown])
+def _print_slice(
+    console: "Console", name: str, keys: Mapping[str, Mapping[str, Estimate]], benchmark: Benchmark
+) -> None:
+    rows = []
     for key, figures in keys.items():
         count = next(iter(figures.values()))
-        values = (number(figures[metric].value) for metric in metrics[:n_shown])
-        table.add_row(escape(key), f"{count.n_scored + count.n_unscored:,}", *values)
-    console.print(table)
-    if others := labels[n_shown:]:
-        console.print(f"[dim]In a wider terminal or with --json: {' · '.join(others)}[/dim]", highlight=False)
+        values = (number(figure.value) for figure in figures.values())
+        rows.append([key, f"{count.n_scored + count.n_unscored:,}", *values])
+    metrics = next(iter(keys.values()))
+    terminal.print_table(console, [words(name), "n", *(label(benchmark, metric) for metric in metrics)], rows)
 
 
 def chosen_slices(slices: str | None, known: Iterable[str]) -> list[str]:

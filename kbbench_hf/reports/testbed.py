@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
-from rich.console import Console
-from rich.table import Table
+from rich.markup import escape
 
 from kbbench_hf.benchmarks.base import Benchmark, TestbedTable
+from kbbench_hf.reports import terminal
 from kbbench_hf.reports.plots import plot_panels
 from kbbench_hf.reports.tables import plain_interval, plain_value
 from kbbench_hf.scoring.result import PlainFigure, PlainResult
@@ -15,32 +15,32 @@ from kbbench_hf.scoring.result import PlainFigure, PlainResult
 
 def print_testbed(found: Benchmark, model: str, testbed: str, results: Mapping[str, PlainResult], folder: Path) -> None:
     """Print the results of a testbed's configs and what they say together; write its picture, if any, to the folder."""
-    console = Console()
+    console, rows = terminal.console(), []
     figures_of = {config: result["scores"] for config, result in results.items()}
     first, *others = [
         each for each in found.metrics if any(of[each]["value"] is not None for of in figures_of.values())
     ]
-    table = Table("config", "n", found.metrics[first], "95 % interval", *(found.metrics[each] for each in others))
-    table.box, table.header_style = None, "bold"
     for config, result in results.items():
         figures = figures_of[config]
         cells = [plain_value(figures[each]) for each in (first, *others)]
         n = f"{result['counters']['n_examples']:,}"
-        table.add_row(config, n, cells[0], plain_interval(figures[first]), *cells[1:])
-    console.print(table)
+        rows.append([config, n, cells[0], plain_interval(figures[first]), *cells[1:]])
+    names = [found.metrics[each] for each in (first, *others)]
+    terminal.print_table(console, ["config", "n", names[0], "95 % interval", *names[1:]], rows)
     rules = found.asking.testbeds[testbed]
     for sentence in rules.summary(figures_of) if rules.summary else ():
-        console.print(sentence, highlight=False)
+        console.print(escape(sentence))
     if rules.panels:
         file = folder / f"{testbed}.png"
         plot_panels(rules.panels({model: figures_of})).savefig(file, dpi=150)
-        console.print(f"{file}", highlight=False)
+        terminal.echo(str(file))
 
 
 def print_table(found: TestbedTable) -> None:
     """Print a table of figures with their intervals."""
-    table = Table(*found.headings, "n", found.metric, "95 % interval", box=None, header_style="bold")
+    rows = []
     for words, row in found.rows:
         figure = cast(PlainFigure, row)
-        table.add_row(*words, f"{figure['n_scored']:,}", plain_value(figure), plain_interval(figure))
-    Console().print(table)
+        rows.append([*words, f"{figure['n_scored']:,}", plain_value(figure), plain_interval(figure)])
+    headings = [*found.headings, "n", found.metric, "95 % interval"]
+    terminal.print_table(terminal.console(), headings, rows, n_words=len(found.headings))

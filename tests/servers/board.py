@@ -16,7 +16,7 @@ from typing import Any
 from uuid import uuid4
 
 ROOT = Path(__file__).resolve().parents[2]
-SERVE = "from kbbench_hf.cli import kbbench; kbbench.main({!r}, standalone_mode=False)"
+SERVE = "from kbbench_hf.cli.verbs import kbbench; kbbench.main({!r}, standalone_mode=False)"
 
 
 class Server:

@@ -12,7 +12,7 @@ import yaml
 from tests.servers.hub import LocalHub, local_hub
 
 Client = Callable[..., str]
-KBBENCH = "from kbbench_hf.cli import kbbench; kbbench.main({!r}, standalone_mode=False)"
+KBBENCH = "from kbbench_hf.cli.verbs import kbbench; kbbench.main({!r}, standalone_mode=False)"
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +124,7 @@ def test_results_become_a_pull_request_on_the_model(client: Client, hub: LocalHu
     printed = client(
         "from huggingface_hub import HfApi; HfApi().create_repo('org/model', exist_ok=True)\n"
         "from kbbench_hf.benchmarks import shipped_answers\n"
-        "from kbbench_hf.cli import kbbench\n"
+        "from kbbench_hf.cli.verbs import kbbench\n"
         "file = str(shipped_answers('mini-text2kg')[1])\n"
         "kbbench.main(['score', file, '--benchmark', 'mini-text2kg', '--out', 'run'], standalone_mode=False)\n"
         "kbbench.main(['export-results', 'run', '--pull-request', 'org/model'], standalone_mode=False)"
@@ -142,7 +142,7 @@ def test_every_module_loads_from_its_space_and_computes(client: Client, hub: Loc
 
     names = list(metric_modules())
     client(
-        "from kbbench_hf.cli import kbbench\n"
+        "from kbbench_hf.cli.verbs import kbbench\n"
         f"for name in {names}:\n"
         "    kbbench.main(['publish', name, '--yes'], standalone_mode=False)"
     )

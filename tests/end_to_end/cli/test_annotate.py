@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kbbench_hf.benchmarks import shipped_answers
-from kbbench_hf.cli import kbbench
+from kbbench_hf.cli.verbs import kbbench
 from kbbench_hf.errors import KBBenchError, UsageError
 from tests.servers.scripted import MODEL, ScriptedServer
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kbbench_hf.benchmarks import shipped_answers
-from kbbench_hf.cli import VERBS
+from kbbench_hf.cli.verbs import VERBS
 
 COPY = next(file for file in shipped_answers("mini-text2kg") if file.stem == "copy")
 NOWHERE = ("--base-url", "http://127.0.0.1:9")
@@ -91,8 +91,7 @@ def test_a_place_that_cannot_be_written_is_an_error_without_a_trace(kbbench, in_
     (in_tmp / "file").write_text("")
     done = kbbench(*SCORE, "--out", "file/folder")
     assert done.code == 1
-    assert "kbbench: file/folder: Not a directory. Expected a place" in done.err
-    assert "Name or make one." in done.err
+    assert "kbbench: file/folder: Not a directory. Expected a folder where a file is. Name another place." in done.err
     assert "Traceback" not in done.err
 
 
@@ -114,7 +113,7 @@ def test_a_closed_pipe_ends_the_output_without_a_trace(in_tmp):
 
 def test_the_command_starts_without_heavy_packages():
     code = (
-        "import sys; from kbbench_hf.cli import kbbench, VERBS; from importlib import import_module\n"
+        "import sys; from kbbench_hf.cli.verbs import kbbench, VERBS; from importlib import import_module\n"
         '[import_module(f\'kbbench_hf.cli.{verb.replace("-", "_")}\') for verb in VERBS]\n'
         "print(*{'torch', 'datasets', 'evaluate', 'transformers', 'matplotlib', 'gradio'} & sys.modules.keys())"
     )

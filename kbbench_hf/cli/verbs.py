@@ -1,0 +1,60 @@
+"""The table of verbs, each imported when it is called."""
+
+import inspect
+from importlib import import_module
+
+import click
+
+from kbbench_hf.errors import unknown_name
+
+VERBS = {
+    "demo": "Score, compare and plot the stored answers of small systems; offline, in seconds.",
+    "list": "List the benchmarks, or the configs, metrics and modes of one.",
+    "build": "Build a dataset from its authors' release, or from your own tables.",
+    "run": "Run a model on a benchmark: a retriever, a local language model, or a served one.",
+    "annotate": "Make what metrics need of other models: topics, embeddings, verdicts.",
+    "score": "Score a predictions file.",
+    "compare": "Test whether two predictions files differ.",
+    "report": "Write a run as one page, or describe a dataset.",
+    "validate": "Check a predictions file without scoring it.",
+    "submit": "Check, score and store a predictions file in a leaderboard.",
+    "leaderboard": "Look after a leaderboard's store: seed, re-score, audit, check.",
+    "serve": "Serve the leaderboard on your own machine.",
+    "publish": "Publish a dataset, a metric or the leaderboard to the Hub.",
+    "export-results": "Write a run's figures in the Hub's own format.",
+    "doctor": "Check this installation: packages, data, memory, disk.",
+}
+"""Verb -> one line of help; `kbbench_hf.cli.<verb>` holds the command."""
+RESUMABLE = ("annotate", "build", "run")
+"""Verbs that go on where they were interrupted."""
+
+
+class _Verbs(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*VERBS]  # not list(VERBS): the module of the verb `list` has that name here
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in VERBS:
+            return None
+        command: click.Command = import_module(f".{name.replace('-', '_')}", __package__).command
+        # \b: an example stands on lines of its own, to be copied.
+        command.help = inspect.cleandoc(command.help or "").replace("\n\nExample", "\n\n\b\nExample")
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in VERBS:
+            raise unknown_name("command", args[0], VERBS)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([*VERBS.items()])
+
+
+@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="kbbench-hf", prog_name="kbbench")
+@click.option("--debug", is_flag=True, help="Show the stack trace of an error.")
+def kbbench(debug: bool) -> None:
+    """Knowledge benchmarks, to load, run, score and compare. Start with: kbbench demo."""

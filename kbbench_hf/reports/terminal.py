@@ -1,0 +1,147 @@
+"""How words reach a terminal, whatever its encoding and width; nothing in a name may move its cursor."""
+
+import codecs
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+IN_ASCII = dict(zip("↓↑→←·•–—−×…‘’“”─│┼━┃\xa0", "v^><-*---x.''\"\"-|+-| ", strict=True)) | {
+    "±": "+/-",
+    "≤": "<=",
+    "≥": ">=",
+    "≈": "~=",
+}
+"""Signs of typography and what stands for them where an encoding lacks them: of the same width in tables."""
+_HANDLER = "kbbench-ascii"
+
+
+def prepare() -> None:
+    """Let nothing that is written to standard output or error fail for its encoding, or vanish for an odd width.
+
+    A sign that the encoding lacks becomes its ASCII equivalent, any other character its escape, as in Python's `repr`.
+    A width or height that is no positive number is taken for unknown. Where a standard stream is closed, its number
+    leads to nowhere, so that no file that is opened later gets what is printed.
+    """
+    codecs.register_error(_HANDLER, _in_ascii)
+    for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)):
+        if stream is None:
+            _lead_nowhere(number)
+        elif number and (reconfigure := getattr(stream, "reconfigure", None)):
+            reconfigure(errors=_HANDLER)
+    for name in ("COLUMNS", "LINES"):
+        if not (os.environ.get(name, "").isdecimal() and 0 < int(os.environ[name]) < 100_000):
+            os.environ.pop(name, None)
+
+
+def finish() -> OSError | None:
+    """Flush what was printed; where that fails (a full disk), drop it and return the error: nothing is left to fail."""
+    found = None
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except OSError as error:
+            found = found or error
+            _lead_nowhere(stream.fileno())
+    return found
+
+
+def visible(text: str) -> str:
+    r"""Return a text as it may be shown: line ends and tabs stay, other characters that are not printable are escaped.
+
+    >>> visible("tidy \x1b[2J\u202e")
+    'tidy \\x1b[2J\\u202e'
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() or each in "\n\t" else repr(each)[1:-1] for each in text)
+
+
+def echo(text: str = "", *, err: bool = False) -> None:
+    """Print a line for people to standard output or error, `visible`; what programs read is for `click.echo`."""
+    stream = sys.stderr if err else sys.stdout
+    if stream is not None:
+        stream.write(f"{visible(text)}\n")
+        stream.flush()
+
+
+def called_as() -> str:
+    """Return how this command was called, so that what it prints can be pasted: `kbbench`, `.venv/bin/kbbench`."""
+    given = Path(sys.argv[0])
+    if given.name == "__main__.py":
+        return "python -m kbbench_hf.cli"
+    found = shutil.which(given.name)
+    same = found is not None and given.is_file() and Path(found).samefile(given)
+    return given.name if same or given == Path(given.name) else str(given)
+
+
+def console() -> "Console":
+    """Return what prints rich's markup, tables and colours; control characters in it are escaped."""
+    from rich.console import Console
+    from rich.text import Text
+
+    class Visible(Console):
+        def render_str(self, text: str, **how: Any) -> Text:
+            return super().render_str(visible(text), **how)
+
+    return Visible(highlight=False)
+
+
+def print_table(on: "Console", headings: Sequence[str], rows: Sequence[Sequence[str]], n_words: int = 1) -> None:
+    """Print a table: the first `n_words` columns to the left, figures to the right, no cell ever cut.
+
+    Columns that the terminal has no room for follow below, in a table of their own that repeats the first column. A
+    name that would take more than half of the width has a line of its own.
+    """
+    from rich.cells import cell_len
+    from rich.markup import escape
+
+    cells = [[visible(cell) for cell in row] for row in (headings, *rows)]
+    names = [row[0] for row in cells]
+    most = max(cell_len(headings[0]), on.width // 2)
+    width = max(size for name in names if (size := cell_len(name)) <= most)
+    widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
+    line = partial(on.print, soft_wrap=True, crop=False)
+
+    def padded(row: Sequence[str], chosen: range) -> str:
+        name = row[0] if cell_len(row[0]) <= width else ""
+        shown = [name + " " * (width - cell_len(name))]
+        for column in chosen:
+            space = " " * (widths[column] - cell_len(row[column]))
+            shown.append(row[column] + space if column < n_words else space + row[column])
+        return escape("  ".join(shown).rstrip())
+
+    start = 1
+    while start < len(widths):
+        end = start + 1
+        while end < len(widths) and width + sum(each + 2 for each in widths[start : end + 1]) <= on.width:
+            end += 1
+        if start > 1:
+            line()
+        line(f"[bold]{padded(cells[0], range(start, end))}[/bold]")
+        for row in cells[1:]:
+            if cell_len(row[0]) > width:
+                line(escape(row[0]))
+            line(padded(row, range(start, end)))
+        start = end
+
+
+def _in_ascii(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    failed = error.object[error.start : error.end]
+    return "".join(IN_ASCII.get(each) or ascii(each)[1:-1] for each in failed), error.end
+
+
+def _lead_nowhere(number: int) -> None:
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    if nowhere != number:
+        os.dup2(nowhere, number)
+        os.close(nowhere)
