@@ -7,11 +7,12 @@ import numpy as np
 
 from kbbench_hf.benchmarks import find_dataset
 from kbbench_hf.benchmarks.answers import Answer
-from kbbench_hf.benchmarks.base import Benchmark, Examples, ParseError, PromptOptions
+from kbbench_hf.benchmarks.base import Benchmark, Examples, PromptOptions
 from kbbench_hf.errors import UsageError, missing_extra, unknown_name
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.models.exact_search import search
 from kbbench_hf.models.renderings import render
+from kbbench_hf.replies.reading import ParseError
 from kbbench_hf.scoring.score import load_examples
 
 try:
@@ -82,7 +83,7 @@ class GenerationScores(TrainerCallback):  # type: ignore[misc]
         n_unparsed = 0
         for text, example in zip(texts, self._examples.rows, strict=True):
             try:
-                answers.append(parse(text, example))
+                answers.append(parse(text, example).answer)
             except ParseError:
                 answers.append([])
                 n_unparsed += 1

@@ -13,6 +13,7 @@ from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.files.datasets import DatasetFolder, Row
 from kbbench_hf.metrics.aggregate import Estimate, means
 from kbbench_hf.protocols import Embedder
+from kbbench_hf.replies.reading import Reading
 
 if TYPE_CHECKING:
     from kbbench_hf.knowledge_base.documents import Rendering
@@ -28,10 +29,6 @@ Result = Mapping[str, Any]
 """What `result.json` holds."""
 Mark = Literal["right", "wrong", "hallucinated"]
 """What a part of an answer is."""
-
-
-class ParseError(ValueError):
-    """A model's text holds no answer; the text is kept, counted and scored as wrong."""
 
 
 @dataclass(frozen=True)
@@ -174,14 +171,15 @@ class Testbed:
 
 
 PromptFunction = Callable[[Example, Examples, PromptOptions], Prompt]
-ParseFunction = Callable[[str, Example], Answer]
+ParseFunction = Callable[[str, Example], Reading[Answer]]
+"""(response, its example) -> what was read; ParseError where the response holds no answer."""
 Builder = Callable[[Path | None, Path, Sequence[str] | None], None]
 """(the release's folder or None to download it, the dataset folder to write, the configs to build or None for all)."""
 
 
 def of_text(parse: Callable[[str], Answer]) -> ParseFunction:
-    """Return a parser that needs the response alone as one that is also given the example."""
-    return lambda response, example: parse(response)
+    """Return a function that needs the response alone as a parser: what it reads is read by the rule of its name."""
+    return lambda response, example: Reading(parse(response), parse.__name__)
 
 
 def no_problem(examples: Examples, example_id: Id, answer: Answer) -> str | None:
@@ -231,8 +229,7 @@ class Asking:
     prompts: Mapping[str, PromptFunction] = field(default_factory=dict)
     """Prompt name -> function; the first is the default. Empty where retrievers answer."""
     parsers: Mapping[str, ParseFunction] = field(default_factory=dict)
-    """Parser name -> function from a response and its example to an answer; the first is the default; ParseError
-    where the response holds none."""
+    """Parser name -> function from a response and its example to a reading; the first is the default."""
     with_similar_ids: Callable[[Examples, Embedder], Examples] | None = None
     """(examples, embedder) -> the examples with demonstrations that this embedder finds similar; None where there are
     no demonstrations to choose."""

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from kbbench_hf.benchmarks.annotations import triple_key
-from kbbench_hf.benchmarks.base import ParseError, Prompt
+from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.errors import DataError
 from kbbench_hf.metrics.generative_re import bracket_count
 from kbbench_hf.protocols import Verdict
+from kbbench_hf.replies.reading import ParseError
 
 Item = tuple[str, str]
 """(text, triple as JSON)."""

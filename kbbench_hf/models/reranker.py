@@ -9,7 +9,8 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from kbbench_hf.benchmarks.base import ParseError, Prompt
+from kbbench_hf.benchmarks.base import Prompt
+from kbbench_hf.replies.reading import ParseError
 
 INSTRUCTION = """\
 You judge search results. Below are a query and one candidate of type "{node_type}" with what is known of it. \

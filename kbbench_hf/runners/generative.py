@@ -140,5 +140,5 @@ def answer(
         values = {metric: [each.scores[metric].value for each in (result, *others)] for metric in result.scores}
         result = replace(result, repeats=values)
     if first:
-        add_to_run(folder, model=name_of(model), parser=parser, summary=generation.summary.to_json())
+        add_to_run(folder, model=name_of(model), parser=parser_name, summary=generation.summary.to_json())
     return folder, generation.summary, result

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from kbbench_hf.benchmarks.annotations import Identity, triple_key, write_annotation
 from kbbench_hf.benchmarks.answers import Answer
-from kbbench_hf.benchmarks.base import AnnotationRules, Examples, ParseError, Prompt
+from kbbench_hf.benchmarks.base import AnnotationRules, Examples, Prompt
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.journal import Journal, Record
 from kbbench_hf.metrics.triple_lists import well_formed
@@ -34,6 +34,7 @@ from kbbench_hf.models.judges import (
 )
 from kbbench_hf.models.specs import parse, positive
 from kbbench_hf.protocols import Judge, LanguageModel, Verdict, name_of
+from kbbench_hf.replies.reading import ParseError
 from kbbench_hf.runners.generate import generate
 from kbbench_hf.runners.jobs import Prompts, Sampling
 from kbbench_hf.runners.progress import progress

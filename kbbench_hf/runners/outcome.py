@@ -13,12 +13,13 @@ from kbbench_hf.errors import KBBenchError
 from kbbench_hf.files.journal import Record
 from kbbench_hf.files.writing import whole_file
 from kbbench_hf.models.failures import Failure
+from kbbench_hf.replies.reading import Reading
 from kbbench_hf.runners.progress import Meter, quantile
 
 _to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
-Parse = Callable[[str, Any], Any]
-"""(response text, example id) -> answer; raises where the text holds none."""
+Parse = Callable[[str, Any], Reading[Any]]
+"""(response text, example id) -> what was read; raises where the text holds no answer."""
 
 
 @dataclass(frozen=True)
@@ -99,19 +100,28 @@ class Prediction(NamedTuple):
 def prediction(record: Record, parse: Parse, answer: str) -> Prediction:
     r"""Return the line of a predictions file for a record.
 
-    `{"id", answer, "response"}`; without the answer where the parser finds none; `{"id", "error"}` where the model
-    gave none. Whatever a parser raises on a model's text is a parse failure of that text.
+    `{"id", answer, "read_by", "response"}`, with the rule by which the answer was read; without both where the parser
+    finds none; `{"id", "error"}` where the model gave none. `thought` is what the model thought, where it did: what the
+    server sent as such, or else what the parser set apart. Whatever a parser raises is a parse failure of that text.
 
-    >>> prediction({"id": "q1", "error": None, "response": "4 2"}, lambda text, _: text.split(), "answers").line
-    b'{"id": "q1", "answers": ["4", "2"], "response": "4 2"}\n'
+    >>> record = {"id": "q1", "error": None, "response": "4 2"}
+    >>> prediction(record, lambda text, _: Reading(text.split(), "words"), "answers").line
+    b'{"id": "q1", "answers": ["4", "2"], "read_by": "words", "response": "4 2"}\n'
     """
     if record["error"] is not None:
         return Prediction(_line({"id": record["id"], "error": record["error"]}), parsed=False)
     text = record["response"]
+    row = {"id": record["id"]}
+
+    def line(thought: str, **read: Any) -> bytes:
+        thought = record.get("reasoning") or thought
+        return _line({**row, **read, **({"thought": thought} if thought else {}), "response": text})
+
     try:
-        return Prediction(_line({"id": record["id"], answer: parse(text, record["id"]), "response": text}), parsed=True)
-    except Exception:  # one strange text must not end the run
-        return Prediction(_line({"id": record["id"], "response": text}), parsed=False)
+        read = parse(text, record["id"])
+        return Prediction(line(read.thought, **{answer: read.answer, "read_by": read.rule}), parsed=True)
+    except Exception as error:  # one strange text must not end the run
+        return Prediction(line(getattr(error, "thought", "")), parsed=False)
 
 
 def finish(

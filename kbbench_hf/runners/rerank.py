@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from kbbench_hf.benchmarks.base import Examples, ParseError, Prompt
+from kbbench_hf.benchmarks.base import Examples, Prompt
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.models.renderings import Forms, render
 from kbbench_hf.models.reranker import parse_score, prompt, reordered
 from kbbench_hf.protocols import LanguageModel
+from kbbench_hf.replies.reading import ParseError
 from kbbench_hf.runners.generate import Generation, generate
 from kbbench_hf.runners.jobs import Prompts
 

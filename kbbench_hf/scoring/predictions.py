@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from kbbench_hf.benchmarks.answers import Answer, ShapeError
-from kbbench_hf.benchmarks.base import Benchmark, Example, Examples, ParseError, ParseFunction
+from kbbench_hf.benchmarks.base import Benchmark, Example, Examples, ParseFunction
 from kbbench_hf.errors import DataError, UsageError, unknown_name
 from kbbench_hf.files.datasets import Id
 from kbbench_hf.files.json_lines import Problem, read_lines
+from kbbench_hf.replies.reading import ParseError
 
 MAX_PROBLEMS = 10_000
 """Reading stops here: a file this wrong is the wrong file."""
@@ -173,7 +174,7 @@ def _answer(
     if not isinstance(row["response"], str):
         return f"'response' is {type(row['response']).__name__}; expected text"
     try:
-        return Paired(example_id, parse(row["response"], known[example_id]), "ok")
+        return Paired(example_id, parse(row["response"], known[example_id]).answer, "ok")
     except ParseError:
         return Paired(example_id, [], "unparsed")
 

@@ -3,11 +3,11 @@
 import datasets
 import evaluate
 
-from kbbench_hf.benchmarks.base import ParseError
 from kbbench_hf.benchmarks.ska_bench.parsers import parse_answers
 from kbbench_hf.benchmarks.warnings import empty_warning, unread_warning
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.answers import score_answers
+from kbbench_hf.replies.reading import ParseError
 
 _DESCRIPTION = """\
 Macro-F1 between predicted and gold answer lists, with precision, recall, exact match and hit@1. Of a model's text the

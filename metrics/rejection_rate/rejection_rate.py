@@ -3,11 +3,11 @@
 import datasets
 import evaluate
 
-from kbbench_hf.benchmarks.base import ParseError
 from kbbench_hf.benchmarks.ska_bench.parsers import parse_answers, parse_verdict
 from kbbench_hf.benchmarks.warnings import unread_warning
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.answers import answerability, balanced_accuracy, rejections
+from kbbench_hf.replies.reading import ParseError
 
 _DESCRIPTION = """\
 The share of unanswerable questions that a model says cannot be answered (SKA-Bench's rejection rate), and beside it the

@@ -11,7 +11,18 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "kbbench_hf"
 ROOMS = (
-    *("errors", "addresses", "files", "protocols", "metrics", "knowledge_base", "hub", "benchmarks", "scoring"),
+    *(
+        "errors",
+        "addresses",
+        "files",
+        "protocols",
+        "replies",
+        "metrics",
+        "knowledge_base",
+        "hub",
+        "benchmarks",
+        "scoring",
+    ),
     *("reports", "leaderboard", "models", "runners", "training", "app", "cli"),
 )
 """Lowest first; a module imports from its own room or a lower one."""

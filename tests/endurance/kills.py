@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kbbench_hf.benchmarks.base import Prompt
+from kbbench_hf.benchmarks.base import Prompt, of_text
 from kbbench_hf.files.journal import Journal
 from kbbench_hf.models.endpoint import Endpoint
 from kbbench_hf.runners.generate import generate
@@ -55,7 +55,7 @@ def run(url: str, folder: Path, n: int, acknowledgements: Path | None = None) ->
         Journal.append = append_and_tell  # type: ignore[method-assign]
     model = Endpoint(url, MODEL)
     options: dict[str, Any] = {"answer": "answers", "canary": False, "show": False}
-    options["parse"] = lambda text, _: text.split()
+    options["parse"] = of_text(str.split)
     with suppress(InterruptedRunError):
         generate(prompts_of(n), model, folder, concurrency=CONCURRENCY, **options)
         return

@@ -17,7 +17,6 @@ from kbbench_hf.benchmarks.base import (
     Examples,
     Explanation,
     Facts,
-    ParseError,
     Prompt,
     PromptOptions,
     Scores,
@@ -26,6 +25,7 @@ from kbbench_hf.benchmarks.base import (
     of_text,
 )
 from kbbench_hf.files.datasets import DatasetFolder, write_dataset
+from kbbench_hf.replies.reading import ParseError
 
 HERE = Path(__file__).parent
 

@@ -10,8 +10,8 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
-from kbbench_hf.benchmarks.base import ParseError
 from kbbench_hf.metrics.triple_lists import Triple
+from kbbench_hf.replies.reading import ParseError
 
 ANSWER_MARKS = ("\nASSISTANT:", "[/INST]", "\n<|assistant|>\n", "GPT4 Correct Assistant:")
 """The words after which an answer begins where a stored response repeats its prompt (Vicuna and WizardLM, Llama and

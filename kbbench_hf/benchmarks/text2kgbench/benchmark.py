@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from kbbench_hf.addresses import on_request
 from kbbench_hf.benchmarks import base
 from kbbench_hf.benchmarks.answers import TRIPLES
-from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Mark, ParseError, Scores, of_text
+from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Mark, Scores, of_text
 from kbbench_hf.benchmarks.text2kgbench import prompts
 from kbbench_hf.benchmarks.text2kgbench.beyond import BEYOND_PAPER, beyond_paper
 from kbbench_hf.benchmarks.text2kgbench.parsers import HISTORICAL_PARSERS, parse_balanced, parse_json
@@ -37,6 +37,7 @@ from kbbench_hf.metrics.triples import (
     triple_key,
     underscored,
 )
+from kbbench_hf.replies.reading import ParseError, Reading
 
 METRICS = {
     "f1": "F1",
@@ -160,7 +161,7 @@ def summarise(scores: Scores, mode: str, *, doubled: str | None = None) -> dict[
     return figures
 
 
-def read_balanced(response: str, example: Example) -> list[Triple]:
+def read_balanced(response: str, example: Example) -> Reading[list[Triple]]:
     """Return the triples of a response, in JSON or as `relation(subject, object)`; the sentence settles what is open.
 
     Raises:
@@ -169,7 +170,7 @@ def read_balanced(response: str, example: Example) -> list[Triple]:
     triples = parse_balanced(response, example["sentence"])
     if not triples and not _NOTHING.search(response.strip()):
         raise ParseError("no triples, and no word that there are none")
-    return triples
+    return Reading(triples, "balanced")
 
 
 def explain(examples: Examples, example: Example, answer: Sequence[Sequence[str]]) -> Explanation:

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbbench_hf.benchmarks.base import ParseError
 from kbbench_hf.benchmarks.genres import parsers
 from kbbench_hf.errors import DataError
 from kbbench_hf.models.judges import StoredFacts, StoredSplits, fact_prompt, read_fact, read_split, split_prompt
 from kbbench_hf.protocols import Verdict
+from kbbench_hf.replies.reading import ParseError
 
 
 def read_sub_triples(reply: str) -> float:

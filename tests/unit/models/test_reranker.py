@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbbench_hf.benchmarks.base import ParseError
 from kbbench_hf.models.reranker import MOST_CHARACTERS, parse_score, prompt, reordered
+from kbbench_hf.replies.reading import ParseError
 
 
 @pytest.mark.parametrize(

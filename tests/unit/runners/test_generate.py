@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from kbbench_hf.benchmarks.base import ParseError, Prompt, of_text
+from kbbench_hf.benchmarks.base import Prompt, of_text
 from kbbench_hf.benchmarks.text2kgbench.parsers import parse_json
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.models.endpoint import Endpoint
+from kbbench_hf.replies.reading import ParseError, Reading
 from kbbench_hf.runners.cost import BudgetSpentError, Price
 from kbbench_hf.runners.generate import Generation, generate
 from kbbench_hf.runners.jobs import InterruptedRunError, Sampling, Work
@@ -23,9 +24,7 @@ from tests.endurance.kills import CONCURRENCY, kill_and_resume
 from tests.endurance.mutations import ask as ask_mutated
 from tests.servers.scripted import MODEL, TRANSIENT, ScriptedServer, answer_to
 
-
-def split(text: str, _: object) -> list[str]:
-    return text.split()
+split = of_text(str.split)
 
 
 QUICK = {"show": False, "canary": False, "attempts": 2, "concurrency": 8}
@@ -55,7 +54,7 @@ def test_every_prompt_is_answered_and_paired_by_id(tmp_path: Path) -> None:
         done = run(server, tmp_path, 50, parse=split, answer="answers")
     assert done.responses() == {f"q{i}": right(i) for i in range(50)}
     assert lines_of(tmp_path / "predictions.jsonl") == [
-        {"id": f"q{i}", "answers": right(i).split(), "response": right(i)} for i in range(50)
+        {"id": f"q{i}", "answers": right(i).split(), "read_by": "split", "response": right(i)} for i in range(50)
     ]
     summary = done.summary
     assert (summary.n_prompts, summary.n_answered, summary.n_failed, summary.n_requests) == (50, 50, 0, 50)
@@ -132,10 +131,10 @@ MALFORMED_OUTCOMES = {
 }
 
 
-def words(text: str, _: object) -> list[str]:
+def words(text: str, _: object) -> Reading[list[str]]:
     if not text.strip():
         raise ParseError("nothing in it")
-    return text.split()
+    return Reading(text.split(), "words")
 
 
 @pytest.mark.parametrize("kind", MALFORMED_OUTCOMES)
@@ -353,7 +352,7 @@ url, folder, n = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 prompts = {f"q{i}": Prompt([{"role": "user", "content": f"prompt {i}"}], max_tokens=16) for i in range(n)}
 model = Endpoint(url, "scripted-model", key_from_environment("KBBENCH_TEST_KEY"))
 try:
-    generate(prompts, model, folder, concurrency=8, canary=False, parse=lambda text, _: text.split())
+    generate(prompts, model, folder, concurrency=8, canary=False, parse=of_text(str.split))
 except KBBenchError as error:
     print(error, file=sys.stderr)
     sys.exit(error.exit_code)

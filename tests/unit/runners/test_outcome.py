@@ -7,16 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbbench_hf.benchmarks.base import Prompt
+from kbbench_hf.benchmarks.base import Prompt, of_text
 from kbbench_hf.errors import KBBenchError
+from kbbench_hf.replies.reading import ParseError, Reading
 from kbbench_hf.runners.cost import Price
 from kbbench_hf.runners.jobs import Sampling, Work
 from kbbench_hf.runners.outcome import finish, prediction
 from kbbench_hf.runners.progress import Meter, quantile
 
-
-def split(text: str, _: object) -> list[str]:
-    return text.split()
+split = of_text(str.split)
 
 
 def record(number: int, **fields: Any) -> dict[str, Any]:
@@ -83,7 +82,7 @@ def test_predictions_replace_the_old_ones_whole(tmp_path: Path) -> None:
     (tmp_path / "predictions.jsonl").write_text("old")
     finished([record(1), record(2, error="refusal", response="no")], tmp_path)
     assert [json.loads(line) for line in (tmp_path / "predictions.jsonl").read_bytes().splitlines()] == [
-        {"id": 1, "words": ["text", "1"], "response": "text 1"},
+        {"id": 1, "words": ["text", "1"], "read_by": "split", "response": "text 1"},
         {"id": 2, "error": "refusal"},
     ]
     assert [file.name for file in tmp_path.iterdir()] == ["predictions.jsonl"]
@@ -91,14 +90,29 @@ def test_predictions_replace_the_old_ones_whole(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("answer", [float("nan"), float("inf"), {1, 2}, object(), b"bytes"])
 def test_an_answer_that_json_cannot_hold_is_a_parse_failure(answer: object) -> None:
-    line, parsed = prediction(record(1), lambda text: answer, "words")
+    line, parsed = prediction(record(1), lambda *_: Reading(answer, "any"), "words")
     assert not parsed
     assert json.loads(line) == {"id": 1, "response": "text 1"}
 
 
+def test_a_line_holds_what_was_thought_whoever_set_it_apart() -> None:
+    def thoughtful(text: str, _: object) -> Reading[str]:
+        return Reading("b", "json", thought="first a")
+
+    def thoughtless(text: str, _: object) -> Reading[str]:
+        raise ParseError("cut off", thought="first a")
+
+    apart = {"id": 1, "words": "b", "read_by": "json", "thought": "first a", "response": "text 1"}
+    assert json.loads(prediction(record(1), thoughtful, "words").line) == apart
+    sent = record(1) | {"reasoning": "as the server sent it"}
+    assert json.loads(prediction(sent, thoughtful, "words").line) == apart | {"thought": "as the server sent it"}
+    unread = {"id": 1, "thought": "first a", "response": "text 1"}
+    assert json.loads(prediction(record(1), thoughtless, "words").line) == unread
+
+
 @given(st.text(st.characters(codec=None), max_size=40))
 def test_any_text_is_one_line_and_comes_back_as_it_was(text: str) -> None:
-    line, _ = prediction(record(1, response=text), str.split, "words")
+    line, _ = prediction(record(1, response=text), split, "words")
     assert line.count(b"\n") == 1
     assert json.loads(line)["response"] == text
 

@@ -17,20 +17,20 @@ from kbbench_hf.benchmarks.base import (
     Example,
     Examples,
     Facts,
-    ParseError,
     Scores,
     Scoring,
     no_problem,
 )
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.json_lines import load_line
+from kbbench_hf.replies.reading import ParseError, Reading
 from kbbench_hf.scoring.predictions import Predictions, PredictionsError, ReadOptions, read_predictions
 
 
-def parse_words(text: str, example: Example) -> Answer:
+def parse_words(text: str, example: Example) -> Reading[Answer]:
     if "?" in text:
         raise ParseError("no answer")
-    return text.split()
+    return Reading(text.split(), "words")
 
 
 KINDS = {kind.field: kind for kind in (ANSWERS, IDS, TRIPLES)}

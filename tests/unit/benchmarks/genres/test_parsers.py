@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbbench_hf.benchmarks.base import ParseError
 from kbbench_hf.benchmarks.genres.parsers import (
     answer_of,
     historical,
@@ -19,6 +18,7 @@ from kbbench_hf.benchmarks.genres.parsers import (
     read,
 )
 from kbbench_hf.models.judges import read_split
+from kbbench_hf.replies.reading import ParseError
 
 
 def test_the_first_triple_of_a_list_comes_last() -> None:

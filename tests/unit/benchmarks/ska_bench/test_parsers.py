@@ -2,8 +2,8 @@ import time
 
 import pytest
 
-from kbbench_hf.benchmarks.base import ParseError
 from kbbench_hf.benchmarks.ska_bench.parsers import parse_answers, parse_verdict
+from kbbench_hf.replies.reading import ParseError
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kbbench_hf.benchmarks.base import ParseError
 from kbbench_hf.benchmarks.text2kgbench.parsers import (
     HISTORICAL_PARSERS,
     parse_balanced,
@@ -17,6 +16,7 @@ from kbbench_hf.benchmarks.text2kgbench.parsers import (
     parse_quotes,
 )
 from kbbench_hf.metrics.triples import Ontology, score_reference, underscored
+from kbbench_hf.replies.reading import ParseError
 from tests.golden.text2kg_runs import RUNS, Run, gold, ontologies, responses
 
 
