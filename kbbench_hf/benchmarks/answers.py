@@ -28,10 +28,28 @@ class AnswerKind:
     """One line of a predictions file, as a submitter may copy it."""
     words: Callable[[Answer], list[str]]
     """An answer -> its parts as a person reads them."""
+    separable: bool = False
+    """Whether text such as `a; b` may be an answer: its items are single values, and need no brackets."""
+    ranked: bool = False
+    """Whether it is a ranking of candidates, whose scores may give the order: candidate -> score is one, too."""
+    parts: tuple[tuple[str, ...], ...] = ()
+    """What the parts of an item may be called in a table of one item a row; empty where there is no such table."""
+
+
+PARTS = (
+    ("sub", "subject", "head", "s"),
+    ("rel", "relation", "predicate", "property", "p"),
+    ("obj", "object", "tail", "o"),
+)
+"""What the parts of a triple are called."""
 
 
 def _listed(row: Mapping[str, object], field: str) -> list[object]:
     answer = row[field]
+    if answer is None:
+        raise ShapeError(
+            f"'{field}' is null: no answer, or an empty one? Write [] if it is empty; else leave the line out"
+        )
     if not isinstance(answer, list):
         raise ShapeError(f"'{field}' is {type(answer).__name__}; expected a list")
     return answer
@@ -59,7 +77,9 @@ def _check_scores(scores: object, n: int) -> None:
 
 def _read_triples(strict: bool, row: Mapping[str, object]) -> list[object]:
     triples = [
-        [each.get(key) for key in ("sub", "rel", "obj")] if isinstance(each, dict) else each
+        [next((each[name] for name in names if name in each), None) for names in PARTS]
+        if isinstance(each, dict)
+        else each
         for each in _listed(row, "triples")
     ]
     for position, triple in enumerate(triples if strict else ()):
@@ -72,7 +92,7 @@ def _read_strings(row: Mapping[str, object]) -> list[str]:
     answers = []
     for item in _listed(row, "answers"):
         if isinstance(item, bool) or not isinstance(item, str | int | float):
-            raise ShapeError(f"answer {item!r} is not a string")
+            raise ShapeError(f"answer {item!r} is not a string; expected a list of strings")
         answers.append(str(item))
     return answers
 
@@ -85,16 +105,17 @@ def _plain(answer: Sequence[object]) -> list[str]:
     return [str(item) for item in answer]
 
 
-IDS = AnswerKind("ids", _read_ids, '{"id": 12, "ids": [5092, 77, 1301]}', _plain)
+IDS = AnswerKind("ids", _read_ids, '{"id": 12, "ids": [5092, 77, 1301]}', _plain, separable=True, ranked=True)
 """Candidates, best first; `scores`, where they are given, fall."""
 TRIPLES = AnswerKind(
     "triples",
     partial(_read_triples, True),
     '{"id": "ont_1_movie_test_1", "triples": [["subject", "relation", "object"]]}',
     _joined,
+    parts=PARTS,
 )
 """Triples of three strings."""
-ANY_TRIPLES = AnswerKind("triples", partial(_read_triples, False), TRIPLES.example, _joined)
+ANY_TRIPLES = AnswerKind("triples", partial(_read_triples, False), TRIPLES.example, _joined, parts=PARTS)
 """Triples whose metric defines what a malformed one means."""
-ANSWERS = AnswerKind("answers", _read_strings, '{"id": "q1", "answers": ["Paris"]}', _plain)
+ANSWERS = AnswerKind("answers", _read_strings, '{"id": "q1", "answers": ["Paris"]}', _plain, separable=True)
 """A list of answers, each a string; numbers are taken as they are written."""

@@ -87,7 +87,7 @@ def command(
 def _annotate(predictions: Path, asked: "Asked", rules: AnnotationRules, how: ReadOptions, options: Row) -> Row:
     from kbbench_hf.benchmarks import find_dataset
     from kbbench_hf.benchmarks.annotations import annotations_folder
-    from kbbench_hf.files.json_lines import prediction_files
+    from kbbench_hf.files.formats import prediction_files
     from kbbench_hf.models.thresholds import thresholds_of
     from kbbench_hf.runners.annotate import annotate_embeddings, annotate_stored_cosines, annotate_topics
     from kbbench_hf.runners.judge import annotate_verdicts

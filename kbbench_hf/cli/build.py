@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from kbbench_hf.benchmarks import benchmark, benchmark_names, shipped_dataset
+from kbbench_hf.benchmarks import benchmark, shipped_dataset
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import NAMESPACE, DatasetFolder, copy_dataset
 
@@ -15,16 +15,14 @@ FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.command()
 @click.argument("name")
 @click.option("--source", type=click.Path(path_type=Path), help="The release's folder; downloaded where not given.")
-@click.option("--archive", type=FILE, help="An archive of your own in the release's form, of any size; with --out.")
 @click.option("--configs", metavar="NAME,...", help="Build only these configs.")
 @click.option("--nodes", type=FILE, help="Your own knowledge base: nodes, columns id,type,name,text (csv or Parquet).")
-@click.option("--edges", type=FILE, help="Its edges, columns head,relation,tail.")
+@click.option("--edges", type=FILE, help="Its edges, if any, columns head,relation,tail.")
 @click.option("--queries", type=FILE, help="Its questions, columns id,query,answer_ids[,split].")
 @click.option("--out", type=click.Path(path_type=Path), help="Where to write; ./kbbench/NAME by default.")
 def command(
     name: str,
     source: Path | None,
-    archive: Path | None,
     configs: str | None,
     nodes: Path | None,
     edges: Path | None,
@@ -50,13 +48,11 @@ def command(
     place = out or Path(NAMESPACE) / name
     started = time.monotonic()
     if nodes or edges or queries:
-        if not (nodes and edges):
-            raise UsageError("A knowledge base of your own needs both --nodes and --edges; --queries is optional.")
+        if not nodes:
+            raise UsageError("A knowledge base of your own needs --nodes; --edges and --queries are optional.")
         from kbbench_hf.benchmarks.own_kb.release import build_own_knowledge_base
 
         build_own_knowledge_base(name, nodes, edges, queries, place)
-    elif archive:
-        _build_archive(name, archive, out, source or configs)
     elif (build := benchmark(name).data.build) is None:
         if (shipped := shipped_dataset(name)) is None:
             raise UsageError(
@@ -72,19 +68,6 @@ def command(
             )
         build(source, place, None if configs is None else configs.split(","))
     _report(DatasetFolder(place), time.monotonic() - started)
-
-
-def _build_archive(name: str, archive: Path, out: Path | None, others: object) -> None:
-    build = benchmark(name).data.build_archive
-    if build is None:
-        some = ", ".join(each for each in benchmark_names() if benchmark(each).data.build_archive)
-        raise UsageError(f"The release of {name} holds no archive; expected a dataset whose release does: {some}.")
-    if out is None or others:
-        raise UsageError(
-            f"--archive builds another knowledge base than {name}'s; expected --out with a folder for it, and neither "
-            "--source nor --configs."
-        )
-    build(archive, out)
 
 
 def _report(folder: DatasetFolder, seconds: float) -> None:

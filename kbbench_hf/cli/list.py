@@ -10,7 +10,7 @@ from rich.table import Table
 
 from kbbench_hf.benchmarks import benchmark, benchmark_names, shipped_dataset
 from kbbench_hf.benchmarks.base import Benchmark
-from kbbench_hf.benchmarks.own_kb.benchmark import is_knowledge_base
+from kbbench_hf.benchmarks.own_kb.benchmark import has_questions, is_knowledge_base
 from kbbench_hf.cli.options import JSON
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import MANIFEST, NAMESPACE, DatasetFolder
@@ -60,19 +60,29 @@ def command(name: str | None, json_output: bool) -> None:
         for each in found
     ]
     terminal.print_table(console, ["dataset", "answer", "headline metrics", "at hand"], rows, n_words=4)
+    for folder in _own():
+        if not has_questions(folder):
+            click.echo(
+                f"{folder.path.name}: a knowledge base without questions; with --queries it is a benchmark, too."
+            )
     click.echo("\nMore of one: kbbench list NAME. To have one at hand: kbbench build NAME")
 
 
 def _all() -> Iterator[Benchmark]:
     """Yield every benchmark, by name, and the knowledge bases built here; what cannot be used is named on stderr."""
-    known = benchmark_names()
-    folders = [DatasetFolder(file.parent) for file in Path(NAMESPACE).glob(f"*/{MANIFEST}")]
-    own = [folder.path.name for folder in folders if folder.path.name not in known and is_knowledge_base(folder)]
-    for name in sorted([*known, *own]):
+    own = [folder.path.name for folder in _own() if has_questions(folder)]
+    for name in sorted([*benchmark_names(), *own]):
         try:
             yield benchmark(name)
         except UsageError as error:
             click.echo(f"! {error}", err=True)
+
+
+def _own() -> list[DatasetFolder]:
+    """Return the knowledge bases that were built here under names of their own."""
+    folders = [DatasetFolder(file.parent) for file in sorted(Path(NAMESPACE).glob(f"*/{MANIFEST}"))]
+    known = benchmark_names()
+    return [folder for folder in folders if folder.path.name not in known and is_knowledge_base(folder)]
 
 
 def _place(dataset: str) -> str:

@@ -1,6 +1,6 @@
 """Options that several verbs share, handed to them as the value they stand for."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Literal
@@ -42,9 +42,49 @@ def on_benchmark(command: Command) -> Command:
     return add_benchmark(add_split(command))
 
 
-def read_how(command: Command) -> Command:
-    """Add --from, --parser and --duplicates; the command gets `read_options`."""
+def _pairs(context: click.Context, option: click.Parameter, text: str | None) -> dict[str, str] | None:
+    """Return the pairs of NAME=PATH,NAME=PATH."""
+    if text is None:
+        return None
+    pairs = [each.partition("=") for each in text.split(",")]
+    if wrong := next((before + middle + after for before, middle, after in pairs if not (before and after)), None):
+        raise click.BadParameter(f"{wrong!r} is not of the form NAME=PATH, such as id=qid.")
+    return {before.strip(): after.strip() for before, _, after in pairs}
 
+
+def _separator(context: click.Context, option: click.Parameter, text: str | None) -> str | None:
+    """Return the separator that a word or a character names."""
+    return {"none": "", "tab": "\t", "space": " ", "newline": "\n"}.get(text or "-", text)
+
+
+def read_how(command: Command) -> Command:
+    """Add what says how files are read (--from, --parser, --map, ...); the command gets `read_options`."""
+
+    @click.option(
+        "--map",
+        "fields",
+        metavar="FIELD=PATH,...",
+        callback=_pairs,
+        help="Where the file has the fields, e.g. id=qid,answers=pred.entities.",
+    )
+    @click.option(
+        "--where",
+        metavar="PATH=VALUE,...",
+        callback=_pairs,
+        help="Read only the rows that have this value, e.g. epoch=1.",
+    )
+    @click.option(
+        "--sep",
+        "separator",
+        metavar="TEXT",
+        callback=_separator,
+        help="What separates the items of lists in text: a character, or tab, space, newline, or none for one item.",
+    )
+    @click.option(
+        "--scores",
+        type=click.Choice(["similarity", "distance", "rank"]),
+        help="How a run is ordered: highest score first, lowest first, or by its rank column.",
+    )
     @click.option(
         "--from",
         "source",
@@ -66,9 +106,21 @@ def read_how(command: Command) -> Command:
         source: Literal["answer", "response"],
         parser: str | None,
         duplicates: Literal["error", "last"],
+        fields: Mapping[str, str] | None,
+        where: Mapping[str, str] | None,
+        separator: str | None,
+        scores: Literal["similarity", "distance", "rank"] | None,
         **others: object,
     ) -> object:
-        options = ReadOptions(source="response" if parser else source, parser=parser, duplicates=duplicates)
+        options = ReadOptions(
+            source="response" if parser else source,
+            parser=parser,
+            duplicates=duplicates,
+            fields=fields,
+            where=where,
+            separator=separator,
+            scores=scores,
+        )
         return command(read_options=options, **others)
 
     return wrapper

@@ -33,7 +33,10 @@ def command(
     strict: bool,
     json_output: bool,
 ) -> None:
-    """Score PREDICTIONS: JSON Lines files, a folder of them, or a run's folder.
+    """Score PREDICTIONS: files of any format that is read, a folder of them, a run's folder, or a dataset on the Hub.
+
+    Read are JSON Lines, JSON, csv and tsv, Parquet, TREC runs, logs of lm-evaluation-harness and inspect_ai, and
+    folders of datasets, packed with gzip, zstandard or zip or not; each is recognised by its content.
 
     Example: kbbench score answers.jsonl --benchmark mini-text2kg
     """

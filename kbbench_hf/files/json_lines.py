@@ -1,92 +1,69 @@
-"""JSON Lines, read strictly: no repeated key, no NaN, no depth, no endless line; a problem is named with its line."""
+"""JSON Lines: one object a line; a problem is named with its line, and reading goes on."""
 
-import gzip
 import json
-import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from itertools import count
-from pathlib import Path
+from collections.abc import Iterator
+from itertools import count, islice
+from math import isfinite
 from typing import NoReturn
 
-from kbbench_hf.errors import UsageError
+from kbbench_hf.files.packing import HEAD, Opened
+from kbbench_hf.files.rows import How, Line, Problem, Reading, Unreadable
 
 MAX_LINE_BYTES = 1_000_000
 """The longest line of a stranger's file."""
 OWN_LINE_BYTES = 100_000_000
 MAX_DEPTH = 8
 MAX_BLANK_LINES = 100_000
+_LOOKED_AT = 50
+SAVE_AS_UTF8 = (
+    "Save it as UTF-8, or convert it: iconv -f WINDOWS-1252 -t UTF-8 OLD > NEW (if it was Latin-1 or Windows-1252)."
+)
 
 
-@dataclass(frozen=True)
-class Problem:
-    """One thing wrong with a predictions file: where (`file`, `line`, counted from 1) and what."""
-
-    file: str
-    line: int | None
-    message: str
-
-    def __str__(self) -> str:
-        """Render as `file:line: message`."""
-        return f"{self.file}{f':{self.line}' if self.line else ''}: {self.message}"
+def recognises(head: bytes) -> bool:
+    """Say whether a text is one JSON value a line: some of its first lines hold a whole object."""
+    text = head.lstrip()
+    lines = text.split(b"\n")[: _LOOKED_AT + 1]
+    whole = lines[:-1] if len(head) >= HEAD else lines
+    if text.startswith(b"["):  # an array, unless its first line is one, and others follow
+        return len([line for line in lines if line.strip()]) > 1 and _holds(whole[:1], list)
+    return (text.startswith(b"{") and len(lines) == 1) or _holds(whole, dict)
 
 
-def prediction_files(paths: Iterable[Path]) -> list[Path]:
-    """Return the JSON Lines files that paths stand for; a folder stands for its `.jsonl` and `.jsonl.gz` files."""
-    files: list[Path] = []
-    for path in paths:
-        if path.is_dir():
-            own = path / "predictions.jsonl"
-            found = [own] if own.is_file() else sorted([*path.glob("*.jsonl"), *path.glob("*.jsonl.gz")])
-            if not found:
-                raise UsageError(f"{path} holds no .jsonl file; expected predictions in JSON Lines. Name the file.")
-            files += found
-        elif path.is_file():
-            files.append(path)
-        else:
-            raise UsageError(f"{path} does not exist; expected a predictions file or folder. Check the path.")
-    return files
+def _holds(lines: list[bytes], kind: type) -> bool:
+    for line in lines:
+        try:
+            if isinstance(json.loads(line.strip().rstrip(b",")), kind):
+                return True
+        except (ValueError, RecursionError):
+            continue
+    return False
 
 
-def read_lines(paths: Iterable[Path], max_bytes: int | None) -> Iterator[tuple[str, int, object]]:
-    """Yield (file, line, its value or the Problem with it) of every line that is not blank.
+def read(opened: Opened, how: How) -> Reading:
+    """Return the values of JSON Lines; what is no JSON is a problem of its line."""
+    return Reading("JSON Lines", read_lines(opened, OWN_LINE_BYTES))
 
-    At most `max_bytes` are read, after decompression, and no line of over 1 MB; None is for files of one's own, whose
-    lines may hold a ranking of a whole knowledge base.
-    """
-    n_bytes = n_blank = 0
-    longest = OWN_LINE_BYTES if max_bytes is None else MAX_LINE_BYTES
-    for file in prediction_files(paths):
 
-        def problem(number: int, message: str, name: str = file.name) -> tuple[str, int, Problem]:
-            return name, number, Problem(name, number, message)
-
-        with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as source:
-            for number in count(1):
-                try:
-                    text = source.readline(longest + 1)
-                except (OSError, EOFError, zlib.error) as error:
-                    yield problem(number, f"cannot be read: {error}")
-                    break
-                if not text:
-                    break
-                n_bytes += len(text)
-                n_blank += not text.strip()
-                if max_bytes is not None and n_bytes > max_bytes:
-                    yield problem(number, f"more than {max_bytes:,} bytes when expanded")
-                    return
-                if n_blank > MAX_BLANK_LINES:
-                    yield problem(number, f"more than {MAX_BLANK_LINES:,} blank lines")
-                    return
-                if len(text) > longest:
-                    yield problem(number, f"longer than {longest:,} bytes; one example is one line")
-                    break
-                if text.strip():
-                    try:
-                        yield file.name, number, load_line(text)
-                    except ValueError as error:
-                        yield problem(number, str(error))
+def read_lines(opened: Opened, longest: int) -> Iterator[Line]:
+    """Yield the value, or the problem, of every line that is not blank."""
+    n_blank = 0
+    for number in count(1):
+        text = opened.stream.readline(longest + 1)
+        if not text:
+            return
+        if len(text) > longest:
+            raise Unreadable(f"longer than {longest:,} bytes; one example is one line", line=number)
+        if not text.strip():
+            n_blank += 1
+            if n_blank > MAX_BLANK_LINES:
+                raise Unreadable(f"more than {MAX_BLANK_LINES:,} blank lines", line=number)
+            continue
+        try:
+            yield Line(number, parse(text))
+        except Unreadable as error:
+            yield Line(number, Problem(opened.name, number, error.message, error.remedy, _shown(text)))
 
 
 def load_line(text: bytes) -> object:
@@ -95,24 +72,64 @@ def load_line(text: bytes) -> object:
     Raises:
         ValueError: what is wrong, in words.
     """
-    try:
-        value = json.loads(text.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"not UTF-8 at byte {error.start}") from None
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
-    if _depth_exceeds(value, MAX_DEPTH):
-        raise ValueError(f"nested more than {MAX_DEPTH} levels deep")
+    value = parse(text)
+    check_plain(value)
     return value
 
 
-def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def parse(text: bytes) -> object:
+    """Parse JSON without duplicate keys; NaN, infinity and depth are left to `check_plain`.
+
+    Raises:
+        Unreadable: what is wrong, and what mends it.
+    """
+    try:
+        return json.loads(text.decode("utf-8"), object_pairs_hook=unique_keys)
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"not UTF-8 at byte {error.start}", SAVE_AS_UTF8) from None
+    except RecursionError:
+        raise Unreadable("nested too deeply") from None
+    except json.JSONDecodeError as error:
+        rest = error.doc[error.pos :].strip()
+        if error.msg == "Extra data" and rest == ",":
+            raise Unreadable(
+                "not JSON: a comma after the object",
+                "JSON Lines have no comma between lines: remove it, or put all of them in [ ] as one array.",
+            ) from None
+        raise Unreadable(f"not JSON: {error.msg} at column {error.colno}", python_remedy(error.doc)) from None
+
+
+def python_remedy(text: str) -> str:
+    """Return what mends Python's way of writing objects, where a text looks like it."""
+    python = text.lstrip()[:2] in ("{'", "['") or "{'" in text[:200]
+    return "It looks like Python's own text (single quotes); write it with json.dumps instead." if python else ""
+
+
+def check_plain(value: object, depth: int = MAX_DEPTH) -> None:
+    """Refuse numbers that are none, and values nested too deeply.
+
+    Raises:
+        ValueError: what is wrong, in words.
+    """
+    if isinstance(value, float) and not isfinite(value):
+        _refuse_constant(str(value))
+    if isinstance(value, dict | list):
+        if depth == 0:
+            raise ValueError(f"nested more than {MAX_DEPTH} levels deep")
+        for item in value.values() if isinstance(value, dict) else value:
+            check_plain(item, depth - 1)
+
+
+def unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return an object's members as a dictionary.
+
+    Raises:
+        Unreadable: a key stands twice.
+    """
     result = dict(pairs)
     if len(result) < len(pairs):
         counts = Counter(key for key, _ in pairs)
-        raise ValueError(f"key {next(key for key in counts if counts[key] > 1)!r} stands twice in one object")
+        raise Unreadable(f"key {next(key for key in counts if counts[key] > 1)!r} stands twice in one object")
     return result
 
 
@@ -120,9 +137,5 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON; expected a finite number")
 
 
-def _depth_exceeds(value: object, limit: int) -> bool:
-    if isinstance(value, dict):
-        return limit == 0 or any(_depth_exceeds(item, limit - 1) for item in value.values())
-    if isinstance(value, list):
-        return limit == 0 or any(_depth_exceeds(item, limit - 1) for item in value)
-    return False
+def _shown(text: bytes) -> str:
+    return "".join(islice(text.decode("utf-8", "replace").strip(), 160))

@@ -1,6 +1,7 @@
 """The tables of a knowledge base as users bring them: read, checked, and numbered."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kbbench_hf.errors import DataError, UsageError
+from kbbench_hf.files.packing import Opened, open_unpacked
+from kbbench_hf.files.rows import Unreadable
+from kbbench_hf.files.tables import delimiter_of
+from kbbench_hf.files.texts import as_utf8
 from kbbench_hf.knowledge_base.graph import Graph
 
 NODE_COLUMNS = ("id", "type", "name", "text")
@@ -26,19 +31,23 @@ Record = dict[str, Any]
 def read_table(path: Path, columns: Sequence[str]) -> pa.Table:
     """Read a csv or Parquet file that must have `columns`; these are read as text from csv, others are inferred.
 
+    What stands between the cells of csv, and its encoding, are recognised; it may be packed.
+
     Raises:
-        UsageError: there is no such file, or its name ends in neither `.csv` nor `.parquet`.
+        UsageError: there is no such file.
         DataError: the file is malformed or a column is missing.
     """
     path = Path(path)
-    if path.suffix not in (".csv", ".parquet"):
-        raise UsageError(f"{path}: unknown kind of file; expected a name ending in .csv or .parquet.")
     if not path.is_file():
         raise UsageError(f"There is no file {path}. Expected a table with the columns {', '.join(columns)}.")
     try:
-        table = _read_csv(path, columns) if path.suffix == ".csv" else _read_parquet(path)
+        opened = open_unpacked(path)
+        with closing(opened):
+            table = _read_parquet(path) if opened.head.startswith(b"PAR1") else _read_csv(opened, columns)
+    except Unreadable as error:
+        raise DataError(f"{path}: {error.message}. Expected csv or Parquet. {error.remedy}".rstrip()) from error
     except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{path} cannot be read as {path.suffix[1:]}: {error}.") from error
+        raise DataError(f"{path} cannot be read as a table: {error}. Expected csv or Parquet.") from error
     _require(table, columns, str(path))
     return table
 
@@ -108,13 +117,20 @@ def _require(table: pa.Table, columns: Sequence[str], what: str) -> None:
         )
 
 
-def _read_csv(path: Path, columns: Sequence[str]) -> pa.Table:
+def _read_csv(opened: Opened, columns: Sequence[str]) -> pa.Table:
     from pyarrow import csv
 
+    as_utf8(opened)
+    first = opened.head.split(b"\n", 1)[0].decode("utf-8", "replace")
+    if not first.strip():
+        raise Unreadable("an empty file")
+    if first.lstrip()[:1] in "[{":
+        raise Unreadable("no table, but JSON")
+    delimiter = delimiter_of([first], columns[0])
     return csv.read_csv(
-        path,
+        opened.stream,
         read_options=csv.ReadOptions(block_size=64 << 20, use_threads=False),
-        parse_options=csv.ParseOptions(newlines_in_values=True),
+        parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         convert_options=csv.ConvertOptions(column_types=dict.fromkeys((*columns, "details"), pa.string())),
     )
 

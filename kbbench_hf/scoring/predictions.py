@@ -2,33 +2,45 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from kbbench_hf.benchmarks.answers import Answer, ShapeError
+from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.benchmarks.base import Benchmark, Example, Examples, ParseFunction
+from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import DataError, UsageError, unknown_name
 from kbbench_hf.files.datasets import Id
-from kbbench_hf.files.json_lines import Problem, read_lines
+from kbbench_hf.files.formats import prediction_files, read_file
+from kbbench_hf.files.json_lines import check_plain
+from kbbench_hf.files.rows import Problem, Reading, Unreadable
+from kbbench_hf.hub.ids import dataset_id
 from kbbench_hf.replies.reading import ParseError
+from kbbench_hf.scoring.rows import Placed, RowReader, shown
+from kbbench_hf.scoring.rows import ReadOptions as ReadOptions
 
 MAX_PROBLEMS = 10_000
 """Reading stops here: a file this wrong is the wrong file."""
 SHOWN = 20
 """How many problems a message lists; all of them are counted."""
+REMEDIES = 3
+"""How many ways to mend them a message names."""
 
 
 class PredictionsError(DataError):
     """Predictions that cannot be used; `problems` holds every problem found, the message the first 20."""
 
-    def __init__(self, problems: Sequence[Problem], remedy: str) -> None:
+    def __init__(self, problems: Sequence[Problem], expected: str) -> None:
         self.problems = list(problems)
-        shown = "\n".join(f"  {problem}" for problem in problems[:SHOWN])
+        listed = "\n".join(f"  {problem}" for problem in problems[:SHOWN])
         more = f"\n  ... and {len(problems) - SHOWN:,} more" if len(problems) > SHOWN else ""
         count = f"{len(problems):,} problem{'s' if len(problems) != 1 else ''} in the predictions"
-        super().__init__(f"{count}; nothing was scored.\n{shown}{more}\n{remedy}")
+        found = next((problem.shown for problem in problems if problem.shown), None)
+        lines = f"\nA line as it is:   {found}\nas it should be:   {expected}" if found else ""
+        remedies = [*dict.fromkeys(problem.remedy for problem in problems if problem.remedy)][:REMEDIES]
+        remedy = " ".join(remedies) or "Mend these lines and try again."
+        super().__init__(f"{count}; nothing was scored.\n{listed}{more}{lines}\n{remedy}")
 
 
 @dataclass(frozen=True)
@@ -41,6 +53,8 @@ class Predictions:
     n_duplicates: int = 0
     n_errors: int = 0
     """How many lines say that the model was not reached or gave no answer (`error`); their answers are missing."""
+    notes: list[ScoreWarning] = field(default_factory=list)
+    """What was done to read them, and what their files say of themselves."""
 
     @property
     def n_missing(self) -> int:
@@ -65,38 +79,39 @@ class Paired(NamedTuple):
     status: Literal["ok", "unparsed", "error"]
 
 
-@dataclass(frozen=True)
-class ReadOptions:
-    """How to read a predictions file: which field, which parser, and what a repeated id means."""
-
-    source: Literal["answer", "response"] = "answer"
-    """`answer`: the parsed field wins where a line has both; `response`: parse the raw text again."""
-    parser: str | None = None
-    duplicates: Literal["error", "last"] = "error"
-    partial: bool = True
-    """Whether examples may lack a prediction (they are then scored as the mode says, and counted)."""
-    max_bytes: int | None = None
-    """At most this many bytes are read, after decompression; for files from strangers."""
-
-
 def read_predictions(
     paths: Iterable[Path], benchmark: Benchmark, examples: Examples, options: ReadOptions | None = None
 ) -> Predictions:
-    """Return the predictions of one or more JSON Lines files (or folders of them), paired with the examples by id.
+    """Return the predictions of one or more files (or folders of them), paired with the examples by id.
+
+    A file is recognised by its content: see `files.formats`. What was done to read it stands in `notes`.
 
     Raises:
         PredictionsError: malformed lines, unknown or repeated ids, answers of the wrong shape; every problem is listed
             with its file and line, and nothing is returned.
+        DataError: there is no prediction at all.
         UsageError: a path that does not exist, or a parser the benchmark does not have.
     """
     options = options or ReadOptions()
-    return pair(read_lines(paths, options.max_bytes), benchmark, examples, options)
+    return pair(readings(paths, options), benchmark, examples, options)
+
+
+def readings(paths: Iterable[Path], options: ReadOptions) -> Iterator[tuple[str, Reading]]:
+    """Yield the name and the reading of every file that paths stand for, or of a dataset on the Hub."""
+    for path in paths:
+        if not path.exists() and (dataset := dataset_id(str(path))):
+            from kbbench_hf.hub.answers import answers_on_hub
+
+            yield dataset.name, answers_on_hub(dataset)
+            continue
+        for file in prediction_files([path]):
+            yield file.name, read_file(file, options.how(), options.max_bytes)
 
 
 def pair(
-    lines: Iterable[tuple[str, int, object]], benchmark: Benchmark, examples: Examples, options: ReadOptions
+    files: Iterable[tuple[str, Reading]], benchmark: Benchmark, examples: Examples, options: ReadOptions
 ) -> Predictions:
-    """Pair (file, line, object or Problem) with the examples by id; the core of `read_predictions`."""
+    """Pair the rows of files with the examples by id; the core of `read_predictions`."""
     parse = _parser(benchmark, options)
     known = {row["id"]: row for row in examples.rows}
     answers: dict[Id, Answer] = {}
@@ -104,23 +119,28 @@ def pair(
     problems: list[Problem] = []
     seen: dict[Id, str] = {}
     n_duplicates, error_ids = 0, set[Id]()
-    for file, line, row in lines:
+    reader = RowReader(benchmark, examples, options)
+    names: dict[str, str] = {}
+    n_rows = 0
+    for file, line, row in _rows(files, reader, names):
+        n_rows += 1
         if len(problems) >= MAX_PROBLEMS:
             break
         if isinstance(row, Problem):
             problems.append(row)
             continue
         found = _answer(row, benchmark, options, parse, known)
-        if isinstance(found, str):
-            problems.append(Problem(file, line, found))
+        if isinstance(found, Unreadable):
+            problems.append(Problem(file, line, found.message, found.remedy, found.shown))
             continue
         example_id, answer, status = found
         if example_id in seen:
             n_duplicates += 1
             if options.duplicates == "error":
-                problems.append(Problem(file, line, f"id {example_id!r} stands at {seen[example_id]} already"))
+                message = f"id {example_id!r} stands at {seen[example_id]} already"
+                problems.append(Problem(file, line, message, "To let the last line of an id count: --duplicates last."))
                 continue
-        seen[example_id] = f"{file}:{line}"
+        seen[example_id] = f"{file}:{line}" if line else file
         (error_ids.add if status == "error" else error_ids.discard)(example_id)
         (failed_ids.add if status == "unparsed" else failed_ids.discard)(example_id)
         if status == "error":
@@ -132,14 +152,40 @@ def pair(
             problems.append(Problem(file, line, problem))
             continue
         answers[example_id] = answer
+    if not n_rows:
+        raise _nothing(names, options)
     if not options.partial:
         absent = [example_id for example_id in examples.ids if example_id not in seen]
-        problems += [Problem("predictions", None, f"no prediction for id {example_id!r}") for example_id in absent]
+        remedy = "To accept a partial file: --partial."
+        problems += [Problem("predictions", None, f"no prediction for id {each!r}", remedy) for each in absent]
     if problems:
-        raise PredictionsError(problems, _remedy(problems, examples))
+        raise PredictionsError(problems, example_line(benchmark, examples))
     failures = [example_id for example_id in examples.ids if example_id in failed_ids]
     paired = [answers.get(example_id) for example_id in examples.ids]
-    return Predictions(paired, failures, n_duplicates, len(error_ids))
+    return Predictions(paired, failures, n_duplicates, len(error_ids), reader.notes())
+
+
+def _rows(files: Iterable[tuple[str, Reading]], reader: RowReader, names: dict[str, str]) -> Iterator[Placed]:
+    for name, reading in files:
+        names[name] = reading.empty
+        yield from reader.rows(name, reading)
+
+
+def _nothing(names: Mapping[str, str], options: ReadOptions) -> DataError:
+    """Return the error for files without a single row."""
+    name, why = next(iter(names.items()), ("The predictions", "they are empty"))
+    if options.where:
+        why = f"no row has {', '.join(f'{path}={value}' for path, value in options.where.items())}"
+    return DataError(
+        f"{name} holds no predictions: {why}. Expected one for each example. Check the file, or how it was written.",
+        code="empty",
+    )
+
+
+def example_line(benchmark: Benchmark, examples: Examples) -> str:
+    """Return one line of a predictions file as it should be, for an example of this benchmark."""
+    line = json.loads(benchmark.scoring.answer.example)
+    return json.dumps({**line, "id": examples.ids[0]}, ensure_ascii=False)
 
 
 def _answer(
@@ -148,35 +194,44 @@ def _answer(
     options: ReadOptions,
     parse: ParseFunction | None,
     known: Mapping[Id, Example],
-) -> Paired | str:
+) -> Paired | Unreadable:
     """Return the id with its answer, or what is wrong with the row, in words."""
     if not isinstance(row, dict):
-        return f"expected an object with 'id', found {type(row).__name__}"
+        return Unreadable(f"expected an object with 'id', found {type(row).__name__}", shown=shown(row))
     if "id" not in row:
-        return f"no 'id'; the keys are {sorted(row)[:5]}"
+        return Unreadable(f"no 'id'; the keys are {sorted(row)[:5]}", shown=shown(row))
     example_id = row["id"]
     if isinstance(example_id, bool) or not isinstance(example_id, str | int):
-        return f"id {example_id!r} is neither a string nor an integer"
+        return Unreadable(f"id {example_id!r} is neither a string nor an integer", shown=shown(row))
     if example_id not in known:
-        return f"id {example_id!r} matches no example"
+        return Unreadable(f"id {example_id!r} matches no example", _whose(example_id, known))
     kind = benchmark.scoring.answer
-    if kind.field in row and options.source == "answer":
-        try:
+    try:
+        check_plain({name: row[name] for name in (kind.field, "scores", "response") if name in row})
+        if kind.field in row and options.source == "answer":
             return Paired(example_id, kind.read(row), "ok")
-        except ShapeError as problem:
-            return str(problem)
+    except ValueError as problem:
+        return Unreadable(str(problem), shown=shown(row))
     if row.get("error") is not None:
         return Paired(example_id, None, "error")
     if "response" not in row:
-        return f"neither '{kind.field}' nor 'response'; the keys are {sorted(row)[:5]}"
+        keys = f"neither '{kind.field}' nor 'response'; the keys are {sorted(row)[:5]}"
+        return Unreadable(keys, shown=shown(row))
     if parse is None:
-        return f"'response' cannot be read: {benchmark.dataset} takes '{kind.field}'"
+        return Unreadable(f"'response' cannot be read: {benchmark.dataset} takes '{kind.field}'", shown=shown(row))
     if not isinstance(row["response"], str):
-        return f"'response' is {type(row['response']).__name__}; expected text"
+        return Unreadable(f"'response' is {type(row['response']).__name__}; expected text", shown=shown(row))
     try:
         return Paired(example_id, parse(row["response"], known[example_id]).answer, "ok")
     except ParseError:
         return Paired(example_id, [], "unparsed")
+
+
+def _whose(example_id: Id, known: Mapping[Id, Example]) -> str:
+    """Return what ids look like, and which one may be meant where one ends alike."""
+    meant = next((each for each in known if str(each).endswith(f"_{example_id}")), None)
+    like = f"'{meant}' ends so: write ids whole." if meant else "were these made for another split or dataset?"
+    return f"Ids look like {next(iter(known))!r}; {like}"
 
 
 def _parser(benchmark: Benchmark, options: ReadOptions) -> ParseFunction | None:
@@ -191,15 +246,3 @@ def _parser(benchmark: Benchmark, options: ReadOptions) -> ParseFunction | None:
     if name not in benchmark.asking.parsers:
         raise unknown_name(f"parser of {benchmark.dataset}", name, benchmark.asking.parsers)
     return benchmark.asking.parsers[name]
-
-
-def _remedy(problems: Sequence[Problem], examples: Examples) -> str:
-    text = " ".join(problem.message for problem in problems)
-    remedies = []
-    if "matches no example" in text:
-        remedies.append(f"Ids look like {examples.ids[0]!r}; were these made for another split or dataset?")
-    if "already" in text:
-        remedies.append("To let the last line of an id count: --duplicates last.")
-    if "no prediction for" in text:
-        remedies.append("To accept a partial file: --partial.")
-    return " ".join(remedies) or "Mend these lines and try again."

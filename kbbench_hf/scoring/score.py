@@ -14,8 +14,9 @@ from kbbench_hf.benchmarks import Place, find_dataset, place_of
 from kbbench_hf.benchmarks import benchmark as benchmark_of
 from kbbench_hf.benchmarks.base import Benchmark, Examples, Scores
 from kbbench_hf.benchmarks.warnings import ScoreWarning
-from kbbench_hf.errors import UsageError
+from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import Row, read_json
+from kbbench_hf.files.formats import lines_of
 from kbbench_hf.metrics.aggregate import Estimate
 from kbbench_hf.scoring.predictions import Predictions, ReadOptions, pair, read_predictions
 from kbbench_hf.scoring.result import Result
@@ -99,6 +100,7 @@ def score(
 
     Raises:
         PredictionsError: predictions that cannot be used, every problem named.
+        DataError: there is not one answer among them.
         UsageError: a benchmark, config, split or mode that does not exist.
 
     >>> gold = [{"id": row["id"], "triples": [[t["sub"], t["rel"], t["obj"]] for t in row["triples"]]}
@@ -115,8 +117,13 @@ def score(
     if paths:
         read = read_predictions(paths, asked.benchmark, asked.examples, options)
     else:
-        lines = (("predictions", n, row) for n, row in enumerate(items, start=1))
-        read = pair(lines, asked.benchmark, asked.examples, options)
+        read = pair([("predictions", lines_of(items))], asked.benchmark, asked.examples, options)
+    if read.n_missing == len(read.answers):
+        raise DataError(
+            f"There is no answer among the predictions: {read.n_errors:,} of {len(read.answers):,} stand as errors, "
+            "the others are missing; expected at least one. Run the model again, or check the file.",
+            code="empty",
+        )
     if rules := asked.benchmark.scoring.annotations:
         if annotations is None and len(paths) == 1:
             annotations = annotations_beside(paths[0])
@@ -236,6 +243,7 @@ def score_asked(asked: Asked, predictions: Predictions, of_run: Sequence[ScoreWa
         group_by=benchmark.scoring.group_by,
         warnings=[
             *of_run,
+            *predictions.notes,
             *limit_warning(len(examples.rows), n_available),
             *completeness_warnings(benchmark, examples.ids, predictions, scores, figures, mode),
             *(benchmark.scoring.warn(benchmark, examples, predictions.answers) if benchmark.scoring.warn else ()),

@@ -12,6 +12,11 @@ def is_knowledge_base(folder: DatasetFolder) -> bool:
     return {"nodes", "edges"} <= folder.configs().keys()
 
 
+def has_questions(folder: DatasetFolder) -> bool:
+    """Say whether a knowledge base was built with questions, so that it is a benchmark."""
+    return "queries" in folder.configs()
+
+
 def own_knowledge_base(name: str, folder: DatasetFolder) -> Benchmark:
     """Return the benchmark of a knowledge base that was built with questions.
 
@@ -20,7 +25,10 @@ def own_knowledge_base(name: str, folder: DatasetFolder) -> Benchmark:
     """
     splits = folder.configs().get("queries", [])
     if not splits:
-        raise UsageError(f"{folder.path} holds no questions; expected some to score. Build it again with --queries.")
+        raise UsageError(
+            f"{name} is a knowledge base without questions, so that nothing can be scored on it; expected some. "
+            f"Build it again: kbbench build {name} --nodes ... --queries ..."
+        )
     shared_out = [split for split in WRITTEN if split in splits]
     return retrieval_benchmark(
         Facts(name, name),

@@ -3,6 +3,7 @@
 import json
 import re
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from kbbench_hf.benchmarks.answers import Id
 from kbbench_hf.benchmarks.retrieval import WRITTEN
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import write_dataset
+from kbbench_hf.files.list_text import is_bracketed, parse_list, split_readings, whole_number
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.knowledge_base.tables import EDGE_COLUMNS, NODE_COLUMNS, read_table, schema_table
 
@@ -21,27 +23,29 @@ _SPLITS = {"val": "validation", "dev": "validation"}
 _SHOWN = 10
 
 
-def build_own_knowledge_base(name: str, nodes: Path, edges: Path, queries: Path | None, out: Path) -> None:
+def build_own_knowledge_base(name: str, nodes: Path, edges: Path | None, queries: Path | None, out: Path) -> None:
     """Build the dataset `name` at `out` from tables, csv or Parquet.
 
     Args:
         name: the dataset's name.
         nodes: columns `id,type,name,text`; further ones are kept.
-        edges: columns `head,relation,tail`; further ones are kept.
+        edges: columns `head,relation,tail`; further ones are kept. None where there are only texts.
         queries: columns `id,query,answer_ids` and, if wanted, `split`; further ones are kept. In csv `answer_ids` is a
-            JSON list such as `[3, 14]` or `["a", "b"]`. Without `split` all questions are `test`.
+            JSON list such as `[3, 14]` or `["a", "b"]`, or ids with `;`, `|`, `,` or spaces between them, where only
+            one such reading gives nodes. Without `split` all questions are `test`.
         out: the dataset folder to write.
 
     Raises:
         DataError: a table is malformed, an edge leads to no node, or an answer is no node; the first ten are listed.
-        UsageError: a file is absent or neither csv nor Parquet, or the name is taken or no name.
+        UsageError: a file is absent, or the name is taken or no name.
     """
     if name in benchmark_names() or not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
         raise UsageError(
             f"{name!r} cannot name your own knowledge base; expected letters, digits, '-', '_' and '.', and none of "
             f"{', '.join(benchmark_names())}. Choose another name."
         )
-    node_table, edge_table = read_table(nodes, NODE_COLUMNS), read_table(edges, EDGE_COLUMNS)
+    node_table = read_table(nodes, NODE_COLUMNS)
+    edge_table = _no_edges() if edges is None else read_table(edges, EDGE_COLUMNS)
     knowledge_base = KnowledgeBase.from_arrow(node_table, edge_table)
     graph = knowledge_base.graph
     ids = knowledge_base.nodes["id"]
@@ -74,7 +78,7 @@ def _questions(file: Path, ids: pa.ChunkedArray) -> dict[str, pa.Table]:
     numbers = pa.types.is_int64(ids.type)
     known = set(ids.to_pylist())
     answers = [
-        _answers(value, numbers, f"{file}, row {row}")
+        _answers(value, known, numbers, f"{file}, row {row}")
         for row, value in enumerate(table["answer_ids"].to_pylist(), start=1)
     ]
     question_ids = table["id"].to_pylist()
@@ -93,14 +97,46 @@ def _questions(file: Path, ids: pa.ChunkedArray) -> dict[str, pa.Table]:
     return _by_split(table, file)
 
 
-def _answers(value: object, numbers: bool, where: str) -> list[Id]:
+def _no_edges() -> pa.Table:
+    return pa.table({column: pa.array([], pa.string()) for column in EDGE_COLUMNS})
+
+
+def _answers(value: object, known: Collection[Id], numbers: bool, where: str) -> list[Id]:
+    """Return a list of answers however it is written; without brackets it is what gives nodes.
+
+    Raises:
+        DataError: it is none, or several readings give nodes.
+    """
     try:
-        answers = json.loads(value) if isinstance(value, str) else value
+        if isinstance(value, str) and not is_bracketed(value):
+            return _without_brackets(value, known, numbers, where)
+        answers = parse_list(value) if isinstance(value, str) else value
         if isinstance(answers, list) and answers and all(type(each) in (int, str) for each in answers):
             return [int(each) if numbers else str(each) for each in answers]
     except ValueError:
         pass
     raise DataError(f'{where}: answers {value!r}; expected a list of node ids such as [3, 14] or ["a"], not empty.')
+
+
+def _without_brackets(text: str, known: Collection[Id], numbers: bool, where: str) -> list[Id]:
+    readings: list[list[Id]] = [
+        [int(item) if numbers else item for item in items] for items in _readings(text, numbers)
+    ]
+    fitting = [items for items in readings if all(item in known for item in items)]
+    if len(fitting) > 1:
+        first, second = (json.dumps(items, ensure_ascii=False) for items in fitting[:2])
+        raise DataError(
+            f"{where}: answers {text!r} may be {first} or {second}; expected one reading. Write JSON lists."
+        )
+    if not readings:
+        raise ValueError(text)
+    return fitting[0] if fitting else max(readings, key=len)
+
+
+def _readings(text: str, numbers: bool) -> list[list[str]]:
+    """Return the readings of a text without brackets; where nodes are numbers, those that hold nothing else."""
+    readings = [items for items in split_readings(text).values() if items != [""]]
+    return [items for items in readings if not numbers or all(whole_number(item) is not None for item in items)]
 
 
 def _question_ids(column: pa.ChunkedArray) -> pa.ChunkedArray:

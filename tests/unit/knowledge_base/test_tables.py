@@ -57,7 +57,7 @@ def test_edges_to_unknown_nodes_are_refused_and_listed(tmp_path: Path) -> None:
         (NODES, EDGES + "7,,9\n", "A row has no relation"),
         (NODES.replace("text", "body"), EDGES, "has no column 'text'; it has id, type, name, body"),
         (NODES, "a,b\n1,2\n", "has no column 'head', 'relation', 'tail'"),
-        (NODES + "1\n", EDGES, "n.csv cannot be read as csv"),
+        (NODES + "1\n", EDGES, "n.csv cannot be read as a table"),
     ],
 )
 def test_malformed_tables_are_refused(tmp_path: Path, nodes: str, edges: str, message: str) -> None:
@@ -85,8 +85,9 @@ def test_nulls_in_ids_and_a_partial_schema_are_refused() -> None:
 def test_a_file_that_is_not_there_or_of_another_kind_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"There is no file .*n\.csv"):
         KnowledgeBase.from_tables(tmp_path / "n.csv", tmp_path / "e.csv")
-    with pytest.raises(UsageError, match=r"expected a name ending in \.csv or \.parquet"):
+    (tmp_path / "n.json").write_text('{"id": 1}')
+    with pytest.raises(DataError, match=r"n\.json: no table.* Expected csv or Parquet"):
         KnowledgeBase.from_tables(tmp_path / "n.json", tmp_path / "e.csv")
     (tmp_path / "n.parquet").write_bytes(b"PAR1 no")
-    with pytest.raises(DataError, match="cannot be read as parquet"):
+    with pytest.raises(DataError, match="cannot be read as a table"):
         KnowledgeBase.from_tables(tmp_path / "n.parquet", tmp_path / "e.csv")

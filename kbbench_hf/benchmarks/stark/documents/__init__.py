@@ -9,12 +9,7 @@ from functools import partial
 from kbbench_hf.addresses import imported
 
 DOCUMENTS = {
-    name: partial(imported, f"kbbench_hf.benchmarks.stark.documents.{address}")
-    for name, address in (
-        ("prime", "prime:RENDERING"),
-        ("prime_first", "prime:FIRST"),
-        ("mag", "mag:RENDERING"),
-        ("amazon", "amazon:RENDERING"),
-    )
+    name: partial(imported, f"kbbench_hf.benchmarks.stark.documents.{name}:RENDERING")
+    for name in ("prime", "mag", "amazon")
 }
 """Rendering name -> what gives it."""

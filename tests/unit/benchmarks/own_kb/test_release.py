@@ -117,7 +117,8 @@ def test_parquet_is_read_like_csv(in_tmp, build):
     [
         ({"queries": QUERIES.replace('[""a""]', '[""z""]')}, "1 answers are no node: 'z' of question 1"),
         ({"queries": QUERIES.replace('"[""a""]"', "[]")}, "row 1.*not empty"),
-        ({"queries": QUERIES.replace('"[""a""]"', "exit()")}, "expected a list of node ids"),
+        ({"queries": QUERIES.replace('"[""a""]"', "exit()")}, "'exit\\(\\)' of question 1"),
+        ({"queries": QUERIES.replace('"[""a""]"', "{1: 2}")}, "expected a list of node ids"),
         ({"queries": QUERIES.replace("train", "tr/ain")}, "split 'tr/ain'"),
         ({"queries": QUERIES.replace("3,What", "2,What").replace("val,", "test,")}, "question 2 stands twice"),
         ({"queries": QUERIES.replace("answer_ids", "answers")}, "no column 'answer_ids'"),

@@ -1,0 +1,157 @@
+"""The formats that are read, and how each is recognised: by its content, the first that fits."""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from kbbench_hf.errors import UsageError
+from kbbench_hf.files import harness, json_documents, json_lines, tables, trec
+from kbbench_hf.files.packing import Opened, open_unpacked
+from kbbench_hf.files.rows import How, Line, Reading, Unreadable
+from kbbench_hf.files.texts import as_utf8
+
+
+class Format(NamedTuple):
+    """A format: what tells it by the first bytes, and what reads it."""
+
+    recognises: Callable[[bytes], bool]
+    read: Callable[[Opened, How], Reading]
+
+
+BINARY = (
+    Format(lambda head: head.startswith(b"PAR1"), tables.read_parquet),
+    Format(lambda head: head.startswith((b"ARROW1", b"\xff\xff\xff\xff")), tables.read_arrow),
+)
+TEXT = (
+    Format(json_lines.recognises, json_lines.read),
+    Format(json_documents.recognises, json_documents.read),
+    Format(trec.recognises, trec.read),
+    Format(trec.are_qrels, trec.read_qrels),
+    Format(lambda head: True, tables.read_delimited),
+)
+NOT_READ = {
+    b"\x80\x03": "a pickle, which could run any program",
+    b"\x80\x04": "a pickle, which could run any program",
+    b"\x80\x05": "a pickle, which could run any program",
+    b"\x93NUMPY": "a NumPy array, which has no ids",
+    b"\x89HDF": "HDF5",
+    b"%PDF": "a PDF",
+    b"SQLite format 3": "an SQLite database",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook",
+    b"<": "HTML or XML (a page that was saved in place of the file?)",
+    b"version https://git-lfs": "a pointer of Git LFS, not the file (git lfs pull)",
+}
+"""First bytes -> what it is, of files that are often sent and never read."""
+
+
+def read_file(path: Path, how: How | None = None, max_bytes: int | None = None) -> Reading:
+    """Recognise a file, or a folder that is one, and return its rows, problems among them.
+
+    A file from a stranger, of which at most `max_bytes` are read, must be JSON Lines, packed or not: only these are
+    read one line at a time.
+    """
+    how = how or How()
+    try:
+        if path.is_dir():
+            return _guarded(path.name, tables.read_saved_dataset(path))
+        opened = open_unpacked(path, max_bytes)
+        return _guarded(path.name, _strangers(opened, max_bytes) if max_bytes is not None else _recognised(opened, how))
+    except Unreadable as error:
+        return Reading("nothing known", iter([Line(error.line, error.problem(path.name))]))
+
+
+def _recognised(opened: Opened, how: How) -> Reading:
+    encoding = ""
+    if opened.archive is not None:
+        reading = harness.read_inspect_archive(opened, how)
+    elif found := next((each for each in BINARY if each.recognises(opened.head)), None):
+        try:
+            reading = found.read(opened, how)
+        except (pa.ArrowException, OSError) as error:
+            raise Unreadable(f"cannot be read: {error}; it was cut off or damaged", "Write it again.") from None
+    else:
+        if name := next((words for start, words in NOT_READ.items() if opened.head.startswith(start)), None):
+            raise Unreadable(f"this is {name}", "Send JSON Lines, JSON, csv, Parquet or a TREC run.")
+        encoding = as_utf8(opened)
+        if not opened.head.strip():
+            reading = Reading("an empty file", iter(()))
+        else:
+            reading = next(each for each in TEXT if each.recognises(opened.head)).read(opened, how)
+            reading = _looked_into(reading, how)
+    packed = ", ".join(each for each in (encoding, opened.packed) if each)
+    reading.words += f", {packed}" if packed else ""
+    return reading
+
+
+def _strangers(opened: Opened, max_bytes: int) -> Reading:
+    as_utf8(opened)
+    head = opened.head
+    if head.strip() and not json_lines.recognises(head):
+        raise Unreadable("no JSON Lines; nothing else is read here")
+    return Reading("JSON Lines", json_lines.read_lines(opened, json_lines.MAX_LINE_BYTES))
+
+
+def _looked_into(reading: Reading, how: How) -> Reading:
+    """Return the reading of rows that tell what they are by their fields; one object alone may be a whole file."""
+    if reading.columns is not None or not (first := next(reading.lines, None)):
+        return reading
+    if harness.is_lm_eval(first.value):
+        return harness.of_lm_eval(chain([first], reading.lines))
+    if reading.words != "JSON Lines":
+        reading.lines = chain([first], reading.lines)
+        return reading
+    second = next(reading.lines, None)
+    if second is None and isinstance(first.value, dict) and isinstance(first.value.get(how.id_field, {}), list | dict):
+        return json_documents.of_object(first.value, how)
+    reading.lines = chain([first], [second] if second else [], reading.lines)
+    return reading
+
+
+def _guarded(name: str, reading: Reading) -> Reading:
+    """Return the reading with lines that end in a problem where they cannot be read on."""
+    reading.lines = _until_unreadable(name, reading.lines)
+    return reading
+
+
+def _until_unreadable(name: str, lines: Iterator[Line]) -> Iterator[Line]:
+    try:
+        yield from lines
+    except Unreadable as error:
+        yield Line(error.line, error.problem(name))
+
+
+def prediction_files(paths: Iterable[Path]) -> list[Path]:
+    """Return the files that paths stand for; a folder stands for its `.jsonl` and `.jsonl.gz` files, or for itself.
+
+    Raises:
+        UsageError: a path does not exist, or a folder holds nothing that is read.
+    """
+    files: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            files += _in_folder(path)
+        elif path.is_file():
+            files.append(path)
+        else:
+            raise UsageError(f"{path} does not exist; expected a predictions file or folder. Check the path.")
+    return files
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    own = folder / "predictions.jsonl"
+    if own.is_file():
+        return [own]
+    if tables.is_saved_dataset(folder):
+        return [folder]
+    for endings in (("*.jsonl", "*.jsonl.gz"), ("*.parquet", "data/*.parquet")):
+        if found := sorted(file for ending in endings for file in folder.glob(ending)):
+            return found
+    raise UsageError(f"{folder} holds no .jsonl file; expected predictions in JSON Lines. Name the file.")
+
+
+def lines_of(rows: Iterable[object]) -> Reading:
+    """Return objects at hand as a reading, as if they stood in JSON Lines."""
+    return Reading("JSON Lines", (Line(number, row) for number, row in enumerate(rows, start=1)))

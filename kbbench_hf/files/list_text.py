@@ -1,0 +1,163 @@
+"""Lists that were written as text: as JSON, as Python or NumPy print them, or with separators between their items."""
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+
+from kbbench_hf.files.json_lines import MAX_DEPTH
+
+SEPARATORS = {";": "semicolons", "|": "bars", ",": "commas", "\t": "tabs", "\n": "line ends"}
+"""What may stand between items, and its name."""
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)
+    |(?P<word>None|True|False|nan)|(?P<gap>\.\.\.)|(?P<option>dtype=[\w.<>]+)|(?P<mark>[\[\](){},:])|(?P<wrap>(?:np\.|numpy\.)?\w+(?=\()))\s*""",
+    re.VERBOSE | re.DOTALL,
+)
+_WORDS: dict[str, object] = {"None": None, "True": True, "False": False, "nan": None}
+_CLOSING = {"[": "]", "(": ")"}
+_WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,17})")
+
+
+class ListTextError(ValueError):
+    """A text that begins as a list and is none; the message says why, in words."""
+
+
+def is_bracketed(text: str) -> bool:
+    """Say whether a text begins as a list, a tuple, an array or an object does.
+
+    >>> [is_bracketed(text) for text in ("[1, 2]", " ('a',)", "array([1])", "a; b")]
+    [True, True, True, False]
+    """
+    return re.match(r"\s*(?:(?:np\.|numpy\.)?array)?[\[({]", text) is not None
+
+
+def parse_list(text: str) -> object:
+    r"""Return what a bracketed text holds: JSON, or what Python or NumPy print.
+
+    >>> parse_list('["a", "b"]'), parse_list("['it\\'s', ('a', 2)]"), parse_list("[1 2\n 3]"), parse_list("['a' 'b']")
+    (['a', 'b'], ["it's", ['a', 2]], [1, 2, 3], ['a', 'b'])
+
+    Raises:
+        ListTextError: it is none of them, a set (which has no order), or was shortened with `...` when it was printed.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        pass
+    reader = _Reader(text)
+    value = reader.value(0)
+    if reader.token is not None:
+        raise ListTextError(f"something stands after the end of the list: {text[-40:]!r}")
+    return value
+
+
+def whole_number(text: object) -> int | None:
+    """Return the whole number that a text is, written as numbers are; else None.
+
+    >>> whole_number("92"), whole_number("092"), whole_number("9.2"), whole_number(92)
+    (92, None, None, None)
+    """
+    return int(text) if isinstance(text, str) and _WHOLE.fullmatch(text) else None
+
+
+def split_readings(text: str) -> dict[str, list[str]]:
+    """Return every way to read a text without brackets as a list: separator -> items; '' for one item.
+
+    Spaces separate whole numbers only.
+
+    >>> split_readings("92;84")
+    {'': ['92;84'], ';': ['92', '84']}
+    >>> split_readings("New York, NY")
+    {'': ['New York, NY'], ',': ['New York', 'NY']}
+    """
+    readings = {"": [text.strip()]}
+    for separator in SEPARATORS:
+        if separator in text.strip():
+            readings[separator] = split(text, separator)
+    words = text.split()
+    if len(words) > 1 and all(whole_number(word) is not None for word in words):
+        readings[" "] = words
+    return readings
+
+
+def split(text: str, separator: str) -> list[str]:
+    """Return the items between separators, without the spaces around them; one at the end may be left empty."""
+    items = [item.strip() for item in (text.split(separator) if separator else [text])]
+    return items[:-1] if len(items) > 1 and not items[-1] else items
+
+
+class _Reader:
+    """Python's lists, tuples, dictionaries, texts and numbers, and NumPy's arrays, which have no commas."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = self._scan()
+        self.token = next(self._tokens, None)
+
+    def _scan(self) -> Iterator[tuple[str, str]]:
+        position = 0
+        while position < len(self._text.rstrip()):
+            match = _TOKEN.match(self._text, position)
+            if match is None:
+                raise ListTextError(f"no list: {self._text[position : position + 30]!r} cannot be read")
+            position = match.end()
+            kind = match.lastgroup or ""
+            yield kind, match[kind]
+
+    def _take(self) -> tuple[str, str]:
+        if self.token is None:
+            raise ListTextError("the list has no end")
+        taken, self.token = self.token, next(self._tokens, None)
+        return taken
+
+    def value(self, depth: int) -> object:
+        kind, text = self._take()
+        if depth > MAX_DEPTH:
+            raise ListTextError(f"nested more than {MAX_DEPTH} levels deep")
+        match kind, text:
+            case "text", _:
+                return ast.literal_eval(text.replace("\n", "\\n"))
+            case "number", _:
+                return int(text) if text.lstrip("+-").isdecimal() else float(text)
+            case "word", _:
+                return _WORDS[text]
+            case "gap", _:
+                raise ListTextError("'...': it was shortened when it was printed, and the middle is lost")
+            case "wrap", _:
+                return self._wrapped(depth)
+            case "mark", "[" | "(":
+                return self._items(_CLOSING[text], depth)
+            case "mark", "{":
+                return self._members(depth)
+        raise ListTextError(f"no list: {text!r} stands where an item should")
+
+    def _wrapped(self, depth: int) -> object:
+        """Return the first argument of a call, such as array([...], dtype=object)."""
+        self._take()
+        value = self.value(depth + 1)
+        while self._take() != ("mark", ")"):
+            pass
+        return value
+
+    def _items(self, closing: str, depth: int) -> list[object]:
+        items: list[object] = []
+        while self.token != ("mark", closing):
+            items.append(self.value(depth + 1))
+            if self.token == ("mark", ","):
+                self._take()
+        self._take()
+        return items
+
+    def _members(self, depth: int) -> object:
+        members: dict[str, object] = {}
+        while self.token != ("mark", "}"):
+            key = self.value(depth + 1)
+            if self.token != ("mark", ":"):
+                raise ListTextError("a set, whose items have no order")
+            self._take()
+            members[str(key)] = self.value(depth + 1)
+            if self.token == ("mark", ","):
+                self._take()
+        self._take()
+        return members

@@ -1,0 +1,185 @@
+"""Files as they lie on the disk, opened: what they are packed in is known by their first bytes, never by their name."""
+
+import bz2
+import gzip
+import io
+import lzma
+import struct
+import zlib
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+from zipfile import BadZipFile, ZipFile, ZipInfo
+
+import pyarrow as pa
+
+from kbbench_hf.files.rows import Unreadable
+
+HEAD = 1 << 16
+"""So many bytes are looked at to recognise a file."""
+_ZSTANDARD = 93
+"""The number of this compression in zip files, which `zipfile` does not read before Python 3.14."""
+_NESTED = 3
+"""So many packings inside each other are opened."""
+_BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, BadZipFile, struct.error, NotImplementedError, RuntimeError)
+
+
+@dataclass
+class Opened:
+    """A file with its packing taken off: its name, its first bytes, and all of them; or an archive of files."""
+
+    name: str
+    stream: io.BufferedReader
+    packed: str = ""
+    """What it was packed in, in words; empty where in nothing."""
+    archive: ZipFile | None = None
+    """The members, where it is an archive that is a format of its own."""
+
+    @property
+    def head(self) -> bytes:
+        """The first bytes, which stay where they are."""
+        return self.stream.peek(HEAD)[:HEAD]
+
+    def read(self) -> bytes:
+        """Return all bytes."""
+        return self.stream.read()
+
+    def close(self) -> None:
+        """Close the file."""
+        self.stream.close()
+        if self.archive is not None:
+            self.archive.close()
+
+
+def open_unpacked(file: Path, max_bytes: int | None = None) -> Opened:
+    """Open a file, and whatever it is packed in: gzip, zstandard, bzip2, xz, or a zip archive of one file.
+
+    At most `max_bytes` can be read, packed or not. An archive that is a format of its own keeps its members; the
+    spreadsheets among them are refused.
+
+    Raises:
+        Unreadable: it is damaged, or an archive that is not read.
+    """
+    opened = Opened(file.name, buffered(file.open("rb"), max_bytes))
+    for _ in range(_NESTED):
+        head = opened.head
+        if head.startswith(b"PK\x03\x04"):
+            if (opened := _of_archive(opened, max_bytes)).archive is not None:
+                return opened
+        elif found := next((each for each in _PACKINGS if head.startswith(each[0])), None):
+            _, name, unpacked = found
+            opened = Opened(opened.name, buffered(unpacked(opened.stream), max_bytes), name)
+        else:
+            return opened
+    raise Unreadable(f"more than {_NESTED - 1} packings inside each other", "Unpack it.")
+
+
+def read_member(archive: ZipFile, name: str) -> bytes:
+    """Return the bytes of a member of a zip file, whatever it is packed with.
+
+    Raises:
+        Unreadable: it is damaged or needs a password.
+    """
+    member = archive.getinfo(name)
+    if member.flag_bits & 1:
+        raise Unreadable(f"the member {name!r} needs a password", "Unpack it.")
+    try:
+        with _member(archive, member) as source:
+            found: bytes = source.read()
+    except _BROKEN as error:
+        raise Unreadable(f"the member {name!r} cannot be unpacked: {error}", "Copy the file again.") from None
+    if zlib.crc32(found) != member.CRC:
+        raise Unreadable(f"the member {name!r} is damaged: its checksum differs", "Copy the file again.")
+    return found
+
+
+def _member(archive: ZipFile, member: ZipInfo) -> BinaryIO:
+    if member.compress_type != _ZSTANDARD:
+        return archive.open(member)  # type: ignore[return-value]
+    source = archive.fp
+    assert source is not None  # noqa: S101 (an archive is not closed while it is read)
+    source.seek(member.header_offset)
+    name_length, extra_length = struct.unpack("<26xHH", source.read(30))
+    source.seek(name_length + extra_length, io.SEEK_CUR)
+    return _zstandard(io.BytesIO(source.read(member.compress_size)))
+
+
+def _of_archive(opened: Opened, max_bytes: int | None) -> Opened:
+    try:
+        archive = ZipFile(io.BytesIO(opened.read()) if opened.packed or max_bytes is not None else _path_of(opened))
+    except _BROKEN as error:
+        raise Unreadable(
+            f"a zip file that cannot be opened: {error}; it was cut off or damaged", "Copy it again."
+        ) from None
+    names = [each for each in archive.namelist() if not each.endswith("/") and not each.startswith("__MACOSX/")]
+    if any(name in ("xl/workbook.xml", "content.xml", "xl/workbook.bin") for name in names):
+        raise Unreadable("a spreadsheet (a workbook, which may hold formulas)", "Save the sheet as CSV UTF-8.")
+    if "_journal/start.json" in names or "header.json" in names:
+        return Opened(opened.name, opened.stream, opened.packed, archive)
+    files = [name for name in names if not PurePosixPath(name).name.startswith(".")]
+    if len(files) != 1:
+        shown = ", ".join(files[:5]) + (" ..." if len(files) > 5 else "")
+        raise Unreadable(f"a zip file of {len(files):,} files ({shown})", "Unpack it and name one of them.")
+    return Opened(opened.name, buffered(io.BytesIO(read_member(archive, files[0])), max_bytes), "zip")
+
+
+def _path_of(opened: Opened) -> str:
+    raw = opened.stream.raw
+    assert isinstance(raw, _Bounded)  # noqa: S101 (all streams are made here)
+    return raw.source.name
+
+
+class _Bounded(io.RawIOBase):
+    """A source of bytes that ends with an error in words where it is too long or damaged."""
+
+    def __init__(self, source: BinaryIO, limit: int | None) -> None:
+        self.source, self._limit, self._n = source, limit, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        try:
+            found = self.source.read(len(buffer))
+        except _BROKEN as error:
+            raise Unreadable(f"cannot be read: {error}; it was cut off or damaged", "Copy it again.") from None
+        self._n += len(found)
+        if self._limit is not None and self._n > self._limit:
+            raise Unreadable(f"more than {self._limit:,} bytes when expanded", "Send a smaller file.")
+        buffer[: len(found)] = found
+        return len(found)
+
+    def close(self) -> None:
+        self.source.close()
+        super().close()
+
+
+def buffered(source: BinaryIO, limit: int | None = None) -> io.BufferedReader:
+    """Return a source of bytes that can be looked into, and ends with an error in words where it must end."""
+    return io.BufferedReader(_Bounded(source, limit), HEAD)
+
+
+def _zstandard(source: BinaryIO) -> BinaryIO:
+    unpacked: BinaryIO = pa.input_stream(source, compression="zstd")
+    return unpacked
+
+
+def _gunzipped(source: BinaryIO) -> BinaryIO:
+    return gzip.GzipFile(fileobj=source)  # type: ignore[return-value]
+
+
+def _of_bzip2(source: BinaryIO) -> BinaryIO:
+    return bz2.BZ2File(source)  # type: ignore[return-value]
+
+
+def _of_xz(source: BinaryIO) -> BinaryIO:
+    return lzma.LZMAFile(source)  # type: ignore[return-value]
+
+
+_PACKINGS = (
+    (b"\x1f\x8b", "gzip", _gunzipped),
+    (b"\x28\xb5\x2f\xfd", "zstandard", _zstandard),
+    (b"BZh", "bzip2", _of_bzip2),
+    (b"\xfd7zXZ\x00", "xz", _of_xz),
+)
+"""First bytes -> its name, and what takes it off."""

@@ -1,0 +1,107 @@
+"""What every format is read as: rows with the line that each stands on, and what should be known of the reading."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing wrong with a predictions file: where (`file`, `line`, counted from 1) and what."""
+
+    file: str
+    line: int | None
+    message: str
+    remedy: str = ""
+    """What mends it, in a sentence; the same for all problems of a kind."""
+    shown: str | None = None
+    """The line as it is, where an example of one as it should be helps."""
+
+    def __str__(self) -> str:
+        """Render as `file:line: message`."""
+        return f"{self.file}{f':{self.line}' if self.line else ''}: {self.message}"
+
+
+class Unreadable(ValueError):
+    """What a reader raises where it cannot go on: what is wrong, on which line, and what mends it, in words."""
+
+    def __init__(self, message: str, remedy: str = "", line: int | None = None, shown: str | None = None) -> None:
+        super().__init__(message)
+        self.message, self.remedy, self.line, self.shown = message, remedy, line, shown
+
+    def problem(self, file: str) -> Problem:
+        """Return it as a problem of a file."""
+        return Problem(file, self.line, self.message, self.remedy, self.shown)
+
+
+class Note(NamedTuple):
+    """Something to know of a file before believing its figures."""
+
+    code: str
+    message: str
+    remedy: str = ""
+    n_examples: int = 0
+    severity: Literal["note", "warning"] = "warning"
+
+
+class Keyed(NamedTuple):
+    """An answer that stands under its id, as in an object id -> answer."""
+
+    id: str
+    answer: object
+
+
+class Line(NamedTuple):
+    """One row: the line it begins on (or its number, where there are no lines), and what stands there."""
+
+    number: int | None
+    value: object
+    """An object, a `Keyed` answer, a `Problem`, or something that is no row."""
+
+
+class How(NamedTuple):
+    """What a reader is told by its user."""
+
+    id_field: str = "id"
+    """The field, or the first part of the path, under which ids stand."""
+    scores: Literal["similarity", "distance", "rank"] | None = None
+    """How the order of a run is known; None where only one way is plausible."""
+
+
+@dataclass
+class Reading:
+    """A file that was recognised. Its lines are read as they are asked for; its notes are complete after the last."""
+
+    words: str
+    """What it was recognised as."""
+    lines: Iterator[Line]
+    notes: list[Note] = field(default_factory=list)
+    columns: Sequence[str] | None = None
+    """The columns of a table; None where rows name their own fields."""
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Field -> the path where this format has it."""
+    one_of: str | None = None
+    """A path whose value must be the same throughout (a filter, an epoch): else an example has several answers."""
+    empty: str = "it is empty"
+    """What to say of it where it has no rows."""
+
+
+def at(value: object, path: str) -> object:
+    """Return what stands at a dotted path in nested objects and lists; a key that has dots in it comes first.
+
+    Raises:
+        KeyError: nothing stands there.
+
+    >>> at({"pred": [{"names": ["a"]}]}, "pred.0.names")
+    ['a']
+    """
+    if isinstance(value, dict) and path in value:
+        return value[path]
+    first, _, rest = path.partition(".")
+    if isinstance(value, dict) and first in value:
+        found = value[first]
+    elif isinstance(value, list) and first.isdecimal() and int(first) < len(value):
+        found = value[int(first)]
+    else:
+        raise KeyError(first)
+    return at(found, rest) if rest else found

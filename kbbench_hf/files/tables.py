@@ -1,0 +1,173 @@
+"""Tables: delimited text (csv, tsv, what Excel writes), Parquet and Arrow. Cells of text are left as they are."""
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from kbbench_hf.files.json_lines import OWN_LINE_BYTES
+from kbbench_hf.files.packing import Opened
+from kbbench_hf.files.rows import How, Line, Problem, Reading, Unreadable
+from kbbench_hf.files.texts import text_lines
+
+if TYPE_CHECKING:
+    from _csv import Reader as _Reader
+
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+"""What may stand between cells, and its name."""
+_LOOKED_AT = 100
+
+
+def read_delimited(opened: Opened, how: How) -> Reading:
+    """Return the rows of delimited text under its header; an empty cell is None.
+
+    Raises:
+        Unreadable: there is no header of two columns or more, or several readings of it.
+    """
+    lines = text_lines(opened)
+    first = next(lines)
+    named = first.strip().lower()
+    skipped = 0
+    if named.startswith("sep=") and len(named) == 5:  # Excel's way to name the delimiter
+        delimiter, skipped, head = first.strip()[4], 1, []
+    else:
+        head = [first, *(line for _, line in zip(range(_LOOKED_AT), lines, strict=False))]
+        delimiter = delimiter_of(head, how.id_field)
+    reader = csv.reader(_chained(head, lines), delimiter=delimiter, strict=True)
+    csv.field_size_limit(OWN_LINE_BYTES)
+    columns = [name.strip() for name in next(reader, [])]
+    repeated = [name for name, n in Counter(columns).items() if n > 1 and name]
+    if repeated:
+        raise Unreadable(f"two columns are called {repeated[0]!r}", "Give each column its own name.", 1 + skipped)
+    kind = {",": "csv", "\t": "tsv"}.get(delimiter, "csv")
+    words = f"a table ({kind}, {DELIMITERS.get(delimiter, repr(delimiter))} between cells)"
+    return Reading(
+        words,
+        _delimited(opened.name, reader, columns, delimiter, skipped),
+        columns=columns,
+        empty="it has only a header",
+    )
+
+
+def _chained(head: Iterable[str], rest: Iterable[str]) -> Iterator[str]:
+    yield from head
+    yield from rest
+
+
+def _delimited(name: str, reader: "_Reader", columns: list[str], delimiter: str, skipped: int) -> Iterator[Line]:
+    while True:
+        number = reader.line_num + 1 + skipped
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            raise Unreadable(
+                f"no table: {error}", "Put quotes around cells that hold quotes, twice each.", number
+            ) from None
+        if cells is None:
+            return
+        if not any(cell.strip() for cell in cells):
+            continue
+        if len(cells) != len(columns):
+            yield Line(
+                number,
+                Problem(
+                    name,
+                    number,
+                    f"{len(cells)} cells; the header has {len(columns)}",
+                    f"Put quotes around cells that hold {delimiter!r}.",
+                    delimiter.join(cells)[:160],
+                ),
+            )
+            continue
+        yield Line(number, {column: cell or None for column, cell in zip(columns, cells, strict=True) if column})
+
+
+def delimiter_of(head: list[str], id_field: str) -> str:
+    """Return what stands between the cells of a table that begins so.
+
+    Raises:
+        Unreadable: nothing does, or two characters may.
+    """
+    wide = {}
+    for delimiter in DELIMITERS:
+        try:
+            rows = list(csv.reader(head, delimiter=delimiter))
+        except csv.Error:
+            continue
+        columns = [cell.strip() for cell in rows[0]] if rows else []
+        if len(columns) > 1:
+            fitting = sum(len(row) == len(columns) for row in rows[1:])
+            wide[delimiter] = (id_field in columns, fitting == len(rows) - 1, columns)
+    if not wide:
+        shown = head[0].strip()[:160]
+        raise Unreadable(
+            "not recognised: neither JSON nor a TREC run, nor a table of two columns or more", line=1, shown=shown
+        )
+    best = max(each[:2] for each in wide.values())
+    chosen = [delimiter for delimiter, each in wide.items() if each[:2] == best]
+    if len(chosen) > 1:
+        readings = " or ".join(f"{DELIMITERS[each]} (columns {', '.join(wide[each][2])})" for each in chosen)
+        raise Unreadable(f"cells may be separated by {readings}", "Write it with tabs, or as JSON Lines.", 1)
+    return chosen[0]
+
+
+def read_parquet(opened: Opened, how: How) -> Reading:
+    """Return the rows of a Parquet file; a null is None."""
+    from pyarrow import parquet
+
+    file = parquet.ParquetFile(io.BytesIO(opened.read()))
+    batches = file.iter_batches(batch_size=1024)
+    return Reading("Parquet", _records(batches), columns=file.schema_arrow.names, empty="its table has no rows")
+
+
+def read_arrow(opened: Opened, how: How) -> Reading:
+    """Return the rows of an Arrow file or stream."""
+    found = opened.read()
+    open_it = pa.ipc.open_file if found.startswith(b"ARROW1") else pa.ipc.open_stream
+    table = open_it(io.BytesIO(found)).read_all()
+    return Reading("Arrow", _records(table.to_batches()), columns=table.column_names, empty="its table has no rows")
+
+
+def is_saved_dataset(folder: Path) -> bool:
+    """Say whether `datasets` wrote this folder with `save_to_disk`."""
+    return (folder / "state.json").is_file() or (folder / "dataset_dict.json").is_file()
+
+
+def read_saved_dataset(folder: Path) -> Reading:
+    """Return the rows of a folder that `datasets` wrote with `save_to_disk`.
+
+    Raises:
+        Unreadable: it has several splits, or files of its are absent.
+    """
+    import json
+
+    if (folder / "dataset_dict.json").is_file():
+        splits = json.loads((folder / "dataset_dict.json").read_bytes())["splits"]
+        if len(splits) != 1:
+            raise Unreadable(f"a saved dataset of the splits {', '.join(splits)}", f"Name one: {folder / splits[0]}.")
+        folder = folder / splits[0]
+    state = json.loads((folder / "state.json").read_bytes())
+    if state.get("_indices_data_files") or state.get("_indices_files"):
+        raise Unreadable("a saved dataset with an index of its rows", "Save it again after flatten_indices().")
+    files = [folder / each["filename"] for each in state["_data_files"]]
+    if absent := next((file for file in files if not file.is_file()), None):
+        raise Unreadable(f"a saved dataset without its file {absent.name}", "Copy the whole folder.")
+    readers = [pa.ipc.open_stream(pa.memory_map(str(file))) for file in files]
+    columns = readers[0].schema.names if readers else []
+    batches = (batch for reader in readers for batch in reader)
+    return Reading("a dataset saved to disk", _records(batches), columns=columns, empty="its table has no rows")
+
+
+def _records(batches: Iterable[pa.RecordBatch]) -> Iterator[Line]:
+    number = 0
+    try:
+        for batch in batches:
+            for row in batch.to_pylist():
+                number += 1
+                yield Line(number, row)
+    except (pa.ArrowException, OSError) as error:
+        raise Unreadable(f"cannot be read after row {number:,}: {error}", "Write it again.") from None
