@@ -4,10 +4,10 @@ import warnings
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import NamedTuple
 
 from kbbench_hf.addresses import imported
 from kbbench_hf.benchmarks.base import Benchmark
+from kbbench_hf.benchmarks.base import Place as Place
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.datasets import NAMESPACE, DatasetFolder, built
 
@@ -94,19 +94,6 @@ def _plugged_in(name: str, address: str) -> Benchmark:
             "expected a kbbench_hf.benchmarks.base.Benchmark. Mend the package that plugs it in."
         )
     return found
-
-
-class Place(NamedTuple):
-    """A benchmark's config, split and mode."""
-
-    benchmark: str
-    config: str
-    split: str
-    mode: str
-
-    def __str__(self) -> str:
-        """Return it as it stands in addresses: `benchmark/config/split/mode`."""
-        return "/".join(self)
 
 
 def place_of(name: str, config: str | None = None, split: str | None = None, mode: str | None = None) -> Place:

@@ -31,6 +31,19 @@ Mark = Literal["right", "wrong", "hallucinated"]
 """What a part of an answer is."""
 
 
+class Place(NamedTuple):
+    """A benchmark's config, split and mode."""
+
+    benchmark: str
+    config: str
+    split: str
+    mode: str
+
+    def __str__(self) -> str:
+        """Return it as it stands in addresses: `benchmark/config/split/mode`."""
+        return "/".join(self)
+
+
 @dataclass(frozen=True)
 class Examples:
     """The examples of one split, and whatever scoring needs once for all of them (ontologies, candidates)."""
@@ -297,6 +310,8 @@ class Showing:
     """(examples, example, answer) -> what a report shows of it; None where a report shows the rows as they are."""
     published: Path | None = None
     """The published figures, a csv file; see `benchmarks.published`."""
+    answered: frozenset[str] = frozenset()
+    """The published systems whose answers the release has; `build` writes them into the dataset's `predictions`."""
     evaluate_module: Path | None = None
     """The folder of its metric as an `evaluate` module, where another package carries one."""
     statistics: Callable[[DatasetFolder], Statistics] | None = None

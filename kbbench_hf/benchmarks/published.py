@@ -1,47 +1,147 @@
-"""Published results as rows, each with its source: a benchmark's `published.csv`, one figure per line, fractions.
+"""Published figures with their provenance: what a figure is, and the tables that hold them.
 
-Columns: benchmark, config, split, mode, system, metric, value, source, note, and slice where a figure is of a part of
-the examples (`ontology=1_movie`). A note says what is known to be wrong with a figure; one that was published without
-any stored basis says so there.
+A benchmark's `published.csv` has one figure a line; the table beside it, `sources.csv`, says once where figures come
+from. Values are fractions, written with the digits that were printed; `digits` stands only where a value has more of
+them than its source. `slice` names a part of the examples (`ontology=1_movie`), `key` the row of the source under which
+the figure stands, the system's name where empty. A note says what is known to be wrong with a figure.
 """
 
 import csv
+import hashlib
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Literal, cast, get_args
+
+from kbbench_hf.benchmarks.base import Place
+from kbbench_hf.errors import DataError
+
+SOURCES = "sources.csv"
+
+Kind = Literal["printed", "released", "recomputed", "secondary"]
+"""`printed` in a paper by those who measured; `released` in the files beside it; `recomputed` here from released
+answers, and the same as the source at its digits; `secondary`: known only from what somebody else writes of it."""
 
 
-@dataclass
+@dataclass(frozen=True)
+class Source:
+    """Where figures come from: a table of a paper, or a file of a release."""
+
+    name: str
+    kind: Kind
+    work: str
+    where: str
+    url: str
+    note: str
+
+    def __str__(self) -> str:
+        """Return it as it is cited."""
+        return ", ".join(filter(None, (self.work, self.where)))
+
+
+@dataclass(frozen=True)
+class PublishedFigure:
+    """A figure, how exactly it was given, and where it can be found."""
+
+    value: float
+    digits: int
+    """How many digits after the point the source has, of the value as a fraction."""
+    source: Source
+    key: str
+    """The row of the source under which it stands."""
+    note: str = ""
+
+    @property
+    def kind(self) -> Kind:
+        """How the figure came about."""
+        return self.source.kind
+
+    @property
+    def printed(self) -> str:
+        """The value with the digits that its source has."""
+        return f"{self.value:.{self.digits}f}"
+
+
+Figures = Mapping[str, PublishedFigure]
+"""Metric -> figure."""
+
+
+@dataclass(frozen=True)
 class PublishedRow:
     """What one system was published with, in one place."""
 
+    place: Place
+    """Its mode is empty where the source does not say how answers were compared."""
     system: str
-    source: str
-    scores: dict[str, float] = field(default_factory=dict)
-    notes: dict[str, str] = field(default_factory=dict)
-    """What is to be said of a figure, by metric."""
+    figures: Figures
+    slices: Mapping[str, Mapping[str, Figures]] = field(default_factory=dict)
+    """Slice name -> key -> figures, for those that were published of parts."""
 
-    slices: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
-    """Slice name -> key -> metric -> value, for figures that were published of parts."""
+    @property
+    def id(self) -> str:
+        """A name made of system and place, the same as long as these are; it may stand in an address."""
+        slug = re.sub(r"[^a-z0-9]+", "-", self.system.lower()).strip("-")
+        return f"published-{slug}-{hashlib.sha256(f'{self.place}/{self.system}'.encode()).hexdigest()[:6]}"
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """Metric -> value."""
+        return {metric: figure.value for metric, figure in self.figures.items()}
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """What is to be said of a figure, by metric."""
+        return {metric: figure.note for metric, figure in self.figures.items() if figure.note}
 
     @property
     def note(self) -> str:
         """All notes as one sentence each."""
         return " ".join(f"{metric}: {note}" for metric, note in self.notes.items())
 
+    @property
+    def sources(self) -> list[Source]:
+        """Where its figures come from, each source once."""
+        parts = (figures for keys in self.slices.values() for figures in keys.values())
+        return list(dict.fromkeys(figure.source for each in (self.figures, *parts) for figure in each.values()))
+
 
 @cache
-def read_published(file: Path) -> dict[tuple[str, str, str, str], dict[tuple[str, str], PublishedRow]]:
-    """Return place (benchmark, config, split, mode) -> (system, source) -> what was published of it there."""
-    places: dict[tuple[str, str, str, str], dict[tuple[str, str], PublishedRow]] = {}
-    with file.open(encoding="utf-8", newline="") as source:
-        for line in csv.DictReader(source):
-            place = (line["benchmark"], line["config"], line["split"], line["mode"])
-            system = (line["system"], line["source"])
-            row = places.setdefault(place, {}).setdefault(system, PublishedRow(*system))
-            name, _, key = (line.get("slice") or "").partition("=")
-            scores = row.slices.setdefault(name, {}).setdefault(key, {}) if name else row.scores
-            scores[line["metric"]] = float(line["value"])
-            if line["note"]:
-                row.notes[line["metric"]] = line["note"]
+def read_published(file: Path) -> dict[Place, dict[str, PublishedRow]]:
+    """Return place -> system -> what was published of it there, in the order of the file.
+
+    Raises:
+        DataError: a figure stands twice, or names no source of `sources.csv`.
+    """
+    sources = _read_sources(file.with_name(SOURCES))
+    rows: dict[tuple[Place, str], dict[str, dict[str, dict[str, PublishedFigure]]]] = {}
+    with file.open(encoding="utf-8", newline="") as lines:
+        for line in csv.DictReader(lines):
+            place = Place(line["benchmark"], line["config"], line["split"], line["mode"])
+            name, _, part = line["slice"].partition("=")
+            figures = rows.setdefault((place, line["system"]), {}).setdefault(name, {}).setdefault(part, {})
+            if line["metric"] in figures or line["source"] not in sources:
+                raise DataError(f"{file}: {line} stands twice, or its source is not in {SOURCES}. Mend the table.")
+            digits = int(line["digits"] or len(line["value"].partition(".")[2]))
+            figures[line["metric"]] = PublishedFigure(
+                float(line["value"]), digits, sources[line["source"]], line["key"] or line["system"], line["note"]
+            )
+    places: dict[Place, dict[str, PublishedRow]] = {}
+    for (place, system), parts in rows.items():
+        whole = parts.pop("", {}).get("", {})
+        places.setdefault(place, {})[system] = PublishedRow(place, system, whole, parts)
     return places
+
+
+def _read_sources(file: Path) -> dict[str, Source]:
+    with file.open(encoding="utf-8", newline="") as lines:
+        found = {
+            line["source"]: Source(
+                line["source"], cast(Kind, line["kind"]), line["work"], line["where"], line["url"], line["note"]
+            )
+            for line in csv.DictReader(lines)
+        }
+    if unknown := [each for each in found.values() if each.kind not in get_args(Kind)]:
+        raise DataError(f"{file}: {unknown[0].kind!r} is no kind; expected one of {get_args(Kind)}. Mend the table.")
+    return found

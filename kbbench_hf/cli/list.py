@@ -12,19 +12,23 @@ from kbbench_hf.benchmarks import benchmark, benchmark_names, shipped_dataset
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.own_kb.benchmark import has_questions, is_knowledge_base
 from kbbench_hf.cli.options import JSON
-from kbbench_hf.errors import UsageError
+from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.datasets import MANIFEST, NAMESPACE, DatasetFolder
 from kbbench_hf.reports import terminal
 
 
 @click.command()
 @click.argument("name", required=False)
+@click.option("--published", is_flag=True, help="Show what others have published on NAME[/CONFIG], with its sources.")
 @JSON
-def command(name: str | None, json_output: bool) -> None:
+def command(name: str | None, published: bool, json_output: bool) -> None:
     """List the benchmarks, and what of them is at hand; or everything about the one called NAME.
 
     Example: kbbench list mini-stark
     """
+    if published:
+        _list_published(name, json_output)
+        return
     found = [benchmark(name)] if name else list(_all())
     facts = [
         {
@@ -66,6 +70,27 @@ def command(name: str | None, json_output: bool) -> None:
                 f"{folder.path.name}: a knowledge base without questions; with --queries it is a benchmark, too."
             )
     click.echo("\nMore of one: kbbench list NAME. To have one at hand: kbbench build NAME")
+
+
+def _list_published(name: str | None, json_output: bool) -> None:
+    from kbbench_hf.benchmarks.baselines import published_places
+    from kbbench_hf.reports.published import print_published, published_json
+
+    if name is None:
+        raise UsageError("--published shows one benchmark's figures; expected its name: kbbench list NAME --published")
+    dataset, _, config = name.removeprefix(f"{NAMESPACE}/").partition("/")
+    found = benchmark(dataset)
+    places = [place for place in published_places() if place.benchmark == found.dataset]
+    if config:
+        if config not in (known := dict.fromkeys(place.config for place in places)):
+            raise unknown_name(f"config of {dataset} with published figures", config, known)
+        places = [place for place in places if place.config == config]
+    if json_output:
+        click.echo(json.dumps(published_json(places), indent=2, ensure_ascii=False))
+    elif places:
+        print_published(found, places)
+    else:
+        click.echo(f"Nothing is published on {dataset}.")
 
 
 def _all() -> Iterator[Benchmark]:

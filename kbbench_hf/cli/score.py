@@ -7,6 +7,7 @@ import click
 
 from kbbench_hf.benchmarks import benchmark as benchmark_of
 from kbbench_hf.cli.options import JSON, MODE, PREDICTIONS, STRICT, on_benchmark, read_how, refuse_warnings
+from kbbench_hf.reports.published import print_beside
 from kbbench_hf.reports.tables import print_result
 from kbbench_hf.scoring.predictions import ReadOptions
 from kbbench_hf.scoring.result import write_result
@@ -47,5 +48,6 @@ def command(
         click.echo(json.dumps(result.to_dict(), indent=2))
     else:
         print_result(result, benchmark_of(result.benchmark), slices)
+        print_beside(result, benchmark_of(result.benchmark))
     if strict:
         refuse_warnings(result.warnings)

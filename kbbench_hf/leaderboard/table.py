@@ -9,7 +9,8 @@ from typing import Literal
 
 from kbbench_hf.benchmarks import Place, benchmark, importable_names
 from kbbench_hf.benchmarks.base import Benchmark
-from kbbench_hf.benchmarks.published import PublishedRow, read_published
+from kbbench_hf.benchmarks.baselines import published_places, published_systems
+from kbbench_hf.benchmarks.published import PublishedRow
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.files import datasets
 from kbbench_hf.leaderboard.index import Index
@@ -36,7 +37,7 @@ class Row:
     """One line of the board."""
 
     id: str
-    """The submission's id, or `published-<n>`."""
+    """The submission's id, or that of the published row."""
     system: str
     figures: Mapping[str, Figure]
     badge: Badge
@@ -77,22 +78,11 @@ def board(index: Index, place: Place) -> list[Row]:
     index.update()
     found = benchmark(place.benchmark)
     rows = [_stored(each, found) for each in index.rows(place)]
-    rows += [_published(number, each) for number, each in enumerate(published(place))]
+    rows += [_published(each) for each in published_systems(place)]
     metric = headline(found, rows)
     sign = 1 if metric in found.scoring.lower_is_better else -1
     rows.sort(key=lambda row: (_order(row, metric, sign), row.system, row.id))
     return _with_tests(rows, index, found, metric)
-
-
-def published(place: Place) -> list[PublishedRow]:
-    """Return the published results of a place that have one of its benchmark's metrics.
-
-    What was published without a mode stands among the results of the benchmark's default one.
-    """
-    found = benchmark(place.benchmark)
-    modes = ("", place.mode) if place.mode == found.scoring.modes[0] else (place.mode,)
-    rows = [row for mode in modes for row in published_rows(*place[:3], mode)]
-    return [row for row in rows if any(metric in found.metrics for metric in row.scores)]
 
 
 def places(index: Index) -> list[Place]:
@@ -102,7 +92,7 @@ def places(index: Index) -> list[Place]:
     for name, config, split, mode in published_places():
         if name in known and config in known[name].data.configs:
             place = Place(name, config, split, mode or known[name].scoring.modes[0])
-            found.update([place] if published(place) else [])
+            found.update([place] if published_systems(place) else [])
     names = list(known)
 
     def order(place: Place) -> tuple[int, ...]:
@@ -162,10 +152,18 @@ def _order(row: Row, metric: str, sign: int) -> float:
     return sign * row.figures[metric].value if _has(row, metric) else math.inf
 
 
-def _published(number: int, row: PublishedRow) -> Row:
-    figures = {metric: Figure(value) for metric, value in row.scores.items()}
+def _published(row: PublishedRow) -> Row:
     return Row(
-        f"published-{number}", row.system, figures, "published", link=row.source, notes=row.note, slices=row.slices
+        row.id,
+        row.system,
+        {metric: Figure(value) for metric, value in row.scores.items()},
+        "published",
+        link="; ".join(f"{each} ({each.kind})" for each in row.sources),
+        notes=row.note,
+        slices={
+            name: {key: {metric: each.value for metric, each in figures.items()} for key, figures in keys.items()}
+            for name, keys in row.slices.items()
+        },
     )
 
 
@@ -190,19 +188,3 @@ def _stored(row: datasets.Row, of: Benchmark) -> Row:
         warnings=[ScoreWarning.of(each) for each in row.get("warnings", [])],
         **{key: value for key, value in row["system"].items() if key != "name"},
     )
-
-
-def published_rows(name: str, config: str, split: str, mode: str) -> list[PublishedRow]:
-    """Return the published results of a place, in the order of their tables; empty where there are none.
-
-    >>> published_rows("mini-text2kg", "sentences", "test", "reference")
-    []
-    """
-    file = benchmark(name).showing.published
-    return list(read_published(file).get((name, config, split, mode), {}).values()) if file else []
-
-
-def published_places() -> list[tuple[str, str, str, str]]:
-    """Return the (benchmark, config, split, mode) that have published results."""
-    files = dict.fromkeys(file for name in importable_names() if (file := benchmark(name).showing.published))
-    return [place for file in files for place in read_published(file)]

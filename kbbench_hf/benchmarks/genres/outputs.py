@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kbbench_hf.benchmarks.answers import Answer
-from kbbench_hf.benchmarks.base import Examples
+from kbbench_hf.benchmarks.base import Examples, Place
 from kbbench_hf.benchmarks.genres.release import CONFIGS
 from kbbench_hf.benchmarks.published import read_published
 from kbbench_hf.errors import DataError
@@ -23,17 +23,16 @@ def released_outputs(release: Path, examples: Examples) -> list[tuple[str, list[
         DataError: the release has no stored outputs of this config.
     """
     config = examples.context.config
-    rows = read_published(Path(__file__).with_name("published.csv"))["genres-corpora", config, "test", "reference"]
-    published = {row.system: row for row in rows.values() if "main" in row.source}
+    place = Place("genres-corpora", config, "test", "reference")
+    published = read_published(Path(__file__).with_name("published.csv"))[place]
     found: list[tuple[str, list[Answer], Mapping[str, float]]] = []
     for system, name in RELEASE_NAMES.items():
         answers = stored_answers(release, config, name, examples)
         if system in published and answers is not None:
-            row = published[system]
             sound = {
-                metric: value
-                for metric, value in row.scores.items()
-                if not row.notes.get(metric, "").startswith("no stored basis")
+                metric: figure.value
+                for metric, figure in published[system].figures.items()
+                if not figure.note.startswith("no stored basis")
             }
             found.append((name, answers, sound))
     if not found:

@@ -12,6 +12,7 @@ pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Page, expect
 
 from kbbench_hf.benchmarks import shipped_answers
+from kbbench_hf.benchmarks.baselines import published_rows
 from kbbench_hf.leaderboard.store import Store, System
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 from tests.end_to_end.browser.chromium import chromium
@@ -135,7 +136,8 @@ def test_a_row_opens_with_provenance_examples_and_the_command(page: Page, server
 
 
 def test_a_published_row_shows_no_empty_boxes(page: Page, server: Server) -> None:
-    opened(page, server, "?place=ska-bench/noise_kg_4k/test/squad&tab=row&row=published-0")
+    row = published_rows("ska-bench", "noise_kg_4k", "test", "")[0]
+    opened(page, server, f"?place=ska-bench/noise_kg_4k/test/squad&tab=row&row={row.id}")
     expect(page.locator("#row-elsewhere")).to_contain_text("noise_kg_24k")
     for absent in ("#row-slices", "#row-examples", "#row-command", "#row-provenance"):
         expect(page.locator(absent)).to_have_count(0)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from kbbench_hf.benchmarks import Place
-from kbbench_hf.benchmarks.published import PublishedRow
+from kbbench_hf.benchmarks.published import PublishedFigure, PublishedRow, Source
 from kbbench_hf.leaderboard import table
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.store import Store, System
@@ -38,15 +38,17 @@ def test_one_example_is_no_significant_difference(store: Store, read: Preview, o
 def test_published_rows_stand_among_the_others_and_are_never_tested(
     store: Store, read: Preview, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = [PublishedRow("best", "https://example.org", {"f1": 0.99}, {"f1": "no stored basis"}),
-                 PublishedRow("without", "https://example.org", {"recall": 0.5})]  # fmt: skip
-    monkeypatch.setattr(table, "published_rows", lambda *place: found if place == PLACE else [])
+    source = Source("table", "secondary", "A Paper", "Table 1", "https://example.org", "")
+    found = [PublishedRow(PLACE, "best", {"f1": PublishedFigure(0.99, 2, source, "best", "no stored basis")}),
+             PublishedRow(PLACE, "without", {"recall": PublishedFigure(0.5, 1, source, "without")})]  # fmt: skip
+    monkeypatch.setattr(table, "published_systems", lambda place: found if place == PLACE else [])
     store_preview(store, read, System("mine"), "tester")
     rows = board(Index(store), PLACE)
     assert [row.system for row in rows] == ["best", "mine", "without"]
     assert [row.above for row in rows] == [None, None, None]
     assert [row.group for row in rows] == [None, 1, None]
     assert [row.gap is None for row in rows] == [True, False, True]
+    assert (rows[0].id, rows[0].link) == (found[0].id, "A Paper, Table 1 (secondary)")
     assert rows[0].notes == "f1: no stored basis" and math.isnan(rows[0].figures["f1"].low)
 
 

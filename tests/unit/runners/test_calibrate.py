@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kbbench_hf.benchmarks import benchmark
+from kbbench_hf.benchmarks import Place, benchmark
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.genres import outputs
 from kbbench_hf.benchmarks.genres.benchmark import Context
 from kbbench_hf.benchmarks.genres.outputs import RELEASE_NAMES
-from kbbench_hf.benchmarks.published import PublishedRow
+from kbbench_hf.benchmarks.published import PublishedFigure, PublishedRow, Source
 from kbbench_hf.errors import DataError
 from kbbench_hf.runners import calibrate
 from kbbench_hf.runners.calibrate import calibrate_embedder
@@ -56,12 +56,19 @@ def release(tmp_path: Path) -> Path:
 
 
 def publish(monkeypatch: pytest.MonkeyPatch, figures: dict[str, tuple[float, float]], **notes: dict[str, str]) -> None:
-    rows = [
-        PublishedRow(system, "main table", {"uniqueness": us, "completeness": cs}, notes.get(system, {}))
+    place, source = Place("genres-corpora", "wiki20m", "test", "reference"), Source("", "printed", "", "", "", "")
+    rows = {
+        system: PublishedRow(
+            place,
+            system,
+            {
+                metric: PublishedFigure(value, 3, source, system, notes.get(system, {}).get(metric, ""))
+                for metric, value in (("uniqueness", us), ("completeness", cs))
+            },
+        )
         for system, (us, cs) in figures.items()
-    ]
-    place = ("genres-corpora", "wiki20m", "test", "reference")
-    monkeypatch.setattr(outputs, "read_published", lambda _: {place: {(row.system, row.source): row for row in rows}})
+    }
+    monkeypatch.setattr(outputs, "read_published", lambda _: {place: rows})
 
 
 def test_the_thresholds_that_made_the_figures_are_found(
@@ -111,7 +118,7 @@ def test_a_release_without_outputs_is_refused(examples: Examples, tmp_path: Path
 
 
 def test_the_systems_are_those_that_were_published() -> None:
-    from kbbench_hf.leaderboard.table import published_rows
+    from kbbench_hf.benchmarks.baselines import published_rows
 
     rows = published_rows("genres-corpora", "wiki20m", "test", "reference")
     assert {row.system for row in rows} - {"Ground truth"} == set(RELEASE_NAMES)
