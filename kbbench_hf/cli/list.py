@@ -90,7 +90,7 @@ def _list_published(name: str | None, json_output: bool) -> None:
     elif places:
         print_published(found, places)
     else:
-        click.echo(f"Nothing is published on {dataset}.")
+        terminal.echo(f"Nothing is published on {dataset}.")
 
 
 def _all() -> Iterator[Benchmark]:
