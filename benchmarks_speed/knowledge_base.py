@@ -162,7 +162,7 @@ def documents(data: Synthetic, kb: KnowledgeBase, rounds: int) -> None:
             for number_of_type in set(by_type):
                 parts.append(f"{data.node_types[number_of_type]}: ({', '.join(by_type[number_of_type])}),")
             parts.append("}")
-        return "- relations:\n" + "".join(parts) if parts else ""
+        return "- relations:" + "".join(parts) if parts else ""
 
     indptr, indices, width = graph.out.indptr, graph.out.indices, graph.out.n_relations
 

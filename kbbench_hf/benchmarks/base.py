@@ -231,6 +231,8 @@ class Data:
     """(folder, config, split) -> examples."""
     build: Builder | None = None
     """Makes the dataset from its authors' release; None where it is shipped, or made elsewhere."""
+    build_archive: Callable[[Path, Path], None] | None = None
+    """(archive, dataset folder to write): makes the knowledge base alone, of any archive in the release's form."""
     shipped: Path | None = None
     """The built dataset where a package carries it, with answers of small systems in `predictions`."""
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from kbbench_hf.benchmarks import benchmark, shipped_dataset
+from kbbench_hf.benchmarks import benchmark, benchmark_names, shipped_dataset
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import NAMESPACE, DatasetFolder, copy_dataset
 
@@ -15,6 +15,7 @@ FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.command()
 @click.argument("name")
 @click.option("--source", type=click.Path(path_type=Path), help="The release's folder; downloaded where not given.")
+@click.option("--archive", type=FILE, help="An archive of your own in the release's form, of any size; with --out.")
 @click.option("--configs", metavar="NAME,...", help="Build only these configs.")
 @click.option("--nodes", type=FILE, help="Your own knowledge base: nodes, columns id,type,name,text (csv or Parquet).")
 @click.option("--edges", type=FILE, help="Its edges, if any, columns head,relation,tail.")
@@ -23,6 +24,7 @@ FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 def command(
     name: str,
     source: Path | None,
+    archive: Path | None,
     configs: str | None,
     nodes: Path | None,
     edges: Path | None,
@@ -53,6 +55,8 @@ def command(
         from kbbench_hf.benchmarks.own_kb.release import build_own_knowledge_base
 
         build_own_knowledge_base(name, nodes, edges, queries, place)
+    elif archive:
+        _build_archive(name, archive, out, source or configs)
     elif (build := benchmark(name).data.build) is None:
         if (shipped := shipped_dataset(name)) is None:
             raise UsageError(
@@ -68,6 +72,19 @@ def command(
             )
         build(source, place, None if configs is None else configs.split(","))
     _report(DatasetFolder(place), time.monotonic() - started)
+
+
+def _build_archive(name: str, archive: Path, out: Path | None, others: object) -> None:
+    build = benchmark(name).data.build_archive
+    if build is None:
+        some = ", ".join(each for each in benchmark_names() if benchmark(each).data.build_archive)
+        raise UsageError(f"The release of {name} holds no archive; expected a dataset whose release does: {some}.")
+    if out is None or others:
+        raise UsageError(
+            f"--archive builds another knowledge base than {name}'s; expected --out with a folder for it, and neither "
+            "--source nor --configs."
+        )
+    build(archive, out)
 
 
 def _report(folder: DatasetFolder, seconds: float) -> None:

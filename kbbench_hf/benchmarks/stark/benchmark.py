@@ -29,6 +29,7 @@ AMAZON = _released(
     known=range(957_192),
     candidate_types=frozenset({"product"}),
     build=on_request("kbbench_hf.benchmarks.stark.release:build_amazon"),
+    build_archive=on_request("kbbench_hf.benchmarks.stark.release:build_amazon_archive"),
     own_documents="amazon",
 )
 MAG = _released(
@@ -36,12 +37,14 @@ MAG = _released(
     known=range(1_172_724, 1_872_968),
     candidate_types=frozenset({"paper"}),
     build=on_request("kbbench_hf.benchmarks.stark.release:build_mag"),
+    build_archive=on_request("kbbench_hf.benchmarks.stark.release:build_mag_archive"),
     own_documents="mag",
 )
 PRIME = _released(
     _FACTS("stark-prime", "STaRK-Prime: precision medicine inquiries"),
     known=range(129_375),
     build=on_request("kbbench_hf.benchmarks.stark.release:build_prime"),
+    build_archive=on_request("kbbench_hf.benchmarks.stark.release:build_prime_archive"),
     own_documents="prime",
 )
 MINI = retrieval_benchmark(

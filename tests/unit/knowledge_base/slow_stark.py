@@ -96,7 +96,7 @@ class SlowSTaRK:
                         named = [self.records[n]["name"] for n in found if self.types[n] == number]
                         related += self.node_types[number] + ": (" + ", ".join(named) + "),"
                     related += "}"
-            out += "- relations:\n" + related if related else ""
+            out += "- relations:" + related if related else ""
         return out
 
     def mag(self, i: int, relations: bool) -> str:

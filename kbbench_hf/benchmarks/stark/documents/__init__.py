@@ -9,7 +9,12 @@ from functools import partial
 from kbbench_hf.addresses import imported
 
 DOCUMENTS = {
-    name: partial(imported, f"kbbench_hf.benchmarks.stark.documents.{name}:RENDERING")
-    for name in ("prime", "mag", "amazon")
+    name: partial(imported, f"kbbench_hf.benchmarks.stark.documents.{address}")
+    for name, address in (
+        ("prime", "prime:RENDERING"),
+        ("prime_first", "prime:FIRST"),
+        ("mag", "mag:RENDERING"),
+        ("amazon", "amazon:RENDERING"),
+    )
 }
 """Rendering name -> what gives it."""

@@ -1,8 +1,11 @@
 """STaRK-Prime's official documents.
 
 Format: `stark_qa/skb/prime.py` of snap-stanford/stark (MIT, (c) 2024 Shirley Wu), reproduced because published figures
-depend on it.
+depend on it. Two forms, which differ in one newline: until June 2024 (commit 674c23d) a blank line followed
+`- relations:`, which the tables of the paper's final version no longer had.
 """
+
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,8 +62,10 @@ def _cleaned(record: dict[str, object]) -> dict[str, object]:
     return {key: value for key, value in found.items() if not _is_nothing(value)}
 
 
-def _relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: Pool, sample: Sample) -> Layout:
-    """Lay out `- relations:`, then for each relation `name: {type: (a, b),type: (c),}`."""
+def _relations(
+    kb: KnowledgeBase, rows: NDArray[np.int64], pool: Pool, sample: Sample, title: str = "- relations:"
+) -> Layout:
+    """Lay out the title, then for each relation `name: {type: (a, b),type: (c),}`."""
     graph = kb.official
     n_relations, n_types = len(graph.relations), len(graph.node_types)
     edges = edges_of(graph.out, rows, np.arange(n_relations))
@@ -82,15 +87,15 @@ def _relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: Pool, sample: S
     lasts = lasts[np.diff(of_group, append=-1) != 0]
     pieces[lasts] = pool.named(names, neighbors[lasts], "", "),}")
     kinds = (np.diff(of_group, prepend=-1) != 0).astype(np.int64) + (np.diff(of_group // n_relations, prepend=-1) != 0)
-    heads = pool.add(_heads(graph)) + (kinds * n_relations + of_group % n_relations) * n_types + types[opens]
+    heads = pool.add(_heads(graph, title)) + (kinds * n_relations + of_group % n_relations) * n_types + types[opens]
     documents = np.searchsorted(of_group, np.arange(len(rows) + 1) * n_relations)
     return Layout(pieces, offsets).begin(heads).merged(documents)
 
 
-def _heads(graph: Graph) -> list[str]:
+def _heads(graph: Graph, title: str) -> list[str]:
     """Return what stands before each group: of a further type, of a further relation, of the first relation."""
     heads = [f"{node_type}: (" for _ in graph.relations for node_type in graph.node_types]
-    for first in ("", "- relations:\n"):
+    for first in ("", title):
         for relation in graph.relations:
             label = relation.replace(" ", "_")
             heads += [f"{first}\n  {label}: {{{node_type}: (" for node_type in graph.node_types]
@@ -132,3 +137,5 @@ def _by_type(
 
 
 RENDERING = Rendering(_body, _relations, compact_text)
+FIRST = Rendering(_body, partial(_relations, title="- relations:\n"), compact_text)
+"""As until June 2024, with a blank line before the relations."""

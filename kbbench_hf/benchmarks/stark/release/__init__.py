@@ -3,8 +3,10 @@
 Questions are read in `questions`, archives in `archives`; `files` downloads both, and `facts` says what they must hold.
 """
 
+import json
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -57,7 +59,23 @@ def build(release: Release, source: Path | None, out: Path, configs: Sequence[st
         write_dataset(out, tables, (_CARDS / f"{release.dataset}.md").read_text(encoding="utf-8"))
 
 
-build_amazon, build_mag, build_prime = (partial(build, release) for release in (AMAZON, MAG, PRIME))
+def build_archive(release: Release, archive: Path, out: Path) -> None:
+    """Build at `out` the knowledge base in an archive of the release's form and any size up to it, without questions.
+
+    Such are what the authors' code writes from a part of the raw data, or from data of one's own.
+
+    Raises:
+        DataError: the archive is malformed.
+    """
+    with read_archive(archive, replace(release.archive, part=True), out.resolve().parent) as found:
+        form = f"A knowledge base in the form of {release.dataset}'s, without questions."
+        card = f"---\npretty_name: {json.dumps(out.name)}\n---\n\n# {out.name}\n\n{form}\n"
+        write_dataset(out, {config: {"full": table} for config, table in found.items()}, card)
+
+
+_RELEASES = (AMAZON, MAG, PRIME)
+build_amazon, build_mag, build_prime = (partial(build, release) for release in _RELEASES)
+build_amazon_archive, build_mag_archive, build_prime_archive = (partial(build_archive, each) for each in _RELEASES)
 
 
 def _folder(source: Path, kind: str, name: str, file: str, advice: str) -> Path:

@@ -29,6 +29,7 @@ from kbbench_hf.benchmarks.stark.release.unpickle import (
 )
 
 NODES_PER_BATCH = 8_192
+TYPE_NAMES = {"node_types": "node_type_dict.pkl", "relations": "edge_type_dict.pkl"}
 DAMAGED = (zipfile.BadZipFile, OSError, ValueError, MemoryError, NotImplementedError)
 """What opening a zip file that is none can raise."""
 
@@ -59,7 +60,7 @@ def member(archive: zipfile.ZipFile, name: str, cap: int) -> Iterator[io.Buffere
         raise Refused(f"{name!r} is malformed: {type(error).__name__}: {error}") from None
 
 
-def write_nodes(info: dict[object, object], n_bytes: int, name_keys: list[str], out: Path) -> None:
+def write_nodes(info: dict[object, object], n_bytes: int, names_in: Mapping[str, list[str]], out: Path) -> None:
     """Write `nodes.arrow`: for each node 0, 1, ... its name and its record as JSON.
 
     A pickle can name one list a thousand times in a thousand others; its records are therefore not written once they
@@ -76,7 +77,7 @@ def write_nodes(info: dict[object, object], n_bytes: int, name_keys: list[str], 
                 if type(record) is not dict:
                     raise Refused(f"has a {type(record).__name__} for node {node}; expected a dictionary")
                 n_bytes -= count_items(record, n_bytes)
-                names.append(_bytes(name_of(record, name_keys)))
+                names.append(_bytes(name_of(record, names_in)))
                 details.append(_bytes(json.dumps(record, ensure_ascii=False)))
                 info[node] = None  # a release is larger in memory than in its file
             columns = [pa.array(each, pa.binary()).cast(pa.string()) for each in (names, details)]
@@ -98,12 +99,16 @@ def count_items(record: object, most: int) -> int:
     return n
 
 
-def name_of(record: Mapping[object, object], keys: list[str]) -> str:
-    """Return the first text among the values of these keys; "" where all are absent or say so ("-1", "nan")."""
-    for key in keys:
-        value = record.get(key)
-        if isinstance(value, str) and value not in ("", "-1", "nan"):
-            return value
+def name_of(record: Mapping[object, object], names: Mapping[str, list[str]]) -> str:
+    """Return the text of the first key that the record has; "" where it is no text, or one that stands for no name.
+
+    >>> [name_of(record, {"title": [], "DisplayName": ["-1"]}) for record in ({"title": "-1"}, {"DisplayName": "-1"})]
+    ['-1', '']
+    """
+    for key, nothing in names.items():
+        if key in record:
+            value = record[key]
+            return value if isinstance(value, str) and value not in nothing else ""
     return ""
 
 
@@ -120,7 +125,7 @@ def types(names: Mapping[object, object]) -> list[str]:
 
 
 def convert(job: dict[str, Any]) -> dict[str, list[str]]:
-    """Read the archive and write its content to the job's folder; return the names of types and relations."""
+    """Read the archive and write its content to the job's folder; return the names of types that it lists."""
     out, caps = Path(job["out"]), job["caps"]
     with zipfile.ZipFile(job["archive"]) as archive:
         check_names(archive)
@@ -128,17 +133,18 @@ def convert(job: dict[str, Any]) -> dict[str, list[str]]:
         def read(name: str) -> AbstractContextManager[io.BufferedReader]:
             return member(archive, f"{job['folder']}/{name}", caps[name])
 
-        with read("node_type_dict.pkl") as stream:
-            node_types = types(read_dict(stream))
-        with read("edge_type_dict.pkl") as stream:
-            relations = types(read_dict(stream))
+        there, listed = set(archive.namelist()), {}
+        for what, name in TYPE_NAMES.items():
+            if f"{job['folder']}/{name}" in there or not job["without_type_names"]:
+                with read(name) as stream:
+                    listed[what] = types(read_dict(stream))
         for name, dimensions in (("node_types", 1), ("edge_types", 1), ("edge_index", 2)):
             with read(f"{name}.pt") as stream:
                 np.save(out / f"{name}.npy", read_tensor(stream, dimensions))
         with read("node_info.pkl") as stream:
             n_bytes = archive.getinfo(f"{job['folder']}/node_info.pkl").file_size
-            write_nodes(read_dict(stream), n_bytes, job["name_keys"], out)
-    return {"node_types": node_types, "relations": relations}
+            write_nodes(read_dict(stream), n_bytes, job["names_in"], out)
+    return listed
 
 
 def say(message: Mapping[str, object]) -> None:

@@ -39,6 +39,7 @@ def _release(name: str) -> Release:
             n_nodes=facts["n_nodes"],
             n_edges=facts.get("n_edges"),
             nodes_by_type=facts.get("nodes_by_type", {}),
+            without_type_names=facts.get("without_type_names", False),
         ),
     )
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from kbbench_hf.benchmarks.stark.release.archives import MEMBERS, Archive
+from kbbench_hf.benchmarks.stark.release.archives import MEMBERS, PACKAGES, Archive
 
 SMALL = Archive(
     folder="processed",
@@ -99,7 +99,7 @@ def _damage(content: bytes, generator: np.random.Generator) -> bytes:
 
 READ_ALL = """
 import json, sys
-sys.path.append(sys.argv[1])
+sys.path += sys.argv[1:]
 from kbbench_hf.benchmarks.stark.release import archive_program as program
 from kbbench_hf.benchmarks.stark.release.unpickle import Refused, audit, limit
 from zipfile import BadZipFile
@@ -128,10 +128,11 @@ def read_all(files: list[Path]) -> list[tuple[str, object]]:
     for file in files:
         out = file.parent / "target"
         out.mkdir()
-        job = {"archive": str(file), "out": str(out), "folder": "processed", "caps": caps, "name_keys": ["name"]}
+        job = {"archive": str(file), "out": str(out), "folder": "processed", "caps": caps, "names_in": {"name": [""]}}
+        job["without_type_names"] = False
         jobs.append(job)
     run = subprocess.run(
-        [sys.executable, "-I", "-c", READ_ALL, str(Path(__file__).parents[4])],
+        [sys.executable, "-I", "-S", "-c", READ_ALL, *PACKAGES],
         input=json.dumps(jobs),
         capture_output=True,
         text=True,

@@ -50,7 +50,7 @@ def test_a_gene_is_written_as_stark_writes_it() -> None:
         "  - genomic_pos (genomic position): {'chr': '1', 'start': 5}\n"
     )
     related = (
-        "- relations:\n\n  ppi: {gene/protein: (N2),}\n  associated_with: {disease: (N1),}"
+        "- relations:\n  ppi: {gene/protein: (N2),}\n  associated_with: {disease: (N1),}"
         "\n  interacts_with: {cellular_component: (N3),}"
     )
     kb = slow.knowledge_base(names(slow))

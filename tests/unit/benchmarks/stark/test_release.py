@@ -240,16 +240,15 @@ def test_records_with_numpy_values_are_read(small, tmp_path):
     from tests.unit.benchmarks.stark import stark_archive
 
     root, release = small
-    info = {
-        node: {"title": "-1", "DisplayName": f"n{node}", "Rank": np.int64(7), "x": np.float64(0.5)} for node in range(6)
-    }
+    info = {node: {"DisplayName": f"n{node}", "Rank": np.int64(7), "x": np.float64(0.5)} for node in range(6)}
+    info[0]["DisplayName"] = "-1"
     for protocol in (2, 4, 5):
         members = stark_archive.parts(stark_archive.SMALL) | {"node_info.pkl": pickle.dumps(info, protocol)}
         stark_archive.write(root / "skb/prime/processed.zip", members)
         build(release, root, tmp_path / "out", ["nodes"])
-        row = DatasetFolder(tmp_path / "out").rows("nodes", "full")[2]
-        assert row["name"] == "n2" and json.loads(row["details"]) == {
-            "title": "-1",
+        rows = DatasetFolder(tmp_path / "out").rows("nodes", "full")
+        assert rows[0]["name"] == "" and rows[2]["name"] == "n2"
+        assert json.loads(rows[2]["details"]) == {
             "DisplayName": "n2",
             "Rank": 7,
             "x": 0.5,
