@@ -1,6 +1,6 @@
 """What a benchmark is: a frozen value made of facts and functions, in five groups. No base class is to be inherited."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
@@ -302,6 +302,10 @@ class Scoring:
     """The slice over whose keys the figures are averaged (ontologies, say); None for a plain mean over examples."""
     lower_is_better: frozenset[str] = frozenset()
     """Metrics of which less is better."""
+    unbounded: frozenset[str] = frozenset()
+    """Metrics that can leave [0, 1]: counts and lengths."""
+    metrics_in: Callable[[str], Collection[str]] | None = None
+    """config -> the metrics that are scored in it; None where all are in all."""
 
 
 @dataclass(frozen=True)
@@ -344,6 +348,11 @@ class Benchmark:
     def metrics(self) -> Mapping[str, str]:
         """Result key -> label in tables, in the order of the paper's tables."""
         return self.scoring.metrics
+
+    def metrics_of(self, config: str) -> Mapping[str, str]:
+        """Return the metrics that are scored in a config, with their labels, in the order of the tables."""
+        scored = self.scoring.metrics_in(config) if self.scoring.metrics_in else self.metrics
+        return {metric: label for metric, label in self.metrics.items() if metric in scored}
 
     @property
     def headline(self) -> str:

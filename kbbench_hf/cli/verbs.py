@@ -21,10 +21,12 @@ VERBS = {
     "leaderboard": "Look after a leaderboard's store: seed, re-score, audit, check.",
     "serve": "Serve the leaderboard on your own machine.",
     "publish": "Publish a dataset, a metric or the leaderboard to the Hub.",
-    "export-results": "Write a run's figures in the Hub's own format.",
+    "export": "Write a run's figures for other systems: the Hub, Every Eval Ever.",
     "doctor": "Check this installation: packages, data, memory, disk.",
 }
 """Verb -> one line of help; `kbbench_hf.cli.<verb>` holds the command."""
+FORMER = {"export-results": "export"}
+"""Names that verbs had before."""
 RESUMABLE = ("annotate", "build", "run")
 """Verbs that go on where they were interrupted."""
 
@@ -34,6 +36,7 @@ class _Verbs(click.Group):
         return [*VERBS]  # not list(VERBS): the module of the verb `list` has that name here
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        name = FORMER.get(name, name)
         if name not in VERBS:
             return None
         command: click.Command = import_module(f".{name.replace('-', '_')}", __package__).command
@@ -44,7 +47,7 @@ class _Verbs(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in VERBS:
+        if args and args[0] not in {**VERBS, **FORMER}:
             raise unknown_name("command", args[0], VERBS)
         return super().resolve_command(ctx, args)
 

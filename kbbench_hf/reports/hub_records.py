@@ -50,7 +50,7 @@ def eval_yaml(dataset: str) -> str:
     tasks = [
         {"id": task_id(found.data.configs[0], config, metric), "config": config, "split": found.data.default_split}
         for config in found.data.configs
-        for metric in list(found.metrics)[:N_HEADLINES]
+        for metric in list(found.metrics_of(config))[:N_HEADLINES]
     ]
     facts = {"name": found.title, "description": f"{found.title}, {found.facts.paper}"}
     return str(yaml.safe_dump({**facts, "evaluation_framework": "kbbench", "tasks": tasks}, sort_keys=False))
@@ -68,11 +68,12 @@ def eval_results_yaml(result: PlainResult, date: str, source_url: str | None = N
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
 
     found = benchmark(result["benchmark"])
-    scored = [metric for metric, figure in result["scores"].items() if figure["value"] is not None]
+    headlines = list(found.metrics_of(result["config"]))[:N_HEADLINES]
+    scored = [metric for metric in headlines if result["scores"][metric]["value"] is not None]
     if not scored:
         raise UsageError("The result has no figure that was scored; expected at least one. Score the run first.")
     entries = []
-    for metric in scored[:N_HEADLINES]:
+    for metric in scored:
         figure = result["scores"][metric]
         low, high = figure["ci95"]
         spread = "" if low is None or high is None else f"95% interval {low:.4f} to {high:.4f}; "

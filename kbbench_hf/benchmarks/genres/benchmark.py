@@ -251,6 +251,7 @@ _SCORING = base.Scoring(
     METRICS,
     MODES,
     score,
+    unbounded=frozenset({"triples_per_document", "tokens_per_triple"}),
     annotations=base.AnnotationRules(
         read=with_annotations,
         identities=annotation_identities,

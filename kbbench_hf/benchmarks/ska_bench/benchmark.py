@@ -7,7 +7,7 @@ question be answered from this? The modes say how two answers are compared (`met
 
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -38,6 +38,8 @@ METRICS = {
     "acceptance_rate": "Acceptance",
     "balanced_accuracy": "Balanced",
 }
+JUDGED = frozenset({"rejection_rate", "acceptance_rate", "balanced_accuracy"})
+"""Of these, what is scored where a model says whether a question can be answered."""
 UNANSWERABLE = "none: the answer is not in what was given"
 SHOWN = ("ok", "short")
 """Statuses of the rows that are asked; of the others there is nothing to ask."""
@@ -115,6 +117,14 @@ def summarise(scores: Scores, mode: str) -> dict[str, Estimate]:
     return figures
 
 
+def _metrics_in(config: str) -> Collection[str]:
+    """Return the metrics of a testbed: balanced accuracy only where there are answerable questions too."""
+    judged = [metric for metric in METRICS if metric in JUDGED]
+    if config.startswith("rejection_control"):
+        return judged
+    return judged[:1] if config.startswith("rejection") else METRICS.keys() - JUDGED
+
+
 def check(examples: Examples, example_id: Id, answer: Sequence[str]) -> str | None:
     """Return what is wrong with an answer: on a rejection testbed it is one "yes" or "no"."""
     if examples.rows and _is_judged(examples.rows[0]) and parse_verdict(list(answer)) is None:
@@ -186,7 +196,9 @@ _FACTS = base.Facts(
     licence="cc-by-sa-4.0",
     citation=(_HERE / "citation.bib").read_text(encoding="utf-8"),
 )
-_SCORING = base.Scoring(ANSWERS, METRICS, ("squad", "exact", "wtq", "rog"), score, summarise, check=check)
+_SCORING = base.Scoring(
+    ANSWERS, METRICS, ("squad", "exact", "wtq", "rog"), score, summarise, check=check, metrics_in=_metrics_in
+)
 _ASKING = base.Asking(PROMPTS, {"json": of_text(parse_answers)}, testbeds=TESTBEDS, parts=SUBSETS)
 _SHOWING = base.Showing(explain, published=_HERE / "published.csv")
 

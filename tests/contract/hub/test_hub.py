@@ -127,7 +127,7 @@ def test_results_become_a_pull_request_on_the_model(client: Client, hub: LocalHu
         "from kbbench_hf.cli.verbs import kbbench\n"
         "file = str(shipped_answers('mini-text2kg')[1])\n"
         "kbbench.main(['score', file, '--benchmark', 'mini-text2kg', '--out', 'run'], standalone_mode=False)\n"
-        "kbbench.main(['export-results', 'run', '--pull-request', 'org/model'], standalone_mode=False)"
+        "kbbench.main(['export', 'run', '--pull-request', 'org/model'], standalone_mode=False)"
     )
     assert "/org/model/discussions/1" in printed
     files = hub.repos["model", "org/model"].at("refs/pr/1")
