@@ -1,45 +1,107 @@
-"""`kbbench compare`: are two systems different, and where?"""
+"""`kbbench compare`: are systems different, and where? Two in detail, or any number as a paper's table."""
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from kbbench_hf.benchmarks import benchmark as benchmark_of
+from kbbench_hf.benchmarks.baselines import PREFIX
 from kbbench_hf.cli.options import JSON, MODE, STRICT, on_benchmark, read_how, refuse_warnings
-from kbbench_hf.reports.comparison import print_comparison
-from kbbench_hf.scoring.comparison import compare
+from kbbench_hf.errors import UsageError
 from kbbench_hf.scoring.predictions import ReadOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kbbench_hf.scoring.results_table import Block
+
+FORMATS = ("latex", "markdown", "csv", "html")
 
 
 @click.command()
-@click.argument("a", type=click.Path(path_type=Path))
-@click.argument("b", type=click.Path(path_type=Path))
+@click.argument("systems", nargs=-1, required=True)
 @on_benchmark
 @MODE
 @read_how
-@click.option("--slices", metavar="NAME,...", help="Show the differences in these slices too; 'all' for every one.")
+@click.option("--slices", metavar="NAME,...", help="Of two: their differences in these slices; 'all' for every one.")
+@click.option("--table", "table_format", type=click.Choice(FORMATS), help="Print one table of all systems, to paste.")
+@click.option("--metrics", metavar="NAME,...", help="What the table shows; the first orders and tests the systems.")
+@click.option("--percent", is_flag=True, help="Show the table's figures in per cent.")
+@click.option("--plot", type=click.Path(path_type=Path), help="Draw the systems: a .png, .svg or .pdf.")
 @STRICT
 @JSON
 def command(
-    a: Path,
-    b: Path,
+    systems: tuple[str, ...],
     benchmark: str | None,
     split: str | None,
     mode: str | None,
     read_options: ReadOptions,
     slices: str | None,
+    table_format: str | None,
+    metrics: str | None,
+    percent: bool,
+    plot: Path | None,
     strict: bool,
     json_output: bool,
 ) -> None:
-    """Test whether predictions A and B differ: paired randomisation test, wins, ties and losses.
+    """Compare SYSTEMS on the same examples: predictions files, run folders, and what others have published.
 
-    Example: kbbench compare mine.jsonl theirs.jsonl --benchmark mini-text2kg
+    A file may be given a name (ours=answers.jsonl). published:NAME stands for published figures, or answers where they
+    are at hand; NAME may be a pattern. Two systems with answers are compared in detail; more, or with --table, in one
+    table. Several benchmarks, with commas between them, stand side by side.
+
+    Examples:
+      kbbench compare mine.jsonl theirs.jsonl --benchmark mini-text2kg
+      kbbench compare ours=mine.jsonl 'published:*' --benchmark mini-text2kg --table latex
     """
-    comparison = compare(a, b, benchmark, split=split, mode=mode, options=read_options)
-    if json_output:
-        click.echo(json.dumps(comparison.to_dict(), indent=2))
+    patterns = any(each.startswith(PREFIX) for each in systems)
+    if len(systems) < 2 and not patterns:
+        raise UsageError(f"One system: {systems[0]}. Expected two at least, or 'published:*' beside it. Name another.")
+    wants_table = table_format or metrics or percent or plot or len(systems) != 2 or patterns
+    if not wants_table:
+        from kbbench_hf.reports.comparison import print_comparison
+        from kbbench_hf.scoring.comparison import compare
+
+        comparison = compare(systems[0], systems[1], benchmark, split=split, mode=mode, options=read_options)
+        if json_output:
+            click.echo(json.dumps(comparison.to_dict(), indent=2))
+        else:
+            print_comparison(comparison, (systems[0], systems[1]), benchmark_of(comparison.a.benchmark), slices)
+        warnings = list(comparison.warnings)
     else:
-        print_comparison(comparison, (str(a), str(b)), benchmark_of(comparison.a.benchmark), slices)
+        from kbbench_hf.reports.results_table import FORMATS, print_results_table
+        from kbbench_hf.scoring.results_table import results_table
+
+        if slices:
+            raise UsageError(f"--slices {slices}: a table has none; expected two systems with answers, and no table.")
+        blocks = results_table(
+            systems,
+            benchmark.split(",") if benchmark else (),
+            split=split,
+            mode=mode,
+            metrics=metrics.split(",") if metrics else None,
+            options=read_options,
+        )
+        if plot:
+            _plot(blocks, plot)
+        if json_output:
+            click.echo(json.dumps([block.to_dict() for block in blocks], indent=2))
+        elif table_format:
+            click.echo(FORMATS[table_format](blocks, percent=percent), nl=False)
+        else:
+            print_results_table(blocks, percent=percent)
+        warnings = [each for block in blocks for each in block.warnings]
     if strict:
-        refuse_warnings(comparison.warnings)
+        refuse_warnings(warnings)
+
+
+def _plot(blocks: "Sequence[Block]", file: Path) -> None:
+    """Draw each block; several get their benchmark's name before the ending."""
+    from kbbench_hf.reports.plots import plot_results
+
+    for block in blocks:
+        named = file if len(blocks) == 1 else file.with_stem(f"{file.stem}-{block.place.benchmark}")
+        plot_results(block, named)
+        click.echo(f"drawn: {named}", err=True)

@@ -1,7 +1,5 @@
 """What of the board is shown: searched, filtered, sorted and paged, so that a page is small however long the board."""
 
-import csv
-import io
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,11 +7,12 @@ from dataclasses import dataclass
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.leaderboard.table import Figure, Row
 from kbbench_hf.metrics.significance import ALPHA
+from kbbench_hf.reports import spreadsheet
+from kbbench_hf.reports.latex import bold, latex, tabular
 
 PAGE = 50
 N_FIGURES = 5
 ALL = "all"
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True)
@@ -111,14 +110,8 @@ def cells(rows: Sequence[Row], shown: Sequence[Column]) -> list[list[str]]:
 
 
 def csv_text(rows: Sequence[Row], shown: Sequence[Column]) -> str:
-    """Return rows as CSV; a cell that a spreadsheet would take for a formula gets an apostrophe before it."""
-    sink = io.StringIO()
-    writer = csv.writer(sink, lineterminator="\n")
-    writer.writerow([column.heading for column in shown])
-    writer.writerows(
-        [f"'{cell}" if cell.startswith(_FORMULA) else cell for cell in line] for line in cells(rows, shown)
-    )
-    return sink.getvalue()
+    """Return rows as CSV."""
+    return spreadsheet.csv_text([column.heading for column in shown], cells(rows, shown))
 
 
 def latex_text(rows: Sequence[Row], benchmark: Benchmark, shown: Sequence[str]) -> str:
@@ -126,17 +119,12 @@ def latex_text(rows: Sequence[Row], benchmark: Benchmark, shown: Sequence[str]) 
     metrics = [metric for metric, label in benchmark.metrics.items() if label in shown]
     best = {metric: _best(rows, metric, metric in benchmark.scoring.lower_is_better) for metric in metrics}
     lines = [
-        f"\\begin{{tabular}}{{l{'r' * len(metrics)}}}",
-        "\\toprule",
-        " & ".join(["System", *(_latex(benchmark.metrics[metric]) for metric in metrics)]) + " \\\\",
-        "\\midrule",
+        [latex(row.system), *(_latex_figure(row.figures.get(metric), best[metric]) for metric in metrics)]
+        for row in rows
     ]
-    for position, row in enumerate(rows):
-        if position and row.group != rows[position - 1].group:
-            lines.append("\\addlinespace")
-        figures = [_latex_figure(row.figures.get(metric), best[metric]) for metric in metrics]
-        lines.append(" & ".join([_latex(row.system), *figures]) + " \\\\")
-    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
+    spaced = {n for n, row in enumerate(rows) if n and row.group != rows[n - 1].group}
+    heads = [("System", 1), *((latex(benchmark.metrics[metric]), 1) for metric in metrics)]
+    return tabular([heads], lines, spaced)
 
 
 def _metric_column(benchmark: Benchmark, metric: str, label: str) -> Column:
@@ -188,9 +176,4 @@ def _latex_figure(figure: Figure | None, best: float) -> str:
     if figure is None or math.isnan(figure.value):
         return "--"
     text = f"{figure.value:.3f}"
-    return f"\\textbf{{{text}}}" if figure.value == best else text
-
-
-def _latex(text: str) -> str:
-    special = {each: f"\\{each}" for each in "&%$#_{}"} | {"~": "\\textasciitilde{}", "^": "\\textasciicircum{}"}
-    return "".join({**special, "\\": "\\textbackslash{}"}.get(each, each) for each in text)
+    return bold(text) if figure.value == best else text

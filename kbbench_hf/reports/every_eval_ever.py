@@ -86,7 +86,7 @@ def _figure(result: PlainResult, metric: str, figure: PlainFigure, settings: Map
     uncertainty: Record = {"num_samples": figure["n_scored"]}
     if low is not None and high is not None:
         uncertainty["confidence_interval"] = {"lower": low, "upper": high, "confidence_level": CONFIDENCE}
-    counts = {name: str(figure[name]) for name in ("n_scored", "n_unscored", "n_missing")}  # type: ignore[literal-required]
+    counts = {name: str(figure[name]) for name in ("n_scored", "n_unscored", "n_missing")}
     warnings = {f"warning:{each['code']}": each["message"] for each in result.get("warnings", [])}
     sampling = {name: settings.get(name) for name in ("temperature", "top_p", "max_tokens")}
     sampling = {name: value for name, value in sampling.items() if value is not None}

@@ -8,11 +8,15 @@ from kbbench_hf.benchmarks.base import Benchmark, Panel, Panels, Point
 from kbbench_hf.errors import UsageError
 from kbbench_hf.reports.tables import label
 from kbbench_hf.scoring.result import PlainFigure, Result
+from kbbench_hf.scoring.results_table import Block
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+PICTURES = (".png", ".svg", ".pdf")
+COLUMN, PAGE = 3.35, 6.9
+"""The width of a column of a paper, and of its page, in inches."""
 MARKERS = "osD^vP*X"
 COLOURS = ("#0b5394", "#c2571a", "#38761d", "#741b47", "#7f6000", "#444444", "#3d85c6", "#cc0000")
 """Distinguishable in the common forms of colour blindness; the markers distinguish without colour."""
@@ -43,6 +47,40 @@ def plot_scores(
         axes.set_title(f"{benchmark.title} (n = {len(first.ids):,})", loc="left", fontsize=11)
         axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.08), ncols=len(results))
     figure.savefig(file, dpi=150)
+
+
+def plot_results(block: Block, file: Path) -> None:
+    """Draw a panel per metric and a line per system: its figure with its 95 % interval; published ones hollow.
+
+    One metric is as wide as a column of a paper (3.35 inches), several as a page (6.9 inches); PNG, SVG or PDF, by the
+    file's name.
+
+    Raises:
+        UsageError: another ending.
+    """
+    if file.suffix.lower() not in PICTURES:
+        raise UsageError(f"{file} ends in {file.suffix!r}; expected {', '.join(PICTURES)}. Name it so.")
+    from matplotlib import rc_context
+
+    metrics, names = list(block.metrics), [each.name for each in block.systems]
+    with rc_context({"font.size": 8, "svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "kbbench"}):
+        figure, columns = blank(COLUMN if len(metrics) == 1 else PAGE, 0.7 + 0.22 * len(names), len(metrics))
+        for axes, metric in zip(columns, metrics, strict=True):
+            for line, system in enumerate(block.systems):
+                if (shown := system.figure(metric)) is None:
+                    continue
+                colour, hollow = COLOURS[0] if system.result else COLOURS[5], system.result is None
+                if shown.ci95 is not None:
+                    axes.hlines(line, *shown.ci95, color=colour, linewidth=1.2)
+                filled = "white" if hollow else colour
+                axes.plot(shown.value, line, "D" if hollow else "o", color=colour, markerfacecolor=filled, markersize=4)
+            axes.set_yticks(range(len(names)), names if axes is columns[0] else [""] * len(names))
+            axes.set_ylim(len(names) - 0.5, -0.5)
+            axes.set_title(_with_direction(block.benchmark, metric), loc="left", fontsize=8)
+            axes.margins(x=0.08)
+            _in_rows(axes)
+        metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(file.suffix.lower())
+        figure.savefig(file, dpi=300, metadata=metadata)
 
 
 def plot_slice(figures: Mapping[str, PlainFigure], label: str, name: str) -> "Figure":

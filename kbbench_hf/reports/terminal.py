@@ -94,6 +94,10 @@ def console() -> "Console":
     return Visible(highlight=False)
 
 
+class Best(str):
+    """A cell that is shown in bold."""
+
+
 def print_table(on: "Console", headings: Sequence[str], rows: Sequence[Sequence[str]], n_words: int = 1) -> None:
     """Print a table: the first `n_words` columns to the left, figures to the right, no cell ever cut.
 
@@ -103,6 +107,7 @@ def print_table(on: "Console", headings: Sequence[str], rows: Sequence[Sequence[
     from rich.cells import cell_len
     from rich.markup import escape
 
+    best = [[isinstance(cell, Best) for cell in row] for row in (headings, *rows)]
     cells = [[visible(cell) for cell in row] for row in (headings, *rows)]
     names = [row[0] for row in cells]
     most = max(cell_len(headings[0]), on.width // 2)
@@ -110,13 +115,14 @@ def print_table(on: "Console", headings: Sequence[str], rows: Sequence[Sequence[
     widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
     line = partial(on.print, soft_wrap=True, crop=False)
 
-    def padded(row: Sequence[str], chosen: range) -> str:
+    def padded(row: Sequence[str], bold: Sequence[bool], chosen: range) -> str:
         name = row[0] if cell_len(row[0]) <= width else ""
-        shown = [name + " " * (width - cell_len(name))]
+        shown = [escape(name) + " " * (width - cell_len(name))]
         for column in chosen:
             space = " " * (widths[column] - cell_len(row[column]))
-            shown.append(row[column] + space if column < n_words else space + row[column])
-        return escape("  ".join(shown).rstrip())
+            cell = f"[bold]{escape(row[column])}[/bold]" if bold[column] else escape(row[column])
+            shown.append(cell + space if column < n_words else space + cell)
+        return "  ".join(shown).rstrip()
 
     start = 1
     while start < len(widths):
@@ -125,11 +131,11 @@ def print_table(on: "Console", headings: Sequence[str], rows: Sequence[Sequence[
             end += 1
         if start > 1:
             line()
-        line(f"[bold]{padded(cells[0], range(start, end))}[/bold]")
-        for row in cells[1:]:
+        line(f"[bold]{padded(cells[0], best[0], range(start, end))}[/bold]")
+        for row, bold in zip(cells[1:], best[1:], strict=True):
             if cell_len(row[0]) > width:
                 line(escape(row[0]))
-            line(padded(row, range(start, end)))
+            line(padded(row, bold, range(start, end)))
         start = end
 
 

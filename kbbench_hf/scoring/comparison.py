@@ -90,7 +90,7 @@ def compare(
         each if isinstance(each, Result) else score(each, benchmark, split=split, mode=mode, options=options)
         for each in (a, b)
     )
-    _refuse_incomparable(first, second)
+    refuse_incomparable(first, second)
     groups = first.example_slices.get(first.group_by) if first.group_by else None
     tests = _tests(first, second, np.full(len(first.ids), True), groups)
     return Comparison(first, second, tests, _warnings(first, second))
@@ -103,7 +103,7 @@ def _own_place(answers: Result | Answers) -> Place | None:
     return place_of_run([Path(answers)]) if isinstance(answers, Path | str) else None
 
 
-def _refuse_incomparable(a: Result, b: Result) -> None:
+def refuse_incomparable(a: Result, b: Result) -> None:
     """Refuse two results that were not had on the same examples, data and annotations.
 
     Raises:

@@ -1,0 +1,240 @@
+"""A table of several systems as LaTeX, Markdown, CSV, HTML, or in a terminal; the best of each metric in bold."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.markup import escape
+
+from kbbench_hf.metrics.significance import ALPHA
+from kbbench_hf.reports import terminal
+from kbbench_hf.reports.html import templates
+from kbbench_hf.reports.latex import bold, latex, tabular
+from kbbench_hf.reports.spreadsheet import csv_text
+from kbbench_hf.reports.tables import interval, label, print_warnings
+from kbbench_hf.scoring.results_table import Block, HeadToHead, Shown, System
+
+DAGGER, DOUBLE_DAGGER = "†", "‡"
+DIGITS = 3
+
+
+class Cell(NamedTuple):
+    """A cell as it is shown."""
+
+    text: str
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """Blocks side by side, a row per system: cells that only need to be written in some language."""
+
+    title: str
+    blocks: Sequence[tuple[str, Sequence[str]]]
+    """Each block's name, and its headings; the first is `#` where rank groups are known."""
+    rows: Sequence[tuple[str, Sequence[Cell]]]
+    """Each system's name, with its mark, and its cells."""
+    spaced: frozenset[int]
+    """The rows that begin another rank group, where there is one block."""
+    notes: Sequence[str]
+
+
+def sheet(blocks: Sequence[Block], *, percent: bool = False) -> Sheet:
+    """Lay the blocks side by side: figures with three decimals, published ones with the digits that were printed."""
+    names = list(dict.fromkeys(each.name for block in blocks for each in block.systems))
+    columns = [_columns(block) for block in blocks]
+    rows = [
+        (
+            f"{name}{_mark(name, blocks)}",
+            [
+                cell
+                for block, heads in zip(blocks, columns, strict=True)
+                for cell in _cells(block, heads, name, percent)
+            ],
+        )
+        for name in names
+    ]
+    spaced: list[int] = []
+    if len(blocks) == 1:
+        groups = [blocks[0].groups.get(name) for name in names]
+        known = [(row, group) for row, group in enumerate(groups) if group is not None]
+        spaced = [row for (_, before), (row, group) in pairwise(known) if group != before]
+    titles = [_title(block, blocks) for block in blocks]
+    heads = [
+        (title, [each if each == "#" else label(block.benchmark, each) for each in chosen])
+        for title, block, chosen in zip(titles, blocks, columns, strict=True)
+    ]
+    warnings = [str(each) for block in blocks for each in block.warnings if each.severity == "warning"]
+    return Sheet(_caption(blocks), heads, rows, frozenset(spaced), [*_notes(blocks, percent), *warnings])
+
+
+def as_latex(blocks: Sequence[Block], *, percent: bool = False) -> str:
+    """Return a `table` with caption and notes; it needs booktabs and nothing else."""
+    made = sheet(blocks, percent=percent)
+    second = [("System", 1), *((latex(head), 1) for _, heads in made.blocks for head in heads)]
+    first = [("", 1), *((latex(title), len(heads)) for title, heads in made.blocks)]
+    rows = [
+        [latex(name), *(bold(latex(cell.text)) if cell.best else latex(cell.text) or "--" for cell in cells)]
+        for name, cells in made.rows
+    ]
+    table = tabular([first, second] if len(made.blocks) > 1 else [second], rows, made.spaced)
+    notes = "".join(f"\\par {latex(note)}\n" for note in made.notes)
+    small = f"\\par\\medskip\\begin{{minipage}}{{\\linewidth}}\\footnotesize\\raggedright\n{notes}\\end{{minipage}}\n"
+    return (
+        f"\\begin{{table}}\n\\centering\n\\caption{{{latex(made.title)}}}\n{table}{small if notes else ''}"
+        "\\end{table}\n"
+    )
+
+
+def as_markdown(blocks: Sequence[Block], *, percent: bool = False) -> str:
+    """Return a table in GitHub's Markdown, with the notes under it."""
+    made = sheet(blocks, percent=percent)
+    several = len(made.blocks) > 1
+    heads = ["System", *(f"{title} {head}" if several else head for title, heads in made.blocks for head in heads)]
+    lines = [heads, ["---", *(["---:"] * (len(heads) - 1))]]
+    lines += [
+        [_plain(name), *(f"**{_plain(cell.text)}**" if cell.best else _plain(cell.text) for cell in cells)]
+        for name, cells in made.rows
+    ]
+    table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return f"**{_plain(made.title)}**\n\n{table}\n" + "".join(f"{_plain(note)}\n\n" for note in made.notes)
+
+
+def as_csv(blocks: Sequence[Block], *, percent: bool = False) -> str:
+    """Return a line per place, system and metric at full precision: for spreadsheets and programs, never in percent."""
+    heads = "benchmark config split mode system metric value low high group origin warnings".split()
+    lines = [
+        [
+            *block.place,
+            system.name,
+            metric,
+            shown.value,
+            *(end if math.isfinite(end) else "" for end in shown.ci95 or (math.nan, math.nan)),
+            block.groups.get(system.name, ""),
+            "scored here" if system.result else "published",
+            " ".join(each.code for each in block.warnings if each.system == system.name),
+        ]
+        for block in blocks
+        for system in block.systems
+        for metric in block.metrics
+        if (shown := system.figure(metric))
+    ]
+    return csv_text(heads, lines)
+
+
+def as_html(blocks: Sequence[Block], *, percent: bool = False) -> str:
+    """Return a `table` element with its caption and notes, for a page of one's own."""
+    template = templates(Path(__file__).parent / "templates").get_template("results_table.html.jinja")
+    return template.render(sheet=sheet(blocks, percent=percent))
+
+
+FORMATS: Mapping[str, Callable[..., str]] = {
+    "latex": as_latex,
+    "markdown": as_markdown,
+    "csv": as_csv,
+    "html": as_html,
+}
+"""Name of a format -> (blocks, percent=...) -> the text of the table."""
+
+
+def print_results_table(blocks: Sequence[Block], *, percent: bool = False) -> None:
+    """Print each block, its tests, and what weakens them."""
+    console = terminal.console()
+    for number, block in enumerate(blocks):
+        made = sheet([block], percent=percent)
+        if number:
+            console.print()
+        console.print(f"[bold]{escape(made.title)}[/bold]")
+        print_warnings(console, block.warnings)
+        rows = [
+            [name, *(terminal.Best(cell.text) if cell.best else cell.text for cell in cells)]
+            for name, cells in made.rows
+        ]
+        terminal.print_table(console, ["system", *made.blocks[0][1]], rows)
+        if len(block.tests) > 1:
+            console.print()
+            heads = [f"A - B in {label(block.benchmark, block.metrics[0])}", "difference", "95 % interval", "p (Holm)"]
+            terminal.print_table(console, heads, [_test_cells(each) for each in block.tests])
+        for note in _notes([block], percent):
+            console.print(f"[dim]{escape(note)}[/dim]")
+
+
+def _test_cells(each: HeadToHead) -> list[str]:
+    mark = "*" if each.p_holm < ALPHA else " "
+    return [
+        f"{each.a} - {each.b}", f"{each.test.difference:+.4f}", interval(each.test.ci95), f"{each.p_holm:.4f} {mark}",
+    ]  # fmt: skip
+
+
+def _columns(block: Block) -> list[str]:
+    return ["#", *block.metrics] if len(block.groups) > 1 else [*block.metrics]
+
+
+def _cells(block: Block, columns: Sequence[str], name: str, percent: bool) -> list[Cell]:
+    system = next((each for each in block.systems if each.name == name), System(name))
+    cells = []
+    for column in columns:
+        if column == "#":
+            cells.append(Cell(str(block.groups.get(name, ""))))
+            continue
+        shown = system.figure(column)
+        best = shown is not None and shown.value == block.best(column) and len(block.systems) > 1
+        cells.append(Cell(_number(shown, percent), best))
+    return cells
+
+
+def _number(shown: Shown | None, percent: bool) -> str:
+    if shown is None or not math.isfinite(shown.value):
+        return ""
+    digits = DIGITS if shown.digits is None else shown.digits
+    return f"{100 * shown.value:.{max(0, digits - 2)}f}" if percent else f"{shown.value:.{digits}f}"
+
+
+def _mark(name: str, blocks: Sequence[Block]) -> str:
+    """Return the mark of a system whose figures others published: a double dagger where they did not measure it."""
+    rows = [each.published for block in blocks for each in block.systems if each.name == name and each.result is None]
+    kinds = {source.kind for row in rows if row for source in row.sources}
+    return "" if not rows else DOUBLE_DAGGER if "secondary" in kinds else DAGGER
+
+
+def _title(block: Block, blocks: Sequence[Block]) -> str:
+    datasets = {each.place.benchmark for each in blocks}
+    place = block.place
+    return block.benchmark.title if len(datasets) == len(blocks) else f"{block.benchmark.title} {place.config}"
+
+
+def _caption(blocks: Sequence[Block]) -> str:
+    def words(block: Block) -> str:
+        place = block.place
+        config = "" if place.config in ("default", block.benchmark.data.configs[0]) else f" {place.config},"
+        return f"{block.benchmark.title},{config} {place.split}, mode {place.mode}"
+
+    return "; ".join(map(words, blocks))
+
+
+def _notes(blocks: Sequence[Block], percent: bool) -> list[str]:
+    notes = ["Figures in per cent."] if percent else []
+    for mark, secondary in ((DAGGER, False), (DOUBLE_DAGGER, True)):
+        rows = [each.published for block in blocks for each in block.systems if each.published and not each.result]
+        of_kind = [row for row in rows if any(source.kind == "secondary" for source in row.sources) == secondary]
+        if of_kind:
+            sources = dict.fromkeys(str(source) for row in of_kind for source in row.sources)
+            what = "known only from others' reports" if secondary else "published"
+            notes.append(f"{mark} {what}: {'; '.join(sources)}.")
+    for block in blocks:
+        if len(block.groups) > 1:
+            n = len(next(each.result.ids for each in block.systems if each.result))
+            notes.append(
+                f"{'#' if len(blocks) == 1 else f'{block.benchmark.title} #'}: systems of one number cannot be told "
+                f"from the first of them in {label(block.benchmark, block.metrics[0])} (paired randomisation test on "
+                f"{n:,} examples, Holm's correction, 5 %)."
+            )
+    return notes
+
+
+def _plain(text: str) -> str:
+    """Return text as Markdown that shows it."""
+    return "".join(f"\\{each}" if each in "\\|*_`<>[]#" else each for each in text)

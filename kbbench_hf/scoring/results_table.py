@@ -1,0 +1,261 @@
+"""Several systems side by side, others' published ones too: figures, paired tests, and who cannot be told apart."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from typing import NamedTuple, TypedDict
+
+from kbbench_hf.benchmarks import Place, benchmark, place_of
+from kbbench_hf.benchmarks.base import Benchmark
+from kbbench_hf.benchmarks.baselines import PREFIX, find_published
+from kbbench_hf.benchmarks.published import PublishedRow
+from kbbench_hf.benchmarks.warnings import ScoreWarning
+from kbbench_hf.errors import UsageError, unknown_name
+from kbbench_hf.files.datasets import read_json
+from kbbench_hf.metrics.significance import PairedTest, holm, paired_test, rank_groups
+from kbbench_hf.scoring.comparison import refuse_incomparable
+from kbbench_hf.scoring.predictions import ReadOptions
+from kbbench_hf.scoring.result import Result
+from kbbench_hf.scoring.score import RUN, place_of_run, score
+
+N_METRICS = 5
+"""So many metrics are shown where nobody says which, and nothing published does."""
+
+
+class Shown(NamedTuple):
+    """A figure of a table, with its interval where it was scored here, with its printed digits where published."""
+
+    value: float
+    ci95: tuple[float, float] | None = None
+    digits: int | None = None
+
+
+@dataclass(frozen=True)
+class System:
+    """A row: what was scored here, what was published, or both; what was scored is shown."""
+
+    name: str
+    result: Result | None = None
+    published: PublishedRow | None = None
+
+    def figure(self, metric: str) -> Shown | None:
+        """Return its figure; None where it has none."""
+        if self.result is not None:
+            figure = self.result.scores.get(metric)
+            return Shown(figure.value, figure.ci95) if figure and math.isfinite(figure.value) else None
+        if self.published is not None and metric in self.published.figures:
+            found = self.published.figures[metric]
+            return Shown(found.value, None, found.digits)
+        return None
+
+
+class Where(TypedDict):
+    """A place as `score` takes it."""
+
+    benchmark: str
+    config: str
+    split: str
+    mode: str
+
+
+class HeadToHead(NamedTuple):
+    """The paired test of two systems, by name, with its p-value corrected for all tests of the block."""
+
+    a: str
+    b: str
+    test: PairedTest
+    p_holm: float
+
+
+@dataclass(frozen=True)
+class Block:
+    """The systems of one place, best first by the first metric."""
+
+    place: Place
+    metrics: Sequence[str]
+    systems: Sequence[System]
+    tests: Sequence[HeadToHead]
+    """Of the first metric; every two systems whose answers are at hand."""
+    groups: Mapping[str, int]
+    """Name -> rank group: systems of one group cannot be told from its first one."""
+    warnings: Sequence[ScoreWarning]
+
+    @property
+    def benchmark(self) -> Benchmark:
+        """What the systems answered."""
+        return benchmark(self.place.benchmark)
+
+    def best(self, metric: str) -> float:
+        """Return the best value of a metric; NaN where no system has one."""
+        values = [shown.value for system in self.systems if (shown := system.figure(metric))]
+        best = min if metric in self.benchmark.scoring.lower_is_better else max
+        return best(values, default=math.nan)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain values: every system's figures, the tests and the warnings."""
+        return {
+            **self.place._asdict(),
+            "systems": [self._plain(system) for system in self.systems],
+            "tests": [
+                {"a": each.a, "b": each.b, "metric": self.metrics[0], **each.test._asdict(), "p_holm": each.p_holm}
+                for each in self.tests
+            ],
+            "warnings": [each.to_dict() for each in self.warnings],
+        }
+
+    def _plain(self, system: System) -> dict[str, object]:
+        shown = {metric: figure for metric in self.metrics if (figure := system.figure(metric))}
+        sources = [str(source) for source in system.published.sources] if system.published else []
+        return {
+            "name": system.name,
+            "scored_here": system.result is not None,
+            "group": self.groups.get(system.name),
+            "figures": {metric: {"value": each.value, "ci95": each.ci95} for metric, each in shown.items()},
+            "published": sources,
+        }
+
+
+def results_table(
+    systems: Iterable[str | Path | Result],
+    benchmarks: Sequence[str] = (),
+    *,
+    split: str | None = None,
+    mode: str | None = None,
+    metrics: Sequence[str] | None = None,
+    options: ReadOptions | None = None,
+) -> list[Block]:
+    """Return a block for each benchmark, with the systems that have answers or published figures there.
+
+    Args:
+        systems: results, run folders, predictions files (`NAME=FILE` to name them), and `published:NAME`, where NAME
+            may be a pattern, `published:*` say.
+        benchmarks: the blocks; those of the results and run folders where none are named.
+        split: the split of every block; each benchmark's default where None.
+        mode: the mode likewise.
+        metrics: what to show, the first being the one that orders and tests; else what is published there, or the
+            first of the benchmark's.
+        options: how to read predictions.
+
+    Raises:
+        UsageError: nothing to show, systems that were not scored on the same examples, a metric that does not exist.
+
+    >>> (block,) = results_table(["published:*"], ["mini-text2kg"], metrics=["f1"])
+    >>> [(each.name, round(each.figure("f1").value, 2)) for each in block.systems], dict(block.groups)
+    ([('pattern', 0.44), ('copy', 0.22)], {'pattern': 1, 'copy': 2})
+    """
+    asked = [_named(each) for each in systems]
+    own = [place for _, each in asked if (place := _own_place(each))]
+    places = [place_of(name, None, split, mode) for name in benchmarks] or [
+        place_of(f"{each.benchmark}/{each.config}", None, split or each.split, mode or each.mode)
+        for each in dict.fromkeys(own)
+    ]
+    if not places:
+        raise UsageError("No benchmark: only a run's folder says itself what it was run on. Name one with --benchmark.")
+    return [_block(place, asked, own, len(places), metrics, options) for place in dict.fromkeys(places)]
+
+
+def _named(given: str | Path | Result) -> tuple[str, str | Path | Result]:
+    """Return a system with its name: the one given before `=`, its run's model, or its file's name."""
+    if isinstance(given, Result):
+        return (_name_of_run(given.folder) or given.place.benchmark) if given.folder else given.place.benchmark, given
+    text = str(given)
+    if text.startswith(PREFIX):
+        return text, text
+    name, equals, file = text.partition("=")
+    if equals and file and not Path(text).exists():
+        return name, Path(file)
+    return _name_of_run(Path(text)) or Path(text).name.partition(".")[0], Path(text)
+
+
+def _name_of_run(folder: Path) -> str | None:
+    file = folder / RUN
+    return read_json(file).get("settings", {}).get("model") if file.is_file() else None
+
+
+def _own_place(given: str | Path | Result) -> Place | None:
+    if isinstance(given, Result):
+        return given.place
+    return place_of_run([given]) if isinstance(given, Path) else None
+
+
+def _block(
+    place: Place,
+    asked: Sequence[tuple[str, str | Path | Result]],
+    own: Sequence[Place],
+    n_places: int,
+    metrics: Sequence[str] | None,
+    options: ReadOptions | None,
+) -> Block:
+    found = benchmark(place.benchmark)
+    systems = list(_systems(place, asked, n_places, options))
+    if not systems:
+        raise UsageError(f"Nothing to show of {'/'.join(place)}; expected answers or published figures. Name some.")
+    scored = [each for each in systems if each.result is not None]
+    for other in scored[1:]:
+        refuse_incomparable(*(each.result for each in (scored[0], other)))  # type: ignore[arg-type]
+    chosen = _metrics(found, systems, metrics)
+    sign = 1 if chosen[0] in found.scoring.lower_is_better else -1
+    order = {each.name: sign * shown.value if (shown := each.figure(chosen[0])) else math.inf for each in systems}
+    systems.sort(key=lambda each: order[each.name])
+    tests = list(_tests([each for each in systems if each.figure(chosen[0])], chosen[0]))
+    p_values = {frozenset((each.a, each.b)): each.test.p_value for each in tests}
+    tested = [each.name for each in systems if any(each.name in (test.a, test.b) for test in tests)]
+    groups = dict(zip(tested, rank_groups(tested, lambda a, b: p_values[frozenset((a, b))]), strict=True))
+    warnings = [
+        replace(warning, system=each.name) for each in systems if each.result for warning in each.result.warnings
+    ]
+    return Block(place, chosen, systems, tests, groups, warnings)
+
+
+def _systems(
+    place: Place, asked: Sequence[tuple[str, str | Path | Result]], n_places: int, options: ReadOptions | None
+) -> Iterable[System]:
+    taken: set[str] = set()
+    where: Where = {"benchmark": place.benchmark, "config": place.config, "split": place.split, "mode": place.mode}
+    for name, given in asked:
+        if isinstance(given, str):
+            for each in find_published(given, place):
+                if each.system not in taken:
+                    taken.add(each.system)
+                    yield System(each.system, score(each.answers, **where) if each.answers else None, each.row)
+            continue
+        if n_places > 1 and (of := _own_place(given)) is None:
+            raise UsageError(f"{given} does not say which of the benchmarks it answers; expected a run's folder.")
+        if n_places > 1 and of[:3] != place[:3]:  # type: ignore[index]
+            continue
+        result = given if isinstance(given, Result) else score(given, **where, options=options)
+        number = 2
+        unique = name
+        while unique in taken:
+            unique, number = f"{name} ({number})", number + 1
+        taken.add(unique)
+        yield System(unique, result)
+
+
+def _metrics(of: Benchmark, systems: Sequence[System], wanted: Sequence[str] | None) -> list[str]:
+    """Return the metrics to show, in the order of the benchmark's tables; the wanted ones in the order given."""
+    labels = {label.casefold(): metric for metric, label in of.metrics.items()}
+    if wanted is not None:
+        chosen = [labels.get(each.casefold(), each) for each in wanted]
+        for each in chosen:
+            if each not in of.metrics:
+                raise unknown_name(f"metric of {of.dataset}", each, of.metrics)
+        return chosen
+    there = [metric for metric in of.metrics if any(each.figure(metric) for each in systems)]
+    published = [
+        metric for metric in there if any(each.published and metric in each.published.figures for each in systems)
+    ]
+    return published or there[:N_METRICS] or [of.headline]
+
+
+def _tests(systems: Sequence[System], metric: str) -> Iterable[HeadToHead]:
+    """Test every two systems whose answers are at hand, with Holm's correction over all of these tests."""
+    columns = {each.name: each.result.compared[metric] for each in systems if each.result is not None}
+    first = next((each.result for each in systems if each.result is not None), None)
+    groups = first.example_slices.get(first.group_by) if first and first.group_by else None
+    pairs = list(combinations(columns, 2))
+    tests = [paired_test(columns[a], columns[b], groups) for a, b in pairs]
+    for (a, b), test, p in zip(pairs, tests, holm([each.p_value for each in tests]), strict=True):
+        yield HeadToHead(a, b, test, p)

@@ -1,0 +1,111 @@
+"""A paper's table: the same figures in every format, published rows marked, and LaTeX that compiles."""
+
+import csv
+import io
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kbbench_hf.benchmarks import shipped_answers
+from kbbench_hf.errors import UsageError
+from kbbench_hf.reports.plots import plot_results
+from kbbench_hf.reports.results_table import FORMATS, as_csv, as_html, as_latex, as_markdown
+from kbbench_hf.scoring.results_table import results_table
+
+COPY, PATTERN = shipped_answers("mini-text2kg")
+
+
+@pytest.fixture(scope="module")
+def own():
+    return results_table([f"a_b & c={PATTERN}", COPY], ["mini-text2kg"], metrics=["f1", "subject_hallucination"])
+
+
+@pytest.fixture(scope="module")
+def published():
+    return results_table(["published:*"], ["stark-amazon", "stark-mag", "stark-prime"])
+
+
+def test_systems_stand_best_first_with_what_tells_them_apart(own) -> None:
+    (block,) = own
+    assert [each.name for each in block.systems] == ["a_b & c", "copy"]
+    assert block.groups == {"a_b & c": 1, "copy": 2}
+    (test,) = block.tests
+    assert test.test.difference > 0 and test.p_holm == test.test.p_value < 0.05  # a family of one
+
+
+def test_holms_correction_is_over_the_tests_that_are_shown() -> None:
+    (block,) = results_table([COPY, PATTERN, f"again={COPY}"], ["mini-text2kg"], metrics=["f1"])
+    p = sorted(each.test.p_value for each in block.tests)
+    assert sorted(each.p_holm for each in block.tests) == [3 * p[0], 3 * p[0], 1.0]  # two alike, then a tie with itself
+
+
+def test_the_best_is_the_least_where_less_is_better(own) -> None:
+    (block,) = own
+    assert block.best("subject_hallucination") == min(
+        each.figure("subject_hallucination").value for each in block.systems
+    )
+
+
+def test_every_format_has_the_same_figures(own) -> None:
+    lines = list(csv.DictReader(io.StringIO(as_csv(own))))
+    assert {line["system"] for line in lines} == {"a_b & c", "copy"} and {line["origin"] for line in lines} == {
+        "scored here"
+    }
+    for line in lines:
+        shown = f"{float(line['value']):.3f}"
+        assert all(shown in write(own) for write in FORMATS.values() if write is not as_csv)
+        assert float(line["low"]) <= float(line["value"]) <= float(line["high"])
+    assert "a\\_b \\& c" in as_latex(own) and "a\\_b & c" in as_markdown(own) and "a_b &amp; c" in as_html(own)
+
+
+def test_published_systems_are_marked_with_their_sources_and_printed_digits(published) -> None:
+    text = as_markdown(published, percent=True)
+    assert "BM25†" in text and "| 44.94 |" in text and "† published: STaRK (arXiv 2404.13207)" in text
+    row = next(line for line in text.splitlines() if line.startswith("| ada-002†"))
+    assert [float(each.strip(" *")) for each in row.split("|")[2:-1]] == [
+        39.16, 62.73, 53.29, 50.35, 29.08, 49.61, 48.36, 38.62, 12.63, 31.49, 36.00, 21.41,
+    ]  # fmt: skip
+
+
+def test_nothing_to_show_and_metrics_that_do_not_exist_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="f1"):
+        results_table([COPY, PATTERN], ["mini-text2kg"], metrics=["f2"])
+    with pytest.raises(UsageError, match="--benchmark"):
+        results_table([COPY, PATTERN])
+    with pytest.raises(UsageError, match="which of the benchmarks"):
+        results_table([COPY], ["mini-text2kg", "mini-stark"])
+
+
+@pytest.mark.parametrize("ending", [".png", ".svg", ".pdf"])
+def test_a_picture_is_drawn_alike_every_time(own, tmp_path: Path, ending: str) -> None:
+    first, second = tmp_path / f"a{ending}", tmp_path / f"b{ending}"
+    plot_results(own[0], first)
+    plot_results(own[0], second)
+    assert first.read_bytes() == second.read_bytes() and first.stat().st_size > 2000
+
+
+def test_another_ending_is_refused(own, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"\.svg"):
+        plot_results(own[0], tmp_path / "a.jpg")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", ["own", "published", "table 3"])
+def test_latex_compiles(which: str, own, published, tmp_path: Path) -> None:
+    compiler = shutil.which("tectonic") or shutil.which("pdflatex")
+    if not compiler:
+        pytest.skip("neither tectonic nor pdflatex on this machine")
+    places = ["text2kg-wikidata-tekgen", "text2kg-dbpedia-webnlg"]
+    blocks = {"own": own, "published": published}.get(which) or results_table(["published:*"], places, mode="paper")
+    body = as_latex(blocks, percent=which == "published")
+    wide = "\\usepackage[landscape,margin=5mm]{geometry}\\usepackage{booktabs}"
+    document = f"\\documentclass{{article}}{wide}\\begin{{document}}\n{body}\\end{{document}}\n"
+    (tmp_path / "table.tex").write_text(document, encoding="utf-8")
+    options = [] if "tectonic" in compiler else ["-interaction=nonstopmode", "-halt-on-error"]
+    command = [compiler, *options, "table.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0 and (tmp_path / "table.pdf").exists(), done.stdout[-1500:]
+    assert not re.search(r"Missing character|Undefined control", done.stdout)
