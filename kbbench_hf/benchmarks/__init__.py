@@ -1,15 +1,15 @@
 """What is measured: a folder per benchmark; here the registry of their names, each imported on request, and places."""
 
-import warnings
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
+from warnings import warn
 
 from kbbench_hf.addresses import imported
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.base import Place as Place
 from kbbench_hf.errors import UsageError, unknown_name
-from kbbench_hf.files.datasets import NAMESPACE, DatasetFolder, built
+from kbbench_hf.files.datasets import NAMESPACE, PREDICTIONS, DatasetFolder, built
 
 OURS = {
     "stark-amazon": "kbbench_hf.benchmarks.stark.benchmark:AMAZON",
@@ -52,7 +52,7 @@ def importable_names() -> list[str]:
         try:
             benchmark(name)
         except UsageError as error:
-            warnings.warn(str(error), stacklevel=2)
+            warn(str(error), stacklevel=2)
         else:
             found.append(name)
     return found
@@ -153,7 +153,7 @@ def shipped_answers(name: str) -> list[Path]:
     ['copy.jsonl', 'pattern.jsonl']
     """
     folder = shipped_dataset(name)
-    return sorted((folder.path / "predictions").glob("*.jsonl")) if folder else []
+    return sorted((folder.path / PREDICTIONS).glob("*.jsonl")) if folder else []
 
 
 def find_dataset(name: str, revision: str | None = None) -> DatasetFolder:
