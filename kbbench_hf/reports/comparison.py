@@ -1,11 +1,12 @@
 """Two systems side by side in a terminal, with the paired test of each metric."""
 
 import math
+from collections.abc import Iterable
 
 from rich.markup import escape
 
 from kbbench_hf.benchmarks.base import Benchmark
-from kbbench_hf.metrics.significance import PairedTest, minimum_detectable_effect
+from kbbench_hf.metrics.significance import ALPHA, PairedTest, holm, minimum_detectable_effect
 from kbbench_hf.reports import terminal
 from kbbench_hf.reports.tables import (
     chosen_slices,
@@ -18,7 +19,7 @@ from kbbench_hf.reports.tables import (
 )
 from kbbench_hf.scoring.comparison import Comparison
 
-TESTED = ("95 % interval", "p", "win/tie/loss")
+TESTED = ("95 % interval", "p (Holm)", "win/tie/loss")
 """What stands beside a difference."""
 
 
@@ -38,28 +39,39 @@ def print_comparison(
     console.print(f"[bold]{escape(benchmark.title)}[/bold] · {place_words(first)}")
     console.print(f"A {escape(names[0])}\nB {escape(names[1])}")
     print_warnings(console, comparison.warnings)
-    rows = []
-    for metric, test in list(comparison.tests.items())[:metrics]:
-        figures = [number(result.scores[metric].value) if metric in result.scores else "" for result in (first, second)]
-        rows.append([label(benchmark, metric), *figures, *_test_cells(test)])
+    tests = dict(list(comparison.tests.items())[:metrics])
+    rows = [
+        [
+            label(benchmark, metric),
+            *(number(each.scores[metric].value) if metric in each.scores else "" for each in (first, second)),
+            *cells,
+        ]
+        for metric, cells in zip(tests, _test_cells(tests.values()), strict=True)
+    ]
     terminal.print_table(console, ["metric", "A", "B", "A - B", *TESTED], rows)
     headline = benchmark.headline
     smallest = minimum_detectable_effect(first.compared[headline] - second.compared[headline])
     console.print(
-        f"[dim]* p < 0.05. A - B is over the examples that both have scored. With {len(first.ids):,} examples a "
-        f"difference in {label(benchmark, headline)} of {number(smallest)} would be found 4 times in 5.[/dim]"
+        "[dim]* p < 0.05, corrected for the tests shown. A - B is over the examples that both have scored. With "
+        f"{len(first.ids):,} examples a difference in {label(benchmark, headline)} of {number(smallest)} would be "
+        "found 4 times in 5.[/dim]"
     )
     for name in chosen:
-        rows = [[key, *_test_cells(tests[headline])] for key, tests in comparison.in_slice(name).items()]
+        of_keys = {key: tests[headline] for key, tests in comparison.in_slice(name).items()}
+        rows = [[key, *cells] for key, cells in zip(of_keys, _test_cells(of_keys.values()), strict=True)]
         console.print()
         terminal.print_table(console, [words(name), f"{label(benchmark, headline)}: A - B", *TESTED], rows)
 
 
-def _test_cells(test: PairedTest) -> list[str]:
-    mark = "*" if test.p_value < 0.05 else " "
+def _test_cells(tests: Iterable[PairedTest]) -> list[list[str]]:
+    """Return the cells of tests that are shown together, their p-values corrected for each other."""
+    shown = list(tests)
     return [
-        f"{test.difference:+.4f}" if math.isfinite(test.difference) else "-",
-        interval(test.ci95),
-        f"{test.p_value:.4f} {mark}",
-        f"{test.wins:,}/{test.ties:,}/{test.losses:,}",
+        [
+            f"{test.difference:+.4f}" if math.isfinite(test.difference) else "-",
+            interval(test.ci95),
+            f"{p:.4f} {'*' if p < ALPHA else ' '}",
+            f"{test.wins:,}/{test.ties:,}/{test.losses:,}",
+        ]
+        for test, p in zip(shown, holm([each.p_value for each in shown]), strict=True)
     ]

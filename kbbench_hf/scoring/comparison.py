@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from kbbench_hf.benchmarks import Place, benchmark
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
-from kbbench_hf.metrics.significance import PairedTest, paired_test
+from kbbench_hf.metrics.significance import PairedTest, holm, paired_test
 from kbbench_hf.scoring.predictions import ReadOptions
 from kbbench_hf.scoring.result import Result, finite
 from kbbench_hf.scoring.score import ANNOTATIONS, Answers, place_of_run, score
@@ -38,7 +38,10 @@ class Comparison:
         return {key: _tests(self.a, self.b, keys == key) for key in dict.fromkeys(keys.tolist())}
 
     def to_dict(self) -> dict[str, object]:
-        """Return plain values: each metric's difference a - b, interval, p-value, wins, ties and losses."""
+        """Return plain values: each metric's difference a - b, interval, p-values, wins, ties and losses.
+
+        `p_holm` is corrected for all metrics tested on the same examples.
+        """
         return {
             "benchmark": self.a.benchmark,
             "config": self.a.config,
@@ -46,12 +49,9 @@ class Comparison:
             "mode": self.a.mode,
             "warnings": [warning.to_dict() for warning in self.warnings],
             "systems": {name: _plain_system(each) for name, each in (("A", self.a), ("B", self.b))},
-            "tests": {metric: _plain_test(test) for metric, test in self.tests.items()},
+            "tests": _plain_tests(self.tests),
             "slices": {
-                name: {
-                    key: {metric: _plain_test(test) for metric, test in tests.items()}
-                    for key, tests in self.in_slice(name).items()
-                }
+                name: {key: _plain_tests(tests) for key, tests in self.in_slice(name).items()}
                 for name in self.a.example_slices
             },
         }
@@ -186,9 +186,14 @@ def _plain_system(result: Result) -> dict[str, object]:
     return {name: plain[name] for name in ("scores", "counters", "predictions_sha256")}
 
 
-def _plain_test(test: PairedTest) -> dict[str, object]:
+def _plain_tests(tests: Mapping[str, PairedTest]) -> dict[str, dict[str, object]]:
+    corrected = holm([test.p_value for test in tests.values()])
     return {
-        **test._asdict(),
-        "difference": finite(test.difference),
-        "ci95": [finite(bound) for bound in test.ci95],
+        metric: {
+            **test._asdict(),
+            "difference": finite(test.difference),
+            "ci95": [finite(bound) for bound in test.ci95],
+            "p_holm": p_holm,
+        }
+        for (metric, test), p_holm in zip(tests.items(), corrected, strict=True)
     }
