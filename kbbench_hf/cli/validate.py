@@ -7,7 +7,9 @@ from pathlib import Path
 import click
 
 from kbbench_hf.cli.options import JSON, PREDICTIONS, on_benchmark, read_how
-from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
+from kbbench_hf.reports import terminal
+from kbbench_hf.reports.tables import print_warnings
+from kbbench_hf.scoring.predictions import ReadOptions, read_predictions, write_predictions
 from kbbench_hf.scoring.score import asked_of
 
 
@@ -16,6 +18,7 @@ from kbbench_hf.scoring.score import asked_of
 @on_benchmark
 @read_how
 @click.option("--partial", is_flag=True, help="Accept a file that lacks predictions.")
+@click.option("--out", type=click.Path(path_type=Path), help="Write the answers, as they were read, as JSON Lines.")
 @JSON
 def command(
     predictions: tuple[Path, ...],
@@ -23,9 +26,12 @@ def command(
     split: str | None,
     read_options: ReadOptions,
     partial: bool,
+    out: Path | None,
     json_output: bool,
 ) -> None:
     """Check PREDICTIONS without scoring them: every problem with its line, and how to mend it.
+
+    With --out, files of any format that is read become JSON Lines, which the leaderboard takes.
 
     Example: kbbench validate answers.jsonl --benchmark mini-text2kg
     """
@@ -38,10 +44,13 @@ def command(
         "n_duplicates": read.n_duplicates,
         "n_parse_failures": len(read.parse_failures),
     }
+    if out is not None:
+        write_predictions(read, examples, found.scoring.answer.field, out)
     if json_output:
-        click.echo(json.dumps(counts))
+        click.echo(json.dumps({**counts, "warnings": [note.to_dict() for note in read.notes]}))
     else:
         click.echo(
             f"Valid: {counts['n_predictions']:,} of {counts['n_examples']:,} examples answered, "
             f"{read.n_duplicates:,} repeated ids, {len(read.parse_failures):,} responses without an answer."
         )
+        print_warnings(terminal.console(), read.notes)

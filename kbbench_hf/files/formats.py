@@ -87,10 +87,14 @@ def _recognised(opened: Opened, how: How) -> Reading:
 
 
 def _strangers(opened: Opened, max_bytes: int) -> Reading:
-    as_utf8(opened)
-    head = opened.head
-    if head.strip() and not json_lines.recognises(head):
-        raise Unreadable("no JSON Lines; nothing else is read here")
+    is_text = b"\x00" not in opened.head
+    if is_text:
+        as_utf8(opened)
+    if not is_text or (opened.head.strip() and not json_lines.recognises(opened.head)):
+        raise Unreadable(
+            "no JSON Lines; nothing else is read here",
+            "Write them with: kbbench validate FILE --benchmark NAME --out answers.jsonl",
+        )
     return Reading("JSON Lines", json_lines.read_lines(opened, json_lines.MAX_LINE_BYTES))
 
 

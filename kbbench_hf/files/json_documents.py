@@ -106,7 +106,7 @@ class _Text:
         start = self.text.rfind("\n", 0, position) + 1
         shown = self.text[start : start + 160].partition("\n")[0].strip()
         before, after = self.text[:position].rstrip()[-1:], self.text[position:].lstrip()[:1]
-        if not after:
+        if not after or message.startswith("Unterminated string"):
             return Unreadable("not JSON: the file ends in the middle; was it cut off?", "Write it again.", number)
         if "," in (before, after) and self.text[position:].lstrip(", \t\r\n")[:1] in ("]", "}"):
             return Unreadable("not JSON: a comma before the closing bracket", "Remove that comma.", number, shown)

@@ -26,8 +26,8 @@ def recognises(head: bytes) -> bool:
     text = head.lstrip()
     lines = text.split(b"\n")[: _LOOKED_AT + 1]
     whole = lines[:-1] if len(head) >= HEAD else lines
-    if text.startswith(b"["):  # an array, unless its first line is one, and others follow
-        return len([line for line in lines if line.strip()]) > 1 and _holds(whole[:1], list)
+    if text.startswith(b"["):  # an array, unless each line is one
+        return _holds(whole[:1], list) and _holds(whole[1:2], list)
     return (text.startswith(b"{") and len(lines) == 1) or _holds(whole, dict)
 
 

@@ -142,11 +142,15 @@ class _Reader:
 
     def _items(self, closing: str, depth: int) -> list[object]:
         items: list[object] = []
+        n_commas = 0
         while self.token != ("mark", closing):
             items.append(self.value(depth + 1))
             if self.token == ("mark", ","):
                 self._take()
+                n_commas += 1
         self._take()
+        if closing == ")" and len(items) == 1 and not n_commas:
+            raise ListTextError("one thing in parentheses, which is no tuple")
         return items
 
     def _members(self, depth: int) -> object:

@@ -54,19 +54,20 @@ class Opened:
 def open_unpacked(file: Path, max_bytes: int | None = None) -> Opened:
     """Open a file, and whatever it is packed in: gzip, zstandard, bzip2, xz, or a zip archive of one file.
 
-    At most `max_bytes` can be read, packed or not. An archive that is a format of its own keeps its members; the
-    spreadsheets among them are refused.
+    At most `max_bytes` can be read, packed or not, and then nothing but gzip is opened: what others need in memory is
+    not known before. An archive that is a format of its own keeps its members; the spreadsheets among them are refused.
 
     Raises:
         Unreadable: it is damaged, or an archive that is not read.
     """
     opened = Opened(file.name, buffered(file.open("rb"), max_bytes))
+    packings = _PACKINGS if max_bytes is None else _PACKINGS[:1]
     for _ in range(_NESTED):
         head = opened.head
-        if head.startswith(b"PK\x03\x04"):
-            if (opened := _of_archive(opened, max_bytes)).archive is not None:
+        if head.startswith(b"PK\x03\x04") and max_bytes is None:
+            if (opened := _of_archive(opened)).archive is not None:
                 return opened
-        elif found := next((each for each in _PACKINGS if head.startswith(each[0])), None):
+        elif found := next((each for each in packings if head.startswith(each[0])), None):
             _, name, unpacked = found
             opened = Opened(opened.name, buffered(unpacked(opened.stream), max_bytes), name)
         else:
@@ -104,9 +105,9 @@ def _member(archive: ZipFile, member: ZipInfo) -> BinaryIO:
     return _zstandard(io.BytesIO(source.read(member.compress_size)))
 
 
-def _of_archive(opened: Opened, max_bytes: int | None) -> Opened:
+def _of_archive(opened: Opened) -> Opened:
     try:
-        archive = ZipFile(io.BytesIO(opened.read()) if opened.packed or max_bytes is not None else _path_of(opened))
+        archive = ZipFile(io.BytesIO(opened.read()) if opened.packed else _path_of(opened))
     except _BROKEN as error:
         raise Unreadable(
             f"a zip file that cannot be opened: {error}; it was cut off or damaged", "Copy it again."
@@ -120,7 +121,7 @@ def _of_archive(opened: Opened, max_bytes: int | None) -> Opened:
     if len(files) != 1:
         shown = ", ".join(files[:5]) + (" ..." if len(files) > 5 else "")
         raise Unreadable(f"a zip file of {len(files):,} files ({shown})", "Unpack it and name one of them.")
-    return Opened(opened.name, buffered(io.BytesIO(read_member(archive, files[0])), max_bytes), "zip")
+    return Opened(opened.name, buffered(io.BytesIO(read_member(archive, files[0]))), "zip")
 
 
 def _path_of(opened: Opened) -> str:

@@ -82,6 +82,8 @@ class Reading:
     """Field -> the path where this format has it."""
     one_of: str | None = None
     """A path whose value must be the same throughout (a filter, an epoch): else an example has several answers."""
+    only_text: bool = False
+    """Whether its format has nothing but text, so that whole numbers are text, too."""
     empty: str = "it is empty"
     """What to say of it where it has no rows."""
 

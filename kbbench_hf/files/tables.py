@@ -49,6 +49,7 @@ def read_delimited(opened: Opened, how: How) -> Reading:
         words,
         _delimited(opened.name, reader, columns, delimiter, skipped),
         columns=columns,
+        only_text=True,
         empty="it has only a header",
     )
 

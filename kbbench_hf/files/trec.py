@@ -49,7 +49,7 @@ def _number(text: str) -> float | None:
 
 def read(opened: Opened, how: How) -> Reading:
     """Return one row per query: its `ids`, candidate -> score, to be ranked by score."""
-    reading = Reading("a TREC run", iter(()))
+    reading = Reading("a TREC run", iter(()), only_text=True)
     reading.lines = _rows(opened, how, reading)
     return reading
 

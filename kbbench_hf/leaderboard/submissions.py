@@ -47,7 +47,10 @@ def preview(file: Path, dataset: str, config: str | None = None, split: str | No
         DataError: the file is too large, or is no JSON Lines file.
     """
     if not file.name.endswith((".jsonl", ".jsonl.gz")):
-        raise DataError(f"{file.name[-40:]!r} is not a .jsonl or .jsonl.gz file; nothing else is read.")
+        raise DataError(
+            f"{file.name[-40:]!r} is not a .jsonl or .jsonl.gz file; nothing else is read here. "
+            "Write one with: kbbench validate FILE --benchmark NAME --out answers.jsonl"
+        )
     if (size := file.stat().st_size) > MAX_UPLOAD_BYTES:
         raise DataError(
             f"The file has {size:,} bytes; at most {MAX_UPLOAD_BYTES:,} are accepted. Compress it with gzip."

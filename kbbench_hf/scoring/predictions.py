@@ -15,10 +15,11 @@ from kbbench_hf.files.datasets import Id
 from kbbench_hf.files.formats import prediction_files, read_file
 from kbbench_hf.files.json_lines import check_plain
 from kbbench_hf.files.rows import Problem, Reading, Unreadable
+from kbbench_hf.files.writing import write_text
 from kbbench_hf.hub.ids import dataset_id
 from kbbench_hf.replies.reading import ParseError
+from kbbench_hf.scoring.options import ReadOptions as ReadOptions
 from kbbench_hf.scoring.rows import Placed, RowReader, shown
-from kbbench_hf.scoring.rows import ReadOptions as ReadOptions
 
 MAX_PROBLEMS = 10_000
 """Reading stops here: a file this wrong is the wrong file."""
@@ -26,6 +27,10 @@ SHOWN = 20
 """How many problems a message lists; all of them are counted."""
 REMEDIES = 3
 """How many ways to mend them a message names."""
+_ONE_LINE = "Keep one line for each id."
+_LAST_LINE = "To let the last line of an id count: --duplicates last."
+_WHOLE_FILE = "A submission answers every example."
+_PART_OF_IT = "To accept a partial file: --partial."
 
 
 class PredictionsError(DataError):
@@ -138,7 +143,7 @@ def pair(
             n_duplicates += 1
             if options.duplicates == "error":
                 message = f"id {example_id!r} stands at {seen[example_id]} already"
-                problems.append(Problem(file, line, message, "To let the last line of an id count: --duplicates last."))
+                problems.append(Problem(file, line, message, _ONE_LINE if options.of_stranger else _LAST_LINE))
                 continue
         seen[example_id] = f"{file}:{line}" if line else file
         (error_ids.add if status == "error" else error_ids.discard)(example_id)
@@ -154,9 +159,9 @@ def pair(
         answers[example_id] = answer
     if not n_rows:
         raise _nothing(names, options)
-    if not options.partial:
+    if not options.partial and seen:
         absent = [example_id for example_id in examples.ids if example_id not in seen]
-        remedy = "To accept a partial file: --partial."
+        remedy = _WHOLE_FILE if options.of_stranger else _PART_OF_IT
         problems += [Problem("predictions", None, f"no prediction for id {each!r}", remedy) for each in absent]
     if problems:
         raise PredictionsError(problems, example_line(benchmark, examples))
@@ -182,6 +187,16 @@ def _nothing(names: Mapping[str, str], options: ReadOptions) -> DataError:
     )
 
 
+def write_predictions(predictions: Predictions, examples: Examples, field_name: str, file: Path) -> None:
+    """Write the answers that there are as JSON Lines, in the order of the examples."""
+    rows = [
+        {"id": example_id, field_name: answer}
+        for example_id, answer in zip(examples.ids, predictions.answers, strict=True)
+        if answer is not None
+    ]
+    write_text(file, "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows))
+
+
 def example_line(benchmark: Benchmark, examples: Examples) -> str:
     """Return one line of a predictions file as it should be, for an example of this benchmark."""
     line = json.loads(benchmark.scoring.answer.example)
@@ -198,13 +213,11 @@ def _answer(
     """Return the id with its answer, or what is wrong with the row, in words."""
     if not isinstance(row, dict):
         return Unreadable(f"expected an object with 'id', found {type(row).__name__}", shown=shown(row))
-    if "id" not in row:
-        return Unreadable(f"no 'id'; the keys are {sorted(row)[:5]}", shown=shown(row))
     example_id = row["id"]
     if isinstance(example_id, bool) or not isinstance(example_id, str | int):
         return Unreadable(f"id {example_id!r} is neither a string nor an integer", shown=shown(row))
     if example_id not in known:
-        return Unreadable(f"id {example_id!r} matches no example", _whose(example_id, known))
+        return _stranger(example_id, known)
     kind = benchmark.scoring.answer
     try:
         check_plain({name: row[name] for name in (kind.field, "scores", "response") if name in row})
@@ -215,8 +228,7 @@ def _answer(
     if row.get("error") is not None:
         return Paired(example_id, None, "error")
     if "response" not in row:
-        keys = f"neither '{kind.field}' nor 'response'; the keys are {sorted(row)[:5]}"
-        return Unreadable(keys, shown=shown(row))
+        return Unreadable("no 'response'", shown=shown(row))
     if parse is None:
         return Unreadable(f"'response' cannot be read: {benchmark.dataset} takes '{kind.field}'", shown=shown(row))
     if not isinstance(row["response"], str):
@@ -227,11 +239,13 @@ def _answer(
         return Paired(example_id, [], "unparsed")
 
 
-def _whose(example_id: Id, known: Mapping[Id, Example]) -> str:
-    """Return what ids look like, and which one may be meant where one ends alike."""
+def _stranger(example_id: Id, known: Mapping[Id, Example]) -> Unreadable:
+    """Say that no example has an id: what ids look like, and which may be meant where one ends alike."""
+    message, like = f"id {example_id!r} matches no example", f"Ids look like {next(iter(known))!r}"
     meant = next((each for each in known if str(each).endswith(f"_{example_id}")), None)
-    like = f"'{meant}' ends so: write ids whole." if meant else "were these made for another split or dataset?"
-    return f"Ids look like {next(iter(known))!r}; {like}"
+    if meant is None:
+        return Unreadable(message, f"{like}; were these made for another split or dataset?")
+    return Unreadable(f"{message}; {meant!r} ends so", f"{like}: write them whole.")
 
 
 def _parser(benchmark: Benchmark, options: ReadOptions) -> ParseFunction | None:

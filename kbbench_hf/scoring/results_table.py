@@ -39,8 +39,6 @@ class System:
     name: str
     result: Result | None = None
     published: PublishedRow | None = None
-    answers: Path | None = None
-    """The file or folder of its answers, where it was scored from one."""
 
     def figure(self, metric: str) -> Shown | None:
         """Return its figure; None where it has none."""
@@ -221,9 +219,7 @@ def _systems(
             for each in find_published(given, place):
                 if each.system not in taken:
                     taken.add(each.system)
-                    yield System(
-                        each.system, score(each.answers, **where) if each.answers else None, each.row, each.answers
-                    )
+                    yield System(each.system, score(each.answers, **where) if each.answers else None, each.row)
             continue
         if n_places > 1 and (of := _own_place(given)) is None:
             raise UsageError(f"{given} does not say which of the benchmarks it answers; expected a run's folder.")
@@ -235,7 +231,7 @@ def _systems(
         while unique in taken:
             unique, number = f"{name} ({number})", number + 1
         taken.add(unique)
-        yield System(unique, result, None, given.folder if isinstance(given, Result) else given)
+        yield System(unique, result)
 
 
 def _metrics(of: Benchmark, systems: Sequence[System], wanted: Sequence[str] | None) -> list[str]:

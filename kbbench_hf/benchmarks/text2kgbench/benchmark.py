@@ -225,9 +225,7 @@ _ASKING = base.Asking(
     },
     with_similar_ids=prompts.with_similar_ids,
 )
-_SHOWING = base.Showing(
-    explain, published=HERE / "published.csv", answered=frozenset({"Vicuna-13B", "Alpaca-LoRA-13B"})
-)
+_SHOWING = base.Showing(explain, published=HERE / "published.csv")
 
 WIKIDATA_TEKGEN = base.Benchmark(
     _FACTS,

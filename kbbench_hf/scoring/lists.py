@@ -1,0 +1,126 @@
+"""Ids and lists as a benchmark has them, where a file has them as text: read where only one reading fits."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+
+from kbbench_hf.benchmarks.answers import ShapeError
+from kbbench_hf.benchmarks.base import Benchmark, Examples
+from kbbench_hf.benchmarks.warnings import ScoreWarning
+from kbbench_hf.files.list_text import (
+    SEPARATORS,
+    ListTextError,
+    is_bracketed,
+    parse_list,
+    split,
+    split_readings,
+    whole_number,
+)
+from kbbench_hf.files.rows import Unreadable
+
+
+class ListReader:
+    """Reads ids and lists in text; `notes` says what was done, once all are read."""
+
+    def __init__(self, benchmark: Benchmark, examples: Examples, separator: str | None) -> None:
+        self._benchmark, self._examples, self._separator = benchmark, examples, separator
+        self._kind = benchmark.scoring.answer
+        self.known = {row["id"] for row in examples.rows}
+        self.only_text = False
+        """Whether the file is of a format that has nothing but text, so that numbers in text need no words."""
+        self._done: Counter[str] = Counter()
+
+    def example_id(self, found: object) -> object:
+        """Return the id of an example as the example has it, where it is written as text or number."""
+        if isinstance(found, str):
+            found = found if found in self.known else found.strip()
+        if isinstance(found, bool) or not isinstance(found, str | int) or found in self.known:
+            return found
+        other = str(found) if isinstance(found, int) else whole_number(found)
+        if other is None or other not in self.known:
+            return found
+        self._done["ids"] += not self.only_text
+        return other
+
+    def typed(self, candidates: list[object], example_id: object) -> list[object]:
+        """Return candidates as numbers where they are written as text and only numbers pass the benchmark's check."""
+        if not any(isinstance(each, str) for each in candidates):
+            return candidates
+        numbers = [whole_number(each) if isinstance(each, str) else each for each in candidates]
+        if None in numbers or self._passes(candidates, example_id) or not self._some_pass(numbers, example_id):
+            return candidates
+        self._done["candidates"] += not self.only_text
+        return numbers
+
+    def of_text(self, text: str, example_id: object) -> object:
+        """Return the list that a text is, or what is wrong with it: several readings of it, or none."""
+        if is_bracketed(text):
+            try:
+                found = parse_list(text)
+            except ListTextError as error:
+                if not self._kind.separable or not text.lstrip().startswith("("):
+                    return Unreadable(str(error), "Write a JSON list.", shown=text[:160])
+            else:
+                self._done["lists"] += not self.only_text
+                return found
+        if not self._kind.separable:
+            return Unreadable(f"{text[:60]!r} is no list", "Write a JSON list.", shown=text[:160])
+        if self._separator is not None:
+            self._done[f"split {self._separator}"] += 1
+            return split(text, self._separator)
+        return self._only_reading(text, example_id)
+
+    def _only_reading(self, text: str, example_id: object) -> object:
+        """Return the items of a text without brackets where one reading alone passes the benchmark's check."""
+        readings: dict[str, Sequence[object]] = dict(split_readings(text))
+        if self._kind.ranked:
+            numbers = {each: [whole_number(item) for item in items] for each, items in readings.items()}
+            whole = [each for each in numbers if None not in numbers[each]]
+            longest = max(whole, key=lambda each: len(numbers[each]), default="")
+            if whole and self._some_pass(numbers[longest], example_id):
+                readings = {longest: numbers[longest]}
+        fitting = [each for each in readings if self._passes(readings[each], example_id)]
+        if len(fitting) > 1:
+            first, second = (json.dumps(readings[each], ensure_ascii=False) for each in fitting[:2])
+            return Unreadable(
+                f"{text[:60]!r} may be one answer, {first}, or a list, {second}",
+                f"Write JSON lists, or name the separator: --sep '{fitting[1]}' for lists, --sep none for one answer.",
+                shown=text[:160],
+            )
+        best = fitting[0] if fitting else max(readings, key=lambda each: len(readings[each]))
+        if best:
+            self._done[f"split {best}"] += 1
+        return list(readings[best])
+
+    def _some_pass(self, numbers: Sequence[object], example_id: object) -> bool:
+        return any(self._passes([number], example_id) for number in numbers[:20])
+
+    def _passes(self, answer: object, example_id: object) -> bool:
+        """Say whether an answer has the benchmark's shape and passes its check."""
+        try:
+            read = self._kind.read({self._kind.field: answer})
+        except ShapeError:
+            return False
+        if not isinstance(example_id, str | int) or example_id not in self.known:
+            return True
+        return self._benchmark.scoring.check(self._examples, example_id, read) is None
+
+    def notes(self) -> list[ScoreWarning]:
+        """Return what was read from text."""
+        found = []
+        if n := self._done["ids"]:
+            found.append(_note("ids_as_text", f"{n:,} ids were matched with the examples' across text and number."))
+        if n := self._done["candidates"]:
+            message = f"The candidates of {n:,} rankings are text; they were read as numbers."
+            found.append(_note("candidates_as_text", message))
+        if n := self._done["lists"]:
+            found.append(_note("lists_as_text", f"{n:,} answers are lists in text; they were read as lists."))
+        for separator, name in {**SEPARATORS, " ": "spaces", "": "nothing (each text is one item)"}.items():
+            if n := self._done[f"split {separator}"]:
+                message = f"{n:,} answers without brackets were read as lists with {name} between items."
+                found.append(_note("separators", message, "To be sure, write JSON lists."))
+        return found
+
+
+def _note(code: str, message: str, remedy: str = "") -> ScoreWarning:
+    return ScoreWarning(code, message, remedy, severity="note")

@@ -1,0 +1,38 @@
+"""How predictions are read, as far as their user decides."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from kbbench_hf.files.rows import How
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How to read a predictions file: which fields, which parser, and what a repeated id means."""
+
+    source: Literal["answer", "response"] = "answer"
+    """`answer`: the parsed field wins where a line has both; `response`: parse the raw text again."""
+    parser: str | None = None
+    duplicates: Literal["error", "last"] = "error"
+    partial: bool = True
+    """Whether examples may lack a prediction (they are then scored as the mode says, and counted)."""
+    max_bytes: int | None = None
+    """At most this many bytes are read, after decompression, and only JSON Lines; for files from strangers."""
+    fields: Mapping[str, str] | None = None
+    """Field -> the dotted path where the file has it; None where the fields have their own names."""
+    where: Mapping[str, str] | None = None
+    """Dotted path -> the value, as text, of the rows that are read; None for all rows."""
+    separator: str | None = None
+    """What stands between the items of a list in text; "" for nothing, one item; None where only one reading fits."""
+    scores: Literal["similarity", "distance", "rank"] | None = None
+    """How the order of a run is known: the highest score first, the lowest, or its rank column."""
+
+    @property
+    def of_stranger(self) -> bool:
+        """Whether the file is a stranger's, who cannot be told of options."""
+        return self.max_bytes is not None
+
+    def how(self) -> How:
+        """Return what a reader of files must know of it."""
+        return How(((self.fields or {}).get("id") or "id").partition(".")[0], self.scores)

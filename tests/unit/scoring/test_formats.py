@@ -1,0 +1,688 @@
+"""Predictions in every form that people have them: read to exactly these answers, or refused with what mends them.
+
+The answers are made here and written by json, csv, pyarrow and zipfile; nothing of the package writes what it reads.
+"""
+
+import bz2
+import csv
+import gzip
+import io
+import json
+import lzma
+import math
+import random
+import re
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kbbench_hf.errors import DataError, UsageError
+from kbbench_hf.scoring.predictions import Predictions, PredictionsError, ReadOptions, read_predictions
+from kbbench_hf.scoring.score import Asked, load_examples
+
+Answers = dict[Any, list[Any]]
+
+
+@cache
+def asked(benchmark: str) -> Asked:
+    return load_examples(benchmark)
+
+
+def texts() -> Answers:
+    """Return answers for mini-ska: some of several words, one with a comma, one empty."""
+    ids = asked("mini-ska").examples.ids
+    found: Answers = {each: [["Ostra", "Sarn"], ["Velm"], ["New Ildray"]][n % 3] for n, each in enumerate(ids)}
+    return found
+
+
+def rankings(depth: int = 12) -> Answers:
+    """Return rankings for mini-stark, seed 5."""
+    generator = random.Random(5)
+    return {each: generator.sample(range(281), depth) for each in asked("mini-stark").examples.ids}
+
+
+def triples() -> Answers:
+    """Return triples for mini-text2kg: one, two, or none."""
+    some = [["Grey Lantern", "captain", "Tobias Wren"], ["Whimbrel", "height", 'it\'s 41 "m", tall']]
+    return {each: some[: n % 3] for n, each in enumerate(asked("mini-text2kg").examples.ids)}
+
+
+OF = {"mini-ska": ("answers", texts), "mini-stark": ("ids", rankings), "mini-text2kg": ("triples", triples)}
+
+
+def rows(benchmark: str) -> list[dict[str, Any]]:
+    field, answers = OF[benchmark]
+    return [{"id": each, field: answer} for each, answer in answers().items()]
+
+
+def lines(values: Sequence[object]) -> bytes:
+    return "".join(f"{json.dumps(value, ensure_ascii=False)}\n" for value in values).encode()
+
+
+def table(values: Sequence[Mapping[str, object]], delimiter: str = ",", **how: Any) -> bytes:
+    sink = io.StringIO()
+    writer = csv.DictWriter(sink, list(values[0]), delimiter=delimiter, lineterminator="\n", **how)
+    writer.writeheader()
+    writer.writerows(values)
+    return sink.getvalue().encode()
+
+
+def cells(benchmark: str, write: Callable[[list[Any]], str], **how: Any) -> bytes:
+    field, answers = OF[benchmark]
+    return table([{"id": each, field: write(answer)} for each, answer in answers().items()], **how)
+
+
+def scored(of: Callable[[int], float] = lambda place: 1 / (place + 1)) -> list[tuple[Any, int, int, float]]:
+    """Return (query, candidate, rank, score) of every candidate."""
+    return [(q, each, n + 1, of(n)) for q, answer in rankings().items() for n, each in enumerate(answer)]
+
+
+def run(write: str = "{q} Q0 {c} {r} {s} tag\n", of: Callable[[int], float] = lambda place: 1 / (place + 1)) -> bytes:
+    return "".join(write.format(q=q, c=c, r=r, s=s) for q, c, r, s in scored(of)).encode()
+
+
+def by_query(of: Callable[[int], float] = lambda place: 1 / (place + 1)) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    for q, c, _, s in scored(of):
+        found.setdefault(str(q), {})[str(c)] = s
+    return found
+
+
+def parquet(values: Sequence[Mapping[str, object]]) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(list(values)), sink)
+    return sink.getvalue()
+
+
+def zipped(members: Mapping[str, bytes]) -> bytes:
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return sink.getvalue()
+
+
+def lm_eval(document: Callable[[Any], object] = lambda each: {"id": each}, **more: object) -> list[dict[str, object]]:
+    """Return lines of `samples_<task>_<time>.jsonl`, whose positions are not the ids."""
+    found = []
+    for n, (each, answer) in enumerate(reversed(texts().items())):
+        text = json.dumps({"answer": answer})
+        found.append(
+            {
+                "doc_id": n,
+                "doc": document(each),
+                "target": "['x']",
+                "arguments": {"gen_args_0": {"arg_0": "Question", "arg_1": {"until": ["\n\n"]}}},
+                "resps": [[f"<think>hm</think> {text}"]],
+                "filtered_resps": [text],
+                "filter": "none",
+                "metrics": ["exact_match"],
+                "exact_match": 0.0,
+                **more,
+            }
+        )
+    return found
+
+
+def inspect(status: str = "success", limit: int | None = None, epochs: int = 1, **of_sample: object) -> dict[str, Any]:
+    """Return a log of inspect_ai as JSON."""
+    samples = [
+        {
+            "id": each,
+            "epoch": epoch,
+            "input": "Question",
+            "target": "x",
+            "output": {"choices": [], "completion": json.dumps({"answer": answer})},
+            "scores": {"match": {"value": math.nan}},
+            **of_sample,
+        }
+        for epoch in range(1, epochs + 1)
+        for each, answer in texts().items()
+    ]
+    told = {"task": "t", "model": "m", "config": {"limit": limit, "epochs": epochs}}
+    return {"version": 2, "status": status, "eval": told, "samples": samples}
+
+
+def eval_archive(log: dict[str, Any], header: bool = True, **more: bytes) -> bytes:
+    samples = log.pop("samples")
+    members = {"_journal/start.json": json.dumps({"version": 2, "eval": log["eval"]}).encode()}
+    members |= {f"samples/{each['id']}_epoch_{each['epoch']}.json": json.dumps(each).encode() for each in samples}
+    if header:
+        members["header.json"] = json.dumps(log).encode()
+    return zipped(members | more)
+
+
+def json_list(answer: list[Any]) -> str:
+    return json.dumps(answer)
+
+
+def numpy_list(answer: list[Any]) -> str:
+    return "[" + " ".join(map(repr, answer)) + "]"
+
+
+def broken(answer: list[Any]) -> str:
+    words = list(map(str, answer))
+    return "[" + " ".join(words[:3]) + " ... " + " ".join(words[-3:]) + "]"
+
+
+def flat() -> list[dict[str, object]]:
+    """Return mini-text2kg's answers, a triple a row; an example without any has a row without one."""
+    return [
+        {"id": each, "subject": subject, "predicate": relation, "object": obj}
+        for each, answer in triples().items()
+        for subject, relation, obj in (answer or [["", "", ""]])
+    ]
+
+
+class Case(NamedTuple):
+    benchmark: str
+    content: Callable[[], bytes]
+    refused: str = ""
+    """What the message must match, where it is refused."""
+    options: Mapping[str, Any] = {}
+    missing: Callable[[int], bool] = lambda place: False
+    """Which examples, by their place, have no answer."""
+    codes: tuple[str, ...] = ()
+    """Codes that the notes must have."""
+    name: str = "predictions.dat"
+    said: str = ""
+    """What the notes must match."""
+
+
+SKA, STARK, T2K = "mini-ska", "mini-stark", "mini-text2kg"
+LATER = {"fields": {"id": "meta.qid", "answers": "pred.entities"}}
+
+READ = {
+    # JSON
+    "array": Case(SKA, lambda: json.dumps(rows(SKA)).encode(), said="a JSON array"),
+    "array, indented by tabs": Case(T2K, lambda: json.dumps(rows(T2K), indent="\t").encode()),
+    "array, one row a line": Case(STARK, lambda: b"[" + b",\n".join(lines([r]).strip() for r in rows(STARK)) + b"]\n"),
+    "array of one": Case(SKA, lambda: json.dumps(rows(SKA)[:1]).encode(), missing=lambda n: n > 0),
+    "objects of several lines": Case(
+        T2K, lambda: b"".join(json.dumps(r, indent=2).encode() + b"\n" for r in rows(T2K))
+    ),
+    "one object of several lines": Case(
+        SKA, lambda: json.dumps(rows(SKA)[0], indent=1).encode(), missing=lambda n: n > 0
+    ),
+    "object by id": Case(T2K, lambda: json.dumps(triples(), indent=1).encode(), said="id -> answer"),
+    "object by id, whole numbers": Case(STARK, lambda: json.dumps(rankings()).encode(), codes=("ids_as_text",)),
+    "object by id, rows": Case(SKA, lambda: json.dumps({k: {"answers": v} for k, v in texts().items()}).encode()),
+    "object by id, scores": Case(STARK, lambda: json.dumps(by_query()).encode()),
+    "object by id, scores in any order of keys": Case(
+        STARK,
+        lambda: json.dumps({q: dict(sorted(each.items())) for q, each in by_query().items()}).encode(),
+    ),
+    "object by id, responses": Case(
+        SKA,
+        lambda: json.dumps({k: f"So: {json.dumps({'answer': v})}" for k, v in texts().items()}).encode(),
+        options={"source": "response"},
+    ),
+    "list under a key": Case(SKA, lambda: json.dumps({"model": "m", "predictions": rows(SKA)}).encode()),
+    "pandas, columns": Case(
+        SKA,
+        lambda: json.dumps({"id": dict(enumerate(texts())), "answers": dict(enumerate(texts().values()))}).encode(),
+        said="columns",
+    ),
+    "lists of columns": Case(STARK, lambda: json.dumps({"id": [*rankings()], "ids": [*rankings().values()]}).encode()),
+    "scores inside rows": Case(STARK, lambda: lines([{"id": int(q), "ids": each} for q, each in by_query().items()])),
+    "lines with a blank one between": Case(SKA, lambda: lines(rows(SKA)).replace(b"\n", b"\n \n")),
+    "no newline at the end": Case(SKA, lambda: lines(rows(SKA)).rstrip()),
+    "other fields hold NaN and are deep": Case(
+        SKA, lambda: lines([{**r, "loss": math.nan, "log": [[[[[[[[[1]]]]]]]]]} for r in rows(SKA)])
+    ),
+    "UTF-16 lines": Case(SKA, lambda: lines(rows(SKA)).decode().encode("utf-16"), said="UTF-16"),
+    "triples as objects of other names": Case(
+        T2K,
+        lambda: lines(
+            [
+                {"id": k, "triples": [dict(zip(("head", "relation", "tail"), t, strict=True)) for t in v]}
+                for k, v in triples().items()
+            ]
+        ),
+    ),
+    "lists as text in lines": Case(SKA, lambda: lines([{"id": k, "answers": str(v)} for k, v in texts().items()])),
+    "ids as text and number": Case(
+        STARK,
+        lambda: lines([{"id": str(k), "ids": list(map(str, v))} for k, v in rankings().items()]),
+        codes=("ids_as_text", "candidates_as_text"),
+    ),
+    # packed
+    "gzip of an array": Case(SKA, lambda: gzip.compress(json.dumps(rows(SKA)).encode()), said="gzip"),
+    "two gzips end to end": Case(
+        SKA, lambda: gzip.compress(lines(rows(SKA)[:5])) + gzip.compress(lines(rows(SKA)[5:]))
+    ),
+    "zstandard of two frames": Case(
+        STARK,
+        lambda: b"".join(
+            pa.compress(part, codec="zstd", asbytes=True) for part in (lines(rows(STARK)[:9]), lines(rows(STARK)[9:]))
+        ),
+    ),
+    "bzip2": Case(SKA, lambda: bz2.compress(lines(rows(SKA)))),
+    "xz": Case(SKA, lambda: lzma.compress(lines(rows(SKA)))),
+    "zip of one file": Case(SKA, lambda: zipped({"a.jsonl": lines(rows(SKA)), "__MACOSX/._a.jsonl": b"\x00\x05"})),
+    "gzip named otherwise": Case(STARK, lambda: gzip.compress(run()), name="run.txt"),
+    # tables
+    "csv, JSON": Case(T2K, lambda: cells(T2K, json_list)),
+    "csv, Python's lists": Case(T2K, lambda: cells(T2K, str)),
+    "csv, Python's tuples": Case(T2K, lambda: cells(T2K, lambda a: str([tuple(t) for t in a]))),
+    "csv, numbers in a tuple": Case(STARK, lambda: cells(STARK, lambda a: str(tuple(a)))),
+    "csv, NumPy's numbers": Case(STARK, lambda: cells(STARK, numpy_list)),
+    "csv, NumPy's numbers over lines": Case(
+        STARK, lambda: cells(STARK, lambda a: numpy_list(a).replace(" ", "\n  ", 3))
+    ),
+    "csv, NumPy's texts, which Python would join": Case(SKA, lambda: cells(SKA, numpy_list)),
+    "csv, arrays": Case(SKA, lambda: cells(SKA, lambda a: f"array({a}, dtype=object)")),
+    "csv, commas between numbers": Case(STARK, lambda: cells(STARK, lambda a: ", ".join(map(str, a)))),
+    "csv, spaces between numbers": Case(STARK, lambda: cells(STARK, lambda a: " ".join(map(str, a)))),
+    "csv, tabs between numbers": Case(STARK, lambda: cells(STARK, lambda a: "\t".join(map(str, a)))),
+    "csv, semicolons and one at the end": Case(
+        STARK, lambda: cells(STARK, lambda a: "".join(f"{each};" for each in a)), codes=("separators",)
+    ),
+    "csv, one candidate each": Case(
+        STARK, lambda: table([{"id": k, "ids": v[0]} for k, v in rankings(1).items()]), options={"depth": 1}
+    ),
+    "csv, one text each": Case(
+        SKA,
+        lambda: table([{"id": k, "answers": "Velm"} for k, v in texts().items() if v == ["Velm"]]),
+        missing=lambda n: n % 3 != 1,
+    ),
+    "csv, bars named": Case(SKA, lambda: cells(SKA, " | ".join), options={"separator": "|"}),
+    "csv, an index and further columns": Case(
+        SKA,
+        lambda: table(
+            [{"": n, **r, "answers": json.dumps(r["answers"]), "note": "a,b"} for n, r in enumerate(rows(SKA))]
+        ),
+    ),
+    "csv, spaces after the commas of the header": Case(
+        SKA, lambda: cells(SKA, json_list).replace(b"id,answers", b"id, answers")
+    ),
+    "csv, everything in quotes": Case(STARK, lambda: cells(STARK, str, quoting=csv.QUOTE_ALL)),
+    "csv, bars between cells": Case(SKA, lambda: cells(SKA, json_list, delimiter="|")),
+    "csv, sep= as Excel has it": Case(
+        SKA, lambda: b"sep=;\r\n" + cells(SKA, json_list, delimiter=";").replace(b"\n", b"\r\n")
+    ),
+    "csv, UTF-16 big-endian": Case(SKA, lambda: b"\xfe\xff" + cells(SKA, json_list).decode().encode("utf-16-be")),
+    "csv, an empty cell is missing": Case(
+        SKA,
+        lambda: table([{**r, "answers": "" if n == 4 else json.dumps(r["answers"])} for n, r in enumerate(rows(SKA))]),
+        missing=lambda n: n == 4,
+    ),
+    "csv, responses": Case(
+        SKA, lambda: table([{"id": k, "response": json.dumps({"answer": v})} for k, v in texts().items()])
+    ),
+    "csv, other names": Case(
+        SKA,
+        lambda: table([{"qid": k, "out.put": json.dumps(v)} for k, v in texts().items()]),
+        options={"fields": {"id": "qid", "answers": "out.put"}},
+    ),
+    "tsv, a triple a row": Case(T2K, lambda: table(flat(), delimiter="\t"), said="one item a row"),
+    "csv, a triple a row, not together": Case(
+        T2K, lambda: table(flat()[::2] + flat()[1::2]), options={"loosely": True}
+    ),
+    "csv, a candidate a row": Case(
+        STARK,
+        lambda: table([{"id": q, "doc_id": c, "score": s} for q, c, _, s in scored()]),
+        said="one candidate a row",
+    ),
+    "csv, a candidate a row by rank": Case(
+        STARK, lambda: table([{"qid": q, "docid": c, "rank": r} for q, c, r, _ in reversed(scored())])
+    ),
+    "tsv, a run in BEIR's names": Case(
+        STARK, lambda: table([{"query-id": q, "corpus-id": c, "score": s} for q, c, _, s in scored()], delimiter="\t")
+    ),
+    "csv, a candidate a row by distance": Case(
+        STARK, lambda: table([{"id": q, "candidate": c, "distance": n} for q, c, n, _ in scored()])
+    ),
+    "parquet": Case(STARK, lambda: parquet(rows(STARK)), said="Parquet"),
+    "parquet of an index": Case(SKA, lambda: parquet([{"__index_level_0__": n, **r} for n, r in enumerate(rows(SKA))])),
+    "parquet of text": Case(SKA, lambda: parquet([{"id": k, "answers": str(v)} for k, v in texts().items()])),
+    "parquet of tuples by name": Case(
+        T2K,
+        lambda: parquet(
+            [
+                {"id": k, "triples": [dict(zip(("subject", "predicate", "object"), t, strict=True)) for t in v]}
+                for k, v in triples().items()
+            ]
+        ),
+    ),
+    "parquet with a null": Case(
+        SKA,
+        lambda: parquet([{**r, "answers": None if n == 2 else r["answers"]} for n, r in enumerate(rows(SKA))]),
+        missing=lambda n: n == 2,
+    ),
+    "parquet, nested": Case(
+        SKA, lambda: parquet([{"meta": {"qid": k}, "pred": {"entities": v}} for k, v in texts().items()]), options=LATER
+    ),
+    "lines, nested": Case(
+        SKA, lambda: lines([{"meta": {"qid": k}, "pred": {"entities": v}} for k, v in texts().items()]), options=LATER
+    ),
+    "gold under the answers' name is not read where another field is named": Case(
+        SKA,
+        lambda: lines([{"id": k, "answers": ["gold"], "text": json.dumps({"answer": v})} for k, v in texts().items()]),
+        options={"fields": {"response": "text"}},
+    ),
+    "items of lists by number": Case(
+        SKA,
+        lambda: lines([{"id": k, "tries": [["no"], v]} for k, v in texts().items()]),
+        options={"fields": {"answers": "tries.1"}},
+    ),
+    # runs
+    "run": Case(STARK, run, said="TREC"),
+    "run, five columns": Case(STARK, lambda: run("{q} Q0 {c} {r} {s}\n")),
+    "run, wide spaces and CRLF": Case(STARK, lambda: run("  {q}   Q0\t{c}  {r}  {s:.6e}  my-tag \r\n")),
+    "run with a header": Case(STARK, lambda: b"qid Q0 docno rank score tag\n" + run()),
+    "run, negative scores": Case(STARK, lambda: run(of=lambda n: -1.5 * n)),
+    "run, worst first": Case(STARK, lambda: b"\n".join(reversed(run().strip().split(b"\n")))),
+    "run, ranks from nought": Case(
+        STARK, lambda: "".join(f"{q} Q0 {c} {r - 1} {s} t\n" for q, c, r, s in scored()).encode()
+    ),
+    "run, ranks that say nothing": Case(STARK, lambda: run("{q} Q0 {c} 1 {s} tag\n")),
+    "run of distances, said so": Case(STARK, lambda: run(of=lambda n: n), options={"scores": "distance"}),
+    "run by rank": Case(STARK, lambda: run(of=lambda n: 1.0), options={"scores": "rank"}),
+    "run whose ranks disagree here and there": Case(
+        STARK,
+        lambda: "".join(f"{q} Q0 {c} {13 - r if q == 4 else r} {s} t\n" for q, c, r, s in scored()).encode(),
+        codes=("ranks_disagree",),
+    ),
+    "scores that fall in lines": Case(
+        STARK, lambda: lines([{**r, "scores": [9 - n for n in range(12)]} for r in rows(STARK)])
+    ),
+    "distances in lines, said so": Case(
+        STARK, lambda: lines([{**r, "scores": [*range(12)]} for r in rows(STARK)]), options={"scores": "distance"}
+    ),
+    # harnesses
+    "lm-eval": Case(SKA, lambda: lines(lm_eval()), said="lm-evaluation-harness"),
+    "lm-eval, nested documents": Case(
+        SKA,
+        lambda: lines(lm_eval(lambda each: {"meta": {"deep": [[[[[[[[1]]]]]]]], "qid": each}})),
+        options={"fields": {"id": "doc.meta.qid"}},
+    ),
+    "lm-eval, a metric that is no number": Case(SKA, lambda: lines(lm_eval(exact_match=math.nan, answers=0.5))),
+    "lm-eval, one of two filters": Case(
+        SKA,
+        lambda: lines([*lm_eval(filter="strict"), *lm_eval(filter="flexible", filtered_resps=["no"])]),
+        options={"where": {"filter": "strict"}},
+    ),
+    "lm-eval, filtered to a list of one": Case(
+        SKA, lambda: lines([{**each, "filtered_resps": [each["filtered_resps"]]} for each in lm_eval()])
+    ),
+    "lm-eval, five only": Case(SKA, lambda: lines(lm_eval()[-5:]), missing=lambda n: n >= 5),
+    "inspect": Case(SKA, lambda: json.dumps(inspect(), indent=2).encode(), said="inspect_ai"),
+    "inspect on one line": Case(SKA, lambda: json.dumps(inspect()).encode()),
+    "inspect .eval": Case(SKA, lambda: eval_archive(inspect())),
+    "inspect, killed": Case(SKA, lambda: eval_archive(inspect(), header=False), codes=("incomplete_log",)),
+    "inspect, cancelled": Case(SKA, lambda: json.dumps(inspect("cancelled")).encode(), codes=("incomplete_log",)),
+    "inspect, limited": Case(SKA, lambda: json.dumps(inspect(limit=5)).encode(), codes=("limit",)),
+    "inspect, one of two epochs": Case(
+        SKA, lambda: json.dumps(inspect(epochs=2)).encode(), options={"where": {"epoch": "2"}}
+    ),
+    "inspect, a failed sample": Case(
+        SKA,
+        lambda: json.dumps(
+            {
+                **(log := inspect()),
+                "samples": [
+                    {**s, "error": {"message": "boom"}, "output": {"completion": ""}} if n == 3 else s
+                    for n, s in enumerate(log["samples"])
+                ],
+            }
+        ).encode(),
+        missing=lambda n: n == 3,
+    ),
+    "inspect, a long answer kept apart": Case(
+        SKA,
+        lambda: json.dumps(
+            {
+                **(log := inspect()),
+                "samples": [
+                    {**s, "attachments": {"h": s["output"]["completion"]}, "output": {"completion": "attachment://h"}}
+                    for s in log["samples"]
+                ],
+            }
+        ).encode(),
+    ),
+}
+
+REFUSED = {
+    "lines that end in commas": Case(SKA, lambda: b"".join(lines([r]).strip() + b",\n" for r in rows(SKA)), "comma"),
+    "array with a comma too many": Case(
+        SKA, lambda: json.dumps(rows(SKA), indent=1).encode()[:-2] + b",\n]", "comma before"
+    ),
+    "array without a comma": Case(
+        SKA, lambda: b"[" + b"\n".join(lines([r]).strip() for r in rows(SKA)) + b"]", "',' delimiter"
+    ),
+    "array cut off": Case(SKA, lambda: json.dumps(rows(SKA), indent=1).encode()[:-40], "ends in the middle"),
+    "object cut off": Case(T2K, lambda: json.dumps(triples(), indent=1).encode()[:-40], "ends in the middle"),
+    "array and more": Case(SKA, lambda: json.dumps(rows(SKA)).encode() + b"\n{}", "after the end of the array"),
+    "Python's objects": Case(SKA, lambda: "".join(f"{r}\n" for r in rows(SKA)).encode(), r"json\.dump"),
+    "a list of Python's objects": Case(SKA, lambda: str(rows(SKA)).encode(), r"json\.dump"),
+    "lists without ids": Case(SKA, lambda: json.dumps([*texts().values()]).encode(), "expected an object with 'id'"),
+    "texts under ids: answers or responses?": Case(
+        SKA, lambda: json.dumps(dict.fromkeys(texts(), "Velm")).encode(), "--from response"
+    ),
+    "an answer as text": Case(
+        SKA, lambda: lines([{"id": k, "answers": "Velm"} for k in texts()]), r'expected a list(?s:.*)\["Paris"\]'
+    ),
+    "null": Case(SKA, lambda: lines([{"id": k, "answers": None} for k in texts()]), r"null(?s:.*)\[\]"),
+    "a number for an answer list": Case(
+        STARK, lambda: lines([{"id": k, "ids": 7} for k in rankings()]), "expected a list"
+    ),
+    "candidates as numbers with a point": Case(
+        STARK, lambda: lines([{"id": k, "ids": [1.0]} for k in rankings()]), "integer"
+    ),
+    "candidates as objects": Case(
+        STARK, lambda: lines([{"id": k, "ids": [{"id": 3}]} for k in rankings()]), "neither an integer"
+    ),
+    "a candidate twice": Case(STARK, lambda: lines([{"id": k, "ids": [3, 3]} for k in rankings()]), "twice"),
+    "NaN among the answers": Case(SKA, lambda: lines([{"id": k, "answers": [math.nan]} for k in texts()]), "finite"),
+    "other names": Case(
+        SKA,
+        lambda: lines([{"qid": k, "pred": {"entities": v}} for k, v in texts().items()]),
+        "no 'id'(?s:.*)--map id=qid,answers=pred.entities",
+    ),
+    "other names in a table": Case(
+        SKA, lambda: table([{"qid": k, "pred": str(v)} for k, v in texts().items()]), "--map id=qid"
+    ),
+    "a path that is not there": Case(SKA, lambda: lines(rows(SKA)), "no 'pred.x'", {"fields": {"answers": "pred.x"}}),
+    "no such row": Case(SKA, lambda: lines(rows(SKA)), "no row has epoch=3", {"where": {"epoch": "3"}}),
+    "ids with a point": Case(
+        STARK, lambda: table([{"id": f"{k}.0", "ids": str(v)} for k, v in rankings().items()]), "matches no example"
+    ),
+    "ids of another split": Case(
+        SKA, lambda: lines([{"id": f"train-{n}", "answers": []} for n in range(4)]), "Ids look like"
+    ),
+    # packed
+    "gzip cut off": Case(SKA, lambda: gzip.compress(lines(rows(SKA)))[:-9], "cut off or damaged"),
+    "zstandard cut off": Case(
+        SKA, lambda: pa.compress(lines(rows(SKA)), codec="zstd", asbytes=True)[:-6], "cut off or damaged"
+    ),
+    "zip of two": Case(SKA, lambda: zipped({"a.jsonl": b"{}", "b.jsonl": b"{}"}), r"a\.jsonl, b\.jsonl"),
+    "zip cut off": Case(SKA, lambda: zipped({"a.jsonl": lines(rows(SKA))})[:-30], "cut off or damaged"),
+    "a workbook": Case(SKA, lambda: zipped({"xl/workbook.xml": b"<x/>", "[Content_Types].xml": b""}), "CSV UTF-8"),
+    "an old workbook": Case(SKA, lambda: b"\xd0\xcf\x11\xe0\xa1\xb1" + b"\x00" * 600, "Excel"),
+    "a pickle": Case(SKA, lambda: b"\x80\x04\x95\x00", "pickle"),
+    "a page": Case(SKA, lambda: b"<!DOCTYPE html><html>not found</html>", "HTML"),
+    "a pointer of Git LFS": Case(
+        SKA, lambda: b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "git lfs pull"
+    ),
+    "noise": Case(SKA, lambda: random.Random(1).randbytes(5_000), "zero bytes|not UTF-8"),
+    "a sentence": Case(SKA, lambda: b"I have no predictions.\n", r"not recognised(?s:.*)A line as it is"),
+    # tables
+    "Latin-1": Case(SKA, lambda: cells(SKA, lambda a: "Sk\xe4rn").decode().encode("latin-1"), "UTF-8(?s:.*)iconv"),
+    "UTF-16 without a mark": Case(SKA, lambda: cells(SKA, json_list).decode().encode("utf-16-le"), "UTF-16 without"),
+    "semicolons: text or list?": Case(SKA, lambda: cells(SKA, ";".join), "may be one answer(?s:.*)--sep ';'"),
+    "commas: text or list?": Case(SKA, lambda: cells(SKA, ", ".join), "may be one answer(?s:.*)--sep ','"),
+    "a shortened array": Case(STARK, lambda: cells(STARK, broken), "shortened"),
+    "a set": Case(STARK, lambda: cells(STARK, lambda a: str({*a})), "no order"),
+    "no header": Case(SKA, lambda: cells(SKA, json_list).split(b"\n", 1)[1], "no header"),
+    "a column twice": Case(
+        SKA, lambda: cells(SKA, json_list).replace(b"id,answers", b"id,id"), "two columns are called 'id'"
+    ),
+    "cells without quotes": Case(
+        SKA, lambda: b"id,answers\n" + b"".join(f"{k},{','.join(v)}\n".encode() for k, v in texts().items()), "quotes"
+    ),
+    "a header only": Case(SKA, lambda: b"id,answers\n", "only a header"),
+    "a run's numbers with a comma": Case(
+        STARK, lambda: table([{"id": q, "candidate": c, "score": "0,5"} for q, c, _, _ in scored()]), "with a point"
+    ),
+    "two triples for an id in two rows of lists": Case(
+        T2K, lambda: cells(T2K, json_list) + b"ont_1_isles_test_1,[]\n", "already"
+    ),
+    "parquet cut off": Case(SKA, lambda: parquet(rows(SKA))[:-20], "cut off or damaged"),
+    # runs
+    "qrels": Case(STARK, lambda: run("{q} 0 {c} 1\n"), "qrels"),
+    "qrels as objects": Case(STARK, lambda: json.dumps(by_query(lambda n: 1)).encode(), "qrels"),
+    "qrels of grades as objects": Case(STARK, lambda: json.dumps(by_query(lambda n: n % 3)).encode(), "qrels"),
+    "qrels of BEIR": Case(
+        STARK,
+        lambda: table([{"query-id": q, "corpus-id": c, "score": 1} for q, c, _, _ in scored()], delimiter="\t"),
+        "qrels",
+    ),
+    "distances": Case(STARK, lambda: run(of=lambda n: n), "distances(?s:.*)--scores distance"),
+    "distances as objects": Case(STARK, lambda: json.dumps(by_query(lambda n: 0.5 + n)).encode(), "--scores distance"),
+    "scores that rise in lines": Case(
+        STARK, lambda: lines([{**r, "scores": [*range(12)]} for r in rows(STARK)]), "rises"
+    ),
+    "scores all equal": Case(STARK, lambda: run(of=lambda n: 0.0), "--scores rank"),
+    "run with a candidate twice": Case(
+        STARK, lambda: run() + run().split(b"\n")[0] + b"\n", "stands twice for query 0, first at line 1"
+    ),
+    "run with a line of another kind": Case(STARK, lambda: run() + b"the end\n", "no line of a TREC run"),
+    "run with a score that is none": Case(STARK, lambda: run(of=lambda n: math.nan), "finite"),
+    "a run where answers are wanted": Case(SKA, run, "matches no example|neither 'answers'"),
+    # harnesses
+    "lm-eval, two filters": Case(
+        SKA,
+        lambda: lines([*lm_eval(filter="strict-match"), *lm_eval(filter="flexible-extract")]),
+        "strict-match, flexible-extract(?s:.*)--where filter=",
+    ),
+    "lm-eval, without our ids": Case(SKA, lambda: lines(lm_eval(lambda each: {"qid": each})), "--map id=doc.qid"),
+    "lm-eval, positions are no ids": Case(STARK, lambda: lines(lm_eval(lambda each: {"q": "?"})), "no 'doc.id'"),
+    "lm-eval, several repeats": Case(SKA, lambda: lines(lm_eval(filtered_resps=[["a", "b"]])), "2 repeats"),
+    "lm-eval, choices": Case(
+        SKA, lambda: lines(lm_eval(filtered_resps=[[-1.5, False], [-2.5, True]])), "log-likelihoods"
+    ),
+    "lm-eval, appended twice": Case(SKA, lambda: lines([*lm_eval(), *lm_eval()]), "already(?s:.*)--duplicates last"),
+    "lm-eval for rankings": Case(
+        STARK, lambda: lines(lm_eval(lambda each: {"id": 3}, filtered_resps=["x"])), "takes 'ids'"
+    ),
+    "inspect, two epochs": Case(
+        SKA, lambda: json.dumps(inspect(epochs=2)).encode(), r"for each epoch \(1, 2(?s:.*)--where epoch="
+    ),
+    "inspect of a form to come": Case(
+        SKA, lambda: eval_archive(inspect(), **{"samples/a_epoch_1/sample.json": b"{}"}), "a_epoch_1/sample.json"
+    ),
+    "inspect without samples": Case(SKA, lambda: json.dumps({**inspect(), "samples": []}).encode(), "no samples"),
+    # nothing
+    "nothing": Case(SKA, lambda: b"", "holds no predictions: it is empty"),
+    "blanks": Case(SKA, lambda: b" \n\n", "holds no predictions"),
+    "an empty array": Case(SKA, lambda: b"[]", "holds no predictions"),
+    "an empty object": Case(SKA, lambda: b"{}\n", "holds no predictions"),
+    "parquet of no rows": Case(
+        SKA, lambda: parquet(rows(SKA)[:0] or [{"id": "x", "answers": ["y"]}]) and _no_rows(), "holds no predictions"
+    ),
+}
+
+
+def _no_rows() -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"id": pa.array([], pa.string()), "answers": pa.array([], pa.list_(pa.string()))}), sink)
+    return sink.getvalue()
+
+
+def read(case: Case, folder: Path) -> Predictions:
+    file = folder / case.name
+    file.write_bytes(case.content())
+    of_case = asked(case.benchmark)
+    options = {name: value for name, value in case.options.items() if name not in ("depth", "loosely")}
+    return read_predictions([file], of_case.benchmark, of_case.examples, ReadOptions(**options))
+
+
+def expected(case: Case) -> list[Any]:
+    answers = OF[case.benchmark][1]() if "depth" not in case.options else rankings(case.options["depth"])
+    return [None if case.missing(n) else answer for n, answer in enumerate(answers.values())]
+
+
+@pytest.mark.parametrize("name", READ)
+def test_each_form_is_read_to_the_very_answers(tmp_path: Path, name: str) -> None:
+    case = READ[name]
+    found = read(case, tmp_path)
+    plain = [
+        answer and [list(each) if isinstance(each, tuple) else each for each in answer] for answer in found.answers
+    ]
+    if case.options.get("loosely"):
+        assert [sorted(each or []) for each in plain] == [sorted(each) for each in expected(case)]
+    else:
+        assert plain == expected(case)
+    assert {*case.codes} <= {note.code for note in found.notes}
+    assert re.search(case.said, " ".join(map(str, found.notes)))
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_each_of_these_is_refused_with_what_mends_it(tmp_path: Path, name: str) -> None:
+    case = REFUSED[name]
+    with pytest.raises(DataError, match=f"(?s){case.refused}") as caught:
+        read(case, tmp_path)
+    if isinstance(caught.value, PredictionsError):
+        assert len(caught.value.problems) <= 1200  # never one for each line of a file of another format
+
+
+def test_plain_json_lines_need_no_words(tmp_path: Path) -> None:
+    assert read(Case(SKA, lambda: lines(rows(SKA))), tmp_path).notes == []
+
+
+def test_what_was_read_is_said_in_one_sentence(tmp_path: Path) -> None:
+    (note,) = read(READ["csv, JSON"], tmp_path).notes
+    assert str(note) == "predictions.dat was read as a table (csv, commas between cells)."
+    assert note.severity == "note"
+
+
+def test_ties_stand_in_the_order_of_ids_as_numbers_and_are_counted(tmp_path: Path) -> None:
+    found = read(
+        Case(STARK, lambda: b"3 Q0 10 1 2.0 t\n3 Q0 9 2 2.0 t\n3 Q0 100 3 1.0 t\n4 Q0 1 1 2 t\n4 Q0 2 2 1 t\n"),
+        tmp_path,
+    )
+    assert (found.answers[3], found.answers[4]) == ([9, 10, 100], [1, 2])
+    (ties,) = [note for note in found.notes if note.code == "ties"]
+    assert (ties.n_examples, ties.severity) == (1, "warning")
+
+
+def test_a_map_that_is_written_the_wrong_way_round_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"--map has 'qid' before '='(?s:.*)id=qid"):
+        read(Case(SKA, lambda: lines(rows(SKA)), options={"fields": {"qid": "id"}}), tmp_path)
+
+
+def test_a_folder_that_datasets_saved_is_read_and_one_of_several_splits_is_refused(tmp_path: Path) -> None:
+    from datasets import Dataset, DatasetDict
+
+    whole = Dataset.from_list(rows(T2K))
+    whole.save_to_disk(tmp_path / "whole", num_shards=3)
+    DatasetDict({"test": whole}).save_to_disk(tmp_path / "one")
+    DatasetDict({"train": whole, "test": whole}).save_to_disk(tmp_path / "two")
+    of_case = asked(T2K)
+    for name in ("whole", "one", "two/test"):
+        found = read_predictions([tmp_path / name], of_case.benchmark, of_case.examples)
+        assert found.answers == [*triples().values()]
+    with pytest.raises(PredictionsError, match=r"the splits train, test(?s:.*)two/train"):
+        read_predictions([tmp_path / "two"], of_case.benchmark, of_case.examples)
+
+
+def test_a_stranger_may_send_json_lines_and_nothing_else_and_is_told_of_no_options(tmp_path: Path) -> None:
+    stranger = {"options": {"max_bytes": 10**6, "partial": False}}
+    assert read(Case(SKA, lambda: gzip.compress(lines(rows(SKA))), **stranger), tmp_path).n_missing == 0
+    for name in ("array", "csv, JSON", "parquet", "run", "inspect .eval", "bzip2", "zstandard of two frames", "xz"):
+        with pytest.raises(PredictionsError, match=r"no JSON Lines(?s:.*)kbbench validate FILE"):
+            read(READ[name]._replace(**stranger), tmp_path)
+    for content in (lines(rows(SKA)[:3]), lines([*rows(SKA), rows(SKA)[0]]), lines([{"qid": 1}])):
+        with pytest.raises(PredictionsError) as caught:
+            read(Case(SKA, lambda content=content: content, **stranger), tmp_path)
+        assert not re.search("--(partial|duplicates|map)", str(caught.value))
+    with pytest.raises(PredictionsError, match="more than 1,000 bytes when expanded"):
+        bomb = gzip.compress(b" " * 10**7)
+        read(Case(SKA, lambda: bomb, options={"max_bytes": 1_000}), tmp_path)
