@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 
-from kbbench_hf.models.failures import Failure
+from kbbench_hf.models.failures import Failure, Refused
+from kbbench_hf.models.refusals import Meaning, Refusal
 from kbbench_hf.protocols import Completion
 
 MOST_TOKENS = 10**9
@@ -192,7 +193,8 @@ def _first_choice(body: Mapping[str, object]) -> dict[str, object]:
     found = [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
     if not found:
         if "choices" not in body and ("message" in body or "generated_text" in body or "content" in body):
-            raise Failure("not_this_protocol", f"the reply has {', '.join(sorted(body)[:8])}", transient=False)
+            said = f"the reply has {', '.join(sorted(body)[:8])} in place of choices: this is another protocol"
+            raise Refused("not_this_protocol", said, refusal=Refusal(Meaning.ADDRESS))
         raise Failure("no_choices", words_of(choices), transient=True)
     return next((choice for choice in found if choice.get("index", 0) == 0), found[0])
 

@@ -9,14 +9,19 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
-from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
 
 from kbbench_hf.errors import UsageError
-from kbbench_hf.models.chat_completions import error_message, parse_json, read_completion
+from kbbench_hf.models.chat_completions import parse_json, read_completion
+from kbbench_hf.models.dialect import Dialect, Schema
+from kbbench_hf.models.error_words import error_words
 from kbbench_hf.models.failures import Failure, Refused
+from kbbench_hf.models.http_bodies import is_stream, read_body, read_stream
+from kbbench_hf.models.redaction import Redaction
+from kbbench_hf.models.refusals import Meaning, meaning_of
+from kbbench_hf.models.servers import server_facts
 from kbbench_hf.protocols import Completion, Message
 
 if TYPE_CHECKING:
@@ -24,9 +29,8 @@ if TYPE_CHECKING:
 
 NO_KEY = "EMPTY"
 """What is sent as the key to a server that asks for none."""
-MAX_REPLY_BYTES = 16 * 2**20
-"""A longer reply is a fault of the server, not an answer."""
-_TOO_LONG = ("context length", "context_length", "maximum context", "too many tokens", "too long", "max_new_tokens")
+SCALE_UP_S = 600
+"""How long an Inference Endpoint that is scaled to zero is asked to hold a request until a replica is up."""
 
 
 class Endpoint:
@@ -34,19 +38,39 @@ class Endpoint:
 
     `base_url` is the server's address, with or without `/v1`. `api_key` is sent to that server and nowhere else, and
     is taken out of everything the server sends back. A request that takes longer than `timeout_s` fails as "timeout".
+    `bill_to` is the organisation that pays for requests to Hugging Face's router.
 
     Raises:
         UsageError: the address is not http(s), or holds a password or a query (which would end up in logs).
     """
 
-    def __init__(self, base_url: str, model: str, api_key: str = NO_KEY, timeout_s: float = 300.0) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        api_key: str = NO_KEY,
+        timeout_s: float = 300.0,
+        *,
+        bill_to: str | None = None,
+    ) -> None:
         self.base_url = _normalise(base_url)
         self.model = model
         self.timeout_s = timeout_s
         self.server: dict[str, str] = {}
-        """What the server is: `kind` ("tgi", "vllm" or "openai-compatible") and version, model and revision if told."""
+        """What the server is: `kind` ("tgi", "vllm", "openai-compatible"), version, served model, revision if told."""
+        self.dialect = Dialect()
+        """What this server's errors taught of how it wants to be asked."""
         self.name = f"{model}@?"
-        self._key = api_key or NO_KEY
+        key = api_key or NO_KEY
+        self._headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        self._headers["Accept-Encoding"] = "identity"  # answers are short, and what is packed may be a bomb
+        self._redact = Redaction("" if key == NO_KEY else key)
+        host = urlsplit(self.base_url).hostname or ""
+        self._scales_to_zero = host.endswith(".endpoints.huggingface.cloud")
+        if self._scales_to_zero:
+            self._headers["X-Scale-Up-Timeout"] = f"{min(SCALE_UP_S, timeout_s):.0f}"
+        if bill_to:
+            self._headers["X-HF-Bill-To"] = bill_to
         self._session: aiohttp.ClientSession | None = None
         self._url = f"{self.base_url}/chat/completions"
         self._proxy = _proxy(self.base_url)
@@ -60,8 +84,9 @@ class Endpoint:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
             timeout=aiohttp.ClientTimeout(total=self.timeout_s),
-            headers={"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"},
+            headers=self._headers,
             cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
         )
         return self
 
@@ -71,71 +96,99 @@ class Endpoint:
         if self._session is not None:
             await self._session.close()
 
+    @property
+    def identity(self) -> dict[str, str]:
+        """Who answers: the address, the model asked for, and what the server says it is."""
+        return {"base_url": self.base_url, "model": self.model, **self.server}
+
     async def recognise(self) -> dict[str, str]:
         """Ask the server what it is; fill in `server` and `name`, and return `server`.
 
-        A server that tells nothing is "openai-compatible". Requests: one to three GETs, none of them paid.
+        A server that tells nothing is "openai-compatible". Requests: GETs only, none of them paid.
 
         Raises:
             Failure: the server cannot be reached or refuses the key.
         """
-        facts: dict[str, str] = {"kind": "openai-compatible"}
-        listed = await self._facts(f"{self.base_url}/models")
-        cards = listed.get("data")
-        models = [card for card in cards if isinstance(card, dict)] if isinstance(cards, list) else []
-        card = next((card for card in models if card.get("id") == self.model), models[0] if len(models) == 1 else {})
-        _copy(card, facts, root="served_model")
-        site = self.base_url.rpartition("/v")[0]
-        if card.get("owned_by") == "vllm":
-            facts["kind"] = "vllm"
-            _copy(await self._facts(f"{site}/version"), facts, version="version")
-        else:
-            info = await self._facts(f"{site}/info")
-            if "model_id" in info:
-                facts["kind"] = "tgi"
-                _copy(info, facts, version="version", model_id="served_model", model_sha="revision")
-        self.server = facts
-        self.name = f"{self.model}@{json.dumps(facts, sort_keys=True)}"
-        return facts
+        self.server = await server_facts(self._page, self.base_url, self.model)
+        self.name = f"{self.model}@{json.dumps(self.server, sort_keys=True)}"
+        if self.server["kind"] == "tgi" and self.dialect == Dialect():
+            self.dialect = Dialect(schema="value")
+        return self.server
 
     async def complete(
         self,
         messages: Sequence[Message],
         max_tokens: int | None,
         *,
-        schema: Mapping[str, object] | None = None,
+        schema: Schema | None = None,
         **sampling: object,
     ) -> Completion:
         """Send one chat request once, and return the answer; `sampling` goes into the request as it is.
 
         Raises:
             Failure: no answer came of it; `transient` says whether to try again.
-            Refused: no request of this run can succeed.
+            Refused: no request of this run can succeed, or it is open whether one can.
         """
         started = time.perf_counter()
         limit = {} if max_tokens is None else {"max_tokens": max_tokens}
-        status, headers, raw = await self._send(
-            "POST", self._url, self.payload(messages, {**sampling, **limit}, schema)
-        )
+        dialect = self.dialect
+        body = dialect.body(self.model, messages, {**sampling, **limit}, schema)
+        status, headers, raw = await self._send("POST", self._url, json.dumps(body).encode("ascii"))
         if status != 200:
-            raise _failure(status, headers, error_message(raw))
-        return read_completion(parse_json(raw), time.perf_counter() - started)
+            raise self._failure(status, headers, raw, body, dialect)
+        if is_stream(headers.get("Content-Type", ""), raw):
+            # an answer that came in pieces may hold the key across them
+            raw = self._redact(json.dumps(read_stream(raw)).encode())
+        reply = parse_json(raw)
+        if isinstance(reply, dict) and reply.get("error") and not reply.get("choices"):
+            raise self._failure(200, headers, reply, body, dialect)
+        try:
+            done = read_completion(reply, time.perf_counter() - started)
+        except RecursionError:
+            raise Failure("not_json", "nested too deeply", transient=True) from None
+        stops = sampling.get("stop") if "stop" in dialect.left_out else None
+        return _cut(done, stops) if isinstance(stops, list) else done
 
-    def payload(
-        self, messages: Sequence[Message], sampling: Mapping[str, object], schema: Mapping[str, object] | None
-    ) -> bytes:
-        """Return the body of a chat request; a schema is asked for in the words of the server at hand."""
-        body: dict[str, object] = {"model": self.model, "messages": messages, **sampling}
-        if schema is not None and self.server.get("kind") == "tgi":
-            body["response_format"] = {"type": "json_object", "value": schema}
-        elif schema is not None:
-            body["response_format"] = {
-                "type": "json_schema",
-                "json_schema": {"name": "answer", "schema": schema, "strict": True},
-            }
-        return json.dumps(body).encode("ascii")
+    def learn(self, refused: Refused) -> dict[str, object] | None:
+        """Say otherwise what was refused, and return what is now said otherwise; None where there is no other way.
 
-    async def _facts(self, url: str) -> dict[str, object]:
+        What was asked before another refusal taught better is simply to be asked again.
+        """
+        if refused.dialect is not self.dialect and refused.dialect is not None:
+            return self.dialect.changes()
+        if refused.refusal is None or refused.refusal.parameter is None:
+            return None
+        learnt = self.dialect.learn(refused.refusal.parameter, refused.words, refused.sent)
+        if learnt is None:
+            return None
+        self.dialect = learnt
+        return learnt.changes()
+
+    def _failure(
+        self,
+        status: int,
+        headers: Mapping[str, str],
+        reply: object,
+        sent: Mapping[str, object],
+        dialect: Dialect | None = None,
+    ) -> Failure:
+        """Return what it means for the run that a request was refused."""
+        words = error_words(reply, headers)
+        found = meaning_of(status, words, sent)
+        said = str(words)
+        if found.meaning is Meaning.PROMPT:
+            return Failure(found.cause or "prompt_refused", f"HTTP {status}: {said}", transient=False)
+        if found.meaning is Meaning.LOADING or (self._scales_to_zero and status in (502, 503)):
+            return Failure("loading", said, transient=True, retry_after=found.seconds)
+        if found.meaning is Meaning.LATER:
+            return Failure("rate_limited", said, transient=True, retry_after=found.seconds)
+        if status == 200 and found.meaning in (Meaning.FAULT, Meaning.UNCLEAR):
+            return Failure("error_in_body", said, transient=True, retry_after=found.seconds)
+        if found.meaning is Meaning.FAULT:
+            return Failure(f"http_{status}", said, transient=True, retry_after=found.seconds)
+        return Refused(f"http_{status}", said, refusal=found, sent=sent, words=words.text, dialect=dialect)
+
+    async def _page(self, url: str, ours: bool) -> Mapping[str, object]:
         """Return the JSON object at a URL, or nothing where the server has no such page."""
         status, headers, raw = await self._send("GET", url, None)
         if status == 200:
@@ -144,8 +197,8 @@ class Endpoint:
             except Failure:
                 return {}
             return value if isinstance(value, dict) else {}
-        if status == 401 or status == 429 or status >= 500:
-            raise _failure(status, headers, error_message(raw))
+        if ours and (status == 401 or status == 429 or status >= 500):
+            raise self._failure(status, headers, raw, {})
         return {}
 
     async def _send(self, method: str, url: str, data: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
@@ -158,8 +211,7 @@ class Endpoint:
             async with self._session.request(
                 method, url, data=data, proxy=self._proxy, allow_redirects=False
             ) as response:
-                raw = await _read(response)
-                return response.status, response.headers, self._redact(raw)
+                return response.status, response.headers, self._redact(await read_body(response))
         except TimeoutError:
             raise Failure("timeout", f"no whole answer within {self.timeout_s:g} s", transient=True) from None
         except aiohttp.ClientConnectorError as error:
@@ -167,52 +219,11 @@ class Endpoint:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise Failure("connection_broken", type(error).__name__, transient=True) from None
 
-    def _redact(self, raw: bytes) -> bytes:
-        """Take the key out of what came back: servers echo it in error messages, and replies are written to files."""
-        key = self._key.encode()
-        if key == NO_KEY.encode():
-            return raw
-        for form in (key, json.dumps(self._key)[1:-1].encode(), key.replace(b"/", b"\\/")):
-            if form in raw:
-                raw = raw.replace(form, b"[redacted]")
-        return raw
 
-
-async def _read(response: "aiohttp.ClientResponse") -> bytes:
-    if (response.content_length or 0) <= MAX_REPLY_BYTES and response.content_length is not None:
-        return await response.read()
-    raw = bytearray()
-    async for chunk in response.content.iter_any():
-        raw += chunk
-        if len(raw) > MAX_REPLY_BYTES:
-            raise Failure("reply_too_large", f"more than {MAX_REPLY_BYTES:,} bytes", transient=True)
-    return bytes(raw)
-
-
-def _failure(status: int, headers: Mapping[str, str], message: str) -> Failure:
-    """Return what a status other than 200 means for the run."""
-    if status == 429:
-        return Failure("rate_limited", message, transient=True, retry_after=_retry_after(headers))
-    if status in (408, 409, 425) or status >= 500:
-        return Failure(f"http_{status}", message, transient=True, retry_after=_retry_after(headers))
-    if status in (400, 413, 422) and (status != 400 or any(words in message.lower() for words in _TOO_LONG)):
-        return Failure("prompt_refused", f"HTTP {status}: {message}", transient=False)
-    return Refused(f"http_{status}", message)
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds of a Retry-After header, given as a number or as a date; None where absent or unreadable."""
-    value = headers.get("Retry-After")
-    if value is None:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            seconds = parsedate_to_datetime(value).timestamp() - time.time()
-        except (ValueError, OverflowError):
-            return None
-    return max(0.0, seconds) if seconds < float("inf") else None
+def _cut(done: Completion, stops: Sequence[str]) -> Completion:
+    """Return an answer up to its first stop string, for a server that takes none."""
+    found = [place for stop in stops if (place := done.text.find(stop)) >= 0]
+    return done._replace(text=done.text[: min(found)], finish_reason="stop") if found else done
 
 
 def _normalise(base_url: str) -> str:
@@ -235,12 +246,6 @@ def _proxy(url: str) -> str | None:
 
     parts = urlsplit(url)
     return None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
-
-
-def _copy(source: Mapping[str, object], target: dict[str, str], **names: str) -> None:
-    for name, new_name in names.items():
-        if isinstance(value := source.get(name), str):
-            target[new_name] = value
 
 
 def key_from_environment(variable: str | None) -> str:

@@ -1,8 +1,14 @@
 """What it means that a request brought no answer: a reason for tables, and whether to ask again."""
 
+from collections.abc import Mapping
+
+from kbbench_hf.models.dialect import Dialect
+from kbbench_hf.models.refusals import Refusal
 from kbbench_hf.protocols import Completion
 
-SETTLED = frozenset({"content_filter", "refusal", "reasoning_only", "tool_call"})
+OF_THE_PROMPT = frozenset({"content_filter", "context_length", "unsupported_content", "prompt_refused"})
+"""Reasons for which a server takes this prompt never."""
+SETTLED = OF_THE_PROMPT | {"refusal", "reasoning_only", "tool_call", "prompt_too_long"}
 """Reasons for which the model was reached and this is what it had to say: asking again would only cost again."""
 
 
@@ -43,7 +49,21 @@ class Failure(Exception):
 
 
 class Refused(Failure):
-    """The server will refuse every request like this one (wrong key, model, address or parameter): stop the run."""
+    """The server refuses the request, and may refuse every one like it: wrong key, model, address or parameter.
 
-    def __init__(self, reason: str, detail: str) -> None:
+    `refusal` says what it means, where that is known; `sent` is the request, `words` what the error said, in lower
+    case, and `dialect` how the server was asked.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        detail: str,
+        *,
+        refusal: Refusal | None = None,
+        sent: Mapping[str, object] | None = None,
+        words: str = "",
+        dialect: Dialect | None = None,
+    ) -> None:
         super().__init__(reason, detail, transient=False)
+        self.refusal, self.sent, self.words, self.dialect = refusal, sent or {}, words, dialect

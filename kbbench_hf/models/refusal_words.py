@@ -67,6 +67,12 @@ RATE = any_of(
     r"queue.{0,20}full|too frequent|frequency|速率|繁忙|稍后|频率|并发",
 )
 RATE_CODES = any_of(r"rate_?limit|throttl|too_?many|overload|resource_exhausted|request_limit|capacity|^130[0235]$")
+RATE_LIMIT = any_of(
+    r"rate[ _-]?limit(ed)?\b",
+    r"too many requests",
+    r"throttl",
+    r"(requests|tokens|queries) per (second|minute|hour|day)",
+)
 RATE_UNIT = any_of(r"per[ _-](second|minute)|\b[rt]pm\b")
 LOADING = any_of(
     r"(model|engine|server|endpoint|replica|deployment|service|instance|container)\b.{0,80}"
@@ -84,6 +90,8 @@ CONTENT = any_of(
     r"(input|prompt|output|request|response|content) (was |is |has been |were |data )?(filtered|rejected by|"
     r"may contain)",
 )
+FILTERED = any_of(r"content[ _](management|filter|polic|moderation)", r"flagged")
+"""What even a fault may mean by it."""
 CONTENT_CODES = any_of(
     r"content_?filter|content_?policy|contentpolicy|data_inspection|datainspection|invalid_prompt|moderation|"
     r"responsibleai|safety|flagged|sensitive|prohibited|guardrail|^1301$|content_violation|content_moderation"
@@ -107,6 +115,8 @@ TOO_LONG = any_of(
 TOO_LONG_CODES = any_of(
     r"context_?(length|window|size)|exceed_context|string_above_max|too_long|toolong|too_large|^1261$"
 )
+OF_A_WINDOW = any_of(r"\bcontext\b|\btokens?\b|\bprompt\b|batch size|n_ctx")
+"""What even a fault may mean by it: other limits are of time and room."""
 TOO_LARGE_AT_ONCE = any_of(
     r"request too large|must be reduced|context (length|window)",
     r"(prompt|input|message|request) (is |was )?too (long|large)|larger than (the|your) .{0,20}limit",

@@ -51,6 +51,10 @@ class Refusal(NamedTuple):
     """How long the server asks to wait."""
 
 
+CROWDED = (429, 498, 503, 529)
+"""Statuses of a server that has too much to do."""
+
+
 def refusal(status: int, headers: Mapping[str, str], body: bytes | object, sent: Iterable[str] = ()) -> Refusal:
     """Return what a refusal means; `sent` are the parameters of the request.
 
@@ -69,7 +73,7 @@ def meaning_of(status: int, said: ErrorWords, sent: Iterable[str] = ()) -> Refus
     """Return what the words of an error reply mean under its status."""
     if status == 200:
         status = said.code or 0
-    crowded = status in (429, 498, 503, 529)
+    crowded = status in CROWDED
     if said.html:
         return _by_status(status, said)
     if _has(said, words.CLOSED):
@@ -80,9 +84,15 @@ def meaning_of(status: int, said: ErrorWords, sent: Iterable[str] = ()) -> Refus
         return Refusal(Meaning.LATER, seconds=said.seconds)
     if _is_money(status, said):
         return Refusal(Meaning.QUOTA)
-    if status != 401 and _is_too_long(said, crowded):
+    if _has(said, words.RATE_LIMIT) and not _has(said, words.TOO_LARGE_AT_ONCE):
+        return Refusal(Meaning.LATER, seconds=said.seconds)
+    if status not in (401, 408, 504) and _is_too_long(status, said):
         return Refusal(Meaning.PROMPT, cause="context_length")
-    if status != 401 and not crowded and _has(said, words.CONTENT, words.CONTENT_CODES):
+    if (
+        status != 401
+        and not crowded
+        and _has(said, words.FILTERED if status >= 500 else words.CONTENT, words.CONTENT_CODES)
+    ):
         return Refusal(Meaning.PROMPT, cause="content_filter")
     if status not in (400, 401, 404, 422) and _has(said, words.LOADING) and "fail" not in said.text:
         return Refusal(Meaning.LOADING, seconds=said.seconds)
@@ -151,10 +161,12 @@ def _is_money(status: int, said: ErrorWords) -> bool:
     return _has(said, words.QUOTA) and not _has(said, words.RATE)
 
 
-def _is_too_long(said: ErrorWords, crowded: bool) -> bool:
+def _is_too_long(status: int, said: ErrorWords) -> bool:
     """Whether one prompt does not fit; a limit of the answer that nobody could keep is a parameter instead."""
-    if crowded:
+    if status in CROWDED:
         return _has(said, words.TOO_LARGE_AT_ONCE, words.TOO_LONG_CODES)
+    if status >= 500 and not _has(said, words.OF_A_WINDOW, words.TOO_LONG_CODES):
+        return False
     if _has(said, None, words.TOO_LONG_CODES):
         return True
     if words.NO_ROOM.search(said.text):

@@ -6,7 +6,7 @@ from typing import Any
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.journal import Journal, Record
-from kbbench_hf.protocols import Generator, name_of
+from kbbench_hf.protocols import Generator
 from kbbench_hf.runners.jobs import Job, Work, completed, takes
 from kbbench_hf.runners.progress import Advance, Meter
 
@@ -15,15 +15,21 @@ BATCH = 16
 
 
 def answer_in_batches(
-    model: Generator, work: Work, journal: Journal, record: Callable[[Record], None], meter: Meter, advance: Advance
+    model: Generator,
+    name: str,
+    work: Work,
+    journal: Journal,
+    record: Callable[[Record], None],
+    meter: Meter,
+    advance: Advance,
 ) -> list[str]:
-    """Answer what the journal does not hold; return the keys of all jobs, in order.
+    """Answer what the journal does not hold; return the keys of all jobs, in order, under the model's `name`.
 
     Which prompts stand in a batch follows from the run alone, longest first, never from what is already done or from
     the number of processes: padding moves the last bits of the logits, so another batch could be another answer. A
     batch that was recorded in part is made again as a whole, and its missing answers are recorded.
     """
-    name, size = name_of(model), getattr(model, "batch_size", BATCH)
+    size = getattr(model, "batch_size", BATCH)
     rank, n_processes = getattr(model, "rank", 0), getattr(model, "n_processes", 1)
     examples = list(work.prompts)
     keys: list[str] = []

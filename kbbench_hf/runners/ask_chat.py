@@ -5,28 +5,27 @@ import random
 import signal
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any
 
-from kbbench_hf.benchmarks.base import Prompt
-from kbbench_hf.errors import KBBenchError, UsageError
+from kbbench_hf.errors import KBBenchError
 from kbbench_hf.files.journal import Record
-from kbbench_hf.models.failures import Failure, Refused
+from kbbench_hf.models.failures import OF_THE_PROMPT, Failure, Refused
 from kbbench_hf.protocols import Chat, Completion, name_of
-from kbbench_hf.runners.concurrency import Gate, wait_before_retry
+from kbbench_hf.runners.concurrency import LONGEST_WAIT_S, Gate, wait_before_retry
 from kbbench_hf.runners.cost import Budget
+from kbbench_hf.runners.event_loop import on_signal
 from kbbench_hf.runners.jobs import ATTEMPTS, InterruptedRunError, Job, Sampling, completed, produced_tokens, takes
+from kbbench_hf.runners.refused import CANARY, Arbiter, explained
 
 DRAIN_S = 10.0
 """How long an interrupted run waits for the answers that are under way."""
-CANARY = Prompt([{"role": "user", "content": "Write the numbers from one to ten as words."}], max_tokens=32)
-"""Asked at the start and at the end of a run: another answer at temperature 0 hints at another model."""
+LOADING_S = 1800.0
+"""How long a model may load."""
+_LOADING_PAUSE_S = 5.0
 
 _STOPPED = "stopped"
-
-T = TypeVar("T")
 
 
 class Asker:
@@ -42,6 +41,9 @@ class Asker:
         attempts: int = ATTEMPTS,
     ) -> None:
         self.model, self.record, self.budget = model, record, budget
+        self.arbiter = Arbiter(model, self._complete, self._keep)
+        self.check: Callable[[Completion], None] = lambda completion: None
+        """Asked of every answer before it is recorded; raises where it may not count."""
         self._takes_more = takes(model.complete, "schema")
         self.gate = Gate(concurrency)
         self.attempts = attempts
@@ -59,7 +61,7 @@ class Asker:
             InterruptedRunError: SIGINT or SIGTERM came; answers under way were waited for, at most DRAIN_S seconds.
             UsageError: the server refuses the key, the model or the form of the requests.
             BudgetSpentError: the budget does not allow for another request.
-            KBBenchError: the server failed so often in a row that it must be down.
+            KBBenchError: the server failed so often in a row that it must be down, or there is no money left.
         """
         async with self._signals() as task:
             self._task = task
@@ -82,14 +84,10 @@ class Asker:
             return ""
         return f"stopping: waiting for {self.gate.active} answers under way (Ctrl-C again stops at once)"
 
-    async def canary(self) -> None:
-        """Ask the canary prompt and record the answer, under an id of None."""
-        parameters = Sampling().parameters(CANARY)
-        job = Job(f"canary {time.time_ns()}", None, 0, CANARY, parameters, None)
-        try:
-            self.record(await self._outcome(job))
-        except Refused as refused:
-            raise self._explained(refused) from None
+    async def canary(self, extra: Mapping[str, Any] | None = None) -> None:
+        """Ask the canary prompt and record the answer, under an id of None; `extra` are the run's own parameters."""
+        parameters = Sampling(extra=extra or {}).parameters(CANARY)
+        self.record(await self._outcome(Job(f"canary {time.time_ns()}", None, 0, CANARY, parameters, None)))
 
     async def recognise(self) -> None:
         """Let a model that can ask its server what it is, as patiently as for an answer: without it no key is right."""
@@ -101,13 +99,13 @@ class Asker:
                 await recognise()
                 return
             except Refused as refused:
-                raise self._explained(refused) from None
+                raise explained(refused, self.model) from None
             except Failure as failure:
                 if attempt == self.attempts or failure.reason == "no_connection":
                     raise KBBenchError(
                         f"{self._where} does not answer ({failure}). Is the server running at this address?"
                     ) from None
-                await asyncio.sleep(wait_before_retry(attempt, failure.retry_after, self._rng))
+                await asyncio.sleep(self._wait(attempt, failure))
 
     async def _work(self, jobs: Iterator[Job]) -> None:
         for job in jobs:
@@ -119,10 +117,8 @@ class Asker:
                 if record["finish_reason"] is not None:
                     self.budget.pay(record["prompt_tokens"], produced_tokens(record))
                 self._watch(record)
-            except Refused as refused:
-                self._stop(self._explained(refused), DRAIN_S)
             except KBBenchError as error:
-                self._stop(error)
+                self._stop(error, DRAIN_S if isinstance(error.__cause__, Refused) else None)
             if self._stopping.is_set():
                 return
 
@@ -136,21 +132,33 @@ class Asker:
 
     async def _outcome(self, job: Job) -> Record:
         """Send one job until it is answered or given up, and return its record."""
-        for attempt in range(1, self.attempts + 1):
+        attempt = n_sent = 0
+        loading_since: float | None = None
+        while attempt < self.attempts:
+            attempt += 1
             async with self.gate:
                 if self._stopping.is_set():
                     break
                 self.budget.take()
+                n_sent += 1
                 try:
                     completion = await self._complete(job)
+                    self.check(completion)
                 except Failure as error:
-                    if isinstance(error, Refused):
-                        raise
-                    failure = error
+                    verdict = await self._judged(job, error)
+                    if verdict is None:  # it is said otherwise now
+                        attempt -= 1
+                        self.gate.answered()
+                        continue
+                    failure = verdict
                 else:
                     self.gate.answered()
-                    return job.answered(completion, attempt)
-                wait = wait_before_retry(attempt, failure.retry_after, self._rng)
+                    self.arbiter.answered(job)
+                    return job.answered(completion, n_sent)
+                if failure.reason == "loading":  # no attempt: there was nobody to ask
+                    loading_since = loading_since or time.monotonic()
+                    attempt -= time.monotonic() - loading_since < LOADING_S
+                wait = self._wait(attempt, failure)
                 last = not failure.transient or attempt == self.attempts
                 if failure.reason == "rate_limited":
                     self.gate.refused()
@@ -161,10 +169,42 @@ class Asker:
                 else:
                     self.gate.answered()
             if last:
-                return job.failed(failure, attempt)
+                return job.failed(failure, n_sent)
             if failure.reason != "rate_limited":
                 await self._pause(wait)
-        return job.record(error=_STOPPED, attempts=0)
+        return job.record(error=_STOPPED, attempts=n_sent)
+
+    async def _judged(self, job: Job, failure: Failure) -> Failure | None:
+        """Return what a failure is for this job, None where it is to be sent again at once, said otherwise."""
+        if failure.reply is not None:
+            self.check(failure.reply)
+            self.arbiter.answered(job)
+        if not isinstance(failure, Refused):
+            return failure
+        try:
+            return await self.arbiter.judge(job, failure, lambda: self.gate.active)
+        except Failure as other:  # of the second request by which it was to be judged
+            return other
+
+    def _wait(self, attempt: int, failure: Failure) -> float:
+        """Return the seconds to wait after a failure.
+
+        Raises:
+            KBBenchError: the server asks for a day or more.
+        """
+        if failure.retry_after is not None and failure.retry_after >= LONGEST_WAIT_S:
+            raise KBBenchError(
+                f"{self._where} asks to wait {failure.retry_after / 3600:,.0f} hours ({failure.detail}). "
+                "The run is stopped; start the same again then."
+            )
+        if failure.reason == "loading":
+            return _LOADING_PAUSE_S if failure.retry_after is None else max(1.0, failure.retry_after)
+        return wait_before_retry(attempt, failure.retry_after, self._rng)
+
+    def _keep(self, record: Record) -> None:
+        """Keep what is no answer of the run, and pay for it."""
+        self.budget.requests += 1
+        self.record(record)
 
     async def _complete(self, job: Job) -> Completion:
         """Ask once. What a model of the user's raises is a failure of this one answer."""
@@ -193,24 +233,15 @@ class Asker:
             return
 
     def _watch(self, record: Record) -> None:
-        """Stop a run whose server is down or takes no prompt; odd replies are outcomes, however many they are."""
+        """Stop a run whose server is down; odd replies and refused prompts are outcomes, however many they are."""
+        if record["error"] in OF_THE_PROMPT:
+            return  # however many: what others bring decides
         self._failures_in_a_row = self._failures_in_a_row + 1 if _is_outage(record["error"]) else 0
         if self._failures_in_a_row >= self._most_failures_in_a_row:
             raise KBBenchError(
                 f"The last {self._failures_in_a_row} examples all failed, the last one with {record['error']}: "
                 f"{record['detail'] or 'no detail'}. The run is stopped; they are asked again when it is started again."
             )
-
-    def _explained(self, error: Refused) -> UsageError:
-        remedy = {
-            "http_401": "Is the API key right? Name the environment variable that holds it with --api-key-env.",
-            "http_403": "May this API key use this model?",
-            "http_404": f"Does the server at {self._where} serve the model {getattr(self.model, 'model', '?')!r}?",
-        }.get(error.reason, "Does the server take these parameters?")
-        return UsageError(
-            f"{self._where} refused the request with {error.reason.replace('_', ' ').upper()}"
-            f"{': ' if error.detail else ''}{error.detail}. {remedy}"
-        )
 
     @asynccontextmanager
     async def _signals(self) -> AsyncIterator[asyncio.Task[Any] | None]:
@@ -227,44 +258,11 @@ class Asker:
 
         with ExitStack() as stack:
             for number in (signal.SIGINT, signal.SIGTERM):
-                stack.callback(_on_signal(loop, number, interrupt))
+                stack.callback(on_signal(loop, number, interrupt))
             yield task
-
-
-def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, also where a loop is running already (a notebook)."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(coroutine)
-    started: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = []
-
-    async def begin() -> T:
-        started.append((asyncio.get_running_loop(), asyncio.current_task()))
-        return await coroutine
-
-    with ThreadPoolExecutor(1) as thread:
-        outcome = thread.submit(asyncio.run, begin())
-        try:
-            return outcome.result()
-        except KeyboardInterrupt:
-            for loop, task in started:
-                if task is not None:
-                    loop.call_soon_threadsafe(task.cancel)
-            raise
-
-
-def _on_signal(loop: asyncio.AbstractEventLoop, number: int, act: Callable[[], None]) -> Callable[[], object]:
-    """Have the loop call `act` at a signal; return what ends that."""
-    try:
-        loop.add_signal_handler(number, act)
-    except NotImplementedError:  # Windows
-        before = signal.signal(number, lambda *_: loop.call_soon_threadsafe(act))
-        return lambda: signal.signal(number, before)
-    return lambda: loop.remove_signal_handler(number)
 
 
 def _is_outage(error: str | None) -> bool:
     if error is None:
         return False
-    return Failure(error, transient=True).overload or error in ("rate_limited", "prompt_refused", "model_error")
+    return Failure(error, transient=True).overload or error in ("rate_limited", "loading", "model_error")

@@ -10,8 +10,8 @@ WINDOW_S = 2.0
 """Seconds between two cuts of the limit, so that one burst of refusals counts once."""
 SETBACK = 2
 """How many answers' worth of growth a server error takes back: with more than a third of errors, growth stops."""
-LONGEST_WAIT_S = 300.0
-"""No wait is longer, whatever a server asks for."""
+LONGEST_WAIT_S = 86_400.0
+"""A server that asks for so long, or longer, is not waited for."""
 
 
 class Gate:

@@ -4,19 +4,22 @@ Benchmarks, judges and the reranker all hand over a mapping of ids to prompts; w
 answers (see `protocols`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from kbbench_hf.benchmarks.base import Prompt
+from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.journal import Journal, Record
 from kbbench_hf.protocols import Chat, Generator, LanguageModel, name_of
 from kbbench_hf.runners.cost import Budget, Price
-from kbbench_hf.runners.jobs import ATTEMPTS, NO_BUDGET, InterruptedRunError, Job, Sampling, Work
+from kbbench_hf.runners.identity import Identity
+from kbbench_hf.runners.jobs import ATTEMPTS, FIELDS, NO_BUDGET, InterruptedRunError, Job, Sampling, Work
 from kbbench_hf.runners.outcome import Parse, Summary, finish, prediction
 from kbbench_hf.runners.progress import Advance, Meter, progress, showing
 
@@ -26,11 +29,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Generation:
-    """A finished run: its summary, and its records in the order of the prompts."""
+    """A finished run: its summary, and its records in the order of the prompts.
+
+    `stopped` is why it could not go on, where it could not; `warnings` say what a result should say of who answered.
+    """
 
     summary: Summary
     journal: Journal = field(repr=False)
     keys: list[str] = field(repr=False)
+    stopped: KBBenchError | None = None
+    warnings: Sequence[ScoreWarning] = ()
 
     def records(self) -> Iterator[Record]:
         """Return one record per prompt and repeat, all of the first repeat first; `jobs.FIELDS` names what it holds."""
@@ -61,6 +69,9 @@ def generate(
     max_requests: int | None = None,
     max_cost: float | None = None,
     canary: bool = True,
+    allow_other_server: bool = False,
+    one_server: bool = False,
+    partial: bool = False,
     show: bool = True,
     title: str = "Generate",
 ) -> Generation:
@@ -71,51 +82,94 @@ def generate(
     parsed answer under the name `answer` beside the raw `response`; a prompt that was not answered has `error` there.
     An interrupted and resumed run writes the same bytes as an uninterrupted one.
 
+    The answers of a folder are those of one server and model, which its journal names: others are refused before
+    anything is asked (`allow_other_server` lets them go on), and with `one_server` so is another fingerprint or
+    provider. With `partial`, a run that cannot go on is returned as far as it came, if anything was answered; what was
+    not asked has the error "not_asked".
+
     `structured` sends each prompt's JSON schema and counts the answers that do not follow it. `concurrency`,
     `attempts`, the budget and the canary are for models with `complete`. A model in a group of processes (`rank`,
     `n_processes`) shares the work among them; each process returns the whole run.
 
     Raises:
         BusyError: another process runs in this folder.
-        UsageError: the server refuses the key, the model or the request.
+        UsageError: the server refuses the key, the model or the request, or is another than answered before.
         InterruptedRunError, BudgetSpentError: the run stopped early; the same call goes on from there.
     """
     work = Work(prompts, sampling or Sampling(), repeats, structured)
-    meter = Meter(price)
+    meter, identity = Meter(price), Identity(allow_other=allow_other_server, one=one_server)
     chat = hasattr(model, "complete")
     if not chat and (max_requests is not None or max_cost is not None):
         raise UsageError(NO_BUDGET)
     shard, n_processes = getattr(model, "rank", 0), getattr(model, "n_processes", 1)
-    with _interruptible(), Journal(folder, shard, observe=meter.add) as journal:
+
+    def observe(outcome: Record) -> None:
+        meter.add(outcome)
+        identity.observe(outcome)
+
+    with _interruptible(), Journal(folder, shard, observe=observe) as journal:
         budget = Budget(max_requests, max_cost, price)
         budget.requests, budget.spent = meter.n_requests, meter.cost or 0.0
         meter.start()
+        stopped: KBBenchError | None = None
 
         def record(outcome: Record) -> None:
             journal.append(outcome)
-            meter.add(outcome)
+            observe(outcome)
             if parse is not None and outcome["error"] is None and outcome["id"] is not None:
                 meter.n_parse_failures += not prediction(outcome, parse, answer).parsed
 
         with progress(title, len(work), show=show and shard == 0) as advance:
             if chat:
-                from kbbench_hf.runners.ask_chat import Asker, run
+                from kbbench_hf.runners.ask_chat import Asker
+                from kbbench_hf.runners.event_loop import run
 
                 asker = Asker(cast(Chat, model), record, budget, concurrency=concurrency, attempts=attempts)
-                keys = run(_by_chat(asker, work, journal, meter, advance, canary))
+                keys, stopped = run(_by_chat(asker, work, journal, meter, identity, advance, canary))
+                if stopped is not None and not (partial and any(key in journal for key in keys)):
+                    raise stopped
             else:
                 from kbbench_hf.runners.ask_batches import answer_in_batches
 
-                keys = answer_in_batches(cast(Generator, model), work, journal, record, meter, advance)
+                name = identity.meet(model, journal.append, folder)
+                keys = answer_in_batches(cast(Generator, model), name, work, journal, record, meter, advance)
         if n_processes > 1:
             _wait_for_everyone(model)
             meter = Meter(price)
             journal.reload(meter.add)
-        written = folder if parse is not None and shard == 0 else None
-        records = journal.read(keys)
-        summary = finish(records, meter, name_of(model), len(prompts), parse=parse, answer=answer, folder=written)
+        summary = finish(
+            _unless_stopped(journal.read(keys), work, stopped),
+            meter,
+            name_of(model),
+            len(prompts),
+            parse=parse,
+            answer=answer,
+            folder=folder if parse is not None and shard == 0 else None,
+        )
         _wait_for_everyone(model)  # so that every process finds the predictions when this returns
-    return Generation(summary, journal, keys)
+    summary = replace(summary, servers=tuple(identity.servers), stopped=str(stopped) if stopped else None)
+    return Generation(summary, journal, keys, stopped, [*_stop_warnings(summary), *identity.warnings()])
+
+
+def _unless_stopped(
+    records: Iterator[Record | None], work: Work, stopped: KBBenchError | None
+) -> Iterator[Record | None]:
+    """Return the records of a run, in which what a stopped run did not ask is an error."""
+    if stopped is None:
+        return records
+    ids = list(work.prompts)
+    return (
+        {**dict.fromkeys(FIELDS), "id": ids[place % len(ids)], "error": "not_asked"} if record is None else record
+        for place, record in enumerate(records)
+    )
+
+
+def _stop_warnings(summary: Summary) -> list[ScoreWarning]:
+    if summary.stopped is None:
+        return []
+    n = summary.n_open
+    message = f"The run stopped before {n:,} of {summary.n_prompts:,} prompts were answered: {summary.stopped}"
+    return [ScoreWarning("stopped", message, "Start the same run again to go on from here.", n)]
 
 
 @contextmanager
@@ -131,31 +185,55 @@ def _wait_for_everyone(model: LanguageModel) -> None:
 
 
 async def _by_chat(
-    asker: "Asker", work: Work, journal: Journal, meter: Meter, advance: Advance, canary: bool
-) -> list[str]:
-    """Ask for what the journal does not hold; return the keys of all jobs, in order."""
+    asker: "Asker",
+    work: Work,
+    journal: Journal,
+    meter: Meter,
+    identity: Identity,
+    advance: Advance,
+    canary: bool,
+) -> tuple[list[str], KBBenchError | None]:
+    """Ask for what the journal does not hold; return the keys of all jobs, in order, and why it stopped if it did."""
     keys: list[str] = []
 
-    def missing() -> Iterator[Job]:
-        for job in work.jobs(name_of(asker.model)):
+    def missing(name: str) -> Iterator[Job]:
+        for job in work.jobs(name):
             keys.append(job.key)
             if job.key in journal:
                 meter.n_done += 1
+                _recall(asker, job, journal)
             else:
                 yield job
 
+    stopped: KBBenchError | None = None
     async with AsyncExitStack() as stack:
         if hasattr(asker.model, "__aenter__"):
             await stack.enter_async_context(cast(AbstractAsyncContextManager[Any], asker.model))
         await stack.enter_async_context(showing(meter, advance, asker.status))
         await asker.recognise()
-        jobs = missing()
+        name = identity.meet(asker.model, journal.append, journal.folder)
+        asker.check, asker.arbiter.said_otherwise = identity.check, identity.said_otherwise
+        jobs = missing(name)
         first = next(jobs, None)
         if first is not None:
             if canary:
-                await asker.canary()
-            await asker.ask_all(chain([first], jobs))
-            if canary:
+                await asker.canary(work.sampling.extra)
+            try:
+                await asker.ask_all(chain([first], jobs))
+            except InterruptedRunError:
+                raise
+            except KBBenchError as error:
+                stopped = error
+                deque(jobs, maxlen=0)  # so that all keys are known
+            if canary and stopped is None:
                 with suppress(KBBenchError):  # all is answered: a spent budget or a closed server ends nothing now
-                    await asker.canary()
-    return keys
+                    await asker.canary(work.sampling.extra)
+    return keys, stopped
+
+
+def _recall(asker: "Asker", job: Job, journal: Journal) -> None:
+    """Let the first prompt that an earlier start answered be one that was answered."""
+    if asker.arbiter.good is None:
+        for record in journal.read([job.key]):
+            if record is not None and record["error"] is None:
+                asker.arbiter.answered(job)

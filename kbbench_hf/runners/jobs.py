@@ -12,7 +12,7 @@ from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.files.journal import Record
 from kbbench_hf.models.chat_completions import token_count
-from kbbench_hf.models.failures import Failure
+from kbbench_hf.models.failures import SETTLED, Failure
 from kbbench_hf.protocols import Completion
 
 ATTEMPTS = 8
@@ -83,6 +83,8 @@ class Job(NamedTuple):
         """Return the journal's record of an answer, which says how it breaks the schema where one was asked for."""
         fields = {**_fields(completion), "attempts": attempts, "at": round(time.time(), 3)}
         text = fields["response"]
+        if completion.error in SETTLED:
+            fields["settled"] = True
         if self.schema is not None and completion.error is None:
             from kbbench_hf.models.structured import violation
 

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, NamedTuple
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.files.journal import Record
 from kbbench_hf.files.writing import whole_file
-from kbbench_hf.models.failures import Failure
+from kbbench_hf.models.failures import SETTLED
 from kbbench_hf.replies.reading import Reading
 from kbbench_hf.runners.progress import Meter, quantile
 
@@ -49,6 +49,10 @@ class Summary:
     latency_p50_s: float | None
     latency_p95_s: float | None
     canaries: tuple[str, ...]
+    servers: tuple[Mapping[str, Any], ...] = ()
+    """Who answered, in order: the address, what the server said it was, and how it wanted to be asked."""
+    stopped: str | None = None
+    """Why the run could not go on, where it could not."""
 
     @property
     def parse_failure_rate(self) -> float:
@@ -63,7 +67,7 @@ class Summary:
     @property
     def n_open(self) -> int:
         """How many prompts failed that may yet be answered; a refusal is an outcome, and settled."""
-        return sum(n for kind, n in self.errors.items() if not Failure(kind, transient=False).settled)
+        return sum(n for kind, n in self.errors.items() if kind not in SETTLED)
 
     def __str__(self) -> str:
         """Say what became of the run and what it cost, in two lines."""
@@ -102,20 +106,22 @@ def prediction(record: Record, parse: Parse, answer: str) -> Prediction:
 
     `{"id", answer, "read_by", "response"}`, with the rule by which the answer was read; without both where the parser
     finds none; `{"id", "error"}` where the model gave none. `thought` is what the model thought, where it did: what the
-    server sent as such, or else what the parser set apart. Whatever a parser raises is a parse failure of that text.
+    server sent as such, or else what the parser set apart; `system_fingerprint` and `provider` say who answered, where
+    the server did. Whatever a parser raises is a parse failure of that text.
 
     >>> record = {"id": "q1", "error": None, "response": "4 2"}
     >>> prediction(record, lambda text, _: Reading(text.split(), "words"), "answers").line
     b'{"id": "q1", "answers": ["4", "2"], "read_by": "words", "response": "4 2"}\n'
     """
+    who = {name: record[name] for name in ("system_fingerprint", "provider") if record.get(name)}
     if record["error"] is not None:
-        return Prediction(_line({"id": record["id"], "error": record["error"]}), parsed=False)
+        return Prediction(_line({"id": record["id"], "error": record["error"], **who}), parsed=False)
     text = record["response"]
     row = {"id": record["id"]}
 
     def line(thought: str, **read: Any) -> bytes:
         thought = record.get("reasoning") or thought
-        return _line({**row, **read, **({"thought": thought} if thought else {}), "response": text})
+        return _line({**row, **read, **({"thought": thought} if thought else {}), "response": text, **who})
 
     try:
         read = parse(text, record["id"])

@@ -89,7 +89,7 @@ class Meter:
         self.prompt_tokens += token_count(record["prompt_tokens"]) or 0
         self.completion_tokens += produced_tokens(record) or 0
         if record["id"] is None:
-            if record["error"] is None:
+            if record["error"] is None and str(record["key"]).startswith("canary"):
                 self.canaries.append(record["response"])
             return
         self.n_done += 1

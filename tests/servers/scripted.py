@@ -13,11 +13,11 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 
 MODEL = "scripted-model"
 
@@ -97,6 +97,15 @@ MALFORMED: dict[Fault, Callable[[str], Any]] = {
 }
 """Bodies with status 200 that are not a plain answer: kind -> body made from the right text."""
 
+
+class Reply(NamedTuple):
+    """What is sent as it is."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = {"Content-Type": "application/json"}
+
+
 _HEADERS_END = b"\r\n\r\n"
 
 
@@ -116,6 +125,10 @@ class ScriptedServer:
     """A fault of every chat request."""
     answer: Callable[[dict[str, Any]], str] | None = None
     """Payload -> text; by default the answer names the prompt."""
+    reply: Callable[[dict[str, Any]], "Reply | None"] | None = None
+    """Payload -> the very bytes to send; None for what would be sent otherwise."""
+    pages: dict[str, Any] = field(default_factory=dict)
+    """Path -> the JSON that a GET finds there."""
     flavour: str = "openai"
     """"openai", "vllm" or "tgi": what the server tells about itself."""
     retry_after_s: float = 1.0
@@ -224,6 +237,8 @@ class ScriptedServer:
         """Answer a GET: what the server says of itself."""
         if path == "/stats":
             return 200, self.stats()
+        if path in self.pages:
+            return 200, self.pages[path]
         if path == "/v1/models":
             owner = {"vllm": "vllm", "tgi": self.model}.get(self.flavour, "scripted")
             return 200, {"object": "list", "data": [{"id": self.model, "owned_by": owner, "created": int(time.time())}]}
@@ -285,6 +300,11 @@ class _Connection(asyncio.Protocol):
         delay = server.hang_s if fault == "hang" else 0 if quick else server.latency_s
         text = server.answer(payload) if server.answer else answer_to(prompt)
         finish = partial(self.finish, fault, text, headers)
+        raw = server.reply(payload) if server.reply else None
+        if raw is not None:
+            kind = raw.headers.get("Content-Type") or raw.headers.get("content-type") or ""
+            others = "".join(f"{k}: {v}\r\n" for k, v in raw.headers.items() if k.lower() != "content-type")
+            finish = partial(self.raw, raw.status, raw.body, others, kind)
         if server.hold(finish):
             return
         if delay:
@@ -309,12 +329,19 @@ class _Connection(asyncio.Protocol):
         else:
             self.send(200, MALFORMED[fault](text))
 
-    def send(self, status: int, body: Any, headers: str = "") -> None:
+    def raw(self, status: int, body: bytes, headers: str, kind: str) -> None:
+        self.server.active -= 1
+        if not self.transport.is_closing():
+            self.send(status, body, headers, kind)
+
+    def send(self, status: int, body: Any, headers: str = "", kind: str = "") -> None:
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-        kind = "text/html" if raw.startswith(b"<") else "application/json"
+        kind = kind or ("text/html" if raw.startswith(b"<") else "application/json")
+        phrase = HTTPStatus(status).phrase if status in [*HTTPStatus] else "Odd"
         self.transport.write(
-            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Type: {kind}\r\n{headers}"
-            f"Content-Length: {len(raw)}\r\n\r\n".encode("latin-1")
+            f"HTTP/1.1 {status} {phrase}\r\nContent-Type: {kind}\r\n{headers}Content-Length: {len(raw)}\r\n\r\n".encode(
+                "latin-1"
+            )
             + raw
         )
 

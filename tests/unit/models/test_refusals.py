@@ -21,7 +21,7 @@ CONTEXT: list[tuple[int, str]] = [
     (400, "The input (9000 tokens) is longer than the model's context length (4096 tokens)."),
     (400, "Input length (9000 tokens) exceeds the maximum allowed length (8191 tokens)."),
     (400, "Please reduce the length of the messages or completion. Current length is 9012 while limit is 8192"),
-    (400, "too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 5000. Try a shorter one."),
+    (400, "too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 5000."),
     (400, "input length and `max_tokens` exceed context limit: 199759 + 20000 > 204698, decrease input length"),
     (400, "The model returned the following errors: Input is too long for requested model."),
     (400, "'max_tokens' or 'max_completion_tokens' is too large: 4096. This model's maximum context length is 8192 "

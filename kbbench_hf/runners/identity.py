@@ -1,0 +1,149 @@
+"""Who answers a run: the server and model that its journal names, and those that answer now.
+
+What belongs to the answers is written beside them, into the journal: another address, model or digest is refused before
+anything is asked, and everybody who answered is counted.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kbbench_hf.benchmarks.warnings import ScoreWarning
+from kbbench_hf.errors import KBBenchError, UsageError
+from kbbench_hf.files.journal import Record
+from kbbench_hf.protocols import Completion, name_of
+from kbbench_hf.runners.jobs import FIELDS
+
+SERVER = "server"
+"""What the keys of the records begin with that say who answers from there on."""
+Who = tuple[str | None, str | None, str | None]
+"""Model, fingerprint and provider of a reply."""
+
+
+class Identity:
+    """Who answered so far; `observe` it all records of the journal, then let it `meet` the model at hand.
+
+    `allow_other` lets another server go on with a run, and says so in the result; `one` refuses a second fingerprint or
+    provider.
+    """
+
+    def __init__(self, *, allow_other: bool = False, one: bool = False) -> None:
+        self.allow_other, self.one = allow_other, one
+        self.servers: list[dict[str, Any]] = []
+        """The servers of the run, in order: what each said it was, and how it wanted to be asked (`dialect`)."""
+        self.answered_by: Counter[Who] = Counter()
+        self.name = ""
+        """The model's name in the keys of the run."""
+        self._append: Callable[[Record], object] = lambda record: None
+        self._known: set[str] = set()
+        self._trusted = False
+
+    def observe(self, record: Record) -> None:
+        """Note a record of the journal."""
+        if record["id"] is None and str(record["key"]).startswith(SERVER):
+            self.servers.append(record["server"])
+            self.name = self.name or record["server"]["name"]
+        elif record.get("finish_reason") is not None:
+            who = (record.get("model"), record.get("system_fingerprint"), record.get("provider"))
+            if record["id"] is not None:
+                self.answered_by[who] += 1
+            if who[0]:
+                self._known.add(who[0])
+
+    def meet(self, model: object, append: Callable[[Record], object], folder: object) -> str:
+        """Note who answers now, and return the model's name in the keys of this run.
+
+        A model without an `identity` is its name, which stands in every key: it shares no answer with another.
+
+        Raises:
+            UsageError: the journal holds answers of another server or model.
+        """
+        self._append = append
+        own = getattr(model, "identity", None)
+        if own is None:
+            return name_of(model)
+        now = {"name": name_of(model), **own}
+        before = dict(self.servers[-1]) if self.servers else None
+        dialect = before.pop("dialect", None) if before is not None else None
+        if dialect and hasattr(model, "dialect"):
+            model.dialect = type(model.dialect).of(dialect)
+        if before is None:
+            self._write(now)
+        elif before != now:
+            if not self.allow_other:
+                raise UsageError(
+                    f"{folder} holds answers of another server or model: {_differences(before, now)}. Go on with the "
+                    "first, name another folder (--out), or say --allow-other-server."
+                )
+            self._write(now | ({"dialect": dialect} if dialect else {}))
+        return self.name or now["name"]
+
+    def said_otherwise(self, changes: Mapping[str, object]) -> None:
+        """Note how the server wants to be asked."""
+        if self.servers and self.servers[-1].get("dialect") != changes:
+            self._write({**self.servers[-1], "dialect": dict(changes)})
+
+    def check(self, completion: Completion) -> None:
+        """Look at who answers now, before the answer is recorded.
+
+        Raises:
+            UsageError: it is another model than answered before this start, or with `one` anybody else than before.
+        """
+        model = completion.model
+        if model and not self._trusted:
+            self._trusted = True
+            if self._known and model not in self._known and not self.allow_other:
+                raise UsageError(
+                    f"The run was answered by the model {', '.join(sorted(self._known))}, and now by {model!r}. Go on "
+                    "with the first, name another folder (--out), or say --allow-other-server."
+                )
+        who = (model, completion.system_fingerprint, completion.provider)
+        if self.one and self.answered_by and who not in self.answered_by:
+            raise KBBenchError(
+                f"Another server answers now: {_of(who)}, after {_of(next(iter(self.answered_by)))}. --one-server "
+                "takes the answers of one only; those that were recorded are kept."
+            )
+
+    def warnings(self) -> list[ScoreWarning]:
+        """Return what a result should say of who answered."""
+        found = []
+        seen = [{name: value for name, value in each.items() if name != "dialect"} for each in self.servers]
+        others = [each for each in seen if each != seen[0]]
+        if others:
+            message = f"Several servers answered, as was allowed: {_differences(seen[0], others[-1])}."
+            found.append(ScoreWarning("several_servers", message, "Run it on one server, to compare it."))
+        for place, what in ((0, "models"), (1, "fingerprints"), (2, "providers")):
+            counts: Counter[str] = Counter()
+            for who, n in self.answered_by.items():
+                if who[place]:
+                    counts[str(who[place])] += n
+            if len(counts) > 1:
+                ((_, most), *_) = counts.most_common()
+                names = ", ".join(f"{name} ({n:,})" for name, n in counts.most_common(5))
+                message = f"The replies name {len(counts)} {what}: {names}; the server changed during the run."
+                remedy = "Each row says whose it is; --one-server refuses a change."
+                found.append(ScoreWarning(f"several_{what}", message, remedy, counts.total() - most))
+        dialect = self.servers[-1].get("dialect", {}) if self.servers else {}
+        if left_out := dialect.get("left_out"):
+            message = f"The server takes no {', '.join(left_out)}: these were left out, and it sampled in its own way."
+            found.append(ScoreWarning("parameters_left_out", message, "Compare it with runs that lack them too."))
+        return found
+
+    def _write(self, server: dict[str, Any]) -> None:
+        record = {"key": f"{SERVER}-{time.time_ns()}", "attempts": 0, "server": server}
+        self._append({**dict.fromkeys(FIELDS), **record})
+        self.servers.append(server)
+        self.name = self.name or str(server["name"])
+
+
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    if len(names) > 1 and "name" in names:  # made of the others
+        names.remove("name")
+    return "; ".join(f"its {name} is {before.get(name)!r}, not {now.get(name)!r}" for name in names)
+
+
+def _of(who: Who) -> str:
+    named = zip(("model", "fingerprint", "provider"), who, strict=True)
+    return ", ".join(f"{what} {name!r}" for what, name in named if name) or "a server that says nothing of itself"
