@@ -137,9 +137,9 @@ def explained(refused: Refused, model: Any) -> KBBenchError:
     found = refused.refusal or Refusal(Meaning.UNCLEAR)
     name = found.parameter
     what, remedy = {
-        Meaning.KEY: ("the key", "Is the API key right, and may it use this model? Name its variable: --api-key-env."),
+        Meaning.KEY: ("the key", "Is the API key right? May it use this model? Name its variable: --api-key-env."),
         Meaning.QUOTA: ("for want of money or quota", "Top the account up, or take another, and start the same again."),
-        Meaning.MODEL: ("the model", f"Does this server serve {getattr(model, 'model', '?')!r}?"),
+        Meaning.MODEL: ("the model", f"Does it serve the model {getattr(model, 'model', '?')!r}?"),
         Meaning.ADDRESS: ("the address", "Give the base URL of its OpenAI-compatible interface."),
         Meaning.PARAMETER: (f"the parameter {name!r}", f"Change or leave out {_option(name)}."),
     }.get(found.meaning, ("the request", "Does the server take these parameters?"))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.scripted import MODEL, ScriptedServer
+from tests.servers.scripted import MODEL, Reply, ScriptedServer
 
 ANSWER = '{"triples": [{"subject": "Petrel", "relation": "captain", "object": "Ines Calder"}]}'
 PRICES = f"""\
@@ -154,14 +154,25 @@ def test_a_refusal_ends_the_run_with_a_remedy_and_without_the_key(kbbench, monke
     assert all("sk-planted-secret" not in text for text in [done.out, done.err, *files])
 
 
+TOO_LARGE = Reply(400, b'{"error": {"message": "max_tokens is too large for this", "param": "max_tokens"}}')
+
+
 def test_failed_requests_are_scored_as_missing_and_the_exit_code_says_so(kbbench):
-    # "prompt_refused": HTTP 422 concerns one example and is not retried
-    with ScriptedServer(answer=lambda payload: ANSWER, always="422") as failing:
-        done = kbbench(*on(failing, "--limit", 3))
+    with ScriptedServer(answer=lambda payload: ANSWER) as failing:
+        # the third chat request, after the canary and one prompt; what is asked again after it is answered
+        failing.reply = lambda payload: TOO_LARGE if len(failing.times) == 3 else None
+        done = kbbench(*on(failing, "--limit", 3, "--concurrency", 1))
     assert done.code == 1
-    assert "0 answered, 3 failed (prompt_refused 3)" in done.out
-    assert "3 of 3 examples have no prediction." in done.out
-    assert "3 of 3 requests failed and are scored as missing. Start the same run again" in done.err
+    assert "2 answered, 1 failed (parameter_refused 1)" in done.out
+    assert "1 of 3 examples has no prediction" in done.out or "1 of 3 examples have no prediction" in done.out
+    assert "1 of 3 requests failed and are scored as missing. Start the same run again" in done.err
+
+
+def test_a_server_that_takes_no_prompt_is_said_to_refuse_what_it_names(kbbench):
+    with ScriptedServer(reply=lambda payload: TOO_LARGE) as failing:
+        done = kbbench(*on(failing, "--limit", 3))
+    assert done.code == 2
+    assert "refused the parameter 'max_tokens' with HTTP 400" in done.err
 
 
 def test_an_interrupted_run_prints_the_command_that_goes_on_and_it_does(in_tmp):

@@ -85,7 +85,7 @@ def test_a_server_that_answers_nothing_is_soon_left_alone(concurrency: int, tmp_
 STOPS = {
     "quota": (Reply(429, b'{"error": {"message": "x", "code": "insufficient_quota"}}'), KBBenchError, "money or quota"),
     "key": (Reply(401, b"{}"), UsageError, "API key"),
-    "model": (Reply(400, b'{"error": {"message": "Model Not Exist"}}'), UsageError, "serve 'scripted-model'"),
+    "model": (Reply(400, b'{"error": {"message": "Model Not Exist"}}'), UsageError, "serve the model 'scripted-model'"),
     "parameter": (Reply(422, b'{"detail": [{"loc": ["body", "my_own"], "msg": "no"}]}'), UsageError, "'my_own'"),
     "a day": (Reply(429, b'{"error": "Please retry after 86400 seconds"}'), KBBenchError, "24 hours"),
     "protocol": (Reply(200, b'{"message": {"content": "hello"}, "finish_reason": "COMPLETE"}'), UsageError, "base URL"),
