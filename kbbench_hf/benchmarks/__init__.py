@@ -9,7 +9,7 @@ from kbbench_hf.addresses import imported
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.base import Place as Place
 from kbbench_hf.errors import UsageError, unknown_name
-from kbbench_hf.files.datasets import NAMESPACE, DatasetFolder, built
+from kbbench_hf.files.datasets import NAMESPACE, PREDICTIONS, DatasetFolder, built
 
 OURS = {
     "stark-amazon": "kbbench_hf.benchmarks.stark.benchmark:AMAZON",
@@ -153,7 +153,7 @@ def shipped_answers(name: str) -> list[Path]:
     ['copy.jsonl', 'pattern.jsonl']
     """
     folder = shipped_dataset(name)
-    return sorted((folder.path / "predictions").glob("*.jsonl")) if folder else []
+    return sorted((folder.path / PREDICTIONS).glob("*.jsonl")) if folder else []
 
 
 def find_dataset(name: str, revision: str | None = None) -> DatasetFolder:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from kbbench_hf.benchmarks import Place, benchmark, find_dataset, importable_names
 from kbbench_hf.benchmarks.published import PublishedRow, read_published
 from kbbench_hf.errors import UsageError, unknown_name
+from kbbench_hf.files.datasets import PREDICTIONS
 
 PREFIX = "published:"
 """What stands before a published system's name wherever predictions can be named."""
@@ -62,9 +63,10 @@ def published_beside(place: Place, scores: Mapping[str, float]) -> list[Beside]:
     found = benchmark(place.benchmark)
     if not found.showing.published:
         return []
+    usual = {mode: number for number, mode in enumerate(found.scoring.modes)}
     near = sorted(
         (each for each in read_published(found.showing.published) if each[:2] == place[:2]),
-        key=lambda each: (each.split != place.split, each.mode != place.mode, each.mode != ""),
+        key=lambda each: (each.split != place.split, each.mode != place.mode, usual.get(each.mode, 0)),
     )
     for other in near:
         rows = published_rows(*other)
@@ -148,7 +150,7 @@ def published_answers(place: Place) -> dict[str, Path]:
     systems that a package carries with its dataset (`predictions/SYSTEM.jsonl`, for the default config and split).
     """
     try:
-        folder = find_dataset(place.benchmark).path / "predictions"
+        folder = find_dataset(place.benchmark).path / PREDICTIONS
     except UsageError:
         return {}
     data = benchmark(place.benchmark).data

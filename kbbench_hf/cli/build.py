@@ -1,11 +1,12 @@
 """`kbbench build`: from a release, or from your own tables, to a dataset in ./kbbench."""
 
 import time
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import click
 
 from kbbench_hf.benchmarks import benchmark, benchmark_names, shipped_dataset
+from kbbench_hf.benchmarks.baselines import PREFIX
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import NAMESPACE, DatasetFolder, copy_dataset
 
@@ -93,4 +94,11 @@ def _report(folder: DatasetFolder, seconds: float) -> None:
     for config, splits in folder.configs().items():
         rows = ", ".join(f"{split} {manifest['files'][f'data/{config}/{split}.parquet']['rows']:,}" for split in splits)
         click.echo(f"  {config}: {rows}")
+    answered: dict[str, list[str]] = {}
+    for name in manifest.get("answers", {}):
+        file = PurePosixPath(name)
+        answered.setdefault("/".join(file.parts[1:-1]), []).append(f"{PREFIX}{file.stem}")
+    for part, systems in answered.items():
+        more = f" and {len(systems) - 3} more" if len(systems) > 3 else ""
+        click.echo(f"  answers to {part}: {', '.join(systems[:3])}{more}")
     click.echo(f"{folder.path}: {size / 1e6:.1f} MB in {seconds:.1f} s, revision {folder.revision}")

@@ -7,7 +7,7 @@ The layout is the Hub's, so that `datasets.load_dataset` reads the folder as it 
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,10 @@ Row = dict[str, Any]
 """One row of a table, as Arrow gives it: what its columns hold depends on the dataset."""
 Tables = Mapping[str, Mapping[str, pa.Table]]
 """config -> split -> table. The first config is the dataset's default."""
+Answers = Mapping[tuple[str, str, str], Sequence[Row]]
+"""(config, split, system) -> what a published system answered, one object an example."""
+PREDICTIONS = "predictions"
+"""The folder of a dataset that has answers of published systems: `CONFIG/SPLIT/SYSTEM.jsonl`."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ class DatasetFolder:
 
     @property
     def manifest(self) -> Row:
-        """The manifest: `revision`, and for each file its `sha256` and number of `rows`."""
+        """The manifest: `revision`, and for each file its `sha256` and number of `rows`; `answers` where it has any."""
         file = self.path / MANIFEST
         if not file.is_file():
             raise UsageError(
@@ -88,7 +92,8 @@ class DatasetFolder:
         Raises:
             DataError: a file is absent or differs; the message names it.
         """
-        for name, facts in self.manifest["files"].items():
+        manifest = self.manifest
+        for name, facts in {**manifest["files"], **manifest.get("answers", {})}.items():
             file = self.path / name
             found = file_sha256(file) if file.is_file() else "no file"
             if found != facts["sha256"]:
@@ -104,12 +109,13 @@ def built(name: str, place: Path = Path(NAMESPACE)) -> DatasetFolder | None:
     return DatasetFolder(place / name)
 
 
-def write_dataset(out: Path, tables: Tables, card: str) -> DatasetFolder:
+def write_dataset(out: Path, tables: Tables, card: str, answers: Answers | None = None) -> DatasetFolder:
     """Write a dataset so that it is there whole or not at all, with the same bytes every time.
 
     `card` is Markdown with YAML front matter; `configs` and `dataset_info` are filled in from the tables.
     A folder that stands at `out` is replaced when the new one is complete. A split that holds everything is named
-    `full`: `datasets` reserves `all` for the union of splits, so that `split="all"` reads it as well.
+    `full`: `datasets` reserves `all` for the union of splits, so that `split="all"` reads it as well. `answers` stand
+    beside the data, in `predictions`; they are no part of it, nor of its revision.
     """
     if any("all" in splits for splits in tables.values()):
         raise UsageError("A split is named 'all', which `datasets` reserves for the union of splits. Name it 'full'.")
@@ -121,9 +127,23 @@ def write_dataset(out: Path, tables: Tables, card: str) -> DatasetFolder:
                 _write_parquet(partial / name, table)
                 files[name] = {"sha256": file_sha256(partial / name), "rows": table.num_rows}
         digest = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:40]
-        write_text(partial / MANIFEST, json.dumps({"revision": digest, "files": files}, indent=2) + "\n")
+        manifest: Row = {"revision": digest, "files": files}
+        if answers:
+            manifest["answers"] = _write_answers(partial, answers)
+        write_text(partial / MANIFEST, json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
         write_text(partial / "README.md", complete_card(card, tables, partial))
     return DatasetFolder(out.resolve())
+
+
+def _write_answers(folder: Path, answers: Answers) -> dict[str, Row]:
+    """Write each system's answers as JSON Lines, and return what the manifest says of them."""
+    files = {}
+    for (config, split, system), rows in answers.items():
+        name = f"{PREDICTIONS}/{config}/{split}/{system.replace('/', ' ')}.jsonl"
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        write_text(folder / name, "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows))
+        files[name] = {"sha256": file_sha256(folder / name), "rows": len(rows)}
+    return files
 
 
 def copy_dataset(folder: DatasetFolder, out: Path) -> DatasetFolder:

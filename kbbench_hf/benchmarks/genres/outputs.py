@@ -1,17 +1,14 @@
 """What the systems of GenRES's release answered, with the figures that were published of them."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
 from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.benchmarks.base import Examples, Place
+from kbbench_hf.benchmarks.genres.answers import RELEASE_NAMES, stored_triples
 from kbbench_hf.benchmarks.genres.release import CONFIGS
 from kbbench_hf.benchmarks.published import read_published
 from kbbench_hf.errors import DataError
-
-RELEASE_NAMES: dict[str, str] = json.loads(Path(__file__).with_name("systems.json").read_text(encoding="utf-8"))
-"""Published system -> its name in the release's files."""
 
 
 def released_outputs(release: Path, examples: Examples) -> list[tuple[str, list[Answer], Mapping[str, float]]]:
@@ -45,9 +42,5 @@ def stored_answers(release: Path, config: str, name: str, examples: Examples) ->
 
     `name` is the system's in the release's files, a value of `RELEASE_NAMES`.
     """
-    for folder in ("processed_results", "outputs", "genres/outputs", "data/genres/outputs"):
-        file = release / folder / f"{CONFIGS[config].sample}_{name}_1.json"
-        if file.is_file():
-            stored = json.loads(file.read_text(encoding="utf-8"))
-            return [stored.get(row["text"], []) for row in examples.rows]
-    return None
+    stored = stored_triples(release, CONFIGS[config].sample, name)
+    return None if stored is None else [stored.get(row["text"], []) for row in examples.rows]

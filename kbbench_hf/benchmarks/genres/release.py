@@ -14,8 +14,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from kbbench_hf.benchmarks.base import Place
+from kbbench_hf.benchmarks.genres.answers import ANSWERED, stored_triples
+from kbbench_hf.benchmarks.published import read_published
 from kbbench_hf.errors import DataError, UsageError, unknown_name
-from kbbench_hf.files.datasets import write_dataset
+from kbbench_hf.files.datasets import Row, write_dataset
 
 _CARD = Path(__file__).parent / "cards" / "genres-corpora.md"
 CLONE = "git clone https://github.com/pat-jj/GenRES && git -C GenRES checkout 7824249"
@@ -87,7 +90,14 @@ def build_genres_corpora(source: Path | None, out: Path, configs: Sequence[str] 
     if corpus:
         rows = [{"id": text_id(text), "text": text} for text in corpus]
         tables["cdr_corpus"] = {"full": pa.Table.from_pylist(rows, CORPUS)}
-    write_dataset(out, tables, _CARD.read_text(encoding="utf-8"))
+    published = read_published(Path(__file__).with_name("published.csv"))
+    answers = {
+        (name, "test", system): rows
+        for name in wanted
+        for system in published[Place("genres-corpora", name, "test", "reference")]
+        if (rows := release.answers(name, ANSWERED[system], tables[name]["test"]))
+    }
+    write_dataset(out, tables, _CARD.read_text(encoding="utf-8"), answers)
 
 
 def _documents(release: "_Release", name: str) -> pa.Table:
@@ -139,6 +149,14 @@ class _Release:
         if not all(file.is_file() for file in files):
             return []
         return [line.split("\t")[1] for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+
+    def answers(self, name: str, system: str, documents: pa.Table) -> list[Row]:
+        """Return what a system answered to each document, parsed as released; empty where nothing is stored."""
+        stored = stored_triples(self._root, CONFIGS[name].sample, system)
+        if stored is None:
+            return []
+        given = zip(documents["id"].to_pylist(), documents["text"].to_pylist(), strict=True)
+        return [{"id": document_id, "triples": stored.get(text, [])} for document_id, text in given]
 
     def licensed_files(self, name: str) -> list[Path]:
         folder = self._root / "licensed" / name

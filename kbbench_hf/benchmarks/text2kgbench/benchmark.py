@@ -225,7 +225,9 @@ _ASKING = base.Asking(
     },
     with_similar_ids=prompts.with_similar_ids,
 )
-_SHOWING = base.Showing(explain, published=HERE / "published.csv")
+_SHOWING = base.Showing(
+    explain, published=HERE / "published.csv", answered=frozenset({"Vicuna-13B", "Alpaca-LoRA-13B"})
+)
 
 WIKIDATA_TEKGEN = base.Benchmark(
     _FACTS,

@@ -17,6 +17,7 @@ import pytest
 
 from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.baselines import published_places, published_rows
+from kbbench_hf.benchmarks.genres.answers import ANSWERED
 from kbbench_hf.benchmarks.published import PublishedFigure, PublishedRow
 
 
@@ -108,14 +109,6 @@ GENRES = {
     "recall": "R",
     "f1": "F1",
 }
-STRATEGIES = {"closed": "gpt-3.5_closed", "semi-open": "gpt-3.5_semi", "open": "gpt-3.5-turbo-instruct"}
-
-
-def genres_system(system: str) -> str:
-    from kbbench_hf.benchmarks.genres.outputs import RELEASE_NAMES
-
-    strategy = system.partition(", ")[2]
-    return STRATEGIES[strategy] if strategy else {**RELEASE_NAMES, "Ground truth": "groundtruth"}[system]
 
 
 def genres_table(shared: Path, cell: Cell) -> Decimal:
@@ -125,7 +118,7 @@ def genres_table(shared: Path, cell: Cell) -> Decimal:
         row["value"]
         for row in table(shared / "expected/genres_expected.csv")
         if row["dataset"].startswith(f"{cell.row.place.config}_rand")
-        and (row["model"], row["metric"]) == (genres_system(cell.row.system), GENRES[cell.metric])
+        and (row["model"], row["metric"]) == (ANSWERED[cell.row.system], GENRES[cell.metric])
         and row["source"] in printed
     ]
     return only(found, cell) / (1 if "#" in GENRES[cell.metric] else 100)
@@ -285,7 +278,7 @@ def test_recomputed_figures_are_the_means_of_single_sentences_over_ontologies(sh
 
 def verdicts(shared: Path, row: PublishedRow) -> dict[str, dict[str, float]]:
     """Return text -> the share of its triples that the stored judge found supported, as the release keeps it."""
-    name = "factualness_details" if row.system == "Ground truth" else f"rand_800_{genres_system(row.system)}_1"
+    name = "factualness_details" if row.system == "Ground truth" else f"rand_800_{ANSWERED[row.system]}_1"
     file = shared / f"data/genres/stored_verdicts/factualness/{row.place.config}_{name}.json"
     found: dict[str, dict[str, float]] = json.loads(file.read_text(encoding="utf-8"))
     return found
@@ -303,7 +296,7 @@ def test_notes_on_stored_files_give_the_number_that_these_hold(shared: Path) -> 
             float(row["value"]) / scale
             for row in rows
             if row["dataset"].startswith(f"{cell.row.place.config}_rand")
-            and (row["model"], row["metric"]) == (genres_system(cell.row.system), GENRES[cell.metric])
+            and (row["model"], row["metric"]) == (ANSWERED[cell.row.system], GENRES[cell.metric])
             and "poster" not in row["source"]
         ]
         if cell.metric == "factualness" and not stored:

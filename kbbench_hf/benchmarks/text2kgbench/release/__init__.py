@@ -15,6 +15,7 @@ import pyarrow as pa
 from kbbench_hf.benchmarks.text2kgbench.release.columns import ONTOLOGIES, PROMPTS, SENTENCES
 from kbbench_hf.benchmarks.text2kgbench.release.counts import check_counts
 from kbbench_hf.benchmarks.text2kgbench.release.files import (
+    ANSWERS,
     ORIGINAL_GOLD,
     check_pins,
     download,
@@ -24,7 +25,7 @@ from kbbench_hf.benchmarks.text2kgbench.release.files import (
 from kbbench_hf.benchmarks.text2kgbench.release.ontologies import read_ontology
 from kbbench_hf.benchmarks.text2kgbench.release.repairs import Triple, distinct, flag_across_rows, repair
 from kbbench_hf.errors import DataError, unknown_name
-from kbbench_hf.files.datasets import Row, write_dataset
+from kbbench_hf.files.datasets import Answers, Row, write_dataset
 
 _CARDS = Path(__file__).parents[1] / "cards"
 CONFIGS = ("sentences", "sentences_folded", "ontologies", "prompts")
@@ -91,7 +92,8 @@ def build(release: Release, source: Path | None, out: Path, configs: Sequence[st
         "prompts": {name: pa.Table.from_pylist(rows, PROMPTS) for name, rows in prompts.items()},
     }
     chosen = {config: tables[config] for config in CONFIGS if configs is None or config in configs}
-    write_dataset(out, chosen, (_CARDS / f"{release.dataset}.md").read_text(encoding="utf-8"))
+    answers = _read_answers(release, folder, splits) if "sentences" in chosen else {}
+    write_dataset(out, chosen, (_CARDS / f"{release.dataset}.md").read_text(encoding="utf-8"), answers)
 
 
 build_wikidata_tekgen, build_dbpedia_webnlg = (partial(build, half) for half in (WIKIDATA_TEKGEN, DBPEDIA_WEBNLG))
@@ -201,6 +203,20 @@ def _read_original_gold(folder: Path, name: str) -> dict[str, Triple]:
     if not file.is_file():
         file = download_original_gold() / f"{name}.jsonl"
     return {_field(each, "id", file): _triples(each, file)[0] for each in _read_jsonl(file)}
+
+
+def _read_answers(release: Release, folder: Path, splits: Mapping[str, list[Row]]) -> Answers:
+    """Return what each model of the release answered to a split's sentences; the last answer of an id counts."""
+    answers: dict[tuple[str, str, str], list[Row]] = {}
+    for model in sorted(each for each in (folder / "baselines").iterdir() if (each / ANSWERS).is_dir()):
+        for split in release.templates:
+            place = model / ("unseen" if split == "unseen" else "") / ANSWERS
+            given = {
+                _field(row, "id", file): row for file in sorted(place.glob("*.jsonl")) for row in _read_jsonl(file)
+            }
+            if found := [given[row["id"]] for row in splits[split] if row["id"] in given]:
+                answers["sentences", split, model.name] = found
+    return answers
 
 
 def fold(splits: Mapping[str, list[Row]]) -> dict[str, list[Row]]:

@@ -12,28 +12,34 @@ ORIGINAL_COMMIT = "388d15c9db709e16b854eb0d163566b88d8bdad6"
 """An earlier revision, whose gold has one triple, with identifiers, for every test sentence."""
 ORIGINAL_GOLD = "ground_truth_original_388d15c"
 """The folder beside `ground_truth` into which that gold goes; the repository has none of this name."""
+ANSWERS = "llm_responses"
+"""The folders of what models answered."""
 
 _REPOSITORY = "https://raw.githubusercontent.com/cenguix/Text2KGBench"
 _PINS = Path(__file__).with_name("files.tsv")
 
 
-def pinned_files(folder: str) -> list[PinnedFile]:
+def pinned_files(folder: str, *, answers: bool = False) -> list[PinnedFile]:
     """Return the files of one half, `wikidata_tekgen` or `dbpedia_webnlg`; paths are as below the release's `data`.
+
+    With `answers`, those of what models answered, which a build can do without.
 
     >>> len(pinned_files("wikidata_tekgen")), len(pinned_files("dbpedia_webnlg"))
     (120, 114)
+    >>> len(pinned_files("wikidata_tekgen", answers=True)), len(pinned_files("dbpedia_webnlg", answers=True))
+    (40, 38)
     """
     files = []
     for line in _PINS.read_text(encoding="utf-8").splitlines()[1:]:
         path, size, sha256 = line.split("\t")
-        if path.startswith(f"{folder}/"):
+        if path.startswith(f"{folder}/") and (f"/{ANSWERS}/" in path) == answers:
             files.append(PinnedFile(path, _address(path), int(size), sha256))
     return files
 
 
 def download(folder: str) -> Path:
-    """Return one half of the release, downloaded where it is not there yet (8 MB and 3 MB)."""
-    return fetch(pinned_files(folder), _cache()) / folder
+    """Return one half of the release, downloaded where it is not there yet (12 MB and 6 MB)."""
+    return fetch([*pinned_files(folder), *pinned_files(folder, answers=True)], _cache()) / folder
 
 
 def download_original_gold() -> Path:
@@ -56,14 +62,14 @@ def download_original_gold() -> Path:
 def check_pins(half: Path) -> None:
     """Compare the files of one half, wherever it lies, with the pinned ones; line ends may be Windows'.
 
-    The earlier revision's gold is compared where it is there.
+    The earlier revision's gold and the models' answers are compared where they are there.
 
     Raises:
         DataError: some differ; the message has the first one and both checksums.
     """
-    for file in pinned_files(half.name):
+    for file in [*pinned_files(half.name), *pinned_files(half.name, answers=True)]:
         path = half.parent / file.path
-        if ORIGINAL_GOLD in file.path and not path.is_file():
+        if (ORIGINAL_GOLD in file.path or f"/{ANSWERS}/" in file.path) and not path.is_file():
             continue
         content = path.read_bytes()
         found = hashlib.sha256(content).hexdigest()

@@ -1,0 +1,31 @@
+"""Where GenRES's release keeps what its systems answered, and what it calls them."""
+
+import json
+from pathlib import Path
+
+RELEASE_NAMES: dict[str, str] = json.loads(Path(__file__).with_name("systems.json").read_text(encoding="utf-8"))
+"""Published system of the main table -> its name in the release's files."""
+STRATEGY_NAMES = {
+    "GPT-3.5-Turbo-Instruct, closed": "gpt-3.5_closed",
+    "GPT-3.5-Turbo-Instruct, semi-open": "gpt-3.5_semi",
+    "GPT-3.5-Turbo-Instruct, open": "gpt-3.5-turbo-instruct",
+}
+"""The same of the hard-match table, whose rows are strategies of one model."""
+ANSWERED = {**RELEASE_NAMES, **STRATEGY_NAMES, "Ground truth": "groundtruth"}
+"""All published rows whose answers the release has."""
+
+
+def stored_triples(release: Path, sample: str, name: str) -> dict[str, list[object]] | None:
+    """Return text -> triples as a system's stored answers have them; None where nothing is stored.
+
+    Args:
+        release: a clone, or a folder of its parts.
+        sample: the release's name of a dataset's sample, `cdr_rand_200` say.
+        name: the release's name of a system.
+    """
+    for folder in ("processed_results", "outputs", "genres/outputs", "data/genres/outputs"):
+        file = release / folder / f"{sample}_{name}_1.json"
+        if file.is_file():
+            stored: dict[str, list[object]] = json.loads(file.read_text(encoding="utf-8"))
+            return stored
+    return None
