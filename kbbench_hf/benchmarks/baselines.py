@@ -7,13 +7,19 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
-from kbbench_hf.benchmarks import Place, benchmark, find_dataset, importable_names
+from kbbench_hf.benchmarks import Place, at_hand, benchmark, importable_names
 from kbbench_hf.benchmarks.published import PublishedRow, read_published
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.datasets import PREDICTIONS
+from kbbench_hf.hub.download import downloaded_dataset
 
 PREFIX = "published:"
 """What stands before a published system's name wherever predictions can be named."""
+
+
+def is_published(name: Path | str) -> bool:
+    """Say whether this names a published system rather than a file."""
+    return str(name).startswith(PREFIX)
 
 
 def published_rows(name: str, config: str, split: str, mode: str) -> list[PublishedRow]:
@@ -47,6 +53,8 @@ class Beside(NamedTuple):
     """A published system to be shown beside a result."""
 
     row: PublishedRow
+    metric: str
+    """The figure by which it is near."""
     elsewhere: str
     """What sets its place apart from the result's, in words (`split human`, `no mode stated`); empty: nothing."""
 
@@ -63,11 +71,13 @@ def published_beside(place: Place, scores: Mapping[str, float]) -> list[Beside]:
     found = benchmark(place.benchmark)
     if not found.showing.published:
         return []
-    usual = {mode: number for number, mode in enumerate(found.scoring.modes)}
-    near = sorted(
-        (each for each in read_published(found.showing.published) if each[:2] == place[:2]),
-        key=lambda each: (each.split != place.split, each.mode != place.mode, usual.get(each.mode, 0)),
-    )
+    modes = {mode: number for number, mode in enumerate(found.scoring.modes)}
+
+    def distance(other: Place) -> tuple[bool, bool, bool, int]:
+        far = other.split != found.data.default_split
+        return other.split != place.split, far, other.mode != place.mode, modes.get(other.mode, 0)
+
+    near = sorted((each for each in read_published(found.showing.published) if each[:2] == place[:2]), key=distance)
     for other in near:
         rows = published_rows(*other)
         metric = next((m for m in found.metrics if m in scores and any(m in row.figures for row in rows)), None)
@@ -78,7 +88,7 @@ def published_beside(place: Place, scores: Mapping[str, float]) -> list[Beside]:
             worse = [each for each in known if each[0] < sign * scores[metric]]
             nearest = [min(better, key=lambda each: each[0])] if better else []
             nearest += [max(worse, key=lambda each: each[0])] if worse else []
-            return [Beside(row, _elsewhere(place, other)) for _, row in nearest]
+            return [Beside(row, metric, _elsewhere(place, other)) for _, row in nearest]
     return []
 
 
@@ -144,16 +154,16 @@ def _unknown(name: str, place: Place, known: list[str]) -> UsageError:
 
 
 def published_answers(place: Place) -> dict[str, Path]:
-    """Return the predictions files that a dataset brings for a config's split, by system; empty where there are none.
+    """Return the predictions files that a dataset at hand brings for a config's split, by system; nothing is fetched.
 
     They are those of the release that `kbbench build` wrote (`predictions/CONFIG/SPLIT/SYSTEM.jsonl`), or of the small
     systems that a package carries with its dataset (`predictions/SYSTEM.jsonl`, for the default config and split).
     """
-    try:
-        folder = find_dataset(place.benchmark).path / PREDICTIONS
-    except UsageError:
+    found = at_hand(place.benchmark)
+    root = found.path if found else downloaded_dataset(place.benchmark)
+    if root is None:
         return {}
-    data = benchmark(place.benchmark).data
+    folder, data = root / PREDICTIONS, benchmark(place.benchmark).data
     folders = [folder / place.config / place.split]
     if (place.config, place.split) == (data.configs[0], data.default_split):
         folders.append(folder)

@@ -22,3 +22,14 @@ def download_dataset(name: str, revision: str | None = None) -> Path:
             f"Dataset {name!r} is not in ./{NAMESPACE} and could not be had from the Hub ({type(error).__name__}). "
             f"Build it: kbbench build {name}"
         ) from error
+
+
+def downloaded_dataset(name: str) -> Path | None:
+    """Return the copy of a dataset that was had from the Hub before, without asking it; None where there is none."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(f"{NAMESPACE}/{name}", repo_type="dataset", local_files_only=True))
+    except LocalEntryNotFoundError:
+        return None

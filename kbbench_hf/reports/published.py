@@ -8,7 +8,7 @@ from rich.markup import escape
 
 from kbbench_hf.benchmarks import Place
 from kbbench_hf.benchmarks.base import Benchmark
-from kbbench_hf.benchmarks.baselines import published_beside, published_rows
+from kbbench_hf.benchmarks.baselines import PREFIX, published_answers, published_beside, published_rows
 from kbbench_hf.benchmarks.published import Figures, PublishedFigure, PublishedRow, Source
 from kbbench_hf.reports import terminal
 from kbbench_hf.reports.tables import label
@@ -76,6 +76,10 @@ def print_published(benchmark: Benchmark, places: Iterable[Place]) -> None:
         _print_remarks(console, benchmark, rows)
         if parts := [f"{row.system} by {name} ({len(keys)})" for row in rows for name, keys in row.slices.items()]:
             console.print(f"[dim]With --json: {escape(', '.join(parts))}[/dim]")
+        usual = place._replace(mode=place.mode or benchmark.scoring.modes[0])
+        if answers := published_answers(usual):
+            names = escape(", ".join(f"{PREFIX}{name}" for name in answers))
+            console.print(f"[dim]answers at hand, to compare with: {names}[/dim]")
 
 
 def print_beside(result: Result, benchmark: Benchmark) -> None:
@@ -85,10 +89,12 @@ def print_beside(result: Result, benchmark: Benchmark) -> None:
     beside = published_beside(result.place, scores)
     if not beside:
         return
-    elsewhere = beside[0].elsewhere
+    parts = [beside[0].elsewhere, *(["the whole split"] if any(w.code == "limit" for w in result.warnings) else [])]
+    elsewhere = ", ".join(filter(None, parts))
     where = f"[yellow]published for {elsewhere}, not for this[/yellow]" if elsewhere else "published for the same"
     name = f"{benchmark.dataset}{'' if len(benchmark.data.configs) == 1 else f'/{result.config}'}"
-    console.print(f"\n[dim]Nearest {where}; all: kbbench list {escape(name)} --published[/dim]")
+    by = label(benchmark, beside[0].metric)
+    console.print(f"\n[dim]Nearest by {by}, {where}; all: kbbench list {escape(name)} --published[/dim]")
     rows = [each.row for each in beside]
     _print_rows(console, benchmark, rows, [_kinds(row) for row in rows], list(benchmark.metrics))
     _print_remarks(console, benchmark, rows)

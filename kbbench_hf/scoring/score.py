@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from kbbench_hf.benchmarks import Place, find_dataset, place_of
 from kbbench_hf.benchmarks import benchmark as benchmark_of
 from kbbench_hf.benchmarks.base import Benchmark, Examples, Scores
+from kbbench_hf.benchmarks.baselines import answers_of, is_published
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import Row, read_json
@@ -90,7 +91,8 @@ def score(
 
     Args:
         predictions: a predictions file, a folder, several of them, or the objects such files hold. The folder of a run
-            says itself what was run: its own examples are scored, as many as were asked.
+            says itself what was run: its own examples are scored, as many as were asked. `published:NAME` stands for
+            the answers of a published system.
         benchmark: the dataset's name, `mini-text2kg` say, or with its config, `genres-corpora/docred`.
         config: the config to score on; the benchmark's first by default.
         split: the split; the benchmark's default where None.
@@ -112,6 +114,8 @@ def score(
     items = [predictions] if isinstance(predictions, Path | str) else list(predictions)
     paths = [Path(item) for item in items if isinstance(item, Path | str)]
     asked, run = asked_of(paths, benchmark, config, split, mode), _run_of(paths)
+    if any(map(is_published, paths)):
+        paths, options = [answers_of(str(path), asked.place) for path in paths], ReadOptions()
     if options.parser is None and run.get("benchmark") == asked.place.benchmark:
         options = replace(options, parser=run["parser"])
     if paths:
@@ -174,7 +178,7 @@ def place_of_run(paths: Sequence[Path]) -> Place | None:
 
 def _run_of(paths: Sequence[Path]) -> Row:
     """Return the settings of the run whose folder or file this is, its parser and mode; empty where it is none's."""
-    if len(paths) != 1:
+    if len(paths) != 1 or is_published(paths[0]):
         return {}
     folder = paths[0] if paths[0].is_dir() else paths[0].parent
     if not (folder / RUN).is_file():

@@ -23,6 +23,32 @@ PAPER = dict(zip(REFERENCE, (0.38, 0.34, 0.34, 0.83, 0.17, 0.17, 0.17), strict=T
 """Table 2, Wikidata-TekGen, all sentences; it prints F1 as .35, which no rounding of .3476 by its own rule gives."""
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["stark-prime", "--published", "--json"], 0, '"kind": "secondary"'),
+        (["ska-bench/noise_kg_4k", "--published"], 0, "noise_kg_4k, test, no mode stated"),
+        (["mini-stark", "--published"], 0, "Nothing is published on mini-stark."),
+        (["ska-bench/noise_kg_5k", "--published"], 2, "Did you mean 'noise_kg_4k'?"),
+        (["stark-prim", "--published"], 2, "Did you mean 'stark-prime'?"),
+        (["--published"], 2, "kbbench list NAME --published"),
+    ],
+)
+def test_list_shows_what_is_published(kbbench, in_tmp, arguments: list[str], code: int, words: str) -> None:
+    done = kbbench("list", *arguments)
+    assert done.code == code
+    assert words in (done.err if code else done.out)
+
+
+def test_a_published_system_stands_for_its_answers(kbbench, in_tmp) -> None:
+    on = ("--benchmark", "mini-text2kg", "--json")
+    compared = kbbench("compare", "published:pattern", "published:COPY", *on)
+    assert compared.code == 0, compared.err
+    assert json.loads(compared.out)["tests"]["f1"]["difference"] == pytest.approx(0.2236, abs=1e-4)
+    unknown = kbbench("score", "published:patern", "--benchmark", "mini-text2kg")
+    assert (unknown.code, "Did you mean 'pattern'?" in unknown.err) == (2, True)
+
+
 @pytest.mark.slow
 def test_the_published_answers_give_the_published_figures(kbbench, shared: Path) -> None:
     release = shared / "data" / "text2kgbench"
@@ -36,6 +62,11 @@ def test_the_published_answers_give_the_published_figures(kbbench, shared: Path)
     assert {name: reference["scores"][name]["value"] for name in REFERENCE} == pytest.approx(REFERENCE, abs=5e-6)
     assert reference["counters"]["n_missing"] == 137
     assert reference["slices"]["ontology"]["1_movie"]["f1"]["value"] == pytest.approx(0.24942473137295879, abs=1e-12)
+
+    by_name = json.loads(kbbench("score", "published:Vicuna-13B", *on).out)
+    assert by_name == reference
+    shown = kbbench("score", "published:Vicuna-13B", "--benchmark", "text2kg-wikidata-tekgen").out
+    assert "published for the same; all: kbbench list text2kg-wikidata-tekgen --published" in " ".join(shown.split())
 
     paper = json.loads(kbbench("score", answers, *on, "--mode", "paper").out)
     assert {name: paper["scores"][name]["value"] for name in PAPER} == PAPER
