@@ -1,17 +1,24 @@
-"""`kbbench report`: a run as a page, or a dataset as tables and a picture."""
+"""`kbbench report`: a run or several as a page, or a dataset as tables and a picture."""
 
 from pathlib import Path
 
 import click
 
-from kbbench_hf.benchmarks import benchmark, find_dataset
+from kbbench_hf.benchmarks import benchmark as benchmark_of
+from kbbench_hf.benchmarks import find_dataset
+from kbbench_hf.benchmarks.baselines import PREFIX
+from kbbench_hf.cli.options import MODE, on_benchmark, read_how
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.reports import terminal
+from kbbench_hf.scoring.predictions import ReadOptions
 
 
 @click.command()
-@click.argument("what")
+@click.argument("what", nargs=-1, required=True)
+@on_benchmark
+@MODE
+@read_how
 @click.option(
     "--dataset",
     "of_dataset",
@@ -19,19 +26,46 @@ from kbbench_hf.reports import terminal
     help="WHAT is a dataset with a knowledge base: its size, lengths, diversity.",
 )
 @click.option("--out", type=click.Path(path_type=Path), help="The file to write.")
-def command(what: str, of_dataset: bool, out: Path | None) -> None:
-    """Write the report of the run in folder WHAT as one HTML file, or with --dataset describe the dataset WHAT.
+def command(
+    what: tuple[str, ...],
+    benchmark: str | None,
+    split: str | None,
+    mode: str | None,
+    read_options: ReadOptions,
+    of_dataset: bool,
+    out: Path | None,
+) -> None:
+    """Write the report of the run in folder WHAT as one HTML file; of several runs or files, one page side by side.
+
+    With --dataset, describe the dataset WHAT. Systems are named as for 'kbbench compare'.
 
     Examples:
       kbbench report kbbench-runs/mini-stark/queries-test-bm25-1a2b3c4d
+      kbbench report run-a run-b 'published:*' --out side-by-side.html
       kbbench report mini-stark --dataset
     """
     if of_dataset:
-        _describe(what, out)
+        for name in what:
+            _describe(name, out)
         return
-    folder = Path(what)
+    if len(what) > 1 or what[0].startswith(PREFIX):
+        from kbbench_hf.reports.side_by_side_page import side_by_side_page
+        from kbbench_hf.scoring.results_table import results_table
+
+        names = (benchmark,) if benchmark else ()
+        block, *others = results_table(what, names, split=split, mode=mode, options=read_options)
+        if others:
+            raise UsageError(
+                f"These ran on {len(others) + 1} benchmarks; expected one. Name it with --benchmark, or see them side "
+                "by side with 'kbbench compare'."
+            )
+        file = out or Path("side-by-side.html")
+        write_text(file, side_by_side_page(block, read_options))
+        terminal.echo(str(file))
+        return
+    folder = Path(what[0])
     if not folder.is_dir():
-        raise UsageError(f"{what} is no run folder; expected what 'kbbench run' printed. Of a dataset: add --dataset.")
+        raise UsageError(f"{folder} is no run folder; expected what 'kbbench run' printed. A dataset: add --dataset.")
     from kbbench_hf.reports.run_page import run_page
 
     file = out or folder / "report.html"
@@ -42,7 +76,7 @@ def command(what: str, of_dataset: bool, out: Path | None) -> None:
 def _describe(name: str, out: Path | None) -> None:
     from kbbench_hf.reports.plots import plot_lengths
 
-    found = benchmark(name)
+    found = benchmark_of(name)
     if found.showing.statistics is None:
         raise UsageError(
             f"{name} has no statistics to show; expected a dataset with a knowledge base, or one of your own."

@@ -1,38 +1,26 @@
 """One run as one HTML file that opens offline: figures, slices, cost, and examples to read."""
 
-import base64
-import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import Id, Row, read_json
-from kbbench_hf.reports.html import templates
-from kbbench_hf.reports.plots import plot_figures, plot_slice
+from kbbench_hf.reports.page import MARKS, MOST_ITEMS, TEMPLATES, Bar, bar, cut, in_order, spread
 from kbbench_hf.reports.tables import label, number, plain_interval, plain_value, words
 from kbbench_hf.scoring.predictions import read_predictions
-from kbbench_hf.scoring.result import Figures, PlainResult, read_result
+from kbbench_hf.scoring.result import Figures, PlainFigure, PlainResult, read_result
 from kbbench_hf.scoring.score import load_examples
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 N_EXAMPLES = 30
-MOST_CHARACTERS = 4000
-"""Longer texts are cut, and their length is said."""
-MOST_ITEMS = 50
-"""Longer lists of triples or answers likewise: a page stays under 5 MB whatever a model writes."""
 UNSHOWN = ("model", "canaries")
 """Facts of a run that stand elsewhere on the page, or say nothing by themselves."""
-MARKS = {"right": "✓", "wrong": "✗", "hallucinated": "☁"}
-TEMPLATES = templates(Path(__file__).parent / "templates")
 
 
 def run_page(folder: Path) -> str:
@@ -48,6 +36,9 @@ def run_page(folder: Path) -> str:
     result = read_result(folder / "result.json")
     run = read_json(folder / "run.json") if (folder / "run.json").is_file() else {}
     found = benchmark(result["benchmark"])
+    examples = _examples(folder, result, found)
+    slices = {name: keys for name, keys in result["slices"].items() if len(keys) > 1}
+    n_shown = len(examples) if isinstance(examples, list) else 0
     return TEMPLATES.get_template("run.html.jinja").render(
         title=f"{found.title}: {run.get('settings', {}).get('model', folder.name)}",
         place=f"{result['config']}, {result['split']}, mode {result['mode']}, data {result['dataset_revision']}",
@@ -59,36 +50,43 @@ def run_page(folder: Path) -> str:
             for name, value in {**run.get("summary", {}), **run.get("latency", {})}.items()
             if value not in (None, {}, []) and name not in UNSHOWN
         ],
-        slices=[_slice(name, keys, found) for name, keys in result["slices"].items() if len(keys) > 1],
-        examples=_examples(folder, result, found),
+        slices=[_slice(name, keys, found, result["config"]) for name, keys in slices.items()],
+        examples=examples,
+        n_shown=f"{n_shown:,} of {result['counters']['n_examples']:,}",
         provenance=_provenance(run, result),
         marks=MARKS,
         most_items=MOST_ITEMS,
-        cut=_cut,
+        cut=cut,
     )
 
 
 def _scores(result: PlainResult, benchmark: Benchmark) -> dict[str, object]:
-    figures = {label(benchmark, name): figure for name, figure in result["scores"].items()}
     counts: tuple[Literal["n_scored", "n_unscored", "n_missing"], ...] = ("n_scored", "n_unscored", "n_missing")
     rows = [
-        [name, plain_value(figure), plain_interval(figure), *(f"{figure[count]:,}" for count in counts)]
-        for name, figure in figures.items()
+        [label(benchmark, name), plain_value(each), plain_interval(each), *(f"{each[count]:,}" for count in counts)]
+        for name, each in result["scores"].items()
     ]
     heads = ["metric", "value", "95 % interval", *map(words, counts)]
-    return {"heads": heads, "rows": rows, "png": _png(plot_figures(figures))}
+    return {"heads": heads, "rows": rows, "bars": [_bar(benchmark, *each) for each in result["scores"].items()]}
 
 
-def _slice(name: str, keys: Figures, benchmark: Benchmark) -> dict[str, object]:
-    metrics = list(next(iter(keys.values())))[:8]
-    rows = [
-        [key, f"{figures[metrics[0]]['n_scored']:,}", *(plain_value(figures[metric]) for metric in metrics)]
-        for key, figures in keys.items()
-    ]
-    headline = {key: figures[benchmark.headline] for key, figures in list(keys.items())[:40]}
-    picture = plot_slice(headline, benchmark.metrics[benchmark.headline], name)
-    heads = ["", "n", *(label(benchmark, metric) for metric in metrics)]
-    return {"name": name, "words": words(name), "heads": heads, "rows": rows, "png": _png(picture)}
+def _bar(benchmark: Benchmark, metric: str, figure: PlainFigure) -> Bar | None:
+    return bar(figure["value"], *figure["ci95"], unbounded=metric in benchmark.scoring.unbounded)
+
+
+def _slice(name: str, keys: Figures, benchmark: Benchmark, config: str) -> dict[str, object]:
+    metrics = [metric for metric in next(iter(keys.values())) if metric in benchmark.metrics_of(config)]
+    headline, ordered = next(iter(benchmark.metrics_of(config))), in_order(keys)
+    return {
+        "words": words(name),
+        "drawn": label(benchmark, headline),
+        "heads": [words(name), "n", *(label(benchmark, metric) for metric in metrics)],
+        "rows": [
+            [key, f"{keys[key][headline]['n_scored']:,}", *(plain_value(keys[key][metric]) for metric in metrics)]
+            for key in ordered
+        ],
+        "bars": [_bar(benchmark, headline, keys[key][headline]) for key in ordered],
+    }
 
 
 def _examples(folder: Path, result: PlainResult, benchmark: Benchmark) -> list[dict[str, object]] | str:
@@ -103,17 +101,17 @@ def _examples(folder: Path, result: PlainResult, benchmark: Benchmark) -> list[d
     examples = replace(examples, rows=[row for row in examples.rows if row["id"] in asked])
     predictions = read_predictions([folder / "predictions.jsonl"], benchmark, examples)
     responses = _responses(folder / "predictions.jsonl")
-    explain = benchmark.showing.explain
-    figures = [each.get(benchmark.headline) for each in scores]
+    explain, headline = benchmark.showing.explain, next(iter(benchmark.metrics_of(result["config"])))
+    figures = [each.get(headline) for each in scores]
     order = sorted(range(len(scores)), key=lambda n: math.inf if figures[n] is None else figures[n])
     shown = []
-    for position in _spread(order, N_EXAMPLES):
+    for position in spread(order, N_EXAMPLES):
         row, answer, figure = examples.rows[position], predictions.answers[position], figures[position]
         explained = explain(examples, row, answer) if explain and answer is not None else None
         shown.append(
             {
                 "id": row["id"],
-                "figure": f"{label(benchmark, benchmark.headline)} {'-' if figure is None else number(figure)}",
+                "figure": f"{label(benchmark, headline)} {'-' if figure is None else number(figure)}",
                 "answered": answer is not None,
                 "question": explained and explained.question,
                 "lists": explained and {"gold": [(each, "") for each in explained.gold], "answer": explained.answer},
@@ -137,27 +135,9 @@ def _provenance(run: Row, result: PlainResult) -> str:
     return json.dumps(facts, indent=2, ensure_ascii=False)
 
 
-def _png(figure: "Figure") -> str:
-    data = io.BytesIO()
-    figure.savefig(data, format="png", dpi=110)
-    return base64.b64encode(data.getvalue()).decode()
-
-
-def _spread(order: Sequence[int], n: int) -> list[int]:
-    """Return n of the positions: all of a short list, else the first third of n, and then evenly to the very last."""
-    if len(order) <= n:
-        return list(order)
-    rest, last = order[n // 3 :], n - n // 3 - 1
-    return [*order[: n // 3], *(rest[k * (len(rest) - 1) // last] for k in range(last + 1))]
-
-
 def _fact(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_fact(each)}" for name, each in value.items())
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]} ... ({len(text):,} characters)"

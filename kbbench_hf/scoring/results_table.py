@@ -39,6 +39,8 @@ class System:
     name: str
     result: Result | None = None
     published: PublishedRow | None = None
+    answers: Path | None = None
+    """The file or folder of its answers, where it was scored from one."""
 
     def figure(self, metric: str) -> Shown | None:
         """Return its figure; None where it has none."""
@@ -219,7 +221,9 @@ def _systems(
             for each in find_published(given, place):
                 if each.system not in taken:
                     taken.add(each.system)
-                    yield System(each.system, score(each.answers, **where) if each.answers else None, each.row)
+                    yield System(
+                        each.system, score(each.answers, **where) if each.answers else None, each.row, each.answers
+                    )
             continue
         if n_places > 1 and (of := _own_place(given)) is None:
             raise UsageError(f"{given} does not say which of the benchmarks it answers; expected a run's folder.")
@@ -231,7 +235,7 @@ def _systems(
         while unique in taken:
             unique, number = f"{name} ({number})", number + 1
         taken.add(unique)
-        yield System(unique, result)
+        yield System(unique, result, None, given.folder if isinstance(given, Result) else given)
 
 
 def _metrics(of: Benchmark, systems: Sequence[System], wanted: Sequence[str] | None) -> list[str]:

@@ -69,7 +69,6 @@ def test_a_page_holds_figures_counts_slices_examples_and_provenance(tmp_path):
     ):
         assert expected in text
     assert page.tags.count("details") == 30 + 1  # 30 of the 48 examples, and the provenance
-    assert page.tags.count("img") == 1  # the one ontology makes no slice
 
 
 def test_examples_show_what_was_right_wrong_or_made_up_and_the_raw_answer(tmp_path):
@@ -94,7 +93,6 @@ def test_nothing_that_was_written_into_a_run_becomes_part_of_the_page(tmp_path):
     page = Page(run_page(hostile_run(tmp_path / "run")))
     assert page.outside == []
     assert "script" not in page.tags
-    assert page.tags.count("img") == 1
     assert page.tags.count("details") == 31
 
 

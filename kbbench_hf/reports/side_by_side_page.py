@@ -1,0 +1,134 @@
+"""Several systems on the same examples as one HTML file that opens offline: a table, tests, slices, disagreements."""
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+
+from kbbench_hf.benchmarks.base import Benchmark, Examples
+from kbbench_hf.errors import UsageError
+from kbbench_hf.files.datasets import Row
+from kbbench_hf.reports.page import MARKS, MOST_ITEMS, TEMPLATES, bar, cut, in_order
+from kbbench_hf.reports.results_table import sheet
+from kbbench_hf.reports.tables import interval, label, number, words
+from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
+from kbbench_hf.scoring.results_table import Block, System
+from kbbench_hf.scoring.score import load_examples
+
+N_EXAMPLES = 20
+
+
+def side_by_side_page(block: Block, options: ReadOptions | None = None) -> str:
+    """Return the report of several systems, a single HTML document without outside references.
+
+    Args:
+        block: the systems; published figures among them stand in the table only.
+        options: how the predictions were read.
+
+    Raises:
+        UsageError: fewer than two of the systems have answers.
+    """
+    scored = [each for each in block.systems if each.result is not None]
+    if len(scored) < 2:
+        raise UsageError(f"{len(scored)} of the systems has answers; expected two at least. Name another run or file.")
+    found, metric = block.benchmark, block.metrics[0]
+    figures = [(each, shown) for each in block.systems if (shown := each.figure(metric))]
+    unbounded = metric in found.scoring.unbounded
+    examples = _examples(block, scored, options)
+    n_shown = len(examples) if isinstance(examples, list) else 0
+    return TEMPLATES.get_template("side_by_side.html.jinja").render(
+        title=f"{found.title}: {len(block.systems)} systems",
+        place=f"{block.place.config}, {block.place.split}, mode {block.place.mode}",
+        warnings=[each for each in block.warnings if each.severity == "note"],  # the others stand under the table
+        sheet=sheet([block]),
+        headline=label(found, metric),
+        systems=[
+            [each.name, number(shown.value), interval(shown.ci95) if shown.ci95 else ""] for each, shown in figures
+        ],
+        bars=[bar(shown.value, *(shown.ci95 or (None, None)), unbounded=unbounded) for _, shown in figures],
+        tests=[
+            [
+                f"{each.a} - {each.b}",
+                f"{each.test.difference:+.4f}",
+                interval(each.test.ci95),
+                f"{each.p_holm:.4f}",
+                f"{each.test.wins:,}/{each.test.ties:,}/{each.test.losses:,}",
+            ]
+            for each in block.tests
+        ],
+        slices=_slices(scored, metric),
+        examples=examples,
+        n_shown=f"{n_shown:,} of {len(scored[0].result.ids):,}" if scored[0].result else "",
+        marks=MARKS,
+        most_items=MOST_ITEMS,
+        cut=cut,
+    )
+
+
+def _slices(scored: Sequence[System], metric: str) -> list[dict[str, object]]:
+    """Return the figure of each system in each key of the slices that all have."""
+    results = [each.result for each in scored if each.result is not None]
+    shared = [name for name in results[0].slices if all(name in other.slices for other in results[1:])]
+    tables: list[dict[str, object]] = []
+    for name in shared:
+        keys = [key for key in in_order(results[0].slices[name]) if all(key in each.slices[name] for each in results)]
+        if len(keys) > 1:
+            rows = [
+                [
+                    key,
+                    f"{results[0].slices[name][key][metric].n_scored:,}",
+                    *(number(each.slices[name][key][metric].value) for each in results),
+                ]
+                for key in keys
+            ]
+            tables.append(
+                {"words": words(name), "heads": [words(name), "n", *(each.name for each in scored)], "rows": rows}
+            )
+    return tables
+
+
+def _examples(block: Block, scored: Sequence[System], options: ReadOptions | None) -> list[dict[str, object]] | str:
+    """Return the examples whose figures lie furthest apart, with what each system answered; or why none are shown."""
+    place, metric = block.place, block.metrics[0]
+    asked = load_examples(*place)
+    first = scored[0].result
+    if first is None or asked.revision != first.dataset_revision or any(each.answers is None for each in scored):
+        return "The answers are not at hand; no examples are shown."
+    rows = {row["id"]: row for row in asked.examples.rows}
+    examples = Examples([rows[each] for each in first.ids], asked.examples.context)
+    answers = {
+        each.name: read_predictions([each.answers], asked.benchmark, examples, options).answers
+        for each in scored
+        if each.answers is not None
+    }
+    columns = np.array([each.result.compared[metric] for each in scored if each.result is not None])
+    distance = np.where(np.isnan(columns).any(axis=0), 0, np.nanmax(columns, axis=0) - np.nanmin(columns, axis=0))
+    order = [int(each) for each in np.argsort(-distance, kind="stable")[:N_EXAMPLES] if distance[each] > 0]
+    return [
+        _example(asked.benchmark, examples, examples.rows[n], {name: given[n] for name, given in answers.items()})
+        | {
+            "figures": ", ".join(
+                f"{each.name} {number(float(value))}" for each, value in zip(scored, columns[:, n], strict=True)
+            )
+        }
+        for n in order
+    ]
+
+
+def _example(benchmark: Benchmark, examples: Examples, row: Row, answers: dict[str, object]) -> dict[str, object]:
+    explain = benchmark.showing.explain
+    explained = {
+        name: explain(examples, row, answer) for name, answer in answers.items() if explain and answer is not None
+    }
+    some = next(iter(explained.values()), None)
+    shown: dict[str, object] = {
+        name: explained[name].answer if name in explained else None if answer is None else [(json.dumps(answer), "")]
+        for name, answer in answers.items()
+    }
+    return {
+        "id": row["id"],
+        "question": some and some.question,
+        "row": json.dumps(row, ensure_ascii=False, indent=1, default=str),
+        "gold": [(each, "") for each in some.gold] if some else [],
+        "answers": shown,
+    }
