@@ -17,7 +17,7 @@ import pytest
 
 from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.baselines import published_places, published_rows
-from kbbench_hf.benchmarks.genres.answers import ANSWERED
+from kbbench_hf.benchmarks.genres.answers import ANSWERED, STRATEGY_NAMES
 from kbbench_hf.benchmarks.published import PublishedFigure, PublishedRow
 
 
@@ -276,6 +276,26 @@ def test_recomputed_figures_are_the_means_of_single_sentences_over_ontologies(sh
     assert n_found == 7 * 4
 
 
+def test_what_the_stored_files_do_not_give_is_said(shared: Path) -> None:
+    unlike = ("poster", "concat", "retrained", "old rule")  # not the stored files, or not by the published definition
+    rows = [
+        row for row in table(shared / "expected/genres_expected.csv") if not any(w in row["source"] for w in unlike)
+    ]
+    silent = []
+    for cell in cells():
+        if folder(cell) == "genres" and not cell.figure.note:
+            scale, half = (1 if "#" in GENRES[cell.metric] else 100), 0.5 * 10**-cell.figure.digits
+            where = (cell.row.place.config, ANSWERED[cell.row.system], GENRES[cell.metric])
+            stored = [
+                float(row["value"]) / scale
+                for row in rows
+                if (row["dataset"].partition("_rand")[0], row["model"], row["metric"]) == where
+            ]
+            if stored and all(abs(value - cell.figure.value) > 1.01 * half for value in stored):
+                silent.append((cell, stored))
+    assert silent == []
+
+
 def verdicts(shared: Path, row: PublishedRow) -> dict[str, dict[str, float]]:
     """Return text -> the share of its triples that the stored judge found supported, as the release keeps it."""
     name = "factualness_details" if row.system == "Ground truth" else f"rand_800_{ANSWERED[row.system]}_1"
@@ -299,13 +319,15 @@ def test_notes_on_stored_files_give_the_number_that_these_hold(shared: Path) -> 
             and (row["model"], row["metric"]) == (ANSWERED[cell.row.system], GENRES[cell.metric])
             and "poster" not in row["source"]
         ]
+        if cell.row.system in STRATEGY_NAMES and "#" in GENRES[cell.metric]:
+            continue  # scored from the stored answers in the test of the release
         if cell.metric == "factualness" and not stored:
             stored = [fmean(each["score"] for each in verdicts(shared, cell.row).values())]
         digits = len(number.partition(".")[2])
         if number not in {f"{each:.{digits}f}" for each in stored}:
             wrong.append((cell, stored))
         n_found += 1
-    assert (n_found, wrong) == (39, [])
+    assert (n_found, wrong) == (43, [])
 
 
 def test_every_figure_has_a_kind_and_what_graphraft_quotes_of_others_is_secondary() -> None:

@@ -48,11 +48,25 @@ def test_the_revision_does_not_depend_on_the_words_of_the_card(tmp_path):
     assert write_dataset(tmp_path / "b", TABLES, CARD + "More words.\n").revision == first.revision
 
 
+def test_answers_stand_beside_the_data_are_checked_with_it_and_are_no_part_of_its_revision(tmp_path):
+    answers = {("questions", "test", "A/B 7b"): [{"id": 3, "answers": ["ü"]}]}
+    folder = write_dataset(tmp_path / "with", TABLES, CARD, answers)
+    assert folder.revision == write_dataset(tmp_path / "without", TABLES, CARD).revision
+    file = folder.path / "predictions/questions/test/A B 7b.jsonl"
+    assert file.read_text(encoding="utf-8") == '{"id": 3, "answers": ["ü"]}\n'
+    assert folder.configs() == DatasetFolder(tmp_path / "without").configs()
+    folder.verify()
+    file.write_text("{}", encoding="utf-8")
+    with pytest.raises(DataError, match=r"A B 7b\.jsonl does not match its manifest"):
+        folder.verify()
+
+
 def test_datasets_reads_the_folder_with_its_configs_splits_and_default(tmp_path, monkeypatch):
     import datasets
 
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
-    folder = write_dataset(tmp_path / "small", TABLES, CARD)
+    answers = {("questions", "test", "system"): [{"id": 3}]}  # which `datasets` must not take for data
+    folder = write_dataset(tmp_path / "small", TABLES, CARD, answers)
     loaded = datasets.load_dataset(str(folder.path), cache_dir=str(tmp_path / "cache"))
     assert {name: split.num_rows for name, split in loaded.items()} == {"train": 2, "test": 1}
     assert datasets.load_dataset(str(folder.path), "nodes", split="all", cache_dir=str(tmp_path / "cache"))[0] == {

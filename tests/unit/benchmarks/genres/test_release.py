@@ -6,10 +6,15 @@ from typing import Any
 
 import pytest
 
+from kbbench_hf.benchmarks import Place
+from kbbench_hf.benchmarks.baselines import published_rows
 from kbbench_hf.benchmarks.genres import release as genres
+from kbbench_hf.benchmarks.genres.answers import STRATEGY_NAMES
+from kbbench_hf.benchmarks.genres.benchmark import CORPORA
 from kbbench_hf.benchmarks.genres.release import build_genres_corpora, text_id
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import DatasetFolder
+from kbbench_hf.scoring.predictions import read_predictions
 
 TACRED_TOKENS = [["Mara", "Quill", "is", "treasurer", "."], ["It", "rained", "."]]
 TACRED_TEXTS = ["".join(f"{token} " for token in tokens) for tokens in TACRED_TOKENS]
@@ -144,6 +149,30 @@ def test_the_release_builds_to_the_notes_counts_and_the_same_bytes(shared: Path,
         "wiki20m": 79,
         "wiki80": 80,
     }
+
+
+def test_the_systems_answers_come_with_the_dataset(shared: Path, tmp_path: Path) -> None:
+    build_genres_corpora(shared / "data/genres", tmp_path / "out", ["cdr", "wiki20m"])
+    folder = DatasetFolder(tmp_path / "out")
+    named: dict[str, set[str]] = {"cdr": set(), "wiki20m": set()}
+    for name in folder.manifest["answers"]:
+        named[name.split("/")[1]].add(Path(name).stem)
+    for config, systems in named.items():
+        assert systems == {row.system for row in published_rows("genres-corpora", config, "test", "reference")}
+    assert len(named["cdr"]) == len(named["wiki20m"]) + 3  # three strategies of one model beside the main table
+    place = Place("genres-corpora", "cdr", "test", "reference")
+    examples = CORPORA.data.load(folder, "cdr", "test")
+    n_found = 0
+    for row in published_rows(*place):
+        if row.system in STRATEGY_NAMES:
+            answers = folder.path / f"predictions/cdr/test/{row.system}.jsonl"
+            read = read_predictions([answers], CORPORA, examples)
+            scores = CORPORA.scoring.summarise(CORPORA.scoring.score(examples, read.answers, place.mode), place.mode)
+            for metric, said in row.notes.items():  # the poster prints .588 for one; the answers give .547
+                _, _, number = said.partition("the stored files give ")
+                assert scores[metric].value == pytest.approx(float(number), abs=1.1e-3)
+                n_found += 1
+    assert n_found == 10
 
 
 def test_datasets_reads_the_folder(clone: Path, tmp_path: Path) -> None:

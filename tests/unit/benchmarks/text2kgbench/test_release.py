@@ -21,6 +21,7 @@ from kbbench_hf.benchmarks.text2kgbench.release.repairs import distinct, repair,
 from kbbench_hf.errors import DataError, KBBenchError, UsageError
 from kbbench_hf.files import download
 from kbbench_hf.files.datasets import DatasetFolder
+from tests.golden.text2kg_runs import Run, responses
 
 
 @pytest.fixture(scope="session")
@@ -86,6 +87,33 @@ def test_rows_are_the_released_rows_verbatim(wikidata: DatasetFolder, release: P
             triples = [{part: each[part] for part in ("sub", "rel", "obj")} for each in row["triples"]]
             assert triples == released["triples"]
     assert not built
+
+
+def test_the_models_answers_come_with_the_dataset(built: Path, release: Path) -> None:
+    counts = {}
+    for name in ("text2kg-wikidata-tekgen", "text2kg-dbpedia-webnlg"):
+        for path, facts in DatasetFolder(built / "kbbench" / name).manifest["answers"].items():
+            counts[f"{name}/{path}".removesuffix(".jsonl").replace("/predictions/sentences", "")] = facts["rows"]
+    assert counts == {
+        "text2kg-wikidata-tekgen/test/Alpaca-LoRA-13B": 4062,
+        "text2kg-wikidata-tekgen/test/Vicuna-13B": 4062 - 137,
+        "text2kg-wikidata-tekgen/unseen/Alpaca-LoRA-13B": 174,
+        "text2kg-wikidata-tekgen/unseen/Vicuna-13B": 174,
+        "text2kg-dbpedia-webnlg/test/Alpaca-LoRA-13B": 2014,
+        "text2kg-dbpedia-webnlg/test/Vicuna-13B": 2014,
+    }
+    run = Run("wikidata_tekgen", "Alpaca-LoRA-13B", "test")  # has 550 ids twice: the last answer counts
+    released = {row["id"]: row for _, rows in responses(release, run) for row in rows}
+    file = built / "kbbench/text2kg-wikidata-tekgen/predictions/sentences/test/Alpaca-LoRA-13B.jsonl"
+    written = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    assert {row["id"]: row for row in written} == released
+
+
+def test_a_release_without_answers_builds_the_same_data(release: Path, webnlg: DatasetFolder, tmp_path: Path) -> None:
+    source = copy_release(release, tmp_path / "source", "dbpedia_webnlg")
+    build_dbpedia_webnlg(source, tmp_path / "out")
+    folder = DatasetFolder(tmp_path / "out")
+    assert folder.revision == webnlg.revision and "answers" not in folder.manifest
 
 
 def test_every_split_has_the_same_columns(built: Path) -> None:
