@@ -3,13 +3,13 @@
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from warnings import warn
+from warnings import warn  # `warnings` is a module of this package
 
 from kbbench_hf.addresses import imported
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.base import Place as Place
 from kbbench_hf.errors import UsageError, unknown_name
-from kbbench_hf.files.datasets import NAMESPACE, PREDICTIONS, DatasetFolder, built
+from kbbench_hf.files.datasets import MANIFEST, NAMESPACE, PREDICTIONS, DatasetFolder, built
 
 OURS = {
     "stark-amazon": "kbbench_hf.benchmarks.stark.benchmark:AMAZON",
@@ -45,6 +45,13 @@ def benchmark_names() -> list[str]:
     return sorted([*OURS, *plug_ins()])
 
 
+def own_names() -> list[str]:
+    """Return the names of the datasets built into `./kbbench` that are no benchmark's: knowledge bases of one's own."""
+    known = {*OURS, *plug_ins()}
+    names = sorted(file.parent.name for file in Path(NAMESPACE).glob(f"*/{MANIFEST}") if file.is_file())
+    return [name for name in names if name not in known]
+
+
 def importable_names() -> list[str]:
     """Return the names of the benchmarks whose packages can be imported, in the order of the board; warn of others."""
     found = []
@@ -77,7 +84,11 @@ def benchmark(name: str) -> Benchmark:
 
         if is_knowledge_base(folder):
             return own_knowledge_base(name, folder)
-    raise unknown_name("benchmark", name, benchmark_names())
+        raise UsageError(
+            f"{folder.path} is neither a known benchmark's nor a knowledge base; expected configs nodes, edges and "
+            f"queries, and found {', '.join(folder.configs())}. Build it again, or remove the folder."
+        )
+    raise unknown_name("benchmark", name, [*benchmark_names(), *own_names()])
 
 
 def _plugged_in(name: str, address: str) -> Benchmark:

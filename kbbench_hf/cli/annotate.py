@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from kbbench_hf.benchmarks.base import AnnotationRules, Examples
+from kbbench_hf.cli.names import NAME, FilePath
 from kbbench_hf.cli.options import JSON, on_benchmark, read_how
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.datasets import Row
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from kbbench_hf.runners.judge import AnyJudge
     from kbbench_hf.scoring.score import Asked
 
-_FILE = click.Path(path_type=Path)
+_FILE = FilePath()
 _JUDGE = "nli:MODEL, stored:FILE, hf:MODEL, or with --base-url the name of a served model."
 
 
@@ -25,15 +26,17 @@ _JUDGE = "nli:MODEL, stored:FILE, hf:MODEL, or with --base-url the name of a ser
 @click.argument("predictions", required=False, type=_FILE)
 @on_benchmark
 @read_how
-@click.option("--embedder", metavar="MODEL", help="Embed elements with this sentence-transformers model (US, CS).")
+@click.option(
+    "--embedder", type=NAME, metavar="MODEL", help="Embed elements with this sentence-transformers model (US, CS)."
+)
 @click.option("--thresholds", type=_FILE, help="The embedder's thresholds, as --calibrate wrote them.")
 @click.option("--stored-cosines", type=_FILE, help="A release's cosines, in place of an embedder (CS).")
 @click.option("--topics", is_flag=True, help="Topics of texts and triples (TS); trains a topic model the first time.")
 @click.option("--corpus", type=_FILE, help="Train the topic model on this file, a text a line.")
-@click.option("--fact-judge", metavar="JUDGE", help=f"Judge facts (FS): {_JUDGE}")
-@click.option("--split-judge", metavar="JUDGE", help="Judge granularity (GS): the same.")
-@click.option("--base-url", help="The server of the judges' model.")
-@click.option("--api-key-env", metavar="NAME", help="The environment variable that holds the server's key.")
+@click.option("--fact-judge", type=NAME, metavar="JUDGE", help=f"Judge facts (FS): {_JUDGE}")
+@click.option("--split-judge", type=NAME, metavar="JUDGE", help="Judge granularity (GS): the same.")
+@click.option("--base-url", type=NAME, help="The server of the judges' model.")
+@click.option("--api-key-env", type=NAME, metavar="NAME", help="The environment variable that holds the server's key.")
 @click.option("--structured", is_flag=True, help="Ask judges for JSON by schema.")
 @click.option("--concurrency", type=click.IntRange(1), default=32, show_default=True, help="Most requests at once.")
 @click.option("--timeout", type=click.FloatRange(0.1), default=300.0, show_default=True, help="Seconds for a request.")

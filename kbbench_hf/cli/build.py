@@ -6,22 +6,30 @@ from pathlib import Path, PurePosixPath
 import click
 
 from kbbench_hf.benchmarks import benchmark, benchmark_names, shipped_dataset
+from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.baselines import PREFIX
+from kbbench_hf.cli.names import BENCHMARK, FilePath, of_benchmark
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import NAMESPACE, DatasetFolder, copy_dataset
+from kbbench_hf.reports.terminal import echo
 
-FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+FILE = FilePath(exists=True, dir_okay=False)
 
 
 @click.command()
-@click.argument("name")
-@click.option("--source", type=click.Path(path_type=Path), help="The release's folder; downloaded where not given.")
+@click.argument("name", type=BENCHMARK)
+@click.option("--source", type=FilePath(), help="The release's folder; downloaded where not given.")
 @click.option("--archive", type=FILE, help="An archive of your own in the release's form, of any size; with --out.")
-@click.option("--configs", metavar="NAME,...", help="Build only these configs.")
+@click.option(
+    "--configs",
+    type=of_benchmark(lambda found: found.data.configs),
+    metavar="NAME,...",
+    help="Build only these configs.",
+)
 @click.option("--nodes", type=FILE, help="Your own knowledge base: nodes, columns id,type,name,text (csv or Parquet).")
 @click.option("--edges", type=FILE, help="Its edges, if any, columns head,relation,tail.")
 @click.option("--queries", type=FILE, help="Its questions, columns id,query,answer_ids[,split].")
-@click.option("--out", type=click.Path(path_type=Path), help="Where to write; ./kbbench/NAME by default.")
+@click.option("--out", type=FilePath(), help="Where to write; ./kbbench/NAME by default.")
 def command(
     name: str,
     source: Path | None,
@@ -46,7 +54,7 @@ def command(
         place = out or Path(NAMESPACE)
         place.mkdir(parents=True, exist_ok=True)
         for module in build_metrics(place, evaluate_modules()):
-            click.echo(f'{place / module}  evaluate.load("{place / module}")')
+            echo(f'{place / module}  evaluate.load("{place / module}")')
         return
     place = out or Path(NAMESPACE) / name
     started = time.monotonic()
@@ -58,7 +66,7 @@ def command(
         build_own_knowledge_base(name, nodes, edges, queries, place)
     elif archive:
         _build_archive(name, archive, out, source or configs)
-    elif (build := benchmark(name).data.build) is None:
+    elif (build := _benchmark(name).data.build) is None:
         if (shipped := shipped_dataset(name)) is None:
             raise UsageError(
                 f"{name} cannot be built here; expected a dataset with a release. See: kbbench list {name}"
@@ -75,8 +83,15 @@ def command(
     _report(DatasetFolder(place), time.monotonic() - started)
 
 
+def _benchmark(name: str) -> Benchmark:
+    try:
+        return benchmark(name)
+    except UsageError as error:
+        raise UsageError(f"{error} A knowledge base of your own is built from tables: --nodes and --edges.") from None
+
+
 def _build_archive(name: str, archive: Path, out: Path | None, others: object) -> None:
-    build = benchmark(name).data.build_archive
+    build = _benchmark(name).data.build_archive
     if build is None:
         some = ", ".join(each for each in benchmark_names() if benchmark(each).data.build_archive)
         raise UsageError(f"The release of {name} holds no archive; expected a dataset whose release does: {some}.")
@@ -93,12 +108,12 @@ def _report(folder: DatasetFolder, seconds: float) -> None:
     size = sum(file.stat().st_size for file in folder.path.rglob("*.parquet"))
     for config, splits in folder.configs().items():
         rows = ", ".join(f"{split} {manifest['files'][f'data/{config}/{split}.parquet']['rows']:,}" for split in splits)
-        click.echo(f"  {config}: {rows}")
+        echo(f"  {config}: {rows}")
     answered: dict[str, list[str]] = {}
     for name in manifest.get("answers", {}):
         file = PurePosixPath(name)
         answered.setdefault("/".join(file.parts[1:-1]), []).append(f"{PREFIX}{file.stem}")
     for part, systems in answered.items():
         more = f" and {len(systems) - 3} more" if len(systems) > 3 else ""
-        click.echo(f"  answers to {part}: {', '.join(systems[:3])}{more}")
-    click.echo(f"{folder.path}: {size / 1e6:.1f} MB in {seconds:.1f} s, revision {folder.revision}")
+        echo(f"  answers to {part}: {', '.join(systems[:3])}{more}")
+    echo(f"{folder.path}: {size / 1e6:.1f} MB in {seconds:.1f} s, revision {folder.revision}")

@@ -8,6 +8,7 @@ import click
 
 from kbbench_hf.benchmarks import benchmark as benchmark_of
 from kbbench_hf.benchmarks.baselines import PREFIX
+from kbbench_hf.cli.names import NAME, FilePath
 from kbbench_hf.cli.options import JSON, MODE, STRICT, on_benchmark, read_how, refuse_warnings
 from kbbench_hf.errors import UsageError
 from kbbench_hf.scoring.predictions import ReadOptions
@@ -21,15 +22,19 @@ FORMATS = ("latex", "markdown", "csv", "html")
 
 
 @click.command()
-@click.argument("systems", nargs=-1, required=True)
+@click.argument("systems", nargs=-1, required=True, type=FilePath(path_type=str))
 @on_benchmark
 @MODE
 @read_how
-@click.option("--slices", metavar="NAME,...", help="Of two: their differences in these slices; 'all' for every one.")
+@click.option(
+    "--slices", type=NAME, metavar="NAME,...", help="Of two: their differences in these slices; 'all' for every one."
+)
 @click.option("--table", "table_format", type=click.Choice(FORMATS), help="Print one table of all systems, to paste.")
-@click.option("--metrics", metavar="NAME,...", help="What the table shows; the first orders and tests the systems.")
+@click.option(
+    "--metrics", type=NAME, metavar="NAME,...", help="What the table shows; the first orders and tests the systems."
+)
 @click.option("--percent", is_flag=True, help="Show the table's figures in per cent.")
-@click.option("--plot", type=click.Path(path_type=Path), help="Draw the systems: a .png, .svg or .pdf.")
+@click.option("--plot", type=FilePath(), help="Draw the systems: a .png, .svg or .pdf.")
 @STRICT
 @JSON
 def command(

@@ -11,6 +11,7 @@ from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.reports.comparison import print_comparison
 from kbbench_hf.reports.plots import plot_scores
+from kbbench_hf.reports.terminal import echo
 from kbbench_hf.scoring.comparison import compare
 from kbbench_hf.scoring.result import Result
 from kbbench_hf.scoring.score import score
@@ -38,9 +39,9 @@ def command() -> None:
     plain = {found.dataset: {name: each.to_dict() for name, each in systems.items()} for found, systems in panels}
     write_text(OUT / "result.json", json.dumps(plain, indent=2) + "\n")
     plot_scores(panels, OUT / "scores.png", metrics=7)
-    click.echo(f"Written: {OUT / 'result.json'}, {OUT / 'scores.png'}")
+    echo(f"Written: {OUT / 'result.json'}, {OUT / 'scores.png'}")
     example = {"id": panels[0][1]["copy"].ids[0], "triples": [["subject", "relation", "object"]]}
-    click.echo(NEXT.format(example=json.dumps(example)))
+    echo(NEXT.format(example=json.dumps(example)))
 
 
 def _extraction() -> tuple[Benchmark, dict[str, Result]]:
@@ -61,5 +62,5 @@ def _retrieval() -> tuple[Benchmark, dict[str, Result]]:
 def _shown(benchmark: Benchmark, systems: dict[str, Result]) -> tuple[Benchmark, dict[str, Result]]:
     (first, a), (second, b) = systems.items()
     print_comparison(compare(a, b), (first, second), benchmark, metrics=7)
-    click.echo()
+    echo()
     return benchmark, systems

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import click
 
-from kbbench_hf.benchmarks import importable_names, shipped_dataset
+from kbbench_hf.benchmarks import benchmark_names, shipped_dataset
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.files.datasets import MANIFEST, NAMESPACE, DatasetFolder
 from kbbench_hf.hub.metric_modules import metric_modules
+from kbbench_hf.reports.terminal import echo
 
 PACKAGES = {
     "core": ["numpy", "pyarrow", "datasets", "evaluate", "huggingface_hub", "bm25s", "matplotlib", "click", "rich"],
@@ -29,29 +30,33 @@ def command() -> None:
     Example: kbbench doctor
     """
     broken = 0
-    click.echo(f"kbbench-hf {version('kbbench-hf')}, Python {platform.python_version()}, {platform.platform()}")
+    echo(f"kbbench-hf {version('kbbench-hf')}, Python {platform.python_version()}, {platform.platform()}")
     for extra, packages in PACKAGES.items():
         states = {package: _installed(package) for package in packages}
         found = ", ".join(f"{package} {state}" for package, state in states.items() if state)
-        click.echo(f"{extra:8} {found or 'nothing installed'}")
+        echo(f"{extra:8} {found or 'nothing installed'}")
         if absent := [package for package, state in states.items() if not state]:
             remedy = "pip install kbbench-hf" if extra == "core" else f"pip install 'kbbench-hf[{extra}]'"
-            click.echo(f"{'':8} absent: {', '.join(absent)}; install with: {remedy}")
+            echo(f"{'':8} absent: {', '.join(absent)}; install with: {remedy}")
             broken += extra == "core"
-    click.echo(f"metrics  {', '.join(metric_modules())}")
-    shipped = [(name, folder) for name in sorted(importable_names()) if (folder := shipped_dataset(name))]
-    built = [DatasetFolder(file.parent) for file in sorted(Path(NAMESPACE).glob(f"*/{MANIFEST}"))]
-    for name, folder in [*shipped, *((each.path.name, each) for each in built)]:
+    echo(f"metrics  {', '.join(metric_modules())}")
+    built = [file.parent.name for file in sorted(Path(NAMESPACE).glob(f"*/{MANIFEST}"))]
+    for name, find in [*((name, shipped_dataset) for name in benchmark_names()), *((name, _built) for name in built)]:
         try:
-            folder.verify()
-            click.echo(f"dataset  {name} {folder.revision[:12]}, every file as built")
-        except KBBenchError as error:
+            if folder := find(name):
+                folder.verify()
+                echo(f"dataset  {name} {folder.revision[:12]}, every file as built")
+        except (KBBenchError, OSError) as error:
             broken += 1
-            click.echo(f"dataset  {error}")
+            echo(f"dataset  {error}")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30 if hasattr(os, "sysconf") else 0
     free = shutil.disk_usage(".").free / 2**30
-    click.echo(f"machine  {os.cpu_count()} cores, {memory:.0f} GiB memory, {free:.0f} GiB disk free here")
+    echo(f"machine  {os.cpu_count()} cores, {memory:.0f} GiB memory, {free:.0f} GiB disk free here")
     sys.exit(1 if broken else 0)
+
+
+def _built(name: str) -> DatasetFolder:
+    return DatasetFolder(Path(NAMESPACE) / name)
 
 
 def _installed(package: str) -> str | None:

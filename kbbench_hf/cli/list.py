@@ -8,17 +8,17 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
-from kbbench_hf.benchmarks import benchmark, benchmark_names, shipped_dataset
+from kbbench_hf.benchmarks import benchmark, benchmark_names, own_names, shipped_dataset
 from kbbench_hf.benchmarks.base import Benchmark
-from kbbench_hf.benchmarks.own_kb.benchmark import has_questions, is_knowledge_base
+from kbbench_hf.cli.names import BENCHMARK
 from kbbench_hf.cli.options import JSON
-from kbbench_hf.errors import UsageError, unknown_name
-from kbbench_hf.files.datasets import MANIFEST, NAMESPACE, DatasetFolder
+from kbbench_hf.errors import KBBenchError, UsageError, unknown_name
+from kbbench_hf.files.datasets import MANIFEST, NAMESPACE, Row
 from kbbench_hf.reports import terminal
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, type=BENCHMARK)
 @click.option("--published", is_flag=True, help="Show what others have published on NAME[/CONFIG], with its sources.")
 @JSON
 def command(name: str | None, published: bool, json_output: bool) -> None:
@@ -29,24 +29,7 @@ def command(name: str | None, published: bool, json_output: bool) -> None:
     if published:
         _list_published(name, json_output)
         return
-    found = [benchmark(name)] if name else list(_all())
-    facts = [
-        {
-            "dataset": each.dataset,
-            "at_hand": _place(each.dataset),
-            "title": each.title,
-            "answer": each.scoring.answer.field,
-            "configs": list(each.data.configs),
-            "splits": list(each.data.splits),
-            "modes": list(each.scoring.modes),
-            "metrics": dict(each.metrics),
-            "prompts": list(each.asking.prompts),
-            "parsers": list(each.asking.parsers),
-            "licence": each.facts.licence,
-            "paper": each.facts.paper,
-        }
-        for each in found
-    ]
+    facts = [_facts(benchmark(name))] if name else list(_all())
     if json_output:
         click.echo(json.dumps(facts[0] if name else facts, indent=2))
         return
@@ -60,15 +43,10 @@ def command(name: str | None, published: bool, json_output: bool) -> None:
         console.print(table)
         return
     rows = [
-        [each.dataset, each.scoring.answer.field, ", ".join(list(each.metrics.values())[:4]), _place(each.dataset)]
-        for each in found
+        [each["dataset"], each["answer"], ", ".join(list(each["metrics"].values())[:4]), each["at_hand"]]
+        for each in facts
     ]
     terminal.print_table(console, ["dataset", "answer", "headline metrics", "at hand"], rows, n_words=4)
-    for folder in _own():
-        if not has_questions(folder):
-            click.echo(
-                f"{folder.path.name}: a knowledge base without questions; with --queries it is a benchmark, too."
-            )
     click.echo("\nMore of one: kbbench list NAME. To have one at hand: kbbench build NAME")
 
 
@@ -93,21 +71,33 @@ def _list_published(name: str | None, json_output: bool) -> None:
         terminal.echo(f"Nothing is published on {dataset}.")
 
 
-def _all() -> Iterator[Benchmark]:
-    """Yield every benchmark, by name, and the knowledge bases built here; what cannot be used is named on stderr."""
-    own = [folder.path.name for folder in _own() if has_questions(folder)]
-    for name in sorted([*benchmark_names(), *own]):
+def _all() -> Iterator[Row]:
+    """Yield the facts of every benchmark and own knowledge base, by name; what cannot be used is named on stderr."""
+    for name in sorted([*benchmark_names(), *own_names()]):
         try:
-            yield benchmark(name)
-        except UsageError as error:
-            click.echo(f"! {error}", err=True)
+            yield _facts(benchmark(name))
+        except KBBenchError as error:
+            terminal.echo(f"! {error}", err=True)
+        except Exception as error:  # whatever a damaged folder brings about, or somebody else's package raises
+            what = f"{type(error).__name__}: {error}"
+            terminal.echo(f"! {name} cannot be read: {what}. Build it again, or mend what plugs it in.", err=True)
 
 
-def _own() -> list[DatasetFolder]:
-    """Return the knowledge bases that were built here under names of their own."""
-    folders = [DatasetFolder(file.parent) for file in sorted(Path(NAMESPACE).glob(f"*/{MANIFEST}"))]
-    known = benchmark_names()
-    return [folder for folder in folders if folder.path.name not in known and is_knowledge_base(folder)]
+def _facts(of: Benchmark) -> Row:
+    return {
+        "dataset": of.dataset,
+        "at_hand": _place(of.dataset),
+        "title": of.title,
+        "answer": of.scoring.answer.field,
+        "configs": list(of.data.configs),
+        "splits": list(of.data.splits),
+        "modes": list(of.scoring.modes),
+        "metrics": dict(of.metrics),
+        "prompts": list(of.asking.prompts),
+        "parsers": list(of.asking.parsers),
+        "licence": of.facts.licence,
+        "paper": of.facts.paper,
+    }
 
 
 def _place(dataset: str) -> str:

@@ -2,19 +2,23 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
-from pathlib import Path
 from typing import Literal
 
 import click
 
 from kbbench_hf.benchmarks.warnings import ScoreWarning
+from kbbench_hf.cli.names import BENCHMARK, FilePath, of_benchmark
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.scoring.predictions import ReadOptions
 
 Command = Callable[..., object]
 
-PREDICTIONS = click.argument("predictions", nargs=-1, required=True, type=click.Path(path_type=Path))
-MODE = click.option("--mode", help="Scoring mode; the authors' released behaviour (reference) by default.")
+PREDICTIONS = click.argument("predictions", nargs=-1, required=True, type=FilePath())
+MODE = click.option(
+    "--mode",
+    type=of_benchmark(lambda found: found.scoring.modes),
+    help="Scoring mode; the authors' released behaviour (reference) by default.",
+)
 JSON = click.option("--json", "json_output", is_flag=True, help="Print the result as JSON, nothing else.")
 STRICT = click.option("--strict", is_flag=True, help="Fail with exit code 1 where a warning stands beside the figures.")
 
@@ -35,9 +39,16 @@ def refuse_warnings(warnings: Iterable[ScoreWarning]) -> None:
 
 def on_benchmark(command: Command) -> Command:
     """Add --benchmark and --split; a run's folder says itself what it was run on."""
-    add_split = click.option("--split", help="Split; the benchmark's usual one, or the run's, by default.")
+    add_split = click.option(
+        "--split",
+        type=of_benchmark(lambda found: found.data.splits),
+        help="Split; the benchmark's usual one, or the run's, by default.",
+    )
     add_benchmark = click.option(
-        "--benchmark", metavar="NAME[/CONFIG]", help="The dataset, e.g. mini-text2kg; a run's folder says it."
+        "--benchmark",
+        type=BENCHMARK,
+        metavar="NAME[/CONFIG]",
+        help="The dataset, e.g. mini-text2kg; a run's folder says it.",
     )
     return add_benchmark(add_split(command))
 
@@ -93,7 +104,11 @@ def read_how(command: Command) -> Command:
         show_default=True,
         help="Read the parsed answer, or parse the raw response again.",
     )
-    @click.option("--parser", help="Parse responses with this parser (implies --from response).")
+    @click.option(
+        "--parser",
+        type=of_benchmark(lambda found: found.asking.parsers),
+        help="Parse responses with this parser (implies --from response).",
+    )
     @click.option(
         "--duplicates",
         type=click.Choice(["error", "last"]),

@@ -7,6 +7,7 @@ import click
 from kbbench_hf.benchmarks import benchmark as benchmark_of
 from kbbench_hf.benchmarks import find_dataset
 from kbbench_hf.benchmarks.baselines import PREFIX
+from kbbench_hf.cli.names import FilePath
 from kbbench_hf.cli.options import MODE, on_benchmark, read_how
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.writing import write_text
@@ -15,7 +16,7 @@ from kbbench_hf.scoring.predictions import ReadOptions
 
 
 @click.command()
-@click.argument("what", nargs=-1, required=True)
+@click.argument("what", nargs=-1, required=True, type=FilePath(path_type=str))
 @on_benchmark
 @MODE
 @read_how
@@ -25,7 +26,7 @@ from kbbench_hf.scoring.predictions import ReadOptions
     is_flag=True,
     help="WHAT is a dataset with a knowledge base: its size, lengths, diversity.",
 )
-@click.option("--out", type=click.Path(path_type=Path), help="The file to write.")
+@click.option("--out", type=FilePath(), help="The file to write.")
 def command(
     what: tuple[str, ...],
     benchmark: str | None,

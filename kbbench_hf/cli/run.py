@@ -10,6 +10,7 @@ import click
 
 from kbbench_hf.benchmarks import benchmark as benchmark_of
 from kbbench_hf.benchmarks.base import Benchmark
+from kbbench_hf.cli.names import BENCHMARK, NAME, FilePath, of_benchmark
 from kbbench_hf.cli.options import JSON, MODE
 from kbbench_hf.errors import KBBenchError, UsageError
 
@@ -29,7 +30,7 @@ class Options(NamedTuple):
 
 
 def _option(*names: str, **what: Any) -> click.Option:
-    return click.Option(names, **what)
+    return click.Option(names, **(what if {"type", "is_flag"} & what.keys() else {"type": NAME, **what}))
 
 
 RETRIEVERS = Options(
@@ -53,18 +54,28 @@ ASKING = Options(
         _option("--concurrency", type=click.IntRange(1), help="Most requests at once.  [default: 32]"),
         _option("--timeout", type=click.FloatRange(0.1), help="Seconds for one request.  [default: 300]"),
         _option("--max-requests", type=click.IntRange(1), help="Stop after so many requests."),
-        _option("--prices", type=click.Path(path_type=Path, exists=True), help="Your dated price file (YAML or JSON)."),
+        _option("--prices", type=FilePath(exists=True, dir_okay=False), help="Your dated price file (YAML or JSON)."),
         _option("--max-cost", type=click.FloatRange(0), help="Send nothing more once this is spent; needs --prices."),
         _option("--batch-size", type=click.IntRange(1), help="Local models; halved when out of memory.  [default: 16]"),
-        _option("--chat-template/--no-chat-template", default=None, help="Local models: apply the template, or not."),
+        _option(
+            "--chat-template/--no-chat-template",
+            is_flag=True,
+            default=None,
+            help="Local models: apply the template, or not.",
+        ),
     ],
 )
 """Of every language model, also one that re-ranks."""
 PROMPTS = Options(
     "language models",
     [
-        _option("--prompt", "--strategy", help="The prompt's name; see 'kbbench list BENCHMARK'."),
-        _option("--parser", help="How answers are read."),
+        _option(
+            "--prompt",
+            "--strategy",
+            type=of_benchmark(lambda found: found.asking.prompts),
+            help="The prompt's name; see 'kbbench list BENCHMARK'.",
+        ),
+        _option("--parser", type=of_benchmark(lambda found: found.asking.parsers), help="How answers are read."),
         _option("--repeat", "repeats", type=click.IntRange(1), help="Ask everything so often.  [default: 1]"),
         _option("--dry-run", is_flag=True, default=None, help="Show a prompt, tokens, cost and time; send nothing."),
     ],
@@ -86,7 +97,11 @@ DEMONSTRATIONS = Options(
 TESTBEDS = Options(
     "benchmarks with testbeds",
     [
-        _option("--testbed", help="Run the configs of a testbed; see 'kbbench list BENCHMARK'."),
+        _option(
+            "--testbed",
+            type=of_benchmark(lambda found: found.asking.testbeds),
+            help="Run the configs of a testbed; see 'kbbench list BENCHMARK'.",
+        ),
         _option("--subset", metavar="NAME,...", help="Of the testbed, only these parts."),
     ],
 )
@@ -148,12 +163,14 @@ def _refuse(group: Options, args: Sequence[str], named: Benchmark) -> None:
 
 
 @click.command(cls=_Command)
-@click.argument("benchmark")
-@click.option("--model", required=True, help=MODEL_HELP)
-@click.option("--split", help="Split; the benchmark's usual one by default.")
+@click.argument("benchmark", type=BENCHMARK)
+@click.option("--model", type=NAME, required=True, help=MODEL_HELP)
+@click.option(
+    "--split", type=of_benchmark(lambda found: found.data.splits), help="Split; the benchmark's usual one by default."
+)
 @MODE
 @click.option("--limit", type=click.IntRange(1), help="Only the first examples.")
-@click.option("--out", type=click.Path(path_type=Path), help="The run's folder; one under ./kbbench-runs by default.")
+@click.option("--out", type=FilePath(), help="The run's folder; one under ./kbbench-runs by default.")
 @click.option("--processes", type=click.IntRange(1), help="Refuse to run unless this many processes do (torchrun).")
 @JSON
 def command(benchmark: str, model: str, json_output: bool, **options: Any) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from kbbench_hf.benchmarks import benchmark as benchmark_of
+from kbbench_hf.cli.names import NAME, FilePath
 from kbbench_hf.cli.options import JSON, MODE, PREDICTIONS, STRICT, on_benchmark, read_how, refuse_warnings
 from kbbench_hf.reports.published import print_beside
 from kbbench_hf.reports.tables import print_result
@@ -19,8 +20,8 @@ from kbbench_hf.scoring.score import score
 @on_benchmark
 @MODE
 @read_how
-@click.option("--slices", metavar="NAME,...", help="Show these slices; 'all' for every one.")
-@click.option("--out", type=click.Path(path_type=Path), help="Write result.json and scores.jsonl into this folder.")
+@click.option("--slices", type=NAME, metavar="NAME,...", help="Show these slices; 'all' for every one.")
+@click.option("--out", type=FilePath(), help="Write result.json and scores.jsonl into this folder.")
 @STRICT
 @JSON
 def command(

@@ -5,22 +5,24 @@ from pathlib import Path
 
 import click
 
+from kbbench_hf.cli.names import NAME, FilePath
 from kbbench_hf.cli.options import on_benchmark
 from kbbench_hf.leaderboard.store import Store, System
 from kbbench_hf.leaderboard.submissions import preview, store_preview
+from kbbench_hf.reports.terminal import echo
 from kbbench_hf.scoring.score import asked_of
 
 
 @click.command()
-@click.argument("predictions", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("predictions", type=FilePath(exists=True, dir_okay=False))
 @on_benchmark
-@click.option("--name", required=True, help="The system, as the board shall show it.")
+@click.option("--name", type=NAME, required=True, help="The system, as the board shall show it.")
 @click.option("--link", default="", help="Where it can be read about.")
 @click.option("--licence", default="")
 @click.option("--parameters", "parameters_b", type=float, help="Size in billions of parameters.")
 @click.option("--notes", default="")
-@click.option("--submitter", help="Your name; the machine's user by default.")
-@click.option("--store", type=click.Path(path_type=Path), default=Path("kbbench-leaderboard"), show_default=True)
+@click.option("--submitter", type=NAME, help="Your name; the machine's user by default.")
+@click.option("--store", type=FilePath(), default=Path("kbbench-leaderboard"), show_default=True)
 def command(
     predictions: Path,
     benchmark: str | None,
@@ -41,4 +43,4 @@ def command(
     place = asked_of([predictions], benchmark, split=split).place
     read = preview(predictions, place.benchmark, place.config, place.split)
     receipt = store_preview(Store(store), read, system, submitter or getpass.getuser())
-    click.echo(f"{'Was there already' if receipt.existed else 'Stored'}: {receipt.id} in {store}")
+    echo(f"{'Was there already' if receipt.existed else 'Stored'}: {receipt.id} in {store}")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from kbbench_hf.cli.names import FilePath
 from kbbench_hf.cli.options import JSON, PREDICTIONS, on_benchmark, read_how
 from kbbench_hf.reports import terminal
 from kbbench_hf.reports.tables import print_warnings
@@ -18,7 +19,7 @@ from kbbench_hf.scoring.score import asked_of
 @on_benchmark
 @read_how
 @click.option("--partial", is_flag=True, help="Accept a file that lacks predictions.")
-@click.option("--out", type=click.Path(path_type=Path), help="Write the answers, as they were read, as JSON Lines.")
+@click.option("--out", type=FilePath(), help="Write the answers, as they were read, as JSON Lines.")
 @JSON
 def command(
     predictions: tuple[Path, ...],
@@ -49,7 +50,7 @@ def command(
     if json_output:
         click.echo(json.dumps({**counts, "warnings": [note.to_dict() for note in read.notes]}))
     else:
-        click.echo(
+        terminal.echo(
             f"Valid: {counts['n_predictions']:,} of {counts['n_examples']:,} examples answered, "
             f"{read.n_duplicates:,} repeated ids, {len(read.parse_failures):,} responses without an answer."
         )

@@ -4,6 +4,7 @@ import inspect
 from importlib import import_module
 
 import click
+from click.shell_completion import get_completion_class
 
 from kbbench_hf.errors import unknown_name
 
@@ -56,8 +57,24 @@ class _Verbs(click.Group):
             formatter.write_dl([*VERBS.items()])
 
 
+def _print_completion(context: click.Context, _option: click.Parameter, shell: str | None) -> None:
+    """Print click's script of a shell, which asks this command for every word that could come next."""
+    completion = get_completion_class(shell or "")
+    if completion is not None and not context.resilient_parsing:
+        click.echo(completion(context.command, {}, "kbbench", "_KBBENCH_COMPLETE").source())
+        context.exit()
+
+
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="kbbench-hf", prog_name="kbbench")
+@click.option(
+    "--completion",
+    type=click.Choice(["bash", "zsh", "fish"]),
+    help="Print the script that completes commands in a shell.",
+    callback=_print_completion,
+    is_eager=True,
+    expose_value=False,
+)
 @click.option("--debug", is_flag=True, help="Show the stack trace of an error.")
 def kbbench(debug: bool) -> None:
     """Knowledge benchmarks, to load, run, score and compare. Start with: kbbench demo."""

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -45,13 +45,25 @@ class DatasetFolder:
 
     @property
     def manifest(self) -> Row:
-        """The manifest: `revision`, and for each file its `sha256` and number of `rows`; `answers` where it has any."""
+        """The manifest: `revision`, and for each file its `sha256` and number of `rows`; `answers` where it has any.
+
+        Raises:
+            UsageError: there is none.
+            DataError: it was altered, and is none any more.
+        """
         file = self.path / MANIFEST
         if not file.is_file():
             raise UsageError(
                 f"{self.path} holds no {MANIFEST}; expected a dataset made by 'kbbench build'. Build it again."
             )
-        return read_json(file)
+        manifest = read_json(file)
+        files = manifest.get("files")
+        whole = isinstance(manifest.get("revision"), str) and isinstance(files, dict)
+        if not whole or not all(_is_entry(name, facts) for name, facts in cast(Row, files).items()):
+            raise DataError(
+                f"{file} is no manifest any more; expected a revision, and each file's sha256 and rows. Build it again."
+            )
+        return manifest
 
     @property
     def revision(self) -> str:
@@ -100,6 +112,10 @@ class DatasetFolder:
                 raise DataError(
                     f"{file} does not match its manifest: expected {facts['sha256']}, found {found}. Build it again."
                 )
+
+
+def _is_entry(name: str, facts: object) -> bool:
+    return name.count("/") == 2 and isinstance(facts, dict) and {"sha256", "rows"} <= facts.keys()
 
 
 def built(name: str, place: Path = Path(NAMESPACE)) -> DatasetFolder | None:

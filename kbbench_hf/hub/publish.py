@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from kbbench_hf.files.datasets import NAMESPACE
+from kbbench_hf.hub.connection import connection
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -107,11 +108,12 @@ def open_pull_request(model: str, dataset: str, text: str) -> str:
     """Open a pull request on a model's repository that adds the results, and return its address."""
     from huggingface_hub import HfApi
 
-    commit = HfApi().upload_file(
-        path_or_fileobj=text.encode(),
-        path_in_repo=f".eval_results/{dataset}.yaml",
-        repo_id=model,
-        create_pr=True,
-        commit_message=f"Add results on {NAMESPACE}/{dataset}",
-    )
+    with connection(model):
+        commit = HfApi().upload_file(
+            path_or_fileobj=text.encode(),
+            path_in_repo=f".eval_results/{dataset}.yaml",
+            repo_id=model,
+            create_pr=True,
+            commit_message=f"Add results on {NAMESPACE}/{dataset}",
+        )
     return str(commit.pr_url or commit.commit_url)

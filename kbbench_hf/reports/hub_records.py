@@ -22,6 +22,11 @@ def evaluate_modules() -> dict[str, Path]:
     return {**{folder.name: folder for folder in folders if folder}, **metric_modules()}
 
 
+def targets() -> list[str]:
+    """Return the names of what can be published."""
+    return [*benchmark_names(), *evaluate_modules(), LEADERBOARD]
+
+
 def publication(target: str, namespace: str) -> Publication:
     """Return what a target is on the Hub: a dataset's name, a metric's name, or `leaderboard`.
 
@@ -36,7 +41,7 @@ def publication(target: str, namespace: str) -> Publication:
         return Publication(f"{namespace}/{target}", "space", dict(space_files(LEADERBOARD)))
     if target in benchmark_names():
         return Publication(f"{namespace}/{target}", "dataset", _dataset_files(target))
-    raise unknown_name("target", target, [*benchmark_names(), *metrics, LEADERBOARD])
+    raise unknown_name("target", target, targets())
 
 
 def eval_yaml(dataset: str) -> str:

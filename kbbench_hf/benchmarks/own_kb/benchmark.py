@@ -12,11 +12,6 @@ def is_knowledge_base(folder: DatasetFolder) -> bool:
     return {"nodes", "edges"} <= folder.configs().keys()
 
 
-def has_questions(folder: DatasetFolder) -> bool:
-    """Say whether a knowledge base was built with questions, so that it is a benchmark."""
-    return "queries" in folder.configs()
-
-
 def own_knowledge_base(name: str, folder: DatasetFolder) -> Benchmark:
     """Return the benchmark of a knowledge base that was built with questions.
 

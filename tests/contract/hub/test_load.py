@@ -37,7 +37,7 @@ def test_a_benchmark_of_the_registry_and_a_knowledge_base_of_ones_own_are_found(
 
 def test_a_folder_of_ones_own_without_nodes_and_edges_is_no_knowledge_base(in_tmp):
     write_dataset(Path("kbbench/my-kb"), {"queries": {"test": pa.table({"id": [1]})}}, CARD)
-    with pytest.raises(UsageError, match="Unknown benchmark 'my-kb'"):
+    with pytest.raises(UsageError, match="neither a known benchmark's nor a knowledge base"):
         benchmark("my-kb")
 
 

@@ -44,9 +44,10 @@ def test_a_knowledge_base_of_ones_own_is_built_listed_and_run(kbbench):
 
 def test_an_empty_list_of_configs_builds_nothing(kbbench, shared):
     source = shared / "data" / "text2kgbench"
-    for configs in ("", "nothing", "ontologies,"):
+    for configs in ("nothing", "ontologies,"):
         done = kbbench("build", "text2kg-wikidata-tekgen", "--source", source, "--configs", configs)
         assert (done.code, "Known: ontologies, prompts, sentences, sentences_folded." in done.err) == (2, True)
+    assert "'' is no name" in kbbench("build", "text2kg-wikidata-tekgen", "--source", source, "--configs", "").err
     assert not Path("kbbench").exists()
 
 
@@ -62,6 +63,7 @@ def test_build_refuses_sources_that_are_none(kbbench):
         done = kbbench("build", *arguments)
         assert done.code == code
         assert message in done.err
+    assert "'' is no name" in kbbench("build", "text2kg-wikidata-tekgen", "--source", source, "--configs", "").err
     assert not Path("kbbench").exists()
 
 

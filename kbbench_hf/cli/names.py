@@ -1,0 +1,68 @@
+"""Names and paths on the command line: an empty one is refused, and the shell completes those that are known."""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from kbbench_hf.benchmarks import benchmark, benchmark_names, own_names
+from kbbench_hf.benchmarks.base import Benchmark
+
+
+class FilePath(click.Path):
+    """A path; an empty one, which would stand for the current folder, is refused."""
+
+    def __init__(self, *, exists: bool = False, dir_okay: bool = True, path_type: type[Path | str] = Path) -> None:
+        super().__init__(exists=exists, dir_okay=dir_okay, path_type=path_type)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path."""
+        if value == "":
+            self.fail("'' is no path. Is a variable of the shell empty? The current folder is '.'.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class Name(click.types.StringParamType):
+    """A name; `known` gives those that the shell may complete, of the options before and the first letters."""
+
+    def __init__(self, known: Callable[[click.Context, str], Iterable[str]] = lambda _context, _begun: ()) -> None:
+        self.known = known
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the name."""
+        if value == "":
+            self.fail("'' is no name. Is a variable of the shell empty?", param, ctx)
+        return super().convert(value, param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return the known names that begin so; none where looking them up fails: a prompt is no place for errors."""
+        with suppress(Exception):
+            return [CompletionItem(each) for each in self.known(ctx, incomplete) if each.startswith(incomplete)]
+        return []
+
+
+def of_benchmark(names: Callable[[Benchmark], Iterable[str]]) -> Name:
+    """Return the type of a name that the benchmark has which stands on the same command line."""
+
+    def known(context: click.Context, _begun: str) -> Iterable[str]:
+        # While an option lacks its value, click has not yet given the arguments their names.
+        given = context.params.get("benchmark") or context.params.get("name") or context.args[0]
+        return names(benchmark(given.removeprefix("kbbench/").partition("/")[0]))
+
+    return Name(known)
+
+
+def _places(_context: click.Context, begun: str) -> Iterable[str]:
+    dataset, slash, _ = begun.partition("/")
+    if slash:
+        return [f"{dataset}/{config}" for config in benchmark(dataset).data.configs]
+    return [*benchmark_names(), *own_names()]
+
+
+BENCHMARK = Name(_places)
+"""NAME or NAME/CONFIG."""
+NAME = Name()
+"""Of something that the shell cannot know."""
