@@ -87,7 +87,9 @@ def _benchmark(name: str) -> Benchmark:
     try:
         return benchmark(name)
     except UsageError as error:
-        raise UsageError(f"{error} A knowledge base of your own is built from tables: --nodes and --edges.") from None
+        raise UsageError(
+            f"{error} A knowledge base of your own is built from tables: --nodes, --edges, --queries."
+        ) from None
 
 
 def _build_archive(name: str, archive: Path, out: Path | None, others: object) -> None:

@@ -63,7 +63,6 @@ def test_build_refuses_sources_that_are_none(kbbench):
         done = kbbench("build", *arguments)
         assert done.code == code
         assert message in done.err
-    assert "'' is no name" in kbbench("build", "text2kg-wikidata-tekgen", "--source", source, "--configs", "").err
     assert not Path("kbbench").exists()
 
 
