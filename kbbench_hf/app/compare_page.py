@@ -148,4 +148,4 @@ def _with_half(figure: Figure | None) -> str:
     if figure is None:
         return ""
     half = (figure.high - figure.low) / 2
-    return f"{figure.value:.4f}{f' ±{half:.3f}' if np.isfinite(half) else ''}"
+    return f"{figure.text()}{f' ±{half:.3f}' if np.isfinite(half) else ''}"

@@ -102,7 +102,7 @@ def figures_table(of: Benchmark, row: Row, result: PlainResult | None) -> str:
     names = {**of.metrics, **{name: name.replace("_", " ") for name in row.figures if name not in of.metrics}}
     there = {name: row.figures[name] for name in names if name in row.figures}
     if result is None:
-        values = [[names[name], _number(each.value)] for name, each in there.items()]
+        values = [[names[name], each.text()] for name, each in there.items()]
         return table(["metric", "value"], values, "Figures")
     lines = [
         [names[name], _number(each.value), _interval(each), f"{result['scores'][name]['n_scored']:,}"]
@@ -111,10 +111,10 @@ def figures_table(of: Benchmark, row: Row, result: PlainResult | None) -> str:
     return table(["metric", "value", "95 % interval", "scored"], lines, "Figures")
 
 
-def published_slice(of: Benchmark, name: str, keys: Mapping[str, Mapping[str, float]]) -> str:
+def published_slice(of: Benchmark, name: str, keys: Mapping[str, Mapping[str, Figure]]) -> str:
     """Return the figures that were published of each part."""
     metrics = [metric for metric in of.metrics if metric in next(iter(keys.values()))]
-    lines = [[key, *(_number(figures[metric]) for metric in metrics)] for key, figures in keys.items()]
+    lines = [[key, *(figures[metric].text() for metric in metrics)] for key, figures in keys.items()]
     return table([name, *(of.metrics[metric] for metric in metrics)], lines, f"Published by {name}")
 
 
@@ -150,7 +150,7 @@ def elsewhere_table(of: Benchmark, others: Mapping[Place, Row]) -> str:
     there = {metric for row in others.values() for metric in row.figures}
     metrics = [metric for metric in of.metrics if metric in there][:4]
     lines = [
-        [_short(place, others), *(_number(row.figures.get(metric, Figure(math.nan)).value) for metric in metrics)]
+        [_short(place, others), *(row.figures[metric].text() if metric in row.figures else "" for metric in metrics)]
         for place, row in others.items()
     ]
     return table(["place", *(of.metrics[metric] for metric in metrics)], lines, "The same name elsewhere")

@@ -10,7 +10,7 @@ from typing import Literal
 from kbbench_hf.benchmarks import Place, benchmark, importable_names
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.baselines import published_places, published_systems
-from kbbench_hf.benchmarks.published import PublishedRow
+from kbbench_hf.benchmarks.published import PublishedFigure, PublishedRow
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.files import datasets
 from kbbench_hf.leaderboard.index import Index
@@ -30,6 +30,16 @@ class Figure:
     value: float
     low: float = math.nan
     high: float = math.nan
+    digits: int = 4
+    """To how many digits after the point it is known: those that were printed, where it was published."""
+
+    def text(self, most: int = 4) -> str:
+        """Return the value with the digits that are known of it, at most so many.
+
+        >>> Figure(0.35, digits=2).text(), Figure(0.347581).text(most=3)
+        ('0.35', '0.348')
+        """
+        return f"{self.value:.{min(most, self.digits)}f}"
 
 
 @dataclass(frozen=True)
@@ -61,8 +71,8 @@ class Row:
     submitter: str = ""
     stored: str = ""
     notes: str = ""
-    slices: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
-    """What was published of parts of the examples: slice -> key -> metric -> value."""
+    slices: Mapping[str, Mapping[str, Mapping[str, Figure]]] = field(default_factory=dict)
+    """What was published of parts of the examples: slice -> key -> metric -> figure."""
 
     warnings: Sequence[ScoreWarning] = ()
     """What weakens the figures."""
@@ -153,25 +163,20 @@ def _order(row: Row, metric: str, sign: int) -> float:
 
 
 def _published(row: PublishedRow) -> Row:
-    return Row(
-        row.id,
-        row.system,
-        {metric: Figure(value) for metric, value in row.scores.items()},
-        "published",
-        link="; ".join(f"{each} ({each.kind})" for each in row.sources),
-        notes=row.note,
-        slices={
-            name: {key: {metric: each.value for metric, each in figures.items()} for key, figures in keys.items()}
-            for name, keys in row.slices.items()
-        },
-    )
+    slices = {name: {key: _figures(part) for key, part in keys.items()} for name, keys in row.slices.items()}
+    sources = "; ".join(f"{each} ({each.kind})" for each in row.sources)
+    return Row(row.id, row.system, _figures(row.figures), "published", link=sources, notes=row.note, slices=slices)
+
+
+def _figures(published: Mapping[str, PublishedFigure]) -> dict[str, Figure]:
+    return {metric: Figure(each.value, digits=each.digits) for metric, each in published.items()}
 
 
 def _stored(row: datasets.Row, of: Benchmark) -> Row:
     counters = row["counters"]
     n = counters["n_examples"] or 1
     figures = {
-        metric: Figure(*(math.nan if each is None else each for each in (figure["value"], *figure["ci95"])))
+        metric: Figure(_number(figure["value"]), _number(figure["ci95"][0]), _number(figure["ci95"][1]))
         for metric, figure in row["scores"].items()
     }
     seen = [row["seen"].get(key, {}).get(of.headline, {}).get("value") for key in ("true", "false")]
@@ -188,3 +193,7 @@ def _stored(row: datasets.Row, of: Benchmark) -> Row:
         warnings=[ScoreWarning.of(each) for each in row.get("warnings", [])],
         **{key: value for key, value in row["system"].items() if key != "name"},
     )
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value

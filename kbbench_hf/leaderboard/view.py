@@ -133,7 +133,7 @@ def _metric_column(benchmark: Benchmark, metric: str, label: str) -> Column:
         if figure is None or math.isnan(figure.value):
             return ""
         half = f" ±{(figure.high - figure.low) / 2:.3f}" if math.isfinite(figure.high - figure.low) else ""
-        return f"{figure.value:.4f}{half}"
+        return f"{figure.text()}{half}"
 
     def order(row: Row) -> float:
         return row.figures[metric].value if metric in row.figures else math.nan
@@ -175,5 +175,5 @@ def _best(rows: Sequence[Row], metric: str, lower: bool) -> float:
 def _latex_figure(figure: Figure | None, best: float) -> str:
     if figure is None or math.isnan(figure.value):
         return "--"
-    text = f"{figure.value:.3f}"
+    text = figure.text(3)
     return bold(text) if figure.value == best else text

@@ -12,6 +12,7 @@ from kbbench_hf.app.boards import Board, Boards
 from kbbench_hf.app.html import CSS, ON_CLICK, SCRIPT, rendered, table
 from kbbench_hf.benchmarks import Place
 from kbbench_hf.errors import UsageError
+from kbbench_hf.leaderboard.table import Figure
 from kbbench_hf.leaderboard.view import View
 from tests.servers.hostile import INJECTIONS
 from tests.unit.app.parsed import Element, parsed
@@ -63,7 +64,7 @@ def test_names_and_keys_in_tables_are_text(boards: Boards, board: Board) -> None
         rows = [replace(row, system=text) for row in board.rows]
         inert(compare_page.figure_table(board, rows))
         inert(compare_page.test_table(boards.index.store, board, rows))
-        inert(row_page.published_slice(board.benchmark, text, {text: {"f1": 0.5}}))
+        inert(row_page.published_slice(board.benchmark, text, {text: {"f1": Figure(0.5)}}))
         page = inert(table([text, text], [[text, text]], text, note=text))
         assert page.rows() == [[words(text)] * 2] and page.all("p")[0].text == words(text)
 

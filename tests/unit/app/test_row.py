@@ -8,7 +8,7 @@ import pytest
 from kbbench_hf.app import row_page
 from kbbench_hf.app.boards import Board, Boards
 from kbbench_hf.benchmarks import Place, as_place
-from kbbench_hf.leaderboard.table import Row
+from kbbench_hf.leaderboard.table import Figure, Row
 from tests.unit.app.parsed import parsed
 
 
@@ -58,9 +58,13 @@ def test_the_worst_examples_come_first_and_their_answers_may_take_several_lines(
 
 
 def test_a_published_slice_is_a_table_of_its_keys(board: Board) -> None:
-    table = parsed(row_page.published_slice(board.benchmark, "ontology", {"movie": {"f1": 0.5}, "music": {"f1": 0.25}}))
+    table = parsed(
+        row_page.published_slice(
+            board.benchmark, "ontology", {"movie": {"f1": Figure(0.5)}, "music": {"f1": Figure(0.25, digits=2)}}
+        )
+    )
     assert table.all("caption")[0].text == "Published by ontology"
-    assert table.rows() == [["movie", "0.5000"], ["music", "0.2500"]]
+    assert table.rows() == [["movie", "0.5000"], ["music", "0.25"]]  # with the digits that were printed
 
 
 def test_one_system_is_followed_over_the_places_of_its_family(boards: Boards) -> None:
