@@ -33,6 +33,21 @@ def _option(*names: str, **what: Any) -> click.Option:
     return click.Option(names, **(what if {"type", "is_flag"} & what.keys() else {"type": NAME, **what}))
 
 
+class _JsonObject(click.ParamType[dict[str, Any]]):
+    """A JSON object on the command line."""
+
+    name = "JSON"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, Any]:
+        try:
+            found = json.loads(value) if isinstance(value, str) else value
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            self.fail(f"{value!r} is no JSON object. Write it like '{{\"top_k\": 20}}'.", param, ctx)
+        return found
+
+
 RETRIEVERS = Options(
     "retrievers",
     [
@@ -50,10 +65,14 @@ ASKING = Options(
         _option("--top-p", type=click.FloatRange(0, 1)),
         _option("--max-tokens", type=click.IntRange(1), help="Longest answer; what the prompt asks for by default."),
         _option("--seed", type=int, help="Sampling seed, where the server takes one."),
+        _option("--extra-body", type=_JsonObject(), help='More of the request, as it is: {"reasoning_effort": "low"}.'),
         _option("--structured", is_flag=True, default=None, help="Ask for JSON by schema, and count what breaks it."),
         _option("--concurrency", type=click.IntRange(1), help="Most requests at once.  [default: 32]"),
         _option("--timeout", type=click.FloatRange(0.1), help="Seconds for one request.  [default: 300]"),
         _option("--max-requests", type=click.IntRange(1), help="Stop after so many requests."),
+        _option("--allow-other-server", is_flag=True, default=None, help="Let another server go on, and say so."),
+        _option("--one-server", is_flag=True, default=None, help="Stop where fingerprint or provider change."),
+        _option("--bill-to", metavar="ORG", help="Who pays for Hugging Face's router."),
         _option("--prices", type=FilePath(exists=True, dir_okay=False), help="Your dated price file (YAML or JSON)."),
         _option("--max-cost", type=click.FloatRange(0), help="Send nothing more once this is spent; needs --prices."),
         _option("--batch-size", type=click.IntRange(1), help="Local models; halved when out of memory.  [default: 16]"),
@@ -62,6 +81,9 @@ ASKING = Options(
             is_flag=True,
             default=None,
             help="Local models: apply the template, or not.",
+        ),
+        _option(
+            "--model-kwargs", type=_JsonObject(), help='Local models: transformers\' options, {"dtype": "bfloat16"}.'
         ),
     ],
 )
@@ -209,6 +231,8 @@ def command(benchmark: str, model: str, json_output: bool, **options: Any) -> No
         else:
             print_result(done.result, found)
             click.echo(f"{done.words()}\n\n{done.folder}\nLook at it: kbbench report {done.folder}")
+    if done.stopped is not None:
+        raise done.stopped
     check_failures(done.summary)
 
 
@@ -244,21 +268,37 @@ def _run_testbed(
 
             print_table(table)
         return
-    results = {}
+    results, unfinished = {}, {}
     for config, done in run_configs(found, configs, model, how):
-        results[config] = done.result.to_dict()
+        if isinstance(done, KBBenchError):
+            unfinished[config] = words = f"not run: {done}"
+        else:
+            results[config] = done.result.to_dict()
+            words = f"{done.words()}\n{done.folder}"
+            if done.stopped is not None or (done.summary and done.summary.n_open):
+                unfinished[config] = str(done.stopped or f"{done.summary and done.summary.n_open} requests failed")
         if _is_first() and not json_output:
-            click.echo(f"{config}: {done.words()}\n{done.folder}")
-        check_failures(done.summary)
-    if not _is_first():
-        return
+            click.echo(f"{config}: {words}")
+    if _is_first():
+        _print_configs(found, model, wanted[0], how, results, json_output)
+    if unfinished:
+        reasons = "; ".join(f"{config}: {why}" for config, why in unfinished.items())
+        raise KBBenchError(
+            f"{len(unfinished)} of {len(configs)} configs are not finished: {reasons}. Start the same again to go on."
+        )
+
+
+def _print_configs(
+    found: Benchmark, model: str, testbed: str, how: "How", results: dict[str, Any], json_output: bool
+) -> None:
     if json_output:
         click.echo(json.dumps(results, indent=2))
         return
     from kbbench_hf.reports.testbed import print_testbed
 
     folder = how.get("out") or Path("kbbench-runs") / found.dataset
-    print_testbed(found, model, wanted[0], results, folder)
+    if results:
+        print_testbed(found, model, testbed, results, folder)
 
 
 def _print_estimate(name: str, model: str, how: "How", json_output: bool) -> None:

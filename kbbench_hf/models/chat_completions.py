@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 
+from kbbench_hf.models.error_words import printable
 from kbbench_hf.models.failures import Failure, Refused
 from kbbench_hf.models.refusals import Meaning, Refusal
 from kbbench_hf.protocols import Completion
@@ -149,22 +150,10 @@ def token_count(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS else None
 
 
-def error_message(body: bytes) -> str:
-    """Return the human part of an error reply, in whichever of the usual shapes, at most 300 characters."""
-    try:
-        value = json.loads(body)
-    except (ValueError, RecursionError):
-        value = body.decode("utf-8", "replace")
-    for key in ("error", "message", "detail"):
-        if isinstance(value, dict) and value.get(key):
-            value = value[key]
-    return words_of(value)
-
-
 def words_of(value: object) -> str:
-    """Return a JSON value in one line of at most 300 characters."""
+    """Return a JSON value in one printable line of at most 300 characters."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return " ".join(text.split())[:300]
+    return printable(" ".join(text.split())[:300])
 
 
 class _Said(NamedTuple):

@@ -56,9 +56,9 @@ class ErrorWords:
     """The sentences in lower case, a line each, without addresses of pages."""
 
     def __str__(self) -> str:
-        """Return the sentences in one line of at most 300 characters, codes where there are none."""
+        """Return the sentences in one printable line of at most 300 characters, codes where there are none."""
         said = " ".join(dict.fromkeys(self.sentences)) or ", ".join(sorted(self.codes))
-        return " ".join(said.split())[:300]
+        return printable(" ".join(said.split())[:300])
 
 
 def error_words(body: bytes | object, headers: Mapping[str, str] | None = None) -> ErrorWords:
@@ -141,9 +141,18 @@ class _Found:
             self.sentences.append(text)
 
 
+def printable(text: str) -> str:
+    r"""Return a text in which what steers a terminal, or hides, is written out.
+
+    >>> printable("\x1b[31mred\u202e")
+    '\\x1b[31mred\\u202e'
+    """
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
 def _json(text: str) -> object:
     try:
-        return json.loads(text)
+        return json.loads(text, strict=False)
     except (ValueError, RecursionError):
         return None
 

@@ -18,7 +18,7 @@ from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.journal import Journal, Record
 from kbbench_hf.protocols import Chat, Generator, LanguageModel, name_of
 from kbbench_hf.runners.cost import Budget, Price
-from kbbench_hf.runners.identity import Identity
+from kbbench_hf.runners.identity import Identity, OtherServerError
 from kbbench_hf.runners.jobs import ATTEMPTS, FIELDS, NO_BUDGET, InterruptedRunError, Job, Sampling, Work
 from kbbench_hf.runners.outcome import Parse, Summary, finish, prediction
 from kbbench_hf.runners.progress import Advance, Meter, progress, showing
@@ -216,11 +216,11 @@ async def _by_chat(
         jobs = missing(name)
         first = next(jobs, None)
         if first is not None:
-            if canary:
-                await asker.canary(work.sampling.extra)
             try:
+                if canary:
+                    await asker.canary(work.sampling.extra)
                 await asker.ask_all(chain([first], jobs))
-            except InterruptedRunError:
+            except (InterruptedRunError, OtherServerError):
                 raise
             except KBBenchError as error:
                 stopped = error

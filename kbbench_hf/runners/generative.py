@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kbbench_hf.benchmarks.base import PromptOptions
-from kbbench_hf.errors import UsageError, unknown_name
+from kbbench_hf.errors import KBBenchError, UsageError, unknown_name
 from kbbench_hf.protocols import LanguageModel, name_of
 from kbbench_hf.runners.generate import generate
 from kbbench_hf.runners.jobs import Prompts, Sampling
@@ -60,6 +60,15 @@ class Task:
         return digest.hexdigest()
 
 
+class Answered(NamedTuple):
+    """A run of a model: its folder, its summary, its result, and why it could not go on where it could not."""
+
+    folder: Path
+    summary: Summary
+    result: Result
+    stopped: KBBenchError | None
+
+
 def task(
     asked: Asked, *, prompt: str | None = None, options: PromptOptions | None = None, similar_by: str | None = None
 ) -> Task:
@@ -99,8 +108,8 @@ def answer(
     structured: bool = False,
     parser: str | None = None,
     **how: Any,
-) -> tuple[Path, Summary, Result]:
-    """Ask a model everything, keep every answer, score them; return the run's folder, its summary and its result.
+) -> Answered:
+    """Ask a model everything, keep every answer, score them; a run that cannot go on is scored as far as it came.
 
     The result is the first repeat's, with the figures of all repeats in `repeats`. The same call goes on where an
     interrupted run stopped. `how` holds what does not change the results: concurrency, budgets, attempts (see
@@ -129,16 +138,20 @@ def answer(
         parse=lambda text, example_id: parse(text, rows[example_id]),
         answer=benchmark.scoring.answer.field,
         title=place.benchmark,
+        partial=True,
         **how,
     )
     reading = ReadOptions(source="response" if parser else "answer", parser=parser)
     files = [folder / ("predictions.jsonl" if each == 0 else f"predictions.{each}.jsonl") for each in range(repeats)]
     result, *others = (
-        score_asked(asked.asked, read_predictions([file], benchmark, examples, reading)) for file in files
+        score_asked(asked.asked, read_predictions([file], benchmark, examples, reading), generation.warnings)
+        for file in files
     )
     if others:
         values = {metric: [each.scores[metric].value for each in (result, *others)] for metric in result.scores}
         result = replace(result, repeats=values)
     if first:
-        add_to_run(folder, model=name_of(model), parser=parser_name, summary=generation.summary.to_json())
-    return folder, generation.summary, result
+        warnings = [warning.to_dict() for warning in generation.warnings]
+        summary = generation.summary.to_json()
+        add_to_run(folder, model=name_of(model), parser=parser_name, summary=summary, warnings=warnings)
+    return Answered(folder, generation.summary, result, generation.stopped)

@@ -21,6 +21,10 @@ Who = tuple[str | None, str | None, str | None]
 """Model, fingerprint and provider of a reply."""
 
 
+class OtherServerError(UsageError):
+    """The answers of a run are another server's or model's than those at hand."""
+
+
 class Identity:
     """Who answered so far; `observe` it all records of the journal, then let it `meet` the model at hand.
 
@@ -57,7 +61,7 @@ class Identity:
         A model without an `identity` is its name, which stands in every key: it shares no answer with another.
 
         Raises:
-            UsageError: the journal holds answers of another server or model.
+            OtherServerError: the journal holds answers of another server or model.
         """
         self._append = append
         own = getattr(model, "identity", None)
@@ -72,7 +76,7 @@ class Identity:
             self._write(now)
         elif before != now:
             if not self.allow_other:
-                raise UsageError(
+                raise OtherServerError(
                     f"{folder} holds answers of another server or model: {_differences(before, now)}. Go on with the "
                     "first, name another folder (--out), or say --allow-other-server."
                 )
@@ -88,13 +92,14 @@ class Identity:
         """Look at who answers now, before the answer is recorded.
 
         Raises:
-            UsageError: it is another model than answered before this start, or with `one` anybody else than before.
+            OtherServerError: it is another model than answered before this start.
+            KBBenchError: with `one`, it is anybody else than before.
         """
         model = completion.model
         if model and not self._trusted:
             self._trusted = True
             if self._known and model not in self._known and not self.allow_other:
-                raise UsageError(
+                raise OtherServerError(
                     f"The run was answered by the model {', '.join(sorted(self._known))}, and now by {model!r}. Go on "
                     "with the first, name another folder (--out), or say --allow-other-server."
                 )

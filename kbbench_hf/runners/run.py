@@ -1,11 +1,12 @@
 """A run is one function: a benchmark, a model, a folder in which it can be stopped and resumed, a result."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
 from kbbench_hf.benchmarks.base import Prompt, PromptOptions
-from kbbench_hf.errors import UsageError, unknown_name
+from kbbench_hf.errors import KBBenchError, UsageError, unknown_name
 from kbbench_hf.protocols import LanguageModel, Searcher, name_of
 from kbbench_hf.runners.run_folder import default_folder
 from kbbench_hf.scoring.predictions import read_predictions
@@ -63,6 +64,16 @@ class How(TypedDict, total=False):
     max_cost: float | None
     batch_size: int
     chat_template: bool | None
+    extra_body: Mapping[str, Any]
+    """Parameters of a chat request beyond those above, as they are; null takes one out."""
+    model_kwargs: Mapping[str, Any]
+    """Of a local model: transformers' own options, `dtype`, `quantization_config`, `attn_implementation` say."""
+    bill_to: str | None
+    """The organisation that pays for requests to Hugging Face's router."""
+    allow_other_server: bool
+    """Whether another server or model may go on with a run; its result then says so."""
+    one_server: bool
+    """Whether a second fingerprint or provider ends the run."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +88,8 @@ class Run:
     latency: "Latency | None" = None
     n_unread: int | None = None
     """Answers of a re-ranking model that held no score."""
+    stopped: KBBenchError | None = None
+    """Why it could not go on, where it could not; what was answered is scored."""
 
     def words(self) -> str:
         """Return what became of it, and what it cost."""
@@ -98,6 +111,7 @@ def run(benchmark: str, model: Model, **how: Unpack[How]) -> Result:
 
     Raises:
         UsageError: a name or an option that does not exist, or another run in the folder.
+        KBBenchError: the run could not go on; its folder holds the score of what was answered.
 
     >>> import tempfile
     >>> class First:
@@ -107,7 +121,10 @@ def run(benchmark: str, model: Model, **how: Unpack[How]) -> Result:
     >>> round(result.scores["hit_at_5"].value, 4)
     0.0808
     """
-    return finished_run(benchmark, model, **how).result
+    done = finished_run(benchmark, model, **how)
+    if done.stopped is not None:
+        raise done.stopped
+    return done.result
 
 
 def finished_run(benchmark: str, model: Model, **how: Unpack[How]) -> Run:
@@ -128,13 +145,14 @@ def finished_run(benchmark: str, model: Model, **how: Unpack[How]) -> Run:
     return replace(done, result=replace(done.result, folder=done.folder))
 
 
-NAMED = frozenset({"base_url", "api_key_env", "timeout", "batch_size", "chat_template"})
+NAMED = frozenset("base_url api_key_env timeout batch_size chat_template model_kwargs bill_to".split())
 """Options of language models that are named, not given."""
 SEARCHING = frozenset({"top_k", "batch", "rerank", "depth"})
 """Options of retrievers."""
 RE_RANKING = frozenset(
     "base_url api_key_env timeout temperature top_p max_tokens seed structured concurrency attempts canary "
-    "max_requests prices max_cost batch_size chat_template".split()
+    "max_requests prices max_cost batch_size chat_template extra_body model_kwargs bill_to allow_other_server "
+    "one_server".split()
 )
 """Options of language models that a re-ranking one takes too."""
 ANSWERING = RE_RANKING | {"prompt", "parser", "shots", "demonstrations", "similar_by", "repeats"}
@@ -169,7 +187,9 @@ def language_model(name: str, how: How) -> LanguageModel:
         from kbbench_hf.models.endpoint import Endpoint, key_from_environment
 
         key = key_from_environment(how.get("api_key_env"))
-        return cast(LanguageModel, Endpoint(base_url, name, key, how.get("timeout", 300.0)))
+        if how.get("model_kwargs"):
+            raise UsageError(f"--model-kwargs is for hf:MODEL; {name} is served at {base_url}. Use --extra-body.")
+        return cast(LanguageModel, Endpoint(base_url, name, key, how.get("timeout", 300.0), bill_to=how.get("bill_to")))
     if name.startswith("hf:"):
         from kbbench_hf.models.causal_lm import CausalLM
 
@@ -185,8 +205,9 @@ def asking_options(name: str, model: object, how: How) -> dict[str, Any]:
         from kbbench_hf.runners.jobs import NO_BUDGET
 
         raise UsageError(NO_BUDGET)
-    bounds = ("concurrency", "attempts", "canary", "max_requests", "max_cost") if chat else ()
-    return {"price": price_of(name, how), **{name: how[name] for name in (*bounds, "show") if name in how}}  # type: ignore[literal-required]
+    bounds = ("concurrency", "attempts", "canary", "max_requests", "max_cost", "one_server") if chat else ()
+    chosen = [each for each in (*bounds, "allow_other_server", "show") if each in how]
+    return {"price": price_of(name, how), **{each: how[each] for each in chosen}}  # type: ignore[literal-required]
 
 
 def price_of(name: str, how: How) -> "Price | None":
@@ -204,7 +225,8 @@ def sampling_of(how: How) -> "Sampling":
     """Return how a model samples."""
     from kbbench_hf.runners.jobs import Sampling
 
-    return Sampling(how.get("temperature", 0.0), how.get("top_p"), how.get("max_tokens"), how.get("seed"))
+    extra = how.get("extra_body", {})
+    return Sampling(how.get("temperature", 0.0), how.get("top_p"), how.get("max_tokens"), how.get("seed"), extra)
 
 
 def prompt_options(how: How) -> PromptOptions:
@@ -220,7 +242,7 @@ def _answered(asked: Asked, model: str | LanguageModel, how: How) -> Run:
     question = task(asked, prompt=how.get("prompt"), options=prompt_options(how), similar_by=how.get("similar_by"))
     name = model if isinstance(model, str) else how.get("name") or name_of(model)
     answering = language_model(name, how) if isinstance(model, str) else model
-    folder, summary, result = answer(
+    done = answer(
         question,
         answering,
         name,
@@ -231,7 +253,7 @@ def _answered(asked: Asked, model: str | LanguageModel, how: How) -> Run:
         parser=how.get("parser"),
         **asking_options(name, answering, how),
     )
-    return Run(asked, folder, result, summary)
+    return Run(asked, done.folder, done.result, done.summary, stopped=done.stopped)
 
 
 def _retrieved(asked: Asked, model: str | Searcher, how: How) -> Run:

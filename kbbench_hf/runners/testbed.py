@@ -5,9 +5,10 @@ from typing import Any, cast
 
 from kbbench_hf.benchmarks import find_dataset
 from kbbench_hf.benchmarks.base import Benchmark, Testbed
-from kbbench_hf.errors import UsageError, unknown_name
+from kbbench_hf.errors import KBBenchError, UsageError, unknown_name
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.runners.generative import task
+from kbbench_hf.runners.jobs import InterruptedRunError
 from kbbench_hf.runners.run import NAMED, How, Run, finished_run, language_model, prompt_options, sampling_of
 from kbbench_hf.runners.run_folder import default_folder
 from kbbench_hf.scoring.score import load_examples
@@ -33,14 +34,26 @@ def testbed_configs(found: Benchmark, name: str, parts: Sequence[str] | None) ->
     return testbeds[name], configs
 
 
-def run_configs(found: Benchmark, configs: Sequence[str], name: str, how: How) -> Iterator[tuple[str, Run]]:
-    """Run a language model on one config after the other, in a folder each; yield each with its finished run."""
+def run_configs(
+    found: Benchmark, configs: Sequence[str], name: str, how: How
+) -> Iterator[tuple[str, Run | KBBenchError]]:
+    """Run a language model on one config after the other, in a folder each; yield each with its run.
+
+    A config that cannot be run is yielded with the reason, and the others are run all the same.
+    """
     model = language_model(name, how)
     named = cast(How, {option: value for option, value in how.items() if option not in NAMED} | {"name": name})
     for config in configs:
         if out := how.get("out"):
             named["out"] = out / config
-        yield config, finished_run(f"{found.dataset}/{config}", model, **named)
+        done: Run | KBBenchError
+        try:
+            done = finished_run(f"{found.dataset}/{config}", model, **named)
+        except InterruptedRunError:
+            raise
+        except KBBenchError as error:
+            done = error
+        yield config, done
 
 
 def finished_results(found: Benchmark, configs: Sequence[str], name: str, how: How) -> dict[str, dict[str, Any]]:

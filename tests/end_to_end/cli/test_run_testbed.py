@@ -1,14 +1,16 @@
 """A testbed of SKA-Bench in one command, and integration without a single request."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from kbbench_hf.cli.run import command
-from kbbench_hf.errors import UsageError
-from tests.servers.scripted import ScriptedServer
+from kbbench_hf.errors import KBBenchError, UsageError
+from tests.servers.scripted import Reply, ScriptedServer
 
 
 def run(server: ScriptedServer, *options: str) -> str:
@@ -61,3 +63,32 @@ def test_an_unknown_testbed_or_subset_is_refused(in_tmp: Path) -> None:
         with pytest.raises(UsageError, match="Unknown subset"):
             run(server, "--testbed", "noise", "--subset", "graph")
         assert not server.requests
+
+
+def refusing_over(characters: int) -> Callable[[dict[str, Any]], Reply | None]:
+    """Return a script of a server whose window is short."""
+    words = b'{"error": {"message": "Prompt is longer than the maximum model length", "type": "BadRequestError"}}'
+    return lambda payload: Reply(400, words) if len(payload["messages"][-1]["content"]) > characters else None
+
+
+@pytest.mark.parametrize("window", [5_000, 100])
+def test_a_testbed_against_a_short_window_prints_every_config_and_what_was_refused(window: int, in_tmp: Path) -> None:
+    with ScriptedServer(answer=lambda payload: '{"answer": ["nothing"]}', reply=refusing_over(window)) as server:
+        printed = run(server, "--testbed", "noise")
+        sent = len(server.requests)
+        run(server, "--testbed", "noise")
+        assert len(server.requests) == sent
+    configs = ("noise_kg_1k", "noise_kg_4k", "noise_table_1k", "noise_table_4k", "noise_kg_text_4k")
+    assert all(printed.count(config) >= 2 for config in configs)  # when it is run, and in the table
+    assert "failed (context_length" in printed
+
+
+def test_a_testbed_whose_key_is_revoked_prints_what_it_has_and_why_it_stopped(in_tmp: Path) -> None:
+    with ScriptedServer(answer=lambda payload: '{"answer": ["nothing"]}') as server:
+        server.reply = lambda payload: Reply(401, b"{}") if len(server.times) > 20 else None
+        arguments = ["mini-ska", "--model", "scripted-model", "--base-url", server.url, "--testbed", "order"]
+        done = CliRunner().invoke(command, [*arguments, "--subset", "kg"])
+    assert isinstance(done.exception, KBBenchError)
+    assert "2 of 3 configs are not finished" in str(done.exception)
+    assert "order_kg_prefix: 14 answered" in done.stdout
+    assert "order_kg_suffix: not run" in done.stdout

@@ -1,5 +1,6 @@
 """What stands in a successful reply is read where the servers put it."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,10 @@ from typing import Any
 import pytest
 
 from kbbench_hf.models.chat_completions import parse_json, read_completion
+from kbbench_hf.models.endpoint import Endpoint
 from kbbench_hf.models.failures import Failure
 from kbbench_hf.protocols import Completion
+from tests.servers.scripted import Reply, ScriptedServer
 
 
 def reply(message: dict[str, Any] | None = None, finish: str = "stop", **more: Any) -> dict[str, Any]:
@@ -89,6 +92,45 @@ def test_another_protocol_is_said_to_be_one() -> None:
     assert (caught.value.reason, caught.value.transient) == ("not_this_protocol", False)
 
 
+def ask(sent: Reply) -> Completion:
+    async def one(url: str) -> Completion:
+        async with Endpoint(url, "m", timeout_s=5.0) as endpoint:
+            return await endpoint.complete([{"role": "user", "content": "?"}], 16)
+
+    with ScriptedServer(reply=lambda payload: sent) as server:
+        return asyncio.run(one(server.url))
+
+
+def stream(*events: str, end: bool = True) -> Reply:
+    lines = [f"data: {event}" for event in (*events, *(["[DONE]"] if end else []))]
+    return Reply(200, "\n\n".join([*lines, ""]).encode(), {"Content-Type": "text/event-stream"})
+
+
+PIECE = '{"choices": [{"delta": {"content": "%s", "reasoning": "%s"}}], "model": "m"}'
+LAST = '{"choices": [{"delta": {}, "finish_reason": "stop"}]}'
+
+
+def test_a_stream_that_nobody_asked_for_is_read() -> None:
+    usage = '{"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 3}}'
+    done = ask(stream(PIECE % ("", "h"), PIECE % ("y", "m"), PIECE % ("es", ""), LAST, usage))
+    assert done[:4] == ("yes", "stop", 7, 3)
+    assert (done.reasoning, done.model) == ("hm", "m")
+
+
+@pytest.mark.parametrize(
+    ("events", "reason"),
+    [
+        ([PIECE % ("y", "")], "broken_off"),
+        ([PIECE % ("y", ""), '{"choi'], "broken_off"),
+        ([PIECE % ("y", ""), '{"error": {"code": 502, "message": "Upstream error"}}'], "error_in_body"),
+    ],
+)
+def test_a_torn_stream_is_no_answer(events: list[str], reason: str) -> None:
+    with pytest.raises(Failure) as caught:
+        ask(stream(*events, end=False))
+    assert (caught.value.reason, caught.value.transient) == (reason, True)
+
+
 OUTCOMES = {
     "answer": None,
     "answer_cut": None,
@@ -105,13 +147,12 @@ def test_recorded_replies_of_providers_are_read_as_they_were_meant(shared: Path)
     wrong = []
     cases = [json.loads(line) for line in (shared / "data" / "provider_answers.jsonl").read_text("utf-8").splitlines()]
     for case in cases:
-        if case["headers"]["content-type"] != "application/json":
-            continue
         expected, error = case["expected"], None
         try:
-            done: Completion | None = read_completion(parse_json(case["body"].encode()), 0.1)
+            done: Completion | None = ask(Reply(case["status"], case["body"].encode(), case["headers"]))
         except Failure as caught:
             done, error = caught.reply, caught.reason
+            error = "not_this_protocol" if getattr(caught, "refusal", None) else error
         found = [error == OUTCOMES[expected["outcome"]]]
         if done is not None:
             tokens, identity = expected["tokens"], expected["identity"]
