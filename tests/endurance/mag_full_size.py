@@ -98,11 +98,12 @@ class Pickle:
 def records() -> Iterator[dict[str, object]]:
     """Yield records with as much text as the release's: abstracts of about 1,100 characters."""
     generator = np.random.default_rng(0)
-    words = [bytes(generator.integers(97, 123, n)).decode() for n in generator.integers(2, 11, 20_000)]
-    draws = (int(each) for _ in itertools.count() for each in generator.integers(0, len(words), 100_000))
+    words = [bytes(generator.integers(97, 123, n, np.uint8)).decode() for n in generator.integers(2, 11, 200_000)]
+    starts = (int(each) for _ in itertools.count() for each in generator.integers(0, len(words) - 200, 100_000))
 
     def prose(n: int) -> str:
-        return " ".join(words[each] for each in itertools.islice(draws, n))
+        start = next(starts)
+        return " ".join(words[start : start + n])
 
     number = itertools.count()
     for kind, n in (("author", AUTHORS), ("institution", INSTITUTIONS), ("field_of_study", FIELDS)):

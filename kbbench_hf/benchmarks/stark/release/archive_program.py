@@ -10,21 +10,23 @@ import pickle
 import sys
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from kbbench_hf.benchmarks.stark.release.records import Items, ReferredBack
 from kbbench_hf.benchmarks.stark.release.unpickle import (
     Capped,
     Refused,
     audit,
     check_names,
     limit,
-    read_dict,
     read_tensor,
 )
 
@@ -60,28 +62,33 @@ def member(archive: zipfile.ZipFile, name: str, cap: int) -> Iterator[io.Buffere
         raise Refused(f"{name!r} is malformed: {type(error).__name__}: {error}") from None
 
 
-def write_nodes(info: dict[object, object], n_bytes: int, names_in: Mapping[str, list[str]], out: Path) -> None:
-    """Write `nodes.arrow`: for each node 0, 1, ... its name and its record as JSON.
+def write_nodes(
+    items: Iterable[tuple[object, object]], n_bytes: int, names_in: Mapping[str, list[str]], out: Path
+) -> None:
+    """Write `nodes.arrow`: number, name and record as JSON of each node, in the order of the archive.
 
     A pickle can name one list a thousand times in a thousand others; its records are therefore not written once they
     count more items than the pickle has bytes.
     """
-    if any(node not in info for node in range(len(info))):
-        raise Refused(f"has {len(info):,} nodes that are not numbered from 0")
-    schema = pa.schema([("name", pa.string()), ("details", pa.string())])
+    schema = pa.schema([("id", pa.int64()), ("name", pa.string()), ("details", pa.string())])
+    numbers = array("q")
     with pa.OSFile(str(out / "nodes.arrow"), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-        for start in range(0, len(info), NODES_PER_BATCH):
+        left = iter(items)
+        while batch := list(islice(left, NODES_PER_BATCH)):
             names, details = [], []
-            for node in range(start, min(start + NODES_PER_BATCH, len(info))):
-                record = info[node]
+            for node, record in batch:
+                if type(node) is not int:
+                    raise Refused(f"has a node {node!r}; expected numbers")
                 if type(record) is not dict:
                     raise Refused(f"has a {type(record).__name__} for node {node}; expected a dictionary")
                 n_bytes -= count_items(record, n_bytes)
                 names.append(_bytes(name_of(record, names_in)))
                 details.append(_bytes(json.dumps(record, ensure_ascii=False)))
-                info[node] = None  # a release is larger in memory than in its file
+                numbers.append(node)
             columns = [pa.array(each, pa.binary()).cast(pa.string()) for each in (names, details)]
-            writer.write_batch(pa.record_batch(columns, schema))
+            writer.write_batch(pa.record_batch([pa.array(numbers[-len(batch) :]), *columns], schema))
+    if not numbers or not np.array_equal(np.sort(numbers), np.arange(len(numbers))):
+        raise Refused(f"has {len(numbers):,} nodes that are not numbered from 0")
 
 
 def count_items(record: object, most: int) -> int:
@@ -137,13 +144,15 @@ def convert(job: dict[str, Any]) -> dict[str, list[str]]:
         for what, name in TYPE_NAMES.items():
             if f"{job['folder']}/{name}" in there or not job["without_type_names"]:
                 with read(name) as stream:
-                    listed[what] = types(read_dict(stream))
+                    listed[what] = types(dict(Items(stream)))
         for name, dimensions in (("node_types", 1), ("edge_types", 1), ("edge_index", 2)):
             with read(f"{name}.pt") as stream:
                 np.save(out / f"{name}.npy", read_tensor(stream, dimensions))
-        with read("node_info.pkl") as stream:
-            n_bytes = archive.getinfo(f"{job['folder']}/node_info.pkl").file_size
-            write_nodes(read_dict(stream), n_bytes, job["names_in"], out)
+        for keep in (False, True):  # again, where a record refers back to what was let go
+            with suppress(ReferredBack), read("node_info.pkl") as stream:
+                n_bytes = archive.getinfo(f"{job['folder']}/node_info.pkl").file_size
+                write_nodes(Items(stream, keep), n_bytes, job["names_in"], out)
+                break
     return listed
 
 

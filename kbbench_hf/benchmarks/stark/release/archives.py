@@ -88,6 +88,7 @@ def read_archive(file: Path, known: Archive, scratch: Path) -> Iterator[dict[str
         with pa.memory_map(str(out / "nodes.arrow")) as source:
             records = pa.ipc.open_file(source).read_all()
             _check(file, known, len(records), node_types, ends, edge_types)
+            records = _by_number(records)
             nodes, edges = _nodes(records, node_types, known), _edges(ends, edge_types, known)
             yield {
                 "nodes": nodes,
@@ -210,6 +211,13 @@ def _check(
     by_type = dict(zip(known.node_types, counts, strict=True))
     for name, expected in known.nodes_by_type.items() if not known.part else ():
         _expect(file, f"nodes of type {name!r}", by_type[name], expected)
+
+
+def _by_number(records: pa.Table) -> pa.Table:
+    order = np.argsort(records["id"].to_numpy(), kind="stable")
+    if np.array_equal(order, np.arange(len(order))):
+        return records
+    return records.set_column(2, "details", records["details"].cast(pa.large_string())).take(pa.array(order))
 
 
 def _nodes(records: pa.Table, node_types: NDArray[np.int64], known: Archive) -> pa.Table:

@@ -99,7 +99,7 @@ def _tensor(storage: object, offset: int, shape: Iterable[int], strides: Iterabl
     return Tensor(storage, offset, tuple(shape), tuple(strides))
 
 
-_RECORDS = {
+RECORDS = {
     ("collections", "OrderedDict"): Call(_ordered),
     ("_codecs", "encode"): Call(_encode),
     ("numpy", "dtype"): Call(Kind),
@@ -189,15 +189,6 @@ def check_names(archive: zipfile.ZipFile) -> None:
         if member.flag_bits & 1 or member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise Refused(f"{name!r} is encrypted or packed in a way that no release uses")
         seen.add(name)
-
-
-def read_dict(stream: IO[bytes]) -> dict[object, object]:
-    """Return the dictionary in a pickle of plain values."""
-    with sealed():
-        value = Unpickler(stream, _RECORDS).load()
-    if type(value) is not dict:
-        raise Refused(f"holds a {type(value).__name__}; expected a dictionary")
-    return value
 
 
 def read_tensor(stream: IO[bytes], dimensions: int) -> NDArray[np.int64]:
