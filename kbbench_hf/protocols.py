@@ -35,6 +35,14 @@ class Embedder(Protocol):
         ...
 
 
+class QueryEmbedder(Protocol):
+    """Turns queries into vectors."""
+
+    def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return one row per query, shape (n, dimension)."""
+        ...
+
+
 class Completion(NamedTuple):
     """What a language model answered to one prompt; `error` names what went wrong, else it is None.
 

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from kbbench_hf.runners.outcome import Summary
     from kbbench_hf.runners.run import How
 
-MODEL_HELP = """A retriever (bm25, dense:MODEL, multi:MODEL, rrf(a,b), graph:BASE), a local language model (hf:MODEL or
-hf:FOLDER), or with --base-url the name of a served one."""
+MODEL_HELP = """A retriever: bm25, dense:MODEL, multi:MODEL, rrf(a,b), graph:BASE, or as published vss:MODEL and
+multi_vss:MODEL; what it reads of a node: bm25@text=official|compact|clean|named|name|text,relations=yes|no. Or a local
+language model (hf:MODEL or hf:FOLDER), or with --base-url the name of a served one."""
 
 
 class Options(NamedTuple):

@@ -6,18 +6,16 @@ import numpy as np
 
 from kbbench_hf.models.specs import Spec, one_of
 from kbbench_hf.models.top_k import best, pad
-from kbbench_hf.models.workplace import Workplace
+from kbbench_hf.models.workplace import TEXT, Workplace
 from kbbench_hf.protocols import Ranking
 
 METHODS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 
 
 def build(spec: Spec, place: Workplace) -> "BM25":
-    """Build `bm25@text=,k1=,b=,method=`."""
-    options = spec.read(
-        text=(str, place.own_text), k1=(float, 1.5), b=(float, 0.75), method=(one_of(*METHODS), METHODS[0])
-    )
-    return BM25(place.texts(options.pop("text")), **options)
+    """Build `bm25@text=,relations=,k1=,b=,method=`."""
+    options = spec.read(k1=(float, 1.5), b=(float, 0.75), method=(one_of(*METHODS), METHODS[0]), **TEXT)
+    return BM25(place.texts(place.text(options, relations=False)), **options)
 
 
 class BM25:

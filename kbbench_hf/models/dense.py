@@ -7,23 +7,24 @@ import numpy as np
 
 from kbbench_hf.errors import missing_extra
 from kbbench_hf.models import exact_search
-from kbbench_hf.models.embedders import SentenceEmbedder, from_spec
+from kbbench_hf.models.embedders import from_spec
 from kbbench_hf.models.embeddings import embed, folder_of
 from kbbench_hf.models.exact_search import Vectors
 from kbbench_hf.models.specs import Spec, one_of
 from kbbench_hf.models.top_k import merge
-from kbbench_hf.models.workplace import Share, Workplace
-from kbbench_hf.protocols import Ranking
+from kbbench_hf.models.workplace import TEXT, Share, Workplace
+from kbbench_hf.protocols import QueryEmbedder, Ranking
 
 INDEXES = ("exact", "hnsw", "ivf", "sq8")
 
 
 def build(spec: Spec, place: Workplace) -> "Dense":
-    """Build `dense:<model>@text=,index=,batch=,max_length=`; the texts are encoded now, or read from the cache."""
-    embedder, options = from_spec(spec, text=(str, place.full_text), index=(one_of(*INDEXES), "exact"))
+    """Build `dense:<model>@text=,relations=,index=,batch=,max_length=`; encodes the texts, or reads the cache."""
+    embedder, options = from_spec(spec, index=(one_of(*INDEXES), "exact"), **TEXT)
     place.revisions[spec.model] = embedder.name
-    folder = folder_of(place.cache, **embedder.settings, text=options["text"], nodes=place.nodes)
-    vectors = embed(lambda: place.texts(options["text"]), embedder, folder, place.share, place.progress)
+    text = place.text(options, relations=True)
+    folder = folder_of(place.cache, **embedder.settings, text=str(text), nodes=place.nodes)
+    vectors = embed(lambda: place.texts(text), embedder, folder, place.share, place.progress)
     return Dense(vectors, embedder, options["index"], place.share)
 
 
@@ -39,7 +40,7 @@ class Dense:
     """
 
     def __init__(
-        self, vectors: Vectors, embedder: SentenceEmbedder, index: str = "exact", share: Share | None = None
+        self, vectors: Vectors, embedder: QueryEmbedder, index: str = "exact", share: Share | None = None
     ) -> None:
         self._vectors, self._embedder, self._share = vectors, embedder, share or Share()
         self._index = None if index == "exact" else _approximate(vectors, index)

@@ -12,15 +12,16 @@ from kbbench_hf.models.specs import Option, Options, Spec, positive
 
 
 class SentenceEmbedder:
-    """A sentence-transformers model whose vectors have length 1, so that an inner product is a cosine.
+    """A sentence-transformers model.
 
     Args:
         model: a name on the Hub or a folder.
         batch: texts per forward pass.
         max_length: tokens after which a text is cut; the model's own limit where None.
+        normalize: whether vectors are made of length 1, so that an inner product is a cosine.
     """
 
-    def __init__(self, model: str, batch: int = 32, max_length: int | None = None) -> None:
+    def __init__(self, model: str, batch: int = 32, max_length: int | None = None, *, normalize: bool = True) -> None:
         try:
             from sentence_transformers import SentenceTransformer
         except ImportError:
@@ -34,9 +35,11 @@ class SentenceEmbedder:
             ) from error
         if max_length is not None:
             self._model.max_seq_length = max_length
-        self._batch = batch
+        self._batch, self._normalize = batch, normalize
         self.name = f"{model}@{self._revision(model)}"
         self.settings = {"embedder": self.name, "max_length": self._model.max_seq_length, "batch": batch}
+        if not normalize:
+            self.settings["normalize"] = False
         """All that the vectors depend on besides the texts."""
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -50,7 +53,9 @@ class SentenceEmbedder:
     def _encode(self, encode: Callable[..., NDArray[np.float32]], texts: Sequence[str]) -> NDArray[np.float32]:
         if not texts:
             return np.zeros((0, self._model.get_embedding_dimension()), dtype=np.float32)
-        return encode(list(texts), batch_size=self._batch, normalize_embeddings=True, show_progress_bar=False)
+        return encode(
+            list(texts), batch_size=self._batch, normalize_embeddings=self._normalize, show_progress_bar=False
+        )
 
     def _revision(self, source: str) -> str:
         """Return the commit on the Hub, or for a folder a hash of its files."""
@@ -65,12 +70,13 @@ class SentenceEmbedder:
         return str(commit)
 
 
-def from_spec(spec: Spec, **further: Option) -> tuple[SentenceEmbedder, Options]:
+def from_spec(spec: Spec, normalize: bool = True, /, **further: Option) -> tuple[SentenceEmbedder, Options]:
     """Return the embedder that `name:model@batch=,max_length=` describes, and the values of further options."""
     if not spec.model:
         raise UsageError(f"{spec.name!r} does not say which model embeds. Write it like {spec.name}:org/model.")
     options = spec.read(batch=(positive, 32), max_length=(positive, None), **further)
-    return SentenceEmbedder(spec.model, options.pop("batch"), options.pop("max_length")), options
+    batch, longest = options.pop("batch"), options.pop("max_length")
+    return SentenceEmbedder(spec.model, batch, longest, normalize=normalize), options
 
 
 def folder_hash(folder: Path) -> str:

@@ -12,25 +12,21 @@ from kbbench_hf.models.embeddings import embed, folder_of
 from kbbench_hf.models.exact_search import Vectors, block_rows, in_parts
 from kbbench_hf.models.specs import Spec, one_of, positive
 from kbbench_hf.models.top_k import best, merge, pad
-from kbbench_hf.models.workplace import Share, Workplace
+from kbbench_hf.models.workplace import TEXT, Share, Workplace
 from kbbench_hf.protocols import Ranking
 
 AGGREGATES = ("max", "mean", "top3")
 
 
 def build(spec: Spec, place: Workplace) -> "MultiVector":
-    """Build `multi:<model>@text=,chunk=,overlap=,aggregate=,batch=,max_length=`."""
+    """Build `multi:<model>@text=,relations=,chunk=,overlap=,aggregate=,batch=,max_length=`."""
     embedder, options = from_spec(
-        spec,
-        text=(str, place.full_text),
-        chunk=(positive, 256),
-        overlap=(positive, 51),
-        aggregate=(one_of(*AGGREGATES), "max"),
+        spec, chunk=(positive, 256), overlap=(positive, 51), aggregate=(one_of(*AGGREGATES), "max"), **TEXT
     )
     place.revisions[spec.model] = embedder.name
-    size, overlap = options["chunk"], options["overlap"]
-    chunks = [chunked(text, size, overlap) for text in place.texts(options["text"])]
-    folder = folder_of(place.cache, **embedder.settings, text=options["text"], chunk=[size, overlap], nodes=place.nodes)
+    text, size, overlap = place.text(options, relations=True), options["chunk"], options["overlap"]
+    chunks = [chunked(each, size, overlap) for each in place.texts(text)]
+    folder = folder_of(place.cache, **embedder.settings, text=str(text), chunk=[size, overlap], nodes=place.nodes)
     texts = [chunk for node in chunks for chunk in node]
     vectors = embed(lambda: texts, embedder, folder, place.share, place.progress)
     offsets = np.cumsum([0, *map(len, chunks)])

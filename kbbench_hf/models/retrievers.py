@@ -16,6 +16,8 @@ RETRIEVERS = {
     "bm25": "kbbench_hf.models.bm25:build",
     "dense": "kbbench_hf.models.dense:build",
     "multi": "kbbench_hf.models.multi_vector:build",
+    "vss": "kbbench_hf.models.vss:build",
+    "multi_vss": "kbbench_hf.models.vss:build_multi",
     "rrf": "kbbench_hf.models.fusion:build_reciprocal_rank",
     "weighted": "kbbench_hf.models.fusion:build_weighted",
     "graph": "kbbench_hf.models.graph_ranker:build",

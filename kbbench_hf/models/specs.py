@@ -89,6 +89,11 @@ def one_of(*values: str) -> Callable[[str], str]:
     return read
 
 
+def yes_or_no(value: str) -> bool:
+    """Read `yes` or `no`."""
+    return one_of("yes", "no")(value) == "yes"
+
+
 def positive(value: str) -> int:
     """Read a whole number from 1 up."""
     if not value.isdecimal() or int(value) < 1:

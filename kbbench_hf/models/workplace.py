@@ -5,17 +5,19 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.models.renderings import Forms, render
-from kbbench_hf.models.specs import Spec
+from kbbench_hf.models.renderings import Forms, Text, render
+from kbbench_hf.models.specs import Option, Options, Spec, yes_or_no
 from kbbench_hf.protocols import Retriever
 
+TEXT: dict[str, Option] = {"text": (str, None), "relations": (yes_or_no, None)}
+"""The options of every model that reads texts; `Workplace.text` says what they choose."""
 Progress = Callable[..., AbstractContextManager[Callable[[int], None]]]
 """`progress(title, total, done=0)` opens a bar and gives the function that moves it on."""
 
@@ -43,6 +45,14 @@ def no_bar(title: str, total: int | None, *, done: int = 0) -> AbstractContextMa
     return nullcontext(lambda steps: None)
 
 
+class Question(NamedTuple):
+    """A question of the run: its words, its id and the split in which it stands."""
+
+    text: str
+    id: str | int
+    split: str = ""
+
+
 @dataclass(frozen=True)
 class Workplace:
     """What a retriever is built with: the knowledge base, and how its runner shares out and shows the work."""
@@ -54,30 +64,36 @@ class Workplace:
     """The rows to rank, ascending; all where None."""
     share: Share = field(default_factory=Share)
     progress: Progress = no_bar
-    documents: str | None = None
-    """The rendering that the benchmark's published figures used, where it has one of its own."""
-    forms: Forms = field(default_factory=dict)
-    """The benchmark's own renderings."""
+    forms: Forms = field(default_factory=Forms)
+    """The documents that the benchmark has of its own."""
     build: Callable[[Spec, "Workplace"], Retriever] | None = None
     """What builds the parts of a model that is made of others; `retrievers.retriever`."""
     training: Sequence[tuple[str, Sequence[str | int]]] | None = None
     """Training questions and the ids of their answers, for models that learn from them."""
+    questions: Sequence[Question] = ()
+    """Those of the run; only vectors that others computed are looked up by them."""
     revisions: dict[str, str] = field(default_factory=dict)
     """Filled in as models are loaded: name -> revision."""
 
-    @property
-    def own_text(self) -> str:
-        """The rendering that says what a node is, without its neighbours: the default for words."""
-        return self.documents or "text"
+    def text(self, options: Options, *, relations: bool, usual: str | None = None) -> Text:
+        """Take `text` and `relations` from a model's options, and return the text that they choose.
+
+        Where they are not given: the official document where there is one, else the column `text`; or where the model
+        reads `relations` by default, these too, and without an official document `named`. `usual` is another default.
+        """
+        usual = usual or ("official" if self.forms.official else "named" if relations else "text")
+        return self.forms.choose(options.pop("text", None) or usual, options.pop("relations", None), usually=relations)
 
     @property
-    def full_text(self) -> str:
-        """The rendering that says all there is: the default for embeddings."""
-        return f"{self.documents}_relations" if self.documents else "named"
+    def own_text(self) -> Text:
+        """The text that says what a node is, without its neighbours."""
+        return self.text({}, relations=False)
 
-    def texts(self, rendering: str) -> list[str]:
-        """Return the texts of the candidates, in the order of their rows."""
-        return render(self.kb, rendering, self.candidates, self.forms)
+    def texts(self, text: Text, rows: NDArray[np.int64] | None = None) -> list[str]:
+        """Return the texts of the candidates, in the order of their rows, or of those at some of these places."""
+        if rows is None:
+            return render(self.kb, text, self.candidates, self.forms)
+        return render(self.kb, text, rows if self.candidates is None else self.candidates[rows], self.forms)
 
     @property
     def nodes(self) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from kbbench_hf.benchmarks.base import Examples, Prompt
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.models.renderings import Forms, render
+from kbbench_hf.models.renderings import Forms, Text, render
 from kbbench_hf.models.reranker import parse_score, prompt, reordered
 from kbbench_hf.protocols import LanguageModel
 from kbbench_hf.replies.reading import ParseError
@@ -26,7 +26,7 @@ def rerank_run(
     folder: Path,
     *,
     depth: int = 20,
-    rendering: str = "clean_relations",
+    rendering: Text | None = None,
     forms: Forms | None = None,
     **how: Any,
 ) -> Generation:
@@ -38,6 +38,7 @@ def rerank_run(
     Returns:
         The finished generation; its summary counts failed and unread judgements.
     """
+    text = rendering or Text("clean", relations=True)
     lines = [json.loads(line) for line in (first / "predictions.jsonl").read_text(encoding="utf-8").splitlines()]
     ranked = {line["id"]: line["ids"] for line in lines}
     ids = [ranked[row["id"]] for row in examples.rows]
@@ -45,7 +46,7 @@ def rerank_run(
 
     def ask(query: str, candidate: int) -> Prompt:
         one = np.array([candidate], dtype=np.int64)
-        (document,) = render(kb, rendering, one, forms)
+        (document,) = render(kb, text, one, forms)
         return prompt(query, kb.types(one)[0], document)
 
     # by the query's place and the candidate's row, best candidate first: what a key says is never part of a prompt

@@ -13,9 +13,10 @@ from kbbench_hf.benchmarks.base import Asking, Examples
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.knowledge_base.store import KnowledgeBase
+from kbbench_hf.models.renderings import Forms, Text
 from kbbench_hf.models.retrievers import RETRIEVERS, OverNodes, retriever
 from kbbench_hf.models.specs import Spec, parse
-from kbbench_hf.models.workplace import Workplace
+from kbbench_hf.models.workplace import Question, Workplace
 from kbbench_hf.protocols import LanguageModel
 from kbbench_hf.runners.retrieve import Latency, Site, retrieve
 from kbbench_hf.runners.run_folder import add_to_run, default_folder, open_run
@@ -93,9 +94,9 @@ def rank_nodes(
             _candidates(examples, kb),
             site.share,
             site.progress,
-            asking.own_documents,
-            asking.documents,
+            Forms(asking.documents, asking.own_documents),
             training=learnt,
+            questions=[Question(row["query"], row["id"], row.get("split", "")) for row in examples.rows],
             revisions=site.revisions,
         )
         return OverNodes(retriever(spec, place), kb)
@@ -117,10 +118,10 @@ def rerank(
 
     asking = asked.benchmark.asking
     before = read_json(first / RUN)["settings"]
-    documents = f"{asking.own_documents or 'clean'}_relations"
+    documents = Text(asking.own_documents or "clean", relations=True)
     folder = first.with_name(f"{first.name}-{re.sub(r'[^A-Za-z0-9_.]+', '-', name)}-{depth}")
-    open_run(folder, {**before, "rerank": name, "depth": depth, "documents": documents}, {})
-    how |= {"depth": depth, "rendering": documents, "forms": asking.documents}
+    open_run(folder, {**before, "rerank": name, "depth": depth, "documents": str(documents)}, {})
+    how |= {"depth": depth, "rendering": documents, "forms": Forms(asking.documents)}
     done = rerank_run(asked.examples, knowledge_base(asked), first, model, folder, **how)
     unread = n_unread(done)
     add_to_run(folder, model=name_of(model), summary=done.summary.to_json(), n_unread=unread)

@@ -65,7 +65,7 @@ def test_a_row_of_equal_scores_or_none_stretches_to_zero() -> None:
         ("weighted(bm25,bm25)@weights=nan/1", "from 0 up"),
         ("rrf(bm25,bm26)", "Unknown retriever 'bm26'. Did you mean 'bm25'?"),
         ("graph(bm25,bm25)", "starts from 2 models; expected one"),
-        ("bm25@text=txt", "Unknown rendering 'txt'. Did you mean 'text'?"),
+        ("bm25@text=txt", "Unknown text 'txt'. Did you mean 'text'?"),
         ("dense", "does not say which model embeds"),
     ],
 )

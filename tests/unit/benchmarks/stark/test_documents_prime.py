@@ -10,6 +10,7 @@ from kbbench_hf.benchmarks.stark.documents.prime import RENDERING
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.knowledge_base import KnowledgeBase
 from kbbench_hf.knowledge_base.documents import compact_text, render
+from kbbench_hf.models.renderings import Forms
 from kbbench_hf.models.renderings import render as render_named
 from tests.unit.knowledge_base.slow_stark import SlowSTaRK, on_one_line
 
@@ -161,4 +162,4 @@ def test_impossible_options_are_refused() -> None:
     with pytest.raises(UsageError, match="n_rel = 0"):
         render(kb, RENDERING, n_rel=0)
     with pytest.raises(UsageError, match="Did you mean 'prime'"):
-        render_named(kb, "prim", forms=DOCUMENTS)
+        render_named(kb, "prim", forms=Forms(DOCUMENTS))
