@@ -1,8 +1,10 @@
 """Embeddings that others computed, read from the files in which published ones are shared.
 
-A folder as `emb/<dataset>/<model>` of snap-stanford/stark: `doc/candidate_emb_dict.pt` has a vector for each node id,
-`query/query_emb_dict.pt` one for each question id (`query_human_generated_eval/` for those that people wrote). Each
-file is a dictionary of tensors of shape (1, d) or (d,), as `torch.save` writes it; nothing else in it is read.
+In a folder of one model for one dataset, `doc/candidate_emb_dict.pt` has a vector for each node id and
+`query/query_emb_dict.pt` one for each question id; questions that people wrote have a folder of their own, as
+`query_human_generated_eval`. Each file is a dictionary of tensors of shape (1, d) or (d,), as `torch.save` writes it;
+nothing else in it is read.
+Source: the folders `emb/<dataset>/<model>` of snap-stanford/stark (MIT).
 """
 
 import pickle
