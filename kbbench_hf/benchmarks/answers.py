@@ -59,7 +59,7 @@ def _read_ids(row: Mapping[str, object]) -> list[object]:
     ids = _listed(row, "ids")
     if (scores := row.get("scores")) is not None:
         _check_scores(scores, len(ids))
-    for item in ids:
+    for item in ids if not {*map(type, ids)} <= {int, str} else ():
         if isinstance(item, bool) or not isinstance(item, int | str):
             raise ShapeError(f"candidate {item!r} is neither an integer nor a string")
     return ids
@@ -76,16 +76,21 @@ def _check_scores(scores: object, n: int) -> None:
 
 
 def _read_triples(strict: bool, row: Mapping[str, object]) -> list[object]:
-    triples = [
-        [next((each[name] for name in names if name in each), None) for names in PARTS]
-        if isinstance(each, dict)
-        else each
-        for each in _listed(row, "triples")
-    ]
+    triples = [_by_name(each) if isinstance(each, dict) else each for each in _listed(row, "triples")]
+    for position, triple in enumerate(triples):
+        if isinstance(triple, list) and triple and all(isinstance(part, list) for part in triple):
+            raise ShapeError(f"triple {position} is {triple!r}; expected [subject, relation, object], three strings")
     for position, triple in enumerate(triples if strict else ()):
         if not (isinstance(triple, list) and len(triple) == 3 and all(isinstance(part, str) for part in triple)):
             raise ShapeError(f"triple {position} is {triple!r}; expected [subject, relation, object], three strings")
     return triples
+
+
+def _by_name(triple: Mapping[str, object]) -> list[object]:
+    """Return the parts of a triple that is an object; one that is absent is None."""
+    if not any(name in triple for names in PARTS for name in names):
+        raise ShapeError(f"a triple has the keys {sorted(triple)[:5]}; expected 'sub', 'rel' and 'obj'")
+    return [next((triple[name] for name in names if name in triple), None) for names in PARTS]
 
 
 def _read_strings(row: Mapping[str, object]) -> list[str]:

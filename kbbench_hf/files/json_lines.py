@@ -116,8 +116,10 @@ def check_plain(value: object, depth: int = MAX_DEPTH) -> None:
     if isinstance(value, dict | list):
         if depth == 0:
             raise ValueError(f"nested more than {MAX_DEPTH} levels deep")
-        for item in value.values() if isinstance(value, dict) else value:
-            check_plain(item, depth - 1)
+        items = value.values() if isinstance(value, dict) else value
+        if {*map(type, items)} & {float, dict, list}:  # a ranking has none of them, and may be long
+            for item in items:
+                check_plain(item, depth - 1)
 
 
 def unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:

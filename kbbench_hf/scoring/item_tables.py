@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kbbench_hf.benchmarks.answers import AnswerKind
-from kbbench_hf.files.rows import How, Line, Problem, Reading, at
+from kbbench_hf.files.rows import How, Line, Problem, Reading, Unreadable, at
 from kbbench_hf.files.trec import Run
 
 _CANDIDATE = ("candidate", "candidate_id", "doc_id", "docid", "docno", "corpus-id", "corpus_id", "node_id", "entity_id")
-_QUERY = ("id", "query-id", "query_id", "qid")
+_QUERY = ("id", "query-id", "query_id", "qid", "q_id")
 _SCORE = ("score", "similarity", "distance")
 """What tables of runs call their columns; the first that is there counts."""
 
@@ -26,7 +26,11 @@ class ItemTable:
 
     @classmethod
     def of(cls, columns: Sequence[str], kind: AnswerKind, id_path: str | None) -> "ItemTable | None":
-        """Return what columns of a table are, or None where it is none of this form."""
+        """Return what columns of a table are, or None where it is none of this form.
+
+        Raises:
+            Unreadable: two columns may hold the candidates.
+        """
         lower = {column.lower(): column for column in columns}
 
         def named(names: Sequence[str]) -> str | None:
@@ -36,6 +40,11 @@ class ItemTable:
         if parts and None not in parts and (id_path or "id" in columns):
             return cls(id_path or "id", [part for part in parts if part])
         candidate, query = named(_CANDIDATE), id_path or named(_QUERY)
+        others = [lower[name] for name in _CANDIDATE if name in lower and lower[name] not in (candidate, query)]
+        if kind.ranked and others and candidate and query and named(("rank", *_SCORE)):
+            raise Unreadable(
+                f"the candidates may stand in the column {candidate} or in {others[0]}", "Leave one of them out.", 1
+            )
         if kind.ranked and candidate and query and candidate != query and named(("rank", *_SCORE)):
             return cls(query, (), candidate, named(("rank",)), named(_SCORE))
         return None

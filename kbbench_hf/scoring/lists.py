@@ -44,7 +44,7 @@ class ListReader:
 
     def typed(self, candidates: list[object], example_id: object) -> list[object]:
         """Return candidates as numbers where they are written as text and only numbers pass the benchmark's check."""
-        if not any(isinstance(each, str) for each in candidates):
+        if str not in {*map(type, candidates)}:
             return candidates
         numbers = [whole_number(each) if isinstance(each, str) else each for each in candidates]
         if None in numbers or self._passes(candidates, example_id) or not self._some_pass(numbers, example_id):

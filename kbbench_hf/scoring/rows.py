@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from kbbench_hf.benchmarks.base import Benchmark, Examples
@@ -176,12 +177,20 @@ class RowReader:
         columns, told = reading.columns, self._options.fields or {}
         if self._options.where:
             reading.lines = self._chosen(reading.lines, self._options.where)
+        field, id_path = self._kind.field, told.get("id")
+        keys = columns
+        if keys is None and not reading.fields and (first := next(reading.lines, None)):
+            keys = list(first.value) if isinstance(first.value, dict) else []
+            reading.lines = chain([first], reading.lines)
+        has_answers = bool({field, "response", "error"} & {*(keys or ()), *told})
+        try:
+            items = None if has_answers else ItemTable.of(keys or (), self._kind, id_path)
+        except Unreadable as error:
+            return iter([Line(1, error.problem(name))])
+        if items:
+            return items.rows(name, reading, self._options.how(), field)
         if columns is None:
             return reading.lines
-        field, id_path = self._kind.field, told.get("id")
-        has_answers = bool({field, "response"} & {*columns, *told})
-        if not has_answers and (items := ItemTable.of(columns, self._kind, id_path)):
-            return items.rows(name, reading, self._options.how(), field)
         has_ids = bool({"id", *([id_path, id_path.partition(".")[0]] if id_path else [])} & {*columns})
         if has_ids and has_answers:
             return reading.lines

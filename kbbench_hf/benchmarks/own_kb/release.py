@@ -90,7 +90,10 @@ def _questions(file: Path, ids: pa.ChunkedArray) -> dict[str, pa.Table]:
     ]
     if lost:
         shown = ", ".join(lost[:_SHOWN]) + (" ..." if len(lost) > _SHOWN else "")
-        raise DataError(f"{file}: {len(lost)} answers are no node: {shown}. Add these nodes or correct the answers.")
+        raise DataError(
+            f"{file}: {len(lost)} answers are no node: {shown}. Add these nodes, or correct the answers: a JSON list "
+            'of node ids, such as [3, 14] or ["a"].'
+        )
     kind = pa.list_(pa.int64() if numbers else pa.string())
     table = table.set_column(table.column_names.index("answer_ids"), "answer_ids", pa.array(answers, kind))
     table = table.set_column(table.column_names.index("id"), "id", _question_ids(table["id"]))
@@ -135,7 +138,8 @@ def _without_brackets(text: str, known: Collection[Id], numbers: bool, where: st
 
 def _readings(text: str, numbers: bool) -> list[list[str]]:
     """Return the readings of a text without brackets; where nodes are numbers, those that hold nothing else."""
-    readings = [items for items in split_readings(text).values() if items != [""]]
+    readings = [items for items in [*split_readings(text).values(), text.split()] if items not in ([], [""])]
+    readings = [items for n, items in enumerate(readings) if items not in readings[:n]]
     return [items for items in readings if not numbers or all(whole_number(item) is not None for item in items)]
 
 

@@ -53,6 +53,10 @@ def triples() -> Answers:
     return {each: some[: n % 3] for n, each in enumerate(asked("mini-text2kg").examples.ids)}
 
 
+def ids_of(benchmark: str) -> list[Any]:
+    return asked(benchmark).examples.ids
+
+
 OF = {"mini-ska": ("answers", texts), "mini-stark": ("ids", rankings), "mini-text2kg": ("triples", triples)}
 
 
@@ -195,7 +199,7 @@ class Case(NamedTuple):
     """What the notes must match."""
 
 
-SKA, STARK, T2K = "mini-ska", "mini-stark", "mini-text2kg"
+SKA, STARK, T2K, GENRES = "mini-ska", "mini-stark", "mini-text2kg", "mini-genres"
 LATER = {"fields": {"id": "meta.qid", "answers": "pred.entities"}}
 
 READ = {
@@ -339,6 +343,12 @@ READ = {
     "csv, a candidate a row by distance": Case(
         STARK, lambda: table([{"id": q, "candidate": c, "distance": n} for q, c, n, _ in scored()])
     ),
+    "lines, a triple each": Case(
+        T2K, lambda: lines([each for each in flat() if each["subject"]]), missing=lambda n: n % 3 == 0
+    ),
+    "array, a candidate each": Case(
+        STARK, lambda: json.dumps([{"q_id": str(q), "doc_id": str(c), "score": s} for q, c, _, s in scored()]).encode()
+    ),
     "parquet": Case(STARK, lambda: parquet(rows(STARK)), said="Parquet"),
     "parquet of an index": Case(SKA, lambda: parquet([{"__index_level_0__": n, **r} for n, r in enumerate(rows(SKA))])),
     "parquet of text": Case(SKA, lambda: parquet([{"id": k, "answers": str(v)} for k, v in texts().items()])),
@@ -479,6 +489,14 @@ REFUSED = {
     "candidates as objects": Case(
         STARK, lambda: lines([{"id": k, "ids": [{"id": 3}]} for k in rankings()]), "neither an integer"
     ),
+    "triples nested one deeper": Case(
+        GENRES,
+        lambda: lines([{"id": k, "triples": [[["a", "r", "b"]]]} for k in ids_of(GENRES)]),
+        r"three strings(?s:.*)\[\[",
+    ),
+    "triples of other keys": Case(
+        GENRES, lambda: lines([{"id": k, "triples": [{"x": "a"}]} for k in ids_of(GENRES)]), "'sub', 'rel' and 'obj'"
+    ),
     "a candidate twice": Case(STARK, lambda: lines([{"id": k, "ids": [3, 3]} for k in rankings()]), "twice"),
     "NaN among the answers": Case(SKA, lambda: lines([{"id": k, "answers": [math.nan]} for k in texts()]), "finite"),
     "other names": Case(
@@ -543,6 +561,11 @@ REFUSED = {
         STARK,
         lambda: table([{"query-id": q, "corpus-id": c, "score": 1} for q, c, _, _ in scored()], delimiter="\t"),
         "qrels",
+    ),
+    "a run with candidates of two kinds": Case(
+        STARK,
+        lambda: table([{"qid": q, "docid": c + 1, "docno": c, "rank": r, "score": s} for q, c, r, s in scored()]),
+        "docid or in docno|docno or in docid|may stand in the column",
     ),
     "distances": Case(STARK, lambda: run(of=lambda n: n), "distances(?s:.*)--scores distance"),
     "distances as objects": Case(STARK, lambda: json.dumps(by_query(lambda n: 0.5 + n)).encode(), "--scores distance"),
