@@ -10,6 +10,7 @@ from rich.table import Table
 
 from kbbench_hf.benchmarks import benchmark, benchmark_names, own_names, shipped_dataset
 from kbbench_hf.benchmarks.base import Benchmark
+from kbbench_hf.benchmarks.own_kb.benchmark import has_questions
 from kbbench_hf.cli.names import BENCHMARK
 from kbbench_hf.cli.options import JSON
 from kbbench_hf.errors import KBBenchError, UsageError, unknown_name
@@ -43,7 +44,12 @@ def command(name: str | None, published: bool, json_output: bool) -> None:
         console.print(table)
         return
     rows = [
-        [each["dataset"], each["answer"], ", ".join(list(each["metrics"].values())[:4]), each["at_hand"]]
+        [
+            each["dataset"],
+            each.get("answer", ""),
+            ", ".join(list(each["metrics"].values())[:4]) or each["title"],
+            each["at_hand"],
+        ]
         for each in facts
     ]
     terminal.print_table(console, ["dataset", "answer", "headline metrics", "at hand"], rows, n_words=4)
@@ -75,12 +81,17 @@ def _all() -> Iterator[Row]:
     """Yield the facts of every benchmark and own knowledge base, by name; what cannot be used is named on stderr."""
     for name in sorted([*benchmark_names(), *own_names()]):
         try:
-            yield _facts(benchmark(name))
+            yield _facts(benchmark(name)) if has_questions(name) else _bare_facts(name)
         except KBBenchError as error:
             terminal.echo(f"! {error}", err=True)
         except Exception as error:  # whatever a damaged folder brings about, or somebody else's package raises
             what = f"{type(error).__name__}: {error}"
             terminal.echo(f"! {name} cannot be read: {what}. Build it again, or mend what plugs it in.", err=True)
+
+
+def _bare_facts(name: str) -> Row:
+    """Return what there is to say of a knowledge base that was built without questions, and so is no benchmark."""
+    return {"dataset": name, "at_hand": _place(name), "title": "no questions", "metrics": {}}
 
 
 def _facts(of: Benchmark) -> Row:

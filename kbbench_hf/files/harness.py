@@ -41,6 +41,19 @@ def _checked(line: Line) -> Line:
     return line
 
 
+def refuse_summary(found: Mapping[str, object]) -> None:
+    """Refuse what lm-evaluation-harness writes beside its samples.
+
+    Raises:
+        Unreadable: it is that.
+    """
+    if {"results", "configs", "versions"} <= found.keys():
+        raise Unreadable(
+            "these are results of lm-evaluation-harness: figures, no answers",
+            "Send its samples_*.jsonl, which it writes with --log_samples.",
+        )
+
+
 def is_inspect_log(found: Mapping[str, object]) -> bool:
     """Say whether an object is a log of inspect_ai."""
     return {"version", "status", "eval"} <= found.keys()

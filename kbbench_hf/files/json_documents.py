@@ -36,6 +36,7 @@ def read(opened: Opened, how: How) -> Reading:
 
 def of_object(found: dict[str, object], how: How, lines: Sequence[int] | None = None) -> Reading:
     """Return the rows of a whole file that is one object: a log, one row, columns, a list under a key, id -> answer."""
+    harness.refuse_summary(found)
     if harness.is_inspect_log(found):
         return harness.of_inspect_log(found)
     if how.id_field in found and not isinstance(found[how.id_field], list | dict):

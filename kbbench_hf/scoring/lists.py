@@ -18,6 +18,9 @@ from kbbench_hf.files.list_text import (
 )
 from kbbench_hf.files.rows import Unreadable
 
+_NOTHING = frozenset({"nan", "none", "null", "<na>", "na", "n/a"})
+"""What programs write into a cell that has no value."""
+
 
 class ListReader:
     """Reads ids and lists in text; `notes` says what was done, once all are read."""
@@ -65,6 +68,12 @@ class ListReader:
                 return found
         if not self._kind.separable:
             return Unreadable(f"{text[:60]!r} is no list", "Write a JSON list.", shown=text[:160])
+        if text.strip().lower() in _NOTHING:
+            return Unreadable(
+                f"{text!r} may be an answer, or say that there is none",
+                f"Leave the cell empty where none is; where it is the answer, write {json.dumps([text])}.",
+                shown=text,
+            )
         if self._separator is not None:
             self._done[f"split {self._separator}"] += 1
             return split(text, self._separator)

@@ -4,12 +4,18 @@ from kbbench_hf.benchmarks.base import Benchmark, Facts
 from kbbench_hf.benchmarks.retrieval import WRITTEN, retrieval_benchmark
 from kbbench_hf.benchmarks.stark.documents import DOCUMENTS
 from kbbench_hf.errors import UsageError
-from kbbench_hf.files.datasets import DatasetFolder
+from kbbench_hf.files.datasets import DatasetFolder, built
 
 
 def is_knowledge_base(folder: DatasetFolder) -> bool:
     """Say whether a dataset is a knowledge base: it has nodes and edges."""
     return {"nodes", "edges"} <= folder.configs().keys()
+
+
+def has_questions(name: str) -> bool:
+    """Say whether a dataset has questions to score; only a knowledge base of one's own can be built without."""
+    folder = built(name)
+    return folder is None or not is_knowledge_base(folder) or "queries" in folder.configs()
 
 
 def own_knowledge_base(name: str, folder: DatasetFolder) -> Benchmark:

@@ -537,6 +537,9 @@ REFUSED = {
     "semicolons: text or list?": Case(SKA, lambda: cells(SKA, ";".join), "may be one answer(?s:.*)--sep ';'"),
     "commas: text or list?": Case(SKA, lambda: cells(SKA, ", ".join), "may be one answer(?s:.*)--sep ','"),
     "a shortened array": Case(STARK, lambda: cells(STARK, broken), "shortened"),
+    "cells that say nan": Case(
+        SKA, lambda: table([{"id": k, "answers": "nan"} for k in texts()]), r"leave the cell empty|Leave the cell empty"
+    ),
     "a set": Case(STARK, lambda: cells(STARK, lambda a: str({*a})), "no order"),
     "no header": Case(SKA, lambda: cells(SKA, json_list).split(b"\n", 1)[1], "no header"),
     "a column twice": Case(
@@ -594,6 +597,9 @@ REFUSED = {
     "lm-eval, appended twice": Case(SKA, lambda: lines([*lm_eval(), *lm_eval()]), "already(?s:.*)--duplicates last"),
     "lm-eval for rankings": Case(
         STARK, lambda: lines(lm_eval(lambda each: {"id": 3}, filtered_resps=["x"])), "takes 'ids'"
+    ),
+    "lm-eval's figures": Case(
+        SKA, lambda: json.dumps({"results": {}, "configs": {}, "versions": {}}, indent=1).encode(), "--log_samples"
     ),
     "inspect, two epochs": Case(
         SKA, lambda: json.dumps(inspect(epochs=2)).encode(), r"for each epoch \(1, 2(?s:.*)--where epoch="
@@ -709,3 +715,36 @@ def test_a_stranger_may_send_json_lines_and_nothing_else_and_is_told_of_no_optio
     with pytest.raises(PredictionsError, match="more than 1,000 bytes when expanded"):
         bomb = gzip.compress(b" " * 10**7)
         read(Case(SKA, lambda: bomb, options={"max_bytes": 1_000}), tmp_path)
+
+
+class Rows(list[dict[str, Any]]):
+    """What `load_dataset` returns, as far as it is looked at."""
+
+    column_names = ("id", "answers")
+
+
+def test_a_dataset_on_the_hub_is_read_and_a_split_must_be_named_where_there_are_several(monkeypatch) -> None:
+    import datasets
+
+    asked_for: list[object] = []
+
+    def load(name: str, config: str, *, split: str, revision: str | None) -> Rows:
+        asked_for.append((name, config, split, revision))
+        return Rows(rows(SKA))
+
+    monkeypatch.setattr(datasets, "get_dataset_config_names", lambda name, revision: ["default"])
+    monkeypatch.setattr(datasets, "get_dataset_split_names", lambda name, config, revision: ["train", "test"])
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    of_case = asked(SKA)
+    found = read_predictions([Path("me/answers@abc:test")], of_case.benchmark, of_case.examples)
+    assert found.answers == [*texts().values()]
+    assert asked_for == [("me/answers", "default", "test", "abc")]
+    assert "the Hub's dataset me/answers, config default, split test" in str(found.notes[0])
+    with pytest.raises(UsageError, match=r"splits train, test(?s:.*)me/answers:train"):
+        read_predictions([Path("me/answers")], of_case.benchmark, of_case.examples)
+
+
+def test_without_a_network_a_dataset_on_the_hub_is_a_usage_error(in_tmp: Path) -> None:
+    of_case = asked(SKA)
+    with pytest.raises(UsageError, match=r"me/answers is no file or folder here, and could not be had(?s:.*)network"):
+        read_predictions([Path("me/answers")], of_case.benchmark, of_case.examples)
