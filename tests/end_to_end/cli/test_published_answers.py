@@ -44,7 +44,9 @@ def test_a_published_system_stands_for_its_answers(kbbench, in_tmp) -> None:
     on = ("--benchmark", "mini-text2kg", "--json")
     compared = kbbench("compare", "published:pattern", "published:COPY", *on)
     assert compared.code == 0, compared.err
-    assert json.loads(compared.out)["tests"]["f1"]["difference"] == pytest.approx(0.2236, abs=1e-4)
+    (test,) = json.loads(compared.out)[0]["tests"]
+    assert (test["a"], test["b"], test["metric"]) == ("pattern", "copy", "f1")
+    assert test["difference"] == pytest.approx(0.2236, abs=1e-4)
     unknown = kbbench("score", "published:patern", "--benchmark", "mini-text2kg")
     assert (unknown.code, "Did you mean 'pattern'?" in unknown.err) == (2, True)
 
