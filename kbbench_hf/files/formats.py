@@ -10,7 +10,7 @@ import pyarrow as pa
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files import harness, json_documents, json_lines, tables, trec
 from kbbench_hf.files.packing import Opened, open_unpacked
-from kbbench_hf.files.rows import How, Line, Reading, Unreadable
+from kbbench_hf.files.rows import How, Line, Reading, Unreadable, until_unreadable
 from kbbench_hf.files.texts import as_utf8
 
 
@@ -53,14 +53,17 @@ def read_file(path: Path, how: How | None = None, max_bytes: int | None = None) 
     A file from a stranger, of which at most `max_bytes` are read, must be JSON Lines, packed or not: only these are
     read one line at a time.
     """
-    how = how or How()
+    opened = None
     try:
         if path.is_dir():
-            return _guarded(path.name, tables.read_saved_dataset(path))
-        opened = open_unpacked(path, max_bytes)
-        return _guarded(path.name, _strangers(opened, max_bytes) if max_bytes is not None else _recognised(opened, how))
+            reading = tables.read_saved_dataset(path)
+        else:
+            opened = open_unpacked(path, max_bytes)
+            reading = _recognised(opened, how or How()) if max_bytes is None else _strangers(opened)
     except Unreadable as error:
-        return Reading("nothing known", iter([Line(error.line, error.problem(path.name))]))
+        reading = Reading("nothing known", iter([Line(error.line, error.problem(path.name))]))
+    reading.lines = _closed_after(opened, until_unreadable(path.name, reading.lines))
+    return reading
 
 
 def _recognised(opened: Opened, how: How) -> Reading:
@@ -86,7 +89,7 @@ def _recognised(opened: Opened, how: How) -> Reading:
     return reading
 
 
-def _strangers(opened: Opened, max_bytes: int) -> Reading:
+def _strangers(opened: Opened) -> Reading:
     is_text = b"\x00" not in opened.head
     if is_text:
         as_utf8(opened)
@@ -114,17 +117,12 @@ def _looked_into(reading: Reading, how: How) -> Reading:
     return reading
 
 
-def _guarded(name: str, reading: Reading) -> Reading:
-    """Return the reading with lines that end in a problem where they cannot be read on."""
-    reading.lines = _until_unreadable(name, reading.lines)
-    return reading
-
-
-def _until_unreadable(name: str, lines: Iterator[Line]) -> Iterator[Line]:
+def _closed_after(opened: Opened | None, lines: Iterator[Line]) -> Iterator[Line]:
     try:
         yield from lines
-    except Unreadable as error:
-        yield Line(error.line, error.problem(name))
+    finally:
+        if opened is not None:
+            opened.close()
 
 
 def prediction_files(paths: Iterable[Path]) -> list[Path]:

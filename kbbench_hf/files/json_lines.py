@@ -63,7 +63,8 @@ def read_lines(opened: Opened, longest: int) -> Iterator[Line]:
         try:
             yield Line(number, parse(text))
         except Unreadable as error:
-            yield Line(number, Problem(opened.name, number, error.message, error.remedy, _shown(text)))
+            cut = "" if text.endswith(b"\n") else "The last line has no end: was the file cut off? Write it again."
+            yield Line(number, Problem(opened.name, number, error.message, error.remedy or cut, _shown(text)))
 
 
 def load_line(text: bytes) -> object:

@@ -88,6 +88,14 @@ class Reading:
     """What to say of it where it has no rows."""
 
 
+def until_unreadable(file: str, lines: Iterator[Line]) -> Iterator[Line]:
+    """Yield lines, the last one a problem where they cannot be read on."""
+    try:
+        yield from lines
+    except Unreadable as error:
+        yield Line(error.line, error.problem(file))
+
+
 def at(value: object, path: str) -> object:
     """Return what stands at a dotted path in nested objects and lists; a key that has dots in it comes first.
 

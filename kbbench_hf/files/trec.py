@@ -111,6 +111,13 @@ class Run:
             self._check_order(reading)
         for query, of_query in self._found.items():
             line = next(iter(of_query.values()))[2]
+            ranks = {rank for rank, _, _ in of_query.values()}
+            if by_rank and (None in ranks or len(ranks) < len(of_query)):
+                raise Unreadable(
+                    f"query {query} has no rank of its own for each candidate",
+                    "Order the run by its scores: --scores similarity, or --scores distance.",
+                    line,
+                )
             if by_rank:
                 ids: object = sorted(of_query, key=lambda candidate: of_query[candidate][0] or 0)
             else:

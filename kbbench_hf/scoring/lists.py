@@ -99,6 +99,8 @@ class ListReader:
         best = fitting[0] if fitting else max(readings, key=lambda each: len(readings[each]))
         if best:
             self._done[f"split {best}"] += 1
+        else:
+            self._done["lists"] += not self.only_text
         return list(readings[best])
 
     def _some_pass(self, numbers: Sequence[object], example_id: object) -> bool:

@@ -9,7 +9,7 @@ from kbbench_hf.benchmarks.base import Benchmark, Examples
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.list_text import is_bracketed, whole_number
-from kbbench_hf.files.rows import Keyed, Line, Problem, Reading, Unreadable, at
+from kbbench_hf.files.rows import Keyed, Line, Problem, Reading, Unreadable, at, until_unreadable
 from kbbench_hf.scoring.item_tables import ItemTable
 from kbbench_hf.scoring.lists import ListReader
 from kbbench_hf.scoring.options import ReadOptions
@@ -49,7 +49,7 @@ class RowReader:
         """Yield the row, or the problem, of every line of a file that holds a prediction."""
         self._lists.only_text = reading.only_text
         rankings, chosen = Rankings(self._options), dict[str, None]()
-        for line in self._one_example_a_line(name, reading):
+        for line in until_unreadable(name, self._one_example_a_line(name, reading)):
             value = line.value
             if isinstance(value, Problem):
                 yield Placed(name, line.number, value)
@@ -162,6 +162,8 @@ class RowReader:
         if self._kind.ranked and isinstance(answer, dict):
             if not are_scores(answer):
                 return Unreadable("the scores of its candidates are not all finite numbers")
+            if self._options.scores == "rank":
+                return Unreadable("its candidates have scores, and no ranks", "Leave out --scores rank.")
             ids = self._lists.typed(list(answer), example_id)
             answer = rankings.ordered(ids, list(answer.values()), in_object=keyed, may_be_qrels=keyed or table)
         elif self._kind.ranked and isinstance(answer, list):
@@ -183,20 +185,16 @@ class RowReader:
             keys = list(first.value) if isinstance(first.value, dict) else []
             reading.lines = chain([first], reading.lines)
         has_answers = bool({field, "response", "error"} & {*(keys or ()), *told})
-        try:
-            items = None if has_answers else ItemTable.of(keys or (), self._kind, id_path)
-        except Unreadable as error:
-            return iter([Line(1, error.problem(name))])
-        if items:
-            return items.rows(name, reading, self._options.how(), field)
-        if columns is None:
-            return reading.lines
-        has_ids = bool({"id", *([id_path, id_path.partition(".")[0]] if id_path else [])} & {*columns})
-        if has_ids and has_answers:
-            return reading.lines
+        if not has_answers and (items := ItemTable.of(keys or (), self._kind, id_path)):
+            yield from items.rows(name, reading, self._options.how(), field)
+            return
+        has_ids = bool({"id", *([id_path, id_path.partition(".")[0]] if id_path else [])} & {*(columns or ())})
+        if columns is None or (has_ids and has_answers):
+            yield from reading.lines
+            return
         wanted = f"'{field}'{' or ' + repr('response') if self._has_parser else ''}" if has_ids else "'id'"
         what = f"no column {wanted}; the columns are {', '.join(columns)}"
-        return iter([Line(1, self._misnamed(name, reading, columns, what))])
+        yield Line(1, self._misnamed(name, reading, columns, what))
 
     def _chosen(self, lines: Iterator[Line], where: Mapping[str, str]) -> Iterator[Line]:
         """Yield the lines whose rows have the wanted values."""

@@ -469,6 +469,7 @@ REFUSED = {
     ),
     "array cut off": Case(SKA, lambda: json.dumps(rows(SKA), indent=1).encode()[:-40], "ends in the middle"),
     "object cut off": Case(T2K, lambda: json.dumps(triples(), indent=1).encode()[:-40], "ends in the middle"),
+    "lines cut off": Case(T2K, lambda: lines(rows(T2K))[:-9], "was the file cut off"),
     "array and more": Case(SKA, lambda: json.dumps(rows(SKA)).encode() + b"\n{}", "after the end of the array"),
     "Python's objects": Case(SKA, lambda: "".join(f"{r}\n" for r in rows(SKA)).encode(), r"json\.dump"),
     "a list of Python's objects": Case(SKA, lambda: str(rows(SKA)).encode(), r"json\.dump"),
@@ -576,6 +577,18 @@ REFUSED = {
         STARK, lambda: lines([{**r, "scores": [*range(12)]} for r in rows(STARK)]), "rises"
     ),
     "scores all equal": Case(STARK, lambda: run(of=lambda n: 0.0), "--scores rank"),
+    "run by ranks that are all alike": Case(
+        STARK, lambda: run("{q} Q0 {c} 1 {s} t\n"), "no rank of its own", {"scores": "rank"}
+    ),
+    "table by ranks that it has not": Case(
+        STARK,
+        lambda: table([{"id": q, "docid": c, "score": s} for q, c, _, s in scored()]),
+        "no rank",
+        {"scores": "rank"},
+    ),
+    "objects by ranks that they have not": Case(
+        STARK, lambda: json.dumps(by_query()).encode(), "no ranks", {"scores": "rank"}
+    ),
     "run with a candidate twice": Case(
         STARK, lambda: run() + run().split(b"\n")[0] + b"\n", "stands twice for query 0, first at line 1"
     ),
