@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from kbbench_hf.benchmarks.base import AnnotationRules, Examples
-from kbbench_hf.cli.names import NAME, FilePath
+from kbbench_hf.cli.names import NAME, FilePath, Number
 from kbbench_hf.cli.options import JSON, on_benchmark, read_how
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.datasets import Row
@@ -39,7 +39,7 @@ _JUDGE = "nli:MODEL, stored:FILE, hf:MODEL, or with --base-url the name of a ser
 @click.option("--api-key-env", type=NAME, metavar="NAME", help="The environment variable that holds the server's key.")
 @click.option("--structured", is_flag=True, help="Ask judges for JSON by schema.")
 @click.option("--concurrency", type=click.IntRange(1), default=32, show_default=True, help="Most requests at once.")
-@click.option("--timeout", type=click.FloatRange(0.1), default=300.0, show_default=True, help="Seconds for a request.")
+@click.option("--timeout", type=Number(0.1), default=300.0, show_default=True, help="Seconds for a request.")
 @click.option("--max-requests", type=click.IntRange(1), help="Stop after so many requests.")
 @click.option("--batch-size", type=click.IntRange(1), default=16, show_default=True, help="Local models.")
 @click.option("--out", type=_FILE, help="The annotations' folder; beside the predictions by default.")

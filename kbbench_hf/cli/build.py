@@ -10,7 +10,7 @@ from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.baselines import PREFIX
 from kbbench_hf.cli.names import BENCHMARK, FilePath, of_benchmark
 from kbbench_hf.errors import UsageError
-from kbbench_hf.files.datasets import NAMESPACE, DatasetFolder, copy_dataset
+from kbbench_hf.files.datasets import NAMESPACE, DatasetFolder, check_replaceable, copy_dataset
 from kbbench_hf.reports.terminal import echo
 
 FILE = FilePath(exists=True, dir_okay=False)
@@ -51,16 +51,23 @@ def command(
         from kbbench_hf.hub.metric_modules import build_metrics
         from kbbench_hf.reports.hub_records import evaluate_modules
 
+        if source or configs or archive or nodes or edges or queries:
+            raise UsageError("The evaluate modules are built from nothing; expected no option but --out.")
         place = out or Path(NAMESPACE)
         place.mkdir(parents=True, exist_ok=True)
         for module in build_metrics(place, evaluate_modules()):
             echo(f'{place / module}  evaluate.load("{place / module}")')
         return
     place = out or Path(NAMESPACE) / name
+    check_replaceable(place)
     started = time.monotonic()
     if nodes or edges or queries:
         if not nodes:
             raise UsageError("A knowledge base of your own needs --nodes; --edges and --queries are optional.")
+        if source or configs or archive:
+            raise UsageError(
+                "--source, --configs and --archive are for releases, not for your own tables. Leave them out."
+            )
         from kbbench_hf.benchmarks.own_kb.release import build_own_knowledge_base
 
         build_own_knowledge_base(name, nodes, edges, queries, place)

@@ -18,10 +18,10 @@ from kbbench_hf.reports.terminal import echo
 
 
 def _existing(_context: click.Context, _option: click.Parameter, root: Path) -> Store:
-    if not root.is_dir():
+    if not any((root / part).is_dir() for part in ("submissions", "events")):
         raise UsageError(
-            f"{root} is no folder; expected a leaderboard's store. Name one with --store, or make one: "
-            f"kbbench leaderboard seed --store {root}"
+            f"{root} is no leaderboard's store; expected a folder with submissions. Name one with --store, or "
+            f"make one: kbbench leaderboard seed --store {root}"
         )
     return Store(root)
 
@@ -54,6 +54,8 @@ def seed(store: Path) -> None:
 @click.argument("submissions", nargs=-1, type=NAME)
 def rescore_(store: Store, everything: bool, submissions: tuple[str, ...]) -> None:
     """Score stored predictions again; exits 1 unless every figure is the same to the last bit."""
+    if not (everything or submissions):
+        raise UsageError("No submission is named; expected some, or --all.")
     found = [rescore(store, each) for each in (store.visible() if everything else submissions)]
     for each in found:
         echo(f"{each.submission}  {each.outcome}{f': {each.detail}' if each.detail else ''}")

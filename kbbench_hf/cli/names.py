@@ -1,5 +1,6 @@
 """Names and paths on the command line: an empty one is refused, and the shell completes those that are known."""
 
+import math
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +24,17 @@ class FilePath(click.Path):
         if value == "":
             self.fail("'' is no path. Is a variable of the shell empty? The current folder is '.'.", param, ctx)
         return super().convert(value, param, ctx)
+
+
+class Number(click.FloatRange):
+    """A finite number in a range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is no finite number.", param, ctx)
+        return number
 
 
 class Name(click.types.StringParamType):

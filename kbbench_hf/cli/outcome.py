@@ -26,6 +26,7 @@ class Interrupted(KBBenchError):
 REMEDIES = {
     errno.ENOENT: "Check the path.",
     errno.ENOTDIR: "Expected a folder where a file is. Name another place.",
+    errno.EEXIST: "Expected a folder, or nothing yet. Name another place.",
     errno.EISDIR: "Expected a file. Name one in that folder.",
     errno.EACCES: "Expected a place that you may read and write. Change its permissions, or name another.",
     errno.EROFS: "Expected a place that can be written. Name another.",

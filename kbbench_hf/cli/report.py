@@ -75,19 +75,20 @@ def command(
 
 
 def _describe(name: str, out: Path | None) -> None:
-    from kbbench_hf.reports.plots import plot_lengths
+    from kbbench_hf.reports.plots import check_picture, plot_lengths
 
     found = benchmark_of(name)
     if found.showing.statistics is None:
         raise UsageError(
             f"{name} has no statistics to show; expected a dataset with a knowledge base, or one of your own."
         )
+    file = out or Path(f"{name}-lengths.png")
+    check_picture(file)
     statistics = found.showing.statistics(find_dataset(name))
     console = terminal.console()
     for title, rows in statistics.tables.items():
         if rows:
             terminal.print_table(console, [title, *[""] * (len(rows[0]) - 1)], rows)
             terminal.echo()
-    file = out or Path(f"{name}-lengths.png")
     plot_lengths(statistics.lengths, found.title, file)
     terminal.echo(str(file))

@@ -10,7 +10,7 @@ import click
 
 from kbbench_hf.benchmarks import benchmark as benchmark_of
 from kbbench_hf.benchmarks.base import Benchmark
-from kbbench_hf.cli.names import BENCHMARK, NAME, FilePath, of_benchmark
+from kbbench_hf.cli.names import BENCHMARK, NAME, FilePath, Number, of_benchmark
 from kbbench_hf.cli.options import JSON, MODE
 from kbbench_hf.errors import KBBenchError, UsageError
 
@@ -62,20 +62,20 @@ ASKING = Options(
     [
         _option("--base-url", help="The server (TGI, vLLM, OpenAI-compatible)."),
         _option("--api-key-env", metavar="NAME", help="The environment variable that holds the server's key."),
-        _option("--temperature", type=click.FloatRange(0), help="[default: 0.0]"),
-        _option("--top-p", type=click.FloatRange(0, 1)),
+        _option("--temperature", type=Number(0), help="[default: 0.0]"),
+        _option("--top-p", type=Number(0, 1)),
         _option("--max-tokens", type=click.IntRange(1), help="Longest answer; what the prompt asks for by default."),
         _option("--seed", type=int, help="Sampling seed, where the server takes one."),
         _option("--extra-body", type=_JsonObject(), help='More of the request, as it is: {"reasoning_effort": "low"}.'),
         _option("--structured", is_flag=True, default=None, help="Ask for JSON by schema, and count what breaks it."),
         _option("--concurrency", type=click.IntRange(1), help="Most requests at once.  [default: 32]"),
-        _option("--timeout", type=click.FloatRange(0.1), help="Seconds for one request.  [default: 300]"),
+        _option("--timeout", type=Number(0.1), help="Seconds for one request.  [default: 300]"),
         _option("--max-requests", type=click.IntRange(1), help="Stop after so many requests."),
         _option("--allow-other-server", is_flag=True, default=None, help="Let another server go on, and say so."),
         _option("--one-server", is_flag=True, default=None, help="Stop where fingerprint or provider change."),
         _option("--bill-to", metavar="ORG", help="Who pays for Hugging Face's router."),
         _option("--prices", type=FilePath(exists=True, dir_okay=False), help="Your dated price file (YAML or JSON)."),
-        _option("--max-cost", type=click.FloatRange(0), help="Send nothing more once this is spent; needs --prices."),
+        _option("--max-cost", type=Number(0), help="Send nothing more once this is spent; needs --prices."),
         _option("--batch-size", type=click.IntRange(1), help="Local models; halved when out of memory.  [default: 16]"),
         _option(
             "--chat-template/--no-chat-template",

@@ -125,6 +125,20 @@ def built(name: str, place: Path = Path(NAMESPACE)) -> DatasetFolder | None:
     return DatasetFolder(place / name)
 
 
+def check_replaceable(out: Path) -> None:
+    """Refuse to put a dataset in place of anything but another one, or an empty folder.
+
+    Raises:
+        UsageError: something else stands there.
+    """
+    empty = out.is_dir() and not any(out.iterdir())
+    if out.exists() and not empty and not (out / MANIFEST).is_file():
+        raise UsageError(
+            f"{out} holds something else than a dataset, and is left as it is. Expected a folder of an older build, or "
+            "nothing. Name another place with --out."
+        )
+
+
 def write_dataset(out: Path, tables: Tables, card: str, answers: Answers | None = None) -> DatasetFolder:
     """Write a dataset so that it is there whole or not at all, with the same bytes every time.
 
@@ -135,6 +149,7 @@ def write_dataset(out: Path, tables: Tables, card: str, answers: Answers | None 
     """
     if any("all" in splits for splits in tables.values()):
         raise UsageError("A split is named 'all', which `datasets` reserves for the union of splits. Name it 'full'.")
+    check_replaceable(out)
     with whole_folder(out) as partial:
         files = {}
         for config, splits in tables.items():
@@ -164,6 +179,7 @@ def _write_answers(folder: Path, answers: Answers) -> dict[str, Row]:
 
 def copy_dataset(folder: DatasetFolder, out: Path) -> DatasetFolder:
     """Copy a built dataset, in place of what stands at `out`, whole or not at all."""
+    check_replaceable(out)
     with whole_folder(out) as partial:
         shutil.copytree(folder.path, partial, dirs_exist_ok=True)
     return DatasetFolder(out)

@@ -21,8 +21,13 @@ def whole_file(file: Path) -> Iterator[BinaryIO]:
         with partial.open("xb") as sink:
             yield sink
         put_in_place(partial, file)
+    except OSError as error:
+        if error.filename in (None, str(partial)):
+            error.filename = str(file)  # the name that was asked for
+        raise
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(NotADirectoryError):
+            partial.unlink(missing_ok=True)
 
 
 def put_in_place(partial: Path, file: Path) -> None:

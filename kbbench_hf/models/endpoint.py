@@ -227,7 +227,13 @@ def _cut(done: Completion, stops: Sequence[str]) -> Completion:
 
 
 def _normalise(base_url: str) -> str:
-    parts = urlsplit(base_url)
+    try:
+        parts = urlsplit(base_url)
+        _ = parts.port
+    except ValueError as error:
+        raise UsageError(
+            f"{base_url!r} is not a server's address: {error}. Give one like http://localhost:8000/v1."
+        ) from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(f"{base_url!r} is not a server's address. Give one like http://localhost:8000/v1.")
     if parts.username or parts.password or parts.query or parts.fragment:

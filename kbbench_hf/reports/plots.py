@@ -58,8 +58,7 @@ def plot_results(block: Block, file: Path) -> None:
     Raises:
         UsageError: another ending.
     """
-    if file.suffix.lower() not in PICTURES:
-        raise UsageError(f"{file} ends in {file.suffix!r}; expected {', '.join(PICTURES)}. Name it so.")
+    check_picture(file)
     from matplotlib import rc_context
 
     metrics, names = list(block.metrics), [each.name for each in block.systems]
@@ -164,8 +163,19 @@ def _finish_panel(axes: "Axes", panel: Panel, drawn: Panels) -> None:
     axes.set_ylabel(drawn.y_label)
 
 
+def check_picture(file: Path) -> None:
+    """Refuse a file whose ending names no kind of picture that is drawn.
+
+    Raises:
+        UsageError: another ending than `PICTURES`.
+    """
+    if file.suffix.lower() not in PICTURES:
+        raise UsageError(f"{file} ends in {file.suffix!r}; expected {', '.join(PICTURES)}. Name it so.")
+
+
 def plot_lengths(lengths: Mapping[str, Sequence[int]], title: str, file: Path) -> None:
-    """Draw a histogram for each thing that is counted, words of questions say; write a PNG."""
+    """Draw a histogram for each thing that is counted, words of questions say; PNG, SVG or PDF."""
+    check_picture(file)
     from matplotlib.ticker import MaxNLocator
 
     figure, columns = blank(10, 3.6, len(lengths))

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -17,7 +17,7 @@ from kbbench_hf.runners.outcome import Summary
 from kbbench_hf.runners.run_folder import add_to_run, default_folder, open_run
 from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
 from kbbench_hf.scoring.result import Result
-from kbbench_hf.scoring.score import Asked, score_asked
+from kbbench_hf.scoring.score import Asked, repeat_files, score_asked, with_repeats
 
 N_HASHED_PROMPTS = 100
 
@@ -142,14 +142,11 @@ def answer(
         **how,
     )
     reading = ReadOptions(source="response" if parser else "answer", parser=parser)
-    files = [folder / ("predictions.jsonl" if each == 0 else f"predictions.{each}.jsonl") for each in range(repeats)]
     result, *others = (
         score_asked(asked.asked, read_predictions([file], benchmark, examples, reading), generation.warnings)
-        for file in files
+        for file in repeat_files(folder, repeats)
     )
-    if others:
-        values = {metric: [each.scores[metric].value for each in (result, *others)] for metric in result.scores}
-        result = replace(result, repeats=values)
+    result = with_repeats(result, others)
     if first:
         warnings = [warning.to_dict() for warning in generation.warnings]
         summary = generation.summary.to_json()

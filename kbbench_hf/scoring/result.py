@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks import Place
 from kbbench_hf.benchmarks.warnings import PlainWarning, ScoreWarning
+from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import Id, read_json
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.metrics.aggregate import Estimate
@@ -141,9 +142,15 @@ def read_result(file: Path) -> PlainResult:
     """Return what a `result.json` holds.
 
     Raises:
-        DataError: the file was cut off or altered since.
+        DataError: the file was cut off or altered since, or is none.
     """
-    return cast(PlainResult, read_json(file))
+    found = read_json(file)
+    if absent := PlainResult.__required_keys__ - found.keys():
+        raise DataError(
+            f"{file} is no result of ours: it lacks {', '.join(sorted(absent))}. Expected what 'kbbench score --out' "
+            "or 'kbbench run' wrote. Score the predictions again."
+        )
+    return cast(PlainResult, found)
 
 
 def write_result(result: Result, folder: Path) -> None:

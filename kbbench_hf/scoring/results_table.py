@@ -18,7 +18,7 @@ from kbbench_hf.metrics.significance import PairedTest, holm, paired_test, rank_
 from kbbench_hf.scoring.comparison import refuse_incomparable
 from kbbench_hf.scoring.predictions import ReadOptions
 from kbbench_hf.scoring.result import Result
-from kbbench_hf.scoring.score import RUN, place_of_run, score
+from kbbench_hf.scoring.score import RUN, no_benchmark, place_of_run, score
 
 N_METRICS = 5
 """So many metrics are shown where nobody says which, and nothing published does."""
@@ -154,7 +154,7 @@ def results_table(
         for each in dict.fromkeys(own)
     ]
     if not places:
-        raise UsageError("No benchmark: only a run's folder says itself what it was run on. Name one with --benchmark.")
+        raise no_benchmark(Path(each) for _, each in asked if not isinstance(each, Result))
     return [_block(place, asked, own, len(places), metrics, options) for place in dict.fromkeys(places)]
 
 

@@ -20,7 +20,7 @@ from kbbench_hf.files.datasets import Row, read_json
 from kbbench_hf.files.formats import lines_of
 from kbbench_hf.metrics.aggregate import Estimate
 from kbbench_hf.scoring.predictions import Predictions, ReadOptions, pair, read_predictions
-from kbbench_hf.scoring.result import Result
+from kbbench_hf.scoring.result import Result, read_result
 from kbbench_hf.scoring.warnings import (
     completeness_warnings,
     limit_warning,
@@ -139,7 +139,26 @@ def score(
         *revision_warning(made_on, asked.revision),
         *stored_warnings(run.get("warnings", [])),
     ]
-    return replace(score_asked(asked, read, of_run), made_on=made_on)
+    result = replace(score_asked(asked, read, of_run), made_on=made_on)
+    repeated = run.get("repeats", 1) > 1 and paths[0].is_dir() and run["benchmark"] == asked.place.benchmark
+    files = repeat_files(paths[0], run["repeats"])[1:] if repeated else []
+    if not all(file.is_file() for file in files):
+        return result
+    others = (read_predictions([file], asked.benchmark, asked.examples, options) for file in files)
+    return with_repeats(result, [score_asked(asked, each, of_run) for each in others])
+
+
+def repeat_files(folder: Path, repeats: int) -> list[Path]:
+    """Return the predictions file of each repeat in a run's folder."""
+    return [folder / ("predictions.jsonl" if each == 0 else f"predictions.{each}.jsonl") for each in range(repeats)]
+
+
+def with_repeats(first: Result, others: Sequence[Result]) -> Result:
+    """Return the first repeat's result with each figure of all repeats; as it is where there are no others."""
+    if not others:
+        return first
+    values = {metric: [each.scores[metric].value for each in (first, *others)] for metric in first.scores}
+    return replace(first, repeats=values)
 
 
 def asked_of(
@@ -156,7 +175,7 @@ def asked_of(
     """
     run = _run_of(paths)
     if benchmark is None and not run:
-        raise UsageError("No benchmark: only a run's folder says itself what it was run on. Name one with --benchmark.")
+        raise no_benchmark(paths)
     if not run:
         return load_examples(benchmark or "", config, split, mode)
     of_run = place_of_run(paths) or place_of(benchmark or "", config, split, mode)
@@ -168,6 +187,14 @@ def asked_of(
     if same_questions and mode is None:
         place = of_run
     return load_examples(*place, limit=run.get("n_examples") if same_questions else None)
+
+
+def no_benchmark(paths: Iterable[Path]) -> UsageError:
+    """Return the error for predictions of which nobody says what they answer, or which are not there at all."""
+    for path in paths:
+        if not path.exists() and not is_published(path):
+            return UsageError(f"{path} does not exist; expected predictions, or a run's folder. Check the path.")
+    return UsageError("No benchmark: only a run's folder says itself what it was run on. Name one with --benchmark.")
 
 
 def place_of_run(paths: Sequence[Path]) -> Place | None:
@@ -184,9 +211,12 @@ def _run_of(paths: Sequence[Path]) -> Row:
     if not (folder / RUN).is_file():
         return {}
     run = read_json(folder / RUN)
-    settings: Row = {**run.get("settings", {}), "parser": run.get("parser"), "warnings": run.get("warnings", [])}
+    of_run = run.get("settings")
+    if not isinstance(of_run, dict) or not {"benchmark", "config", "split"} <= of_run.keys():
+        return {}  # another program's
+    settings: Row = {**of_run, "parser": run.get("parser"), "warnings": run.get("warnings", [])}
     scored = folder / "result.json"
-    return {**settings, "mode": read_json(scored)["mode"]} if scored.is_file() else settings
+    return {**settings, "mode": read_result(scored)["mode"]} if scored.is_file() else settings
 
 
 def _identities(benchmark: Benchmark, examples: Examples) -> Mapping[str, str]:
