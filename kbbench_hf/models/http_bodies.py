@@ -10,7 +10,7 @@ from kbbench_hf.models.failures import Failure
 if TYPE_CHECKING:
     import aiohttp
 
-MOST_BYTES = 4 * 2**20
+MOST_BYTES = 3 * 2**20
 """A longer reply, once it is unpacked, is a fault of the server, not an answer: the longest of models are 1 MB."""
 STREAM = "text/event-stream"
 _END = b"data: [DONE]"

@@ -28,6 +28,7 @@ BELIEVED = 20
 _ENOUGH = 4
 """So many first prompts refused, and none answered: then it is not one of them."""
 _WAIT_S = 0.02
+_TRIES = 3
 _ODDITIES = re.compile(r"\d[\d.,]*|[`'\"“][^`'\"”]*[`'\"”]")
 
 
@@ -108,20 +109,23 @@ class Arbiter:
             self._unsure -= 1
 
     async def _is_answered_again(self, job: Job) -> bool:
-        """Send a prompt that was answered before with the parameters of this job."""
-        probe = job._replace(key=f"{PROBE}-{time.time_ns()}", id=None, prompt=self.good or CANARY)
-        try:
-            self._record(probe.answered(await self._send(probe), 1))
-        except Refused as refused:
-            self._record(probe.failed(refused, 1))
-            return False
-        except Failure as failure:
-            self._record(probe.failed(failure, 1))
-            if failure.transient:
-                raise
-            return failure.reason not in OF_THE_PROMPT
-        self.n_answered += 1
-        return True
+        """Send a prompt that was answered before with the parameters of this job; a fault says nothing."""
+        for attempt in range(_TRIES):
+            probe = job._replace(key=f"{PROBE}-{time.time_ns()}", id=None, prompt=self.good or CANARY)
+            try:
+                self._record(probe.answered(await self._send(probe), 1))
+                self.n_answered += 1
+                return True
+            except Failure as failure:
+                self._record(probe.failed(failure, 1))
+                if isinstance(failure, Refused):
+                    return False
+                if not failure.transient:
+                    return failure.reason not in OF_THE_PROMPT
+                if attempt == _TRIES - 1:
+                    raise
+                await asyncio.sleep(failure.retry_after or attempt)
+        return False
 
 
 def _names(job: Job) -> set[str]:
