@@ -97,13 +97,17 @@ def until_unreadable(file: str, lines: Iterator[Line]) -> Iterator[Line]:
 
 
 def at(value: object, path: str) -> object:
-    """Return what stands at a dotted path in nested objects and lists; a key that has dots in it comes first.
+    """Return what stands at a dotted path in nested objects and lists.
+
+    A key that has dots in it comes first. In a list a number is a place; a name is looked up in each of its objects.
 
     Raises:
         KeyError: nothing stands there.
 
     >>> at({"pred": [{"names": ["a"]}]}, "pred.0.names")
     ['a']
+    >>> at({"found": [{"node": 7}, {"node": 3}]}, "found.node")
+    [7, 3]
     """
     if isinstance(value, dict) and path in value:
         return value[path]
@@ -112,6 +116,8 @@ def at(value: object, path: str) -> object:
         found = value[first]
     elif isinstance(value, list) and first.isdecimal() and int(first) < len(value):
         found = value[int(first)]
+    elif isinstance(value, list) and value and not first.isdecimal():
+        return [at(item, path) for item in value]
     else:
         raise KeyError(first)
     return at(found, rest) if rest else found

@@ -57,7 +57,7 @@ class ItemTable:
         """Yield each example with all of its items; a row without any part says that there are none."""
         gathered: dict[object, tuple[int | None, list[object]]] = {}
         for number, row in reading.lines:
-            if not isinstance(row, dict):
+            if not isinstance(row, dict) or not row.keys() & {*self.parts}:
                 yield Line(number, row)
                 continue
             _, items = gathered.setdefault(_at(row, self.id), (number, []))

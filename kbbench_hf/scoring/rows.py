@@ -8,12 +8,13 @@ from typing import NamedTuple
 from kbbench_hf.benchmarks.base import Benchmark, Examples
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
-from kbbench_hf.files.list_text import is_bracketed, whole_number
+from kbbench_hf.files.list_text import is_bracketed
 from kbbench_hf.files.rows import Keyed, Line, Problem, Reading, Unreadable, at, until_unreadable
 from kbbench_hf.scoring.item_tables import ItemTable
 from kbbench_hf.scoring.lists import ListReader
 from kbbench_hf.scoring.options import ReadOptions
 from kbbench_hf.scoring.rankings import Rankings, are_scores
+from kbbench_hf.scoring.suggestions import suggested_map
 
 Fields = dict[str, object]
 """The fields of a row that are looked at: `id`, the answer or `response`, `error`, `scores`."""
@@ -132,19 +133,23 @@ class RowReader:
                 if name in told or name == "id":
                     keys = ", ".join(map(repr, sorted(map(str, row))[:8]))
                     return Unreadable(
-                        f"no {path!r}, of which {error} is missing; the keys are {keys}", self.suggestion(row)
+                        f"no {path!r}, of which {error} is missing; the keys are {keys}", self._suggestion(row, [name])
                     )
         return found
 
     def _incomplete(self, row: Fields, whole: object) -> Unreadable | None:
         """Return what is wrong with a row that lacks an id, or whatever may be the answer to one of the examples."""
+        field, example_id = self._kind.field, row.get("id")
+        lacks_answer = not row.keys() & {field, "response", "error"}
         if "id" not in row:
-            return Unreadable(f"no 'id'; the keys are {sorted(row)[:5]}", self.suggestion(whole))
-        field, example_id = self._kind.field, row["id"]
+            wanted = ["id", field] if lacks_answer else ["id"]
+            return Unreadable(f"no 'id'; the keys are {sorted(row)[:5]}", self._suggestion(whole, wanted))
         is_known = isinstance(example_id, str | int) and example_id in self._known
-        if row.keys() & {field, "response", "error"} or not is_known:
+        if not lacks_answer or not is_known:
             return None
-        return Unreadable(f"neither '{field}' nor 'response'; the keys are {sorted(row)[:5]}", self.suggestion(whole))
+        return Unreadable(
+            f"neither '{field}' nor 'response'; the keys are {sorted(row)[:5]}", self._suggestion(whole, [field])
+        )
 
     def _in_type(self, row: Fields, rankings: Rankings, table: bool, keyed: bool) -> Fields | Unreadable | None:
         """Return the fields with ids, lists and rankings as the benchmark has them; None where all cells are empty."""
@@ -211,29 +216,16 @@ class RowReader:
             return Problem(
                 name, 1, message, f"Begin it with a line of names: id,{self._kind.field}.", ",".join(columns)
             )
-        return Problem(name, 1, message, self.suggestion(first), ",".join(columns)[:160])
+        wanted = [each for each in ("id", self._kind.field) if each not in columns]
+        return Problem(name, 1, message, self._suggestion(first, wanted), ",".join(columns)[:160])
 
-    def suggestion(self, row: object) -> str:
-        """Return the --map that may fit a row whose fields have other names."""
-        field = self._kind.field
-        paths = dict(_paths(row)) if isinstance(row, dict) else {}
-        ids = [path for path, value in paths.items() if self._is_id(path, value)]
-        lists = [path for path, value in paths.items() if isinstance(value, list)]
-        found = [] if "id" in paths else [f"id={ids[0] if ids else 'PATH'}"]
-        found += [f"{field}={lists[0] if len(lists) == 1 else 'PATH'}"]
-        text = " (or response=PATH for a model's text)" if self._has_parser else ""
-        one_of = f"; lists stand at {', '.join(lists[:5])}" if len(lists) > 1 else ""
+    def _suggestion(self, row: object, wanted: Sequence[str]) -> str:
+        """Return the --map that may fit a row in which these fields have other names."""
         if self._options.of_stranger:
-            return "Call the fields so."
-        return f"Say where the fields are: --map {','.join(found)}{text}{one_of}."
-
-    def _is_id(self, path: str, value: object) -> bool:
-        if path.endswith("doc_id") or isinstance(value, bool) or not isinstance(value, str | int):
-            return False
-        if isinstance(value, str) and value in self._known:
-            return True
-        name = path.rpartition(".")[2].lower()
-        return name.endswith("id") and ({value, whole_number(value), str(value)} & self._known != set())
+            return f"Call the fields {' and '.join(map(repr, wanted))}."
+        return suggested_map(row, wanted, self._known) + (
+            " For a model's text: response=PATH." if self._has_parser and self._kind.field in wanted else ""
+        )
 
 
 def _found(row: Fields, path: str) -> object:
@@ -241,14 +233,6 @@ def _found(row: Fields, path: str) -> object:
         return at(row, path)
     except KeyError:
         return None
-
-
-def _paths(row: Mapping[str, object], before: str = "", depth: int = 3) -> Iterator[tuple[str, object]]:
-    for name, value in row.items():
-        if isinstance(value, Mapping) and depth:
-            yield from _paths(value, f"{before}{name}.", depth - 1)
-        else:
-            yield f"{before}{name}", value
 
 
 def shown(value: object) -> str:

@@ -382,6 +382,16 @@ READ = {
         lambda: lines([{"id": k, "tries": [["no"], v]} for k, v in texts().items()]),
         options={"fields": {"answers": "tries.1"}},
     ),
+    "fields of each of a list": Case(
+        STARK,
+        lambda: lines(
+            [
+                {"id": k, "hits": [{"node": each, "sim": 0.9 - n / 100} for n, each in enumerate(v)]}
+                for k, v in rankings().items()
+            ]
+        ),
+        options={"fields": {"ids": "hits.node", "scores": "hits.sim"}},
+    ),
     # runs
     "run": Case(STARK, run, said="TREC"),
     "run, five columns": Case(STARK, lambda: run("{q} Q0 {c} {r} {s}\n")),
