@@ -2,11 +2,12 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from kbbench_hf.benchmarks.base import PromptOptions
 from kbbench_hf.errors import KBBenchError, UsageError, unknown_name
@@ -60,15 +61,6 @@ class Task:
         return digest.hexdigest()
 
 
-class Answered(NamedTuple):
-    """A run of a model: its folder, its summary, its result, and why it could not go on where it could not."""
-
-    folder: Path
-    summary: Summary
-    result: Result
-    stopped: KBBenchError | None
-
-
 def task(
     asked: Asked, *, prompt: str | None = None, options: PromptOptions | None = None, similar_by: str | None = None
 ) -> Task:
@@ -107,9 +99,12 @@ def answer(
     repeats: int = 1,
     structured: bool = False,
     parser: str | None = None,
+    on_stop: Callable[[KBBenchError], object] | None = None,
     **how: Any,
-) -> Answered:
-    """Ask a model everything, keep every answer, score them; a run that cannot go on is scored as far as it came.
+) -> tuple[Path, Summary, Result]:
+    """Ask a model everything, keep every answer, score them; return the run's folder, its summary and its result.
+
+    A run that cannot go on is scored as far as it came; then `on_stop` is told why, or else the error is raised.
 
     The result is the first repeat's, with the figures of all repeats in `repeats`. The same call goes on where an
     interrupted run stopped. `how` holds what does not change the results: concurrency, budgets, attempts (see
@@ -151,4 +146,8 @@ def answer(
         warnings = [warning.to_dict() for warning in generation.warnings]
         summary = generation.summary.to_json()
         add_to_run(folder, model=name_of(model), parser=parser_name, summary=summary, warnings=warnings)
-    return Answered(folder, generation.summary, result, generation.stopped)
+    if generation.stopped is not None:
+        if on_stop is None:
+            raise generation.stopped
+        on_stop(generation.stopped)
+    return folder, generation.summary, result

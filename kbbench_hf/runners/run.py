@@ -242,7 +242,8 @@ def _answered(asked: Asked, model: str | LanguageModel, how: How) -> Run:
     question = task(asked, prompt=how.get("prompt"), options=prompt_options(how), similar_by=how.get("similar_by"))
     name = model if isinstance(model, str) else how.get("name") or name_of(model)
     answering = language_model(name, how) if isinstance(model, str) else model
-    done = answer(
+    stopped: list[KBBenchError] = []
+    folder, summary, result = answer(
         question,
         answering,
         name,
@@ -251,9 +252,10 @@ def _answered(asked: Asked, model: str | LanguageModel, how: How) -> Run:
         repeats=how.get("repeats", 1),
         structured=how.get("structured", False),
         parser=how.get("parser"),
+        on_stop=stopped.append,
         **asking_options(name, answering, how),
     )
-    return Run(asked, done.folder, done.result, done.summary, stopped=done.stopped)
+    return Run(asked, folder, result, summary, stopped=stopped[0] if stopped else None)
 
 
 def _retrieved(asked: Asked, model: str | Searcher, how: How) -> Run:
