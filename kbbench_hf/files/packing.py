@@ -65,7 +65,8 @@ def open_unpacked(file: Path, max_bytes: int | None = None) -> Opened:
     for _ in range(_NESTED):
         head = opened.head
         if head.startswith(b"PK\x03\x04") and max_bytes is None:
-            if (opened := _of_archive(opened)).archive is not None:
+            opened = _of_archive(opened, io.BytesIO(opened.read()) if opened.packed else file)
+            if opened.archive is not None:
                 return opened
         elif found := next((each for each in packings if head.startswith(each[0])), None):
             _, name, unpacked = found
@@ -105,9 +106,9 @@ def _member(archive: ZipFile, member: ZipInfo) -> BinaryIO:
     return _zstandard(io.BytesIO(source.read(member.compress_size)))
 
 
-def _of_archive(opened: Opened) -> Opened:
+def _of_archive(opened: Opened, source: Path | io.BytesIO) -> Opened:
     try:
-        archive = ZipFile(io.BytesIO(opened.read()) if opened.packed else _path_of(opened))
+        archive = ZipFile(source)
     except _BROKEN as error:
         raise Unreadable(
             f"a zip file that cannot be opened: {error}; it was cut off or damaged", "Copy it again."
@@ -122,12 +123,6 @@ def _of_archive(opened: Opened) -> Opened:
         shown = ", ".join(files[:5]) + (" ..." if len(files) > 5 else "")
         raise Unreadable(f"a zip file of {len(files):,} files ({shown})", "Unpack it and name one of them.")
     return Opened(opened.name, buffered(io.BytesIO(read_member(archive, files[0]))), "zip")
-
-
-def _path_of(opened: Opened) -> str:
-    raw = opened.stream.raw
-    assert isinstance(raw, _Bounded)  # noqa: S101 (all streams are made here)
-    return raw.source.name
 
 
 class _Bounded(io.RawIOBase):

@@ -172,3 +172,32 @@ def test_compare_refuses_what_score_refuses(kbbench):
     written("bad.jsonl", ["{"])
     assert kbbench("compare", STORED["copy"], "bad.jsonl", *ON).code == 65
     assert kbbench("compare", STORED["copy"], "nothing.jsonl", *ON).code == 2
+
+
+def test_a_table_becomes_json_lines_that_the_leaderboard_takes(kbbench):
+    rows = [json.loads(line) for line in lines()]
+    cells = "".join(f"{row['id']}\t{json.dumps(row['triples'])}\n" for row in rows)
+    Path("answers.tsv").write_text(f"id\ttriples\n{cells}", encoding="utf-8")
+    refused = kbbench("submit", "answers.tsv", *ON, "--name", "mine")
+    assert refused.code == 65
+    assert "kbbench validate FILE --benchmark NAME --out answers.jsonl" in refused.err
+    done = kbbench("validate", "answers.tsv", *ON, "--out", "answers.jsonl")
+    assert (done.code, "was read as a table (tsv, tabs between cells)" in done.out) == (0, True)
+    assert Path("answers.jsonl").read_text(encoding="utf-8").splitlines() == [
+        json.dumps({"id": row["id"], "triples": row["triples"]}, ensure_ascii=False) for row in rows
+    ]
+    assert kbbench("submit", "answers.jsonl", *ON, "--name", "mine").out.startswith("Stored")
+
+
+def test_a_file_without_any_answer_is_refused_and_says_so_as_json_too(kbbench):
+    Path("empty.jsonl").write_text("")
+    written("errors.jsonl", [json.dumps({"id": json.loads(line)["id"], "error": "timeout"}) for line in lines(3)])
+    for file, words in (
+        ("empty.jsonl", "holds no predictions: it is empty"),
+        ("errors.jsonl", "3 of 48 stand as errors"),
+    ):
+        refused = kbbench("score", file, *ON, "--json")
+        assert refused.code == 65
+        assert words in refused.err
+        assert json.loads(refused.out)["error"]["code"] == "empty"
+        assert kbbench("compare", STORED["copy"], file, *ON).code == 65
