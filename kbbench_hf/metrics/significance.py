@@ -12,8 +12,15 @@ from kbbench_hf.metrics.aggregate import estimate
 ALPHA = 0.05
 N_RESAMPLES = 10_000
 SEED = 42
+_ROWS = 2_000
+"""How many sign patterns are drawn at once, a divisor of N_RESAMPLES."""
 EXACT_LIMIT = 13
 """Up to this many differing pairs, all sign patterns are enumerated: 2**13 is less than N_RESAMPLES."""
+FEWEST_PAIRS = 6
+"""With fewer differing pairs no test at 5 % finds anything, however they differ: 2 of 2**5 sign patterns are 6 %."""
+ROUNDING = 1e-12
+"""What values and sums may differ by and still be the same, relative to the magnitude of their terms."""
+Array = NDArray[np.float64]
 
 
 class PairedTest(NamedTuple):
@@ -26,6 +33,11 @@ class PairedTest(NamedTuple):
     ties: int
     losses: int
 
+    @property
+    def small(self) -> bool:
+        """Whether too few pairs differ for the test to find anything: fewer than `FEWEST_PAIRS`."""
+        return self.wins + self.losses < FEWEST_PAIRS
+
 
 def paired_test(
     a: ArrayLike, b: ArrayLike, groups: Sequence[str] | None = None, weights: Mapping[str, float] | None = None
@@ -34,21 +46,36 @@ def paired_test(
 
     Pairs in which either value is NaN are left out. With `groups` the statistic is the (weighted) mean over groups of
     the mean difference, as in `aggregate.estimate`. Up to 13 differing pairs the test is exact; beyond that it draws
-    10,000 sign patterns with a fixed seed and never returns less than 1 / 10,001.
+    10,000 sign patterns with a fixed seed and never returns less than 1 / 10,001. Differences, and sums of them, that
+    differ by rounding only are equal.
+
+    The interval holds the differences that the same sign patterns do not reject, so that it leaves out 0 where p is at
+    most 0.05 and nowhere else: its ends are quantiles of the means of the subsets that the patterns flip (Hartigan
+    1969). Systems that are alike on every example differ by 0, in [0, 0]. Too few pairs leave every difference open,
+    which is those between -1 and 1 where all values lie in [0, 1].
 
     >>> test = paired_test([1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 1])
     >>> test.wins, test.ties, test.losses, test.p_value  # 2 of 2**5 sign patterns are as extreme
     (5, 1, 0, 0.0625)
+    >>> paired_test([0.25, 0.5], [0.25, 0.5])
+    PairedTest(difference=0.0, ci95=(0.0, 0.0), p_value=1.0, wins=0, ties=2, losses=0)
     """
     first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     both = ~(np.isnan(first) | np.isnan(second))
-    differences = first[both] - second[both]
-    kept_groups = None if groups is None else [str(group) for group in np.asarray(groups)[both]]
-    mean = estimate(differences, kept_groups, weights, bounded=False)
+    first, second = first[both], second[both]
+    differences = first - second
+    differences[np.abs(differences) <= ROUNDING * np.maximum(np.abs(first), np.abs(second))] = 0.0
+    if not len(differences):
+        return PairedTest(math.nan, (math.nan, math.nan), 1.0, 0, 0, 0)
+    of_pairs = None if groups is None else np.asarray(groups)[both]
+    p_value, (low, high) = _flip_signs(differences, _shares(of_pairs, weights, len(differences)))
+    if min(first.min(), second.min()) >= 0 and max(first.max(), second.max()) <= 1:
+        low, high = max(low, -1.0), min(high, 1.0)
+    difference = estimate(differences, of_pairs, weights, bounded=False).value
     return PairedTest(
-        mean.value,
-        mean.ci95,
-        _sign_flip_p(differences * _example_weights(kept_groups, weights, len(differences))),
+        difference,
+        (min(low, difference), max(high, difference)),
+        p_value,
         int((differences > 0).sum()),
         int((differences == 0).sum()),
         int((differences < 0).sum()),
@@ -112,29 +139,78 @@ def minimum_detectable_effect(differences: ArrayLike, power: float = 0.8) -> flo
     return float((ndtri(0.975) + ndtri(power)) * values.std(ddof=1) / np.sqrt(len(values)))
 
 
-def _example_weights(groups: Sequence[str] | None, weights: Mapping[str, float] | None, n: int) -> NDArray[np.float64]:
-    """Return the weight of each example in the statistic: a mean of group means is a weighted sum of examples."""
+def _shares(groups: Sequence[str] | NDArray[np.str_] | None, weights: Mapping[str, float] | None, n: int) -> Array:
+    """Return the share of each example in the statistic: a mean of group means is a weighted mean of examples."""
     if groups is None:
-        return np.ones(n)
-    names, inverse, counts = np.unique(np.asarray(groups), return_inverse=True, return_counts=True)
+        return np.full(n, 1 / n)
+    names, inverse, counts = np.unique(groups, return_inverse=True, return_counts=True)
     weight = np.array([(weights or {}).get(str(name), 1.0) for name in names])
-    return np.asarray((weight / counts)[inverse])
+    return np.asarray((weight / weight.sum() / counts)[inverse])
 
 
-def _sign_flip_p(differences: NDArray[np.float64]) -> float:
-    moved = differences[differences != 0]
-    n = len(moved)
-    if not n:
-        return 1.0
-    # sums of the same terms in another order may differ in the last bit
-    observed = abs(float(moved.sum())) * (1 - 1e-12)
-    if n <= EXACT_LIMIT:
-        patterns = (np.arange(2**n)[:, None] >> np.arange(n)) & 1
-        return float((np.abs((2 * patterns - 1) @ moved) >= observed).mean())
+def _flip_signs(differences: Array, shares: Array) -> tuple[float, tuple[float, float]]:
+    """Return the p-value of a weighted mean of differences, and the interval of those that are not rejected.
+
+    Flipping the signs of a subset makes the mean as extreme or more, on the side of its sign, if the differences that
+    are flipped sum to 0 or less. A shift of all differences is therefore rejected by the patterns that reject 0 for the
+    shifted ones: those whose subset has a mean beyond it.
+    """
+    moved = differences != 0
+    if not moved.any():
+        return 1.0, (0.0, 0.0)
+    terms, tied = (shares * differences)[moved], shares[~moved]
+    exact = len(terms) <= EXACT_LIMIT
+    flipped, flipped_shares = _enumerated(terms, shares[moved], tied) if exact else _drawn(terms, shares[moved], tied)
+    total, tolerance = math.fsum(terms), ROUNDING * float(np.abs(terms).sum())
+    extreme = np.abs(total - 2 * flipped) >= abs(total) - 2 * tolerance
+    p_value = float(extreme.mean()) if exact else (int(extreme.sum()) + 1) / (len(flipped) + 1)
+    # each pattern and its opposite; the subset without examples rejects no shift, the one with all of them all
+    sums, sizes = np.append(flipped, total - flipped), np.append(flipped_shares, 1.0 - flipped_shares)
+    sums[np.abs(sums) <= tolerance] = 0.0
+    empty = sizes <= ROUNDING
+    subset_means = sums / np.where(empty, 1.0, sizes)
+    lows, highs = np.where(empty, -math.inf, subset_means), np.where(empty, math.inf, subset_means)
+    if not exact:  # the pattern as observed, as in the p-value
+        lows, highs = np.append(lows, [-math.inf, total]), np.append(highs, [math.inf, total])
+    outside = math.floor(ALPHA / 2 * len(lows))
+    low = np.partition(lows, outside)[outside]
+    high = np.partition(highs, len(highs) - 1 - outside)[len(highs) - 1 - outside]
+    return p_value, (float(low), float(high))
+
+
+def _enumerated(terms: Array, shares: Array, tied: Array) -> tuple[Array, Array]:
+    """Return the sum of terms and of shares of every subset; ties beside it are drawn, as often as it takes."""
+    patterns = (np.arange(2 ** len(terms))[:, None] >> np.arange(len(terms))) & 1
+    flipped, flipped_shares = patterns @ terms, patterns @ shares
+    if not len(tied):
+        return flipped, flipped_shares
+    times = math.ceil(N_RESAMPLES / len(patterns))
+    return np.repeat(flipped, times), np.repeat(flipped_shares, times) + _drawn_ties(tied, times * len(patterns))
+
+
+def _drawn(terms: Array, shares: Array, tied: Array) -> tuple[Array, Array]:
+    """Return the sum of terms and of shares of `N_RESAMPLES` subsets, each example in it or not by a fair coin.
+
+    Eight coins are one byte, and what a byte adds to both sums is looked up.
+    """
     generator = np.random.Generator(np.random.PCG64(SEED))
-    extreme, total = 0, float(moved.sum())
-    for start in range(0, N_RESAMPLES, 500):
-        rows = min(500, N_RESAMPLES - start)
-        bits = np.unpackbits(generator.integers(0, 256, (rows, (n + 7) // 8), dtype=np.uint8), axis=1)[:, :n]
-        extreme += int((np.abs(2 * (bits @ moved) - total) >= observed).sum())
-    return (extreme + 1) / (N_RESAMPLES + 1)
+    n_bytes = (len(terms) + 7) // 8
+    columns = np.zeros((8 * n_bytes, 2))
+    columns[: len(terms)] = np.stack([terms, shares], axis=1)
+    coins_of_byte = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float64)
+    added = coins_of_byte @ columns.reshape(n_bytes, 8, 2)
+    sums = np.zeros((N_RESAMPLES, 2))
+    for start in range(0, N_RESAMPLES, _ROWS):
+        drawn = generator.integers(0, 256, (_ROWS, n_bytes), dtype=np.uint8)
+        for of_byte, table in zip(np.ascontiguousarray(drawn.T), added, strict=True):
+            sums[start : start + _ROWS] += table.take(of_byte, axis=0)
+    return sums[:, 0], sums[:, 1] + _drawn_ties(tied, N_RESAMPLES)
+
+
+def _drawn_ties(tied: Array, times: int) -> Array:
+    """Return the shares of random subsets of the ties; of those with equal shares the number is drawn at once."""
+    generator = np.random.Generator(np.random.PCG64(SEED + 1))
+    drawn = np.zeros(times)
+    for share, count in zip(*np.unique(tied, return_counts=True), strict=True):
+        drawn += share * generator.binomial(count, 0.5, times)
+    return drawn

@@ -12,7 +12,7 @@ from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files import file_sha256
 from kbbench_hf.files.datasets import NAMESPACE, Row
-from kbbench_hf.metrics.aggregate import CONFIDENCE
+from kbbench_hf.metrics.intervals import CONFIDENCE
 from kbbench_hf.scoring.result import PlainFigure, PlainResult
 
 SCHEMA_VERSION = "0.2.1"

@@ -23,10 +23,10 @@ def marks(table: Element) -> dict[str, tuple[str | None, str | None]]:
 def test_the_best_system_stands_first_with_half_widths_set_smaller(board: Board, place: Place) -> None:
     table = parsed(table_html(board, place, View(), SHOWN))
     assert table.rows() == [
-        ["1", "pattern", "0.6264 ±0.125", "0.0000 ±0.037", "re-scored"],
-        ["2", "copy", "0.4028 ±0.134", "0.0104 ±0.016", "re-scored"],
+        ["1", "pattern", "0.6264 ±0.128", "0.0000 ±0.037", "re-scored"],
+        ["2", "copy", "0.4028 ±0.137", "0.0104 ±0.031", "re-scored"],
     ]
-    assert [half.text for half in table.all("span", class_="half")] == ["±0.125", "±0.037", "±0.134", "±0.016"]
+    assert [half.text for half in table.all("span", class_="half")] == ["±0.128", "±0.037", "±0.137", "±0.031"]
 
 
 def test_columns_say_whether_they_are_names_numbers_or_words(board: Board, place: Place) -> None:

@@ -13,7 +13,7 @@ def test_a_good_file_is_shown_with_every_figure_it_would_get() -> None:
     (file,) = [each for each in shipped_answers("mini-text2kg") if each.stem == "pattern"]
     lines = preview_text(preview(file, "mini-text2kg")).splitlines()
     assert lines[0] == "**Accepted.** This is what it would get:"
-    assert lines[2:5] == ["| metric | value | 95 % interval |", "|---|---|---|", "| F1 | 0.6264 | [0.501, 0.751] |"]
+    assert lines[2:5] == ["| metric | value | 95 % interval |", "|---|---|---|", "| F1 | 0.6264 | [0.492, 0.748] |"]
     assert lines[-1] == "48 of 48 examples answered."
 
 

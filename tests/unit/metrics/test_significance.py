@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbbench_hf.metrics.significance import holm, minimum_detectable_effect, paired_test, rank_groups
+from kbbench_hf.metrics.significance import FEWEST_PAIRS, holm, minimum_detectable_effect, paired_test, rank_groups
 
 
 @settings(max_examples=50, deadline=None)
@@ -27,8 +27,27 @@ def test_pairs_that_were_not_scored_are_left_out() -> None:
     assert (test.wins, test.ties, test.losses, test.difference) == (1, 0, 0, 1.0)
 
 
-def test_identical_systems_have_p_one() -> None:
-    assert paired_test([0.5] * 30, [0.5] * 30).p_value == 1.0
+def test_identical_systems_differ_by_nothing() -> None:
+    test = paired_test([0.25, 0.5, 1.0] * 10, [0.25, 0.5, 1.0] * 10)
+    assert (test.difference, test.ci95, test.p_value, test.ties) == (0.0, (0.0, 0.0), 1.0, 30)
+
+
+def test_what_differs_by_rounding_only_is_a_tie() -> None:
+    test = paired_test([0.1 + 0.2], [0.3])
+    assert (test.difference, test.wins, test.ties, test.p_value) == (0.0, 0, 1, 1.0)
+
+
+def test_thirds_and_tenths_that_cancel_are_as_extreme_as_nothing() -> None:
+    # .3 + 1/3 - .1 - .2 - 1/3 = 0: every sign pattern is as extreme
+    assert paired_test([0.3, 1 / 3, 0, 0, 0], [0, 0, 0.1, 0.2, 1 / 3]).p_value == 1.0
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(-6, 6), min_size=1, max_size=9), st.sampled_from([1, 3, 7, 10, 30]))
+def test_sums_that_are_equal_but_for_rounding_are_ties(numerators: list[int], denominator: int) -> None:
+    zeros = np.zeros(len(numerators))
+    exact = paired_test(np.array(numerators, float), zeros)
+    assert paired_test(np.array(numerators) / denominator, zeros).p_value == exact.p_value
 
 
 def test_a_resampled_p_value_is_never_zero() -> None:
@@ -43,6 +62,35 @@ def test_swapping_the_systems_swaps_the_sign_only() -> None:
     assert there.difference == -back.difference
     assert there.ci95 == pytest.approx((-back.ci95[1], -back.ci95[0]))
     assert (there.wins, there.losses) == (back.losses, back.wins)
+
+
+pairs = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.sampled_from("ab")), min_size=1, max_size=40)
+
+
+@settings(max_examples=150, deadline=None)
+@given(pairs, st.booleans())
+def test_the_interval_leaves_out_zero_just_where_the_test_finds_a_difference(
+    found: list[tuple[int, int, str]], grouped: bool
+) -> None:
+    a, b, groups = zip(*found, strict=True)
+    test = paired_test(np.array(a) / 4, np.array(b) / 4, list(groups) if grouped else None)
+    low, high = test.ci95
+    assert -1 <= low <= test.difference <= high <= 1
+    assert (low <= 0 <= high) == (test.p_value > 0.05)
+
+
+def test_the_interval_is_that_of_the_shifts_which_the_test_does_not_reject() -> None:
+    a, b = np.random.default_rng(5).random((2, 12))  # seed 5; few enough to be exact
+    low, high = paired_test(a, b).ci95
+    for shift, rejected in ((low - 1e-6, True), (low + 1e-6, False), (high - 1e-6, False), (high + 1e-6, True)):
+        assert (paired_test(a - shift, b).p_value <= 0.05) == rejected
+
+
+def test_too_few_pairs_leave_every_difference_open() -> None:
+    assert paired_test([1.0] * 5, [0.0] * 5).ci95 == (-1.0, 1.0)
+    assert paired_test([7.0] * 5, [0.0] * 5).ci95 == (-math.inf, math.inf)
+    assert [paired_test([1.0] * n, [0.0] * n).small for n in (FEWEST_PAIRS - 1, FEWEST_PAIRS)] == [True, False]
+    assert paired_test([1.0] * FEWEST_PAIRS, [0.0] * FEWEST_PAIRS).p_value <= 0.05
 
 
 def test_the_statistic_is_the_mean_over_groups() -> None:
