@@ -113,8 +113,8 @@ def _score(examples: Examples, answers: Sequence[Sequence[Id] | None], mode: str
     """Score rankings, each cut off where it ends.
 
     A ranking that does not hold every answer leaves open where the others stand, and so `mrr` or `map`: such values are
-    NaN, and `at_least` counts answers beyond the ranking as ranked last. In mode
-    `standard` they were not retrieved and contribute nothing.
+    NaN, and `at_least` counts answers beyond the ranking as ranked last. In mode `standard`, which has trec_eval's
+    definitions, they were not retrieved and contribute nothing.
 
     Differs from upstream: its evaluator gives candidates without a score an arbitrary order behind the others.
     """

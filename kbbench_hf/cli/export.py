@@ -1,4 +1,4 @@
-"""`kbbench export`: a run's figures in a format that other systems read."""
+"""`kbbench export`: a run's figures, or its rankings, in a format that other systems read."""
 
 import json
 from datetime import UTC, datetime
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from kbbench_hf.benchmarks.answers import IDS
 from kbbench_hf.cli.names import NAME, FilePath
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import read_json
@@ -14,9 +15,11 @@ from kbbench_hf.hub.connection import check_name
 from kbbench_hf.hub.publish import open_pull_request
 from kbbench_hf.reports.every_eval_ever import RELATIONSHIPS, eval_record
 from kbbench_hf.reports.hub_records import eval_results_yaml
+from kbbench_hf.reports.ranking_files import RANKING_FILES
 from kbbench_hf.reports.terminal import echo
+from kbbench_hf.scoring.predictions import read_predictions
 from kbbench_hf.scoring.result import read_result
-from kbbench_hf.scoring.score import RUN
+from kbbench_hf.scoring.score import RUN, asked_of
 
 
 @click.command()
@@ -24,10 +27,11 @@ from kbbench_hf.scoring.score import RUN
 @click.option(
     "--as",
     "target",
-    type=click.Choice(["hub", "eee"]),
+    type=click.Choice(["hub", "eee", *RANKING_FILES]),
     default="hub",
     show_default=True,
-    help="hub: .eval_results of a model on the Hub; eee: the JSON of Every Eval Ever.",
+    help="hub: .eval_results of a model on the Hub; eee: the JSON of Every Eval Ever; trec (for trec_eval and "
+    "ir_measures too), ranx: rankings and gold.",
 )
 @click.option("--source-url", type=NAME, help="hub: where the run can be looked at.")
 @click.option(
@@ -46,12 +50,19 @@ def command(
 ) -> None:
     """Write the figures of RUN, a run folder or a result.json, for another system, beside it.
 
+    With trec or ranx, its rankings and the gold, with scores that say the rank: equal ones would be ordered by rules
+    that differ from evaluator to evaluator. Their figures on these files are ours of mode standard.
+
     Examples:
+      kbbench export runs/my-run --as trec
       kbbench export runs/my-run --as hub --pull-request my-org/my-model
       kbbench export runs/my-run --as eee --organization my-org
     """
     if pull_request:
         check_name(pull_request)
+    if target in RANKING_FILES:
+        _export_rankings(run, target)
+        return
     file = run / "result.json" if run.is_dir() else run
     if not file.is_file():
         raise UsageError(
@@ -76,3 +87,25 @@ def command(
     echo(f"{place}")
     if pull_request:
         echo(open_pull_request(pull_request, result["benchmark"], text))
+
+
+def _export_rankings(run: Path, target: str) -> None:
+    """Write the rankings of a retriever's run, and the gold, into a folder named after the format."""
+    asked = asked_of([run])
+    if asked.benchmark.scoring.answer is not IDS:
+        raise UsageError(
+            f"{run} answers {asked.place.benchmark} with {asked.benchmark.scoring.answer.field}; expected rankings. "
+            "Export it with --as hub or --as eee."
+        )
+    read = read_predictions([run if run.is_dir() else run.parent], asked.benchmark, asked.examples)
+    pairs = zip(asked.examples.rows, read.answers, strict=True)
+    rankings = {row["id"]: answer for row, answer in pairs if answer}
+    gold = {row["id"]: row["answer_ids"] for row in asked.examples.rows}
+    folder = (run if run.is_dir() else run.parent) / target
+    files = RANKING_FILES[target](rankings, gold, str(read_json(folder.parent / RUN)["settings"]["model"]))
+    folder.mkdir(exist_ok=True)
+    for name, content in files.items():
+        write_text(folder / name, content)
+        echo(f"{folder / name}")
+    if missing := len(gold) - len(rankings):
+        echo(f"{missing:,} of {len(gold):,} queries have no candidates; count them as 0 (trec_eval -c).")

@@ -1,10 +1,14 @@
 """Hit@k, Recall@k, Precision@k, MRR, MAP, nDCG and R-precision of ranked candidates, read from the ranks of the gold.
 
 Two modes. `reference` has the definitions behind STaRK's published figures: its evaluator calls torchmetrics' retrieval
-functions, here as they were before release 1.7.4. `standard` has trec_eval's. They differ in two measures:
+functions, here as they were before release 1.7.4. `standard` has trec_eval's definitions with our rule for ties. They
+differ in two measures:
 
 - `map_at_k` divides by the gold found in the first k in `reference`, by all gold in `standard`;
 - `ndcg` shares the gain of a tie among its members in `reference`; in `standard` ties are broken by id.
+
+Among equal scores the lowest id is first here, in both modes; trec_eval takes the id that is last in the alphabet first
+(of 9, 10 and 100 the 9). Its figures are ours where no scores are equal, as in what `kbbench export --as trec` writes.
 
 Differs from upstream: scores of zero or below count like any others (torchmetrics since 1.7.4 takes such answers for
 not retrieved); every measure reads the same ranks (upstream sorts anew for each, and ties fall differently); scores are

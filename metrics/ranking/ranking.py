@@ -13,7 +13,7 @@ from kbbench_hf.metrics.ranks import locate, rank
 _DESCRIPTION = """\
 Hit@k, Recall@k, Precision@k, MRR, MAP, nDCG and R-precision of ranked candidates. Scores become ranks once (score
 descending, then id ascending); every measure reads the same ranks. Mode `reference` has the definitions behind the
-published figures of STaRK, mode `standard` those of trec_eval.
+published figures of STaRK, mode `standard` those of trec_eval, ties apart.
 """
 
 _KWARGS_DESCRIPTION = """
@@ -22,7 +22,8 @@ Args:
         {"id": ..., "score": ...}, in any order.
     references: for each query, the ids of the relevant candidates.
     ks: the cutoffs of the measures that have one.
-    mode: "reference" (STaRK's evaluator with torchmetrics before 1.7.4; the default) or "standard" (trec_eval).
+    mode: "reference" (STaRK's evaluator with torchmetrics before 1.7.4; the default) or "standard" (trec_eval's
+        definitions; among equal scores the lowest id is first, where trec_eval takes the last in the alphabet).
     missing: where relevant candidates stand that were not retrieved. "zero": nowhere, they contribute nothing. "tail":
         behind the ranking, which is the head of a ranking of all `n_candidates`; a value that depends on their order
         there is not determined. By default "tail" in mode `reference` if `n_candidates` is given, else "zero".
