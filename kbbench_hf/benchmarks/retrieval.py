@@ -174,16 +174,19 @@ def _warn(benchmark: Benchmark, examples: Examples, answers: Sequence[Sequence[I
                 len(shallow),
             )
         )
+    pairs = list(zip(examples.rows, answers, strict=True))
     n_open = sum(
         bool(answer) and len(answer or ()) < n_candidates and not set(row["answer_ids"]) <= set(answer or ())
-        for row, answer in zip(examples.rows, answers, strict=True)
+        for row, answer in pairs
     )
     if n_open:
+        longest = max(len(answer or ()) for answer in answers)
+        n_without = sum(bool(answer) and set(row["answer_ids"]).isdisjoint(answer or ()) for row, answer in pairs)
         found.append(
             ScoreWarning(
                 "open_rankings",
-                f"{n_open:,} of {len(answers):,} rankings end before their last answer, which leaves MAP open, and MRR "
-                "where none is found: these count as the least they can be.",
+                f"MRR and MAP are at depth {longest:,}, the least that they can be: {n_open:,} of {len(answers):,} "
+                f"rankings end before their last answer, {n_without:,} before their first.",
                 f"Rank more of the {n_candidates:,} candidates (--top-k).",
                 n_open,
                 severity="note",

@@ -52,7 +52,11 @@ class _JsonObject(click.ParamType[dict[str, Any]]):
 RETRIEVERS = Options(
     "retrievers",
     [
-        _option("--top-k", type=click.IntRange(1), help="Candidates kept; 100, or all of up to 1,000."),
+        _option(
+            "--top-k",
+            type=click.IntRange(1),
+            help="Candidates kept; all (up to 3 million in a run), else 100.",
+        ),
         _option("--rerank", metavar="llm:MODEL", help="Re-rank with a language model (served, or llm:hf:MODEL)."),
         _option("--depth", type=click.IntRange(1), help="Candidates to re-rank.  [default: 20]"),
     ],

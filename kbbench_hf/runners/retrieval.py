@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 TOP_K = 100
 TRAINING = "train"
 """The split that models which learn from questions may see."""
-SMALL = 1000
-"""All candidates of a knowledge base this small are ranked: then no answer's rank is left open."""
+MOST_RANKED = 3_000_000
+"""All candidates are ranked for all questions where that makes at most so many entries, about 80 MB: then no answer's
+rank is left open, and MRR and MAP are those of whole rankings."""
 
 
 class RankedRun(NamedTuple):
@@ -42,7 +43,7 @@ class RankedRun(NamedTuple):
 def rank(asked: Asked, model: str, folder: Path | None = None, *, top_k: int | None = None, **how: Any) -> RankedRun:
     """Rank the candidates of every question; the same call goes on where an interrupted run stopped.
 
-    `top_k` is 100 by default, and all candidates of a small knowledge base. `how` goes to `rank_nodes`.
+    `top_k` is by default the number of candidates where `MOST_RANKED` allows it, else 100. `how` goes to `rank_nodes`.
     """
     names = _names(parse(model))
     for name in names:
@@ -50,7 +51,8 @@ def rank(asked: Asked, model: str, folder: Path | None = None, *, top_k: int | N
             raise unknown_name("retriever", name, RETRIEVERS)
     kb = knowledge_base(asked)
     if top_k is None:
-        top_k = len(kb) if len(kb) <= SMALL else TOP_K
+        n_candidates = len(asked.examples.context.candidates.ids)
+        top_k = n_candidates if n_candidates * len(asked.examples.rows) <= MOST_RANKED else TOP_K
     place = asked.settings()
     if folder is None:
         chosen = {**place, "top_k": top_k, "n_examples": len(asked.examples.rows)}

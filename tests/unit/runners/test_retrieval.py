@@ -27,6 +27,12 @@ def test_every_candidate_of_a_small_knowledge_base_is_ranked_so_that_no_rank_is_
     assert json.loads((done.folder / "result.json").read_text(encoding="utf-8")) == done.result.to_dict()
 
 
+def test_of_more_entries_than_fit_a_run_a_hundred_per_question_are_ranked(in_tmp, monkeypatch):
+    monkeypatch.setattr("kbbench_hf.runners.retrieval.MOST_RANKED", 281 * 5 - 1)
+    done = finished_run("mini-stark", "bm25", limit=5, show=False)
+    assert {len(line["ids"]) for line in lines(done.folder)} == {100}
+
+
 def test_stored_predictions_give_the_same_result_without_the_model(in_tmp):
     for mode in ("reference", "standard"):
         done = finished_run("mini-stark", "bm25", mode=mode, out=Path("run"), show=False)
