@@ -7,7 +7,7 @@ from typing import Literal
 import click
 
 from kbbench_hf.benchmarks.warnings import ScoreWarning
-from kbbench_hf.cli.names import BENCHMARK, FilePath, of_benchmark
+from kbbench_hf.cli.names import BENCHMARK, NAME, FilePath, of_benchmark
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.scoring.predictions import ReadOptions
 
@@ -74,12 +74,14 @@ def read_how(command: Command) -> Command:
     @click.option(
         "--map",
         "fields",
+        type=NAME,
         metavar="FIELD=PATH,...",
         callback=_pairs,
         help="Where the file has the fields, e.g. id=qid,answers=pred.entities.",
     )
     @click.option(
         "--where",
+        type=NAME,
         metavar="PATH=VALUE,...",
         callback=_pairs,
         help="Read only the rows that have this value, e.g. epoch=1.",
@@ -87,6 +89,7 @@ def read_how(command: Command) -> Command:
     @click.option(
         "--sep",
         "separator",
+        type=NAME,
         metavar="TEXT",
         callback=_separator,
         help="What separates the items of lists in text: a character, or tab, space, newline, or none for one item.",

@@ -1,0 +1,323 @@
+"""Wrong calls of every verb: the exit code that is documented, the words that mend the call, and nothing written."""
+
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from kbbench_hf.benchmarks import shipped_answers
+from kbbench_hf.cli.names import FilePath, Name
+from kbbench_hf.cli.run import ASKING, DEMONSTRATIONS, PROMPTS, RETRIEVERS, TESTBEDS
+from kbbench_hf.cli.verbs import VERBS, kbbench
+from tests.end_to_end.cli.processes import Ended, kbbench_process
+
+ON = "--benchmark mini-text2kg"
+NODES = "id,type,name,text\n1,dish,Leek pie,hot\n2,cook,Ann,\n"
+SERVED = "run mini-text2kg --model m --base-url http://127.0.0.1:9/v1"
+LONG = "x" * 300
+
+USAGE = [
+    ("scroe good.jsonl", "Did you mean 'score'?"),
+    ("''", "Unknown command ''"),
+    ("--nope", "No such option '--nope'"),
+    ("--completion tcsh", "'bash', 'zsh', 'fish'"),
+    ("list mini-strak", "Did you mean 'mini-stark'?"),
+    ("list ''", "'' is no name"),
+    ("list mini-stark extra", "extra"),
+    ("list --published", "expected its name"),
+    ("list notes", "neither a known benchmark's nor a knowledge base"),
+    ("build", "Missing argument 'NAME'"),
+    ("build mini-strak", "Did you mean 'mini-stark'?"),
+    ("build my-new-kb", "--nodes, --edges, --queries"),
+    ("build ../elsewhere --nodes nodes.csv", "cannot name your own knowledge base"),
+    ("build mini-stark --nodes nodes.csv", "cannot name your own knowledge base"),
+    ("build mine --edges nodes.csv", "needs --nodes"),
+    ("build mine --nodes absent.csv", "'absent.csv' does not exist"),
+    ("build mine --nodes folder", "is a directory"),
+    ("build mine --nodes nodes.csv --source folder", "not for your own tables"),
+    ("build mine --nodes nodes.csv --out good.jsonl", "is left as it is"),
+    ("build mine --nodes nodes.csv --out result", "is left as it is"),
+    ("build mini-stark --out good.jsonl", "is left as it is"),
+    ("build mini-stark --configs queries", "Leave --source and --configs out"),
+    ("build stark-prime --source good.jsonl", "is not a folder"),
+    ("build text2kg-wikidata-tekgen --configs sentence --source folder", "Did you mean 'sentences'?"),
+    ("build metrics --nodes nodes.csv", "no option but --out"),
+    ("run", "Missing argument 'BENCHMARK'"),
+    ("run mini-stark", "Missing option '--model'"),
+    ("run '' --model bm25", "'' is no name"),
+    ("run mini-strak --model bm25", "Did you mean 'mini-stark'?"),
+    ("run mini-stark --model bm52", "Did you mean 'bm25'?"),
+    ("run mini-stark --model 'rrf(bm25'", "is no model's name"),
+    ("run mini-stark --model bm25 --limit 0", "x>=1"),
+    ("run mini-stark --model bm25 --top-k many", "--top-k"),
+    ("run mini-stark --model bm25 --split train", "Known: test"),
+    ("run mini-stark --model bm25 --mode refrence", "Did you mean 'reference'?"),
+    ("run mini-stark --model bm25 --prompt p", "Leave it out"),
+    ("run mini-stark --model bm25 --rerank llm:m", "--base-url"),
+    ("run mini-stark --model bm25 --processes 2", "torchrun"),
+    ("run mini-stark --model bm25 --out run", "holds another run"),
+    ("run mini-text2kg --model bm25", "--base-url"),
+    ("run mini-text2kg --model m --base-url nowhere", "http://localhost:8000/v1"),
+    ("run mini-text2kg --model m --base-url http://[::1", "http://localhost:8000/v1"),
+    ("run mini-text2kg --model m --base-url http://127.0.0.1:99999", "Port out of range"),
+    (f"{SERVED} --api-key-env NO_SUCH_KEY", "export NO_SUCH_KEY="),
+    (f"{SERVED} --max-cost 1", "needs --prices"),
+    (f"{SERVED} --prices absent.yaml", "does not exist"),
+    (f"{SERVED} --temperature nan", "no finite number"),
+    (f"{SERVED} --timeout inf", "no finite number"),
+    (f"{SERVED} --shots -1", "x>=0"),
+    (f"{SERVED} --demonstrations best", "'leak-free'"),
+    ("run mini-ska --model m --base-url http://127.0.0.1:9 --testbed noize", "Did you mean 'noise'?"),
+    ("annotate good.jsonl --topics", "--benchmark"),
+    ("annotate good.jsonl --benchmark mini-genres", "--topics"),
+    (f"annotate good.jsonl {ON} --topics", "scored without annotations"),
+    ("annotate --benchmark mini-genres --topics", "No predictions"),
+    ("annotate absent.jsonl --benchmark mini-genres --topics", "absent.jsonl does not exist"),
+    ("score", "Missing argument"),
+    (f"score '' {ON}", "'' is no path"),
+    ("score absent", "absent does not exist"),
+    ("score absent/absent", "absent/absent does not exist"),
+    (f"score absent.jsonl {ON}", "absent.jsonl does not exist"),
+    (f"score loop {ON}", "loop does not exist"),
+    (f"score dangling {ON}", "dangling does not exist"),
+    (f"score folder {ON}", "folder holds no"),
+    ("score good.jsonl", "--benchmark"),
+    ("score good.jsonl --benchmark ''", "'' is no name"),
+    ("score good.jsonl --benchmark mini-text2k", "Did you mean 'mini-text2kg'?"),
+    (f"score good.jsonl {ON}/sentence", "Did you mean 'sentences'?"),
+    (f"score good.jsonl {ON} --mode ''", "'' is no name"),
+    (f"score good.jsonl {ON} --slices ontolgy", "Did you mean 'ontology'?"),
+    (f"score good.jsonl {ON} --parser jsn", "Did you mean 'json'?"),
+    (f"score good.jsonl {ON} --duplicates first", "'last'"),
+    (f"score good.jsonl {ON} --jsno", "Did you mean '--json'?"),
+    (f"score good.jsonl {ON} --out ''", "'' is no path"),
+    ("compare", "Missing argument"),
+    (f"compare good.jsonl {ON}", "Expected two"),
+    ("compare absent good.jsonl", "absent does not exist"),
+    (f"compare good.jsonl absent {ON}", "absent does not exist"),
+    (f"compare good.jsonl '' {ON}", "'' is no path"),
+    (f"compare good.jsonl other.jsonl {ON} --slices ontolgy", "Did you mean 'ontology'?"),
+    (f"compare good.jsonl other.jsonl {ON} --plot a.docx", ".png"),
+    ("report absent", "absent is no run folder"),
+    ("report good.jsonl", "good.jsonl is no run folder"),
+    ("report folder", "holds no result.json"),
+    ("report ''", "'' is no path"),
+    ("report mini-text2kg --dataset", "no statistics"),
+    ("report mini-stark --dataset --out a.docx", ".png"),
+    ("validate good.jsonl", "--benchmark"),
+    (f"validate absent.jsonl {ON}", "absent.jsonl does not exist"),
+    (f"submit good.jsonl {ON}", "Missing option '--name'"),
+    (f"submit good.jsonl {ON} --name ''", "'' is no name"),
+    (f"submit absent.jsonl {ON} --name x", "does not exist"),
+    (f"submit folder {ON} --name x", "is a directory"),
+    (f"submit good.jsonl {ON} --name x --parameters big", "--parameters"),
+    ("leaderboard rescor", "Did you mean 'rescore'?"),
+    ("leaderboard rescore --store store", "--all"),
+    ("leaderboard rescore nonsense --store store", "32 hexadecimal digits"),
+    ("leaderboard rollback nonsense --store store", "Missing option '--reason'"),
+    ("leaderboard fsck --store absent", "is no leaderboard's store"),
+    ("leaderboard audit --store folder", "is no leaderboard's store"),
+    ("serve --port 99999", "1<=x<=65535"),
+    ("serve --port -1", "1<=x<=65535"),
+    ("serve --port http", "--port"),
+    ("serve --host 300.1.1.1", "--host"),
+    ("serve --host ''", "'' is no name"),
+    ("publish mini-strak", "Did you mean 'mini-stark'?"),
+    ("publish mini-stark --namespace 'no owner'", "OWNER/NAME"),
+    ("export absent", "does not exist"),
+    ("export folder", "has no result.json"),
+    ("export result --as excel", "'hub'"),
+    ("export result --pull-request 'no model'", "OWNER/NAME"),
+    ("doctor extra", "extra"),
+    ("demo extra", "extra"),
+]
+"""Calls that are themselves wrong (exit code 2), each with what mends it."""
+
+DATA = [
+    ("build mine --nodes noise.bin", "noise.bin"),
+    ("build mine --nodes nodes.csv --edges nodes.csv", "no column 'head'"),
+    ("build stark-prime --source folder", "--source"),
+    ("build stark-prime --archive noise.bin --out new", "noise.bin"),
+    (f"score noise.bin {ON}", "noise.bin"),
+    (f"score empty.jsonl {ON}", "empty"),
+    ("score good.jsonl --benchmark mini-stark", "matches no example"),
+    (f"score good.jsonl good.jsonl {ON}", "--duplicates last"),
+    (f"score run {ON}", "matches no example"),
+    ("score cut-run", "run.json"),
+    (f"compare good.jsonl noise.bin {ON}", "noise.bin"),
+    (f"validate half.jsonl {ON}", "--partial"),
+    (f"submit half.jsonl {ON} --name x", "no prediction for"),
+    (f"submit good.jsonl {ON} --name x --link nowhere", "https"),
+    (f"{SERVED} --prices noise.bin", "price file"),
+    ("report no-result", "is no result of ours"),
+    ("export no-result", "is no result of ours"),
+    ("export no-result --as eee", "is no result of ours"),
+    ("export good.jsonl", "good.jsonl"),
+    ("list cut", "manifest.json"),
+]
+"""Calls of wrong data (exit code 65)."""
+
+FAILED = [
+    (f"score good.jsonl {ON} --out good.jsonl", "good.jsonl: File exists"),
+    (f"score good.jsonl {ON} --out good.jsonl/x", "Expected a folder"),
+    (f"score good.jsonl {ON} --out /proc/kbbench", "/proc/kbbench"),
+    (f"score {LONG} {ON}", "at most 255 bytes"),
+    (f"score good.jsonl --benchmark {LONG}", "at most 255 bytes"),
+    (f"validate good.jsonl {ON} --out absent/answers.jsonl", "absent/answers.jsonl: No such file"),
+    ("report run --out absent/page.html", "absent/page.html: No such file"),
+    ("report run --out folder", "Expected a file"),
+    ("leaderboard seed --store good.jsonl", "Expected a folder"),
+    ("publish mini-text2kg --namespace my-org --dry-run", "cannot be reached"),
+    ("publish mini-text2kg --namespace my-org --yes", "cannot be reached"),
+    ("build metrics --out good.jsonl", "good.jsonl: File exists"),
+    (f"{SERVED} --limit 1 --out new", "does not answer"),
+]
+"""Calls that fail for what is around them (exit code 1)."""
+
+NOT_A_WORD_OF = ("Traceback", "Exception ignored", "mistake in kbbench")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what users have: answers, a run, a result, a store, tables, and damaged ones of each."""
+    folder = tmp_path_factory.mktemp("place")
+    copy, pattern = (file.read_text(encoding="utf-8") for file in shipped_answers("mini-text2kg"))
+    (folder / "good.jsonl").write_text(pattern, encoding="utf-8")
+    (folder / "other.jsonl").write_text(copy, encoding="utf-8")
+    (folder / "half.jsonl").write_text(pattern[: pattern.index("\n", len(pattern) // 2) + 1], encoding="utf-8")
+    (folder / "noise.bin").write_bytes(bytes(range(128, 256)) * 9)
+    (folder / "empty.jsonl").touch()
+    (folder / "nodes.csv").write_text(NODES)
+    for name in ("folder", "no-result", "cut-run", "kbbench/cut", "kbbench/notes"):
+        (folder / name).mkdir(parents=True)
+    (folder / "no-result/result.json").write_text("{}")
+    (folder / "cut-run/run.json").write_text('{"settings":')
+    (folder / "kbbench/cut/manifest.json").write_text('{"files": {"data": 1}}')
+    notes = '{"revision": "0", "files": {"data/notes/full.parquet": {"sha256": "", "rows": 1}}}'
+    (folder / "kbbench/notes/manifest.json").write_text(notes)
+    (folder / "loop").symlink_to("loop")
+    (folder / "dangling").symlink_to("absent")
+    for made in (
+        f"score good.jsonl {ON} --out result",
+        "run mini-stark --model bm25 --limit 2 --out run",
+        f"submit good.jsonl {ON} --name mine --store store",
+    ):
+        assert kbbench_process(made.split(), folder).code == 0
+    return folder
+
+
+def files_in(folder: Path) -> dict[str, int]:
+    return {str(each.relative_to(folder)): each.lstat().st_size for each in folder.rglob("*")}
+
+
+@pytest.mark.parametrize(
+    ("code", "call", "words"),
+    [(code, *call) for code, calls in ((2, USAGE), (65, DATA), (1, FAILED)) for call in calls],
+    ids=lambda value: str(value)[:60],
+)
+def test_a_wrong_call_says_what_mends_it(place, tmp_path, kbbench, monkeypatch, code, call, words):
+    shutil.copytree(place, tmp_path / "here", symlinks=True)
+    monkeypatch.chdir(tmp_path / "here")
+    before = files_in(Path.cwd())
+    done = kbbench(*shlex.split(call))
+    said = " ".join((done.out + done.err).split())
+    assert (done.code, words in said) == (code, True), said
+    assert not [trace for trace in NOT_A_WORD_OF if trace in said]
+    if code != 1:
+        assert files_in(Path.cwd()) == before
+    assert (Path("good.jsonl")).read_bytes() == (place / "good.jsonl").read_bytes()
+
+
+def test_the_wrong_calls_are_of_every_verb():
+    verbs = {call.split()[0] for calls in (USAGE, DATA, FAILED) for call, _ in calls}
+    assert verbs >= {*VERBS}
+    assert sum(map(len, (USAGE, DATA, FAILED))) > 120
+
+
+def parameters(command: click.Command, name: str) -> Iterator[tuple[str, click.Parameter]]:
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for each in command.list_commands(context):
+            found = command.get_command(context, each)
+            assert found is not None
+            yield from parameters(found, f"{name} {each}")
+    yield from ((name, each) for each in command.params)
+
+
+def test_no_verb_takes_an_empty_name_or_path():
+    dynamic = [option for group in (RETRIEVERS, ASKING, PROMPTS, DEMONSTRATIONS, TESTBEDS) for option in group.options]
+    takes_any = [
+        f"{name}: {each.name}"
+        for name, each in [*parameters(kbbench, "kbbench"), *(("run", option) for option in dynamic)]
+        if isinstance(each.type, click.types.StringParamType | click.Path)
+        and not isinstance(each.type, Name | FilePath)
+        and each.default != ""
+    ]
+    assert takes_any == []
+
+
+def process(call: str, folder: Path, **how: object) -> Ended:
+    done = kbbench_process(shlex.split(call), folder, **how)  # type: ignore[arg-type]
+    assert not [trace for trace in NOT_A_WORD_OF if trace in done.out + done.err], done
+    return done
+
+
+SCORE = f"score good.jsonl {ON}"
+
+
+@pytest.mark.parametrize("call", [SCORE, f"{SCORE} --json", "list", "--help", "doctor"])
+def test_a_full_disk_under_standard_output_is_one_message(place, call):
+    done = process(call, place, streams={"stdout": "full"})
+    assert done.code == 1
+    message = "kbbench: No space left on device. Expected room on the disk. Make some, or name a place on another disk."
+    assert done.err.splitlines()[-1] == message
+    assert done.err.count("kbbench: ") == 1
+
+
+@pytest.mark.parametrize(
+    ("streams", "code"),
+    [
+        ({"stdin": "closed"}, 0),
+        ({"stdout": "closed"}, 0),
+        ({"stderr": "closed"}, 0),
+        ({"stderr": "full"}, 0),
+        ({"stdin": "closed", "stdout": "closed", "stderr": "closed"}, 0),
+    ],
+)
+def test_closed_standard_streams_are_no_reason_to_fail(place, streams, code):
+    assert process(SCORE, place, streams=streams).code == code
+
+
+@pytest.mark.parametrize("state", ["closed", "full"])
+def test_a_wrong_call_keeps_its_exit_code_where_nobody_can_be_told(place, state):
+    assert process("score absent.jsonl", place, streams={"stderr": state}).code == 2
+
+
+def test_a_result_that_does_not_fit_the_disk_is_not_written(place, tmp_path):
+    shutil.copy(place / "good.jsonl", tmp_path)
+    done = process(f"{SCORE} --out here", tmp_path, fsize=0)
+    assert done.code == 1
+    assert "here/scores.jsonl: File too large. Expected room on the disk." in done.err
+    assert not list((tmp_path / "here").iterdir())
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1", "cp437", "utf-16"])
+def test_tables_are_printed_in_any_encoding(place, encoding):
+    env = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C", "PYTHONIOENCODING": encoding}
+    done = kbbench_process(shlex.split(f"compare good.jsonl other.jsonl {ON} --slices all"), place, env=env)
+    assert (done.code, done.err) == (0, "")
+    if encoding == "ascii":
+        assert "SH v" in done.out
+        assert done.out.isascii()
+
+
+@pytest.mark.parametrize("columns", ["0", "-1", "wide", "40", "30", "7", "1000000"])
+def test_names_of_metrics_stand_whole_at_any_width(place, columns):
+    done = process(SCORE, place, env={"COLUMNS": columns})
+    assert done.code == 0
+    assert {"F1", "P", "R", "OC", "SH", "RH", "OH", "SH, aliases"} <= {
+        line.split("  ")[0].strip(" ↓") for line in done.out.splitlines()
+    }
