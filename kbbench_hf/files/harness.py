@@ -14,7 +14,7 @@ from kbbench_hf.files.rows import How, Line, Note, Reading, Unreadable
 Log = Mapping[str, object]
 LM_EVAL = {"id": "doc.id", "response": "filtered_resps.0"}
 """Where lm-evaluation-harness has the fields of a row; `doc_id` is a position in a split, and no id."""
-_SAMPLE = re.compile(r"samples/[^/]+\.json")
+_SAMPLE = re.compile(r"samples/.+_epoch_\d+\.json")
 
 
 def is_lm_eval(row: object) -> bool:
