@@ -158,7 +158,7 @@ def pair(
             continue
         answers[example_id] = answer
     if not n_rows:
-        raise _nothing(names, options)
+        raise _nothing(names, options, reader.n_empty)
     if not options.partial and seen:
         absent = [example_id for example_id in examples.ids if example_id not in seen]
         remedy = _WHOLE_FILE if options.of_stranger else _PART_OF_IT
@@ -176,10 +176,12 @@ def _rows(files: Iterable[tuple[str, Reading]], reader: RowReader, names: dict[s
         yield from reader.rows(name, reading)
 
 
-def _nothing(names: Mapping[str, str], options: ReadOptions) -> DataError:
+def _nothing(names: Mapping[str, str], options: ReadOptions, n_empty: int) -> DataError:
     """Return the error for files without a single row."""
     name, why = next(iter(names.items()), ("The predictions", "they are empty"))
-    if options.where:
+    if n_empty:
+        why = f"its {n_empty:,} answers are empty cells"
+    elif options.where:
         why = f"no row has {', '.join(f'{path}={value}' for path, value in options.where.items())}"
     return DataError(
         f"{name} holds no predictions: {why}. Expected one for each example. Check the file, or how it was written.",

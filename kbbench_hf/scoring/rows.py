@@ -39,6 +39,8 @@ class RowReader:
         self._known = self._lists.known
         self._has_parser = bool(benchmark.asking.parsers)
         self._notes: list[ScoreWarning] = []
+        self.n_empty = 0
+        """How many rows of tables have an id and nothing else: their answers are missing."""
         fields = ("id", self._kind.field, *(["response"] if self._has_parser else []), "error", "scores")
         if wrong := next((name for name in options.fields or {} if name not in fields), None):
             raise UsageError(
@@ -158,6 +160,7 @@ class RowReader:
             row["id"] = self._lists.example_id(row["id"])
         field, example_id = self._kind.field, row.get("id")
         if table and not row.keys() & {field, "response", "error"} and example_id in self._known:
+            self.n_empty += 1
             return None
         answer = row.get(field)
         if isinstance(answer, str) and (table or keyed or self._kind.ranked or answer.lstrip().startswith("[")):

@@ -634,6 +634,7 @@ REFUSED = {
     # nothing
     "nothing": Case(SKA, lambda: b"", "holds no predictions: it is empty"),
     "blanks": Case(SKA, lambda: b" \n\n", "holds no predictions"),
+    "empty cells": Case(SKA, lambda: table([{"id": k, "answers": ""} for k in texts()]), "14 answers are empty cells"),
     "an empty array": Case(SKA, lambda: b"[]", "holds no predictions"),
     "an empty object": Case(SKA, lambda: b"{}\n", "holds no predictions"),
     "parquet of no rows": Case(
