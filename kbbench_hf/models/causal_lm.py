@@ -1,16 +1,27 @@
 """A local transformers model, in one process or a group of them under Accelerate."""
 
 import hashlib
+import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbbench_hf.errors import UsageError, missing_extra
+from kbbench_hf.models.dialect import Schema, without_system
 from kbbench_hf.protocols import Completion, Message
 
+if TYPE_CHECKING:
+    from kbbench_hf.models.constrained import SchemaDecoder
+
 Parameters = Mapping[str, Any]
-"""Those of a chat request: max_tokens, temperature, top_p, stop."""
+"""Those of a chat request: max_tokens, temperature, top_p, stop, and what else transformers samples by."""
+SAMPLED_BY = ("temperature", "top_p", "top_k", "min_p", "typical_p")
+"""What counts only where a temperature above 0 is asked for."""
+SHAPED_BY = ("repetition_penalty", "no_repeat_ngram_size", "length_penalty", "encoder_repetition_penalty")
+"""What shapes greedy answers too. A model's own `generation_config` sets what is not asked for, and is recorded."""
+ADAPTER = "adapter"
+"""In the options of a model: the adapter to load over it, by peft."""
 
 
 class CausalLM:
@@ -19,11 +30,12 @@ class CausalLM:
     One process takes one device, or spreads a model over all visible GPUs; in a group (torchrun, accelerate launch)
     each process holds a copy on its own device. Weights keep their own type on a GPU and are float32 on a CPU.
     `chat_template` None uses the tokenizer's template where it has one. `processes`, if given, is how many the caller
-    means to run.
+    means to run. `options` are transformers' own for loading a model (`dtype`, `quantization_config`,
+    `attn_implementation`), and `adapter`; they are part of the name.
 
     Raises:
-        UsageError: there is no such model, the group has another number of processes than was asked for, or
-            transformers is not installed.
+        UsageError: there is no such model, an option is none of it, the group has another number of processes than was
+            asked for, or transformers is not installed.
     """
 
     def __init__(
@@ -34,6 +46,7 @@ class CausalLM:
         batch_size: int = 16,
         chat_template: bool | None = None,
         processes: int | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         try:
             import torch
@@ -51,18 +64,24 @@ class CausalLM:
         self.batch_size = self._size = batch_size
         on_gpu = torch.cuda.is_available()
         spread = on_gpu and self.n_processes == 1 and torch.cuda.device_count() > 1
+        loading = {
+            "dtype": "auto" if on_gpu else torch.float32,
+            "device_map": "auto" if spread else {"": self._state.device},
+            **(options or {}),
+        }
+        adapter = loading.pop(ADAPTER, None)
+        said = f" with {json.dumps(options, sort_keys=True)}" if options else ""
         try:
             self._tokenizer = AutoTokenizer.from_pretrained(model, revision=revision, padding_side="left")
-            self._model = AutoModelForCausalLM.from_pretrained(
-                model,
-                revision=revision,
-                dtype="auto" if on_gpu else torch.float32,
-                device_map="auto" if spread else {"": self._state.device},
-            ).eval()
-        except (OSError, ValueError) as error:
+            self._model = AutoModelForCausalLM.from_pretrained(model, revision=revision, **loading).eval()
+            if adapter is not None:
+                self._model.load_adapter(adapter)
+        except (OSError, ValueError, TypeError, AttributeError, ImportError) as error:
+            first = next(iter(str(error).splitlines()), type(error).__name__)
             raise UsageError(
-                f"{model!r} cannot be loaded as a causal language model: {str(error).splitlines()[0]} "
-                "Give a folder that save_pretrained wrote, or a name on the Hub."
+                f"{model!r}{f' at {revision}' if revision else ''} cannot be loaded as a causal language model{said}: "
+                f"{first} Give a folder that save_pretrained wrote, or a name on the Hub"
+                f"{', and options that this model takes' if options else ''}."
             ) from error
         if self._tokenizer.pad_token_id is None:
             self._tokenizer.pad_token = self._tokenizer.eos_token or self._tokenizer.unk_token
@@ -70,7 +89,14 @@ class CausalLM:
         folder = Path(model)
         commit = getattr(self._model.config, "_commit_hash", None)
         self.revision = _digest(folder) if folder.is_dir() else str(commit or revision or "unknown")
-        self.name = f"{folder.name if folder.is_dir() else model}@{self.revision}{'' if self._chat else ' plain'}"
+        self.name = f"{folder.name if folder.is_dir() else model}@{self.revision}{'' if self._chat else ' plain'}{said}"
+        self._own = _own_sampling(self._model.generation_config)
+        self._decoder: SchemaDecoder | None = None
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Which weights answer, as numbers of which type, and what the model's own configuration sets of sampling."""
+        return {"dtype": str(self._model.dtype).removeprefix("torch."), "generation_config": self._own}
 
     def generate(
         self,
@@ -79,23 +105,31 @@ class CausalLM:
         *,
         parameters: Sequence[Parameters] | None = None,
         seed: int = 0,
+        schemas: Sequence[Schema | None] | None = None,
     ) -> list[Completion]:
         """Return one completion per chat prompt, in order; greedy where no `parameters` are given.
 
-        `parameters` are those of a chat request: max_tokens, temperature, top_p, stop; the prompts are then one batch.
-        Temperature and top_p are taken from the first. Out of memory, the batch is halved until it fits, and so are
+        `parameters` are those of a chat request: max_tokens, temperature, top_p, stop, and others that transformers
+        knows; the prompts are then one batch. All but max_tokens and stop are taken from the first, and from the
+        model's own configuration where it does not say. Each answer follows its schema in `schemas`, where it has one.
+        Out of memory, the batch is halved until it fits, and so are
         later ones. A prompt that does not fit the model together with its answer has the error "prompt_too_long".
         """
         if parameters is not None:
-            return self._batch(prompts, parameters, seed)
+            return self._batch(prompts, parameters, seed, schemas or [None] * len(prompts))
         completions: list[Completion] = []
         for start in range(0, len(prompts), self.batch_size):
             batch = prompts[start : start + self.batch_size]
-            completions += self._batch(batch, [{"max_tokens": max_tokens}] * len(batch), seed)
+            limits = [{"max_tokens": max_tokens}] * len(batch)
+            completions += self._batch(batch, limits, seed, (schemas or [None] * len(prompts))[start:])
         return completions
 
     def _batch(
-        self, prompts: Sequence[Sequence[Message]], parameters: Sequence[Parameters], seed: int
+        self,
+        prompts: Sequence[Sequence[Message]],
+        parameters: Sequence[Parameters],
+        seed: int,
+        schemas: Sequence[Schema | None],
     ) -> list[Completion]:
         from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
 
@@ -103,7 +137,7 @@ class CausalLM:
         while len(outcomes) < len(prompts):
             start, end = len(outcomes), min(len(outcomes) + self._size, len(prompts))
             try:
-                outcomes += self._complete(prompts[start:end], parameters[start:end], seed + start)
+                outcomes += self._complete(prompts[start:end], parameters[start:end], seed + start, schemas[start:end])
             except Exception as error:
                 if not should_reduce_batch_size(error) or end - start == 1:
                     raise
@@ -116,7 +150,11 @@ class CausalLM:
         self._state.wait_for_everyone()
 
     def _complete(
-        self, prompts: Sequence[Sequence[Message]], parameters: Sequence[Parameters], seed: int
+        self,
+        prompts: Sequence[Sequence[Message]],
+        parameters: Sequence[Parameters],
+        seed: int,
+        schemas: Sequence[Schema | None],
     ) -> list[Completion]:
         import torch
 
@@ -139,6 +177,7 @@ class CausalLM:
                     input_ids=inputs["input_ids"],
                     attention_mask=inputs["attention_mask"],
                     generation_config=self._generation(parameters, fits),
+                    logits_processor=self._held([each for each, fit in zip(schemas, fits, strict=True) if fit]),
                 )
             rows = output[:, inputs["input_ids"].shape[1] :].tolist()
         seconds = time.perf_counter() - started
@@ -153,15 +192,31 @@ class CausalLM:
     def _generation(self, parameters: Sequence[Parameters], fits: Sequence[bool]) -> object:
         from transformers import GenerationConfig
 
-        temperature = parameters[0].get("temperature", 0.0)
-        sampled = {"temperature": temperature, "top_p": parameters[0].get("top_p", 1.0)} if temperature > 0 else {}
+        asked = {name: value for name, value in parameters[0].items() if name not in ("max_tokens", "stop", "seed")}
+        if strange := asked.keys() - {*SAMPLED_BY, *SHAPED_BY}:
+            raise UsageError(
+                f"A local model takes no {', '.join(sorted(strange))}; expected some of "
+                f"{', '.join((*SAMPLED_BY, *SHAPED_BY))}. Leave it out of --extra-body."
+            )
+        chosen = {**self._own, **asked}
+        sampled = chosen.get("temperature", 0.0) > 0 and "temperature" in asked
         return GenerationConfig(
             max_new_tokens=max(limits["max_tokens"] for limits, fit in zip(parameters, fits, strict=True) if fit),
-            do_sample=temperature > 0,
+            do_sample=sampled,
             pad_token_id=self._tokenizer.pad_token_id,
             eos_token_id=self._stops(),
-            **sampled,
+            **{name: value for name, value in chosen.items() if sampled or name in SHAPED_BY},
         )
+
+    def _held(self, schemas: Sequence[Schema | None]) -> list[Any]:
+        """Return what holds these answers to their schemas."""
+        if not any(schema is not None for schema in schemas):
+            return []
+        if self._decoder is None:
+            from kbbench_hf.models.constrained import SchemaDecoder
+
+            self._decoder = SchemaDecoder(self._tokenizer, self._model.config.vocab_size, self._stops())
+        return [self._decoder.processor(schemas)]
 
     def _stops(self) -> list[int]:
         """The ids that end an answer: the generation config's, which for chat models has the end of a turn."""
@@ -185,10 +240,28 @@ class CausalLM:
         )
 
     def _text(self, messages: Sequence[Message]) -> str:
-        if self._chat:
-            text: str = self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-            return text
-        return "\n\n".join(message["content"] for message in messages)
+        if not self._chat:
+            return "\n\n".join(message["content"] for message in messages)
+        from jinja2 import TemplateError
+
+        try:
+            return self._templated(messages)
+        except TemplateError as error:
+            if messages[0]["role"] != "system":
+                raise UsageError(
+                    f"The chat template of {self.name} refuses the prompt: {error}. Run it with --no-chat-template."
+                ) from None
+        return self._templated(without_system(messages))
+
+    def _templated(self, messages: Sequence[Message]) -> str:
+        text: str = self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        return text
+
+
+def _own_sampling(config: Any) -> dict[str, Any]:
+    """Return what a model's own configuration sets of sampling, beyond transformers' defaults."""
+    set_there = config.to_diff_dict()
+    return {name: set_there[name] for name in (*SAMPLED_BY, *SHAPED_BY) if set_there.get(name) is not None}
 
 
 def _digest(folder: Path) -> str:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from kbbench_hf.errors import UsageError
@@ -76,6 +77,20 @@ def parse(text: str) -> Spec:
     if end < len(text):
         raise _unexpected(text, end, "the end")
     return spec
+
+
+def hub_name(text: str) -> tuple[str, str | None]:
+    """Return the name on the Hub, or the folder, and the revision behind its `@`; None where it names none.
+
+    >>> hub_name("org/model@v1.0"), hub_name("org/model")
+    (('org/model', 'v1.0'), ('org/model', None))
+    """
+    name, at, revision = text.rpartition("@")
+    if not at or Path(text).is_dir():
+        return text, None
+    if not name or not revision:
+        raise UsageError(f"{text!r} names no model or no revision; expected hf:ORG/MODEL@REVISION. Write both, or one.")
+    return name, revision
 
 
 def one_of(*values: str) -> Callable[[str], str]:

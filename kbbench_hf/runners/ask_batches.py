@@ -6,7 +6,7 @@ from typing import Any
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.journal import Journal, Record
-from kbbench_hf.protocols import Generator
+from kbbench_hf.protocols import Generator, name_of
 from kbbench_hf.runners.jobs import Job, Work, completed, takes
 from kbbench_hf.runners.progress import Advance, Meter
 
@@ -59,6 +59,10 @@ def _answer(model: Generator, jobs: list[Job], journal: Journal, record: Callabl
     if takes(model.generate, "parameters", "seed"):
         # the same batch samples the same answers in every process
         more = {"parameters": [job.parameters for job in jobs], "seed": int(jobs[0].key[:8], 16)}
+    if any(job.schema is not None for job in jobs):
+        if not takes(model.generate, "schemas"):
+            raise UsageError(f"{name_of(model)} cannot be held to a JSON schema. Run it without --structured.")
+        more["schemas"] = [job.schema for job in jobs]
     longest = max(job.max_tokens for job in jobs)
     answers = model.generate([job.prompt.messages for job in jobs], longest, **more)
     seconds = time.perf_counter() - started

@@ -97,11 +97,12 @@ def generate(
         InterruptedRunError, BudgetSpentError: the run stopped early; the same call goes on from there.
     """
     work = Work(prompts, sampling or Sampling(), repeats, structured)
-    meter, identity = Meter(price), Identity(allow_other=allow_other_server, one=one_server)
+    meter = Meter(price)
     chat = hasattr(model, "complete")
     if not chat and (max_requests is not None or max_cost is not None):
         raise UsageError(NO_BUDGET)
     shard, n_processes = getattr(model, "rank", 0), getattr(model, "n_processes", 1)
+    identity = Identity(folder, allow_other=allow_other_server, one=one_server, writes=shard == 0)
 
     def observe(outcome: Record) -> None:
         meter.add(outcome)
@@ -131,7 +132,7 @@ def generate(
             else:
                 from kbbench_hf.runners.ask_batches import answer_in_batches
 
-                name = identity.meet(model, journal.append, folder)
+                name = identity.meet(model)
                 keys = answer_in_batches(cast(Generator, model), name, work, journal, record, meter, advance)
         if n_processes > 1:
             _wait_for_everyone(model)
@@ -211,7 +212,7 @@ async def _by_chat(
             await stack.enter_async_context(cast(AbstractAsyncContextManager[Any], asker.model))
         await stack.enter_async_context(showing(meter, advance, asker.status))
         await asker.recognise()
-        name = identity.meet(asker.model, journal.append, journal.folder)
+        name = identity.meet(asker.model)
         asker.check, asker.arbiter.said_otherwise = identity.check, identity.said_otherwise
         jobs = missing(name)
         first = next(jobs, None)

@@ -1,22 +1,24 @@
-"""Who answers a run: the server and model that its journal names, and those that answer now.
+"""Who answers a run: the server and model that its folder names, and those that answer now.
 
-What belongs to the answers is written beside them, into the journal: another address, model or digest is refused before
-anything is asked, and everybody who answered is counted.
+What belongs to the answers is written beside them, before the first is asked for: another address, model or digest is
+refused before anything is asked, and everybody who answered is counted.
 """
 
-import time
+import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import KBBenchError, UsageError
+from kbbench_hf.files.datasets import read_json
 from kbbench_hf.files.journal import Record
+from kbbench_hf.files.writing import write_text
 from kbbench_hf.protocols import Completion, name_of
-from kbbench_hf.runners.jobs import FIELDS
 
-SERVER = "server"
-"""What the keys of the records begin with that say who answers from there on."""
+SERVERS = "servers.json"
+"""The file that says who answered, in order: what each server said it was, and how it wanted to be asked."""
 Who = tuple[str | None, str | None, str | None]
 """Model, fingerprint and provider of a reply."""
 
@@ -26,48 +28,44 @@ class OtherServerError(UsageError):
 
 
 class Identity:
-    """Who answered so far; `observe` it all records of the journal, then let it `meet` the model at hand.
+    """Who answered so far; let it `observe` all records of the journal, and then `meet` the model at hand.
 
-    `allow_other` lets another server go on with a run, and says so in the result; `one` refuses a second fingerprint or
-    provider.
+    Of a group of processes, one `writes`. `allow_other` lets another server go on with a run, and says so in the result;
+    `one` refuses a second fingerprint or provider.
     """
 
-    def __init__(self, *, allow_other: bool = False, one: bool = False) -> None:
+    def __init__(self, folder: Path, *, allow_other: bool = False, one: bool = False, writes: bool = True) -> None:
         self.allow_other, self.one = allow_other, one
-        self.servers: list[dict[str, Any]] = []
+        self._file, self._writes = folder / SERVERS, writes
+        self.servers: list[dict[str, Any]] = read_json(self._file)["servers"] if self._file.is_file() else []
         """The servers of the run, in order: what each said it was, and how it wanted to be asked (`dialect`)."""
         self.answered_by: Counter[Who] = Counter()
-        self.name = ""
-        """The model's name in the keys of the run."""
-        self._append: Callable[[Record], object] = lambda record: None
         self._known: set[str] = set()
         self._trusted = False
 
     def observe(self, record: Record) -> None:
         """Note a record of the journal."""
-        if record["id"] is None and str(record["key"]).startswith(SERVER):
-            self.servers.append(record["server"])
-            self.name = self.name or record["server"]["name"]
-        elif record.get("finish_reason") is not None:
+        if record.get("finish_reason") is not None:
             who = (record.get("model"), record.get("system_fingerprint"), record.get("provider"))
             if record["id"] is not None:
                 self.answered_by[who] += 1
             if who[0]:
                 self._known.add(who[0])
 
-    def meet(self, model: object, append: Callable[[Record], object], folder: object) -> str:
+    def meet(self, model: object) -> str:
         """Note who answers now, and return the model's name in the keys of this run.
 
         A model without an `identity` is its name, which stands in every key: it shares no answer with another.
 
         Raises:
-            OtherServerError: the journal holds answers of another server or model.
+            OtherServerError: the folder holds answers of another server or model.
         """
-        self._append = append
         own = getattr(model, "identity", None)
         if own is None:
             return name_of(model)
         now = {"name": name_of(model), **own}
+        if not self.answered_by:
+            self.servers.clear()  # who was asked and gave no answer is nobody's server
         before = dict(self.servers[-1]) if self.servers else None
         dialect = before.pop("dialect", None) if before is not None else None
         if dialect and hasattr(model, "dialect"):
@@ -77,11 +75,11 @@ class Identity:
         elif before != now:
             if not self.allow_other:
                 raise OtherServerError(
-                    f"{folder} holds answers of another server or model: {_differences(before, now)}. Go on with the "
-                    "first, name another folder (--out), or say --allow-other-server."
+                    f"{self._file.parent} holds answers of another server or model: {_differences(before, now)}. "
+                    "Go on with the first, name another folder (--out), or say --allow-other-server."
                 )
             self._write(now | ({"dialect": dialect} if dialect else {}))
-        return self.name or now["name"]
+        return str(self.servers[0]["name"])
 
     def said_otherwise(self, changes: Mapping[str, object]) -> None:
         """Note how the server wants to be asked."""
@@ -136,10 +134,9 @@ class Identity:
         return found
 
     def _write(self, server: dict[str, Any]) -> None:
-        record = {"key": f"{SERVER}-{time.time_ns()}", "attempts": 0, "server": server}
-        self._append({**dict.fromkeys(FIELDS), **record})
         self.servers.append(server)
-        self.name = self.name or str(server["name"])
+        if self._writes:
+            write_text(self._file, json.dumps({"servers": self.servers}, indent=2) + "\n")
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:

@@ -192,9 +192,11 @@ def language_model(name: str, how: How) -> LanguageModel:
         return cast(LanguageModel, Endpoint(base_url, name, key, how.get("timeout", 300.0), bill_to=how.get("bill_to")))
     if name.startswith("hf:"):
         from kbbench_hf.models.causal_lm import CausalLM
+        from kbbench_hf.models.specs import hub_name
 
         chosen: dict[str, Any] = {k: how[k] for k in ("batch_size", "chat_template", "processes") if k in how}
-        return CausalLM(name.removeprefix("hf:"), **chosen)
+        model, revision = hub_name(name.removeprefix("hf:"))
+        return CausalLM(model, revision, options=how.get("model_kwargs"), **chosen)
     raise UsageError(f"{name!r} is no local model; expected hf:MODEL, or --base-url with the server that has it.")
 
 

@@ -257,3 +257,76 @@ def test_transformers_serve_answers_as_the_local_model_does(model: CausalLM, fol
         server.wait(20)
     assert served.responses() == local.responses()
     assert served.summary.n_failed == 0
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"supported": {"type": "boolean"}},
+    "required": ["supported"],
+    "additionalProperties": False,
+}
+
+
+def test_a_structured_answer_follows_its_schema_whatever_the_model_would_say(folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("llguidance")
+    learnt = [([{"role": "user", "content": f"Is it {i}?"}], "Yes indeed.") for i in range(3)]
+    small = CausalLM(str(train(tmp_path / "small", learnt, steps=40)))
+    prompts = {i: Prompt(messages, max_tokens=40, json_schema=SCHEMA) for i, (messages, _) in enumerate(learnt)}
+    held = generate(prompts, small, tmp_path / "held", structured=True, show=False)
+    assert held.summary.n_schema_violations == 0
+    assert all(isinstance(json.loads(text or "")["supported"], bool) for text in held.responses().values())
+    free = generate(prompts, small, tmp_path / "free", show=False)
+    assert {*free.responses().values()} == {"Yes indeed."}
+    long_tokens = CausalLM(str(folder))  # its tokens are sentences
+    with pytest.raises(UsageError, match="tokenizer cannot be held to a schema"):
+        generate(prompts, long_tokens, tmp_path / "long", structured=True, show=False)
+
+
+def test_a_model_that_cannot_be_held_to_a_schema_is_refused(tmp_path: Path) -> None:
+    class Free:
+        def generate(self, prompts: Any, max_tokens: int) -> list[str]:
+            return ["yes" for _ in prompts]
+
+    with pytest.raises(UsageError, match="cannot be held to a JSON schema"):
+        generate(prompts_of(2, json_schema=SCHEMA), Free(), tmp_path, structured=True, show=False)
+
+
+def test_a_template_without_a_system_role_gets_it_in_the_question(folder: Path) -> None:
+    strict = CausalLM(str(folder))
+    refuse = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+    strict._tokenizer.chat_template = refuse + strict._tokenizer.chat_template
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}]
+    assert strict._text(messages) == "<|user|>Be brief.\n\nWhy?<|end|><|assistant|>"
+    strict._tokenizer.chat_template = "{{ raise_exception('No') }}"
+    with pytest.raises(UsageError, match=r"refuses the prompt: No. Run it with --no-chat-template"):
+        strict._text(messages[1:])
+
+
+def test_what_the_models_own_configuration_sets_is_recorded_and_used(folder: Path, tmp_path: Path) -> None:
+    own = CausalLM(str(folder))
+    own._model.generation_config.top_k = 7
+    own._own = {"top_k": 7, "repetition_penalty": 1.1}
+    greedy: Any = own._generation([{"max_tokens": 4, "temperature": 0.0}], [True])
+    assert (greedy.do_sample, greedy.repetition_penalty) == (False, 1.1)
+    sampled: Any = own._generation([{"max_tokens": 4, "temperature": 0.5, "top_k": 3}], [True])
+    assert (sampled.do_sample, sampled.top_k, sampled.temperature) == (True, 3, 0.5)
+    assert own._generation([{"max_tokens": 4, "temperature": 0.5}], [True]).top_k == 7  # type: ignore[attr-defined]
+    with pytest.raises(UsageError, match="takes no reasoning_effort"):
+        own._generation([{"max_tokens": 4, "reasoning_effort": "low"}], [True])
+    summary = run(own, tmp_path, 2).summary
+    assert summary.servers[0]["generation_config"] == {"top_k": 7, "repetition_penalty": 1.1}
+    assert summary.servers[0]["dtype"] == "float32"
+
+
+def test_options_of_transformers_load_the_model_and_are_part_of_its_name(folder: Path, tmp_path: Path) -> None:
+    half = CausalLM(str(folder), options={"dtype": "bfloat16"})
+    assert half.name.endswith(' with {"dtype": "bfloat16"}')
+    assert half.identity["dtype"] == "bfloat16"
+    with pytest.raises(UsageError, match="options that this model takes"):
+        CausalLM(str(folder), options={"adapter": str(tmp_path / "none")})
+
+
+def test_other_weights_do_not_go_on_with_a_run(folder: Path, model: CausalLM, tmp_path: Path) -> None:
+    run(model, tmp_path, 2)
+    with pytest.raises(UsageError, match="answers of another server or model: its dtype is"):
+        run(CausalLM(str(folder), options={"dtype": "bfloat16"}), tmp_path, 4)

@@ -44,6 +44,14 @@ def test_another_address_is_refused_before_anything_is_asked(tmp_path: Path) -> 
     assert [warning.code for warning in done.warnings] == ["several_servers"]
 
 
+def test_a_server_that_answered_nothing_binds_nobody(tmp_path: Path) -> None:
+    with ScriptedServer(always="401") as first, ScriptedServer() as second:
+        with pytest.raises(UsageError, match="API key"):
+            run(first, tmp_path, 4)
+        done = run(second, tmp_path, 4)
+    assert [server["base_url"] for server in done.summary.servers] == [f"{second.url}/v1"]
+
+
 @pytest.mark.parametrize("change", [{"version": "2"}, {"model": "another"}, {"flavour": "tgi"}])
 def test_another_version_or_model_at_the_same_address_is_refused(change: dict[str, str], tmp_path: Path) -> None:
     with ScriptedServer(flavour="vllm") as server:
