@@ -30,7 +30,7 @@ class OtherServerError(UsageError):
 class Identity:
     """Who answered so far; let it `observe` all records of the journal, and then `meet` the model at hand.
 
-    Of a group of processes, one `writes`. `allow_other` lets another server go on with a run, and says so in the result;
+    Of a group of processes one `writes`. `allow_other` lets another server go on with a run; its result says so then.
     `one` refuses a second fingerprint or provider.
     """
 
