@@ -1,5 +1,7 @@
 """The errors a user can meet: each message says what was found, what was expected and what to do."""
 
+import shlex
+import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import ClassVar
@@ -53,9 +55,13 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
 def missing_extra(package: str, extra: str) -> UsageError:
     """Return the error for an optional package that is not installed, with the command that installs it.
 
-    >>> print(missing_extra("torch", "models"))
-    The package 'torch' is not installed; this needs it. Install it with: pip install 'kbbench-hf[models]'
+    >>> print(missing_extra("torch", "models"))  # doctest: +ELLIPSIS
+    The package 'torch' is not installed; this needs it. Install it: ... -m pip install 'kbbench-hf[models]'
     """
-    return UsageError(
-        f"The package {package!r} is not installed; this needs it. Install it with: pip install 'kbbench-hf[{extra}]'"
-    )
+    return UsageError(f"The package {package!r} is not installed; this needs it. Install it: {install(extra)}")
+
+
+def install(extra: str = "") -> str:
+    """Return the command that installs an extra beside this very installation, to be pasted."""
+    what = f"'kbbench-hf[{extra}]'" if extra else "kbbench-hf"
+    return f"{shlex.quote(sys.executable)} -m pip install {what}"

@@ -11,20 +11,25 @@ from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.reports.comparison import print_comparison
 from kbbench_hf.reports.plots import plot_scores
-from kbbench_hf.reports.terminal import echo
+from kbbench_hf.reports.terminal import called_as, echo
 from kbbench_hf.scoring.comparison import compare
 from kbbench_hf.scoring.result import Result
 from kbbench_hf.scoring.score import score
 
 OUT = Path("kbbench-demo")
 NEXT = """
-Next, for example:
-  kbbench list                              what can be measured
-  kbbench run mini-stark --model bm25       run a model, with slices and latency
-  kbbench score MINE.jsonl --benchmark mini-text2kg
-                                            your own answers, lines such as
-                                            {example}
-  kbbench build NAME                        a full benchmark, of those that are listed"""
+What can be measured:
+  {kbbench} list
+Run a model, with slices and latency:
+  {kbbench} run mini-stark --model bm25
+Two of the runs above, compared and as a page:
+  {kbbench} compare {runs}/bm25 {runs}/graph-bm25 --slices template
+  {kbbench} report {runs}/graph-bm25
+Answers of your own; these are of the second system above, one JSON object a line, to be changed:
+  {kbbench} score {answers} --benchmark mini-text2kg
+Names and options completed by the shell, here bash:
+  source <({kbbench} --completion bash)"""
+"""What can be pasted as it stands."""
 
 
 @click.command()
@@ -39,9 +44,10 @@ def command() -> None:
     plain = {found.dataset: {name: each.to_dict() for name, each in systems.items()} for found, systems in panels}
     write_text(OUT / "result.json", json.dumps(plain, indent=2) + "\n")
     plot_scores(panels, OUT / "scores.png", metrics=7)
-    echo(f"Written: {OUT / 'result.json'}, {OUT / 'scores.png'}")
-    example = {"id": panels[0][1]["copy"].ids[0], "triples": [["subject", "relation", "object"]]}
-    echo(NEXT.format(example=json.dumps(example)))
+    answers = OUT / "answers.jsonl"
+    write_text(answers, shipped_answers("mini-text2kg")[1].read_text(encoding="utf-8"))
+    echo(f"Written: {OUT / 'result.json'}, {OUT / 'scores.png'}, {answers}")
+    echo(NEXT.format(kbbench=called_as(), runs=OUT / "runs", answers=answers))
 
 
 def _extraction() -> tuple[Benchmark, dict[str, Result]]:

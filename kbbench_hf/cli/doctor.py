@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from kbbench_hf.benchmarks import benchmark_names, shipped_dataset
-from kbbench_hf.errors import KBBenchError
+from kbbench_hf.errors import KBBenchError, install
 from kbbench_hf.files.datasets import MANIFEST, NAMESPACE, DatasetFolder
 from kbbench_hf.hub.metric_modules import metric_modules
 from kbbench_hf.reports.terminal import echo
@@ -36,7 +36,7 @@ def command() -> None:
         found = ", ".join(f"{package} {state}" for package, state in states.items() if state)
         echo(f"{extra:8} {found or 'nothing installed'}")
         if absent := [package for package, state in states.items() if not state]:
-            remedy = "pip install kbbench-hf" if extra == "core" else f"pip install 'kbbench-hf[{extra}]'"
+            remedy = install("" if extra == "core" else extra)
             echo(f"{'':8} absent: {', '.join(absent)}; install with: {remedy}")
             broken += extra == "core"
     echo(f"metrics  {', '.join(metric_modules())}")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -13,6 +14,7 @@ from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.cli.names import BENCHMARK, NAME, FilePath, Number, of_benchmark
 from kbbench_hf.cli.options import JSON, MODE
 from kbbench_hf.errors import KBBenchError, UsageError
+from kbbench_hf.reports.terminal import called_as, echo
 
 if TYPE_CHECKING:
     from kbbench_hf.runners.outcome import Summary
@@ -235,7 +237,7 @@ def command(benchmark: str, model: str, json_output: bool, **options: Any) -> No
             click.echo(json.dumps({**done.result.to_dict(), "run": str(done.folder), **summary}, indent=2))
         else:
             print_result(done.result, found)
-            click.echo(f"{done.words()}\n\n{done.folder}\nLook at it: kbbench report {done.folder}")
+            echo(f"{done.words()}\n\n{done.folder}\nLook at it: {called_as()} report {shlex.quote(str(done.folder))}")
     if done.stopped is not None:
         raise done.stopped
     check_failures(done.summary)

@@ -25,7 +25,7 @@ from tests.servers.scripted import ScriptedServer
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
 SERVED = "http://localhost:8000/v1"
-NOT_HERE = ("make ", "git clone", "cd ", "pip install", "kbbench serve")
+NOT_HERE = ("make ", "source ", "git clone", "cd ", "pip install", "kbbench serve")
 """Commands that the suite does not run: CI runs the first ones, a browser test the last."""
 VARYING = re.compile(r"\d+\.\d+ (?:ms|s\b|MB in)|revision [0-9a-f]{40}|[0-9a-f]{32}")
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
