@@ -10,7 +10,7 @@ from kbbench_hf.benchmarks import Place
 from kbbench_hf.benchmarks.base import Benchmark, Scores
 from kbbench_hf.benchmarks.warnings import PlainWarning, ScoreWarning, unread_warning
 from kbbench_hf.files.datasets import Id
-from kbbench_hf.metrics.aggregate import Estimate
+from kbbench_hf.metrics.aggregate import SMALL_N, Estimate
 from kbbench_hf.scoring.predictions import Predictions
 
 
@@ -53,6 +53,13 @@ def completeness_warnings(
                 predictions.n_duplicates,
             )
         )
+    headline = next((figure for figure in figures.values() if figure.n_scored), None)
+    if headline and headline.small:
+        message = (
+            f"{headline.n_scored:,} examples are scored; of fewer than {SMALL_N}, a 95 % interval may cover less than "
+            "it says, and only large differences can be found."
+        )
+        found.append(ScoreWarning("small_n", message, "Score more examples.", severity="note"))
     unscored = [metric for metric, figure in figures.items() if not figure.n_scored]
     if unscored and benchmark.scoring.annotations:
         names = ", ".join(benchmark.metrics.get(metric, metric) for metric in unscored)
