@@ -86,7 +86,7 @@ def benchmark(name: str) -> Benchmark:
             return own_knowledge_base(name, folder)
         raise UsageError(
             f"{folder.path} is neither a known benchmark's nor a knowledge base; expected configs nodes, edges and "
-            f"queries, and found {', '.join(folder.configs())}. Build it again, or remove the folder."
+            f"queries, and found {', '.join(folder.configs()) or 'none'}. Build it again, or remove the folder."
         )
     raise unknown_name("benchmark", name, [*benchmark_names(), *own_names()])
 

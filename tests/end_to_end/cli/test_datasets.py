@@ -43,6 +43,20 @@ def test_a_knowledge_base_of_ones_own_is_built_listed_and_run(kbbench):
     assert result["scores"]["hit_at_1"]["value"] == 1.0  # "leek" stands in one node only
 
 
+def test_a_damaged_folder_is_one_line_of_the_list_and_of_the_doctor(kbbench):
+    whole = json.loads(kbbench("list", "--json").out)
+    for name, text in (("cut", "{"), ("other", '{"files": 1}'), ("bare", '{"revision": "0", "files": {}}')):
+        folder = Path("kbbench", name)
+        folder.mkdir(parents=True)
+        (folder / "manifest.json").write_text(text)
+    done = kbbench("list")
+    assert (done.code, len(done.err.splitlines())) == (0, 3)
+    assert all(line.startswith("! ") and "again" in line for line in done.err.splitlines())
+    assert "kbbench/cut/manifest.json is not the JSON" in done.err
+    assert json.loads(kbbench("list", "--json").out) == whole
+    assert kbbench("doctor").out.count("\ndataset  kbbench/") == 2
+
+
 def test_an_empty_list_of_configs_builds_nothing(kbbench, shared):
     source = shared / "data" / "text2kgbench"
     for configs in ("nothing", "ontologies,"):

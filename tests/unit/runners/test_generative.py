@@ -135,3 +135,6 @@ def test_every_repeat_is_scored(tmp_path):
     folder, result = done.folder, done.result
     assert result.repeats["recall"] == [1.0, 0.0]
     assert json.loads((folder / "result.json").read_text(encoding="utf-8"))["repeats"]["recall"] == [1.0, 0.0]
+    assert score(folder, mode="repaired") == result
+    (folder / "predictions.1.jsonl").unlink()
+    assert not score(folder, mode="repaired").repeats
