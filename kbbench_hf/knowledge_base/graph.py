@@ -29,6 +29,14 @@ class Neighbors(NamedTuple):
     rows: Rows
 
 
+class Edges(NamedTuple):
+    """The edges of several nodes, each with the place of its node among them, its relation's number, its other end."""
+
+    places: NDArray[np.int64]
+    relations: NDArray[np.int64]
+    rows: Rows
+
+
 @dataclass(frozen=True, eq=False)
 class Adjacency:
     """One direction of the edges, as compressed sparse rows keyed by (node, relation), node first.
@@ -51,6 +59,15 @@ class Adjacency:
         )
         places, offsets = spans(starts, stops)
         return Neighbors(offsets, self.indices[places])
+
+    def edges(self, nodes: Rows) -> Edges:
+        """Return all edges of these nodes, node by node; it costs what they hold, not what the graph holds."""
+        keys = nodes.astype(np.int64)[:, None] * self.n_relations + np.arange(self.n_relations + 1)
+        bounds = self.indptr[keys]
+        places, _ = spans(bounds[:, 0], bounds[:, -1])
+        counts = np.diff(bounds).ravel()
+        place, relation = np.divmod(np.repeat(np.arange(len(counts)), counts), max(self.n_relations, 1))
+        return Edges(place, relation, self.indices[places])
 
 
 def spans(starts: Integers, stops: Integers) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

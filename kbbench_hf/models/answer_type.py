@@ -1,53 +1,41 @@
-"""Which type of node a question asks for, read from its wording and the knowledge base's own words; nothing is trained.
+"""Which type of node a question asks for: what its noun phrases say of each type, weighed against what was found.
 
-A question names what it wants in its first noun phrase ("Which cellular structures ...", "Could you list medications
-that ..."). That phrase is compared with the names of the types, and where these do not occur in it with the words that
-the names and texts of each type use.
+The phrases that a question asks for are compared with the names of the types, with those of the relations, whose tails
+have types, and with the words of the names and texts of each type. The likelihood of a type, given the phrases, is
+multiplied by its share in what the base ranking found, which decides where the phrases say nothing.
 """
 
-import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.knowledge_base.store import KnowledgeBase
+from kbbench_hf.models.labels import Labels
+from kbbench_hf.models.question import stem, words
+from kbbench_hf.models.spelling import Spelling
+
+Vector = NDArray[np.float64]
+Texts = Callable[[NDArray[np.int64]], Sequence[str]]
+"""The texts of some nodes, as the base ranker reads them."""
 
 SAMPLE = 2000
 """Nodes of each type whose words are read."""
-
-_WORD = re.compile(r"[^\W_]+")
-
-
-def _set(listed: str) -> frozenset[str]:
-    return frozenset(listed.split())
-
-
-_LINKS = _set("""
-    in on to for with by from as at into among between within through via during under over that which who whom whose
-    where when is are was were be been being am do does did has have had having of can could may might must should will
-    would and also""")
-"""Words that end a noun phrase."""
-_FUNCTION = _LINKS | _set("""
-    a an the or but nor what how why i me my we us our you your he she it its they them their this these those any
-    some all each every both either neither no not if whether than then so such only very more most""")
-_REQUESTS = _set("""
-    identify find list lists provide search name recommend suggest show give tell know need want looking look seek
-    seeking searching someone anyone interested curious let see get discover determine describe explain please m s
-    information details detail info about rundown overview example examples several few kind kinds type types sort sorts
-    form there exist exists known possible potential common shared specific particular certain various other another
-    same like shall kindly""")
-"""Words with which one asks; they say nothing about what is asked for."""
-_VERBS = _set("""
-    share interact involve associate relate link connect affect influence cause contain include exhibit engage act serve
-    use work help target treat bind make take participate occur play impact lead function""")
-"""Verbs that commonly follow the noun phrase."""
-
+_WORD = 1.0
+"""The most that one word of a type's texts says for or against it, in log-odds: words of texts are weak evidence."""
 _NAMED = 16.0
-"""Weight of the name of a type in the phrase, in units of the evidence of one word."""
+"""What the name of a type in the phrase says: more than any five words, so that a type that is named is the type."""
+_RELATION = 8.0
+"""What the name of a relation says for the types of its tails: half of that, since it may be the verb of the phrase."""
 _FADING = 0.9
 """What each word counts against the one after it: the head of an English noun phrase stands last."""
+_COMMON = 0.02
+"""A word is common if this share of a type's nodes uses it: what is misspelt is read as such a word alone."""
+_UNSEEN = 0.1
+"""Share of a type that is added to what was found, so that what was not found can still be asked for."""
+_MISREAD = 0.1
+"""How often a reading is wrong (of questions that were looked at, one in twenty, under other wordings one in ten)."""
 
 
 class AnswerTypes:
@@ -58,110 +46,83 @@ class AnswerTypes:
     ...            "text": ["", "A medication against pain.", "A medication against cough."]}
     >>> no_edges = pa.schema([("head", pa.int64()), ("relation", pa.string()), ("tail", pa.int64())]).empty_table()
     >>> types = AnswerTypes(KnowledgeBase.from_arrow(pa.table(columns), no_edges))
-    >>> types.log_probabilities("Which parts of a cell break down?").argmax().item()
-    0
-    >>> types.log_probabilities("Could you name medications that help?").argmax().item()
-    1
+    >>> even = np.array([0.5, 0.5])
+    >>> types.probabilities([["parts"]], even).round(2).tolist()
+    [0.95, 0.05]
+    >>> types.probabilities([["useful", "medications"]], even).round(2).tolist()
+    [0.19, 0.81]
     """
 
-    def __init__(self, kb: KnowledgeBase) -> None:
+    def __init__(self, kb: KnowledgeBase, texts: Texts | None = None) -> None:
         self.names = kb.graph.node_types
-        self._labels = [
-            (number, [stem(word) for word in _WORD.findall(label.lower())])
-            for number, name in enumerate(self.names)
-            for label in name.replace("_", " ").split("/")
-        ]
-        counts, sizes, self.own_words = _read(kb)
+        self._labels, self._relations = Labels(self.names), Labels(kb.graph.relations)
+        self._tails = _tail_types(kb)
+        counts, sizes, self.own_words = _read(kb, texts or (lambda rows: _column(kb, rows)))
         frequency = {word: (count + 0.01) / (sizes + 0.5) for word, count in counts.items()}
-        self._evidence = {word: np.clip(np.log(p / p.mean()), -1, 1) for word, p in frequency.items()}
+        self._spelling = Spelling([word for word, p in frequency.items() if p.max() >= _COMMON])
+        self._evidence = {word: np.clip(np.log(p / p.mean()), -_WORD, _WORD) for word, p in frequency.items()}
 
-    def log_probabilities(self, question: str, named: Iterable[str] = ()) -> NDArray[np.float64]:
-        """Return the logarithm of each type's probability of being asked for, shape (types,).
+    def probabilities(self, phrases: Sequence[Sequence[str]], found: Vector) -> Vector:
+        """Return the probability of each type of being asked for, shape (types,).
 
-        `named` are names that the question spells out: their words say nothing about what it wants.
+        Args:
+            phrases: the noun phrases that the question asks for; where there are none, `found` decides.
+            found: the share of each type in what the base ranking found.
         """
-        spelled_out = {word for name in named for word in words(name)}
-        given = {
-            word for word in spelled_out if not any(related(word, part) for _, label in self._labels for part in label)
-        }
-        phrase = [stem(word) for word in asked_for(question, given)][::-1]
-        evidence, named = np.zeros(len(self.names)), np.zeros(len(self.names))
-        for place, word in enumerate(phrase):
-            evidence += _FADING**place * self._evidence.get(word, 0.0)
-        for number, label in self._labels:
-            found = [
-                max((_FADING**i for i, word in enumerate(phrase) if related(word, part)), default=0.0) for part in label
-            ]
-            named[number] = max(named[number], sum(found) / max(len(label), 1))
-        total = evidence + _NAMED * named
-        total -= total.max()
-        log_probabilities: NDArray[np.float64] = total - np.log(np.exp(total).sum())
-        return log_probabilities
+        prior = (found + _UNSEEN) / (found + _UNSEEN).sum()
+        evidence = np.log(prior)
+        for phrase in phrases:
+            evidence += self._evidence_of([self._known(stem(word)) for word in phrase])
+        likely = np.exp(evidence - evidence.max())
+        mixed: Vector = (1 - _MISREAD) * likely / likely.sum() + _MISREAD * prior
+        return mixed
+
+    def is_label(self, word: str) -> bool:
+        """Whether a stem is a form of a word in the name of a type."""
+        return bool(self._labels.related(word))
+
+    def _known(self, word: str) -> str:
+        """Return the word, or the common one that it may be a misspelling of where no node uses it."""
+        return word if word in self._evidence or self.is_label(word) else self._spelling.corrected(word)
+
+    def _evidence_of(self, phrase: Sequence[str]) -> Vector:
+        weights = {word: _FADING**place for place, word in reversed(list(enumerate(reversed(phrase))))}
+        evidence = np.zeros(len(self.names))
+        for word, weight in weights.items():
+            evidence += weight * self._evidence.get(word, 0.0)
+        of_relations = (self._relations.spoken(weights)[:, None] * self._tails).max(axis=0, initial=0.0)
+        named: Vector = np.maximum(_NAMED * self._labels.spoken(weights), _RELATION * of_relations)
+        return evidence + named
 
 
-def words(text: str) -> Iterator[str]:
-    """Yield the stems of the words of a text that are no function words.
-
-    >>> list(words("The genes of a family"))
-    ['gene', 'family']
-    """
-    return (stem(word) for word in _WORD.findall(text.lower()) if word not in _FUNCTION)
-
-
-def stem(word: str) -> str:
-    """Return an English word without its plural ending.
-
-    >>> [stem(word) for word in ("bodies", "drugs", "is")]
-    ['body', 'drug', 'is']
-    """
-    for ending, singular in (("ies", "y"), ("s", "")):
-        if word.endswith(ending) and not word.endswith("ss") and len(word) - len(ending) >= 3:
-            return word.removesuffix(ending) + singular
-    return word
+def _tail_types(kb: KnowledgeBase) -> NDArray[np.float64]:
+    """Return the share of each type among the tails of each relation, shape (relations, types)."""
+    counts = np.zeros((len(kb.graph.relations), len(kb.graph.node_types)))
+    number = {name: place for place, name in enumerate(kb.graph.node_types)}
+    for _, relation, tail, edges in kb.tuples():
+        counts[kb.graph.relation_id(relation), number[tail]] += edges
+    shares: Vector = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    return shares
 
 
-def related(one: str, other: str) -> bool:
-    """Whether one word begins with the other, of four letters or more: cellular with cell, interacts with interact."""
-    short, long = sorted((one, other), key=len)
-    return one == other or (len(short) >= 4 and long.startswith(short))
+def _column(kb: KnowledgeBase, rows: NDArray[np.int64]) -> list[str]:
+    return [text or "" for text in kb.nodes["text"].chunk(0).take(rows).to_pylist()]
 
 
-def asked_for(question: str, given: Collection[str] = ()) -> list[str]:
-    """Return the words of the first noun phrase that is no part of the asking, at most five; none of the stems `given`.
-
-    >>> asked_for("Could you provide a list of cellular structures that engage with TNF?")
-    ['cellular', 'structures']
-    """
-    phrase: list[str] = []
-    for word in _WORD.findall(question.lower()):
-        verb = _is_verb(word)
-        if phrase and (word in _LINKS or verb):
-            break
-        if not (verb or word in _FUNCTION or word in _REQUESTS or stem(word) in given):
-            phrase.append(word)
-    return phrase[:5]
-
-
-def _is_verb(word: str) -> bool:
-    bases = (word, word[:-1], word[:-2], f"{word[:-2]}e", word[:-3], f"{word[:-3]}e")
-    return any(base in _VERBS for base in bases)
-
-
-def _read(kb: KnowledgeBase) -> tuple[dict[str, NDArray[np.float64]], NDArray[np.float64], NDArray[np.float64]]:
+def _read(kb: KnowledgeBase, texts_of: Texts) -> tuple[dict[str, Vector], Vector, Vector]:
     """Return how many sampled nodes of each type use a word, how many were sampled, and the mean of own words per node.
 
     A node's own words are those of its text that neither its name nor its type nor half of its type's texts have.
     """
     n_types = len(kb.graph.node_types)
-    counts: dict[str, NDArray[np.float64]] = {}
+    counts: dict[str, Vector] = {}
     sizes, own_words = np.zeros(n_types), np.zeros(n_types)
     for number, node_type in enumerate(kb.graph.node_types):
         rows = kb.of_type(node_type)
         rows = rows[:: max(1, -(-len(rows) // SAMPLE))]
-        names, texts = kb.names(rows), kb.nodes["text"].chunk(0).take(rows).to_pylist()
         own: Counter[str] = Counter()
-        for name, text in zip(names, texts, strict=True):
-            in_text = set(words(text or ""))
+        for name, text in zip(kb.names(rows), texts_of(rows), strict=True):
+            in_text = set(words(text))
             own.update(in_text - set(words(name)) - set(words(node_type)))
             for word in in_text | set(words(name)):
                 counts.setdefault(word, np.zeros(n_types))[number] += 1

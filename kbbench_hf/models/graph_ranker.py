@@ -1,38 +1,52 @@
 """A retriever that uses relations, without any training: what is asked for, who is named, who is joined to them.
 
-It starts from the ranking of another retriever and adds what texts cannot tell.
+It starts from the ranking of another retriever and adds what texts cannot tell. A node's score is the sum of signals:
 
-1. **Type.** The question's wording says which type of node it wants (`answer_type`).
-2. **Degree.** Nodes of a type without texts are out of reach of a text ranker; of these, the well-connected are asked
-   for more often. The weight of this prior is 1 / (1 + own words per node of the type): a sentence each ends it.
-3. **Relations.** Nodes whose names the question spells out pass a score to those joined to them by one and by two
-   edges, more by relations that the question mentions, less through nodes that are joined to many.
+    text        the base's score, between 0 and 1
+    degree      in its place for types whose nodes have no texts of their own, as far as the question asks for the type:
+                of what texts cannot tell apart, the well-connected is asked for more often
+    type        the logarithm of the probability that the question asks for its type (`answer_type`)
+    one edge    how strongly nodes that the question names are joined to it, more by relations that it speaks of
+    two edges   the same over one node in between
+    ruled out   what joins it to nodes that the question rules out ("but not directed by X"), against it
+
+What the question sets aside or rules out is not asked of the base (`question`). Only nodes that a signal touches are
+looked at, and of each type as many more as are asked for: the ranking is that of all nodes, at the cost of a few.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.errors import UsageError
+from kbbench_hf.knowledge_base.graph import spans
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.models.answer_type import AnswerTypes, related, words
-from kbbench_hf.models.fusion import DEPTH, min_max
+from kbbench_hf.models.answer_type import AnswerTypes, Texts
+from kbbench_hf.models.fusion import min_max
+from kbbench_hf.models.labels import Labels
+from kbbench_hf.models.node_names import Named, NodeNames
+from kbbench_hf.models.question import Reading, read, stem, words
+from kbbench_hf.models.renderings import render
 from kbbench_hf.models.specs import Spec, positive
 from kbbench_hf.models.top_k import best, pad
 from kbbench_hf.models.workplace import Workplace
 from kbbench_hf.protocols import Ranking, Retriever
 
+Rows = NDArray[np.int64]
 Vector = NDArray[np.float64]
-"""One number per node."""
 
+DEPTH = 1000
+"""How far into the base's ranking to look; nodes further down have text score 0."""
+VOTERS = 20
+"""The best of the base, whose types say what is asked for where the wording does not."""
 TYPE_WEIGHT = 0.3
-ONE_HOP_WEIGHT = 0.5
-TWO_HOP_WEIGHT = 0.3
-NAME_COVERAGE = 0.8
-"""How much of a name's information a question must spell out to name it."""
-FRONTIER = 1000
-"""Nodes from which a second step is taken."""
+ONE_EDGE_WEIGHT = 0.6
+TWO_EDGES_WEIGHT = 0.4
+RULED_OUT_WEIGHT = 0.5
+FRONTIER = 20_000
+"""Edges that are followed in a second step, from the nodes that the first reached best."""
 
 
 def build(spec: Spec, place: Workplace) -> "GraphRanker":
@@ -40,106 +54,177 @@ def build(spec: Spec, place: Workplace) -> "GraphRanker":
     options = spec.read(depth=(positive, DEPTH))
     if len(spec.parts) != 1:
         raise UsageError(f"{str(spec)!r} starts from {len(spec.parts)} models; expected one, as in graph:bm25.")
-    return GraphRanker(place.kb, place.part(spec.parts[0]), options["depth"], place.candidates)
+
+    def texts(rows: Rows) -> Sequence[str]:
+        return render(place.kb, place.own_text, rows, place.forms)
+
+    return GraphRanker(place.kb, place.part(spec.parts[0]), options["depth"], place.candidates, texts)
+
+
+class Sparse(NamedTuple):
+    """A number for some nodes, each named once; 0 for the others."""
+
+    rows: Rows
+    values: Vector
+
+
+class Asked(NamedTuple):
+    """What a question says of the knowledge base."""
+
+    reading: Reading
+    named: Named
+    excluded: Named
 
 
 class GraphRanker:
-    """Re-ranks all nodes by text, type, degree and relations.
-
-    A node's score is `(1 - w) text + w degree + 0.3 log P(type) + 0.5 one_hop + 0.3 two_hop`, with `w` of its type, and
-    text, degree, one_hop and two_hop between 0 and 1. The constants were chosen by training and validation questions of
-    a released slice and by a mini dataset, with the slice's test figures in sight: those are no held-out check.
+    """Ranks nodes by text, type, degree and relations.
 
     Args:
         kb: the knowledge base.
         base: ranks by text.
-        depth: how far into the base's ranking to look, beyond nodes of other types than the asked one; nodes further
-            down have text score 0.
+        depth: how far into the base's ranking to look.
         candidates: the nodes to rank, ascending; all where None.
+        texts: gives the texts of nodes, as the base reads them; the column `text` where None.
     """
 
     def __init__(
-        self, kb: KnowledgeBase, base: Retriever, depth: int = DEPTH, candidates: NDArray[np.int64] | None = None
+        self,
+        kb: KnowledgeBase,
+        base: Retriever,
+        depth: int = DEPTH,
+        candidates: Rows | None = None,
+        texts: Texts | None = None,
     ) -> None:
         self._kb, self._base, self._depth = kb, base, min(depth, len(kb))
-        self._candidates = np.arange(len(kb)) if candidates is None else candidates
-        self._types = AnswerTypes(kb)
+        self._types = AnswerTypes(kb, texts)
         self._type_ids = np.asarray(kb.graph.type_ids, dtype=np.int64)
-        self._names = _NameIndex(kb.names())
-        self._relation_words = [list(words(relation.replace("_", " "))) for relation in kb.graph.relations]
-        degrees = kb.graph.degrees() + (0 if kb.graph.symmetric else kb.graph.degrees(direction="in"))
-        self._passing = 1 / np.log2(2 + degrees)
-        self._no_text = (1 / (1 + self._types.own_words))[self._type_ids]
-        self._prior = self._no_text * _degree_prior(degrees, self._type_ids, len(self._types.names))
+        self._names, self._relations = NodeNames(kb.names()), Labels(kb.graph.relations)
+        graph = kb.graph
+        self._sides = [graph.out] if graph.symmetric else [graph.out, graph.into]
+        degrees = graph.degrees() + (0 if graph.symmetric else graph.degrees(direction="in"))
+        self._edges, self._passing = degrees, 1 / np.log2(2 + degrees)
+        self._no_text = 1 / (1 + self._types.own_words)
+        self._degree = _degree_prior(degrees, self._type_ids, len(self._types.names))
+        self._is_candidate = np.ones(len(kb), dtype=bool)
+        if candidates is not None:
+            self._is_candidate[:] = False
+            self._is_candidate[candidates] = True
+        order = np.lexsort((np.arange(len(kb)), -self._degree, self._type_ids))
+        self._by_degree = order[self._is_candidate[order]]
+        self._starts = np.searchsorted(self._type_ids[self._by_degree], np.arange(len(self._types.names) + 1))
 
     def search(self, queries: Sequence[str], top_k: int) -> Ranking:
         """Return the `top_k` best nodes of every query."""
-        ranking = self._base.search(queries, self._depth)
+        asked = [self._understood(query) for query in queries]
+        ranking = self._base.search([each.reading.said for each in asked], self._depth)
         rows = []
-        for query, ids, scores in zip(queries, ranking.ids, min_max(ranking), strict=True):
-            text = np.zeros(len(self._kb))
-            text[ids[ids >= 0]] = scores[ids >= 0]
-            total = (1 - self._no_text) * text + self._prior
-            named, strength = self._names.find(query)
-            types = self._types.log_probabilities(query, self._kb.names(named))
-            total += TYPE_WEIGHT * types[self._type_ids]
-            one, two = self._joined(query, named, strength)
-            total += ONE_HOP_WEIGHT * one + TWO_HOP_WEIGHT * two
-            found = self._candidates[best(total[self._candidates], top_k)]
-            rows.append((found, total[found]))
+        for each, ids, scores in zip(asked, ranking.ids, min_max(ranking), strict=True):
+            nodes, signals = self._signals(each, _found(ids, scores), top_k)
+            total = np.sum(list(signals.values()), axis=0)
+            found = best(total, top_k)
+            rows.append((nodes[found], total[found]))
         return pad(rows, top_k)
 
-    def _joined(self, query: str, named: NDArray[np.int64], strength: Vector) -> tuple[Vector, Vector]:
-        """Return how strongly each node is joined to the named ones, by one edge and by two, each at most 1."""
-        spoken = list(words(query))
-        relations = [
-            1.0 + any(related(word, part) for word in spoken for part in label) for label in self._relation_words
+    def types(self, queries: Sequence[str]) -> Vector:
+        """Return the probability of each node type of being asked for, shape (queries, types)."""
+        asked = [self._understood(query) for query in queries]
+        ranking = self._base.search([each.reading.said for each in asked], self._depth)
+        found = zip(asked, ranking.ids, min_max(ranking), strict=True)
+        return np.array([self._asked_types(each, _found(ids, scores)) for each, ids, scores in found])
+
+    def _understood(self, query: str) -> Asked:
+        named = self._names.find(query)
+        given = {word for name in self._kb.names(named.rows) for word in words(name)}
+        reading = read(query, {word for word in given if not self._types.is_label(word)})
+        if reading.said != query:
+            named = self._names.find(reading.said)
+        return Asked(reading, named, self._names.find(reading.excluded))
+
+    def _signals(self, asked: Asked, text: Sparse, top_k: int) -> tuple[Rows, Mapping[str, Vector]]:
+        """Return the nodes that may be among the best, ascending, and what each signal gives to each."""
+        types = self._asked_types(asked, text)
+        one, two = self._joined(asked)
+        excluded = self._step(asked.excluded, self._spoken(asked.reading.excluded))
+        highest = self._highest(top_k + len(excluded.rows) + len(asked.excluded.rows))
+        rows = np.unique(np.concatenate([text.rows, one.rows, two.rows, highest]))
+        rows = rows[self._is_candidate[rows]]
+        place = np.zeros(len(self._kb), dtype=np.int64)  # pages that nothing touches cost nothing
+        place[rows] = np.arange(1, len(rows) + 1)
+
+        def at(sparse: Sparse | Named) -> Vector:
+            values = np.zeros(len(rows) + 1)
+            values[place[sparse.rows]] = sparse[1]  # what is no candidate falls on the first
+            return values[1:]
+
+        of_type = self._type_ids[rows]
+        by_degree = (types * self._no_text)[of_type]
+        sure = asked.named.strength.max(initial=0.0)
+        return rows, {
+            "text": (1 - by_degree) * at(text),
+            "degree": by_degree * self._degree[rows] * np.where((at(one) > 0) | (at(two) > 0), 1, 1 - sure),
+            "type": TYPE_WEIGHT * np.log(types)[of_type],
+            "one edge": ONE_EDGE_WEIGHT * sure * at(one),
+            "two edges": TWO_EDGES_WEIGHT * sure * at(two),
+            "ruled out": -RULED_OUT_WEIGHT * (at(excluded) + at(asked.excluded)),
+        }
+
+    def _asked_types(self, asked: Asked, text: Sparse) -> Vector:
+        """Return the probability of each type; the nodes that are named say nothing about what is asked for."""
+        found = text.rows[: VOTERS + len(asked.named.rows)]
+        others = np.flatnonzero(~np.isin(found, asked.named.rows))[:VOTERS]
+        votes = np.bincount(self._type_ids[found[others]], text.values[others], len(self._types.names))
+        return self._types.probabilities(asked.reading.asked, votes / max(votes.sum(), 1e-12))
+
+    def _joined(self, asked: Asked) -> tuple[Sparse, Sparse]:
+        """Return how strongly nodes are joined to the named ones, by one edge and by two."""
+        relations = self._spoken(asked.reading.said, asked.reading.asked)
+        one = self._step(asked.named, relations)
+        order = best(one.values, len(one.values))
+        near = order[np.cumsum(self._edges[one.rows[order]]) <= FRONTIER]
+        two = self._step(Sparse(one.rows[near], one.values[near]), relations)
+        back = np.isin(two.rows, asked.named.rows)
+        return one, Sparse(two.rows[~back], two.values[~back])
+
+    def _spoken(self, text: str, phrases: Sequence[Sequence[str]] = ()) -> list[Vector]:
+        """Return what each relation passes on from head to tail and back: twice as much where the text speaks of it.
+
+        What is asked for by a relation's name alone ("the parent peak of X") is its tail: the way back to the head is
+        not spoken of. Where every edge has its reverse, both ways are one.
+        """
+        spoken = self._relations.spoken(dict.fromkeys(words(text), 1.0)) > 0
+        bare = [phrase for phrase in phrases if not any(self._types.is_label(stem(word)) for word in phrase)]
+        asked = self._relations.spoken({stem(word): 1.0 for phrase in bare for word in phrase}) > 0
+        ways = [spoken, spoken & ~asked][: len(self._sides)]
+        return [np.where(way, 2.0, 1.0) for way in ways]
+
+    def _step(self, nodes: Sparse | Named, relations: Sequence[Vector]) -> Sparse:
+        """Return what nodes pass on to those joined to them, at most 1: less where they are joined to many."""
+        strength = nodes[1] * self._passing[nodes[0]]
+        found = [side.edges(nodes[0]) for side in self._sides]
+        passed = [
+            strength[each.places] * weights[each.relations] for each, weights in zip(found, relations, strict=True)
         ]
-        one = self._step(named, strength, relations)
-        frontier = best(one, FRONTIER)
-        frontier = frontier[one[frontier] > 0]
-        two = self._step(frontier, one[frontier], relations)
-        two[named] = 0  # the way back
-        return one / max(one.max(initial=0), 1e-12), two / max(two.max(initial=0), 1e-12)
+        joined = _summed(np.concatenate([each.rows for each in found]), np.concatenate(passed), len(self._kb))
+        return Sparse(joined.rows, joined.values / joined.values.max(initial=1e-12))
 
-    def _step(self, nodes: NDArray[np.int64], strength: Vector, relations: Sequence[float]) -> Vector:
-        passed = np.zeros(len(self._kb))
-        if not len(nodes):
-            return passed
-        strength = strength * self._passing[nodes]
-        for relation, weight in zip(self._kb.graph.relations, relations, strict=True):
-            offsets, rows = self._kb.neighbors_of(nodes, relation, "both")
-            passed += np.bincount(rows, weight * np.repeat(strength, np.diff(offsets)), len(passed))
-        return passed
+    def _highest(self, n: int) -> Rows:
+        """Return the `n` best connected candidates of every type."""
+        stops = np.minimum(self._starts[:-1] + n, self._starts[1:])
+        return self._by_degree[spans(self._starts[:-1], stops)[0]]
 
 
-class _NameIndex:
-    """Finds the nodes whose names a text spells out, by the words they have in common."""
+def _found(ids: Rows, scores: Vector) -> Sparse:
+    return Sparse(ids[ids >= 0], scores[ids >= 0])
 
-    def __init__(self, names: Sequence[str]) -> None:
-        rows: list[int] = []
-        numbers: list[int] = []
-        self._vocabulary: dict[str, int] = {}
-        for row, name in enumerate(names):
-            for word in set(words(name)):
-                rows.append(row)
-                numbers.append(self._vocabulary.setdefault(word, len(self._vocabulary)))
-        word_of, owners = np.array(numbers, dtype=np.int64), np.array(rows, dtype=np.int64)
-        counts = np.bincount(word_of, minlength=len(self._vocabulary))
-        self._information = np.log(max(len(names), 2) / np.maximum(counts, 1))
-        self._total = np.bincount(owners, self._information[word_of], len(names))
-        order = np.argsort(word_of, kind="stable")
-        self._owners, self._offsets = owners[order], np.concatenate([[0], np.cumsum(counts)])
-        self._enough = np.log(max(len(names), 2))
 
-    def find(self, text: str) -> tuple[NDArray[np.int64], Vector]:
-        """Return the named nodes, and how surely each is meant: its coverage, less where its words are common."""
-        known = sorted({self._vocabulary[word] for word in words(text) if word in self._vocabulary})
-        covered = np.zeros(len(self._total))
-        for word in known:
-            covered[self._owners[self._offsets[word] : self._offsets[word + 1]]] += self._information[word]
-        rows = np.flatnonzero((covered > 0) & (covered >= NAME_COVERAGE * self._total))
-        return rows, covered[rows] / self._total[rows] * np.minimum(self._total[rows] / self._enough, 1)
+def _summed(rows: Rows, values: Vector, n: int) -> Sparse:
+    """Return the sum of the values of each row; no more than these rows are looked at, however many nodes there are."""
+    order = np.arange(len(rows))
+    last = np.empty(n, dtype=np.int64)
+    last[rows] = order  # of equal rows the last one stays, and stands for all
+    owner = last[rows]
+    first = owner == order
+    return Sparse(rows[first].astype(np.int64), np.bincount(owner, values, len(rows))[first])
 
 
 def _degree_prior(degrees: NDArray[np.int64], type_ids: NDArray[np.int64], n_types: int) -> Vector:

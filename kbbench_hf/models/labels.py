@@ -1,0 +1,64 @@
+"""The names that a knowledge base gives to its types and relations, and which of them a text speaks of."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.models.question import WORD, stem
+
+_BEGINNING = 4
+"""Letters in which two words agree that are forms of one: cellular and cell, interacts and interact."""
+
+
+class Labels:
+    """Labels such as `gene/protein` or `parent peak`, by the stems of their words.
+
+    >>> Labels(["cell_part", "gene/protein"]).spoken({"cellular": 1.0, "gene": 0.5}).tolist()
+    [0.5, 0.5]
+    >>> Labels(["cook", "cookbook"]).spoken({"cookbook": 1.0}).tolist()
+    [0.0, 1.0]
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._size = len(names)
+        self._labels: list[tuple[int, list[str]]] = []
+        self._by_beginning: dict[str, set[str]] = {}
+        for number, name in enumerate(names):
+            for label in name.replace("_", " ").split("/"):
+                parts = [stem(word) for word in WORD.findall(label.lower())]
+                if parts:
+                    self._labels.append((number, parts))
+                for part in parts:
+                    self._by_beginning.setdefault(part[:_BEGINNING], set()).add(part)
+        self._of_part: dict[str, list[int]] = {}
+        for place, (_, parts) in enumerate(self._labels):
+            for part in set(parts):
+                self._of_part.setdefault(part, []).append(place)
+
+    def related(self, word: str) -> list[str]:
+        """Return the words of labels of which this stem is a form: itself alone where it is one of them."""
+        if word in self._of_part:
+            return [word]
+        return [part for part in self._by_beginning.get(word[:_BEGINNING], ()) if related(word, part)]
+
+    def spoken(self, weights: Mapping[str, float]) -> NDArray[np.float64]:
+        """Return for each name how much of it is spoken of, shape (names,): of its best label, the mean over its words.
+
+        `weights` are the stems of a text, each with what it counts.
+        """
+        best: dict[str, float] = {}
+        for word, weight in weights.items():
+            for part in self.related(word):
+                best[part] = max(best.get(part, 0.0), weight)
+        found = np.zeros(self._size)
+        for place in {place for part in best for place in self._of_part[part]}:
+            number, parts = self._labels[place]
+            found[number] = max(found[number], sum(best.get(part, 0.0) for part in parts) / len(parts))
+        return found
+
+
+def related(one: str, other: str) -> bool:
+    """Whether one word begins with the other, of four letters or more: cellular with cell, interacts with interact."""
+    short, long = sorted((one, other), key=len)
+    return one == other or (len(short) >= _BEGINNING and long.startswith(short))

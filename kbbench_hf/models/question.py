@@ -1,0 +1,177 @@
+"""What a question asks for and what it rules out, read from its form; English, no model, nothing trained.
+
+A question comes with greetings, thanks, stories and asides. Three cuts find what matters in it:
+
+1. What is **set aside** ("Unlike my last question, ...", "I already know about X.") is dropped.
+2. What is **ruled out** ("but not directed by X", "except Y") is kept apart.
+3. What is **asked for** is the noun phrase after the first cue of asking in a sentence: a question word or a request.
+   Sentences without a cue are asked only where no sentence has one, as in a list of keywords.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
+
+
+def _set(listed: str) -> frozenset[str]:
+    return frozenset(listed.split())
+
+
+_LINKS = _set("""
+    in on to for with by from as at into among between within through via during under over that which who whom whose
+    where when is are was were be been being am do does did has have had having of can could may might must should will
+    would and also""")
+"""Words that end a noun phrase."""
+_FUNCTION = _LINKS | _set("""
+    a an the or but nor what how why i me my we us our you your he she it its they them their this these those there any
+    some all each every both either neither no not if whether than then so such only very more most one ones""")
+_REQUESTS = _set("""
+    identify find list lists provide search name names recommend suggest show give tell know need want looking look seek
+    seeking searching someone anyone interested curious let see get discover determine describe explain please m s re ve
+    information details detail info about rundown overview example examples several few kind kinds type types sort sorts
+    form exist exists known possible potential common shared specific particular certain various other another
+    same like shall kindly wanted wonder wondering question questions answer answers ask asked asking hello hi thanks
+    thank help read remember thing things something anything called word words part parts portion piece pieces member
+    members""")
+"""Words with which one asks; they say nothing about what is asked for."""
+_VERBS = _set("""
+    share interact involve associate relate link connect affect influence cause contain include exhibit engage act serve
+    use work help target treat bind make take participate occur play impact lead function""")
+"""Verbs that commonly follow the noun phrase."""
+_QUESTION_WORDS = _set("which what who whom whose where")
+_ASKING = _set("""
+    identify find list provide search name recommend suggest show give tell need want wanted looking seek seeking
+    searching interested there should know""")
+"""What a request begins with; `should` as in "it should be a film"."""
+_LEADING = _set("know tell see find identify wonder wondering wondered determine explain show ask asked me")
+_AUXILIARIES = _set("am do does did has have had can could may might must should will would")
+_COPULA = _set("is are was were s")
+_ARTICLES = _set("a the my")
+_POINTERS = _set("this that it them these those")
+_PUNCTUATION = _set(", ( ) - – —")
+_STANDS_FOR = {"who": ("person",), "whom": ("person",)}
+
+_CUE = (
+    r"(?:which(?!\s+(?:is|was|are|were|has|had|have|i|we)\b)|what|whose|where|how|list|find|name|give|identify|tell|"
+    r"show|search|please|can|could|would|will|are|is|do|does|i|we|this|that|here|let)"
+)
+_REST = rf".*?(?=$|[.!?;:](?:\s|$)|\n|,\s*{_CUE}\b|[)\"”])"
+_ABOUT = r"(?:\s+(?:on|about|regarding|concerning|of|was|were))"
+_ASIDE = re.compile(
+    r"\b(?:unlike|forget|ignore|never mind|nothing to do with|already know|already have|instead of|regardless of|"
+    r"apart from|aside from|not (?:asking )?about|(?:do not|don't|did not|didn't) (?:need|want|care|mean|ask)|"
+    r"(?:after|since|before|besides?|following) (?:my|our|the|your) (?:\w+ )?(?:question|search|request|query|post)s?|"
+    r"(?:last|previous|earlier|former) (?:question|search|request|query|post|topic)s?" + _ABOUT + r")\b" + _REST,
+    re.IGNORECASE,
+)
+_EXCEPT = re.compile(
+    r"\b(?:except(?:ing)?(?: for)?|excluding|excludes?|leaving out|leave out|other than|rather than|save for|minus|"
+    r"without (?:any|those|the ones)|"
+    r"(?:but |and )?(?:is |are |was |were )?not (?=(?:that|those|the ones|any|by|in|with|from|on|of|for|\w+ed)\b)|"
+    r"but not)\b"
+    r"[^,.;:!?]*",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"[.!?;:]+(?=\s|$|[\"”'»)])|\n|[\"“”«»]")
+_TOKEN = re.compile(r"[^\W_]+|[,()]|[-–—](?=\s)")
+WORD = re.compile(r"[^\W_]+")
+
+
+class Reading(NamedTuple):
+    """A question in parts."""
+
+    asked: tuple[tuple[str, ...], ...]
+    """The noun phrases that it asks for, in lower case; what stands last in one is its head."""
+    said: str
+    """The question without what it sets aside and what it rules out."""
+    excluded: str
+    """What its answers must not have."""
+
+
+def read(question: str, given: Collection[str] = ()) -> Reading:
+    """Return the parts of a question. The stems `given` are those of names: they are no part of what is asked for.
+
+    >>> found = read("Hi! Unlike Speed, which films are set in Rome, but not directed by Fellini? Many thanks.")
+    >>> found.asked, found.said, found.excluded
+    ((('films',),), 'Hi!  , which films are set in Rome,  ? Many thanks.', 'but not directed by Fellini')
+    """
+    kept = _ASIDE.sub(" ", question)
+    excluded = " ".join(_EXCEPT.findall(kept))
+    said = _EXCEPT.sub(" ", kept)
+    if not any(words(said)):
+        said, excluded = question, ""
+    tokens = [_TOKEN.findall(sentence) for sentence in _SENTENCE_END.split(said.lower())]
+    cues = [_cue(each) for each in tokens]
+    cued = [() if cue is None else _phrase_after(each, cue, given) for each, cue in zip(tokens, cues, strict=True)]
+    phrases = cued if any(cued) else [_noun_phrase(each, given) for each in tokens]
+    return Reading(tuple(filter(None, phrases)), said, excluded)
+
+
+def _cue(tokens: Sequence[str]) -> int | None:
+    """Return the place of the first word of a sentence that asks."""
+    before, content = "", False
+    for place, word in enumerate(tokens):
+        after = tokens[place + 1] if place + 1 < len(tokens) else ""
+        if word in _QUESTION_WORDS:
+            relative = content and not (before in _PUNCTUATION or before in _LEADING or before in ("and", "or"))
+            if not relative and after not in _AUXILIARIES:
+                return place
+        elif word in _ASKING and before not in _ARTICLES and _asks(before, word, after):
+            return place
+        content = content or not (word in _FUNCTION or word in _REQUESTS or word in _PUNCTUATION)
+        before = word
+    return None
+
+
+def _asks(before: str, word: str, after: str) -> bool:
+    """Whether a word of asking asks between these: "there are" and "I know" do not, "are there" and "you know" do.
+
+    What is pointed at ("I need this for a report") stands elsewhere.
+    """
+    if after in _POINTERS:
+        return False
+    if word == "know":
+        return before in ("to", "you")
+    return (word != "there" or before in _COPULA) and (word != "should" or after == "be")
+
+
+def _phrase_after(tokens: Sequence[str], cue: int, given: Collection[str]) -> tuple[str, ...]:
+    return (*_noun_phrase(tokens[cue:], given), *_STANDS_FOR.get(tokens[cue], ()))
+
+
+def _noun_phrase(tokens: Sequence[str], given: Collection[str]) -> tuple[str, ...]:
+    """Return the words of the first noun phrase that is no part of the asking, at most five."""
+    phrase: list[str] = []
+    for word in tokens:
+        verb = _is_verb(word)
+        if phrase and (verb or word in _LINKS or word in _PUNCTUATION):
+            break
+        if not (verb or word in _FUNCTION or word in _REQUESTS or word in _PUNCTUATION or stem(word) in given):
+            phrase.append(word)
+    return tuple(phrase[:5])
+
+
+def words(text: str) -> Iterator[str]:
+    """Yield the stems of the words of a text that are no function words.
+
+    >>> list(words("The genes of a family"))
+    ['gene', 'family']
+    """
+    return (stem(word) for word in WORD.findall(text.lower()) if word not in _FUNCTION)
+
+
+def stem(word: str) -> str:
+    """Return an English word without its plural ending.
+
+    >>> [stem(word) for word in ("bodies", "drugs", "is")]
+    ['body', 'drug', 'is']
+    """
+    for ending, singular in (("ies", "y"), ("s", "")):
+        if word.endswith(ending) and not word.endswith("ss") and len(word) - len(ending) >= 3:
+            return word.removesuffix(ending) + singular
+    return word
+
+
+def _is_verb(word: str) -> bool:
+    bases = (word, word[:-1], word[:-2], f"{word[:-2]}e", word[:-3], f"{word[:-3]}e")
+    return any(base in _VERBS for base in bases)

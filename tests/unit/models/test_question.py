@@ -1,0 +1,99 @@
+import pytest
+
+from kbbench_hf.models.question import read
+
+QUESTION = "which films are set in Rome?"
+
+
+@pytest.mark.parametrize(
+    ("question", "asked"),
+    [
+        ("Which workshops smelt Galena?", [("workshops", "smelt", "galena")]),
+        ("Could you please give me a list of raw ores that are stored in the mill?", [("raw", "ores")]),
+        ("I am looking for information about metals involved in trade.", [("metals",)]),
+        ("In which parts of the mill do they sit?", [("mill",)]),
+        ("Where in the mill are those ores found?", [("mill",)]),
+        ("Which of the ores gives most? Answer fast.", [("ores", "gives")]),
+        ("I would like to know the parent peak of the hill.", [("parent", "peak")]),
+        ("films Rome Fellini", [("films", "rome", "fellini")]),
+        ("Which one was it? I remember a film about Rome.", [("film", "rome")]),
+        ("What is there?", []),
+        ("", []),
+    ],
+)
+def test_what_is_asked_for_is_the_noun_phrase_after_the_cue(question: str, asked: list[tuple[str, ...]]) -> None:
+    assert list(read(question).asked) == asked
+
+
+@pytest.mark.parametrize(
+    "wording",
+    [
+        "Hello! {}",
+        "Dear team, {}",
+        "I work in a cinema. {}",
+        "As a critic, I would like to know: {}",
+        "In our lab we study actors and music; {}",
+        "{} (asked by a student during a course on actors)",
+        "{} I need this for a report on actors.",
+        "{} You know that, do you not?",
+        'My boss asked: "{}"',
+        "Q: {}",
+        "{} Right?",
+        "Unlike my last question, which was about actors, this one is new. {}",
+        "This has nothing to do with the actor Sordi. {}",
+        "I do not want any actors. {}",
+    ],
+)
+def test_what_stands_around_a_question_is_not_asked_for(wording: str) -> None:
+    phrases = read(wording.format(QUESTION)).asked
+    assert ("films",) in phrases
+    assert not any("actor" in word for phrase in phrases for word in phrase)
+
+
+@pytest.mark.parametrize(
+    ("question", "aside"),
+    [
+        (f"Unlike Speed, {QUESTION}", "Speed"),
+        (f"Forget what I said about Speed; {QUESTION}", "Speed"),
+        (f"I already know about Speed. {QUESTION}", "Speed"),
+        (f"Unlike my last question, which was about Speed, this one is new. {QUESTION}", "Speed"),
+        (f"After my question on Speed, here is another one: {QUESTION}", "Speed"),
+    ],
+)
+def test_what_is_set_aside_is_not_said(question: str, aside: str) -> None:
+    found = read(question)
+    assert aside not in found.said
+    assert aside not in found.excluded
+    assert QUESTION in found.said
+
+
+@pytest.mark.parametrize(
+    "exception",
+    [
+        "but not directed by Fellini",
+        "except those by Fellini",
+        "excluding any of Fellini",
+        "leaving out those of Fellini",
+        "other than Roma",
+        "that are not directed by Fellini",
+    ],
+)
+def test_what_is_ruled_out_stands_apart(exception: str) -> None:
+    found = read(f"Find films set in Rome, {exception}, please.")
+    assert "Fellini" in found.excluded or "Roma" in found.excluded
+    assert "Fellini" not in found.said
+    assert [phrase[0] for phrase in found.asked] == ["films"]
+
+
+@pytest.mark.parametrize("question", ["Which drugs should not be given with alcohol?", "What does not rust?"])
+def test_a_negated_verb_rules_nothing_out(question: str) -> None:
+    assert read(question).said == question
+
+
+def test_a_question_of_which_nothing_would_be_left_is_kept_whole() -> None:
+    assert read("Not about Rome").said == "Not about Rome"
+
+
+def test_names_are_no_part_of_what_is_asked_for() -> None:
+    (phrase,) = read("Name the Roman film Speed director.", {"speed", "roman"}).asked
+    assert phrase == ("film", "director")
