@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -85,26 +85,52 @@ def schema_table(nodes: pa.Table, edges: pa.Table, node_types: Sequence[str], re
     listed += [("relation", number, name) for number, name in enumerate(relations)]
     order = pa.Table.from_pylist([{"kind": kind, "id": number, "name": name} for kind, number, name in listed])
     _, numbered, graph = number(nodes.select(NODE_COLUMNS), edges.select(EDGE_COLUMNS), order)
-    counts = [*np.bincount(graph.type_ids, minlength=len(node_types))]
-    counts += [*np.bincount(numbered["relation"].to_numpy(), minlength=len(relations))]
+    return numbered_schema(Numbered.of(graph, numbered))
+
+
+class Numbered(NamedTuple):
+    """The names of types and relations in order of their numbers, the type of each node, and the edges."""
+
+    node_types: Sequence[str]
+    relations: Sequence[str]
+    type_ids: NDArray[np.integer]
+    heads: NDArray[np.integer]
+    relation_ids: NDArray[np.integer]
+    tails: NDArray[np.integer]
+
+    @classmethod
+    def of(cls, graph: Graph, edges: pa.Table) -> "Numbered":
+        """Return those of a graph and its numbered edges."""
+        heads, relation_ids, tails = (edges[name].to_numpy() for name in EDGE_COLUMNS)
+        return cls(graph.node_types, graph.relations, graph.type_ids, heads, relation_ids, tails)
+
+
+def numbered_schema(known: Numbered) -> pa.Table:
+    """Return the `schema` table of a knowledge base whose nodes and edges are numbers."""
+    node_types, relations = known.node_types, known.relations
+    listed = [("node_type", number, name) for number, name in enumerate(node_types)]
+    listed += [("relation", number, name) for number, name in enumerate(relations)]
+    counts = [*np.bincount(known.type_ids, minlength=len(node_types))]
+    counts += [*np.bincount(known.relation_ids, minlength=len(relations))]
     rows: list[tuple[object, ...]] = [(*one, None, None, int(n)) for one, n in zip(listed, counts, strict=True)]
-    for head, relation, tail, n in tuples(graph, numbered):
+    for head, relation, tail, n in tuples(known):
         rows.append(("tuple", relations.index(relation), relation, head, tail, n))
     kinds = {"kind": pa.string(), "id": pa.int64(), "name": pa.string()}
     kinds |= {"head_type": pa.string(), "tail_type": pa.string(), "n": pa.int64()}
     return pa.Table.from_pylist([dict(zip(kinds, row, strict=True)) for row in rows], pa.schema(kinds))
 
 
-def tuples(graph: Graph, edges: pa.Table) -> list[tuple[str, str, str, int]]:
+def tuples(known: Numbered) -> list[tuple[str, str, str, int]]:
     """Return each (head type, relation, tail type) that occurs, and its number of edges, parallel ones included."""
-    n_types = len(graph.node_types)
-    heads, relation_ids, tails = (edges[name].to_numpy() for name in EDGE_COLUMNS)
-    ends = graph.type_ids[heads].astype(np.int32) * n_types + graph.type_ids[tails]
-    counts = np.bincount(relation_ids.astype(np.int32) * (n_types * n_types) + ends)
+    node_types, relations, n_types = known.node_types, known.relations, len(known.node_types)
+    types = known.type_ids.astype(np.int32)
+    codes = known.relation_ids.astype(np.int32) * (n_types * n_types) + types[known.heads] * n_types
+    codes += types[known.tails]
+    counts = np.bincount(codes)
     found = []
     for code in np.flatnonzero(counts).tolist():
         relation, (head, tail) = code // n_types**2, divmod(code % n_types**2, n_types)
-        found.append((graph.node_types[head], graph.relations[relation], graph.node_types[tail], int(counts[code])))
+        found.append((node_types[head], relations[relation], node_types[tail], int(counts[code])))
     return found
 
 

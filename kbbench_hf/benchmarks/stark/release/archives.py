@@ -23,7 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kbbench_hf.errors import DataError
-from kbbench_hf.knowledge_base.tables import schema_table
+from kbbench_hf.knowledge_base.tables import Numbered, numbered_schema
 
 MEMBERS = (
     *("node_type_dict.pkl", "edge_type_dict.pkl", "node_types.pt", "edge_types.pt"),
@@ -93,7 +93,9 @@ def read_archive(file: Path, known: Archive, scratch: Path) -> Iterator[dict[str
             yield {
                 "nodes": nodes,
                 "edges": edges,
-                "schema": schema_table(nodes, edges, known.node_types, known.relations),
+                "schema": numbered_schema(
+                    Numbered(known.node_types, known.relations, node_types, ends[0], edge_types, ends[1])
+                ),
             }
 
 
