@@ -35,8 +35,8 @@ makes this table.
 `details` of a released node is its record (`node_info[i]`), whole and with its keys in their order, as
 `json.dumps(record, ensure_ascii=False)` writes it: a float NaN stays `NaN`, because the official documents print it as
 "nan"; the keys that `name` and `type` repeat may be left out. `name` is the record's `name` (Prime), `title` or
-`DisplayName` (MAG), `title`, `brand_name`, `category_name` or `color_name` (Amazon). A name that is "-1" or "nan" is kept
-but where the authors' code takes it for none: "nan" in Prime, "-1" as a `DisplayName`.
+`DisplayName` (MAG), `title`, `brand_name`, `category_name` or `color_name` (Amazon). A name that is "-1" or "nan" is
+kept, but where the authors' code takes it for none: "nan" in Prime, "-1" as a `DisplayName`.
 
 **A store**, made from the tables once and opened in milliseconds: the tables as uncompressed Arrow and the typed
 adjacency in both directions as `.npy`, all memory-mapped. `KnowledgeBase.open` of a dataset folder makes its store on

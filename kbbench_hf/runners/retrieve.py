@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, dataclass
@@ -83,10 +84,14 @@ def retrieve(
     settings = {**settings, "n_examples": len(examples.rows), "top_k": top_k, "batch": batch}
     site = Site(share, partial(progress, show=show and first), {})
     with ExitStack() as stack:
+        undo = stack.enter_context(ExitStack())  # a model that cannot be built leaves no folder behind
+        if first and not folder.exists():
+            undo.callback(shutil.rmtree, folder)
         if first:
             open_run(folder, settings, {"processes": share.size})
         journal = stack.enter_context(Journal(folder)) if first else None
         searcher = build(site)
+        undo.pop_all()
         if first:
             _check_revisions(folder, site.revisions)
         questions = [row["query"] for row in examples.rows]

@@ -33,6 +33,16 @@ def test_of_more_entries_than_fit_a_run_a_hundred_per_question_are_ranked(in_tmp
     assert {len(line["ids"]) for line in lines(done.folder)} == {100}
 
 
+def test_a_model_that_cannot_be_built_leaves_no_folder_and_no_file_of_ones_own_is_lost(in_tmp):
+    Path("mine").mkdir()
+    Path("mine/notes.txt").write_text("keep")
+    for out in (None, Path("new"), Path("mine")):
+        with pytest.raises(UsageError, match="Unknown text"):
+            finished_run("mini-stark", "bm25@text=txt", out=out, show=False)
+    assert not Path("new").exists() and not list(Path("kbbench-runs").glob("*/*"))
+    assert Path("mine/notes.txt").read_text() == "keep"
+
+
 def test_stored_predictions_give_the_same_result_without_the_model(in_tmp):
     for mode in ("reference", "standard"):
         done = finished_run("mini-stark", "bm25", mode=mode, out=Path("run"), show=False)
