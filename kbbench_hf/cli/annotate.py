@@ -41,6 +41,7 @@ _JUDGE = "nli:MODEL, stored:FILE, hf:MODEL, or with --base-url the name of a ser
 @click.option("--concurrency", type=click.IntRange(1), default=32, show_default=True, help="Most requests at once.")
 @click.option("--timeout", type=Number(0.1), default=300.0, show_default=True, help="Seconds for a request.")
 @click.option("--max-requests", type=click.IntRange(1), help="Stop after so many requests.")
+@click.option("--allow-other-server", is_flag=True, help="Let another server or model go on judging.")
 @click.option("--batch-size", type=click.IntRange(1), default=16, show_default=True, help="Local models.")
 @click.option("--out", type=_FILE, help="The annotations' folder; beside the predictions by default.")
 @click.option("--topic-models", type=_FILE, default=Path("kbbench/topic-models"), show_default=True)
@@ -139,7 +140,7 @@ def _judge(name: str, kind: str, options: Row) -> "AnyJudge":
 
     if not options["base_url"] and not name.startswith("hf:"):
         return judge_by_name(name, kind)
-    names = ("base_url", "api_key_env", "timeout", "concurrency", "max_requests", "batch_size")
+    names = ("base_url", "api_key_env", "timeout", "concurrency", "max_requests", "batch_size", "allow_other_server")
     how = cast(How, {each: options[each] for each in names})
     model = language_model(name, how)
     return ChatJudge(model, structured=options["structured"], options=asking_options(name, model, how))

@@ -24,6 +24,8 @@ DRAIN_S = 10.0
 LOADING_S = 1800.0
 """How long a model may load."""
 _LOADING_PAUSE_S = 5.0
+_LONG_S = 10.0
+"""A wait that is worth a word."""
 
 _STOPPED = "stopped"
 
@@ -51,6 +53,7 @@ class Asker:
         self._reason: KBBenchError | None = None
         self._task: asyncio.Task[Any] | None = None
         self._rng = random.Random()
+        self._waits_until = 0.0
         self._failures_in_a_row = 0
         self._most_failures_in_a_row = max(20, concurrency)
 
@@ -79,9 +82,10 @@ class Asker:
             raise self._reason
 
     def status(self) -> str:
-        """Say that the run is stopping, and what it still waits for; nothing while it goes on."""
+        """Say that the run is stopping, and what it still waits for, or how long the server asks to wait."""
         if not self._stopping.is_set():
-            return ""
+            left = self._waits_until - time.monotonic()
+            return f"waiting: the server asks for {left:,.0f} s more" if left > _LONG_S else ""
         return f"stopping: waiting for {self.gate.active} answers under way (Ctrl-C again stops at once)"
 
     async def canary(self, extra: Mapping[str, Any] | None = None) -> None:
@@ -94,13 +98,15 @@ class Asker:
         recognise = getattr(self.model, "recognise", None)
         if recognise is None:
             return
-        for attempt in range(1, self.attempts + 1):
+        attempt, since = 0, time.monotonic()
+        while True:
             try:
                 await recognise()
                 return
             except Refused as refused:
                 raise explained(refused, self.model) from None
             except Failure as failure:
+                attempt += failure.reason != "loading" or time.monotonic() - since >= LOADING_S
                 if attempt == self.attempts or failure.reason == "no_connection":
                     raise KBBenchError(
                         f"{self._where} does not answer ({failure}). Is the server running at this address?"
@@ -197,6 +203,8 @@ class Asker:
                 f"{self._where} asks to wait {failure.retry_after / 3600:,.0f} hours ({failure.detail}). "
                 "The run is stopped; start the same again then."
             )
+        if failure.retry_after is not None:
+            self._waits_until = max(self._waits_until, time.monotonic() + failure.retry_after)
         if failure.reason == "loading":
             return _LOADING_PAUSE_S if failure.retry_after is None else max(1.0, failure.retry_after)
         return wait_before_retry(attempt, failure.retry_after, self._rng)

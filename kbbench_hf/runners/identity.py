@@ -127,7 +127,12 @@ class Identity:
                 message = f"The replies name {len(counts)} {what}: {names}; the server changed during the run."
                 remedy = "Each row says whose it is; --one-server refuses a change."
                 found.append(ScoreWarning(f"several_{what}", message, remedy, counts.total() - most))
-        dialect = self.servers[-1].get("dialect", {}) if self.servers else {}
+        last = self.servers[-1] if self.servers else {}
+        if last.get("kind") == "hf-router" and ":" not in str(last.get("model")):
+            message = "Hugging Face's router chose the provider of each request: two of them may have answered."
+            remedy = f"Name one in the model, {last.get('model')}:PROVIDER, in runs that are to be compared."
+            found.append(ScoreWarning("provider_not_named", message, remedy))
+        dialect = last.get("dialect", {})
         if left_out := dialect.get("left_out"):
             message = f"The server takes no {', '.join(left_out)}: these were left out, and it sampled in its own way."
             found.append(ScoreWarning("parameters_left_out", message, "Compare it with runs that lack them too."))

@@ -126,7 +126,8 @@ def rerank(
     how |= {"depth": depth, "rendering": documents, "forms": Forms(asking.documents)}
     done = rerank_run(asked.examples, knowledge_base(asked), first, model, folder, **how)
     unread = n_unread(done)
-    add_to_run(folder, model=name_of(model), summary=done.summary.to_json(), n_unread=unread)
+    warnings = [warning.to_dict() for warning in done.warnings]
+    add_to_run(folder, model=name_of(model), summary=done.summary.to_json(), n_unread=unread, warnings=warnings)
     return folder, done.summary, unread
 
 

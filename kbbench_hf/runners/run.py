@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
 from kbbench_hf.benchmarks.base import Prompt, PromptOptions
 from kbbench_hf.errors import KBBenchError, UsageError, unknown_name
+from kbbench_hf.files.datasets import read_json
 from kbbench_hf.protocols import LanguageModel, Searcher, name_of
 from kbbench_hf.runners.run_folder import default_folder
 from kbbench_hf.scoring.predictions import read_predictions
 from kbbench_hf.scoring.result import Result, write_result
-from kbbench_hf.scoring.score import Asked, load_examples, score_asked
+from kbbench_hf.scoring.score import RUN, Asked, load_examples, score_asked
+from kbbench_hf.scoring.warnings import stored_warnings
 
 if TYPE_CHECKING:
     from kbbench_hf.runners.cost import CostEstimate, Price
@@ -280,7 +282,8 @@ def _retrieved(asked: Asked, model: str | Searcher, how: How) -> Run:
         judging |= {"sampling": sampling_of(how), "structured": how.get("structured", False)}
         folder, summary, unread = re_ranked(asked, folder, judge, name, depth=how.get("depth", 20), **judging)
     predictions = read_predictions([folder / "predictions.jsonl"], asked.benchmark, asked.examples)
-    return Run(asked, folder, score_asked(asked, predictions), summary, latency, unread)
+    of_run = stored_warnings(read_json(folder / RUN).get("warnings", []))
+    return Run(asked, folder, score_asked(asked, predictions, of_run), summary, latency, unread)
 
 
 def _searched(asked: Asked, model: Searcher, how: How, chosen: dict[str, Any]) -> "tuple[Path, Latency]":
