@@ -189,7 +189,7 @@ def test_an_interrupted_run_prints_the_command_that_goes_on_and_it_does(in_tmp):
         assert f"is in use by process {running.pid}" in second.stderr
         assert running.returncode == 130
         words = " ".join(map(str, command[3:]))
-        assert message.endswith(f"\nTo go on: kbbench {words}\n")
+        assert message.endswith(f"\nTo go on: python -m kbbench_hf.cli {words}\n")
         assert "Traceback" not in message
         before = len(server.requests)
         resumed = json.loads(subprocess.run(command, capture_output=True, text=True, env=environment).stdout)
@@ -223,7 +223,7 @@ def test_report_writes_a_page_beside_the_run(kbbench):
 
 def test_report_refuses_what_is_no_run(kbbench):
     Path("empty").mkdir()
-    for what, message in (("empty", "holds no result.json"), ("mini-stark", "Of a dataset: add --dataset.")):
+    for what, message in (("empty", "holds no result.json"), ("mini-stark", "A dataset: add --dataset.")):
         done = kbbench("report", what)
         assert (done.code, message in done.err) == (2, True)
     done = kbbench("report", "mini-text2kg", "--dataset")
