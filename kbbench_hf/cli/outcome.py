@@ -57,7 +57,7 @@ def exit_code(arguments: list[str]) -> int:
     with suppress(OSError):  # where standard error is full, too, the exit code must do
         echo(f"kbbench: {error}", err=True)
         if error.exit_code == Interrupted.exit_code and arguments[0] in RESUMABLE:
-            echo(f"To go on: {shlex.join([called_as(), *arguments])}", err=True)
+            echo(f"To go on: {called_as()} {shlex.join(arguments)}", err=True)
         if "--json" in arguments and not unwritten:
             click.echo(json.dumps({"error": {"code": error.code, "message": str(error)}}, indent=2))
     finish()

@@ -2,6 +2,7 @@
 
 import codecs
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
@@ -79,7 +80,7 @@ def called_as() -> str:
         return "python -m kbbench_hf.cli"
     found = shutil.which(given.name)
     same = found is not None and given.is_file() and Path(found).samefile(given)
-    return given.name if same or given == Path(given.name) else str(given)
+    return given.name if same or given == Path(given.name) else shlex.quote(str(given))
 
 
 def console() -> "Console":
