@@ -17,7 +17,6 @@ from kbbench_hf.replies.reading import Reading
 
 if TYPE_CHECKING:
     from kbbench_hf.knowledge_base.documents import Rendering
-    from kbbench_hf.metrics.triple_lists import Triple
 
 Example = Mapping[str, Any]
 """A row as a benchmark reads it."""
@@ -79,6 +78,10 @@ class Scores:
             {},
             {metric: values[chosen] for metric, values in self.at_least.items()},
         )
+
+
+ROOM_FOR_THOUGHT = 2048
+"""How long an answer of one number or word may be: models that think do so within it, others stop by themselves."""
 
 
 @dataclass(frozen=True)
@@ -269,8 +272,6 @@ class AnnotationRules:
     Figures with different identities must not be compared."""
     gold: Callable[[Example, str], Sequence[tuple[str, str, str]]]
     """(example, mode) -> its gold triples."""
-    triples_in: "Callable[[str], Sequence[Triple]]"
-    """A judge's reply -> the triples that it lists."""
     n_topics: Callable[[str], int]
     """config -> how many topics its topic model has."""
     corpus: Callable[[DatasetFolder, str], list[str]]

@@ -37,7 +37,10 @@ _JUDGE = "nli:MODEL, stored:FILE, hf:MODEL, or with --base-url the name of a ser
 @click.option("--split-judge", type=NAME, metavar="JUDGE", help="Judge granularity (GS): the same.")
 @click.option("--base-url", type=NAME, help="The server of the judges' model.")
 @click.option("--api-key-env", type=NAME, metavar="NAME", help="The environment variable that holds the server's key.")
-@click.option("--structured", is_flag=True, help="Ask judges for JSON by schema.")
+@click.option(
+    "--structured/--no-structured", default=None, help="Ask judges for JSON by schema.  [default: where a server can]"
+)
+@click.option("--max-tokens", type=click.IntRange(1), help="Longest answer of a judge, its thought included.")
 @click.option("--concurrency", type=click.IntRange(1), default=32, show_default=True, help="Most requests at once.")
 @click.option("--timeout", type=Number(0.1), default=300.0, show_default=True, help="Seconds for a request.")
 @click.option("--max-requests", type=click.IntRange(1), help="Stop after so many requests.")
@@ -117,7 +120,7 @@ def _annotate(predictions: Path, asked: "Asked", rules: AnnotationRules, how: Re
     for kind, name in (("factualness", options["fact_judge"]), ("granularity", options["split_judge"])):
         if name:
             judge = _judge(name, kind, options)
-            report[kind] = dict(annotate_verdicts(rules, examples, answers, folder, kind, judge, show=show))
+            report[kind] = dict(annotate_verdicts(examples, answers, folder, kind, judge, show=show))
     return report
 
 
@@ -135,6 +138,7 @@ def _calibrate(rules: AnnotationRules, release: Path, examples: Examples, option
 
 
 def _judge(name: str, kind: str, options: Row) -> "AnyJudge":
+    from kbbench_hf.runners.jobs import Sampling
     from kbbench_hf.runners.judge import ChatJudge, judge_by_name
     from kbbench_hf.runners.run import How, asking_options, language_model
 
@@ -143,7 +147,8 @@ def _judge(name: str, kind: str, options: Row) -> "AnyJudge":
     names = ("base_url", "api_key_env", "timeout", "concurrency", "max_requests", "batch_size", "allow_other_server")
     how = cast(How, {each: options[each] for each in names})
     model = language_model(name, how)
-    return ChatJudge(model, structured=options["structured"], options=asking_options(name, model, how))
+    sampling = Sampling(max_tokens=options["max_tokens"])
+    return ChatJudge(model, sampling, options["structured"], asking_options(name, model, how))
 
 
 def _embedder(options: Row) -> "SentenceEmbedder":

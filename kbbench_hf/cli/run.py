@@ -61,6 +61,8 @@ RETRIEVERS = Options(
         ),
         _option("--rerank", metavar="llm:MODEL", help="Re-rank with a language model (served, or llm:hf:MODEL)."),
         _option("--depth", type=click.IntRange(1), help="Candidates to re-rank.  [default: 20]"),
+        _option("--rerank-prompt", metavar="NAME", help="clean, or reference: as upstream asks.  [default: clean]"),
+        _option("--rerank-weight", type=click.FloatRange(0), help="Weight of the first ranking.  [default: 0.1]"),
     ],
 )
 ASKING = Options(
@@ -73,7 +75,7 @@ ASKING = Options(
         _option("--max-tokens", type=click.IntRange(1), help="Longest answer; what the prompt asks for by default."),
         _option("--seed", type=int, help="Sampling seed, where the server takes one."),
         _option("--extra-body", type=_JsonObject(), help='More of the request, as it is: {"reasoning_effort": "low"}.'),
-        _option("--structured", is_flag=True, default=None, help="Ask for JSON by schema, and count what breaks it."),
+        _option("--structured/--no-structured", is_flag=True, default=None, help="Ask for JSON by schema."),
         _option("--concurrency", type=click.IntRange(1), help="Most requests at once.  [default: 32]"),
         _option("--timeout", type=Number(0.1), help="Seconds for one request.  [default: 300]"),
         _option("--max-requests", type=click.IntRange(1), help="Stop after so many requests."),

@@ -5,20 +5,20 @@ has local judges. A reply that cannot be read is an error with a status, never "
 """
 
 import json
-import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from kbbench_hf.benchmarks.annotations import triple_key
-from kbbench_hf.benchmarks.base import Prompt
+from kbbench_hf.benchmarks.base import ROOM_FOR_THOUGHT, Prompt
 from kbbench_hf.errors import DataError
 from kbbench_hf.metrics.generative_re import bracket_count
 from kbbench_hf.protocols import Verdict
-from kbbench_hf.replies.reading import ParseError
+from kbbench_hf.replies.triples import read_triples
+from kbbench_hf.replies.verdicts import read_supported
 
 Item = tuple[str, str]
 """(text, triple as JSON)."""
@@ -48,20 +48,16 @@ _SPLIT_SCHEMA = {
     "required": ["sub_triples"],
     "additionalProperties": False,
 }
-_THOUGHT = re.compile(r"<think>.*?(?:</think>|$)", re.DOTALL)
-_SUPPORTED = re.compile(r'"supported"\s*:\s*"?(true|false)\b', re.IGNORECASE)
-_LEADING = re.compile(r"\W*(true|false|yes|no)\b(?!\s*(?:/|or\b))", re.IGNORECASE)
-_NO_SPLIT = re.compile(r"(?:n/a|none|no split)\b|\[\s*\]", re.IGNORECASE)
 
 
 def fact_prompt(text: str, triple: str) -> Prompt:
     """Ask a chat model whether a text supports a triple (as JSON)."""
-    return _prompt(_FACT, f"Text: {text}\nTriple: {triple}", _FACT_SCHEMA, max_tokens=16)
+    return _prompt(_FACT, f"Text: {text}\nTriple: {triple}", _FACT_SCHEMA)
 
 
 def split_prompt(text: str, triple: str) -> Prompt:
     """Ask a chat model into which triples a triple (as JSON) splits; the text does not matter."""
-    return _prompt(_SPLIT, f"Triple: {triple}", _SPLIT_SCHEMA, max_tokens=512)
+    return _prompt(_SPLIT, f"Triple: {triple}", _SPLIT_SCHEMA)
 
 
 FACT_PROMPT_SHA256 = sha256(_FACT.encode()).hexdigest()
@@ -69,37 +65,27 @@ SPLIT_PROMPT_SHA256 = sha256(_SPLIT.encode()).hexdigest()
 
 
 def read_fact(reply: str) -> float:
-    """Return 1 where a reply says supported, 0 where it says not: JSON, or a leading true, false, yes or no.
+    """Return 1 where a reply says that the triple is supported, 0 where it says that it is not; see `replies.verdicts`.
 
     Raises:
-        ParseError: it says neither.
+        ParseError: it says neither, or both.
 
     >>> read_fact('"True." The text says so.'), read_fact('{"supported": false}')
     (1.0, 0.0)
     """
-    said = _THOUGHT.sub("", reply)
-    match = _SUPPORTED.search(said) or _LEADING.match(said)
-    if match is None:
-        raise ParseError(f"neither true nor false: {reply[:80]!r}")
-    return float(match[1].lower() in ("true", "yes"))
+    return float(read_supported(reply).answer)
 
 
-def read_split(triples_in: Callable[[str], Sequence[object]], reply: str) -> float:
-    """Return how many sub-triples a reply lists, as `triples_in` reads them; 0 where it says that nothing is to split.
+def read_split(reply: str) -> float:
+    """Return how many sub-triples a reply lists; 0 where it says that nothing is to split.
 
     Raises:
         ParseError: it lists none and does not say so, or breaks off inside its list.
 
-    >>> read_split(json.loads, '[["a", "r", "b"], ["a", "r", "c"]]'), read_split(lambda reply: [], "N/A (one fact)")
+    >>> read_split('[["a", "r", "b"], ["a", "r", "c"]]'), read_split("N/A (one fact)")
     (2.0, 0.0)
     """
-    said = _THOUGHT.sub("", reply)
-    if said.count("[") > said.count("]"):
-        raise ParseError(f"the list breaks off: {reply[-80:]!r}")
-    triples = triples_in(said)
-    if not triples and not _NO_SPLIT.search(said):
-        raise ParseError(f"no sub-triples and no statement that there are none: {reply[:80]!r}")
-    return float(len(triples))
+    return float(len(read_triples(reply, partial=False, single=True).answer))
 
 
 class StoredFacts:
@@ -154,9 +140,9 @@ class StoredSplits:
         ]
 
 
-def _prompt(system: str, user: str, schema: Mapping[str, object], max_tokens: int) -> Prompt:
+def _prompt(system: str, user: str, schema: Mapping[str, object]) -> Prompt:
     messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
-    return Prompt(messages, max_tokens=max_tokens, json_schema=schema)
+    return Prompt(messages, max_tokens=ROOM_FOR_THOUGHT, json_schema=schema)
 
 
 @contextmanager

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+Triple = tuple[str, str, str]
+"""Subject, relation, object, as they were written."""
 
 
 class ParseError(ValueError):

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from kbbench_hf.benchmarks.annotations import Identity, triple_key, write_annotation
 from kbbench_hf.benchmarks.answers import Answer
-from kbbench_hf.benchmarks.base import AnnotationRules, Examples, Prompt
+from kbbench_hf.benchmarks.base import Examples, Prompt
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.journal import Journal, Record
 from kbbench_hf.metrics.triple_lists import well_formed
@@ -35,9 +35,9 @@ from kbbench_hf.models.judges import (
 from kbbench_hf.models.specs import parse, positive
 from kbbench_hf.protocols import Judge, LanguageModel, Verdict, name_of
 from kbbench_hf.replies.reading import ParseError
-from kbbench_hf.runners.generate import generate
 from kbbench_hf.runners.jobs import Prompts, Sampling
 from kbbench_hf.runners.progress import progress
+from kbbench_hf.runners.unread import check_read, generate_judgements
 
 _JUDGE_BATCH = 256
 """Items that a local judge is given at a time: what an interruption can cost."""
@@ -49,7 +49,8 @@ class ChatJudge:
 
     model: LanguageModel
     sampling: Sampling = field(default_factory=Sampling)
-    structured: bool = False
+    structured: bool | None = None
+    """Whether it is asked by schema; None where it takes one."""
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -67,17 +68,17 @@ class _Kind(NamedTuple):
 
 
 KINDS = ("factualness", "granularity")
+UNREAD = ("parse error", "cut off")
+"""Statuses of answers that came and hold no verdict."""
 
 
-def _kind(name: str, rules: AnnotationRules) -> _Kind:
+def _kind(name: str) -> _Kind:
     if name == "factualness":
         return _Kind(fact_prompt, read_fact, FACT_PROMPT_SHA256, needs_text=True, readable_when_cut_off=True)
-    read = partial(read_split, rules.triples_in)
-    return _Kind(split_prompt, read, SPLIT_PROMPT_SHA256, needs_text=False, readable_when_cut_off=False)
+    return _Kind(split_prompt, read_split, SPLIT_PROMPT_SHA256, needs_text=False, readable_when_cut_off=False)
 
 
 def annotate_verdicts(
-    rules: AnnotationRules,
     examples: Examples,
     answers: Sequence[Answer | None],
     folder: Path,
@@ -91,6 +92,9 @@ def annotate_verdicts(
     Equal items are judged once; stored verdicts are replayed by position. Whatever has no readable verdict keeps its
     status and raw reply and is no verdict; a failed request is asked again when this is started again. What was judged
     so far is in `folder/work`. `kind` is `factualness` or `granularity`.
+
+    Raises:
+        UnreadError: more than a tenth of a language model's answers hold no verdict; nothing is written.
     """
     asked = [
         (row, triple, (row["text"], triple_key(triple)))
@@ -102,7 +106,7 @@ def annotate_verdicts(
         verdicts = judge.judge(items)
         identity: Identity = {"judge": judge.name}
     else:
-        verdicts, identity = _judge_each_once(items, folder / "work" / kind, _kind(kind, rules), judge, show)
+        verdicts, identity = _judge_each_once(items, folder / "work" / kind, _kind(kind), judge, show)
     rows: dict[tuple[str, str, int], Verdict] = {}
     met: Counter[tuple[str, str]] = Counter()
     for (row, triple, (_, key)), verdict in zip(asked, verdicts, strict=True):
@@ -158,16 +162,16 @@ def _ask(
     items: Sequence[Item], work: Path, kind: _Kind, judge: ChatJudge, show: bool
 ) -> tuple[list[Verdict], Identity]:
     prompts = Prompts({_digest(*item): partial(kind.prompt, *item) for item in items})
-    sampling, structured = judge.sampling, judge.structured
-    run = generate(
-        prompts, judge.model, work, sampling=sampling, structured=structured, show=show, title="Judge", **judge.options
-    )
+    how = {"sampling": judge.sampling, "structured": judge.structured, "show": show, "title": "Judge", **judge.options}
+    run, structured = generate_judgements(prompts, judge.model, work, **how)
     records = {record["id"]: record for record in run.records()}
     verdicts = [_read_record(records[name], kind) for name in prompts]
+    n_unread = sum(verdict.status in UNREAD for verdict in verdicts)
+    check_read(n_unread, n_unread + sum(verdict.status == "ok" for verdict in verdicts), "verdict")
     identity = {
         "judge": f"chat:{name_of(judge.model)}",
         "prompt_sha256": kind.prompt_sha256,
-        "sampling": sampling.parameters(kind.prompt("", "")),
+        "sampling": judge.sampling.parameters(kind.prompt("", "")),
         "structured": structured,
     }
     return verdicts, identity

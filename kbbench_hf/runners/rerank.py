@@ -1,6 +1,7 @@
 """Re-ranking a finished retrieval run with a language model, on the machinery that runs every other prompt."""
 
 import json
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,21 @@ from kbbench_hf.benchmarks.base import Examples, Prompt
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.models.renderings import Forms, Text, render
-from kbbench_hf.models.reranker import parse_score, prompt, reordered
+from kbbench_hf.models.reranker import ASKING, RANK_WEIGHT, Asking, reordered
 from kbbench_hf.protocols import LanguageModel
 from kbbench_hf.replies.reading import ParseError
-from kbbench_hf.runners.generate import Generation, generate
-from kbbench_hf.runners.jobs import Prompts
+from kbbench_hf.runners.generate import Generation
+from kbbench_hf.runners.jobs import Prompts, Sampling
+from kbbench_hf.runners.unread import check_read, generate_judgements
+
+
+@dataclass(frozen=True)
+class Reranked:
+    """A finished re-ranking: the run of its prompts, how many answers held no score, and how they were asked for."""
+
+    generation: Generation
+    n_unread: int
+    structured: bool
 
 
 def rerank_run(
@@ -26,28 +37,33 @@ def rerank_run(
     folder: Path,
     *,
     depth: int = 20,
+    weight: float = RANK_WEIGHT,
+    asking: Asking = ASKING["clean"],
     rendering: Text | None = None,
     forms: Forms | None = None,
+    sampling: Sampling | None = None,
+    structured: bool | None = None,
     **how: Any,
-) -> Generation:
+) -> Reranked:
     """Judge the `depth` best candidates of every query of the run in `first`, and write the new ranking to `folder`.
 
     Every judgement is journalled; the same call goes on where it stopped. A candidate whose judgement failed or could
-    not be read keeps its query's others, and ranks by the first ranking alone.
+    not be read keeps its query's others, and ranks by the first ranking alone; with `asking.whole` its query keeps the
+    first ranking.
 
-    Returns:
-        The finished generation; its summary counts failed and unread judgements.
+    Raises:
+        UnreadError: more than a tenth of the answers hold no score; no ranking is written.
     """
-    text = rendering or Text("clean", relations=True)
     lines = [json.loads(line) for line in (first / "predictions.jsonl").read_text(encoding="utf-8").splitlines()]
     ranked = {line["id"]: line["ids"] for line in lines}
     ids = [ranked[row["id"]] for row in examples.rows]
     rows = [kb.rows(each[:depth]).tolist() for each in ids]
+    sampling, documents = sampling or Sampling(asking.temperature), rendering or Text("clean", relations=True)
 
     def ask(query: str, candidate: int) -> Prompt:
         one = np.array([candidate], dtype=np.int64)
-        (document,) = render(kb, text, one, forms)
-        return prompt(query, kb.types(one)[0], document)
+        (document,) = render(kb, documents, one, forms)
+        return asking.prompt(query, kb.types(one)[0], document)
 
     # by the query's place and the candidate's row, best candidate first: what a key says is never part of a prompt
     prompts = {
@@ -55,25 +71,35 @@ def rerank_run(
         for query, row in enumerate(examples.rows)
         for candidate in rows[query]
     }
-    generation = generate(Prompts(prompts), model, folder, title="Re-rank", **how)
-    scores = {key: _score(text) for key, text in generation.responses().items()}
+    options = {"sampling": sampling, "structured": structured, "title": "Re-rank", **how}
+    generation, by_schema = generate_judgements(Prompts(prompts), model, folder, **options)
+    replies = generation.responses()
+    for attempt in range(2, asking.tries + 1):
+        open_ones = {
+            key: prompts[key] for key, text in replies.items() if text is not None and _score(text, asking) is None
+        }
+        if open_ones:
+            again = Prompts({f"{key}, try {attempt}": write for key, write in open_ones.items()})
+            more, _ = generate_judgements(again, model, folder, **options)
+            replies |= dict(zip(open_ones, more.responses().values(), strict=True))
+    scores = {key: None if text is None else _score(text, asking) for key, text in replies.items()}
+    answered = [key for key, text in replies.items() if text is not None]
+    n_unread = sum(scores[key] is None for key in answered)
+    check_read(n_unread, len(answered), "score")
     written = []
     for query, (row, names) in enumerate(zip(examples.rows, ids, strict=True)):
         judged = {name: scores[f"{query}/{place}"] for name, place in zip(names, rows[query], strict=False)}
-        order = reordered(names, judged)
+        if asking.whole and None in judged.values():
+            judged = dict.fromkeys(judged)
+        order = reordered(names, judged, weight)
         line = {"id": row["id"], "ids": [name for name, _ in order], "scores": [score for _, score in order]}
         written.append(json.dumps(line, ensure_ascii=False) + "\n")
     write_text(folder / "predictions.jsonl", "".join(written))
-    return generation
+    return Reranked(generation, n_unread, by_schema)
 
 
-def n_unread(generation: Generation) -> int:
-    """Return how many answers held no score."""
-    return sum(text is not None and _score(text) is None for text in generation.responses().values())
-
-
-def _score(text: str | None) -> float | None:
+def _score(text: str, asking: Asking) -> float | None:
     try:
-        return None if text is None else parse_score(text)
+        return asking.read(text)
     except ParseError:
         return None

@@ -112,23 +112,49 @@ def knowledge_base(asked: Asked) -> KnowledgeBase:
 
 
 def rerank(
-    asked: Asked, first: Path, model: LanguageModel, name: str, *, depth: int = 20, **how: Any
+    asked: Asked,
+    first: Path,
+    model: LanguageModel,
+    name: str,
+    *,
+    depth: int = 20,
+    weight: float | None = None,
+    wording: str = "clean",
+    **how: Any,
 ) -> "tuple[Path, Summary, int]":
-    """Re-rank the run in `first`; return the new run's folder, its summary, and how many answers held no score."""
-    from kbbench_hf.protocols import name_of
-    from kbbench_hf.runners.rerank import n_unread, rerank_run
+    """Re-rank the run in `first`; return the new run's folder, its summary, and how many answers held no score.
 
+    Raises:
+        UsageError: there is no such wording.
+        UnreadError: more than a tenth of the answers hold no score.
+    """
+    from kbbench_hf.models.reranker import ASKING, RANK_WEIGHT
+    from kbbench_hf.protocols import name_of
+    from kbbench_hf.runners.rerank import rerank_run
+
+    if wording not in ASKING:
+        raise unknown_name("re-ranking prompt", wording, ASKING)
+    weight = RANK_WEIGHT if weight is None else weight
     asking = asked.benchmark.asking
     before = read_json(first / RUN)["settings"]
     documents = Text(asking.own_documents or "clean", relations=True)
-    folder = first.with_name(f"{first.name}-{re.sub(r'[^A-Za-z0-9_.]+', '-', name)}-{depth}")
-    open_run(folder, {**before, "rerank": name, "depth": depth, "documents": str(documents)}, {})
-    how |= {"depth": depth, "rendering": documents, "forms": Forms(asking.documents)}
+    own = {"wording": wording, "weight": weight}
+    usual = {"wording": "clean", "weight": RANK_WEIGHT}
+    ways = "".join(f"-{key}-{value}" for key, value in own.items() if value != usual[key])
+    folder = first.with_name(f"{first.name}-{re.sub(r'[^A-Za-z0-9_.]+', '-', name)}-{depth}{ways}")
+    open_run(folder, {**before, "rerank": name, "depth": depth, "documents": str(documents), **own}, {})
+    how |= {
+        "depth": depth,
+        "weight": weight,
+        "asking": ASKING[wording],
+        "rendering": documents,
+        "forms": Forms(asking.documents),
+    }
     done = rerank_run(asked.examples, knowledge_base(asked), first, model, folder, **how)
-    unread = n_unread(done)
-    warnings = [warning.to_dict() for warning in done.warnings]
-    add_to_run(folder, model=name_of(model), summary=done.summary.to_json(), n_unread=unread, warnings=warnings)
-    return folder, done.summary, unread
+    summary, warnings = done.generation.summary, [warning.to_dict() for warning in done.generation.warnings]
+    facts = {"n_unread": done.n_unread, "structured": done.structured, "warnings": warnings}
+    add_to_run(folder, model=name_of(model), summary=summary.to_json(), **facts)
+    return folder, summary, done.n_unread
 
 
 def default_cache() -> Path:

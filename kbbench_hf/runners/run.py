@@ -43,6 +43,8 @@ class How(TypedDict, total=False):
     batch: int
     rerank: "str | LanguageModel | None"
     depth: int
+    rerank_prompt: str
+    rerank_weight: float
     # language models
     base_url: str | None
     api_key_env: str | None
@@ -149,7 +151,7 @@ def finished_run(benchmark: str, model: Model, **how: Unpack[How]) -> Run:
 
 NAMED = frozenset("base_url api_key_env timeout batch_size chat_template model_kwargs bill_to".split())
 """Options of language models that are named, not given."""
-SEARCHING = frozenset({"top_k", "batch", "rerank", "depth"})
+SEARCHING = frozenset({"top_k", "batch", "rerank", "depth", "rerank_prompt", "rerank_weight"})
 """Options of retrievers."""
 RE_RANKING = frozenset(
     "base_url api_key_env timeout temperature top_p max_tokens seed structured concurrency attempts canary "
@@ -279,11 +281,20 @@ def _retrieved(asked: Asked, model: str | Searcher, how: How) -> Run:
     if judge is not None:
         from kbbench_hf.runners.retrieval import rerank as re_ranked
 
-        judging |= {"sampling": sampling_of(how), "structured": how.get("structured", False)}
-        folder, summary, unread = re_ranked(asked, folder, judge, name, depth=how.get("depth", 20), **judging)
+        wording = how.get("rerank_prompt", "clean")
+        judging |= {"sampling": sampling_of({**_usual_sampling(wording), **how}), "structured": how.get("structured")}
+        judging |= {"depth": how.get("depth", 20), "weight": how.get("rerank_weight"), "wording": wording}
+        folder, summary, unread = re_ranked(asked, folder, judge, name, **judging)
     predictions = read_predictions([folder / "predictions.jsonl"], asked.benchmark, asked.examples)
     of_run = stored_warnings(read_json(folder / RUN).get("warnings", []))
     return Run(asked, folder, score_asked(asked, predictions, of_run), summary, latency, unread)
+
+
+def _usual_sampling(wording: str) -> How:
+    """Return how a re-ranking prompt is sampled where the caller does not say."""
+    from kbbench_hf.models.reranker import ASKING
+
+    return {"temperature": ASKING[wording].temperature} if wording in ASKING else {}
 
 
 def _searched(asked: Asked, model: Searcher, how: How, chosen: dict[str, Any]) -> "tuple[Path, Latency]":

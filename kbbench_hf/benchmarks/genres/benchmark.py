@@ -257,7 +257,6 @@ _SCORING = base.Scoring(
         read=with_annotations,
         identities=annotation_identities,
         gold=gold_triples,
-        triples_in=lambda reply: parsers.read(reply).triples,
         n_topics=lambda config: TOPICS.get(config, 20),
         corpus=topic_corpus,
         released_outputs=on_request("kbbench_hf.benchmarks.genres.outputs:released_outputs"),
@@ -266,6 +265,8 @@ _SCORING = base.Scoring(
 _ASKING = base.Asking(
     prompts={"open": open_prompt, "semi-open": semi_open_prompt, "closed": closed_prompt},
     parsers={
+        "careful": parsers.careful,
+        "careful-semi-open": parsers.careful_semi_open,
         "lenient": of_text(parsers.lenient),
         "lenient-semi-open": of_text(parsers.lenient_semi_open),
         "historical": of_text(parsers.historical),

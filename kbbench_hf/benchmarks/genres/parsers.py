@@ -1,4 +1,4 @@
-"""From a model's text to triples: the reader behind GenRES's published figures, and one that loses less.
+"""From a model's text to triples: the careful reader, the one behind GenRES's published figures, and one in between.
 
 The historical reader drops what is not strict JSON (unquoted or curly-quoted triples, escaped underscores) and the
 first triple of a list that was cut off; 478 of 800 published answers of one model are empty for that reason alone. The
@@ -10,8 +10,10 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
+from kbbench_hf.benchmarks.base import Example
 from kbbench_hf.metrics.triple_lists import Triple
-from kbbench_hf.replies.reading import ParseError
+from kbbench_hf.replies.reading import ParseError, Reading
+from kbbench_hf.replies.triples import read_triples, without_types
 
 ANSWER_MARKS = ("\nASSISTANT:", "[/INST]", "\n<|assistant|>\n", "GPT4 Correct Assistant:")
 """The words after which an answer begins where a stored response repeats its prompt (Vicuna and WizardLM, Llama and
@@ -28,13 +30,33 @@ _PLAIN_TRIPLE = re.compile(r"([^,(]+),([^,(]+),(.+)")
 _FORMAT_ECHO = ("entity 1", "relationship", "entity 2")
 
 
-class Reading(NamedTuple):
+class Mended(NamedTuple):
     """What the lenient reader made of a text."""
 
     triples: list[Triple]
     repairs: Counter[str]
     """Kind of repair -> triples that the historical reader had lost to it: `quotes`, `unquoted`, `comma` (in an
     unquoted tail), `escape`, `list` (sound, but lost with its list), `numbered` (no brackets)."""
+
+
+def careful(response: str, example: Example) -> Reading[list[Triple]]:
+    """Return the triples that a response gives as its answer; see `replies.triples`, which reads all benchmarks'.
+
+    Raises:
+        ParseError: it gives none and does not say so, or can be read in two ways.
+    """
+    read = read_triples(response, example["text"])
+    return Reading([list(triple) for triple in read.answer], read.rule, read.thought)
+
+
+def careful_semi_open(response: str, example: Example) -> Reading[list[Triple]]:
+    """Return the triples of `careful` for the release's semi-open prompt, entities without the type behind their name.
+
+    Raises:
+        ParseError: as `careful`.
+    """
+    read = read_triples(response, example["text"])
+    return Reading([list(triple) for triple in without_types(read.answer)], read.rule, read.thought)
 
 
 def answer_of(response: str) -> str:
@@ -100,7 +122,7 @@ def lenient_semi_open(response: str) -> list[Triple]:
     return [[_before_colon(head), relation, _before_colon(tail)] for head, relation, tail in lenient(response)]
 
 
-def read(response: str) -> Reading:
+def read(response: str) -> Mended:
     """Return the historical triples and, after them, those it lost, with a count of the repairs that they needed.
 
     A triple is a bracketed group of three elements in any kind of quotes or none; commas beyond the second belong to an
@@ -119,7 +141,7 @@ def read(response: str) -> Reading:
         if triple not in triples and not _is_format_echo(triple):
             triples.append(triple)
             repairs[repair] += 1
-    return Reading(triples, repairs)
+    return Mended(triples, repairs)
 
 
 def _twice(answer: str) -> list[Triple]:

@@ -27,6 +27,9 @@ from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, Pool
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.aggregate import Estimate, means
 from kbbench_hf.metrics.answers import answerability, balanced_accuracy, rejections, score_answers
+from kbbench_hf.replies.answers import read_answers
+from kbbench_hf.replies.reading import Reading
+from kbbench_hf.replies.verdicts import read_answerable
 
 METRICS = {
     "answer_f1": "F1",
@@ -132,6 +135,18 @@ def check(examples: Examples, example_id: Id, answer: Sequence[str]) -> str | No
     return None
 
 
+def read_careful(response: str, example: Example) -> Reading[list[str]]:
+    """Return the answers that a response gives, see `replies.answers`; on a rejection testbed "yes" or "no" alone.
+
+    Raises:
+        ParseError: it gives none and does not say so, or can be read in two ways.
+    """
+    if not _is_judged(example):
+        return read_answers(response)
+    read = read_answerable(response)
+    return Reading([read.answer], read.rule, read.thought)
+
+
 def _is_judged(example: Example) -> bool:
     return str(example["testbed"]).startswith("rejection")
 
@@ -199,7 +214,9 @@ _FACTS = base.Facts(
 _SCORING = base.Scoring(
     ANSWERS, METRICS, ("squad", "exact", "wtq", "rog"), score, summarise, check=check, metrics_in=_metrics_in
 )
-_ASKING = base.Asking(PROMPTS, {"json": of_text(parse_answers)}, testbeds=TESTBEDS, parts=SUBSETS)
+_ASKING = base.Asking(
+    PROMPTS, {"careful": read_careful, "json": of_text(parse_answers)}, testbeds=TESTBEDS, parts=SUBSETS
+)
 _SHOWING = base.Showing(explain, published=_HERE / "published.csv")
 
 SKA_OPEN = base.Benchmark(

@@ -38,6 +38,7 @@ from kbbench_hf.metrics.triples import (
     underscored,
 )
 from kbbench_hf.replies.reading import ParseError, Reading
+from kbbench_hf.replies.triples import read_triples
 
 METRICS = {
     "f1": "F1",
@@ -87,9 +88,13 @@ def _ontology(row: Row, relation_sources: set[str]) -> Ontology:
 
 
 def load(folder: DatasetFolder, config: str, split: str) -> Examples:
-    """Return the rows of a split, with the ontologies as context."""
+    """Return the rows of a split, each with the relations of its ontology, and the ontologies as context."""
     ontologies = {row["ontology_id"]: row for row in folder.rows("ontologies", "full")}
-    return Examples(folder.rows(config, split), Material(folder, ontologies))
+    relations = {
+        name: [underscored(each["label"].strip()) for each in row["relations"]] for name, row in ontologies.items()
+    }
+    rows = [{**row, "relations": relations[row["ontology_id"]]} for row in folder.rows(config, split)]
+    return Examples(rows, Material(folder, ontologies))
 
 
 def score(examples: Examples, answers: Sequence[Sequence[Sequence[str]] | None], mode: str) -> Scores:
@@ -161,6 +166,15 @@ def summarise(scores: Scores, mode: str, *, doubled: str | None = None) -> dict[
     return figures
 
 
+def read_careful(response: str, example: Example) -> Reading[list[Triple]]:
+    """Return the triples that a response gives as its answer, see `replies.triples`; the example settles what is open.
+
+    Raises:
+        ParseError: it gives none and does not say so, or can be read in two ways.
+    """
+    return read_triples(response, example["sentence"], example.get("relations", ()))
+
+
 def read_balanced(response: str, example: Example) -> Reading[list[Triple]]:
     """Return the triples of a response, in JSON or as `relation(subject, object)`; the sentence settles what is open.
 
@@ -220,6 +234,7 @@ _SCORING = base.Scoring(
 _ASKING = base.Asking(
     prompts={"current": prompts.current},
     parsers={
+        "careful": read_careful,
         "balanced": read_balanced,
         **{name: of_text(parse) for name, parse in {"json": parse_json, **HISTORICAL_PARSERS}.items()},
     },

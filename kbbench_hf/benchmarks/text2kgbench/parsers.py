@@ -4,8 +4,8 @@ import json
 import re
 from collections.abc import Callable, Iterator
 
-from kbbench_hf.benchmarks.text2kgbench.calls import parse_calls
 from kbbench_hf.metrics.triples import Triple
+from kbbench_hf.replies.calls import parse_calls
 from kbbench_hf.replies.reading import ParseError
 
 _RELEASED = re.compile(r"(\w+)\(([^,]+),([^)]+)\)")

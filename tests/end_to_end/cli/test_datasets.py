@@ -31,7 +31,7 @@ def test_list_names_every_benchmark_and_what_is_at_hand_in_80_columns(kbbench):
 def test_list_shows_all_of_one_benchmark(kbbench):
     words = " ".join(kbbench("list", "mini-text2kg").out.split())
     assert "modes reference, paper, repaired" in words
-    assert "parsers balanced, json, md, quotes, id" in words
+    assert "parsers careful, balanced, json, md, quotes, id" in words
     assert json.loads(kbbench("list", "mini-text2kg", "--json").out)["metrics"]["f1"] == "F1"
     assert len(json.loads(kbbench("list", "--json").out)) == len(benchmark_names())
 

@@ -8,15 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbbench_hf.benchmarks.genres import parsers
 from kbbench_hf.errors import DataError
 from kbbench_hf.models.judges import StoredFacts, StoredSplits, fact_prompt, read_fact, read_split, split_prompt
 from kbbench_hf.protocols import Verdict
 from kbbench_hf.replies.reading import ParseError
-
-
-def read_sub_triples(reply: str) -> float:
-    return read_split(lambda said: parsers.read(said).triples, reply)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +33,7 @@ def test_a_verdict_is_read(reply: str, verdict: float) -> None:
 
 @pytest.mark.parametrize(
     "reply",
-    ["", "I cannot tell.", "True or false?", "true/false", "None", "Notable", "<think>true", "The answer: true"],
+    ["", "I cannot tell.", "True or false?", "true/false", "None", "Notable", "<think>true", "true or false"],
 )
 def test_what_says_neither_is_an_error_and_not_false(reply: str) -> None:
     with pytest.raises(ParseError):
@@ -56,18 +51,18 @@ def test_what_says_neither_is_an_error_and_not_false(reply: str) -> None:
     ],
 )
 def test_sub_triples_are_counted(reply: str, n: int) -> None:
-    assert read_sub_triples(reply) == n
+    assert read_split(reply) == n
 
 
 @pytest.mark.parametrize("reply", ["", "I would split this.", '["a", "r", "b"], ["a", "r"', "Granularity: 2"])
 def test_a_split_that_is_not_there_or_breaks_off_is_an_error(reply: str) -> None:
     with pytest.raises(ParseError):
-        read_sub_triples(reply)
+        read_split(reply)
 
 
 @given(st.text(max_size=60))
 def test_no_reply_breaks_a_reader(reply: str) -> None:
-    for read in (read_fact, read_sub_triples):
+    for read in (read_fact, read_split):
         with suppress(ParseError):
             assert read(reply) >= 0
 

@@ -16,6 +16,7 @@ from kbbench_hf.models.endpoint import Endpoint
 from kbbench_hf.models.judges import StoredFacts, StoredSplits
 from kbbench_hf.protocols import Verdict
 from kbbench_hf.runners.judge import ChatJudge, annotate_verdicts, judge_by_name
+from kbbench_hf.runners.unread import UnreadError
 from tests.servers.scripted import MODEL, ScriptedServer
 
 RULES = benchmark("mini-genres").scoring.annotations
@@ -47,10 +48,10 @@ def chat(server: ScriptedServer, **options: Any) -> ChatJudge:
 
 
 def verdict_of(payload: dict[str, Any]) -> str:
-    """Nonsense for three triples in ten, else true for even documents."""
+    """Nonsense for one document in ten, else true for even documents."""
     content = payload["messages"][-1]["content"]
     number = int(content.split("head ")[1].split('"')[0])
-    return "I would rather not say." if number % 10 < 3 else "true" if number % 2 == 0 else "false"
+    return "I would rather not say." if number % 10 == 0 else "true" if number % 2 == 0 else "false"
 
 
 def values(folder: Path, kind: str = "factualness") -> dict[tuple[str, str], float | None]:
@@ -59,18 +60,28 @@ def values(folder: Path, kind: str = "factualness") -> dict[tuple[str, str], flo
     return {(row["id"], row["triple"]): row["value"] for row in annotation.table.to_pylist()}
 
 
-def test_a_judge_that_talks_nonsense_for_three_in_ten_invents_no_verdict(tmp_path: Path) -> None:
+def test_a_judge_that_talks_nonsense_for_one_in_ten_invents_no_verdict(tmp_path: Path) -> None:
     examples, answers = documents(40)
     with ScriptedServer(answer=verdict_of) as server:
-        counts = annotate_verdicts(RULES, examples, answers, tmp_path, "factualness", chat(server), show=False)
-    assert counts == {"ok": 56, "parse error": 24}  # 40 documents of two triples, 12 of them judged nonsensically
+        counts = annotate_verdicts(examples, answers, tmp_path, "factualness", chat(server), show=False)
+    assert counts == {"ok": 72, "parse error": 8}  # 40 documents of two triples, 4 of them judged nonsensically
     found = values(tmp_path)
-    # of the last digits 3 to 9, three are even: 3 * 4 * 2 true and 4 * 4 * 2 false
-    assert Counter(found.values()) == {1.0: 24, 0.0: 32, None: 24}
+    # of the last digits 1 to 9, four are even: 4 * 4 * 2 true and 5 * 4 * 2 false
+    assert Counter(found.values()) == {1.0: 32, 0.0: 40, None: 8}
     scores = score(with_annotations(examples, tmp_path), answers, "fixed")
-    assert scores.counters["n_factualness_failures"] == 24
+    assert scores.counters["n_factualness_failures"] == 8
     column = scores.values["factualness"]
-    assert [None if value != value else value for value in column[:6]] == [None, None, None, 0.0, 1.0, 0.0]
+    assert [None if value != value else value for value in column[:4]] == [None, 0.0, 1.0, 0.0]
+
+
+def test_a_judge_of_which_too_much_is_unread_leaves_no_verdicts_and_keeps_its_answers(tmp_path: Path) -> None:
+    examples, answers = documents(40)
+    with ScriptedServer(answer=lambda payload: "<think>The triple says true") as server:
+        for _ in range(2):
+            with pytest.raises(UnreadError, match="80 of 80 answers hold no verdict"):
+                annotate_verdicts(examples, answers, tmp_path, "factualness", chat(server), show=False)
+        assert len(server.requests) == 80
+    assert read_annotation(tmp_path, "factualness") is None
 
 
 def test_a_judge_that_fails_and_stalls_leaves_a_run_that_can_go_on(tmp_path: Path) -> None:
@@ -78,13 +89,13 @@ def test_a_judge_that_fails_and_stalls_leaves_a_run_that_can_go_on(tmp_path: Pat
     with ScriptedServer(
         answer=lambda payload: "true", fault_rate=0.3, kinds=("500", "hang", "reset"), hang_s=2
     ) as server:
-        first = annotate_verdicts(RULES, examples, answers, tmp_path, "factualness", chat(server), show=False)
+        first = annotate_verdicts(examples, answers, tmp_path, "factualness", chat(server), show=False)
         failed = sum(count for status, count in first.items() if status.startswith("failed"))
         assert 10 <= failed <= 40 and first["ok"] == 80 - failed
         assert Counter(values(tmp_path).values())[None] == failed  # exact, and none of them false
         asked = len(server.requests)
         for _ in range(3):
-            last = annotate_verdicts(RULES, examples, answers, tmp_path, "factualness", chat(server), show=False)
+            last = annotate_verdicts(examples, answers, tmp_path, "factualness", chat(server), show=False)
         assert last == {"ok": 80}
         assert asked == 80 and len(server.requests) < 80 + 2 * failed  # only what had failed was asked again
 
@@ -93,7 +104,7 @@ def test_a_refusal_is_no_verdict_keeps_its_text_and_is_not_asked_again(tmp_path:
     examples, answers = documents(1, triples_each=1)
     with ScriptedServer(always="refusal") as server:
         for _ in range(2):
-            counts = annotate_verdicts(RULES, examples, answers, tmp_path, "factualness", chat(server), show=False)
+            counts = annotate_verdicts(examples, answers, tmp_path, "factualness", chat(server), show=False)
             assert counts == {"refused: refusal": 1}
         assert len(server.requests) == 1
     annotation = read_annotation(tmp_path, "factualness")
@@ -105,18 +116,17 @@ def test_a_refusal_is_no_verdict_keeps_its_text_and_is_not_asked_again(tmp_path:
 def test_a_cut_off_list_is_no_verdict(tmp_path: Path) -> None:
     examples, answers = documents(2, 1)
     reply = '{"sub_triples": [["a", "r", "b"], ["a", "r", "c"]]}....'
-    with ScriptedServer(answer=lambda payload: reply, always="length") as server:
-        counts = annotate_verdicts(RULES, examples, answers, tmp_path, "granularity", chat(server), show=False)
-    assert counts == {"cut off": 2}
-    assert set(values(tmp_path, "granularity").values()) == {None}
+    server = ScriptedServer(answer=lambda payload: reply, always="length")
+    with server, pytest.raises(UnreadError, match="2 of 2 answers hold no verdict"):
+        annotate_verdicts(examples, answers, tmp_path, "granularity", chat(server), show=False)
 
 
 def test_equal_items_are_judged_once(tmp_path: Path) -> None:
     examples, _ = documents(3)
     same = [["a", "r", "b"], ["a", "r", "b"], ["a", "r", "c"]]
     facts, splits = Scripted(), Scripted()
-    annotate_verdicts(RULES, examples, [same] * 3, tmp_path, "factualness", facts, show=False)
-    annotate_verdicts(RULES, examples, [same] * 3, tmp_path, "granularity", splits, show=False)
+    annotate_verdicts(examples, [same] * 3, tmp_path, "factualness", facts, show=False)
+    annotate_verdicts(examples, [same] * 3, tmp_path, "granularity", splits, show=False)
     assert len(facts.asked) == 6  # two triples in each of three texts
     assert len(splits.asked) == 2  # two triples
     assert len(values(tmp_path, "granularity")) == 6
@@ -126,29 +136,27 @@ def test_an_interrupted_judge_goes_on_where_it_stopped(tmp_path: Path, monkeypat
     monkeypatch.setattr("kbbench_hf.runners.judge._JUDGE_BATCH", 4)
     examples, answers = documents(10, 1)
     with pytest.raises(KeyboardInterrupt):
-        annotate_verdicts(RULES, examples, answers, tmp_path, "factualness", Scripted(dies_after=4), show=False)
+        annotate_verdicts(examples, answers, tmp_path, "factualness", Scripted(dies_after=4), show=False)
     assert read_annotation(tmp_path, "factualness") is None
     again = Scripted()
-    annotate_verdicts(RULES, examples, answers, tmp_path, "factualness", again, show=False)
+    annotate_verdicts(examples, answers, tmp_path, "factualness", again, show=False)
     assert len(again.asked) == 6
     assert len(values(tmp_path)) == 10
 
 
 def test_another_judge_text_or_triple_is_never_served_from_the_journal(tmp_path: Path) -> None:
     examples, answers = documents(1, 1)
-    annotate_verdicts(RULES, examples, answers, tmp_path, "factualness", Scripted(), show=False)
+    annotate_verdicts(examples, answers, tmp_path, "factualness", Scripted(), show=False)
     served = 0
     for n in range(100):
         judge = Scripted(name=f"scripted@{n}", value=0.0) if n % 3 == 0 and n != 1 else Scripted(value=0.0)
         row = dict(examples.rows[0], text=f"Text {n}x ." if n % 3 == 1 else examples.rows[0]["text"])
         triple = [f"head {n}y", "has", "tail 0"] if n % 3 == 2 else answers[0][0]
-        annotate_verdicts(
-            RULES, Examples([row], examples.context), [[triple]], tmp_path, "factualness", judge, show=False
-        )
+        annotate_verdicts(Examples([row], examples.context), [[triple]], tmp_path, "factualness", judge, show=False)
         served += not judge.asked
     assert served == 0
     kept = Scripted()
-    annotate_verdicts(RULES, examples, answers, tmp_path, "factualness", kept, show=False)
+    annotate_verdicts(examples, answers, tmp_path, "factualness", kept, show=False)
     assert kept.asked == [] and set(values(tmp_path).values()) == {1.0}
 
 
@@ -161,28 +169,28 @@ def test_another_prompt_or_sampling_is_asked_anew(tmp_path: Path, monkeypatch: p
         identities = []
         for sampling in (Sampling(), Sampling(temperature=0.3), Sampling(seed=1)):
             asks = ChatJudge(Endpoint(server.url, MODEL), sampling, options=QUICK)
-            annotate_verdicts(RULES, examples, answers, tmp_path, "factualness", asks, show=False)
+            annotate_verdicts(examples, answers, tmp_path, "factualness", asks, show=False)
             annotation = read_annotation(tmp_path, "factualness")
             assert annotation is not None
             identities.append(json.dumps(annotation.identity, sort_keys=True))
         assert len(server.requests) == len(set(identities)) == 3
         monkeypatch.setattr("kbbench_hf.models.judges._FACT", "Is it so?")
-        annotate_verdicts(RULES, examples, answers, tmp_path, "factualness", chat(server), show=False)
+        annotate_verdicts(examples, answers, tmp_path, "factualness", chat(server), show=False)
         assert len(server.requests) == 4
-    assert module._kind("factualness", RULES).prompt_sha256 != module._kind("granularity", RULES).prompt_sha256
+    assert module._kind("factualness").prompt_sha256 != module._kind("granularity").prompt_sha256
 
 
 def test_a_refused_key_stops_the_run_and_writes_nothing(tmp_path: Path) -> None:
     examples, answers = documents(5)
     with ScriptedServer(always="401") as server, pytest.raises(UsageError):
-        annotate_verdicts(RULES, examples, answers, tmp_path, "factualness", chat(server), show=False)
+        annotate_verdicts(examples, answers, tmp_path, "factualness", chat(server), show=False)
     assert read_annotation(tmp_path, "factualness") is None
 
 
 def test_a_triple_that_is_cleaned_in_fixed_mode_keeps_its_verdict(tmp_path: Path) -> None:
     examples, _ = documents(1)
     answers = [[[" a", "in", 1961], ["a", "r", None], ["a", "r"]]]
-    annotate_verdicts(RULES, examples, answers, tmp_path, "factualness", Scripted(), show=False)
+    annotate_verdicts(examples, answers, tmp_path, "factualness", Scripted(), show=False)
     annotated = with_annotations(examples, tmp_path)
     assert score(annotated, answers, "fixed").values["factualness"].tolist() == [1.0]
     assert score(annotated, answers, "reference").values["factualness"].tolist() == [1.0]
@@ -196,8 +204,8 @@ def test_stored_verdicts_of_the_release_score_as_recomputed(shared: Path, tmp_pa
     rows = [{"id": str(n), "text": text, "triples": [], "triples_stated": []} for n, text in enumerate(outputs)]
     examples, answers = Examples(rows, Context("docred", ())), list(outputs.values())
     facts, splits = (folder / "stored_verdicts" / kind / name for kind in ("factualness", "granularity"))
-    annotate_verdicts(RULES, examples, answers, tmp_path, "factualness", StoredFacts(facts), show=False)
-    annotate_verdicts(RULES, examples, answers, tmp_path, "granularity", StoredSplits(splits), show=False)
+    annotate_verdicts(examples, answers, tmp_path, "factualness", StoredFacts(facts), show=False)
+    annotate_verdicts(examples, answers, tmp_path, "granularity", StoredSplits(splits), show=False)
     found = score(with_annotations(examples, tmp_path), answers, "reference").values
     stored = json.loads(facts.read_text(encoding="utf-8"))
     assert found["factualness"].tolist() == pytest.approx([stored[text]["score"] for text in outputs])

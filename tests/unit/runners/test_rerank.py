@@ -2,13 +2,18 @@
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.models.endpoint import Endpoint
-from kbbench_hf.runners.rerank import n_unread, rerank_run
+from kbbench_hf.models.reranker import ASKING
+from kbbench_hf.runners.rerank import rerank_run
 from kbbench_hf.runners.retrieval import knowledge_base, rank
+from kbbench_hf.runners.unread import UnreadError
 from kbbench_hf.scoring.predictions import read_predictions
 from kbbench_hf.scoring.score import load_examples, score_asked
 from tests.servers.scripted import ScriptedServer
@@ -17,7 +22,7 @@ DEPTH = 20
 
 
 def oracle(kb: KnowledgeBase, gold: dict[str, set[Any]]) -> Any:
-    """A model that knows the answers, but writes nonsense about every seventh candidate."""
+    """A model that knows the answers, but writes nonsense about one candidate in fifteen."""
     names = dict(zip(kb.names(), kb.ids(), strict=True))
 
     def answer(payload: dict[str, Any]) -> str:
@@ -26,7 +31,7 @@ def oracle(kb: KnowledgeBase, gold: dict[str, set[Any]]) -> Any:
         if found is None:
             return "the canary"
         query, node = found[1], names[found[2]]
-        if node % 7 == 0:
+        if node % 15 == 0:
             return "I cannot say."
         return "0.9" if node in gold[query] else "Score: 2/10"
 
@@ -50,6 +55,50 @@ def test_an_oracle_lifts_hits_and_leaves_recall_at_the_depth(tmp_path: Path) -> 
     before, after = (score_asked(asked, read_predictions([each], asked.benchmark, examples)) for each in folders)
     assert after.scores["hit_at_1"].value > before.scores["hit_at_1"].value
     assert after.scores["recall_at_20"] == before.scores["recall_at_20"]
-    assert n_unread(done) > 0 and done.summary.n_failed == 0
+    assert done.n_unread > 0 and done.generation.summary.n_failed == 0
     lines = [json.loads(line) for line in (tmp_path / "again" / "predictions.jsonl").read_text().splitlines()]
     assert [line["id"] for line in lines] == [row["id"] for row in examples.rows]
+
+
+def test_a_run_of_which_too_much_is_unread_has_no_ranking_and_keeps_its_answers(tmp_path: Path) -> None:
+    asked = load_examples("mini-stark", limit=3)
+    kb = knowledge_base(asked)
+    rank(asked, "bm25", tmp_path / "first", top_k=20, show=False)
+    with ScriptedServer(answer=lambda payload: "<think>The query asks for 0.9 of") as server:
+        model = Endpoint(server.url, "scripted-model")
+        for _ in range(2):
+            with pytest.raises(UnreadError, match="30 of 30 answers hold no score"):
+                rerank_run(asked.examples, kb, tmp_path / "first", model, tmp_path / "again", depth=10, show=False)
+        assert len(server.requests) <= 30 + 4  # with canaries: nothing is asked twice
+    assert not (tmp_path / "again" / "predictions.jsonl").exists()
+
+
+def test_upstream_asks_three_times_and_keeps_the_first_ranking_of_a_query_with_one_failure(tmp_path: Path) -> None:
+    asked = load_examples("mini-stark", limit=20)
+    kb = knowledge_base(asked)
+    rank(asked, "bm25", tmp_path / "first", top_k=20, show=False)
+    firsts = [json.loads(line) for line in (tmp_path / "first" / "predictions.jsonl").read_text().splitlines()]
+    names = dict(zip(kb.ids(), kb.names(), strict=True))
+    hopeless, slow = names[firsts[0]["ids"][3]], names[firsts[1]["ids"][2]]
+    met: Counter[str] = Counter()
+    sent: list[dict[str, Any]] = []
+
+    def answer(payload: dict[str, Any]) -> str:
+        text = payload["messages"][-1]["content"]
+        met[text] += 1
+        sent.extend([payload] if payload["max_tokens"] == 5 else [])
+        if "The query:" in text and asked.examples.rows[0]["query"] in text and f"\n{hopeless}" in text:
+            return "1"  # upstream's parser takes 0.x and 1.0 alone
+        if "The query:" in text and asked.examples.rows[1]["query"] in text and f"\n{slow}" in text:
+            return "1" if met[text] < 3 else "1.0"
+        return "0.5"
+
+    with ScriptedServer(answer=answer) as server:
+        model = Endpoint(server.url, "scripted-model")
+        how: dict[str, Any] = {"asking": ASKING["reference"], "depth": 10, "show": False}
+        done = rerank_run(asked.examples, kb, tmp_path / "first", model, tmp_path / "again", **how)
+    assert done.n_unread == 1
+    assert sent and all(request["temperature"] == 1.0 and "response_format" not in request for request in sent)
+    lines = [json.loads(line)["ids"] for line in (tmp_path / "again" / "predictions.jsonl").read_text().splitlines()]
+    assert lines[0] == firsts[0]["ids"]  # one of its candidates was never read
+    assert lines[1][0] == firsts[1]["ids"][2]  # read at the third try

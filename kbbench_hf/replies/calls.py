@@ -27,7 +27,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kbbench_hf.metrics.triples import Triple
+from kbbench_hf.replies.reading import Triple
 
 
 class Fields(NamedTuple):

@@ -1,0 +1,297 @@
+"""JSON as models write it: read in place, wherever it stands in a text, and told apart from what was cut off.
+
+Read are strict JSON and what people take for it: Python's literals, quotes of any kind or none, quotes inside names
+that were not escaped, comments, commas too many or too few, tuples, `=` or `=>` for a colon. A text that ends inside a
+value gives what was whole until there, marked as cut. Numbers stay as they were written.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+MOST_NESTED = 40
+"""Brackets nested deeper than this hold nothing that a person would read."""
+_STEPS_PER_CHARACTER = 12
+"""How much may be tried for each character of a text; text made to be hard is given up, not waited for."""
+
+
+class Bare(str):
+    """A value that stood without quotes: a number, or words."""
+
+    __slots__ = ()
+
+
+class CutList(list["Value"]):
+    """A list at whose end, or in whose last item, the text breaks off."""
+
+
+class CutObject(dict[str, "Value"]):
+    """An object at whose end, or in whose last member, the text breaks off."""
+
+
+Value = str | bool | None | list["Value"] | dict[str, "Value"]
+
+
+class Found(NamedTuple):
+    """A list or an object, and where it stands in its text."""
+
+    value: Value
+    start: int
+    end: int
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the text ends inside it."""
+        return isinstance(self.value, CutList | CutObject)
+
+
+def find_values(text: str) -> list[Found]:
+    """Return the lists and objects of a text that stand in no other one, in order.
+
+    >>> [found.value for found in find_values("So {'a': [1, “b”,]} and [x, y")]
+    [{'a': ['1', 'b']}, ['x', 'y']]
+    """
+    return list(_Scanner(text).values())
+
+
+class _NotAValueError(Exception):
+    """What stands here is not JSON, however leniently it is taken; `at` says where to look on."""
+
+    def __init__(self, at: int = 0) -> None:
+        self.at = at
+
+
+class _CutOffError(Exception):
+    """The text ends inside a value of which nothing is whole."""
+
+
+_OPENING = re.compile(r"""[{\[]|\((?=\s*["'“‘`(])""")
+_CLOSING = "]})"
+_QUOTES = {
+    '"': '"',
+    "'": "'",
+    "“": '”“"',
+    "”": '”"',
+    "„": '“”"',
+    "‘": "’‘'",
+    "’": "’'",
+    "`": "`'",
+    "«": "»",
+    "＂": "＂",
+    "「": "」",
+    "『": "』",
+}
+_BLANK = re.compile(r"(?:\s+|//[^\n]*|/\*.{0,300}?\*/|#(?=[\s\w])[^\n]*|<!--.{0,300}?-->)+", re.DOTALL)
+_AFTER_VALUE = re.compile(r"\s*(?:[,，;}\])]|$|//|/\*|#\s|\n\s*[\"'“‘`{\[])")
+_NEXT_KEY = re.compile(r"""\s+["'“„«][^"'“”„«»\n:]{1,40}["'”“»]\s*[:：]""")
+_AFTER_KEY = re.compile(r"\s*(?:[:：]|=>?)")
+_BARE_KEY = re.compile(r"""[^\s"'{}\[\](),:：=][^"{}\[\](),:：=\n]{0,60}?(?=\s*(?:[:：]|=>?))""")
+_LONGEST_BARE = 400
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+_WORDS: dict[str, bool | None] = {
+    "true": True, "True": True, "false": False, "False": False,
+    "null": None, "None": None, "undefined": None, "nil": None,
+}  # fmt: skip
+_STRICT = json.JSONDecoder(strict=False, parse_int=Bare, parse_float=Bare, parse_constant=Bare)
+
+
+class _Scanner:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.left = _STEPS_PER_CHARACTER * len(text) + 10_000
+
+    def values(self) -> Iterator[Found]:
+        position = 0
+        while self.left > 0 and (match := _OPENING.search(self.text, position)):
+            start = match.start()
+            try:
+                value, position = self._whole(start)
+            except _CutOffError:
+                position = start + 1
+                continue
+            except _NotAValueError as error:
+                position = max(error.at, start + 1)
+                continue
+            yield Found(value, start, position)
+
+    def _whole(self, start: int) -> tuple[Value, int]:
+        if self.text[start] != "(":
+            try:
+                value, end = _STRICT.raw_decode(self.text, start)
+                return value, end
+            except (ValueError, RecursionError) as error:
+                self._spend(max(getattr(error, "pos", start) - start, 1))
+        return self._container(start, 0)
+
+    def _spend(self, steps: int = 1) -> None:
+        self.left -= steps
+        if self.left < 0:
+            raise _NotAValueError
+
+    def _blank(self, position: int) -> int:
+        match = _BLANK.match(self.text, position)
+        if match is None:
+            return position
+        self._spend(1 + (match.end() - position) // 16)
+        return match.end()
+
+    def _container(self, start: int, depth: int) -> tuple[Value, int]:
+        """Return the list or object that starts here; a `{` without keys is a list, as Python's sets are."""
+        if depth > MOST_NESTED:
+            raise _NotAValueError(start)
+        items: list[Value] = []
+        members: dict[str, Value] = {}
+        is_object = self.text[start] == "{"
+        position, cut, elided = start + 1, False, False
+        while True:
+            self._spend()
+            position = self._blank(position)
+            if position >= len(self.text):
+                cut = True
+                break
+            character = self.text[position]
+            if character in _CLOSING:
+                position += 1
+                break
+            if character in ",，;、":
+                position += 1
+                continue
+            if self.text.startswith(("...", "…"), position):
+                position += 3 if character == "." else 1
+                elided = True
+                continue
+            try:
+                key = None
+                if (found := self._key(position)) is not None and (is_object or self.text[start] == "("):
+                    key, position = found
+                value, position = self._value(position, depth)
+            except _CutOffError:
+                position, cut = len(self.text), True
+                break
+            if key is not None:
+                members.setdefault(key, value)
+            elif not is_object or not members:
+                items.append(value)
+            else:
+                raise _NotAValueError
+            if isinstance(value, CutList | CutObject):
+                cut = True
+                break
+        if elided and not members and not items:
+            items.append(Bare("..."))
+        if members and not items:
+            return (CutObject(members) if cut else members), position
+        if is_object and not items and not members:
+            return (CutObject() if cut else {}), position
+        if members:
+            raise _NotAValueError
+        return (CutList(items) if cut else items), position
+
+    def _key(self, position: int) -> tuple[str, int] | None:
+        """Return a member's name and where its value begins."""
+        if self.text[position] in _QUOTES:
+            try:
+                key, end = self._string(position, of_key=True)
+            except (_NotAValueError, _CutOffError):
+                return None
+        elif match := _BARE_KEY.match(self.text, position):
+            self._spend(1 + len(match[0]) // 16)
+            key, end = match[0].strip(), match.end()
+        else:
+            return None
+        separator = _AFTER_KEY.match(self.text, end)
+        return (key, self._blank(separator.end())) if separator else None
+
+    def _value(self, position: int, depth: int) -> tuple[Value, int]:
+        if position >= len(self.text):
+            raise _CutOffError
+        character = self.text[position]
+        if character in "{[" or (character == "(" and _OPENING.match(self.text, position)):
+            return self._container(position, depth + 1)
+        if character in _QUOTES:
+            return self._string(position)
+        return self._bare(position)
+
+    def _string(self, start: int, *, of_key: bool = False) -> tuple[str, int]:
+        """Return what stands in quotes; a quote closes them where a name or a value may end after it."""
+        closing = _QUOTES[self.text[start]]
+        written: list[str] = []
+        position = start + 1
+        while position < len(self.text):
+            self._spend()
+            character = self.text[position]
+            if character == "\\" and position + 1 < len(self.text):
+                escaped, position = self._escape(position)
+                written.append(escaped)
+                continue
+            if character in closing and self._closes(position, character, of_key):
+                return "".join(written), position + 1
+            if of_key and (character == "\n" or position - start > 200):
+                raise _NotAValueError
+            written.append(character)
+            position += 1
+        raise _CutOffError
+
+    def _escape(self, position: int) -> tuple[str, int]:
+        character = self.text[position + 1]
+        if character == "u":
+            digits = self.text[position + 2 : position + 6]
+            if re.fullmatch(r"[0-9a-fA-F]{4}", digits):
+                unit, end = int(digits, 16), position + 6
+                low = re.compile(r"\\u([dD][c-fC-F][0-9a-fA-F]{2})").match(self.text, end)
+                if 0xD800 <= unit < 0xDC00 and low:
+                    return chr(0x10000 + ((unit - 0xD800) << 10) + int(low[1], 16) - 0xDC00), low.end()
+                return chr(unit), end
+        return _ESCAPES.get(character, character), position + 2
+
+    def _closes(self, position: int, quote: str, of_key: bool) -> bool:
+        after = position + 1
+        if of_key:
+            return _AFTER_KEY.match(self.text, after) is not None
+        ending = _AFTER_VALUE.match(self.text, after)
+        if ending is None:
+            return _NEXT_KEY.match(self.text, after) is not None
+        at = ending.end() - 1
+        if ending[0][-1:] not in {",", "，", ";"}:
+            return True
+        follows = self._next(at + 1)
+        if not follows or follows in _QUOTES or follows in "{[(]}),，.…-" or follows.isdigit():
+            return True
+        # a word follows: the string has ended if the next quote opens another one, and not if it closes this one
+        self._spend(4)
+        following = self.text.find(quote, at + 1, at + 1 + _LONGEST_BARE)
+        if following < 0:
+            return True
+        before = self.text[at:following].rstrip()[-1:]
+        return before in {",", "，", ";", ":", "[", "{", "(", "="} or self.text[following + 1 : following + 2] == ":"
+
+    def _next(self, position: int) -> str:
+        position = self._blank(position)
+        return self.text[position : position + 1]
+
+    def _bare(self, start: int) -> tuple[Value, int]:
+        """Return what stands without quotes until a comma or a closing bracket; its own brackets are balanced."""
+        depth, position = 0, start
+        while position < len(self.text):
+            self._spend()
+            character = self.text[position]
+            if character in "([{":
+                depth += 1
+            elif character in _CLOSING and depth:
+                depth -= 1
+            elif character in _CLOSING or (character in ",，;" and not depth):
+                break
+            elif character == "\n" or position - start > _LONGEST_BARE:
+                if position - start > _LONGEST_BARE or not _AFTER_VALUE.match(self.text, position):
+                    raise _NotAValueError
+                break
+            position += 1
+        else:
+            raise _CutOffError
+        word = self.text[start:position].strip()
+        if "//" in word:
+            word = word.partition("//")[0].strip() if re.search(r"\s//\s", word) else word
+        if word in _WORDS:
+            return _WORDS[word], position
+        return Bare(word), position

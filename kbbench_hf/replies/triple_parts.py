@@ -1,0 +1,111 @@
+"""What the parts of a triple are called, and which of three is which."""
+
+import re
+from collections.abc import Collection, Sequence
+
+from kbbench_hf.replies.reading import Triple
+
+SUBJECTS = frozenset(
+    "subject sub subj s head h headentity subjectentity source src from start entity1 entitya e1 arg1 argument1 "
+    "node1 headname"
+    " subjectname startnode sourcenode left subjekt sujet sujeto soggetto sujeito onderwerp 主语 主体 主詞 主語 "
+    "头实体 субъект"
+    " podmiot".split()
+)
+RELATIONS = frozenset(
+    "relation rel r predicate pred p relationship relationtype relationshiptype property prop edge edgetype verb "
+    "relationname"
+    " predicatename link connection label type beziehung prädikat relación predicado relazione predicato relação "
+    "relatie"
+    " predicaat prédicat 关系 谓语 谓词 關係 述語 関係 отношение предикат relacja".split()
+)
+OBJECTS = frozenset(
+    "object obj o tail t tailentity objectentity target tgt to end entity2 entityb e2 arg2 argument2 node2 "
+    "tailname objectname"
+    " endnode targetnode right value objekt objet objeto oggetto voorwerp 宾语 客体 賓語 受詞 目的語 尾实体 объект "
+    "dopełnienie".split()
+)
+ROLES = (SUBJECTS, RELATIONS, OBJECTS)
+_LEAST_TELLING = ("type", "label", "value", "property", "link", "verb", "from", "to", "left", "right", "start", "end")
+"""Names that also name something else: they count where no better one is there."""
+_PLACEHOLDER = re.compile(
+    r"\W*(?:subject|relation(?:ship)?|predicate|object|head|tail|entity\W?[\dab]?|sub|rel|obj|s|p|r|o|h|t|x|y|z|"
+    r"\.{2,}|…|string|value|name"
+    r"|(?:head|tail|subject|object)[ _](?:entity|name)|relation[ _](?:name|type)|subject\d|object\d|relation\d|"
+    r"domain|range|placeholder)\W*",
+    re.IGNORECASE,
+)
+
+_LIST = re.compile(r"""[\[{(]\s*["'“\[{]""")
+
+
+def plain(name: str) -> str:
+    """Return a member's name without case, blanks and marks.
+
+    >>> plain("Head_Entity")
+    'headentity'
+    """
+    return re.sub(r"[\W_]+", "", name.casefold())
+
+
+def role_of(name: str) -> int | None:
+    """Return 0, 1 or 2 for what names a subject, a relation or an object; None for any other name.
+
+    >>> role_of("Predicate"), role_of("tail"), role_of("evidence")
+    (1, 2, None)
+    """
+    key = plain(name)
+    return next((place for place, names in enumerate(ROLES) if key in names), None)
+
+
+def by_role(names: Sequence[str]) -> dict[int, str]:
+    """Return role -> the name that has it, the most telling one of several."""
+    found: dict[int, str] = {}
+    for name in sorted(names, key=lambda name: plain(name) in _LEAST_TELLING):
+        if (role := role_of(name)) is not None:
+            found.setdefault(role, name)
+    return found
+
+
+def same(relation: str) -> str:
+    """Return what the spellings of a relation have in common.
+
+    >>> same("cast member") == same("Cast_Member")
+    True
+    """
+    return re.sub(r"[\s_-]+", "", relation.casefold())
+
+
+def is_format(triple: Sequence[str]) -> bool:
+    """Whether a triple only shows the format: its names say what belongs in their places.
+
+    >>> is_format(["subject", "relation", "object"]), is_format(["Subject matter", "is", "object"])
+    (True, False)
+    """
+    return bool(_PLACEHOLDER.fullmatch(triple[0]) and _PLACEHOLDER.fullmatch(triple[2]))
+
+
+def in_order(parts: Sequence[str], relations: Collection[str] = ()) -> Triple | None:
+    """Return three parts as a triple: subject first, unless another part alone is a known relation; None if incomplete.
+
+    More than three parts are a triple where one in the middle is a known relation: names may hold commas.
+
+    >>> in_order(["director", "Up", "Pete"], {"director"}), in_order(["Up", "director", "Pete"])
+    (('Up', 'director', 'Pete'), ('Up', 'director', 'Pete'))
+    >>> in_order(["Leiden", "Holland", "country", "NL"], {"country"})
+    ('Leiden, Holland', 'country', 'NL')
+    """
+    parts = [part.strip() for part in parts]
+    if not all(parts):
+        return None
+    if len(parts) > 3:
+        known = [place for place in range(1, len(parts) - 1) if same(parts[place]) in relations]
+        if len(known) != 1:
+            return None
+        parts = [", ".join(parts[: known[0]]), parts[known[0]], ", ".join(parts[known[0] + 1 :])]
+    if len(parts) != 3 or is_format(parts) or any(_LIST.match(part) for part in parts):
+        return None
+    first, second, third = parts
+    if relations and same(second) not in relations and same(first) in relations:
+        return second, first, third
+    return first, second, third

@@ -1,0 +1,239 @@
+"""The triples that a reply gives: in JSON of any dialect, as calls, tables, arrows, or none, said in words."""
+
+import re
+from collections.abc import Collection, Sequence
+
+from kbbench_hf.replies import cues
+from kbbench_hf.replies.calls import parse_calls
+from kbbench_hf.replies.final_answer import Version, versions
+from kbbench_hf.replies.json_triples import json_triples
+from kbbench_hf.replies.reading import ParseError, Reading, Triple
+from kbbench_hf.replies.reasoning import separate
+from kbbench_hf.replies.triple_parts import in_order, is_format, same
+from kbbench_hf.replies.wrapping import unwrapped
+from kbbench_hf.replies.written_triples import written_triple, written_triples
+
+_SINGLE = re.compile(
+    r"\b(?:single|one|atomic|indivisible|elementary|simple) (?:\w+ )?(?:fact|statement|triple|claim|assertion|"
+    r"proposition|relation|unit)|\batomic\b|\bindivisible\b"
+    r"|(?:can(?:not|['’]t| not)|could(?: not|n['’]t)|does(?: not|n['’]t)|need(?: not|n['’]t)|not|no (?:need|way|"
+    r"reason) to|nothing (?:\w+ )?to|n['’]t)\b[^.\n]{0,40}\b(?:split|divid|decompos|separat|break|broken|"
+    r"simplif)\w*"
+    r"|\b(?:no|without) (?:further )?(?:split|division|decomposition)|\bn/a\b|^\W*none\b|einzelne[sr]?\s+(?:fakt|"
+    r"tatsache|aussage)|nicht (?:weiter )?(?:teil|zerleg|aufteil)\w*|un seul fait|pas être (?:divisé|décomposé|"
+    r"séparé)\w*"
+    r"|un solo hecho|no se puede (?:dividir|separar|descomponer)|um único fato|não pode ser dividid\w*|un solo "
+    r"fatto|non (?:può essere|si può) (?:divi|scompo|suddivi)\w*|één feit|enkel feit|один факт|нельзя разделить"
+    r"|单一|一个事实|不能(?:再)?(?:拆分|分割|分解)|无法(?:再)?(?:拆分|分割)|无需拆分|単一|一つの事実|分割できません"
+    r"|하나의 사실|분할할 수 없",
+    re.IGNORECASE,
+)
+_SENTENCES = re.compile(r"(?<=[.!?;。！？；])\s*|\n+")
+_TYPE = re.compile(r"\s*[A-Z][A-Z_/ -]*\s*|\s*[A-Z][A-Za-z]+\s*")
+
+
+def read_triples(
+    reply: str, asked: str = "", relations: Collection[str] = (), *, partial: bool = True, single: bool = False
+) -> Reading[list[Triple]]:
+    """Return the triples that a reply gives as its answer, each as it was written, in order.
+
+    Args:
+        reply: what a model sent.
+        asked: the text that the triples are of; it settles which of several inputs is the model's, and where names
+            with commas end.
+        relations: the relations that were asked for, where these are known.
+        partial: whether the whole triples of a list that breaks off count; where their number is what is asked, not.
+        single: whether "it is a single fact" says that there are none.
+
+    Raises:
+        ParseError: it gives none and does not say so, or so that two people could read it differently.
+
+    >>> read_triples('<think>[["a", "r", "b"]]?</think>{"triples": [["c", "r", "d"]]}').answer
+    [('c', 'r', 'd')]
+    >>> read_triples("Der Text nennt keine Relationen.")
+    Reading(answer=[], rule='none, in words', thought='')
+    """
+    thought, said = separate(reply)
+    if not said.strip():
+        raise ParseError("nothing but thought" if thought else "an empty reply", thought)
+    known = frozenset(map(same, relations))
+    for version in versions(unwrapped(said), asked):
+        if version.alternatives:
+            break
+        read = _read(version, asked, known, partial, single)
+        if read is not None:
+            return Reading(*read, thought)
+        if version.takes_back and cues.RETRACTIONS.search(version.text):
+            raise ParseError("an answer that was taken back, and no other", thought)
+        if version.is_final and version.text.strip():
+            break
+    raise ParseError("no triples, and no word that there are none", thought)
+
+
+def without_types(triples: Sequence[Triple]) -> list[Triple]:
+    """Return triples whose entities have lost the type behind their last colon.
+
+    >>> without_types([("Bleach: Hell Verse:WORK", "director", "Noriyuki Abe:PERSON")])
+    [('Bleach: Hell Verse', 'director', 'Noriyuki Abe')]
+    """
+    return [(_untyped(subject), relation, _untyped(obj)) for subject, relation, obj in triples]
+
+
+def _untyped(name: str) -> str:
+    head, colon, kind = name.rpartition(":")
+    return head.rstrip() if colon and head.strip() and _TYPE.fullmatch(kind) else name
+
+
+def _read(
+    version: Version, asked: str, relations: frozenset[str], partial: bool, single: bool
+) -> tuple[list[Triple], str] | None:
+    readings = [(piece, json_triples(piece.value, relations)) for piece in version.pieces]
+    readable = [(piece, triples) for piece, triples in readings if triples is not None]
+    chosen = [each for each in readable if each[0].stands] or readable
+    triples: list[Triple] = []
+    for _, found in chosen:
+        met = set(triples)
+        triples += [each for each in found if each not in met]
+    cut = any(piece.is_cut for piece in version.pieces)
+    if cut and not partial:
+        return None
+    if triples:
+        return triples, "json, cut off" if cut else "json"
+    text = _without_values(version)
+    if not any(piece.stands for piece, _ in chosen):
+        for read in (_calls(text, asked, relations), written_triples(text, relations)):
+            if read[0]:
+                return read
+    if chosen:
+        return [], "json"
+    if cut:
+        return None
+    return ([], "none, in words") if says_none(text, single=single) else None
+
+
+def _without_values(version: Version) -> str:
+    """Return the text without the values that are objects or cut off: what is in them is not written otherwise."""
+    text = version.text
+    for piece in version.pieces:
+        if piece.is_cut or (isinstance(piece.value, dict) and piece.stands):
+            text = text[: piece.start] + " " * (piece.end - piece.start) + text[piece.end :]
+    return text
+
+
+def says_none(text: str, *, single: bool = False) -> bool:
+    """Whether a text says in words that there are no triples, and holds nothing that could be some.
+
+    >>> says_none("The sentence expresses no relations."), says_none("None of the other relations apply.")
+    (True, False)
+    """
+    if any(re.match(r"\s*(?:[-*•]|\d+[.)])\s+\S+\s+\S", line) for line in text.splitlines()):
+        return False
+    sentences = [each for each in _SENTENCES.split(text) if each.strip()]
+    said = cues.NONE if not single else re.compile(f"{_SINGLE.pattern}|{cues.NONE.pattern}", re.IGNORECASE)
+    return any(
+        said.search(each) and not cues.OTHERS.search(_but_split(each)) and not cues.REFUSAL.search(each)
+        for each in sentences
+    )
+
+
+def _but_split(sentence: str) -> str:
+    """Return a sentence without "split further", which names nothing beside what was given."""
+    return re.sub(
+        r"\b(?:further|any more|more|weiter|davantage|más)\b(?=\W*$)|(?:split|divided|decomposed|broken down|"
+        r"separated) (?:any )?(?:further|more)",
+        "",
+        sentence,
+    )
+
+
+_LABELLED = re.compile(r"^[\w ]{0,30}[:：]\s*")
+_CALL_LINE = re.compile(r"^[*_`\"'\\]{0,3}([\w/&'’\\-]+(?:(?:,? |,(?=\\?_))[\w/&'’\\-]+){0,7})[*_`\"']{0,3}\s?\(")
+_MARKER = re.compile(r"^[\s>]*(?:(?:[-=]?>|→|[-–—*•·▪+]|\(?\d{1,3}[.):\]]|\(?[a-z][.)])\s+)*")
+_TAIL = re.compile(r"[\s,;.|&*`\"'✓✔✅]*(?:(?:and|und|et|y|e)\s*)?")
+_REMARK = re.compile(r"\s*(?:#|//|--|[-–—]\s|\(|\[|<!--|%|:|✓|✔|✅|/\*|because\b|since\b).*$", re.DOTALL)
+_TRIPLE_NAMES = re.compile(r"(?:triples?t?|fact|relation(?:ship)?|statement|edge)", re.IGNORECASE)
+
+
+def _calls(text: str, asked: str, relations: frozenset[str]) -> tuple[list[Triple], str]:
+    """Return the triples written as `relation(subject, object)`: in lines of their own, or with a known relation."""
+    text = _whole_calls(text)
+    kept: list[str] = []
+    in_prose: list[str] = []
+    named: list[Triple] = []
+    goes_on = False
+    for line in text.splitlines():
+        if goes_on:
+            kept[-1] += line
+        else:
+            read = _call_line(line, relations)
+            if isinstance(read, tuple):
+                named.append(read)
+            elif read:
+                kept.append(read)
+            elif inner := _known_call(line, relations):
+                in_prose.append(inner)
+                continue
+            else:
+                continue
+        goes_on = bool(kept) and kept[-1].rstrip().endswith((",", "(")) and not isinstance(read, tuple)
+    found = [each for each in parse_calls("\n".join(kept), asked) if not is_format(each)] + named
+    if not found:
+        found = [each for each in parse_calls("\n".join(in_prose), asked) if not is_format(each)]
+    return found, "calls"
+
+
+def _whole_calls(text: str) -> str:
+    """Return a text without the call at its very end that breaks off."""
+    line = text.rstrip().rpartition("\n")[2]
+    opening = line.rfind("(")
+    if opening < 0 or line.count("(") <= line.count(")") or ")" in line[opening:]:
+        return text
+    before = line[:opening]
+    kept = before[: max(before.rfind(")") + 1, 0)]
+    return text.rstrip()[: len(text.rstrip()) - len(line)] + kept
+
+
+def _known_call(line: str, relations: frozenset[str]) -> str:
+    """Return the calls of known relations in a sentence, parted by semicolons."""
+    found = re.finditer(r"[\w/'-]{1,60}\([^()\n]{1,300}\)", line) if relations else ()
+    return " ; ".join(match[0] for match in found if same(match[0].partition("(")[0]) in relations)
+
+
+def _call_line(line: str, relations: frozenset[str]) -> Triple | str | None:
+    """Return a line of calls as it is to be read; a triple where its arguments are named or its name is "triple"."""
+    bare = _MARKER.sub("", line)
+    match = _CALL_LINE.match(bare)
+    if match is None and (label := _LABELLED.match(bare)):
+        bare = bare[label.end() :]
+        match = _CALL_LINE.match(bare)
+    if match is None:
+        return None
+    if relations and same(match[1]) not in relations and same(match[1].split()[-1]) in relations:
+        return None  # a sentence that names a call
+    body_end = _closing(bare, match.end() - 1)
+    body = bare[match.end() : body_end]
+    if re.match(r"\s*\w+\s*=\s*\S", body):
+        return written_triple(bare[: body_end + 1], relations)
+    if (
+        _TRIPLE_NAMES.fullmatch(match[1].strip())
+        and len(parts := [part.strip(" \"'") for part in body.split(",")]) == 3
+    ):
+        return in_order(parts, relations)
+    rest = bare[body_end + 1 :]
+    n_calls = 1
+    while further := _CALL_LINE.match(rest := _TAIL.sub("", rest, count=1)):
+        rest, n_calls = rest[_closing(rest, further.end() - 1) + 1 :], n_calls + 1
+    known = same(match[1].replace("\\", "")) in relations
+    breaks_off = n_calls > 1 and len(rest.split()) < 4
+    if rest.strip() and not (known or breaks_off or _REMARK.match(rest)):
+        return None
+    return bare[: len(bare) - len(rest)] if _REMARK.match(rest) or known else bare
+
+
+def _closing(text: str, opening: int) -> int:
+    depth = 0
+    for position in range(opening, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[position], 0)
+        if not depth:
+            return position
+    return len(text)

@@ -1,0 +1,118 @@
+r"""What an answer is wrapped in: turn tokens, answer tags, boxes, tool calls, code fences, a JSON string.
+
+`unwrapped` takes these off, so that what is left is the answer with the words around it.
+"""
+
+import json
+import re
+
+_TURN_ENDS = re.compile(
+    r"<[|｜](?:im_end|eot_id|eom_id|end|return|call|endoftext|end_of_text|end_of_turn|eos|eot|end▁of▁sentence|"
+    r"end_of_sentence"
+    r"|END_OF_TURN_TOKEN|user|human|observation|tool_response|endofturn|end_of_role)[|｜]>"
+    r"|</s>|<eos>|<end_of_turn>|<turn\|>|<end_of_utterance>|\[EOS\]|\[end of text\]|<｜User｜>",
+    re.IGNORECASE,
+)
+"""What ends the model's turn: what follows it is another's."""
+_TURN_STARTS = re.compile(
+    r"\[/INST\]|\nASSISTANT:|\n<\|assistant\|>\n|GPT4 Correct Assistant:"
+    r"|<\|im_start\|>\s*assistant\s|<\|start_header_id\|>\s*assistant\s*<\|end_header_id\|>|<start_of_turn>model\b"
+    r"|<\|start\|>assistant|<｜Assistant｜>"
+)
+"""What begins the model's turn, where the text repeats the prompt before it."""
+_TOKENS = re.compile(
+    r"<[|｜][\w▁]{1,40}[|｜]>(?:\s*\w{1,12}<\|sep\|>)?|<bos>|<s>|<pad>|<\|?tool_call\|?>|</\|?tool_call\|?>"
+)
+_ANSWER = (
+    r"(?:final|(?:final[_ -]?)?(?:answers?|response|output|result|solution|verdict|score|rating|triples?[_ -]?list|"
+    r"extraction))"
+)
+_TAG = re.compile(rf"<(/?)({_ANSWER})(?:\s[^<>]{{0,80}})?>", re.IGNORECASE)
+_STRAY = re.compile(
+    rf"</?{_ANSWER}\s*>|</?(?:tool_calls?|function_calls?|minimax:tool_call|invoke|tool|parameters?|"
+    rf"arguments?)(?:\s[^<>]{{0,120}})?>"
+    r"|</?function(?:=[\w.-]{1,60}|s)?>|<parameter=[\w.-]{1,60}>|</parameter>|<arg_key>[^<]{0,60}</arg_key>|"
+    r"</?arg_value>"
+    r"|\[/?(?:TOOL_CALLS|ARGS|ANSWER|RESPONSE|OUTPUT)\]|\$\$|\\\[|\\\]|\\\(|\\\)",
+    re.IGNORECASE,
+)
+_FENCE = re.compile(r"^[ \t]*(?:```|~~~)[^\n`]*$|```(?:json|python|text|xml|yaml)?", re.MULTILINE)
+_BOX = re.compile(r"\\boxed\s*\{")
+_TEX = re.compile(r"\\(?:text|textbf|mathrm|mathbf)\s*\{([^{}]*)\}")
+
+
+def unwrapped(said: str) -> str:
+    r"""Return what was said without what it is wrapped in.
+
+    Of answers in tags the last is meant, or all of them where nothing but blanks stands between.
+
+    >>> unwrapped("So:\n<answer>\nLyon\n</answer><|im_end|>").strip()
+    'Lyon'
+    >>> unwrapped(r'"{\"answer\": [\"Lyon\"]}"'), unwrapped(r"Thus \boxed{\text{Lyon}}.")
+    ('{"answer": ["Lyon"]}', 'Lyon')
+    """
+    said = _own_turn(said)
+    said = _TOKENS.sub("\n", said)
+    said = _boxed(_tagged(said))
+    said = _STRAY.sub(" ", said)
+    said = _FENCE.sub("", said)
+    return _of_a_string(said)
+
+
+def _own_turn(said: str) -> str:
+    if match := _TURN_STARTS.search(said):
+        said = said[match.end() :]
+    position = 0
+    while match := _TURN_ENDS.search(said, position):
+        if said[: match.start()].strip():
+            return said[: match.start()]
+        position = match.end()
+    return said[position:]
+
+
+def _tagged(said: str) -> str:
+    held: list[tuple[int, int]] = []
+    opened: dict[str, tuple[int, int]] = {}
+    for tag in _TAG.finditer(said):
+        name = tag[2].lower()
+        if not tag[1]:
+            opened[name] = tag.span()
+        elif name in opened:
+            start = opened.pop(name)[1]
+            if said[start : tag.start()].strip(" \n\t.…"):
+                held.append((start, tag.start()))
+    if not held:
+        first = min(opened.values(), default=(0, 0))
+        return said[first[1] :] if not said[: first[0]].strip() else said
+    last = len(held) - 1
+    while last and not _TAG.sub("", said[held[last - 1][1] : held[last][0]]).strip():
+        last -= 1
+    return "\n".join(said[start:end] for start, end in held[last:])
+
+
+def _boxed(said: str) -> str:
+    r"""Return what the last `\boxed{...}` holds, or all of it where there is none."""
+    for match in reversed(list(_BOX.finditer(said))[-20:]):
+        depth, position = 1, match.end()
+        while position < len(said) and depth:
+            depth += {"{": 1, "}": -1}.get(said[position], 0)
+            position += 1
+        if not depth and (held := said[match.end() : position - 1]).strip():
+            return _TEX.sub(r"\1", held)
+    return said
+
+
+def _of_a_string(said: str) -> str:
+    """Return what a JSON string holds that is the whole text, once or twice over; else the text."""
+    for _ in range(3):
+        stripped = said.strip()
+        if not (len(stripped) > 1 and stripped[0] == stripped[-1] == '"' and "\\" in stripped):
+            break
+        try:
+            value = json.loads(stripped, strict=False)
+        except (ValueError, RecursionError):
+            break
+        if not isinstance(value, str):
+            break
+        said = value
+    return re.sub(r'\\"', '"', said) if '\\"' in said and not re.search(r'(?<!\\)"', said) else said
