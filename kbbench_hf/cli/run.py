@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from kbbench_hf.runners.run import How
 
 MODEL_HELP = """A retriever: bm25, dense:MODEL, multi:MODEL, rrf(a,b), graph:BASE, or as published vss:MODEL and
-multi_vss:MODEL; what it reads of a node: bm25@text=official|compact|clean|named|name|text,relations=yes|no. Or a local
-language model (hf:MODEL or hf:FOLDER), or with --base-url the name of a served one."""
+multi_vss:MODEL. What it reads of a node can follow, as in bm25@text=compact,relations=no: text is official, compact,
+clean, named, name or text; relations yes or no. Or a local language model (hf:MODEL or hf:FOLDER), or with --base-url
+the name of a served one."""
 
 
 class Options(NamedTuple):
