@@ -8,6 +8,7 @@ that it is given, where that client sends the user's Hub token to any server.
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 NO_KEY = "EMPTY"
 """What is sent as the key to a server that asks for none."""
+_LASTING = 3
+"""A page about itself at which a server breaks so often is one that it does not have."""
 SCALE_UP_S = 600
 """How long an Inference Endpoint that is scaled to zero is asked to hold a request until a replica is up."""
 
@@ -71,6 +74,8 @@ class Endpoint:
             self._headers["X-Scale-Up-Timeout"] = f"{min(SCALE_UP_S, timeout_s):.0f}"
         if bill_to:
             self._headers["X-HF-Bill-To"] = bill_to
+        self._faults: Counter[str] = Counter()
+        """How often a page about the server broke."""
         self._session: aiohttp.ClientSession | None = None
         self._url = f"{self.base_url}/chat/completions"
         self._proxy = _proxy(self.base_url)
@@ -197,7 +202,9 @@ class Endpoint:
             except Failure:
                 return {}
             return value if isinstance(value, dict) else {}
-        if ours and (status == 401 or status == 429 or status >= 500):
+        self._faults[url] += status == 500
+        lasting = status == 500 and self._faults[url] >= _LASTING  # `transformers serve` without a Hub cache
+        if ours and not lasting and (status == 401 or status == 429 or status >= 500):
             raise self._failure(status, headers, raw, {})
         return {}
 

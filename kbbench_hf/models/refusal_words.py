@@ -159,7 +159,7 @@ MODEL = any_of(
     r"model (identifier|id|name)?.{0,3}is (invalid|incorrect|wrong|not (valid|supported|available|found))",
     r"no endpoints? (found|available)|deployment.{0,60}(not (exist|found)|does not exist)|non-serverless|pulling it",
     r"no (allowed )?providers? (are |is )?(available|support|found)|no models? (is |are )?loaded|load a model",
-    r"not a valid model|model: \S+$|requested model|only serves|cannot find model|can't find model|"
+    r"not a valid model|model: \S+$|requested model|only serves|pinned to|cannot find model|can't find model|"
     r"failed to find model|模型不存在",
     r"access to (the )?(requested )?model",
 )

@@ -89,9 +89,20 @@ class Asker:
         return f"stopping: waiting for {self.gate.active} answers under way (Ctrl-C again stops at once)"
 
     async def canary(self, extra: Mapping[str, Any] | None = None) -> None:
-        """Ask the canary prompt and record the answer, under an id of None; `extra` are the run's own parameters."""
+        """Ask the canary prompt and record the answer, under an id of None; `extra` are the run's own parameters.
+
+        Raises:
+            KBBenchError: the server had nothing but faults to say to it, however often it was asked.
+        """
         parameters = Sampling(extra=extra or {}).parameters(CANARY)
-        self.record(await self._outcome(Job(f"canary {time.time_ns()}", None, 0, CANARY, parameters, None)))
+        record = await self._outcome(Job(f"canary {time.time_ns()}", None, 0, CANARY, parameters, None))
+        self.record(record)
+        if record["error"] and Failure(record["error"], transient=True).overload:
+            raise KBBenchError(
+                f"{self._where} failed {record['attempts']} times at the first request, the last time with "
+                f"{record['error']}: {record['detail'] or 'no detail'}. "
+                f"Does it serve the model {getattr(self.model, 'model', name_of(self.model))!r}? Its own log says more."
+            )
 
     async def recognise(self) -> None:
         """Let a model that can ask its server what it is, as patiently as for an answer: without it no key is right."""

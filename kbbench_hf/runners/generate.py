@@ -149,7 +149,7 @@ def generate(
         )
         _wait_for_everyone(model)  # so that every process finds the predictions when this returns
     summary = replace(summary, servers=tuple(identity.servers), stopped=str(stopped) if stopped else None)
-    return Generation(summary, journal, keys, stopped, [*_stop_warnings(summary), *identity.warnings()])
+    return Generation(summary, journal, keys, stopped, [*_warnings(summary), *identity.warnings()])
 
 
 def _unless_stopped(
@@ -165,12 +165,16 @@ def _unless_stopped(
     )
 
 
-def _stop_warnings(summary: Summary) -> list[ScoreWarning]:
-    if summary.stopped is None:
-        return []
-    n = summary.n_open
-    message = f"The run stopped before {n:,} of {summary.n_prompts:,} prompts were answered: {summary.stopped}"
-    return [ScoreWarning("stopped", message, "Start the same run again to go on from here.", n)]
+def _warnings(summary: Summary) -> list[ScoreWarning]:
+    found = []
+    if summary.stopped is not None:
+        n = summary.n_open
+        message = f"The run stopped before {n:,} of {summary.n_prompts:,} prompts were answered: {summary.stopped}"
+        found.append(ScoreWarning("stopped", message, "Start the same run again to go on from here.", n))
+    if summary.served_model_changed:
+        message = "The canary prompt was answered in several ways: perhaps the served model changed during the run."
+        found.append(ScoreWarning("canary_changed", message, "Was it the same model throughout? Else run it again."))
+    return found
 
 
 @contextmanager

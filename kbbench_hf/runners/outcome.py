@@ -77,12 +77,11 @@ class Summary:
         if self.latency_p50_s is not None:
             latency = f"; latency p50 {self.latency_p50_s:.2f} s, p95 {self.latency_p95_s:.2f} s"
         errors = f" ({', '.join(f'{kind} {count:,}' for kind, count in self.errors.items())})" if self.errors else ""
-        changed = "\nThe served model changed during the run: the canary prompt was answered in several ways."
         return (
             f"{self.n_answered:,} answered, {self.n_failed:,} failed{errors}, "
             f"{100 * self.parse_failure_rate:.1f} % unparsed, {self.n_cut_off:,} cut off\n"
             f"{self.n_requests:,} requests, {self.prompt_tokens:,} tokens in, {self.completion_tokens:,} out, "
-            f"{cost}{latency}{changed if self.served_model_changed else ''}"
+            f"{cost}{latency}"
         )
 
     def to_json(self) -> dict[str, Any]:

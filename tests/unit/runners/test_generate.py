@@ -287,11 +287,11 @@ def test_the_money_of_the_budget_is_passed_by_no_more_than_what_is_under_way(tmp
 
 def test_another_answer_to_the_canary_shows_that_the_model_changed(tmp_path: Path) -> None:
     with ScriptedServer() as server:
-        assert not run(server, tmp_path, 2, canary=True).summary.served_model_changed
+        assert run(server, tmp_path, 2, canary=True).warnings == []
         server.answer = lambda payload: "from another model"
-        changed = run(server, tmp_path, 3, canary=True).summary
-    assert changed.served_model_changed
-    assert len(changed.canaries) == 4
+        changed = run(server, tmp_path, 3, canary=True)
+    assert [warning.code for warning in changed.warnings] == ["canary_changed"]
+    assert len(changed.summary.canaries) == 4
 
 
 def test_an_ignored_schema_is_counted(tmp_path: Path) -> None:

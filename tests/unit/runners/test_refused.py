@@ -82,6 +82,19 @@ def test_a_server_that_answers_nothing_is_soon_left_alone(concurrency: int, tmp_
         assert len(server.requests) <= 2 * concurrency + 1
 
 
+def test_a_server_that_only_breaks_is_left_at_the_first_request(tmp_path: Path) -> None:
+    with ScriptedServer(always="500") as server:
+        with pytest.raises(KBBenchError, match=r"failed 2 times at the first request.*http_500.*'scripted-model'"):
+            run(server, tmp_path, 50, canary=True, attempts=2)
+        assert len(server.requests) == 2
+
+
+def test_a_server_whose_list_of_models_is_broken_is_asked_all_the_same(tmp_path: Path) -> None:
+    with ScriptedServer() as server:
+        server.facts = lambda path: (500 if path == "/v1/models" else 404, {})  # `transformers serve`, no Hub cache
+        assert run(server, tmp_path, 3, attempts=4).summary.n_answered == 3
+
+
 STOPS = {
     "quota": (Reply(429, b'{"error": {"message": "x", "code": "insufficient_quota"}}'), KBBenchError, "money or quota"),
     "key": (Reply(401, b"{}"), UsageError, "API key"),
