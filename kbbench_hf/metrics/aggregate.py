@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from kbbench_hf.metrics.intervals import interval_of_fractions, student_interval
 
 SMALL_N = 20
-"""Of fewer scored examples a 95 % interval may hold the truth less than 92 times in 100, where failures are rare."""
+"""Of fewer scored examples little can be said: on the real scores of the four benchmarks an interval is .29 wide, on
+average, at 20 examples, .41 at 10 and .58 at 5; one failure in seven stays unseen in 20 one time in twenty."""
 BORROWED = 2.0
 """With how many degrees of freedom the variance of a group leans on that of all values."""
 
@@ -26,7 +27,7 @@ class Estimate(NamedTuple):
 
     @property
     def small(self) -> bool:
-        """Whether the examples are too few for the interval to be taken at its word: fewer than `SMALL_N`."""
+        """Whether the examples are too few to say much: fewer than `SMALL_N`."""
         return self.n_scored < SMALL_N
 
 
