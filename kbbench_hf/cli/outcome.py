@@ -12,7 +12,7 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from kbbench_hf.cli.verbs import RESUMABLE, kbbench
-from kbbench_hf.errors import KBBenchError, UsageError
+from kbbench_hf.errors import DataError, KBBenchError, UsageError
 from kbbench_hf.reports.terminal import called_as, echo, finish, prepare
 
 
@@ -103,6 +103,13 @@ def explained(error: BaseException) -> KBBenchError:
         return KBBenchError(f"{f'{where}: ' if where else ''}{error.strerror}. {REMEDIES[error.errno]}")
     if isinstance(error, OSError):
         return KBBenchError(f"{str(error).rstrip('.')}. Expected a place or an address that answers. Check it.")
+    if isinstance(error, json.JSONDecodeError | UnicodeDecodeError) or type(error).__name__ == "ArrowInvalid":
+        return DataError(f"A file is damaged: {str(error).rstrip('.')}. Expected it as it was written. Make it again.")
+    if type(error).__module__ == "sqlite3":
+        return KBBenchError(
+            f"The index of the leaderboard's store cannot be used: {error}. Expected a store that you may write, "
+            "with room on the disk. Change its permissions, or make the index again: kbbench leaderboard fsck"
+        )
     return KBBenchError(
         f"{type(error).__name__}: {error}. This is a mistake in kbbench, not in your call. To see where, add --debug; "
         "please report it.",

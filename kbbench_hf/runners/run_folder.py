@@ -42,7 +42,7 @@ def open_run(folder: Path, settings: Mapping[str, Any], circumstances: Mapping[s
     file = folder / RUN
     written = json.loads(json.dumps(settings))
     if file.is_file():
-        before = read_json(file).get("settings", {})
+        before = read_json(file).get("settings") or {}
         for key in {**written, **before}:
             if before.get(key) != written.get(key):
                 raise UsageError(

@@ -154,6 +154,7 @@ DATA = [
     (f"{SERVED} --prices noise.bin", "price file"),
     ("report no-result", "is no result of ours"),
     ("export no-result", "is no result of ours"),
+    ("report cut-scores", "A file is damaged"),
     ("export no-result --as eee", "is no result of ours"),
     ("export good.jsonl", "good.jsonl"),
     ("list cut", "manifest.json"),
@@ -206,6 +207,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"submit good.jsonl {ON} --name mine --store store",
     ):
         assert kbbench_process(made.split(), folder).code == 0
+    shutil.copytree(folder / "run", folder / "cut-scores")
+    (folder / "cut-scores/scores.jsonl").write_text('{"id":')
     return folder
 
 
