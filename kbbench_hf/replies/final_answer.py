@@ -229,7 +229,7 @@ def _closing(text: str, opening: int) -> int | None:
     depth = 0
     for position in range(opening, min(len(text), opening + 400)):
         depth += {"(": 1, ")": -1}.get(text[position], 0)
-        if text[position] == "\n":
+        if text[position] == "\n" or depth > 8:
             return None
         if not depth:
             return position + 1

@@ -143,5 +143,6 @@ def _either(known: tuple[str, ...], own: list[str]) -> "re.Pattern[str]":
 
 
 def _without_markers(thought: str) -> str:
-    markers = re.compile("|".join([*_OPENING, *_CLOSING, _HARMONY.pattern, _HARMONY_END.pattern]), _FLAGS)
+    own = [marker for pair in _OWN for marker in pair]
+    markers = _either((*_OPENING, *_CLOSING, _HARMONY.pattern, _HARMONY_END.pattern), own)
     return markers.sub("\n", thought).strip()

@@ -11,7 +11,7 @@ from kbbench_hf.replies.reasoning import separate
 from kbbench_hf.replies.triple_parts import plain
 from kbbench_hf.replies.wrapping import unwrapped
 
-_DIGITS = r"(?:\d+(?:[.,]\d+)?|[.,]\d+)"
+_DIGITS = r"(?:\d{1,9}(?:[.,]\d{1,20})?|[.,]\d{1,20})"
 _PER = (
     r"\s*(?:%|％|percent\b|per cent\b|prozent\b|pour ?cent\b|por ciento\b|por cento\b|per cento\b|procent\b|процент\w*)"
 )

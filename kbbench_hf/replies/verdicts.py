@@ -293,7 +293,7 @@ def _claims(text: str, question: Question) -> Iterator[bool]:
             continue
         for match in question.claim.finditer(sentence):
             groups = match.groupdict()
-            before = _IDIOMS.sub(" ", sentence[: match.start()])
+            before = _IDIOMS.sub(" ", sentence[max(0, match.start() - 200) : match.start()])
             negated = bool(_NOT.search(before)) or (
                 question is _ANSWERABLE and _far_negation(before, sentence[match.end() :])
             )

@@ -169,16 +169,24 @@ def _rdf(line: str, relations: Collection[str]) -> Triple | None:
     match = re.fullmatch(rf"{term}\s+{term}\s+{term}\s*\.?", line)
     if match is None or not (match[1].startswith("<") or ":" in match[1]):
         return None
-    return _term(match[1]), _term(match[2]), _term(match[3])
+    return _term(match[1]), _predicate(match[2]), _term(match[3])
 
 
 def _term(term: str) -> str:
+    """Return the name in a term of RDF; an underscore stands for a blank in it."""
     if term.startswith('"'):
         return term[1 : term.rindex('"')]
     name = term.strip("<>")
+    is_name = term.startswith("<") and not re.match(r"https?://", name)
+    return name if is_name else _predicate(term).replace("_", " ")
+
+
+def _predicate(term: str) -> str:
+    """Return the relation in a term of RDF, as it is written."""
+    name = term.strip("<>")
     if re.match(r"https?://", name):
-        return re.split(r"[/#]", name.rstrip("/"))[-1].replace("_", " ")
-    return name if term.startswith("<") else name.partition(":")[2].replace("_", " ")
+        return re.split(r"[/#]", name.rstrip("/"))[-1]
+    return name if term.startswith("<") else name.partition(":")[2]
 
 
 def _arrows(line: str, relations: Collection[str]) -> Triple | None:
@@ -369,7 +377,7 @@ def _turtle(text: str, relations: Collection[str]) -> Iterator[Triple]:
         if pieces and len(pieces[0]) == 3:
             for terms in [pieces[0][1:], *pieces[1:]]:
                 if len(terms) == 2:
-                    yield _term(pieces[0][0]), _term(terms[0]), _term(terms[1])
+                    yield _term(pieces[0][0]), _predicate(terms[0]), _term(terms[1])
 
 
 def _tables(text: str, relations: Collection[str]) -> Iterator[Triple]:
