@@ -25,6 +25,53 @@ class Retriever(Protocol):
         ...
 
 
+class Edge(NamedTuple):
+    """One edge of a path: a relation, and whether it is followed from head to tail."""
+
+    relation: str
+    forward: bool
+
+
+class Path(NamedTuple):
+    """How a node is joined to one that the question names: the names of the nodes on the way, and the edges between."""
+
+    nodes: Sequence[str]
+    edges: Sequence[Edge]
+
+
+class Reasons(NamedTuple):
+    """Why a node stands where it does: what each signal gave to it, which add up to its score, and its paths."""
+
+    id: str | int
+    name: str
+    type: str
+    signals: Mapping[str, float]
+    paths: Sequence[Path]
+
+
+class Reading(NamedTuple):
+    """What a retriever read in a question, and why the node it put first and those of the gold stand where they do."""
+
+    asked: Sequence[str]
+    """The phrases that name what is asked for."""
+    types: Sequence[tuple[str, float]]
+    """The most probable types of the answer, best first."""
+    named: Sequence[str]
+    """The nodes that the question names."""
+    excluded: str
+    """What its answers must not have."""
+    winner: Reasons
+    gold: Sequence[Reasons]
+
+
+class Explainer(Protocol):
+    """A retriever that can say why."""
+
+    def explain(self, query: str, gold: NDArray[np.int64]) -> Reading:
+        """Return what was read in the query, for its best node and these rows."""
+        ...
+
+
 class Embedder(Protocol):
     """Turns texts into vectors; `name` says which model and revision, because thresholds belong to it."""
 

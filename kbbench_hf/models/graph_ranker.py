@@ -20,11 +20,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kbbench_hf import protocols
 from kbbench_hf.errors import UsageError
 from kbbench_hf.knowledge_base.graph import spans
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.models.answer_type import AnswerTypes, Texts
 from kbbench_hf.models.fusion import min_max
+from kbbench_hf.models.graph_paths import paths
 from kbbench_hf.models.labels import Labels
 from kbbench_hf.models.node_names import Named, NodeNames
 from kbbench_hf.models.question import Reading, read, stem, words
@@ -45,6 +47,8 @@ TYPE_WEIGHT = 0.3
 ONE_EDGE_WEIGHT = 0.6
 TWO_EDGES_WEIGHT = 0.4
 RULED_OUT_WEIGHT = 0.5
+N_GOLD, N_TYPES, N_NAMED = 3, 4, 6
+"""How many an explanation says, the best first."""
 FRONTIER = 20_000
 """Edges that are followed in a second step, from the nodes that the first reached best."""
 
@@ -124,6 +128,40 @@ class GraphRanker:
             found = best(total, top_k)
             rows.append((nodes[found], total[found]))
         return pad(rows, top_k)
+
+    def explain(self, query: str, gold: Rows) -> protocols.Reading:
+        """Return what is read in a query, and what each signal gave to its best node and to the first nodes of `gold`.
+
+        Gold nodes that no signal touches are left out.
+        """
+        asked = self._understood(query)
+        ranking = self._base.search([asked.reading.said], self._depth)
+        text = _found(ranking.ids[0], min_max(ranking)[0])
+        nodes, signals = self._signals(asked, text, DEPTH)
+        total = np.sum(list(signals.values()), axis=0)
+        types = self._asked_types(asked, text)
+        likely = np.argsort(-types, kind="stable")[:N_TYPES].tolist()
+
+        def reasons(place: int) -> protocols.Reasons:
+            row = int(nodes[place])
+            return protocols.Reasons(
+                self._kb.ids([row])[0],
+                self._kb.names([row])[0],
+                self._kb.types([row])[0],
+                {name: float(values[place]) for name, values in signals.items()},
+                paths(self._kb, asked.named.rows, row),
+            )
+
+        places = best(total, len(total))
+        wanted = places[np.isin(nodes[places], gold)][:N_GOLD]
+        return protocols.Reading(
+            [" ".join(phrase) for phrase in asked.reading.asked],
+            [(self._types.names[number], float(types[number])) for number in likely],
+            self._kb.names(asked.named.rows[np.argsort(-asked.named.strength, kind="stable")][:N_NAMED]),
+            asked.reading.excluded,
+            reasons(int(places[0])),
+            [reasons(int(place)) for place in wanted],
+        )
 
     def types(self, queries: Sequence[str]) -> Vector:
         """Return the probability of each node type of being asked for, shape (queries, types)."""

@@ -1,16 +1,18 @@
 """Retrievers by name: a table from a name to the address of what builds it, imported on request."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.addresses import registered
+from kbbench_hf.errors import DataError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.models.specs import Spec, parse
 from kbbench_hf.models.workplace import Workplace
-from kbbench_hf.protocols import Ranking, Retriever
+from kbbench_hf.protocols import Ranking, Reading, Retriever
 
 RETRIEVERS = {
     "bm25": "kbbench_hf.models.bm25:build",
@@ -53,6 +55,21 @@ class OverNodes:
             list(zip(self.kb.ids(rows[kept]), scores[kept].tolist(), strict=True))
             for rows, scores, kept in zip(found.ids, found.scores, there, strict=True)
         ]
+
+    def explain(self, query: str, gold: Sequence[str | int]) -> Reading | None:
+        """Return why the best node and the gold's stand where they do; None where the retriever cannot say.
+
+        Gold that the knowledge base does not have is passed over.
+        """
+        explain = getattr(self.retriever, "explain", None)
+        if explain is None:
+            return None
+        rows = []
+        for each in gold:
+            with suppress(DataError):
+                rows.append(self.kb.rows([each]))
+        reading: Reading = explain(query, np.concatenate([np.zeros(0, np.int64), *rows]))
+        return reading
 
 
 def retriever(model: str | Spec, place: Workplace) -> Retriever:

@@ -13,6 +13,7 @@ from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import Id, Row, read_json
 from kbbench_hf.reports.page import MARKS, MOST_ITEMS, TEMPLATES, Bar, bar, cut, in_order, spread
+from kbbench_hf.reports.retrieval_page import reasons_of
 from kbbench_hf.reports.tables import label, number, plain_interval, plain_value, words
 from kbbench_hf.scoring.predictions import read_predictions
 from kbbench_hf.scoring.result import Figures, PlainFigure, PlainResult, read_result
@@ -100,7 +101,7 @@ def _examples(folder: Path, result: PlainResult, benchmark: Benchmark) -> list[d
     asked = {each["id"] for each in scores}
     examples = replace(examples, rows=[row for row in examples.rows if row["id"] in asked])
     predictions = read_predictions([folder / "predictions.jsonl"], benchmark, examples)
-    responses = _responses(folder / "predictions.jsonl")
+    responses, reasons = _responses(folder / "predictions.jsonl"), reasons_of(folder)
     explain, headline = benchmark.showing.explain, next(iter(benchmark.metrics_of(result["config"])))
     figures = [each.get(headline) for each in scores]
     order = sorted(range(len(scores)), key=lambda n: math.inf if figures[n] is None else figures[n])
@@ -118,6 +119,7 @@ def _examples(folder: Path, result: PlainResult, benchmark: Benchmark) -> list[d
                 "row": json.dumps(row, ensure_ascii=False, indent=1, default=str),
                 "answer": json.dumps(answer, ensure_ascii=False),
                 "response": responses.get(row["id"]),
+                "reasons": reasons.get(row["id"]),
             }
         )
     return shown

@@ -22,8 +22,10 @@ from kbbench_hf.models.workplace import Share
 from kbbench_hf.protocols import Found, Searcher
 from kbbench_hf.runners.progress import progress
 from kbbench_hf.runners.run_folder import add_to_run, open_run
-from kbbench_hf.scoring.score import RUN
+from kbbench_hf.scoring.score import EXPLANATIONS, RUN
 
+N_EXPLAINED = 1000
+"""Questions whose rankings are explained, for searchers that can."""
 N_TIMED = 100
 """Questions that are asked one by one after a run, to measure latency."""
 
@@ -113,10 +115,14 @@ def retrieve(
                         )
                     journal.append({"key": key, "error": None, "ranked": ranked})
                 advance(len(rows))
+        explained = _explained(searcher, examples.rows[:N_EXPLAINED], site)
         latency = _latency(searcher, questions[:N_TIMED], top_k, site) if timed else Latency()
         if journal is not None:
             with whole_file(folder / "predictions.jsonl") as sink:
                 sink.writelines(line.encode() for line in _lines(examples, batches, journal))
+            if explained:
+                with whole_file(folder / EXPLANATIONS) as sink:
+                    sink.writelines(line.encode() for line in explained)
             add_to_run(folder, latency=asdict(latency))
     share.gather(None)  # so that every process finds the predictions when this returns
     return latency
@@ -169,6 +175,29 @@ def _lines(examples: Examples, batches: Mapping[str, range], journal: Journal) -
             raise KBBenchError("A part of the run is missing from its journal. Start the same run again.")
         for row, ranked in zip(rows, record["ranked"], strict=True):
             yield json.dumps({"id": examples.rows[row]["id"], **ranked}, ensure_ascii=False) + "\n"
+
+
+def _explained(searcher: Searcher, rows: Sequence[Mapping[str, Any]], site: Site) -> list[str]:
+    """Return a line per question for searchers that can say why; every process asks, since some search together."""
+    explain = getattr(searcher, "explain", None)
+    if explain is None:
+        return []
+    found: list[str] = []
+    with site.progress("Explain", len(rows)) as advance:
+        for row in rows:
+            reading = explain(row["query"], row.get("answer_ids", ()))
+            if reading is None:
+                return []
+            found.append(json.dumps({"id": row["id"], **_record(reading)}, ensure_ascii=False) + "\n")
+            advance(1)
+    return found
+
+
+def _record(value: Any) -> Any:
+    """Return named tuples as what JSON calls objects, all the way down."""
+    if hasattr(value, "_asdict"):
+        return {name: _record(each) for name, each in value._asdict().items()}
+    return [_record(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _latency(searcher: Searcher, questions: Sequence[str], top_k: int, site: Site) -> Latency:

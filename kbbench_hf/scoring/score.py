@@ -32,6 +32,8 @@ from kbbench_hf.scoring.warnings import (
 ANNOTATIONS = "annotations:"
 """What stands before a kind of annotation where `versions` says what it was made with."""
 RUN = "run.json"
+EXPLANATIONS = "explanations.jsonl"
+"""Why a retriever ranked as it did, one `protocols.Reading` a line, where it can say."""
 """What a run's folder says of itself."""
 
 Answers = Path | str | Iterable[Path | str] | Iterable[Mapping[str, object]]

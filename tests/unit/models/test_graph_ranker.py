@@ -13,6 +13,8 @@ from kbbench_hf.models.graph_ranker import GraphRanker
 from kbbench_hf.models.renderings import render
 from kbbench_hf.models.retrievers import Among, retriever
 from kbbench_hf.models.workplace import Workplace
+from kbbench_hf.protocols import Edge
+from kbbench_hf.protocols import Path as Path_
 from tests.unit.models.small_kb import NODES, small_kb
 
 NAMES = [name for _, _, name, _ in NODES]
@@ -165,3 +167,21 @@ def test_relations_beat_text_on_the_slice_of_prime(shared: Path, tmp_path: Path)
     assert figures["bm25"] == pytest.approx((0.3086, 0.2931), abs=1e-4)
     assert figures["graph:bm25"][0] > 0.47
     assert figures["graph:bm25"][1] > 0.46
+
+
+def test_an_explanation_adds_up_to_the_score_and_shows_the_way(ranker: GraphRanker) -> None:
+    question = "Which metals does Galena give?"
+    reading = ranker.explain(question, np.array([7]))
+    found = ranker.search([question], 9)
+    assert NAMES[found.ids[0, 0]] == reading.winner.name
+    assert sum(reading.winner.signals.values()) == pytest.approx(found.scores[0, 0])
+    (gold,) = reading.gold
+    assert sum(gold.signals.values()) == pytest.approx(found.scores[0, found.ids[0].tolist().index(7)])
+    assert gold.paths == [Path_(["Galena", "Lead"], [Edge("yields", True)])]
+    assert (reading.asked, reading.named, reading.types[0][0]) == (["metals"], ["Galena"], "metal")
+
+
+def test_what_is_ruled_out_is_in_the_explanation(ranker: GraphRanker) -> None:
+    reading = ranker.explain("Find workshops, but not those that smelt Galena.", np.array([1]))
+    assert "Galena" in reading.excluded
+    assert reading.gold[0].signals["ruled out"] < 0
