@@ -68,10 +68,12 @@ class Identity:
             self.servers.clear()  # who was asked and gave no answer is nobody's server
         before = dict(self.servers[-1]) if self.servers else None
         dialect = before.pop("dialect", None) if before is not None else None
-        if dialect and hasattr(model, "dialect"):
-            model.dialect = type(model.dialect).of(dialect)
+        if hasattr(model, "dialect"):
+            if dialect:
+                model.dialect = type(model.dialect).of(dialect)
+            dialect = model.dialect.changes()  # perhaps learnt in another folder, as the configs of a testbed have
         if before is None:
-            self._write(now)
+            self._write(now | ({"dialect": dialect} if dialect else {}))
         elif before != now:
             if not self.allow_other:
                 raise OtherServerError(

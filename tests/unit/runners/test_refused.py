@@ -146,6 +146,15 @@ def test_parameters_that_a_server_does_not_take_are_said_otherwise_and_it_is_tol
         assert len(server.requests) == 22 + refused + 7  # what was learnt holds: 5 prompts and 2 canaries
 
 
+def test_what_was_learnt_in_one_folder_is_said_in_the_next(tmp_path: Path) -> None:
+    with ScriptedServer(reply=refusing("temperature")) as server:
+        model = Endpoint(server.url, MODEL)
+        for folder in (tmp_path / "first", tmp_path / "second"):
+            done = generate(prompts_of(3), model, folder, **QUICK)
+            assert done.summary.servers[-1]["dialect"] == {"left_out": ["temperature"]}
+            assert [warning.code for warning in done.warnings] == ["parameters_left_out"]
+
+
 def test_a_structured_answer_is_asked_for_as_the_server_takes_it(tmp_path: Path) -> None:
     def script(payload: dict[str, Any]) -> Reply | None:
         if payload.get("response_format", {}).get("type") == "json_schema":
