@@ -37,9 +37,15 @@ def test_what_differs_by_rounding_only_is_a_tie() -> None:
     assert (test.difference, test.wins, test.ties, test.p_value) == (0.0, 0, 1, 1.0)
 
 
-def test_thirds_and_tenths_that_cancel_are_as_extreme_as_nothing() -> None:
-    # .3 + 1/3 - .1 - .2 - 1/3 = 0: every sign pattern is as extreme
-    assert paired_test([0.3, 1 / 3, 0, 0, 0], [0, 0, 0.1, 0.2, 1 / 3]).p_value == 1.0
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ([0.3, 1 / 3, 0, 0, 0], [0, 0, 0.1, 0.2, 1 / 3]),
+        ([0.1, 0.2, 0.2, 0.2, 0], [0, 0, 0, 0, 0.7]),
+    ],
+)
+def test_thirds_and_tenths_that_cancel_are_as_extreme_as_nothing(a: list[float], b: list[float]) -> None:
+    assert paired_test(a, b).p_value == 1.0  # the differences sum to 0: every sign pattern is as extreme
 
 
 @settings(max_examples=200, deadline=None)
