@@ -86,8 +86,10 @@ class Endpoint:
     async def __aenter__(self) -> Self:
         import aiohttp
 
+        from kbbench_hf.models.connections import Connector
+
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
+            connector=Connector(limit=0, ttl_dns_cache=300),
             timeout=aiohttp.ClientTimeout(total=self.timeout_s),
             headers=self._headers,
             cookie_jar=aiohttp.DummyCookieJar(),

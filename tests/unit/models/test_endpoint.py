@@ -1,4 +1,6 @@
 import asyncio
+import contextlib
+import json
 from typing import Any
 
 import pytest
@@ -248,3 +250,30 @@ def test_true_is_no_integer() -> None:
     assert violation("true", {"type": "integer"}) == "answer: expected integer, found bool"
     assert violation("1", {"type": ["integer", "null"]}) is None
     assert violation("2", {"enum": [1, 3]}) == "answer: 2 is not one of [1, 3]"
+
+
+def test_an_answer_that_nobody_asked_for_is_read_as_none() -> None:
+    def reply(text: str) -> bytes:
+        body = json.dumps({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}).encode()
+        return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].split()[0]))
+                writer.write(reply("asked for"))
+                await asyncio.sleep(0.02)
+                writer.write(reply("not asked for"))
+        writer.close()
+
+    async def ask() -> list[str]:
+        server = await asyncio.start_server(talk, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        found = []
+        async with server, Endpoint(f"http://127.0.0.1:{port}", MODEL) as endpoint:
+            for _ in range(4):
+                found.append((await endpoint.complete([{"role": "user", "content": "q"}], 8)).text)
+                await asyncio.sleep(0.1)
+        return found
+
+    assert asyncio.run(ask()) == 4 * ["asked for"]
