@@ -87,7 +87,7 @@ SECOND_THOUGHTS = _compiled(
     r"correct)|wrong|a mistake|incorrect)|this is (?:wrong|not (?:right|correct))|not quite|rather[,:]"
     r"|on reflection|looking (?:at it )?(?:again|closer|more closely)|re-?reading|re-?checking|thinking (?:again|"
     r"about it)|after (?:a )?(?:second|closer|re|check|review|reflection|thinking|another)"
-    r"|no[,:] (?:wait|that|this|the|it)|edit[:：]|instead[,:]|better[,:])",
+    r"|no[,:] (?:wait|that|this|the|it|rather|\d|\.\d)|edit[:：]|instead[,:]|better[,:])",
     rf"{SENTENCE}(?:moment(?: mal)?\b|halt\b|warte\b|doch nicht|stimmt nicht|ich korrigiere|korrektur\b|nein,|bei "
     rf"näherem|nach (?:erneuter|nochmaliger|genauerer)|entschuldigung|verzeihung|tatsächlich|eigentlich)",
     rf"{SENTENCE}(?:attend(?:s|ez)\b|en fait\b|non,|pardon\b|je (?:me )?corrige|après (?:réflexion|relecture|"

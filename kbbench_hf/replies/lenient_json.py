@@ -50,7 +50,7 @@ def find_values(text: str) -> list[Found]:
     """Return the lists and objects of a text that stand in no other one, in order.
 
     >>> [found.value for found in find_values("So {'a': [1, “b”,]} and [x, y")]
-    [{'a': ['1', 'b']}, ['x', 'y']]
+    [{'a': ['1', 'b']}, ['x']]
     """
     return list(_Scanner(text).values())
 

@@ -17,8 +17,9 @@ _PER = (
 )
 _OUT_OF = r"\s*(?:/|／|\bout of\b|\bof\b|\bvon\b|\bsur\b|\bde\b|\bsu\b|\bvan\b|\baus\b|\bиз\b|\bz\b|\bin\b)\s*"
 _NUMBER = re.compile(
-    rf"(?<![\w.,/:'’-])(?<!\d[-–−])(?P<sign>[-−](?=[\d.,]))?(?P<number>{_DIGITS})(?:(?P<percent>{_PER})|"
-    rf"(?P<of>{_OUT_OF})(?P<total>{_DIGITS})(?P<percents>%)?)?(?![\w%])(?![.,]\d)(?!\s*(?:[-–−]|to\b|or\b|bis\b|"
+    rf"(?<![A-Za-z0-9_.,/:'’-])(?<!\d[-–−])(?P<sign>[-−](?=[\d.,]))?(?P<number>{_DIGITS})(?:(?P<percent>{_PER})|"
+    rf"(?P<of>{_OUT_OF})(?P<total>{_DIGITS})(?P<percents>%)?)?(?![A-Za-z0-9_%])(?![.,]\d)(?!\s*(?:[-–−]|to\b|or\b|"
+    rf"bis\b|"
     rf"oder\b|ou\b|à\b)\s*\d)",
     re.IGNORECASE,
 )
@@ -66,7 +67,7 @@ _WHOLE_SCORE = re.compile(
     re.IGNORECASE,
 )
 _NAMED_SCORE = re.compile(
-    rf"(?<![\w]){_NAME}(?![\w-]|\s+(?:for|on|of (?:the|each|its))\b){_LINK}(?=[-−]?[\d.,])", re.IGNORECASE
+    rf"(?<![A-Za-z]){_NAME}(?![A-Za-z_-]|\s+(?:for|on|of (?:the|each|its))\b){_LINK}(?=[-−]?[\d.,])", re.IGNORECASE
 )
 _CONCLUDED = re.compile(
     r"(?:\b(?:i(?:['’]d| would| will|['’]ll)?|we(?:['’]d| would)?|ich|je|yo|eu|io|ik)\s+(?:\w+\s+){0,2}?(?:rate|"
@@ -177,12 +178,20 @@ def _read(version: Version) -> tuple[float, str] | None:
     return None
 
 
+_ONLY_IF = re.compile(r"\s*,?\s*(?:only )?(?:if|would|when|requires?|unless|wenn|falls|si)\b", re.IGNORECASE)
+"""What makes the number before it one of another case."""
+
+
 def _after(names: "re.Pattern[str]", text: str) -> list[float]:
     """Return the scores right after these names, without those of which is said that they are not meant."""
     found = []
     for match in names.finditer(text):
         number = _NUMBER.match(text, match.end())
-        if number is None or _is_other(text, match.start()) or _is_supposed(text, match.start(), match.end()):
+        if number is None or _ONLY_IF.match(text, number.end()) or _is_supposed(text, match.start(), match.end()):
+            continue
+        if _NOT_MEANT.search(text, max(0, match.start() - 150), match.start()):
+            continue
+        if names is not _CONCLUDED and _is_other(text, match.start()):
             continue
         found.append(_value(number))
     return found

@@ -6,7 +6,8 @@ from collections.abc import Collection, Sequence
 from kbbench_hf.replies.reading import Triple
 
 SUBJECTS = frozenset(
-    "subject sub subj s head h headentity subjectentity source src from start entity1 entitya e1 arg1 argument1 "
+    "subject subjects sub subj s head h headentity subjectentity source src from start entity1 entitya e1 arg1 "
+    "argument1 "
     "node1 headname"
     " subjectname startnode sourcenode left subjekt sujet sujeto soggetto sujeito onderwerp 主语 主体 主詞 主語 "
     "头实体 субъект"
@@ -20,7 +21,7 @@ RELATIONS = frozenset(
     " predicaat prédicat 关系 谓语 谓词 關係 述語 関係 отношение предикат relacja".split()
 )
 OBJECTS = frozenset(
-    "object obj o tail t tailentity objectentity target tgt to end entity2 entityb e2 arg2 argument2 node2 "
+    "object objects obj o tail t tailentity objectentity target tgt to end entity2 entityb e2 arg2 argument2 node2 "
     "tailname objectname"
     " endnode targetnode right value objekt objet objeto oggetto voorwerp 宾语 客体 賓語 受詞 目的語 尾实体 объект "
     "dopełnienie".split()

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kbbench_hf.replies import cues
+from kbbench_hf.replies.answers import says_unanswerable
 from kbbench_hf.replies.final_answer import Piece, Version, versions
 from kbbench_hf.replies.lenient_json import Value
 from kbbench_hf.replies.reading import ParseError, Reading
@@ -27,6 +28,8 @@ _NO = (
     r"|لا|خطأ|नहीं|没有|不是|否|不|错误?|假|不能|不可以|いいえ|偽|아니요?|아니오|거짓|0"
 )
 _WORD = re.compile(rf"(?:(?P<yes>{_YES})|(?P<no>{_NO}))(?![\w'’-])", re.IGNORECASE)
+_LAST_WORD = re.compile(rf"[:：.!]\s+{_WORD.pattern}[\s.!)]*$", re.IGNORECASE)
+"""A verdict that is the last sentence, or stands behind a colon at the end."""
 _IDIOMS = re.compile(
     r"\b(?:no (?:doubt|question|problem|wonder|contradiction|more|less|further|other|errors?|issues?|conflict|need|"
     r"reason)|without (?:a |any )?(?:doubt|question)|not only|nothing (?:missing|contradicts)|no,? (?:really)|"
@@ -57,7 +60,9 @@ class Question:
 _NOT = re.compile(
     r"(?:\b(?:not|never|neither|nor|cannot|hardly|barely|no longer|fails? to|failed to|lacks?|without|nicht|kein\w*"
     r"|pas|jamais|nicht|no|não|nao|non|niet|ikke|inte|nie|не|ne|nem|değil)\b|n['’]t\b|(?:不|未|没有|沒有|无法|無法|"
-    r"並不|并不)\s*(?:被|能|可以|得到)?)(?:[\s,]+(?:(?:be|been|being|directly|explicitly|fully|clearly|actually|"
+    r"並不|并不)\s*(?:被|能|可以|得到|受)?|\b(?:nothing|no (?:evidence|part|sentence|statement|mention|indication|"
+    r"support))\b"
+    r"[^.]{0,40}\b(?:that|which|to))(?:[\s,]+(?:(?:be|been|being|directly|explicitly|fully|clearly|actually|"
     r"really|at all|in any way|in fact|itself|the|by|or implied|anywhere|it|is|are|state or|say or|werden|être|ser|"
     r"essere|worden|as|a|what)\b[\s,]*){0,4})?\s*$",
     re.IGNORECASE,
@@ -65,7 +70,8 @@ _NOT = re.compile(
 _SUPPORTED = Question(
     claim=re.compile(
         r"\b(?P<neg>un|dis|in|non-|not-)?(?:supported|supports|support|entailed|entails|stated|states|implied|"
-        r"implies|confirmed|confirms|backed|backs|justified|verified|verifiable|grounded|correct|accurate|true|"
+        r"implies|inferred|deduced|confirmed|confirms|backed|backs|justified|verified|verifiable|grounded|correct|"
+        r"accurate|true|"
         r"valid|warranted|expressed|substantiated|attested"
         r"|belegt|gestützt|bestätigt|unterstützt|gedeckt|étayé\w*|soutenu\w*|confirmé\w*|appuyé\w*|respaldad\w*|"
         r"apoyad\w*|confirmad\w*|soportad\w*|sustentad\w*|apoiad\w*|supportat\w*|sostenut\w*|confermat\w*|"
@@ -230,12 +236,21 @@ def _of_words(text: str, question: Question) -> tuple[set[bool] | None, str]:
     ]
     if labelled:
         return ({labelled[-1]} if len(set(labelled)) == 1 else set()), "labelled"
+    alone = {
+        match["yes"] is not None for line in plain_text.splitlines() if (match := _WORD.fullmatch(line.strip(" .!")))
+    }
+    if len(alone) > 1:
+        return set(), ""
+    if last := _LAST_WORD.search(plain_text):
+        return {last["yes"] is not None}, "last word"
     leading = _leading(plain_text, question)
     claims = set(_claims(plain_text, question))
     if leading is not None and _WORD.match(plain_text.lstrip(" \n\t([{-–—#>'’:：.")):
         return {leading}, "first word"
     if claims:
         return (claims, "words") if not _PARTLY.search(plain_text) else (set(), "")
+    if leading is None and question is _ANSWERABLE and says_unanswerable(plain_text):
+        return {False}, "words"
     return (None, "") if leading is None else ({leading}, "first word")
 
 
