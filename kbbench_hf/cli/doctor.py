@@ -18,6 +18,7 @@ from kbbench_hf.reports.terminal import echo
 PACKAGES = {
     "core": ["numpy", "pyarrow", "datasets", "evaluate", "huggingface_hub", "bm25s", "matplotlib", "click", "rich"],
     "models": ["torch", "transformers", "accelerate", "sentence-transformers", "faiss-cpu"],
+    "structured": ["llguidance"],
     "text": ["gensim", "tiktoken", "toktok-rs"],
     "space": ["gradio"],
 }
@@ -34,24 +35,24 @@ def command() -> None:
     for extra, packages in PACKAGES.items():
         states = {package: _installed(package) for package in packages}
         found = ", ".join(f"{package} {state}" for package, state in states.items() if state)
-        echo(f"{extra:8} {found or 'nothing installed'}")
+        echo(f"{extra:10} {found or 'nothing installed'}")
         if absent := [package for package, state in states.items() if not state]:
             remedy = install("" if extra == "core" else extra)
-            echo(f"{'':8} absent: {', '.join(absent)}; install with: {remedy}")
+            echo(f"{'':10} absent: {', '.join(absent)}; install with: {remedy}")
             broken += extra == "core"
-    echo(f"metrics  {', '.join(metric_modules())}")
+    echo(f"metrics    {', '.join(metric_modules())}")
     built = [file.parent.name for file in sorted(Path(NAMESPACE).glob(f"*/{MANIFEST}"))]
     for name, find in [*((name, shipped_dataset) for name in benchmark_names()), *((name, _built) for name in built)]:
         try:
             if folder := find(name):
                 folder.verify()
-                echo(f"dataset  {name} {folder.revision[:12]}, every file as built")
+                echo(f"dataset    {name} {folder.revision[:12]}, every file as built")
         except (KBBenchError, OSError) as error:
             broken += 1
-            echo(f"dataset  {error}")
+            echo(f"dataset    {error}")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30 if hasattr(os, "sysconf") else 0
     free = shutil.disk_usage(".").free / 2**30
-    echo(f"machine  {os.cpu_count()} cores, {memory:.0f} GiB memory, {free:.0f} GiB disk free here")
+    echo(f"machine    {os.cpu_count()} cores, {memory:.0f} GiB memory, {free:.0f} GiB disk free here")
     sys.exit(1 if broken else 0)
 
 

@@ -54,7 +54,7 @@ def test_a_damaged_folder_is_one_line_of_the_list_and_of_the_doctor(kbbench):
     assert all(line.startswith("! ") and "again" in line for line in done.err.splitlines())
     assert "kbbench/cut/manifest.json is not the JSON" in done.err
     assert json.loads(kbbench("list", "--json").out) == whole
-    assert kbbench("doctor").out.count("\ndataset  kbbench/") == 2
+    assert kbbench("doctor").out.count("\ndataset    kbbench/") == 2
 
 
 def test_an_empty_list_of_configs_builds_nothing(kbbench, shared):

@@ -124,7 +124,7 @@ def test_the_command_starts_without_heavy_packages():
 def test_doctor_checks_every_file_and_fails_on_an_altered_one(kbbench, in_tmp):
     healthy = kbbench("doctor")
     assert healthy.code == 0
-    assert "dataset  mini-stark" in healthy.out
+    assert "dataset    mini-stark" in healthy.out
     (in_tmp / "n.csv").write_text("id,type,name,text\n1,dish,Soup,hot\n2,cook,Ann,\n")
     (in_tmp / "e.csv").write_text("head,relation,tail\n2,cooks,1\n")
     assert kbbench("build", "my-kb", "--nodes", "n.csv", "--edges", "e.csv").code == 0
