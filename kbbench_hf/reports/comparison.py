@@ -51,10 +51,13 @@ def print_comparison(
     terminal.print_table(console, ["metric", "A", "B", "A - B", *TESTED], rows)
     headline = benchmark.headline
     smallest = minimum_detectable_effect(first.compared[headline] - second.compared[headline])
+    power = (
+        f" With {len(first.ids):,} examples a difference in {label(benchmark, headline)} of {number(smallest)} would "
+        "be found 4 times in 5."
+    )
     console.print(
-        "[dim]* p < 0.05, corrected for the tests shown. A - B is over the examples that both have scored. With "
-        f"{len(first.ids):,} examples a difference in {label(benchmark, headline)} of {number(smallest)} would be "
-        "found 4 times in 5.[/dim]"
+        "[dim]* p < 0.05, corrected for the tests shown. A - B is over the examples that both have scored."
+        f"{power if smallest > 0 else ''}[/dim]"
     )
     for name in chosen:
         of_keys = {key: tests[headline] for key, tests in comparison.in_slice(name).items()}
