@@ -91,6 +91,8 @@ def test_prompts_that_do_not_fit_fail_by_name_and_every_config_is_printed(kbbenc
 
 
 def test_a_wrong_model_name_stops_the_run_and_is_named(kbbench, server, kind, impatient):
+    if kind == "llama.cpp":
+        pytest.skip("llama-cpp-python answers with the model that it has, whatever name is asked for")
     done = kbbench(*on(server, "mini-text2kg", "--limit", 6, "--out", "here", model="another"))
     assert done.code in (1, 2)
     assert "'another'" in done.err
