@@ -191,7 +191,7 @@ def test_a_demonstration_is_in_the_form_that_is_asked_for() -> None:
         examples = Examples([], Context(config, ("r",)))
         prompt = CORPORA.asking.prompts["open"]({"text": "T", "triples_stated": []}, examples, PromptOptions())
         answer = prompt.messages[-2]["content"]
-        assert sorted(CORPORA.asking.parsers["lenient"](answer, {})) == sorted(json.loads(answer)["triples"])
+        assert sorted(CORPORA.asking.parsers["lenient"](answer, {}).answer) == sorted(json.loads(answer)["triples"])
 
 
 def test_the_releases_prompts_are_read_from_a_clone(tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_figures_of_different_judges_are_not_compared(in_tmp: Path) -> None:
 def test_both_are_in_the_registry_and_name_their_parsers() -> None:
     assert benchmark("kbbench/genres-corpora") is CORPORA
     assert benchmark("mini-genres").data.configs == ("sentences",)
-    assert next(iter(CORPORA.asking.parsers)) == "lenient"
+    assert next(iter(CORPORA.asking.parsers)) == "careful"
 
 
 def test_the_mini_folder_is_what_its_documents_say(mini: Examples) -> None:
