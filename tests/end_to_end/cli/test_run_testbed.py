@@ -28,6 +28,12 @@ def test_a_testbed_runs_its_configs_and_says_what_they_say_together(in_tmp: Path
     assert (in_tmp / "kbbench-runs" / "mini-ska" / "order.png").is_file()
 
 
+def test_what_weakens_a_config_stands_under_the_table(in_tmp: Path) -> None:
+    with ScriptedServer(answer=lambda payload: "I would rather talk about the weather.") as server:
+        printed = " ".join(run(server, "--testbed", "order", "--subset", "kg").split())
+    assert "! parse failures: order_kg_prefix (14 of 14 examples), order_kg_random (14 of 14 examples)" in printed
+
+
 def test_always_no_rejects_everything_and_is_at_chance_beside_the_control(in_tmp: Path) -> None:
     with ScriptedServer(answer=lambda payload: '{"answer": "no"}') as server:
         options = ["--testbed", "rejection_control", "--subset", "kg", "--json"]
