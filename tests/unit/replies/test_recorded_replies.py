@@ -130,14 +130,14 @@ def test_replies_of_older_models_that_hold_only_triples_are_read_as_published_as
             for row in rows:
                 reply, sentence = row["response"], sentences.get(row["id"], "")
                 published = folded(row["triples"])
-                if holds_only_calls(reply) and folded(parse_balanced(reply, sentence)) == published:
+                if published and holds_only_calls(reply) and folded(parse_balanced(reply, sentence)) == published:
                     before, kept = before + 1, kept + (read_now(reply, sentence) == published)
     for file in sorted((shared / "data/genres/raw_responses").glob("*.json")):
         stored = json.loads((shared / "data/genres/outputs" / file.name).read_text(encoding="utf-8"))
         for text, reply in json.loads(file.read_text(encoding="utf-8")).items():
             if holds_only_lists(reply) and read_before(reply) == folded(stored[text]):
                 before, kept = before + 1, kept + (read_now(reply, text) == folded(stored[text]))
-    assert before > 12_000
+    assert before > 11_900
     assert kept >= 0.995 * before  # what is lost are triples with an empty member, which are incomplete
 
 
