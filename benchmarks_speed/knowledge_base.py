@@ -195,7 +195,7 @@ def documents(data: Synthetic, kb: KnowledgeBase, rounds: int) -> None:
                 spent["sliced"] / few * len(kb),
                 200,
             ),
-            "a plain loop over the same arrays": (spent["loop"], 3),
+            "a plain loop over the same arrays": (spent["loop"], 4),
         },
     )
 

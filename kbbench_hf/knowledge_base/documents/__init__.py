@@ -13,7 +13,7 @@ from kbbench_hf.knowledge_base.documents.rendering import Sample
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 
 CLEAN: Rendering = RENDERING
-BLOCK = 8192
+BLOCK = 16_384
 """Documents laid out at a time: few enough for the arrays of their edges to stay in the processor's cache."""
 
 

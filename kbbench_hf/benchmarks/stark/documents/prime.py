@@ -5,7 +5,9 @@ depend on it. Two forms, which differ in one newline: until June 2024 (commit 67
 `- relations:`, which the tables of the paper's final version no longer had.
 """
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 from kbbench_hf.knowledge_base.documents.compact import compact_text
 from kbbench_hf.knowledge_base.documents.pieces import Edges, Layout, Pool, drawn, edges_of
 from kbbench_hf.knowledge_base.documents.rendering import Node, Rendering, Sample
-from kbbench_hf.knowledge_base.graph import Graph
+from kbbench_hf.knowledge_base.graph import Graph, spans
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 
 _GENE_KEYS = {
@@ -27,39 +29,52 @@ _GENE_KEYS = {
     "summary": "protein summary text",
 }
 _MAX_WORDS = 50_000
+_GENE_RECORDS: dict[str, Callable[[Any], object]] = {
+    "interpro": lambda found: [family["desc"] for family in ([found] if isinstance(found, dict) else found)],
+    "generif": lambda notes: " ".join("; ".join([note["text"] for note in notes]).split(" ")[:_MAX_WORDS]),
+    "genomic_pos": lambda places: places[0] if isinstance(places, list) else places,
+}
+"""What is written of the records about a gene."""
+_NOTHING = ("", "nan")
+"""Values that are not written, as is the number that does not equal itself."""
+
+
+class _Labels(dict[str, str]):
+    """What stands before the value of each key, made when it is first asked for; nothing where none is written."""
+
+    def __init__(self, explained: dict[str, str]) -> None:
+        self._explained = explained
+
+    def __missing__(self, key: str) -> str:
+        explained = f" ({self._explained[key]})" if key in self._explained else ""
+        self[key] = "" if key.startswith("_") or "_id" in key else f"  - {key}{explained}: "
+        return self[key]
+
+
+_GENE_LABELS, _OTHER_LABELS = _Labels(_GENE_KEYS), _Labels({})
 
 
 def _body(node: Node) -> str:
-    explained = _GENE_KEYS if node.type == "gene/protein" else {}
+    is_gene = node.type == "gene/protein"
+    labels = _GENE_LABELS if is_gene else _OTHER_LABELS
     lines = []
     for key, value in node.record.get("details", {}).items():
-        if _is_nothing(value) or key.startswith("_") or "_id" in key:
+        label = labels[key]
+        if not label or value in _NOTHING or value != value:
             continue
         if isinstance(value, dict):
             value = _cleaned(value)
-        if key not in explained:
-            lines.append(f"  - {key}: {value}\n")
-            continue
-        if key == "interpro":
-            value = [family["desc"] for family in ([value] if isinstance(value, dict) else value)]
-        elif key == "generif":
-            value = " ".join("; ".join([note["text"] for note in value]).split(" ")[:_MAX_WORDS])
-        elif key == "genomic_pos" and isinstance(value, list):
-            value = value[0]
-        lines.append(f"  - {key} ({explained[key]}): {value}\n")
+        if is_gene and key in _GENE_RECORDS:
+            value = _GENE_RECORDS[key](value)
+        lines.append(f"{label}{value}\n")
     document = f"- name: {node.name}\n- type: {node.type}\n- source: {node.record['source']}\n"
-    return document + ("- details:\n" + "".join(lines) if lines else "")
-
-
-def _is_nothing(value: object) -> bool:
-    """Whether a value prints as nothing or as "nan"."""
-    return bool(value == "" or value == "nan" or value != value)
+    return f"{document}- details:\n{''.join(lines)}" if lines else document
 
 
 def _cleaned(record: dict[str, object]) -> dict[str, object]:
     """Return a record without the values that are nothing, at any depth of records."""
     found = {key: _cleaned(value) if isinstance(value, dict) else value for key, value in record.items()}
-    return {key: value for key, value in found.items() if not _is_nothing(value)}
+    return {key: value for key, value in found.items() if not (value in _NOTHING or value != value)}
 
 
 def _relations(
@@ -68,26 +83,18 @@ def _relations(
     """Lay out the title, then for each relation `name: {type: (a, b),type: (c),}`."""
     graph = kb.official
     n_relations, n_types = len(graph.relations), len(graph.node_types)
-    edges = edges_of(graph.out, rows, np.arange(n_relations))
-    neighbors, segments = edges.rows, edges.segments()
-    types = graph.type_ids[neighbors]
-    places, ordered = _by_type(types, edges, segments)
-    neighbors = neighbors.copy()
-    neighbors[places], types[places] = neighbors[ordered], types[ordered]
-    opens = np.flatnonzero((np.diff(segments, prepend=-1) != 0) | (np.diff(types, prepend=types[:1]) != 0))
+    neighbors, offsets, of_group, types = _groups(edges_of(graph.out, rows, np.arange(n_relations)), graph.type_ids)
     if sample.n > 0:
-        groups = np.repeat(np.arange(len(opens)), np.diff(np.append(opens, len(neighbors))))
-        kept = drawn(groups, rows[segments // n_relations], neighbors, sample.n, sample.seed)
-        neighbors, types, segments = neighbors[kept], types[kept], segments[kept]
-        opens = np.flatnonzero(np.diff(groups[kept], prepend=-1))
-    offsets = np.append(opens, len(neighbors))
-    names, of_group = kb.nodes["name"].chunk(0), segments[opens]
-    pieces, lasts = pool.named(names, neighbors, "", ", "), offsets[1:] - 1
+        groups = np.repeat(np.arange(len(of_group)), np.diff(offsets))
+        kept = drawn(groups, rows[of_group // n_relations][groups], neighbors, sample.n, sample.seed)
+        neighbors, offsets = neighbors[kept], np.searchsorted(groups[kept], np.arange(len(offsets)))
+    names, lasts = kb.nodes["name"].chunk(0), offsets[1:] - 1
+    pieces = pool.named(names, neighbors, "", ", ")
     pieces[lasts] = pool.named(names, neighbors[lasts], "", "),")
     lasts = lasts[np.diff(of_group, append=-1) != 0]
     pieces[lasts] = pool.named(names, neighbors[lasts], "", "),}")
     kinds = (np.diff(of_group, prepend=-1) != 0).astype(np.int64) + (np.diff(of_group // n_relations, prepend=-1) != 0)
-    heads = pool.add(_heads(graph, title)) + (kinds * n_relations + of_group % n_relations) * n_types + types[opens]
+    heads = pool.add(_heads(graph, title)) + (kinds * n_relations + of_group % n_relations) * n_types + types
     documents = np.searchsorted(of_group, np.arange(len(rows) + 1) * n_relations)
     return Layout(pieces, offsets).begin(heads).merged(documents)
 
@@ -102,38 +109,55 @@ def _heads(graph: Graph, title: str) -> list[str]:
     return heads
 
 
-def _by_type(
-    types: NDArray[np.integer], edges: Edges, segments: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the places of neighbours in segments of several types, and those that should stand there instead.
+def _groups(
+    edges: Edges, type_ids: NDArray[np.integer]
+) -> tuple[NDArray[np.integer], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the neighbours so that those of one type stand together in each segment, the types in upstream's order.
 
-    Neighbours of one type then stand together, and the types in upstream's order.
+    Also the offsets of these groups, the segment of each and its type. Neighbours ascend, so mostly they come in few
+    runs of one type: the runs are put in order, and only those of segments with several are moved.
+    """
+    neighbors, types = edges.rows, type_ids[edges.rows]
+    begins = np.diff(types, prepend=types[:1]) != 0
+    begins[edges.offsets[:-1][np.diff(edges.offsets) > 0]] = True
+    starts = np.flatnonzero(begins)
+    lengths = np.diff(starts, append=len(neighbors))
+    of_run, type_of_run = np.searchsorted(edges.offsets, starts, side="right") - 1, types[starts].astype(np.int64)
+    same = np.diff(of_run, prepend=-1, append=-1) == 0
+    mixed = np.flatnonzero(same[1:] | same[:-1])
+    if len(mixed):
+        ordered = mixed[_order(of_run[mixed], type_of_run[mixed])]
+        places, _ = spans(starts[mixed], starts[mixed] + lengths[mixed])
+        moved, _ = spans(starts[ordered], starts[ordered] + lengths[ordered])
+        neighbors = neighbors.copy()
+        neighbors[places] = neighbors[moved]
+        lengths[mixed], type_of_run[mixed] = lengths[ordered], type_of_run[ordered]
+    opens = np.flatnonzero(np.diff(of_run, prepend=-1) | np.diff(type_of_run, prepend=-1))
+    offsets = np.append(np.cumsum(lengths)[opens] - lengths[opens], len(neighbors))
+    return neighbors, offsets, of_run[opens], type_of_run[opens]
+
+
+def _order(owners: NDArray[np.int64], types: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the order of runs of several owners, which ascend, in which their types stand in upstream's order.
 
     Upstream iterates a Python set of type numbers. It ascends, but for numbers from 8 on in a set of up to four, which
     wrap around its table of eight slots: Prime's cellular_component (8) and exposure (9) then stand first. The set is
     built again here, once for each different sequence of types.
     """
-    turns = np.flatnonzero((types[1:] != types[:-1]) & (segments[1:] == segments[:-1]))
-    mixed = np.unique(segments[turns])
-    if not len(mixed):
-        return mixed, mixed
-    lengths = edges.offsets[mixed + 1] - edges.offsets[mixed]
-    owners = np.repeat(np.arange(len(mixed)), lengths)
-    places = np.arange(lengths.sum()) + np.repeat(edges.offsets[mixed] - np.cumsum(lengths) + lengths, lengths)
-    n_types = int(types.max()) + 1
-    found, first = np.unique(owners * n_types + types[places], return_index=True)
+    owners, n_types = np.cumsum(np.diff(owners, prepend=owners[:1]) != 0), int(types.max()) + 1
+    found, first = np.unique(owners * n_types + types, return_index=True)
     found = found[np.argsort(first)]
     owner = found // n_types
     rank = np.arange(len(found)) - np.searchsorted(owner, owner)
-    sequences = np.full((len(mixed), rank.max() + 1), -1)
+    sequences = np.full((owners[-1] + 1, rank.max() + 1), -1)
     sequences[owner, rank] = found % n_types
-    patterns, pattern_of = np.unique(sequences, axis=0, return_inverse=True)
-    ranks = np.zeros((len(patterns), n_types), np.int64)
-    for pattern, sequence in enumerate(patterns.tolist()):
+    as_bytes = sequences.view(f"V{sequences.itemsize * sequences.shape[1]}").ravel()
+    _, examples, pattern_of = np.unique(as_bytes, return_index=True, return_inverse=True)
+    ranks = np.zeros((len(examples), n_types), np.int64)
+    for pattern, sequence in enumerate(sequences[examples].tolist()):
         ordered = list({number for number in sequence if number >= 0})
         ranks[pattern, ordered] = np.arange(len(ordered))
-    keys = owners * n_types + ranks[pattern_of.ravel()[owners], types[places]]
-    return places, places[np.argsort(keys, kind="stable")]
+    return np.argsort(owners * n_types + ranks[pattern_of[owners], types], kind="stable")
 
 
 RENDERING = Rendering(_body, _relations, compact_text)
