@@ -3,10 +3,10 @@
 import datasets
 import evaluate
 
-from kbbench_hf.benchmarks.ska_bench.parsers import parse_answers
 from kbbench_hf.benchmarks.warnings import empty_warning, unread_warning
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.answers import score_answers
+from kbbench_hf.replies.answers import read_answers
 from kbbench_hf.replies.reading import ParseError
 
 _DESCRIPTION = """\
@@ -88,6 +88,6 @@ class AnswerF1(evaluate.Metric):
 
 def _read(text):
     try:
-        return parse_answers(text)
+        return list(read_answers(text).answer)
     except ParseError:
         return None

@@ -3,11 +3,11 @@
 import datasets
 import evaluate
 
-from kbbench_hf.benchmarks.ska_bench.parsers import parse_answers, parse_verdict
 from kbbench_hf.benchmarks.warnings import unread_warning
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.answers import answerability, balanced_accuracy, rejections
 from kbbench_hf.replies.reading import ParseError
+from kbbench_hf.replies.verdicts import read_answerable
 
 _DESCRIPTION = """\
 The share of unanswerable questions that a model says cannot be answered (SKA-Bench's rejection rate), and beside it the
@@ -84,10 +84,7 @@ class RejectionRate(evaluate.Metric):
 
 
 def _verdict(text):
-    verdict = parse_verdict([text])
-    if verdict is None:
-        try:
-            verdict = parse_verdict(parse_answers(text))
-        except ParseError:
-            return None
-    return verdict
+    try:
+        return read_answerable(text).answer
+    except ParseError:
+        return None

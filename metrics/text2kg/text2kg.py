@@ -6,10 +6,12 @@ import numpy as np
 
 from kbbench_hf.benchmarks.text2kgbench.parsers import HISTORICAL_PARSERS, parse_balanced
 from kbbench_hf.benchmarks.text2kgbench.warnings import habit_warnings
-from kbbench_hf.benchmarks.warnings import empty_warning
+from kbbench_hf.benchmarks.warnings import empty_warning, unread_warning
 from kbbench_hf.errors import DataError, unknown_name
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.triples import Ontology, TripleScores, count_oddities, score_reference, score_repaired
+from kbbench_hf.replies.reading import ParseError
+from kbbench_hf.replies.triples import read_triples
 
 _DESCRIPTION = """\
 Precision, recall and F1 of extracted triples, their conformance to an ontology, and how many of their subjects,
@@ -25,16 +27,17 @@ Args:
         "ontology": {"concepts": [label, ...], "relations": [label, ...]}}.
     mode: "reference" (the released script; the default), "paper" (the same; the paper differs for whole datasets only)
         or "repaired".
-    parser: how texts are read: "balanced" (loses nothing; the default), or as the published runs were: "md", "quotes",
-        "id".
+    parser: how texts are read: "careful" (thought aside, the final answer, in whatever form; the default), "balanced"
+        (every triple in the text), or as the published runs were: "md", "quotes", "id".
     return_ci: whether to add a 95 % confidence interval, `<metric>_ci95`, to every metric.
     return_warnings: whether to add `warnings`, what a reader should know before believing the figures: a list of
         {"code", "severity", "message", "remedy", "n_examples", "effect"}.
 Returns:
     The mean over ontologies of the means over sentences, as fractions: precision, recall, f1, ontology_conformance
     (more is better); subject_hallucination, relation_hallucination, object_hallucination (less is better). And counts:
-    n_scored, n_empty (answers without triples), n_filtered_out (answers without a relation that the sentence's gold
-    uses), n_duplicate_triples, n_near_miss_relations (wrong only in case, spaces or underscores), n_empty_gold.
+    n_scored, n_parse_failures (texts that could not be read, scored as empty answers), n_empty (answers without
+    triples), n_filtered_out (answers without a relation that the sentence's gold uses), n_duplicate_triples,
+    n_near_miss_relations (wrong only in case, spaces or underscores), n_empty_gold.
 Examples:
     >>> text2kg = evaluate.load("metrics/text2kg")
     >>> reference = {
@@ -62,7 +65,7 @@ _CITATION = """\
 
 _MODES = {"reference": score_reference, "paper": score_reference, "repaired": score_repaired}
 _COUNTS = ("n_empty", "n_filtered_out", "n_duplicate_triples", "n_near_miss_relations", "n_empty_gold")
-_PARSERS = {"balanced": parse_balanced, **HISTORICAL_PARSERS}
+_PARSERS = ("careful", "balanced", *HISTORICAL_PARSERS)
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
@@ -94,16 +97,18 @@ class Text2KG(evaluate.Metric):
         return super()._infer_feature_from_batch(batch)
 
     def _compute(
-        self, predictions, references, mode="reference", parser="balanced", return_ci=False, return_warnings=False
+        self, predictions, references, mode="reference", parser="careful", return_ci=False, return_warnings=False
     ):
         if mode not in _MODES:
             raise unknown_name("mode of text2kg", mode, _MODES)
         if parser not in _PARSERS:
             raise unknown_name("parser of text2kg", parser, _PARSERS)
-        values, ontologies, counts, answers = [], [], [], []
+        values, ontologies, counts, answers, unread = [], [], [], [], []
         for prediction, reference in zip(predictions, references, strict=True):
             ontology = Ontology(*map(tuple, (reference["ontology"]["concepts"], reference["ontology"]["relations"])))
-            predicted = _triples(prediction, parser, reference["sentence"])
+            predicted = _triples(prediction, parser, reference["sentence"], ontology)
+            unread.append(predicted is None)
+            predicted = predicted or []
             gold = [_triple(each) for each in reference["triples"]]
             values.append(_MODES[mode](predicted, gold, reference["sentence"], ontology))
             ontologies.append(ontology)
@@ -118,6 +123,7 @@ class Text2KG(evaluate.Metric):
                 results[f"{name}_ci95"] = list(mean.ci95)
         if return_warnings:
             found = [
+                *unread_warning(sum(unread), len(unread), "Read some of them, and name another parser."),
                 *empty_warning(sum(each["n_empty"] for each in counts), len(counts)),
                 *habit_warnings(answers, ontologies, lambda changed: _figures(changed, references, ontologies)),
             ]
@@ -125,6 +131,7 @@ class Text2KG(evaluate.Metric):
         return {
             **results,
             "n_scored": len(values),
+            "n_parse_failures": sum(unread),
             **{name: sum(each[name] for each in counts) for name in _COUNTS},
         }
 
@@ -138,12 +145,20 @@ def _figures(answers, references, ontologies):
     return {name: estimate(column, [*map(repr, ontologies)]).value for name, column in named}
 
 
-def _triples(prediction, parser, sentence):
+def _triples(prediction, parser, sentence, ontology):
+    """Return the triples of a prediction; None where a text holds none and does not say so."""
     if isinstance(prediction, list):
         return [_triple(each) for each in prediction]
     if prediction is None:
         raise DataError("A prediction is None; expected a list of triples or a text. If there is no answer, give [].")
-    return parse_balanced(prediction, sentence) if parser == "balanced" else _PARSERS[parser](prediction)
+    if parser == "careful":
+        try:
+            return [
+                tuple(triple) for triple in read_triples(prediction, sentence, sorted(ontology.relation_names)).answer
+            ]
+        except ParseError:
+            return None
+    return parse_balanced(prediction, sentence) if parser == "balanced" else HISTORICAL_PARSERS[parser](prediction)
 
 
 def _triple(given):

@@ -30,7 +30,7 @@ def test_gold_scores_one_and_empty_lists_zero(answer_f1: Any, mode: str) -> None
 
 
 def test_texts_are_read_and_those_without_an_answer_are_counted(answer_f1: Any) -> None:
-    texts = ['<think>{"answer": ["x"]}</think>{"answer": ["Oslo"]}', "Oslo"]
+    texts = ['<think>{"answer": ["x"]}</think>{"answer": ["Oslo"]}', "Sure, here they are:"]
     results = answer_f1.compute(predictions=texts, references=[["oslo"], ["oslo"]], return_ci=True)
     assert (results["answer_f1"], results["parse_failure_rate"], results["n_parse_failures"]) == (0.5, 0.5, 1)
     low, high = results["answer_f1_ci95"]
