@@ -145,7 +145,7 @@ def results_table(
 
     >>> (block,) = results_table(["published:*"], ["mini-text2kg"], metrics=["f1"])
     >>> [(each.name, round(each.figure("f1").value, 2)) for each in block.systems], dict(block.groups)
-    ([('pattern', 0.44), ('copy', 0.22)], {'pattern': 1, 'copy': 2})
+    ([('pattern', 0.63), ('copy', 0.4)], {'pattern': 1, 'copy': 2})
     """
     asked = [_named(each) for each in systems]
     own = [place for _, each in asked if (place := _own_place(each))]

@@ -88,6 +88,8 @@ class RowReader:
                 return row
         elif isinstance(value, dict):
             row = value
+        elif value is None:
+            return Unreadable("expected an object with 'id', found null", "Take the line out.")
         else:
             return value
         if reading.one_of is not None:

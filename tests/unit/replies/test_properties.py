@@ -151,9 +151,12 @@ def test_hostile_text_costs_no_more_than_its_length(piece: str) -> None:
     times = []
     for length in (2_000, 8_000):
         text = (piece * (length // len(piece) + 1))[:length]
-        started = time.process_time()
-        for read in READERS.values():
-            with suppress(ParseError):
-                read(text)
-        times.append(time.process_time() - started)
+        taken = []
+        for _ in range(2):  # the less of two: a busy machine makes either slow
+            started = time.process_time()
+            for read in READERS.values():
+                with suppress(ParseError):
+                    read(text)
+            taken.append(time.process_time() - started)
+        times.append(min(taken))
     assert times[1] < 0.3 or times[1] < 9 * times[0]  # a square of the length would take sixteen times as long
