@@ -67,17 +67,6 @@ def read_lines(opened: Opened, longest: int) -> Iterator[Line]:
             yield Line(number, Problem(opened.name, number, error.message, error.remedy or cut, _shown(text)))
 
 
-def load_line(text: bytes) -> object:
-    """Parse one line of strict JSON: no duplicate keys, no NaN or infinity, no deep nesting.
-
-    Raises:
-        ValueError: what is wrong, in words.
-    """
-    value = parse(text)
-    check_plain(value)
-    return value
-
-
 def parse(text: bytes) -> object:
     """Parse JSON without duplicate keys; NaN, infinity and depth are left to `check_plain`.
 

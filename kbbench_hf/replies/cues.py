@@ -160,12 +160,6 @@ REPEATED = _compiled(
     r"本体|示例|例子|例如|格式|实体|實體|概念|例：|例:|エンティティ|オントロジー|形式|예시|개체|형식",
 )
 """In a heading: what stands under it was in the prompt."""
-ANSWER_HEADING = _compiled(
-    rf"\b(?:{_ANSWER_NOUNS}|facts?|extracted|found|stated|expressed|identified|following|sub-?triples)\b",
-    r"\b(?:antwort|ergebnis|tripel|relationen|réponse|résultat|triplets|respuesta|resultado|tripletas|relaciones|"
-    r"resposta|triplas|relações|risposta|triple|relazioni|antwoord|ответ|тройки|отношения|odpowiedź|trójki)\b",
-    r"答案|结果|三元组|关系|輸出|输出|回答|トリプル|関係|답|관계|결과",
-)
 PRE_REJECT = _compiled(
     r"\b(?:no (?:he |lo )?(?:inclu\w+|añad\w+|list\w+|agreg\w+)|não (?:inclu\w+|adicion\w+)|n['’]ai pas (?:inclu\w*"
     r"|ajout\w*|retenu)"

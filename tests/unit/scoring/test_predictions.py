@@ -22,7 +22,7 @@ from kbbench_hf.benchmarks.base import (
     no_problem,
 )
 from kbbench_hf.errors import UsageError
-from kbbench_hf.files.json_lines import load_line
+from kbbench_hf.files.json_lines import check_plain, parse
 from kbbench_hf.replies.reading import ParseError, Reading
 from kbbench_hf.scoring.predictions import Predictions, PredictionsError, ReadOptions, read_predictions
 
@@ -190,7 +190,7 @@ def test_a_path_without_predictions_is_a_usage_error(tmp_path: Path) -> None:
 )
 def test_json_traps_are_value_errors_in_words(line: bytes) -> None:
     with pytest.raises(ValueError, match=r"\w+ "):
-        load_line(line)
+        check_plain(parse(line))
 
 
 def test_mutated_files_never_crash_the_reader(tmp_path: Path) -> None:
