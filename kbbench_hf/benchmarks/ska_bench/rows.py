@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.benchmarks.ska_bench.programs import TABLE_PROGRAMS, conditions
+from kbbench_hf.benchmarks.ska_bench import table_programs
 from kbbench_hf.benchmarks.ska_bench.units import SEED, Cells, Instance, Pool
 from kbbench_hf.metrics.answers import wtq_normal
 
@@ -25,8 +25,8 @@ def literals(instance: Instance, pool: Pool) -> tuple[frozenset[str], frozenset[
     With an answer program: its conditions may not be mentioned. Without one, which cells the question relies on is not
     known: no cell of a positive row may come again, and no answer may be mentioned.
     """
-    if instance.program and instance.program["type"] in TABLE_PROGRAMS:
-        return frozenset(), frozenset(value for _, value in conditions(instance.program))
+    if instance.program and instance.program["type"] in table_programs.TYPES:
+        return frozenset(), frozenset(value for _, value in table_programs.conditions(instance.program))
     rows = [pool.sk[instance.group][number] for number in instance.positive_sk]
     cells = frozenset(wtq_normal(cell) for row in rows for cell in row)
     return cells - {""}, frozenset(wtq_normal(answer) for answer in instance.answers) - {""}

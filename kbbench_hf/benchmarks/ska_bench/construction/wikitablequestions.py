@@ -13,8 +13,9 @@ from itertools import combinations
 from pathlib import Path
 
 from kbbench_hf.benchmarks.ska_bench.construction.instances import instance, table_units, write_lines
-from kbbench_hf.benchmarks.ska_bench.programs import Program, execute, reads, same_answers
+from kbbench_hf.benchmarks.ska_bench.programs import Program, execute, same_answers
 from kbbench_hf.benchmarks.ska_bench.rows import mentions
+from kbbench_hf.benchmarks.ska_bench.table_programs import reads
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.metrics.answers import wtq_normal, wtq_number

@@ -1,6 +1,7 @@
 import pytest
 
-from kbbench_hf.benchmarks.ska_bench.programs import execute, reads, same_answers
+from kbbench_hf.benchmarks.ska_bench.programs import execute, same_answers
+from kbbench_hf.benchmarks.ska_bench.table_programs import reads
 from kbbench_hf.errors import DataError
 
 ROWS = [["Ann", "Oslo", "12"], ["Bo", "Lund", "1,200"], ["Cy", "Oslo", "x"], ["Di", "Oslo ", "7"]]
