@@ -1,4 +1,4 @@
-"""Answer programs on triples: `follow` a list of relations from each topic, `intersect` the results, or `conj` two facts.
+"""Answer programs on triples: `follow` relations from each topic, `intersect` the results, or `conj` two facts.
 
 `programs` says what a program is.
 """

@@ -1,6 +1,7 @@
 """Answer programs: what makes an answer right, in a form that can be executed again on any set of units.
 
-A program is a JSON object with a `type`: one of those on table rows (`table_programs`) or on triples (`graph_programs`).
+A program is a JSON object with a `type`: one of those on table rows (`table_programs`) or on triples
+(`graph_programs`).
 Conditions are stored in normal form.
 """
 
