@@ -1,8 +1,7 @@
 """Answer programs: what makes an answer right, in a form that can be executed again on any set of units.
 
 A program is a JSON object with a `type`: one of those on table rows (`table_programs`) or on triples
-(`graph_programs`).
-Conditions are stored in normal form.
+(`graph_programs`). Conditions are stored in normal form.
 """
 
 import math
@@ -27,9 +26,10 @@ def execute(program: Program, units: Iterable[Cells]) -> list[str]:
         DataError: the program's type is unknown.
     """
     kind = program.get("type")
-    for programs in (table_programs, graph_programs):
-        if kind in programs.TYPES:
-            return programs.execute(program, units)
+    if kind in table_programs.TYPES:
+        return table_programs.execute(program, units)
+    if kind in graph_programs.TYPES:
+        return graph_programs.execute(program, units)
     known = ", ".join(sorted(table_programs.TYPES | graph_programs.TYPES))
     raise DataError(f"Unknown answer program {kind!r}; expected one of {known}. Correct the instance's 'program'.")
 
