@@ -76,7 +76,9 @@ class Material:
 def load(folder: DatasetFolder, config: str, split: str) -> Examples:
     """Return the rows of a testbed that can be asked, each with its question, gold answers and `kb_tokens`."""
     subset = configs()[config].subset
-    instances = {row["id"]: Instance.from_row(row) for row in folder.rows(f"instances_{subset}", "test")}
+    asked = f"instances_{subset}"
+    read = [row for part in folder.configs()[asked] for row in folder.rows(asked, part)]
+    instances = {row["id"]: Instance.from_row(row) for row in read}
     rows = folder.rows(config, split)
     shown = [row for row in rows if row["status"] in SHOWN]
     for row in shown:

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from kbbench_hf.benchmarks.ska_bench.programs import execute
-from kbbench_hf.benchmarks.ska_bench.rows import TableRows
-from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool, write_passage, write_row, write_triple
+from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Pool, write_passage, write_row, write_triple
 
 
 @dataclass(frozen=True)
@@ -51,19 +50,16 @@ class Renderer:
         self._pool = pool
 
     @cached_property
-    def rows(self) -> TableRows:
-        """The rows of a table instance."""
-        return TableRows(self._instance, self._pool)
+    def units(self) -> Sequence[Cells]:
+        """The structured units of the instance, by number."""
+        return self._pool.structured(self._instance)
 
     def context(self, sk: Sequence[int], text: Sequence[int]) -> Context:
         """Return the context that these unit numbers stand for, in their order."""
         instance, pool = self._instance, self._pool
-        if instance.is_table:
-            header = write_row(pool.headers[instance.group])
-            lines = [write_row(self.rows.cells(number)) for number in sk]
-        else:
-            triples = pool.sk[instance.group]
-            header, lines = "", [write_triple(triples[number]) for number in sk]
+        header = write_row(pool.headers[instance.group]) if instance.is_table else ""
+        write = write_row if instance.is_table else write_triple
+        lines = [write(self.units[number]) for number in sk]
         sk_positive, text_positive = set(instance.positive_sk), set(instance.positive_text)
         return Context(
             header,
@@ -81,11 +77,8 @@ class Renderer:
         instance, pool = self._instance, self._pool
         if instance.program is None:
             return None
-        if instance.is_table:
-            return execute(instance.program, (self.rows.cells(number) for number in sk))
-        triples = pool.sk[instance.group]
         stated = [link for number in text for link in pool.links.get(number, ())]
-        return execute(instance.program, (triples[number] for number in (*sk, *stated)))
+        return execute(instance.program, (self.units[number] for number in (*sk, *stated)))
 
 
 def pieces(context: Context, around: int) -> list[tuple[str, bool]]:

@@ -1,8 +1,8 @@
 """What a knowledge unit of SKA-Bench is: a number, its cells, and the one line it is written as.
 
-A testbed stores unit numbers; text is made on demand (`contexts`). In the text section a number is a passage's
-place in the subset's pool; in the structured section of a graph instance it is a triple's place in its pool. The rows
-of a table instance have their own numbering (`rows`), because most of them are made.
+A testbed stores unit numbers; text is made on demand (`contexts`). In the text section a number is a passage's place
+in the subset's pool; in the structured section it is a unit's place among those of the instance's `group`, and after
+them of its `noise_groups` (`Pool.structured`).
 """
 
 import json
@@ -10,11 +10,10 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from typing import NamedTuple
 
 from kbbench_hf.benchmarks.ska_bench.programs import Program
 from kbbench_hf.files.datasets import Row
-from kbbench_hf.metrics.answers import wtq_normal
 
 SUBSETS = ("kg", "table", "kg_text", "table_text")
 SEED = 42
@@ -79,18 +78,32 @@ class Instance:
     question: str
     answers: Cells
     group: str
-    """The table or the pool of triples that it is asked on."""
+    """The table or the graph that it is asked on."""
+    answer_type: str = "entity"
+    """How an answer is compared: `entity`, `number` or `date`."""
+    answer_aliases: tuple[Cells, ...] = ()
+    """For each answer, the other names that are right; empty where no answer has one."""
+    split: str = "test"
+    """`test`, `demo`, or `unreviewed`: kept apart until people have read it."""
+    split_key: str = ""
+    """The topic or table that it is about: no two splits share one."""
     title: str = ""
     positive_sk: tuple[int, ...] = ()
     positive_text: tuple[int, ...] = ()
     withheld_sk: tuple[int, ...] = ()
     """Triples that may never be shown, because the question wants them read from text."""
+    noise_groups: Cells = ()
+    """Further groups of the pool whose units may stand around it: tables with the same header, and near rows."""
     own_text: tuple[int, ...] = ()
     """The passages that belong to its table or subgraph; empty where the whole pool does."""
     topics: Cells = ()
+    decoys: Cells = ()
+    """Entities like its positive ones, whose neighbourhoods are noise too."""
     program: Program | None = None
     method: str = ""
-    confidence: str = ""
+    """How its positives were found, or it was made: `edited` and `composed` ones need people to read them."""
+    reviewed: int = 0
+    """How many people judged it."""
     source: str = ""
     source_id: str = ""
     commit: str = ""
@@ -105,32 +118,73 @@ class Instance:
         """Return the instance as a row of its dataset config; the program is written as JSON."""
         program = json.dumps(self.program, ensure_ascii=False, sort_keys=True) if self.program else ""
         lists = {name: list(value) for name, value in vars(self).items() if isinstance(value, tuple)}
-        return {**vars(self), **lists, "program": program}
+        aliases = [list(names) for names in self.answer_aliases] or [[] for _ in self.answers]
+        return {**vars(self), **lists, "answer_aliases": aliases, "program": program}
 
     @classmethod
     def from_row(cls, row: Row) -> "Instance":
         """Return the instance that `to_row` wrote."""
         values: Row = {n: tuple(value) if isinstance(value, list) else value for n, value in row.items()}
-        return cls(**{**values, "program": json.loads(row["program"]) if row["program"] else None})
+        aliases = tuple(map(tuple, row["answer_aliases"])) if any(row["answer_aliases"]) else ()
+        program = json.loads(row["program"]) if row["program"] else None
+        return cls(**{**values, "answer_aliases": aliases, "program": program})
+
+
+class Origin(NamedTuple):
+    """Where a unit comes from; `made` says that no source states it."""
+
+    source: str
+    licence: str
+    made: bool = False
+
+
+UNKNOWN = Origin("", "")
 
 
 @dataclass(frozen=True)
 class Pool:
-    """All units of a subset: the structured ones by group and number, the passages by number."""
+    """All units of a subset: the structured ones by group and number, the passages by number.
+
+    A group (a table, a graph, near rows) has one origin; passages have one each.
+    """
 
     sk: Mapping[str, Sequence[Cells]] = field(default_factory=dict)
     text: Sequence[Cells] = ()
     headers: Mapping[str, Cells] = field(default_factory=dict)
     links: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """Of a passage that states facts of its graph: the numbers of their triples."""
+    origins: Mapping[str, Origin] = field(default_factory=dict)
+    """Origin of each group of structured units."""
+    text_origins: Sequence[Origin] = ()
+    """Origin of each passage."""
+
+    def structured(self, instance: Instance) -> Sequence[Cells]:
+        """Return the structured units that an instance can be asked on, by number: its own group's, then the others'.
+
+        >>> pool = Pool({"t": [("a",)], "t#near": [("b",)]})
+        >>> pool.structured(Instance("q", "table", "?", ("a",), "t", noise_groups=("t#near",)))
+        [('a',), ('b',)]
+        """
+        if not instance.noise_groups:
+            return self.sk[instance.group]
+        return [cells for group in (instance.group, *instance.noise_groups) for cells in self.sk[group]]
 
     def to_rows(self) -> list[Row]:
         """Return the pool as rows of its dataset config: sections `header`, `sk`, `text`."""
-        rows = [_pool_row(group, "header", 0, self.headers[group]) for group in sorted(self.headers)]
+        rows = [self._row(group, "header", 0, self.headers[group]) for group in sorted(self.headers)]
         rows += [
-            _pool_row(group, "sk", n, cells) for group in sorted(self.sk) for n, cells in enumerate(self.sk[group])
+            self._row(group, "sk", n, cells) for group in sorted(self.sk) for n, cells in enumerate(self.sk[group])
         ]
-        return rows + [_pool_row("", "text", n, cells, self.links.get(n, ())) for n, cells in enumerate(self.text)]
+        return rows + [self._row("", "text", n, cells) for n, cells in enumerate(self.text)]
+
+    def _row(self, group: str, section: str, number: int, cells: Cells) -> Row:
+        in_text = section == "text"
+        origin = self.origins.get(group, UNKNOWN)
+        if in_text:
+            origin = self.text_origins[number] if self.text_origins else UNKNOWN
+        links = list(self.links.get(number, ())) if in_text else []
+        place = {"group": group, "section": section, "number": number, "cells": list(cells), "links": links}
+        return place | origin._asdict()
 
     @classmethod
     def from_rows(cls, rows: Iterable[Row]) -> "Pool":
@@ -139,28 +193,26 @@ class Pool:
         text: list[Cells] = []
         headers: dict[str, Cells] = {}
         links: dict[int, tuple[int, ...]] = {}
+        origins: dict[str, Origin] = {}
+        text_origins: list[Origin] = []
         for row in rows:
-            cells = tuple(row["cells"])
-            if row["links"]:
-                links[row["number"]] = tuple(row["links"])
+            cells, origin = tuple(row["cells"]), Origin(row["source"], row["licence"], row["made"])
+            if row["section"] == "text":
+                text.append(cells)
+                text_origins.append(origin)
+                if row["links"]:
+                    links[row["number"]] = tuple(row["links"])
+                continue
+            origins[row["group"]] = origin
             if row["section"] == "header":
                 headers[row["group"]] = cells
             else:
-                (sk[row["group"]] if row["section"] == "sk" else text).append(cells)
-        return cls(dict(sk), text, headers, links)
-
-    @cached_property
-    def _groups_by_header(self) -> dict[tuple[str, ...], list[str]]:
-        groups: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
-        for group in sorted(self.headers):
-            groups[tuple(map(wtq_normal, self.headers[group]))].append(group)
-        return dict(groups)
-
-    def donors(self, group: str) -> list[Cells]:
-        """Return the rows of the other tables whose headers have the same normal form, by group and number."""
-        same = self._groups_by_header[tuple(map(wtq_normal, self.headers[group]))]
-        return [cells for other in same if other != group for cells in self.sk[other]]
+                sk[row["group"]].append(cells)
+        return cls(dict(sk), text, headers, links, origins, text_origins)
 
 
-def _pool_row(group: str, section: str, number: int, cells: Cells, links: Sequence[int] = ()) -> Row:
-    return {"group": group, "section": section, "number": number, "cells": list(cells), "links": list(links)}
+class Release(NamedTuple):
+    """Instances, and the pool of each of their subsets."""
+
+    instances: list[Instance]
+    pools: dict[str, Pool]

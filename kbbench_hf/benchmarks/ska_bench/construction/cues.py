@@ -39,7 +39,7 @@ def length_cues(instances: Sequence[Instance], pools: dict[str, Pool], count: To
         if not members:
             continue
         library, config = Library(pools[subset], count), configs()[f"noise_{subset}_{STANDARD[subset]}"]
-        found = [select(library.candidates(instance, config.budget), config) for instance in members]
+        found = [select(library.candidates(instance), config) for instance in members]
         cues[subset] = {}
         for section, in_text in (("sk", False), ("text", True)):
             positives, noise = (

@@ -8,12 +8,13 @@ from pathlib import Path
 import pyarrow as pa
 
 from kbbench_hf.benchmarks.ska_bench.configs import configs
+from kbbench_hf.benchmarks.ska_bench.construction import release as makers
 from kbbench_hf.benchmarks.ska_bench.construction.cues import WARN_ABOVE, length_cues
 from kbbench_hf.benchmarks.ska_bench.construction.testbeds import DEMO, build_testbeds, sample
 from kbbench_hf.benchmarks.ska_bench.construction.tokens import Tokenizer, tokenizer
 from kbbench_hf.benchmarks.ska_bench.release import official
-from kbbench_hf.benchmarks.ska_bench.release.instances import Release, read
-from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, Pool
+from kbbench_hf.benchmarks.ska_bench.release.instances import read
+from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, Pool, Release
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.datasets import write_dataset
 
@@ -24,16 +25,22 @@ INSTANCES = pa.schema(
         ("subset", pa.string()),
         ("question", pa.string()),
         ("answers", _STRINGS),
+        ("answer_type", pa.string()),
+        ("answer_aliases", pa.list_(_STRINGS)),
+        ("split", pa.string()),
+        ("split_key", pa.string()),
         ("group", pa.string()),
         ("title", pa.string()),
         ("positive_sk", _NUMBERS),
         ("positive_text", _NUMBERS),
         ("withheld_sk", _NUMBERS),
+        ("noise_groups", _STRINGS),
         ("own_text", _NUMBERS),
         ("topics", _STRINGS),
+        ("decoys", _STRINGS),
         ("program", pa.string()),
         ("method", pa.string()),
-        ("confidence", pa.string()),
+        ("reviewed", pa.int32()),
         ("source", pa.string()),
         ("source_id", pa.string()),
         ("commit", pa.string()),
@@ -48,7 +55,9 @@ POOL = pa.schema(
         ("number", pa.int32()),
         ("cells", _STRINGS),
         ("links", _NUMBERS),
+        ("source", pa.string()),
         ("licence", pa.string()),
+        ("made", pa.bool_()),
     ]
 )
 """Columns of `pool_*`: one unit a row; `section` is `header`, `sk` or `text`."""
@@ -66,7 +75,8 @@ def build_open(source: Path | None, out: Path, wanted: Sequence[str] | None = No
             "ska-open is built from instances, and none were given. Expected --source <folder of *.jsonl files>; "
             "dataset_scripts/ska-open/make_instances.py makes them from WikiTableQuestions, HybridQA and Text2KGBench."
         )
-    build(_card("ska-open"), read(source), out, wanted)
+    raw = any(source.glob("*.jsonl.gz"))
+    build(_card("ska-open"), makers.make(source) if raw else read(source), out, wanted)
 
 
 def build_official(source: Path | None, out: Path, wanted: Sequence[str] | None = None) -> None:
@@ -106,7 +116,7 @@ def build(
         task = bar.add_task("Build testbeds", total=len(instances))
         built = build_testbeds(instances, release.pools, testbeds, count, lambda: bar.advance(task))
     tables = {f"instances_{subset}": _instances_table(instances, subset) for subset in subsets}
-    tables |= {f"pool_{subset}": _pool_table(release.pools[subset], instances, subset) for subset in subsets}
+    tables |= {f"pool_{subset}": _pool_table(release.pools[subset]) for subset in subsets}
     facts = _facts(instances, length_cues(instances, release.pools, count), count)
     kept = {
         config: {split: table for split, table in splits.items() if demo or split != "demo"}
@@ -139,11 +149,8 @@ def _instances_table(instances: Sequence[Instance], subset: str) -> dict[str, pa
     return {split: pa.Table.from_pylist([i.to_row() for i in part], INSTANCES) for split, part in splits.items()}
 
 
-def _pool_table(pool: Pool, instances: Sequence[Instance], subset: str) -> dict[str, pa.Table]:
-    licences = {instance.group: instance.licence for instance in instances if instance.subset == subset}
-    of_any = "; ".join(sorted(set(licences.values())))
-    rows = [{**row, "licence": licences.get(row["group"], of_any)} for row in pool.to_rows()]
-    return {"full": pa.Table.from_pylist(rows, POOL)}
+def _pool_table(pool: Pool) -> dict[str, pa.Table]:
+    return {"full": pa.Table.from_pylist(pool.to_rows(), POOL)}
 
 
 def _facts(instances: Sequence[Instance], cues: dict[str, dict[str, float]], count: Tokenizer) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kbbench_hf.benchmarks.ska_bench.construction.instances import instance, table_units, write_lines
-from kbbench_hf.benchmarks.ska_bench.rows import mentions
+from kbbench_hf.benchmarks.ska_bench.mentions import mentions
 from kbbench_hf.benchmarks.ska_bench.units import clean
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import Row

@@ -5,15 +5,14 @@ It depends on neither the order of the input nor the Python version nor the plat
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import cycle, islice
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.ska_bench.construction.tokens import Tokenizer
-from kbbench_hf.benchmarks.ska_bench.rows import TableRows, mentions
+from kbbench_hf.benchmarks.ska_bench.mentions import mentions
 from kbbench_hf.benchmarks.ska_bench.units import SEED, Cells, Instance, Pool, write_passage, write_row, write_triple
 from kbbench_hf.metrics.answers import wtq_normal
 
@@ -21,8 +20,6 @@ NEAR = 4
 """A graph's noise comes from within this many hops first, as the paper's subgraphs do; farther units follow."""
 UNREACHED = 255
 """The hop of a unit that no path joins to the topic."""
-MIX = ("donated", "resampled", "near miss", "resampled")
-"""The turn in which made rows are taken; a source that has run dry is passed over."""
 
 
 @dataclass(frozen=True)
@@ -149,9 +146,9 @@ class Library:
         self._graphs: dict[str, Graph] = {}
         self._mentions: dict[str, NDArray[np.bool_]] = {}
 
-    def candidates(self, instance: Instance, limit: int) -> Candidates:
-        """Return an instance's units: its positives, and noise for `limit` tokens or as much as there is."""
-        return self._of_table(instance, limit) if instance.is_table else self._of_graph(instance)
+    def candidates(self, instance: Instance) -> Candidates:
+        """Return an instance's units: its positives, and its noise."""
+        return self._of_table(instance) if instance.is_table else self._of_graph(instance)
 
     def graph(self, group: str) -> Graph:
         """Return the graph of one group."""
@@ -185,85 +182,35 @@ class Library:
         equivalent = np.concatenate([same_pair, stating])[noise.numbers + np.where(noise.in_text, len(sk), 0)]
         return Candidates(0, positives, noise, equivalent)
 
-    def _of_table(self, instance: Instance, limit: int) -> Candidates:
-        rows, header = TableRows(instance, self.pool), write_row(self.pool.headers[instance.group])
-        real = measure([write_row(cells) for cells in rows.real], self.tokenizer, in_text=False)
-        positive = set(instance.positive_sk)
-        seen = {write_row(rows.real[number]) for number in positive}
-        kept = [number for number in range(len(real)) if number not in positive and _is_new(rows.real[number], seen)]
+    def _of_table(self, instance: Instance) -> Candidates:
+        header = write_row(self.pool.headers[instance.group])
+        rows = measure([write_row(cells) for cells in self.pool.structured(instance)], self.tokenizer, in_text=False)
+        first_other = len(self.pool.sk[instance.group])
         own = np.isin(self._text.numbers, instance.own_text)
-        share = float(real.tokens.sum() / max(1, real.tokens.sum() + self._text.tokens[own].sum()))
+        share = float(rows.tokens[:first_other].sum())
+        share /= max(1.0, share + float(self._text.tokens[own].sum()))
         answered = np.zeros(len(self._text), dtype=bool)
         for answer in instance.answers:
             answered |= self._mentioning(wtq_normal(answer))
         own_noise = _noise(self._text[own], instance.positive_text, instance.id)
         text = own_noise + self._text[~own & ~answered].shuffled(f"{instance.id}|noise")
-        enough = limit * share * 1.05 + 1024 if text.tokens.sum() > limit else limit
-        shuffled_rows = real[np.array(kept, dtype=np.int64)].shuffled(f"{instance.id}|noise")
-        noise = merge(shuffled_rows + self._made(rows, seen, int(enough - shuffled_rows.tokens.sum())), text, share)
-        positives = real[list(instance.positive_sk)] + self._text[list(instance.positive_text)]
+        noise_rows = self._noise_rows(instance, rows)
+        noise = merge(
+            noise_rows[noise_rows.numbers < first_other] + noise_rows[noise_rows.numbers >= first_other], text, share
+        )
+        positives = rows[list(instance.positive_sk)] + self._text[list(instance.positive_text)]
         equivalent = np.zeros(len(noise), dtype=bool)
         equivalent[noise.in_text] = answered[noise.numbers[noise.in_text]]
-        own_rows = ~noise.in_text & (noise.numbers < len(rows.real))
-        equivalent[own_rows] = [rows.mentions_answer(rows.real[n]) for n in noise.numbers[own_rows].tolist()]
         return Candidates(self.tokenizer.count(f"{header}\n"), positives, noise, equivalent)
 
-    def _made(self, rows: TableRows, seen: set[str], limit: int) -> Units:
-        """Return made rows for `limit` tokens, none of them equal to another row."""
-        source, made = _made_rows(rows, seen), measure([], self.tokenizer, in_text=False)
-        while made.tokens.sum() < limit and (batch := list(islice(source, 256))):
-            numbers, lines = zip(*batch, strict=True)
-            made += measure(lines, self.tokenizer, in_text=False, numbers=numbers)
-        return made
+    def _noise_rows(self, instance: Instance, rows: Units) -> Units:
+        """Return the rows that are no positives, in an order of hashes: none reads like another one."""
+        _, first = np.unique(rows.keys, return_index=True)
+        new = np.isin(rows.numbers, first) & ~np.isin(rows.keys, rows.keys[list(instance.positive_sk)])
+        return rows[new].shuffled(f"{instance.id}|noise")
 
 
 def _noise(units: Units, positives: Sequence[int], instance_id: str) -> Units:
     """Return the other units, near ones first, each part in its order of hashes."""
     noise = units[~np.isin(units.numbers, positives)].shuffled(f"{instance_id}|noise")
     return noise[np.argsort(noise.hops > NEAR, kind="stable")]
-
-
-def _is_new(cells: Cells, seen: set[str]) -> bool:
-    line = write_row(cells)
-    new = line not in seen
-    seen.add(line)
-    return new
-
-
-def _made_rows(rows: TableRows, seen: set[str]) -> Iterator[tuple[int, str]]:
-    """Yield (number, line) of made rows in turn from each source, until no source has a new one."""
-    sources = {"donated": _donated(rows), "near miss": _near_misses(rows), "resampled": _resampled(rows, seen)}
-    for name in cycle(MIX):
-        if not sources:
-            return
-        for number, cells in sources.get(name, ()):
-            if _is_new(cells, seen):
-                yield number, write_row(cells)
-                break
-        else:
-            sources.pop(name, None)
-
-
-def _donated(rows: TableRows) -> Iterator[tuple[int, Cells]]:
-    allowed = [n for n, cells in enumerate(rows.donated) if all(map(rows.allows, cells))]
-    keys = [hashlib.sha256(write_row(rows.donated[n]).encode()).hexdigest() for n in allowed]
-    for _, number in sorted(zip(keys, allowed, strict=True)):
-        yield rows.first_donated + number, rows.donated[number]
-
-
-def _near_misses(rows: TableRows) -> Iterator[tuple[int, Cells]]:
-    if rows.has_near_misses():
-        for number in range(rows.first_near_miss, rows.first_resampled):
-            yield number, rows.cells(number)
-
-
-def _resampled(rows: TableRows, seen: set[str]) -> Iterator[tuple[int, Cells]]:
-    number, block = rows.first_resampled, 0
-    while True:
-        before = len(seen)
-        for cells in rows.resampled(block):
-            yield number, cells
-            number += 1
-        if len(seen) == before:
-            return
-        block += 1

@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 
 from kbbench_hf.benchmarks.ska_bench.construction.instances import instance, write_lines
+from kbbench_hf.benchmarks.ska_bench.mentions import mentions
 from kbbench_hf.benchmarks.ska_bench.programs import Program, execute
-from kbbench_hf.benchmarks.ska_bench.rows import mentions
 from kbbench_hf.benchmarks.ska_bench.units import clean
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import Row

@@ -32,6 +32,7 @@ ROW_SCHEMA = pa.schema(
         ("text_units", pa.list_(pa.int32())),
         ("n_required", pa.int32()),
         ("answerable", pa.bool_()),
+        ("removed", pa.list_(pa.string())),
         ("kb_tokens", pa.int32()),
         ("status", pa.string()),
         ("tokenizer", pa.string()),
@@ -110,7 +111,7 @@ class Builder:
 
     def rows(self, instance: Instance, chosen: Sequence[Config]) -> dict[str, list[Row]]:
         """Return the rows of one instance by config; a control config has two, without and with the positives."""
-        candidates = self._library.candidates(instance, max((config.budget for config in chosen), default=0))
+        candidates = self._library.candidates(instance)
         renderer = Renderer(instance, self._library.pool)
         rows: dict[str, list[Row]] = {}
         for config in chosen:
@@ -149,6 +150,7 @@ class Builder:
             "text_units": text.numbers,
             "n_required": len(candidates.positives),
             "answerable": not withheld,
+            "removed": [],
             "kb_tokens": tokens,
             "status": status,
             "tokenizer": self._count.name,

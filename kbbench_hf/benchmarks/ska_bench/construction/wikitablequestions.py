@@ -13,8 +13,8 @@ from itertools import combinations
 from pathlib import Path
 
 from kbbench_hf.benchmarks.ska_bench.construction.instances import instance, table_units, write_lines
+from kbbench_hf.benchmarks.ska_bench.mentions import mentions
 from kbbench_hf.benchmarks.ska_bench.programs import Program, execute, same_answers
-from kbbench_hf.benchmarks.ska_bench.rows import mentions
 from kbbench_hf.benchmarks.ska_bench.table_programs import reads
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import Row

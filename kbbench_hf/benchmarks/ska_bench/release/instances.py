@@ -8,11 +8,10 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from kbbench_hf.benchmarks.ska_bench.contexts import Renderer
 from kbbench_hf.benchmarks.ska_bench.programs import same_answers
-from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Cells, Instance, Pool, clean
+from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Cells, Instance, Pool, Release, clean
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import Row
 
@@ -35,13 +34,6 @@ KINDS: dict[str, tuple[set[str], set[str]]] = {
 }
 """Kind of line -> its required and its optional fields."""
 _SUBSET_NAMES = {"KG": "kg", "Table": "table", "KG+Text": "kg_text", "Table+Text": "table_text"}
-
-
-class Release(NamedTuple):
-    """What a source holds: instances, and the pool of each of their subsets."""
-
-    instances: list[Instance]
-    pools: dict[str, Pool]
 
 
 def read(source: Path) -> Release:
@@ -138,7 +130,6 @@ class _Lines:
             "answers": tuple(record["answers"]),
             "program": record["program"],
             "method": record["pos_method"],
-            "confidence": record["pos_confidence"],
             "source": provenance["dataset"],
             "source_id": provenance.get("source_id", ""),
             "commit": provenance.get("commit", ""),

@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kbbench_hf.benchmarks.ska_bench.release.instances import Release
-from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Cells, Instance, Pool, clean
+from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Cells, Instance, Pool, Release, clean
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import Row
 
@@ -147,7 +146,7 @@ def _convert(name: str, subset: str, records: Sequence[Row]) -> tuple[list[Insta
                 own_text=tuple(sorted(needed | others)),
                 topics=_strings(place, "topics", record.get("topics", [])),
                 method="authors",
-                confidence="authors",
+                split_key=id_,
                 source="SKA-Bench",
                 source_id=id_,
                 licence="the authors'",

@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from kbbench_hf.benchmarks.ska_bench.release.instances import Release, read
+from kbbench_hf.benchmarks.ska_bench.release.instances import read
+from kbbench_hf.benchmarks.ska_bench.units import Release
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 import hashlib
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from kbbench_hf.benchmarks.ska_bench.construction.tokens import (
     vocabulary,
     vocabulary_file,
 )
-from kbbench_hf.benchmarks.ska_bench.rows import TableRows, mentions
+from kbbench_hf.benchmarks.ska_bench.mentions import mentions
 from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool, clean, write_passage, write_row
 from kbbench_hf.errors import DataError, UsageError
 
@@ -75,52 +76,13 @@ def test_the_same_pair_is_found_either_way_round() -> None:
     assert graph.on_the_same_pairs([0]).tolist() == [True, True, True, False]
 
 
-def test_made_rows_never_mention_a_condition_and_never_repeat() -> None:
-    noise = Library(POOL, tokenizer()).candidates(QUESTION, 400).noise
-    rows = TableRows(QUESTION, POOL)
-    cells = [rows.cells(number) for number in noise.numbers.tolist()]
-    assert len(set(cells)) == len(cells) and not {TABLE[0], TABLE[2]} & set(cells)
-    assert all("Oslo" not in row for row in cells)
-    assert ("Fay", "Kiel", "2") in cells and ("Eve", "Oslo", "1") not in cells and ("x", "y", "z") not in cells
-
-
-def test_a_near_miss_is_a_positive_row_with_only_its_condition_changed() -> None:
-    rows = TableRows(QUESTION, POOL)
-    for number in range(rows.first_near_miss, rows.first_resampled):
-        name, city, age = rows.cells(number)
-        assert (name, "Oslo", age) in (TABLE[0], TABLE[2]) and city in ("Lund", "Rome", "Kiel")
-
-
-def test_without_a_program_no_cell_of_a_positive_row_comes_again() -> None:
-    question = Instance("q", "table", "Where does Ann live?", ("Oslo",), "t", positive_sk=(0,))
-    rows = TableRows(question, POOL)
-    made = [cells for block in range(2) for cells in rows.resampled(block)]
-    assert not {"Ann", "Oslo", "12"} & {cell for row in made for cell in row}
-    assert not rows.has_near_misses()
-
-
-def test_a_column_that_may_only_hold_the_condition_stays_blank() -> None:
-    pool = Pool(sk={"t": [("a", "Oslo"), ("b", "Oslo")]}, headers={"t": ("N", "C")})
-    question = Instance(
-        "q", "table", "?", ("2",), "t", positive_sk=(0, 1), program={"type": "count", "where": [[1, "oslo"]]}
-    )
-    assert {row[1] for row in TableRows(question, pool).resampled(0)} == {""}
-
-
-def test_a_row_depends_on_its_number_alone() -> None:
-    one, other = TableRows(QUESTION, POOL), TableRows(QUESTION, POOL)
-    far = one.first_resampled + 5000
-    assert one.cells(far) == other.cells(far) and one.cells(far - 1) == other.resampled(4)[(5000 - 1) % 1024]
-
-
-def test_a_tiny_table_runs_out_of_rows_instead_of_repeating() -> None:
-    pool = Pool(sk={"t": [("a", "1"), ("b", "2")]}, headers={"t": ("N", "C")})
-    question = Instance(
-        "q", "table", "?", ("1",), "t", positive_sk=(0,), program={"type": "lookup", "where": [[0, "a"]], "select": 1}
-    )
-    noise = Library(pool, tokenizer()).candidates(question, 10_000).noise
-    # columns may hold {b} and {1, 2}; (b, 2) is the table's own: one row of noise, one near miss or resampled row
-    assert sorted(TableRows(question, pool).cells(n) for n in noise.numbers.tolist()) == [("b", "1"), ("b", "2")]
+def test_rows_of_its_own_table_come_before_those_of_other_groups_and_none_twice() -> None:
+    pool = Pool(sk={**POOL.sk, "t#near": [("Bo", "Lund", "7"), ("Ann", "Rome", "12"), TABLE[0]]}, headers=POOL.headers)
+    question = replace(QUESTION, noise_groups=("u", "t#near"))
+    noise = Library(pool, tokenizer()).candidates(question).noise
+    cells = [pool.structured(question)[number] for number in noise.numbers.tolist()]
+    assert set(cells[:2]) == {TABLE[1], TABLE[3]}
+    assert sorted(cells[2:]) == [("Ann", "Rome", "12"), ("Eve", "Oslo", "1"), ("Fay", "Kiel", "2")]
 
 
 def test_words_are_mentioned_whole() -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kbbench_hf.benchmarks.ska_bench.release.instances import Release, read
-from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool
+from kbbench_hf.benchmarks.ska_bench.release.instances import read
+from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool, Release
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def test_each_table_with_text_has_one_positive_row_and_passage(release: Release)
 def test_instances_and_pools_survive_their_rows(release: Release) -> None:
     for each in release.instances[::50]:
         assert Instance.from_row(each.to_row()) == each
-    pool = release.pools["kg_text"]
+    pool = Pool.from_rows(release.pools["kg_text"].to_rows())
     assert Pool.from_rows(pool.to_rows()) == pool
 
 
