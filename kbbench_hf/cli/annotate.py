@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,10 +15,14 @@ from kbbench_hf.scoring.predictions import ReadOptions
 
 if TYPE_CHECKING:
     from kbbench_hf.models.embedders import SentenceEmbedder
-    from kbbench_hf.runners.judge import AnyJudge
     from kbbench_hf.scoring.score import Asked
 
 _FILE = FilePath()
+JUDGING = (
+    "base_url", "api_key_env", "structured", "max_tokens", "concurrency", "timeout", "max_requests",
+    "allow_other_server", "batch_size",
+)  # fmt: skip
+"""Options on how a judge is reached and asked."""
 _JUDGE = "nli:MODEL, stored:FILE, hf:MODEL, or with --base-url the name of a served model."
 
 
@@ -70,58 +74,39 @@ def command(
       --embedder sentence-transformers/all-MiniLM-L6-v2
       --fact-judge nli:cross-encoder/nli-deberta-v3-base
     """
+    from kbbench_hf.runners.annotators import annotation_rules, n_failed
     from kbbench_hf.scoring.score import asked_of
 
     asked = asked_of([predictions] if predictions else [], benchmark, split=split)
-    found, rules = asked.benchmark, asked.benchmark.scoring.annotations
-    if rules is None:
-        raise UsageError(f"{found.dataset} is scored without annotations; there is nothing to make. Score it.")
+    rules = annotation_rules(asked)
     options["show"] = not json_output
     if calibrate is not None:
         done = _calibrate(rules, calibrate, asked.examples, options)
     elif predictions is None:
         raise UsageError("No predictions; expected a run's folder or a predictions file. Name it, or use --calibrate.")
     else:
-        done = _annotate(predictions, asked, rules, read_options, options)
+        done = _annotate(predictions, asked, read_options, options)
     click.echo(
         json.dumps(done, indent=2) if json_output else "\n".join(f"{name}: {what}" for name, what in done.items())
     )
-    verdicts = [each for what in done.values() if isinstance(what, dict) for each in what.items()]
-    if failed := sum(n for status, n in verdicts if "failed" in status):
+    if calibrate is None and (failed := n_failed(done)):
         raise KBBenchError(f"{failed} items have no verdict: requests failed. Run the same again to ask for them.")
 
 
-def _annotate(predictions: Path, asked: "Asked", rules: AnnotationRules, how: ReadOptions, options: Row) -> Row:
-    from kbbench_hf.benchmarks import find_dataset
+def _annotate(predictions: Path, asked: "Asked", how: ReadOptions, options: Row) -> Row:
     from kbbench_hf.benchmarks.annotations import annotations_folder
     from kbbench_hf.files.formats import prediction_files
-    from kbbench_hf.models.thresholds import thresholds_of
-    from kbbench_hf.runners.annotate import annotate_embeddings, annotate_stored_cosines, annotate_topics
-    from kbbench_hf.runners.judge import annotate_verdicts
+    from kbbench_hf.runners.annotators import Annotators, annotate_predictions
     from kbbench_hf.scoring.predictions import read_predictions
 
-    if not any(options[name] for name in ("embedder", "stored_cosines", "topics", "fact_judge", "split_judge")):
+    kinds = ("fact_judge", "split_judge", "embedder", "thresholds", "stored_cosines", "topics", "corpus")
+    judging = {name: options[name] for name in JUDGING if options[name] is not None}
+    chosen = {name: options[name] for name in (*kinds, "topic_models")}
+    if not (annotators := Annotators(**chosen, judging=judging)):
         raise UsageError("Nothing to annotate; expected some of --embedder, --topics, --fact-judge, --split-judge.")
-    benchmark, examples, (_, config, *_), *_ = asked
-    answers = read_predictions([predictions], benchmark, examples, how).answers
-    folder, show = options["out"] or annotations_folder(prediction_files([predictions])[0]), options["show"]
-    report: Row = {"annotations": str(folder)}
-    if options["topics"]:
-        corpus = _lines(options["corpus"]) or rules.corpus(find_dataset(benchmark.dataset), config)
-        annotate_topics(examples, answers, folder, corpus, rules.n_topics(config), options["topic_models"], show=show)
-        report["topics"] = f"trained on {len(corpus):,} texts"
-    if options["embedder"]:
-        embedder = _embedder(options)
-        thresholds = thresholds_of(embedder.name, options["thresholds"])
-        n = annotate_embeddings(rules, examples, answers, folder, embedder, thresholds, show=show)
-        report["embeddings"] = f"{n:,} elements encoded"
-    if options["stored_cosines"]:
-        report["cosines"] = f"{annotate_stored_cosines(examples, folder, options['stored_cosines']):,} documents"
-    for kind, name in (("factualness", options["fact_judge"]), ("granularity", options["split_judge"])):
-        if name:
-            judge = _judge(name, kind, options)
-            report[kind] = dict(annotate_verdicts(examples, answers, folder, kind, judge, show=show))
-    return report
+    answers = read_predictions([predictions], asked.benchmark, asked.examples, how).answers
+    folder = options["out"] or annotations_folder(prediction_files([predictions])[0])
+    return annotate_predictions(asked, answers, folder, annotators, show=options["show"])
 
 
 def _calibrate(rules: AnnotationRules, release: Path, examples: Examples, options: Row) -> Row:
@@ -137,29 +122,7 @@ def _calibrate(rules: AnnotationRules, release: Path, examples: Examples, option
     return {metric: calibration._asdict() for metric, calibration in found.items()}
 
 
-def _judge(name: str, kind: str, options: Row) -> "AnyJudge":
-    from kbbench_hf.runners.jobs import Sampling
-    from kbbench_hf.runners.judge import ChatJudge, judge_by_name
-    from kbbench_hf.runners.run import How, asking_options, language_model
-
-    if not options["base_url"] and not name.startswith("hf:"):
-        return judge_by_name(name, kind)
-    names = ("base_url", "api_key_env", "timeout", "concurrency", "max_requests", "batch_size", "allow_other_server")
-    how = cast(How, {each: options[each] for each in names})
-    model = language_model(name, how)
-    sampling = Sampling(max_tokens=options["max_tokens"])
-    return ChatJudge(model, sampling, options["structured"], asking_options(name, model, how))
-
-
 def _embedder(options: Row) -> "SentenceEmbedder":
     from kbbench_hf.models.embedders import SentenceEmbedder
 
     return SentenceEmbedder(options["embedder"], batch=options["batch_size"])
-
-
-def _lines(file: Path | None) -> list[str]:
-    if file is None:
-        return []
-    if not file.is_file():
-        raise UsageError(f"{file} does not exist; expected a corpus, a text a line. Check the path.")
-    return [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]

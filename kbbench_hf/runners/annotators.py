@@ -1,0 +1,154 @@
+"""Which models annotate, by their names, and everything that they make of one set of predictions."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from kbbench_hf.benchmarks import find_dataset
+from kbbench_hf.benchmarks.answers import Answer
+from kbbench_hf.benchmarks.base import AnnotationRules
+from kbbench_hf.errors import UsageError
+from kbbench_hf.files.datasets import Row
+from kbbench_hf.scoring.score import Asked
+
+if TYPE_CHECKING:
+    from kbbench_hf.runners.judge import AnyJudge
+    from kbbench_hf.runners.run import How
+
+TOPIC_MODELS = Path("kbbench/topic-models")
+"""Where topic models are kept, below the working folder."""
+JUDGES = ("surface", "nli", "stored", "hf", "llm")
+"""How the name of a judge begins; any other name in `annotators_of` is an embedder's."""
+
+
+@dataclass(frozen=True)
+class Annotators:
+    """What makes each kind of annotation; None, or False, where it is not made."""
+
+    fact_judge: str | None = None
+    split_judge: str | None = None
+    embedder: str | None = None
+    thresholds: Path | None = None
+    """The embedder's, as its calibration wrote them; the known ones where None."""
+    stored_cosines: Path | None = None
+    topics: bool = False
+    corpus: Path | None = None
+    """The topic model's texts, one a line; the dataset's own where None."""
+    topic_models: Path = TOPIC_MODELS
+    judging: Mapping[str, Any] = field(default_factory=dict)
+    """How a language model that judges is reached and asked: `base_url`, `api_key_env`, `structured`, `max_tokens`, ...
+    """
+
+    def __bool__(self) -> bool:
+        """Whether anything is made at all."""
+        return self.topics or any((self.fact_judge, self.split_judge, self.embedder, self.stored_cosines))
+
+
+def annotators_of(names: str, **options: Any) -> Annotators:
+    """Return the annotators that `JUDGE,EMBEDDER` names: the judge judges facts and splits, topics are made as well.
+
+    A judge's name is `surface` or begins with `nli:`, `stored:`, `hf:` or `llm:`; the other name is the embedder's.
+    One of the two may be left out.
+
+    >>> found = annotators_of("nli:org/judge,org/embedder")
+    >>> found.fact_judge, found.split_judge, found.embedder, found.topics
+    ('nli:org/judge', 'nli:org/judge', 'org/embedder', True)
+
+    Raises:
+        UsageError: two judges, two embedders, or no name.
+    """
+    given = [name.strip() for name in names.split(",")]
+    judges = [name for name in given if name.partition(":")[0] in JUDGES]
+    embedders = [name for name in given if name not in judges]
+    if not all(given) or len(judges) > 1 or len(embedders) > 1:
+        raise UsageError(
+            f"{names!r} names no annotators; expected JUDGE,EMBEDDER or one of the two, such as "
+            f"surface,sentence-transformers/all-MiniLM-L6-v2. A judge is one of {', '.join(JUDGES)}."
+        )
+    judge, embedder = next(iter(judges), None), next(iter(embedders), None)
+    return Annotators(judge, judge, embedder, topics=True, **options)
+
+
+def annotate_predictions(
+    asked: Asked, answers: Sequence[Answer | None], folder: Path, annotators: Annotators, *, show: bool = True
+) -> Row:
+    """Write the annotations of one set of predictions into a folder; return what was made of each kind.
+
+    What is there already and was made alike is kept; an interrupted judge goes on where it stopped.
+
+    Raises:
+        UsageError: the benchmark needs no annotations, or a name that is no judge or no known embedder's.
+    """
+    from kbbench_hf.models.thresholds import thresholds_of
+    from kbbench_hf.runners.annotate import annotate_embeddings, annotate_stored_cosines, annotate_topics
+    from kbbench_hf.runners.judge import annotate_verdicts
+
+    rules, examples = annotation_rules(asked), asked.examples
+    kinds = (("factualness", annotators.fact_judge), ("granularity", annotators.split_judge))
+    judges = {kind: _judge(name, kind, annotators) for kind, name in kinds if name}  # a wrong name is said at once
+    report: Row = {"annotations": str(folder)}
+    if annotators.topics:
+        config = asked.place.config
+        corpus = _lines(annotators.corpus) or rules.corpus(find_dataset(asked.place.benchmark), config)
+        annotate_topics(examples, answers, folder, corpus, rules.n_topics(config), annotators.topic_models, show=show)
+        report["topics"] = f"trained on {len(corpus):,} texts"
+    if annotators.embedder:
+        from kbbench_hf.models.embedders import SentenceEmbedder
+
+        embedder = SentenceEmbedder(annotators.embedder, batch=annotators.judging.get("batch_size") or 16)
+        thresholds = thresholds_of(embedder.name, annotators.thresholds)
+        n = annotate_embeddings(rules, examples, answers, folder, embedder, thresholds, show=show)
+        report["embeddings"] = f"{n:,} elements encoded"
+    if annotators.stored_cosines:
+        n = annotate_stored_cosines(examples, folder, annotators.stored_cosines)
+        report["cosines"] = f"{n:,} documents"
+    for kind, judge in judges.items():
+        report[kind] = dict(annotate_verdicts(examples, answers, folder, kind, judge, show=show))
+    return report
+
+
+def annotation_rules(asked: Asked) -> AnnotationRules:
+    """Return what a benchmark's metrics need of other models.
+
+    Raises:
+        UsageError: they need nothing.
+    """
+    if asked.benchmark.scoring.annotations is None:
+        name = asked.place.benchmark
+        raise UsageError(f"{name} is scored without annotations; there is nothing to make. Score it.")
+    return asked.benchmark.scoring.annotations
+
+
+def n_failed(report: Row) -> int:
+    """Return how many items have no verdict because a request failed.
+
+    >>> n_failed({"factualness": {"ok": 3, "failed: 500": 2}})
+    2
+    """
+    verdicts = [each for what in report.values() if isinstance(what, dict) for each in what.items()]
+    return sum(n for status, n in verdicts if status.startswith("failed"))
+
+
+def _judge(name: str, kind: str, annotators: Annotators) -> "AnyJudge":
+    from kbbench_hf.runners.jobs import Sampling
+    from kbbench_hf.runners.judge import ChatJudge, judge_by_name
+    from kbbench_hf.runners.run import asking_options, language_model
+
+    judging = dict(annotators.judging)
+    served = bool(judging.get("base_url")) and name.partition(":")[0] not in ("surface", "nli", "stored")
+    if not served and not name.startswith("hf:"):
+        return judge_by_name(name, kind)
+    sampling = Sampling(max_tokens=judging.pop("max_tokens", None))
+    structured, how = judging.pop("structured", None), cast("How", judging)
+    name = name.removeprefix("llm:")
+    model = language_model(name, how)
+    return ChatJudge(model, sampling, structured, asking_options(name, model, how))
+
+
+def _lines(file: Path | None) -> list[str]:
+    if file is None:
+        return []
+    if not file.is_file():
+        raise UsageError(f"{file} does not exist; expected a corpus, a text a line. Check the path.")
+    return [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
