@@ -98,6 +98,8 @@ def _annotate(predictions: Path, asked: "Asked", how: ReadOptions, options: Row)
     from kbbench_hf.files.formats import prediction_files
     from kbbench_hf.runners.annotators import Annotators, annotate_predictions
     from kbbench_hf.scoring.predictions import read_predictions
+    from kbbench_hf.scoring.result import write_result
+    from kbbench_hf.scoring.score import score
 
     kinds = ("fact_judge", "split_judge", "embedder", "thresholds", "stored_cosines", "topics", "corpus")
     judging = {name: options[name] for name in JUDGING if options[name] is not None}
@@ -106,7 +108,10 @@ def _annotate(predictions: Path, asked: "Asked", how: ReadOptions, options: Row)
         raise UsageError("Nothing to annotate; expected some of --embedder, --topics, --fact-judge, --split-judge.")
     answers = read_predictions([predictions], asked.benchmark, asked.examples, how).answers
     folder = options["out"] or annotations_folder(prediction_files([predictions])[0])
-    return annotate_predictions(asked, answers, folder, annotators, show=options["show"])
+    made = annotate_predictions(asked, answers, folder, annotators, show=options["show"])
+    if predictions.is_dir() and not options["out"] and (predictions / "result.json").is_file():
+        write_result(score(predictions), predictions)
+    return made
 
 
 def _calibrate(rules: AnnotationRules, release: Path, examples: Examples, options: Row) -> Row:

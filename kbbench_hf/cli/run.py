@@ -126,6 +126,20 @@ DEMONSTRATIONS = Options(
         ),
     ],
 )
+ANNOTATING = Options(
+    "benchmarks whose metrics need other models",
+    [
+        _option(
+            "--annotate",
+            metavar="JUDGE,EMBEDDER",
+            help="Annotate the answers as well: 'surface' (offline, a baseline), nli:MODEL, hf:MODEL or llm:MODEL "
+            "judges, a sentence-transformers model embeds.",
+        ),
+        _option("--thresholds", type=FilePath(exists=True, dir_okay=False), help="The embedder's own thresholds."),
+        _option("--judge-base-url", help="The server of llm:MODEL as the judge."),
+        _option("--judge-api-key-env", metavar="NAME", help="The environment variable that holds its key."),
+    ],
+)
 TESTBEDS = Options(
     "benchmarks with testbeds",
     [
@@ -144,14 +158,15 @@ def options_of(found: Benchmark) -> list[Options]:
     if not found.asking.prompts:
         return [RETRIEVERS, ASKING]
     shots = [DEMONSTRATIONS] if found.asking.with_similar_ids else []
-    return [PROMPTS, ASKING, *shots, *([TESTBEDS] if found.asking.testbeds else [])]
+    annotating = [ANNOTATING] if found.scoring.annotations else []
+    return [PROMPTS, ASKING, *shots, *annotating, *([TESTBEDS] if found.asking.testbeds else [])]
 
 
 class _Command(click.Command):
     """A command whose options depend on the benchmark that is named; without one, its help shows all."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        groups, named = [RETRIEVERS, PROMPTS, ASKING, DEMONSTRATIONS, TESTBEDS], _named(args)
+        groups, named = [RETRIEVERS, PROMPTS, ASKING, DEMONSTRATIONS, ANNOTATING, TESTBEDS], _named(args)
         if named is not None:
             has = options_of(named)
             for group in groups:
@@ -187,7 +202,7 @@ def _named(args: Sequence[str]) -> Benchmark | None:
 def _refuse(group: Options, args: Sequence[str], named: Benchmark) -> None:
     """Refuse options that would be ignored: a --dry-run that runs is worse than an error."""
     answered = f"is answered by {'language models' if named.asking.prompts else 'retrievers'}"
-    fact = "has none" if group in (DEMONSTRATIONS, TESTBEDS) else answered
+    fact = "has none" if group in (DEMONSTRATIONS, ANNOTATING, TESTBEDS) else answered
     given = {each.partition("=")[0] for each in args if each.startswith("--")}
     for option in group.options:
         if used := given & {*option.opts, *option.secondary_opts}:

@@ -16,9 +16,9 @@ from kbbench_hf.runners.generate import generate
 from kbbench_hf.runners.jobs import Prompts, Sampling
 from kbbench_hf.runners.outcome import Summary
 from kbbench_hf.runners.run_folder import add_to_run, default_folder, open_run
-from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
+from kbbench_hf.scoring.predictions import ReadOptions
 from kbbench_hf.scoring.result import Result
-from kbbench_hf.scoring.score import Asked, repeat_files, score_asked, with_repeats
+from kbbench_hf.scoring.score import Asked, repeat_files, score_file, with_repeats
 
 N_HASHED_PROMPTS = 100
 
@@ -138,8 +138,7 @@ def answer(
     )
     reading = ReadOptions(source="response" if parser else "answer", parser=parser)
     result, *others = (
-        score_asked(asked.asked, read_predictions([file], benchmark, examples, reading), generation.warnings)
-        for file in repeat_files(folder, repeats)
+        score_file(asked.asked, file, reading, generation.warnings) for file in repeat_files(folder, repeats)
     )
     result = with_repeats(result, others)
     if first:

@@ -12,10 +12,11 @@ from kbbench_hf.protocols import LanguageModel, Searcher, name_of
 from kbbench_hf.runners.run_folder import default_folder
 from kbbench_hf.scoring.predictions import read_predictions
 from kbbench_hf.scoring.result import Result, write_result
-from kbbench_hf.scoring.score import RUN, Asked, load_examples, score_asked
+from kbbench_hf.scoring.score import RUN, Asked, load_examples, repeat_files, score, score_asked
 from kbbench_hf.scoring.warnings import stored_warnings
 
 if TYPE_CHECKING:
+    from kbbench_hf.runners.annotators import Annotators
     from kbbench_hf.runners.cost import CostEstimate, Price
     from kbbench_hf.runners.jobs import Sampling
     from kbbench_hf.runners.outcome import Summary
@@ -78,6 +79,11 @@ class How(TypedDict, total=False):
     """Whether another server or model may go on with a run; its result then says so."""
     one_server: bool
     """Whether a second fingerprint or provider ends the run."""
+    annotate: str | None
+    """Of benchmarks whose metrics need other models: `JUDGE,EMBEDDER`, see `runners.annotators.annotators_of`."""
+    thresholds: Path | None
+    judge_base_url: str | None
+    judge_api_key_env: str | None
 
 
 @dataclass(frozen=True)
@@ -136,6 +142,7 @@ def finished_run(benchmark: str, model: Model, **how: Unpack[How]) -> Run:
     _check(how)
     asked = load_examples(benchmark, None, how.get("split"), how.get("mode"), how.get("limit"))
     _check_model(model, asked)
+    annotators = _annotators(asked, how)  # a wrong name is said before anything is asked, and perhaps paid for
     if not isinstance(model, str) and not isinstance(how.get("rerank"), str):
         _refuse(how, NAMED, "is for models that are named", asked)
     if not asked.benchmark.asking.prompts:
@@ -146,6 +153,8 @@ def finished_run(benchmark: str, model: Model, **how: Unpack[How]) -> Run:
         done = _answered(asked, cast("str | LanguageModel", model), how)
     if not getattr(model, "rank", 0):
         write_result(done.result, done.folder)
+        if annotators is not None and done.stopped is None:
+            done = _annotated(done, annotators, show=how.get("show", True))
     return replace(done, result=replace(done.result, folder=done.folder))
 
 
@@ -159,7 +168,9 @@ RE_RANKING = frozenset(
     "one_server".split()
 )
 """Options of language models that a re-ranking one takes too."""
-ANSWERING = RE_RANKING | {"prompt", "parser", "shots", "demonstrations", "similar_by", "repeats"}
+ANNOTATING = frozenset({"annotate", "thresholds", "judge_base_url", "judge_api_key_env"})
+"""Options of benchmarks whose metrics need other models."""
+ANSWERING = RE_RANKING | ANNOTATING | {"prompt", "parser", "shots", "demonstrations", "similar_by", "repeats"}
 """Options of language models."""
 
 
@@ -262,6 +273,38 @@ def _answered(asked: Asked, model: str | LanguageModel, how: How) -> Run:
         **asking_options(name, answering, how),
     )
     return Run(asked, folder, result, summary, stopped=stopped[0] if stopped else None)
+
+
+def _annotators(asked: Asked, how: How) -> "Annotators | None":
+    from kbbench_hf.runners.annotators import annotation_rules, annotators_of
+
+    given = [option for option in how if option in ANNOTATING]
+    if not given:
+        return None
+    annotation_rules(asked)
+    if not (names := how.get("annotate")):
+        raise UsageError(f"{given[0]} says how to annotate; expected --annotate JUDGE,EMBEDDER beside it.")
+    judging = {"base_url": how.get("judge_base_url"), "api_key_env": how.get("judge_api_key_env")}
+    return annotators_of(
+        names, thresholds=how.get("thresholds"), judging={name: value for name, value in judging.items() if value}
+    )
+
+
+def _annotated(done: Run, annotators: "Annotators", *, show: bool) -> Run:
+    """Annotate the answers of a finished run, of each repeat, and score them with what was said of them."""
+    from kbbench_hf.benchmarks.annotations import annotations_folder
+    from kbbench_hf.runners.annotators import annotate_predictions, n_failed
+
+    asked, settings = done.asked, read_json(done.folder / RUN)
+    n_open = 0
+    for file in repeat_files(done.folder, settings["settings"]["repeats"]):
+        answers = read_predictions([file], asked.benchmark, asked.examples).answers
+        made = annotate_predictions(asked, answers, annotations_folder(file), annotators, show=show)
+        n_open += n_failed(made)
+    result = score(done.folder, mode=asked.place.mode)
+    write_result(result, done.folder)
+    stopped = KBBenchError(f"{n_open:,} items have no verdict: requests failed. Run the same again to ask for them.")
+    return replace(done, result=result, stopped=stopped if n_open else None)
 
 
 def _retrieved(asked: Asked, model: str | Searcher, how: How) -> Run:

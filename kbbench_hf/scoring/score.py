@@ -130,24 +130,26 @@ def score(
             "the others are missing; expected at least one. Run the model again, or check the file.",
             code="empty",
         )
-    if rules := asked.benchmark.scoring.annotations:
-        if annotations is None and len(paths) == 1:
-            annotations = annotations_beside(paths[0])
-        if annotations is not None:
-            asked = asked._replace(examples=rules.read(asked.examples, annotations))
+    if annotations is None and len(paths) == 1:
+        annotations = annotations_beside(paths[0])
     made_on = run.get("dataset_revision", "")
     of_run = [
         *place_warning(place_of_run(paths) or asked.place, asked.place),
         *revision_warning(made_on, asked.revision),
         *stored_warnings(run.get("warnings", [])),
     ]
-    result = replace(score_asked(asked, read, of_run), made_on=made_on)
+    result = replace(score_asked(annotated(asked, annotations), read, of_run), made_on=made_on)
     repeated = run.get("repeats", 1) > 1 and paths[0].is_dir() and run["benchmark"] == asked.place.benchmark
     files = repeat_files(paths[0], run["repeats"])[1:] if repeated else []
     if not all(file.is_file() for file in files):
         return result
-    others = (read_predictions([file], asked.benchmark, asked.examples, options) for file in files)
-    return with_repeats(result, [score_asked(asked, each, of_run) for each in others])
+    return with_repeats(result, [score_file(asked, file, options, of_run) for file in files])
+
+
+def score_file(asked: Asked, file: Path, options: ReadOptions, of_run: Sequence[ScoreWarning] = ()) -> Result:
+    """Return the score of one predictions file with the annotations beside it."""
+    read = read_predictions([file], asked.benchmark, asked.examples, options)
+    return score_asked(annotated(asked, annotations_beside(file)), read, of_run)
 
 
 def repeat_files(folder: Path, repeats: int) -> list[Path]:
@@ -224,6 +226,14 @@ def _run_of(paths: Sequence[Path]) -> Row:
 def _identities(benchmark: Benchmark, examples: Examples) -> Mapping[str, str]:
     rules = benchmark.scoring.annotations
     return rules.identities(examples) if rules else {}
+
+
+def annotated(asked: Asked, annotations: Path | None) -> Asked:
+    """Return what is asked with what models said of the predictions; as it is where nothing was said or is needed."""
+    rules = asked.benchmark.scoring.annotations
+    if rules is None or annotations is None:
+        return asked
+    return asked._replace(examples=rules.read(asked.examples, annotations))
 
 
 def annotations_beside(predictions: Path) -> Path | None:

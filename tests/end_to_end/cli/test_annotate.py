@@ -51,6 +51,53 @@ def test_a_judge_that_fails_tells_so_and_goes_on_when_asked_again(answers: Path)
         assert again.exception is None and json.loads(again.output)["factualness"] == {"ok": 34}
 
 
+def test_a_run_annotates_its_answers_and_keeps_what_was_said_of_them(in_tmp: Path) -> None:
+    pytest.importorskip("gensim")
+
+    def answer(payload: dict[str, object]) -> str:
+        asked = json.dumps(payload)
+        if "supports a statement" in asked:
+            return json.dumps({"supported": len(asked) % 2 == 0})
+        return (
+            '{"sub_triples": []}' if "one fact or several" in asked else '[["Ada", "met", "Bo"], ["Bo", "met", "Cy"]]'
+        )
+
+    with ScriptedServer(answer=answer) as server:
+        named = ("run", "mini-genres", "--model", MODEL, "--base-url", server.url, "--out", "mine", "--json")
+        done = run(*named, "--annotate", f"llm:{MODEL}", "--judge-base-url", server.url)
+        asked = len(server.requests)
+        again = run(*named)
+    assert done.exception is None and again.exception is None and len(server.requests) == asked
+    found = json.loads(done.stdout)["scores"]
+    assert 0 < found["factualness"]["value"] < 1 and found["factualness"]["n_scored"] == 24
+    stations = [again.stdout, run("score", "mine", "--json").stdout, Path("mine/result.json").read_text()]
+    assert [json.loads(each)["scores"] for each in stations] == [found] * 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--annotate", "a,b"), "names no annotators"),
+        (("--annotate", "nli:a,hf:b"), "names no annotators"),
+        (("--judge-base-url", "http://127.0.0.1:9"), "says how to annotate"),
+    ],
+)
+def test_a_run_refuses_annotators_that_it_cannot_use_before_it_asks(
+    in_tmp: Path, options: tuple[str, ...], message: str
+) -> None:
+    found = run("run", "mini-genres", "--model", MODEL, "--base-url", "http://127.0.0.1:9", "--out", "mine", *options)
+    assert isinstance(found.exception, UsageError) and message in str(found.exception)
+    assert not Path("mine").exists()
+
+
+def test_annotating_a_run_scores_it_again(in_tmp: Path) -> None:
+    pytest.importorskip("gensim")
+    with ScriptedServer(answer=lambda payload: '[["Ada", "met", "Bo"]]') as server:
+        assert run("run", "mini-genres", "--model", MODEL, "--base-url", server.url, "--out", "mine").exception is None
+    assert run("annotate", "mine", "--topics").exception is None
+    assert json.loads(Path("mine/result.json").read_text())["scores"]["topical_similarity"]["n_scored"] == 24
+
+
 def test_topics_are_annotated_for_both_modes(answers: Path) -> None:
     pytest.importorskip("gensim")
     assert annotate(answers, "--topics", "--json").exception is None
