@@ -17,8 +17,8 @@ from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.reports.terminal import called_as, echo
 
 if TYPE_CHECKING:
+    from kbbench_hf.runners.how import How
     from kbbench_hf.runners.outcome import Summary
-    from kbbench_hf.runners.run import How
 
 MODEL_HELP = """A retriever: bm25, dense:MODEL, multi:MODEL, rrf(a,b), graph:BASE, or as published vss:MODEL and
 multi_vss:MODEL. What it reads of a node can follow, as in bm25@text=compact,relations=no: text is official, compact,

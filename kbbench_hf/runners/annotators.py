@@ -13,8 +13,8 @@ from kbbench_hf.files.datasets import Row
 from kbbench_hf.scoring.score import Asked
 
 if TYPE_CHECKING:
+    from kbbench_hf.runners.how import How
     from kbbench_hf.runners.judge import AnyJudge
-    from kbbench_hf.runners.run import How
 
 TOPIC_MODELS = Path("kbbench/topic-models")
 """Where topic models are kept, below the working folder."""
@@ -131,9 +131,9 @@ def n_failed(report: Row) -> int:
 
 
 def _judge(name: str, kind: str, annotators: Annotators) -> "AnyJudge":
+    from kbbench_hf.runners.how import asking_options, language_model
     from kbbench_hf.runners.jobs import Sampling
     from kbbench_hf.runners.judge import ChatJudge, judge_by_name
-    from kbbench_hf.runners.run import asking_options, language_model
 
     judging = dict(annotators.judging)
     served = bool(judging.get("base_url")) and name.partition(":")[0] not in ("surface", "nli", "stored")

@@ -1,14 +1,28 @@
 """A run is one function: a benchmark, a model, a folder in which it can be stopped and resumed, a result."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from kbbench_hf.benchmarks.base import Prompt, PromptOptions
-from kbbench_hf.errors import KBBenchError, UsageError, unknown_name
+from kbbench_hf.benchmarks.base import Prompt
+from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.protocols import LanguageModel, Searcher, name_of
+from kbbench_hf.runners.how import (
+    ANNOTATING,
+    ANSWERING,
+    NAMED,
+    RE_RANKING,
+    SEARCHING,
+    How,
+    asking_options,
+    check_names,
+    language_model,
+    price_of,
+    prompt_options,
+    refuse_options,
+    sampling_of,
+)
 from kbbench_hf.runners.run_folder import default_folder
 from kbbench_hf.scoring.predictions import read_predictions
 from kbbench_hf.scoring.result import Result, write_result
@@ -17,73 +31,11 @@ from kbbench_hf.scoring.warnings import stored_warnings
 
 if TYPE_CHECKING:
     from kbbench_hf.runners.annotators import Annotators
-    from kbbench_hf.runners.cost import CostEstimate, Price
-    from kbbench_hf.runners.jobs import Sampling
+    from kbbench_hf.runners.cost import CostEstimate
     from kbbench_hf.runners.outcome import Summary
     from kbbench_hf.runners.retrieve import Latency
 
 Model = str | Searcher | LanguageModel
-
-
-class How(TypedDict, total=False):
-    """How a model is run; what is left out has the command's defaults."""
-
-    split: str | None
-    mode: str | None
-    limit: int | None
-    """Only the first examples."""
-    out: Path | None
-    """The run's folder; one under ./kbbench-runs by default."""
-    name: str | None
-    """What a model that is an object is called; its `name` or its class by default."""
-    processes: int | None
-    show: bool
-    """Whether progress is shown."""
-    # retrievers
-    top_k: int | None
-    batch: int
-    rerank: "str | LanguageModel | None"
-    depth: int
-    rerank_prompt: str
-    rerank_weight: float
-    # language models
-    base_url: str | None
-    api_key_env: str | None
-    timeout: float
-    prompt: str | None
-    parser: str | None
-    shots: int
-    demonstrations: Literal["similar", "leak-free", "random", "none"]
-    similar_by: str | None
-    temperature: float
-    top_p: float | None
-    max_tokens: int | None
-    seed: int | None
-    repeats: int
-    structured: bool
-    concurrency: int
-    attempts: int
-    canary: bool
-    max_requests: int | None
-    prices: Path | None
-    max_cost: float | None
-    batch_size: int
-    chat_template: bool | None
-    extra_body: Mapping[str, Any]
-    """Parameters of a chat request beyond those above, as they are; null takes one out."""
-    model_kwargs: Mapping[str, Any]
-    """Of a local model: transformers' own options, `dtype`, `quantization_config`, `attn_implementation` say."""
-    bill_to: str | None
-    """The organisation that pays for requests to Hugging Face's router."""
-    allow_other_server: bool
-    """Whether another server or model may go on with a run; its result then says so."""
-    one_server: bool
-    """Whether a second fingerprint or provider ends the run."""
-    annotate: str | None
-    """Of benchmarks whose metrics need other models: `JUDGE,EMBEDDER`, see `runners.annotators.annotators_of`."""
-    thresholds: Path | None
-    judge_base_url: str | None
-    judge_api_key_env: str | None
 
 
 @dataclass(frozen=True)
@@ -139,17 +91,22 @@ def run(benchmark: str, model: Model, **how: Unpack[How]) -> Result:
 
 def finished_run(benchmark: str, model: Model, **how: Unpack[How]) -> Run:
     """Return what `run` does, with what the run took."""
-    _check(how)
+    check_names(how)
     asked = load_examples(benchmark, None, how.get("split"), how.get("mode"), how.get("limit"))
     _check_model(model, asked)
     annotators = _annotators(asked, how)  # a wrong name is said before anything is asked, and perhaps paid for
     if not isinstance(model, str) and not isinstance(how.get("rerank"), str):
-        _refuse(how, NAMED, "is for models that are named", asked)
+        refuse_options(how, NAMED, "is for models that are named", asked.place.benchmark)
     if not asked.benchmark.asking.prompts:
-        _refuse(how, ANSWERING - ({*RE_RANKING} if how.get("rerank") else set()), "is for language models", asked)
+        refuse_options(
+            how,
+            ANSWERING - ({*RE_RANKING} if how.get("rerank") else set()),
+            "is for language models",
+            asked.place.benchmark,
+        )
         done = _retrieved(asked, cast("str | Searcher", model), how)
     else:
-        _refuse(how, SEARCHING, "is for retrievers", asked)
+        refuse_options(how, SEARCHING, "is for retrievers", asked.place.benchmark)
         done = _answered(asked, cast("str | LanguageModel", model), how)
     if not getattr(model, "rank", 0):
         write_result(done.result, done.folder)
@@ -158,28 +115,12 @@ def finished_run(benchmark: str, model: Model, **how: Unpack[How]) -> Run:
     return replace(done, result=replace(done.result, folder=done.folder))
 
 
-NAMED = frozenset("base_url api_key_env timeout batch_size chat_template model_kwargs bill_to".split())
-"""Options of language models that are named, not given."""
-SEARCHING = frozenset({"top_k", "batch", "rerank", "depth", "rerank_prompt", "rerank_weight"})
-"""Options of retrievers."""
-RE_RANKING = frozenset(
-    "base_url api_key_env timeout temperature top_p max_tokens seed structured concurrency attempts canary "
-    "max_requests prices max_cost batch_size chat_template extra_body model_kwargs bill_to allow_other_server "
-    "one_server".split()
-)
-"""Options of language models that a re-ranking one takes too."""
-ANNOTATING = frozenset({"annotate", "thresholds", "judge_base_url", "judge_api_key_env"})
-"""Options of benchmarks whose metrics need other models."""
-ANSWERING = RE_RANKING | ANNOTATING | {"prompt", "parser", "shots", "demonstrations", "similar_by", "repeats"}
-"""Options of language models."""
-
-
 def estimate_run(benchmark: str, model: str, **how: Unpack[How]) -> "tuple[Prompt, CostEstimate]":
     """Return the first prompt of a run, and what the run would take; nothing is sent."""
     from kbbench_hf.runners.cost import estimate
     from kbbench_hf.runners.generative import task
 
-    _check(how)
+    check_names(how)
     asked = load_examples(benchmark, None, how.get("split"), how.get("mode"), how.get("limit"))
     question = task(asked, prompt=how.get("prompt"), options=prompt_options(how), similar_by=how.get("similar_by"))
     prompts = list(question.prompts().values())
@@ -190,67 +131,6 @@ def estimate_run(benchmark: str, model: str, **how: Unpack[How]) -> "tuple[Promp
         concurrency=how.get("concurrency", 32),
     )
     return prompts[0], found
-
-
-def language_model(name: str, how: How) -> LanguageModel:
-    """Return the model of a name: a served one where there is a `base_url`, else `hf:` and a local one.
-
-    Raises:
-        UsageError: it is neither.
-    """
-    if base_url := how.get("base_url"):
-        from kbbench_hf.models.endpoint import Endpoint, key_from_environment
-
-        key = key_from_environment(how.get("api_key_env"))
-        if how.get("model_kwargs"):
-            raise UsageError(f"--model-kwargs is for hf:MODEL; {name} is served at {base_url}. Use --extra-body.")
-        return cast(LanguageModel, Endpoint(base_url, name, key, how.get("timeout", 300.0), bill_to=how.get("bill_to")))
-    if name.startswith("hf:"):
-        from kbbench_hf.models.causal_lm import CausalLM
-        from kbbench_hf.models.specs import hub_name
-
-        chosen: dict[str, Any] = {k: how[k] for k in ("batch_size", "chat_template", "processes") if k in how}
-        model, revision = hub_name(name.removeprefix("hf:"))
-        return CausalLM(model, revision, options=how.get("model_kwargs"), **chosen)
-    raise UsageError(f"{name!r} is no local model; expected hf:MODEL, or --base-url with the server that has it.")
-
-
-def asking_options(name: str, model: object, how: How) -> dict[str, Any]:
-    """Return the options of `generate` for a model of this name."""
-    chat = hasattr(model, "complete")
-    if not chat and (how.get("max_requests") is not None or how.get("max_cost") is not None):
-        from kbbench_hf.runners.jobs import NO_BUDGET
-
-        raise UsageError(NO_BUDGET)
-    bounds = ("concurrency", "attempts", "canary", "max_requests", "max_cost", "one_server") if chat else ()
-    chosen = [each for each in (*bounds, "allow_other_server", "show") if each in how]
-    return {"price": price_of(name, how), **{each: how[each] for each in chosen}}  # type: ignore[literal-required]
-
-
-def price_of(name: str, how: How) -> "Price | None":
-    """Return the price of a model from the user's file; None without one."""
-    if how.get("max_cost") is not None and not how.get("prices"):
-        raise UsageError("--max-cost needs --prices: prices are read from your own dated file, never guessed.")
-    if not (prices := how.get("prices")):
-        return None
-    from kbbench_hf.runners.cost import read_price
-
-    return read_price(prices, name)
-
-
-def sampling_of(how: How) -> "Sampling":
-    """Return how a model samples."""
-    from kbbench_hf.runners.jobs import Sampling
-
-    extra = how.get("extra_body", {})
-    return Sampling(how.get("temperature", 0.0), how.get("top_p"), how.get("max_tokens"), how.get("seed"), extra)
-
-
-def prompt_options(how: How) -> PromptOptions:
-    """Return how examples are put to a model."""
-    chosen: dict[str, Any] = {k: how[k] for k in ("shots", "demonstrations") if k in how}
-    seed = how.get("seed")
-    return PromptOptions(**chosen) if seed is None else PromptOptions(**chosen, seed=seed)
 
 
 def _answered(asked: Asked, model: str | LanguageModel, how: How) -> Run:
@@ -351,12 +231,6 @@ def _searched(asked: Asked, model: Searcher, how: How, chosen: dict[str, Any]) -
     return folder, retrieve(asked.examples, lambda _: model, folder, settings, timed=False, **chosen)
 
 
-def _check(how: How) -> None:
-    for option in how:
-        if option not in How.__annotations__:
-            raise unknown_name("option", option, How.__annotations__)
-
-
 def _check_model(model: Model, asked: Asked) -> None:
     """Refuse an object that cannot answer what is asked."""
     answered, methods = "retrievers", ["search"]
@@ -367,10 +241,3 @@ def _check_model(model: Model, asked: Asked) -> None:
             f"{asked.place.benchmark} is answered by {answered}; expected a name or an object with "
             f"{' or '.join(methods)}, not {type(model).__name__}."
         )
-
-
-def _refuse(how: How, options: frozenset[str], why: str, asked: Asked) -> None:
-    """Refuse options that would be ignored."""
-    for option in how:
-        if option in options:
-            raise UsageError(f"{option} {why}; {asked.place.benchmark} is not run by one here. Leave it out.")

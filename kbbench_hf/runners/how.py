@@ -1,0 +1,169 @@
+"""How a model is run: the options of every door, whose they are, and the model, price and sampling that they name."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
+
+from kbbench_hf.benchmarks.base import PromptOptions
+from kbbench_hf.errors import UsageError, unknown_name
+from kbbench_hf.protocols import LanguageModel
+
+if TYPE_CHECKING:
+    from kbbench_hf.runners.cost import Price
+    from kbbench_hf.runners.jobs import Sampling
+
+
+class How(TypedDict, total=False):
+    """How a model is run; what is left out has the command's defaults."""
+
+    split: str | None
+    mode: str | None
+    limit: int | None
+    """Only the first examples."""
+    out: Path | None
+    """The run's folder; one under ./kbbench-runs by default."""
+    name: str | None
+    """What a model that is an object is called; its `name` or its class by default."""
+    processes: int | None
+    show: bool
+    """Whether progress is shown."""
+    # retrievers
+    top_k: int | None
+    batch: int
+    rerank: "str | LanguageModel | None"
+    depth: int
+    rerank_prompt: str
+    rerank_weight: float
+    # language models
+    base_url: str | None
+    api_key_env: str | None
+    timeout: float
+    prompt: str | None
+    parser: str | None
+    shots: int
+    demonstrations: Literal["similar", "leak-free", "random", "none"]
+    similar_by: str | None
+    temperature: float
+    top_p: float | None
+    max_tokens: int | None
+    seed: int | None
+    repeats: int
+    structured: bool
+    concurrency: int
+    attempts: int
+    canary: bool
+    max_requests: int | None
+    prices: Path | None
+    max_cost: float | None
+    batch_size: int
+    chat_template: bool | None
+    extra_body: Mapping[str, Any]
+    """Parameters of a chat request beyond those above, as they are; null takes one out."""
+    model_kwargs: Mapping[str, Any]
+    """Of a local model: transformers' own options, `dtype`, `quantization_config`, `attn_implementation` say."""
+    bill_to: str | None
+    """The organisation that pays for requests to Hugging Face's router."""
+    allow_other_server: bool
+    """Whether another server or model may go on with a run; its result then says so."""
+    one_server: bool
+    """Whether a second fingerprint or provider ends the run."""
+    annotate: str | None
+    """Of benchmarks whose metrics need other models: `JUDGE,EMBEDDER`, see `runners.annotators.annotators_of`."""
+    thresholds: Path | None
+    judge_base_url: str | None
+    judge_api_key_env: str | None
+
+
+NAMED = frozenset("base_url api_key_env timeout batch_size chat_template model_kwargs bill_to".split())
+"""Options of language models that are named, not given."""
+SEARCHING = frozenset({"top_k", "batch", "rerank", "depth", "rerank_prompt", "rerank_weight"})
+"""Options of retrievers."""
+RE_RANKING = frozenset(
+    "base_url api_key_env timeout temperature top_p max_tokens seed structured concurrency attempts canary "
+    "max_requests prices max_cost batch_size chat_template extra_body model_kwargs bill_to allow_other_server "
+    "one_server".split()
+)
+"""Options of language models that a re-ranking one takes too."""
+ANNOTATING = frozenset({"annotate", "thresholds", "judge_base_url", "judge_api_key_env"})
+"""Options of benchmarks whose metrics need other models."""
+ANSWERING = RE_RANKING | ANNOTATING | {"prompt", "parser", "shots", "demonstrations", "similar_by", "repeats"}
+"""Options of language models."""
+
+
+def language_model(name: str, how: How) -> LanguageModel:
+    """Return the model of a name: a served one where there is a `base_url`, else `hf:` and a local one.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    if base_url := how.get("base_url"):
+        from kbbench_hf.models.endpoint import Endpoint, key_from_environment
+
+        key = key_from_environment(how.get("api_key_env"))
+        if how.get("model_kwargs"):
+            raise UsageError(f"--model-kwargs is for hf:MODEL; {name} is served at {base_url}. Use --extra-body.")
+        return cast(LanguageModel, Endpoint(base_url, name, key, how.get("timeout", 300.0), bill_to=how.get("bill_to")))
+    if name.startswith("hf:"):
+        from kbbench_hf.models.causal_lm import CausalLM
+        from kbbench_hf.models.specs import hub_name
+
+        chosen: dict[str, Any] = {k: how[k] for k in ("batch_size", "chat_template", "processes") if k in how}
+        model, revision = hub_name(name.removeprefix("hf:"))
+        return CausalLM(model, revision, options=how.get("model_kwargs"), **chosen)
+    raise UsageError(f"{name!r} is no local model; expected hf:MODEL, or --base-url with the server that has it.")
+
+
+def asking_options(name: str, model: object, how: How) -> dict[str, Any]:
+    """Return the options of `generate` for a model of this name."""
+    chat = hasattr(model, "complete")
+    if not chat and (how.get("max_requests") is not None or how.get("max_cost") is not None):
+        from kbbench_hf.runners.jobs import NO_BUDGET
+
+        raise UsageError(NO_BUDGET)
+    bounds = ("concurrency", "attempts", "canary", "max_requests", "max_cost", "one_server") if chat else ()
+    chosen = [each for each in (*bounds, "allow_other_server", "show") if each in how]
+    return {"price": price_of(name, how), **{each: how[each] for each in chosen}}  # type: ignore[literal-required]
+
+
+def price_of(name: str, how: How) -> "Price | None":
+    """Return the price of a model from the user's file; None without one."""
+    if how.get("max_cost") is not None and not how.get("prices"):
+        raise UsageError("--max-cost needs --prices: prices are read from your own dated file, never guessed.")
+    if not (prices := how.get("prices")):
+        return None
+    from kbbench_hf.runners.cost import read_price
+
+    return read_price(prices, name)
+
+
+def sampling_of(how: How) -> "Sampling":
+    """Return how a model samples."""
+    from kbbench_hf.runners.jobs import Sampling
+
+    extra = how.get("extra_body", {})
+    return Sampling(how.get("temperature", 0.0), how.get("top_p"), how.get("max_tokens"), how.get("seed"), extra)
+
+
+def prompt_options(how: How) -> PromptOptions:
+    """Return how examples are put to a model."""
+    chosen: dict[str, Any] = {k: how[k] for k in ("shots", "demonstrations") if k in how}
+    seed = how.get("seed")
+    return PromptOptions(**chosen) if seed is None else PromptOptions(**chosen, seed=seed)
+
+
+def check_names(how: How) -> None:
+    """Refuse an option that does not exist.
+
+    Raises:
+        UsageError: there is one.
+    """
+    for option in how:
+        if option not in How.__annotations__:
+            raise unknown_name("option", option, How.__annotations__)
+
+
+def refuse_options(how: How, options: frozenset[str], why: str, dataset: str) -> None:
+    """Refuse options that would be ignored."""
+    for option in how:
+        if option in options:
+            raise UsageError(f"{option} {why}; {dataset} is not run by one here. Leave it out.")
