@@ -1,7 +1,7 @@
 """Answer lists and answerability: how SKA-Bench, WikiTableQuestions and KGQA compare what was said with what is right.
 
 SKA-Bench reports macro-F1 "between the predicted answer list and the gold answer list" (arXiv 2507.17178, section 4.1)
-and does not say how two answers are compared; no released code was at hand to settle it. Hence four named modes.
+and does not say how two answers are compared; no released code was at hand to settle it. Hence named modes.
 """
 
 import re
@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from kbbench_hf.errors import unknown_name
 from kbbench_hf.metrics.aggregate import Estimate, estimate
+from kbbench_hf.metrics.entity_names import entity_key
+from kbbench_hf.metrics.typed_answers import answer_type, matched
 
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
@@ -84,17 +86,26 @@ def _wtq_key(answer: str) -> Hashable:
 KEYS: dict[str, Callable[[str], Hashable]] = {"squad": squad_normal, "exact": str.strip, "wtq": _wtq_key}
 """Mode -> what two answers must share to be the same answer."""
 
-MODES = (*KEYS, "rog")
-"""`squad` (default) and `exact` and `wtq` compare sets of normalised answers; `rog` is reasoning-on-graphs' metric."""
+MODES = (*KEYS, "rog", "typed")
+"""`squad` (default) and `exact` and `wtq` compare sets of normalised answers; `rog` is reasoning-on-graphs' metric;
+`typed`, ours, compares entities, numbers and dates as what they are (`typed_answers`)."""
 
 
-def answer_scores(predicted: Sequence[str], gold: Sequence[str], mode: str = "squad") -> AnswerScores:
+def answer_scores(
+    predicted: Sequence[str],
+    gold: Sequence[str],
+    mode: str = "squad",
+    type: str | None = None,
+    aliases: Sequence[Sequence[str]] = (),
+) -> AnswerScores:
     """Return F1, precision, recall, exact match and hit@1 of one predicted answer list.
 
     `squad`, `exact`, `wtq`: set measures over normalised answers; an answer given twice counts once. Hit@1 asks whether
     the first predicted answer is a gold one. `rog`: a gold answer is found if its normal form is a substring of the
     joined predictions; precision = found / number of predictions, so that one long prediction that holds several gold
-    answers has a precision above 1. An empty prediction scores 0; without gold answers nothing is scored (NaN).
+    answers has a precision above 1. `typed`: predictions are matched to gold answers one to one, each gold answer known
+    under its aliases, too; an answer given twice, under whatever name, counts once. An empty prediction scores 0;
+    without gold answers nothing is scored (NaN).
 
     Source: arXiv 2507.17178, section 4.1 (macro-F1); reasoning-on-graphs' `eval_f1` (arXiv 2310.01061) for `rog`.
 
@@ -102,9 +113,18 @@ def answer_scores(predicted: Sequence[str], gold: Sequence[str], mode: str = "sq
     AnswerScores(answer_f1=0.6666666666666666, precision=0.5, recall=1.0, exact_match=0.0, hit_at_1=1.0)
     >>> answer_scores(["beatles and oasis"], ["Beatles", "Oasis"], mode="rog").precision  # 2 found / 1 predicted
     2.0
+    >>> answer_scores(["1955-11-30", "n/a"], ["November 30, 1955"], mode="typed").precision
+    0.5
+
+    Args:
+        predicted: what was said.
+        gold: the gold answers.
+        mode: one of `MODES`.
+        type: `entity`, `number` or `date`, for `typed` alone; where it is None, what the first gold answer looks like.
+        aliases: of each gold answer its other names, for `typed` alone; empty where none has one.
 
     Raises:
-        UsageError: an unknown mode.
+        UsageError: an unknown mode or type.
     """
     if mode not in MODES:
         raise unknown_name("mode", mode, MODES)
@@ -114,6 +134,8 @@ def answer_scores(predicted: Sequence[str], gold: Sequence[str], mode: str = "sq
         return AnswerScores(0.0, 0.0, 0.0, 0.0, 0.0)
     if mode == "rog":
         return _rog_scores(predicted, gold)
+    if mode == "typed":
+        return _typed_scores(predicted, gold, type or answer_type(gold[0]), aliases)
     key = KEYS[mode]
     answers, wanted = {key(answer) for answer in predicted}, {key(answer) for answer in gold}
     found = len(answers & wanted)
@@ -135,18 +157,38 @@ def _rog_scores(predicted: Sequence[str], gold: Sequence[str]) -> AnswerScores:
     return AnswerScores(f1, precision, recall, float(precision == recall == 1.0), float(hit))
 
 
+def _typed_scores(
+    predicted: Sequence[str], gold: Sequence[str], type: str, aliases: Sequence[Sequence[str]]
+) -> AnswerScores:
+    numbers = matched(predicted, gold, type, aliases)
+    found = len(set(numbers) - {-1})
+    wrong = len({entity_key(answer) for answer, number in zip(predicted, numbers, strict=True) if number < 0})
+    return AnswerScores(
+        2 * found / (found + wrong + len(gold)),
+        found / (found + wrong),
+        found / len(gold),
+        float(found == len(gold) and not wrong),
+        float(numbers[0] >= 0),
+    )
+
+
 def score_answers(
-    predictions: Sequence[Sequence[str] | None], golds: Sequence[Sequence[str]], mode: str = "squad"
+    predictions: Sequence[Sequence[str] | None],
+    golds: Sequence[Sequence[str]],
+    mode: str = "squad",
+    types: Sequence[str | None] | None = None,
+    aliases: Sequence[Sequence[Sequence[str]]] | None = None,
 ) -> dict[str, NDArray[np.float64]]:
     """Return one value per example for each measure of `AnswerScores`, and `parse_failure_rate`.
 
     None stands for a response from which no answer could be read: it scores 0 and is a parse failure; it never leaves
-    the denominator.
+    the denominator. `types` and `aliases` are for the mode `typed`: per example, those of `answer_scores`.
 
     >>> score_answers([["x"], None], [["x"], ["y"]])["answer_f1"].tolist()
     [1.0, 0.0]
     """
-    scores = [answer_scores(answers or (), gold, mode) for answers, gold in zip(predictions, golds, strict=True)]
+    each = zip(predictions, golds, types or [None] * len(golds), aliases or [()] * len(golds), strict=True)
+    scores = [answer_scores(answers or (), gold, mode, type, names) for answers, gold, type, names in each]
     columns = np.array(scores, dtype=np.float64).reshape(-1, len(AnswerScores._fields)).T
     values = dict(zip(AnswerScores._fields, columns, strict=True))
     values["parse_failure_rate"] = np.array([answers is None for answers in predictions], dtype=np.float64)

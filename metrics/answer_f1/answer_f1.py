@@ -1,4 +1,4 @@
-"""Answer-list F1 and its company, in four ways of comparing two answers."""
+"""Answer-list F1 and its company, in five ways of comparing two answers."""
 
 import datasets
 import evaluate
@@ -20,7 +20,10 @@ Args:
     references: for each question, the list of gold answers.
     mode: how two answers are compared: "squad" (lower case, no punctuation, no articles; the default), "exact", "wtq"
         (WikiTableQuestions' normal form and numbers), "rog" (reasoning-on-graphs: gold as a substring of the
-        predictions, whose precision can exceed 1).
+        predictions, whose precision can exceed 1), "typed" (entities, numbers and dates, each as what it is).
+    types: for each question, "entity", "number" or "date", for the mode "typed"; what the first gold answer looks like
+        where it is not given.
+    aliases: for each question, the list of other names of each gold answer, for the mode "typed".
     return_ci: whether to add a 95 % confidence interval, `<metric>_ci95`, to every metric.
     return_warnings: whether to add `warnings`, what a reader should know before believing the figures: a list of
         {"code", "severity", "message", "remedy", "n_examples", "effect"}.
@@ -36,6 +39,11 @@ Examples:
     >>> results = answer_f1.compute(predictions=['So {"answer": ["12"]}', "I cannot say."], references=[["12"], ["7"]])
     >>> results["answer_f1"], results["n_parse_failures"]
     (0.5, 1)
+    >>> answers = [["1955-11-30"], ["NYC", "New York"]]
+    >>> references = [["November 30, 1955"], ["New York City"]]
+    >>> aliases = [[[]], [["NYC", "New York"]]]
+    >>> answer_f1.compute(predictions=answers, references=references, mode="typed", aliases=aliases)["answer_f1"]
+    1.0
 """
 
 _CITATION = """\
@@ -63,9 +71,18 @@ class AnswerF1(evaluate.Metric):
             reference_urls=["https://arxiv.org/abs/2507.17178", "https://arxiv.org/abs/2310.01061"],
         )
 
-    def _compute(self, predictions, references, mode="squad", return_ci=False, return_warnings=False):
+    def _compute(
+        self,
+        predictions,
+        references,
+        mode="squad",
+        types=None,
+        aliases=None,
+        return_ci=False,
+        return_warnings=False,
+    ):
         answers = [_read(each) if isinstance(each, str) else [str(item) for item in each] for each in predictions]
-        values = score_answers(answers, references, mode)
+        values = score_answers(answers, references, mode, types, aliases)
         results = {}
         for name, column in values.items():
             mean = estimate(column, bounded=mode != "rog")

@@ -27,6 +27,7 @@ from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, Pool
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.aggregate import Estimate, means
 from kbbench_hf.metrics.answers import answerability, balanced_accuracy, rejections, score_answers
+from kbbench_hf.metrics.typed_answers import matched
 from kbbench_hf.replies.answers import read_answers
 from kbbench_hf.replies.reading import Reading
 from kbbench_hf.replies.verdicts import read_answerable
@@ -84,6 +85,7 @@ def load(folder: DatasetFolder, config: str, split: str) -> Examples:
     for row in shown:
         instance = instances[row["instance_id"]]
         row |= {"question": instance.question, "answers": list(instance.answers), "source": instance.source}
+        row |= {"answer_type": instance.answer_type, "answer_aliases": list(map(list, instance.answer_aliases))}
     left_out = Counter(row["status"] for row in rows if row["status"] not in SHOWN)
     return Examples(shown, Material(folder, subset, instances, left_out))
 
@@ -101,7 +103,8 @@ def score(examples: Examples, answers: Sequence[Sequence[str] | None], mode: str
         verdicts = [parse_verdict(list(answer or ())) for answer in answers]
         found = rejections(verdicts, [row["answerable"] for row in rows])
     else:
-        found = score_answers(answers, [row["answers"] for row in rows], mode)
+        gold, types, aliases = ([row[name] for row in rows] for name in ("answers", "answer_type", "answer_aliases"))
+        found = score_answers(answers, gold, mode, types, aliases)
     values = {name: found.get(name, np.full(len(rows), np.nan)) for name in METRICS}
     slices = {"n_required": [bucket(row["n_required"]) for row in rows], "source": [row["source"] for row in rows]}
     if judged:
@@ -154,7 +157,7 @@ def _is_judged(example: Example) -> bool:
 
 
 def explain(examples: Examples, example: Example, answer: Sequence[str]) -> Explanation:
-    """Return a question on its context, its gold, and each answer: right where it is a gold one but for case.
+    """Return a question on its context, its gold, and each answer: right where it is a gold one or an alias.
 
     Of the context the positive units are shown and marked, each between its neighbours.
 
@@ -164,11 +167,11 @@ def explain(examples: Examples, example: Example, answer: Sequence[str]) -> Expl
     question = [(f"{example['question']}\n\n", False), *shown]
     if not example.get("answerable", True):
         return Explanation(question, [UNANSWERABLE], [(each, "hallucinated") for each in answer])
-    gold = {each.strip().casefold() for each in example["answers"]}
+    numbers = matched(answer, example["answers"], example["answer_type"], example["answer_aliases"])
     return Explanation(
         question,
         list(example["answers"]),
-        [(each, "right" if each.strip().casefold() in gold else "wrong") for each in answer],
+        [(each, "wrong" if n < 0 else "right") for each, n in zip(answer, numbers, strict=True)],
     )
 
 
@@ -214,7 +217,7 @@ _FACTS = base.Facts(
     citation=(_HERE / "citation.bib").read_text(encoding="utf-8"),
 )
 _SCORING = base.Scoring(
-    ANSWERS, METRICS, ("squad", "exact", "wtq", "rog"), score, summarise, check=check, metrics_in=_metrics_in
+    ANSWERS, METRICS, ("typed", "squad", "exact", "wtq", "rog"), score, summarise, check=check, metrics_in=_metrics_in
 )
 _ASKING = base.Asking(
     PROMPTS, {"careful": read_careful, "json": of_text(parse_answers)}, testbeds=TESTBEDS, parts=SUBSETS
@@ -239,7 +242,7 @@ SKA_BENCH = base.Benchmark(
         _FACTS, dataset="ska-bench", title="SKA-Bench", homepage="https://github.com/Lza12a/SKA-Bench", licence="other"
     ),
     replace(SKA_OPEN.data, build=on_request("kbbench_hf.benchmarks.ska_bench.construction.datasets:build_official")),
-    _SCORING,
+    replace(_SCORING, modes=("squad", "exact", "wtq", "rog", "typed")),
     _ASKING,
     _SHOWING,
 )

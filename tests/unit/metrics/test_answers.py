@@ -31,9 +31,9 @@ def test_gold_answers_score_one_and_the_empty_list_zero(mode: str) -> None:
 
 def test_modes_differ_where_they_should() -> None:
     f1 = {mode: answer_scores(["the 12467!"], ["12467"], mode).answer_f1 for mode in MODES}
-    assert f1 == {"squad": 1, "exact": 0, "wtq": 0, "rog": 1}
+    assert f1 == {"squad": 1, "exact": 0, "wtq": 0, "rog": 1, "typed": 0}
     f1 = {mode: answer_scores(["$12,467.0"], ["12467"], mode).answer_f1 for mode in MODES}
-    assert f1 == {"squad": 0, "exact": 0, "wtq": 1, "rog": 1}  # rog: "12467" is a substring of "124670"
+    assert f1 == {"squad": 0, "exact": 0, "wtq": 1, "rog": 1, "typed": 1}  # rog: "12467" is a substring of "124670"
     assert answer_scores(["Café[1]"], ["cafe"], "wtq").answer_f1 == 1
 
 

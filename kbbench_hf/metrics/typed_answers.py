@@ -1,0 +1,152 @@
+"""When two answers are the same one, of entities, numbers and dates: what a careful reader says, as rules.
+
+Text measures merge what differs (`10.0` and `100` without punctuation) and part what is the same (`November 30, 1955`
+and `1955-11-30`). Here an answer is read as what it is. An answer that cannot be read as its type is compared as an
+entity, so that every gold answer is the same as itself.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_bipartite_matching
+
+from kbbench_hf.errors import unknown_name
+from kbbench_hf.metrics.dates import read_date
+from kbbench_hf.metrics.entity_names import entity_key, plain, without_qualifier
+from kbbench_hf.metrics.written_numbers import read_number
+
+_SPAN = re.compile(r"(\d{4})\s*[-/]\s*(\d{4}|\d{2})(?: season)?")
+_MONTH_AND_YEAR = re.compile(r"^(\d{1,2})/(\d{4})$")
+_JOINED = re.compile(r"(?<=\d)-(?=[a-z])|(?<=[a-z])-(?=\d)")
+_ERA = re.compile(r"(?:ad )?(\d{1,4})(?: (bce?|ad|ce))?")
+
+
+def same_answer(prediction: str, gold: str, *, type: str = "entity", aliases: Sequence[str] = ()) -> bool:
+    """Return whether a prediction is the gold answer or one of its aliases.
+
+    *entity*: case, marks, kinds of quotes and dashes, apostrophes, punctuation and blanks do not count, but `+` and `#`
+    in a word do, and `&` is "and"; initials are joined; one leading article and one trailing ` (...)` may be left out,
+    the latter not where both have one. A part of a name is not the name.
+
+    *number*: sign, decimal point and magnitude count; separators of thousands and a unit or currency that only one of
+    them writes do not. A percent sign may be left out, but not added. Two numbers are no answer.
+
+    *date*: one day, month, year or season, equally precise. A date in digits is read year first (ISO), or where only
+    one order of day and month is possible.
+
+    >>> same_answer("j. r. r. tolkien", "J.R.R. Tolkien"), same_answer("Paris, Texas", "Paris")
+    (True, False)
+    >>> same_answer("$1.2 million", "1,200,000", type="number"), same_answer("100", "10.0", type="number")
+    (True, False)
+    >>> same_answer("1955-11-30", "November 30, 1955", type="date"), same_answer("1955", "November 1955", type="date")
+    (True, False)
+    >>> same_answer("NYC", "New York City", aliases=["NYC"]), same_answer("", "The The")
+    (True, False)
+
+    Raises:
+        UsageError: an unknown type.
+    """
+    if type not in TYPES:
+        raise unknown_name("answer type", type, TYPES)
+    return any(_same(prediction, each, type) for each in (gold, *aliases))
+
+
+def answer_type(answer: str) -> str:
+    """Return the type that an answer looks like: a date, season or year in four digits, a number, else an entity.
+
+    >>> [answer_type(each) for each in ("1994-95", "1955", "12,467", "-3.5%", "3 goals", "3 Ninjas", "Halo 3", "147")]
+    ['date', 'date', 'number', 'number', 'number', 'entity', 'entity', 'number']
+    """
+    if read_dates(answer) and (not answer.isdigit() or 1000 <= int(answer) < 2100):
+        return "date"
+    is_name = re.search(r"\w\s+\W*[A-Z]", answer)  # "7 Days in Havana"
+    return "number" if read_number(without_qualifier(answer)) and not is_name else "entity"
+
+
+def matched(predicted: Sequence[str], gold: Sequence[str], type: str, aliases: Sequence[Sequence[str]]) -> list[int]:
+    """Return of each prediction the number of the gold answer that it is, -1 where it is none.
+
+    As many gold answers as possible are found, each prediction standing for one at most. A second prediction of a gold
+    answer, under whatever name, has that answer's number too.
+
+    Args:
+        predicted: what was said.
+        gold: the gold answers.
+        type: the type of all of them.
+        aliases: of each gold answer its other names; empty where none has one.
+
+    >>> matched(["NYC", "Mercury", "new york", "Oslo"], ["Mercury (planet)", "New York"], "entity", [[], ["NYC"]])
+    [1, 0, 1, -1]
+    """
+    others = aliases or [()] * len(gold)
+    fits = np.array(
+        [
+            [same_answer(answer, each, type=type, aliases=names) for answer in predicted]
+            for each, names in zip(gold, others, strict=True)
+        ]
+    )
+    found = maximum_bipartite_matching(csr_array(fits), perm_type="row")  # of each prediction
+    numbers: list[int] = np.where(found >= 0, found, np.where(fits.any(axis=0), fits.argmax(axis=0), -1)).tolist()
+    return numbers
+
+
+def _same(prediction: str, gold: str, type: str) -> bool:
+    ours, theirs = without_qualifier(prediction), without_qualifier(gold)
+    if ours != plain(prediction) and theirs != plain(gold):  # two qualifiers: they must agree
+        ours, theirs = plain(prediction), plain(gold)
+    return TYPES[type](ours, theirs)
+
+
+def _same_entity(prediction: str, gold: str) -> bool:
+    return bool(prediction) and entity_key(prediction) == entity_key(gold)
+
+
+def _same_number(prediction: str, gold: str) -> bool:
+    ours, theirs = read_number(prediction), read_number(gold)
+    if theirs is None:
+        return _same_entity(prediction, gold)
+    if ours is None or ours.value != theirs.value:
+        return False
+    return ours.unit == theirs.unit or (not theirs.unit and ours.unit != "%") or not ours.unit
+
+
+def _same_date(prediction: str, gold: str) -> bool:
+    theirs = read_dates(gold)
+    return bool(theirs & read_dates(prediction)) if theirs else _same_entity(prediction, gold)
+
+
+TYPES: dict[str, Callable[[str, str], bool]] = {"entity": _same_entity, "number": _same_number, "date": _same_date}
+"""Answer type -> whether two answers, plainly written, are the same one."""
+
+
+@lru_cache(maxsize=1 << 18)
+def read_dates(text: str) -> frozenset[tuple[int, ...]]:
+    """Return the dates that an answer may be: one, none, or two where `2010-11` is a month and a season.
+
+    A date is (year, month, day), 0 where it says nothing; a season or span of years is (first year, last year). A year
+    before Christ is negative. Figures alone that could be two dates are none.
+
+    >>> read_dates("Nov. 30, 1955"), read_dates("10/08/1991"), sorted(read_dates("2010-11"))
+    (frozenset({(1955, 11, 30)}), frozenset(), [(2010, 11, 0), (2010, 2011)])
+    >>> sorted(read_dates("24 July") | read_dates("44 BC"))
+    [(-44, 0, 0), (0, 7, 24)]
+    """
+    written = _JOINED.sub(" ", plain(text)).rstrip(".").replace("the year ", "")
+    written = _MONTH_AND_YEAR.sub(lambda found: f"{found[2]}-{found[1]:0>2}", written)
+    found: set[tuple[int, ...]] = set()
+    if span := _SPAN.fullmatch(written):
+        first, last = int(span[1]), int(span[2])
+        last += 0 if last > 99 else first // 100 * 100 + 100 * (last <= first % 100)
+        if last == first + 1 or (first < last and int(span[2]) > 12):
+            found.add((first, last))
+    if (era := _ERA.fullmatch(written)) and (era[2] or era[0].startswith("ad")):
+        found.add((-int(era[1]) if (era[2] or "").startswith("b") else int(era[1]), 0, 0))
+    if dates := read_date(written):
+        precise = [date for date in dates if date.precision == max(each.precision for each in dates)]
+        found |= {tuple(precise[0])} if len(precise) == 1 else set()
+    elif not found and (dates := read_date(f"{written} 2000")):  # a leap year for a day or month without one
+        found.add((0, *dates[0][1:]))
+    return frozenset(found)
