@@ -14,10 +14,10 @@ _PLAIN = str.maketrans(
         "_": " ",
     }
 )
-_QUALIFIER = re.compile(r"\s*\(([^()]*)\)\s*$")
+_QUALIFIER = re.compile(r"\s*\([^()]*\)\.?$")
 _FOOTNOTE = re.compile(r"\s*\[[^\[\]]{1,3}\]\.?\s*$")
 _GROUPS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-_ARTICLE = re.compile(r"^(?:the|an?)\s+(?!the$)(?=.*\w)")
+_ARTICLE = re.compile(r"^(?:the|an?)\s+(?!the\W*$)(?=.*\w)")
 _APOSTROPHE = re.compile(r"\s?'(?=s\b)|'")
 _PUNCTUATION = re.compile(r"(?<![\w+#])[+#]|(?<=[^\W\d])\.|\.(?!\d)|(?<!^)-|-(?!\d)|[^\w\s+#.-]")
 """What becomes a blank: not a decimal point, the sign of a number, or `+` and `#` inside a word."""

@@ -147,6 +147,6 @@ def read_dates(text: str) -> frozenset[tuple[int, ...]]:
     if dates := read_date(written):
         precise = [date for date in dates if date.precision == max(each.precision for each in dates)]
         found |= {tuple(precise[0])} if len(precise) == 1 else set()
-    elif not found and (dates := read_date(f"{written} 2000")):  # a leap year for a day or month without one
+    elif not found and (dates := read_date(f"{written} 2000")) and dates[0].month:  # in a leap year: February 29
         found.add((0, *dates[0][1:]))
     return frozenset(found)
