@@ -270,6 +270,8 @@ class AnnotationRules:
     identities: Callable[[Examples], Mapping[str, str]]
     """examples -> what figures depend on besides data and predictions (embedder, judge, ...): kind -> identity.
     Figures with different identities must not be compared."""
+    agreements: Callable[[Examples], Mapping[str, str]]
+    """examples -> how far the judge of each kind agrees with released verdicts, where that was measured, as JSON."""
     gold: Callable[[Example, str], Sequence[tuple[str, str, str]]]
     """(example, mode) -> its gold triples."""
     n_topics: Callable[[str], int]
@@ -278,6 +280,10 @@ class AnnotationRules:
     """(folder, config) -> the texts that the topic model is trained on."""
     released_outputs: Callable[[Path, Examples], list[tuple[str, list[Answer], Mapping[str, float]]]]
     """(release, examples) -> (system, its stored answers, its published figures), to calibrate an embedder on."""
+    released_verdicts: Callable[[Path, Examples, str], list[tuple[str, list[Answer], Path]]]
+    """(release, examples, kind) -> (system, its stored answers, the file of verdicts on them), for judges."""
+    calibrates: Callable[[Example], bool]
+    """Example -> whether judges and thresholds may be fitted on it; the others are for checking them."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """`kbbench annotate`: make, once, what metrics need of other models."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ JUDGING = (
     "allow_other_server", "batch_size",
 )  # fmt: skip
 """Options on how a judge is reached and asked."""
-_JUDGE = "nli:MODEL, stored:FILE, hf:MODEL, or with --base-url the name of a served model."
+_JUDGE = "surface, nli:MODEL, stored:FILE, hf:MODEL, or with --base-url the name of a served model."
 
 
 @click.command()
@@ -67,7 +68,10 @@ def command(
 ) -> None:
     """Annotate PREDICTIONS (a run's folder or a file), so that they can be scored without any model.
 
-    What is there already and was made alike is kept; an interrupted judge goes on where it stopped.
+    What is there already and was made alike is kept; an interrupted judge goes on where it stopped. Where nothing is
+    named, facts and granularity are judged by `surface`, a baseline that needs no model: it looks at how triples are
+    written and which of their words the text has. How far a judge agrees with released verdicts stands beside every
+    figure that it gives.
 
     Example:
       kbbench annotate runs/mine --benchmark mini-genres --topics
@@ -96,6 +100,7 @@ def command(
 def _annotate(predictions: Path, asked: "Asked", how: ReadOptions, options: Row) -> Row:
     from kbbench_hf.benchmarks.annotations import annotations_folder
     from kbbench_hf.files.formats import prediction_files
+    from kbbench_hf.models.surface import SURFACE
     from kbbench_hf.runners.annotators import Annotators, annotate_predictions
     from kbbench_hf.scoring.predictions import read_predictions
     from kbbench_hf.scoring.result import write_result
@@ -105,7 +110,7 @@ def _annotate(predictions: Path, asked: "Asked", how: ReadOptions, options: Row)
     judging = {name: options[name] for name in JUDGING if options[name] is not None}
     chosen = {name: options[name] for name in (*kinds, "topic_models")}
     if not (annotators := Annotators(**chosen, judging=judging)):
-        raise UsageError("Nothing to annotate; expected some of --embedder, --topics, --fact-judge, --split-judge.")
+        annotators = replace(annotators, fact_judge=SURFACE, split_judge=SURFACE)
     answers = read_predictions([predictions], asked.benchmark, asked.examples, how).answers
     folder = options["out"] or annotations_folder(prediction_files([predictions])[0])
     made = annotate_predictions(asked, answers, folder, annotators, show=options["show"])

@@ -86,10 +86,10 @@ def annotate_predictions(
 
     rules, examples = annotation_rules(asked), asked.examples
     kinds = (("factualness", annotators.fact_judge), ("granularity", annotators.split_judge))
-    judges = {kind: _judge(name, kind, annotators) for kind, name in kinds if name}  # a wrong name is said at once
+    config = asked.place.config
+    judges = {kind: judge_of(name, kind, config, annotators.judging) for kind, name in kinds if name}  # first of all
     report: Row = {"annotations": str(folder)}
     if annotators.topics:
-        config = asked.place.config
         corpus = _lines(annotators.corpus) or rules.corpus(find_dataset(asked.place.benchmark), config)
         annotate_topics(examples, answers, folder, corpus, rules.n_topics(config), annotators.topic_models, show=show)
         report["topics"] = f"trained on {len(corpus):,} texts"
@@ -130,15 +130,19 @@ def n_failed(report: Row) -> int:
     return sum(n for status, n in verdicts if status.startswith("failed"))
 
 
-def _judge(name: str, kind: str, annotators: Annotators) -> "AnyJudge":
+def judge_of(name: str, kind: str, config: str, how_asked: Mapping[str, Any]) -> "AnyJudge":
+    """Return the judge of a name, of one kind of verdict on the triples of a config.
+
+    `how_asked` says how a language model is reached and asked, as in `Annotators.judging`.
+    """
     from kbbench_hf.runners.how import asking_options, language_model
     from kbbench_hf.runners.jobs import Sampling
     from kbbench_hf.runners.judge import ChatJudge, judge_by_name
 
-    judging = dict(annotators.judging)
+    judging = dict(how_asked)
     served = bool(judging.get("base_url")) and name.partition(":")[0] not in ("surface", "nli", "stored")
     if not served and not name.startswith("hf:"):
-        return judge_by_name(name, kind)
+        return judge_by_name(name, kind, config)
     sampling = Sampling(max_tokens=judging.pop("max_tokens", None))
     structured, how = judging.pop("structured", None), cast("How", judging)
     name = name.removeprefix("llm:")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ import pyarrow as pa
 from kbbench_hf.benchmarks.annotations import Identity, triple_key, write_annotation
 from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.benchmarks.base import Examples, Prompt
+from kbbench_hf.benchmarks.judge_agreement import JudgeAgreement
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.journal import Journal, Record
 from kbbench_hf.metrics.triple_lists import well_formed
@@ -33,6 +35,7 @@ from kbbench_hf.models.judges import (
     split_prompt,
 )
 from kbbench_hf.models.specs import parse, positive
+from kbbench_hf.models.surface import SURFACE, SurfaceJudge
 from kbbench_hf.protocols import Judge, LanguageModel, Verdict, name_of
 from kbbench_hf.replies.reading import ParseError
 from kbbench_hf.runners.jobs import Prompts, Sampling
@@ -85,13 +88,15 @@ def annotate_verdicts(
     kind: str,
     judge: AnyJudge,
     *,
+    agreements: Path | None = None,
     show: bool = True,
 ) -> Counter[str]:
     """Write a judge's verdicts on every predicted triple; return how many items ended with which status.
 
     Equal items are judged once; stored verdicts are replayed by position. Whatever has no readable verdict keeps its
     status and raw reply and is no verdict; a failed request is asked again when this is started again. What was judged
-    so far is in `folder/work`. `kind` is `factualness` or `granularity`.
+    so far is in `folder/work`. `kind` is `factualness` or `granularity`. How far the judge agrees with released
+    verdicts stands beside its own, where it knows that itself or a calibration wrote it into the folder `agreements`.
 
     Raises:
         UnreadError: more than a tenth of a language model's answers hold no verdict; nothing is written.
@@ -106,7 +111,9 @@ def annotate_verdicts(
         verdicts = judge.judge(items)
         identity: Identity = {"judge": judge.name}
     else:
-        verdicts, identity = _judge_each_once(items, folder / "work" / kind, _kind(kind), judge, show)
+        verdicts, identity, _ = judge_each_once(items, folder / "work" / kind, kind, judge, show=show)
+        if measured := measured_agreement(judge, identity, kind, examples, agreements):
+            identity = {**identity, "agreement": measured.to_dict()}
     rows: dict[tuple[str, str, int], Verdict] = {}
     met: Counter[tuple[str, str]] = Counter()
     for (row, triple, (_, key)), verdict in zip(asked, verdicts, strict=True):
@@ -130,18 +137,40 @@ def annotate_verdicts(
     return Counter(verdict.status for verdict in dict(zip(items, verdicts, strict=True)).values())
 
 
-def _judge_each_once(
-    items: Sequence[Item], work: Path, kind: _Kind, judge: AnyJudge, show: bool
-) -> tuple[list[Verdict], Identity]:
+def measured_agreement(
+    judge: AnyJudge, identity: Identity, kind: str, examples: Examples, agreements: Path | None
+) -> JudgeAgreement | None:
+    """Return how far a judge agrees with released verdicts of the examples' kind of text, where that was measured."""
+    own = getattr(judge, "agreement", None)
+    return own if isinstance(own, JudgeAgreement) else None
+
+
+class Judged(NamedTuple):
+    """The verdict on each item, what they were made with, and what they cost."""
+
+    verdicts: list[Verdict]
+    identity: Identity
+    cost: Mapping[str, float]
+
+
+def judge_each_once(items: Sequence[Item], work: Path, kind: str, judge: AnyJudge, *, show: bool = True) -> Judged:
+    """Return a judge's verdict on every item; equal items are judged once, and what `work` already holds is not again.
+
+    Raises:
+        UnreadError: more than a tenth of a language model's answers hold no verdict.
+    """
+    how = _kind(kind)
     # without the text, the same triple of two documents is one item
-    names = [item if kind.needs_text else ("", item[1]) for item in items]
+    names = [item if how.needs_text else ("", item[1]) for item in items]
     distinct = list(dict.fromkeys(names))
+    start = perf_counter()
     if isinstance(judge, ChatJudge):
-        found, identity = _ask(distinct, work, kind, judge, show)
+        found, identity, cost = _ask(distinct, work, how, judge, show)
     else:
-        found, identity = _judge_locally(distinct, work, judge, show), {"judge": judge.name}
+        found, identity, cost = _judge_locally(distinct, work, judge, show), {"judge": judge.name}, {}
     by_name = dict(zip(distinct, found, strict=True))
-    return [by_name[name] for name in names], identity
+    seconds = {"n_items": len(distinct), "seconds": round(perf_counter() - start, 3)}
+    return Judged([by_name[name] for name in names], identity, {**seconds, **cost})
 
 
 def _judge_locally(items: Sequence[Item], work: Path, judge: Judge, show: bool) -> list[Verdict]:
@@ -158,9 +187,7 @@ def _judge_locally(items: Sequence[Item], work: Path, judge: Judge, show: bool) 
         return [Verdict(each["value"], each["status"], each["raw"]) for each in journal.read(keys) if each is not None]
 
 
-def _ask(
-    items: Sequence[Item], work: Path, kind: _Kind, judge: ChatJudge, show: bool
-) -> tuple[list[Verdict], Identity]:
+def _ask(items: Sequence[Item], work: Path, kind: _Kind, judge: ChatJudge, show: bool) -> Judged:
     prompts = Prompts({_digest(*item): partial(kind.prompt, *item) for item in items})
     how = {"sampling": judge.sampling, "structured": judge.structured, "show": show, "title": "Judge", **judge.options}
     run, structured = generate_judgements(prompts, judge.model, work, **how)
@@ -174,7 +201,8 @@ def _ask(
         "sampling": judge.sampling.parameters(kind.prompt("", "")),
         "structured": structured,
     }
-    return verdicts, identity
+    names = ("n_requests", "prompt_tokens", "completion_tokens")
+    return Judged(verdicts, identity, {name: getattr(run.summary, name) for name in names})
 
 
 def _read_record(record: Record, kind: _Kind) -> Verdict:
@@ -194,8 +222,13 @@ def _digest(*parts: str) -> str:
     return sha256(json.dumps(parts).encode("ascii")).hexdigest()
 
 
-def judge_by_name(name: str, kind: str) -> Judge:
-    """Return the local or stored judge of a name: `nli:MODEL[@threshold=,batch=]` or `stored:FILE`.
+def judge_by_name(name: str, kind: str, corpus: str) -> Judge:
+    """Return the local or stored judge of a name: `surface`, `nli:MODEL[@threshold=,batch=]` or `stored:FILE`.
+
+    Args:
+        name: the judge's name.
+        kind: `factualness` or `granularity`.
+        corpus: the config whose triples are judged; the model of surface features is its own.
 
     Raises:
         UsageError: the name is of another form, or the kind is unknown.
@@ -203,6 +236,8 @@ def judge_by_name(name: str, kind: str) -> Judge:
     if kind not in KINDS:
         raise unknown_name("kind of verdict", kind, KINDS)
     form, _, rest = name.partition(":")
+    if name == SURFACE:
+        return SurfaceJudge(kind, corpus)
     if form == "stored" and rest:
         return StoredFacts(Path(rest)) if kind == "factualness" else StoredSplits(Path(rest))
     if form == "nli" and rest:
@@ -212,5 +247,5 @@ def judge_by_name(name: str, kind: str) -> Judge:
         options = spec.read(threshold=(float, 0.5), batch=(positive, 16))
         return (NliFactJudge if kind == "factualness" else NliSplitJudge)(spec.model, **options)
     raise UsageError(
-        f"{name!r} is no judge; expected nli:MODEL, stored:FILE, hf:MODEL, or --base-url with a served model."
+        f"{name!r} is no judge; expected surface, nli:MODEL, stored:FILE, hf:MODEL, or --base-url with a served model."
     )

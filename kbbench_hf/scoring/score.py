@@ -31,6 +31,8 @@ from kbbench_hf.scoring.warnings import (
 
 ANNOTATIONS = "annotations:"
 """What stands before a kind of annotation where `versions` says what it was made with."""
+AGREEMENT = "agreement:"
+"""What stands before a kind of verdict where `versions` says how far its judge agrees with released ones."""
 RUN = "run.json"
 EXPLANATIONS = "explanations.jsonl"
 """Why a retriever ranked as it did, one `protocols.Reading` a line, where it can say."""
@@ -223,9 +225,14 @@ def _run_of(paths: Sequence[Path]) -> Row:
     return {**settings, "mode": read_result(scored)["mode"]} if scored.is_file() else settings
 
 
-def _identities(benchmark: Benchmark, examples: Examples) -> Mapping[str, str]:
+def _made_with(benchmark: Benchmark, examples: Examples) -> Mapping[str, str]:
+    """Return what each kind of annotation was made with, and how far its judge agrees with released verdicts."""
     rules = benchmark.scoring.annotations
-    return rules.identities(examples) if rules else {}
+    if rules is None:
+        return {}
+    return {f"{ANNOTATIONS}{kind}": made_with for kind, made_with in rules.identities(examples).items()} | {
+        f"{AGREEMENT}{kind}": measured for kind, measured in rules.agreements(examples).items()
+    }
 
 
 def annotated(asked: Asked, annotations: Path | None) -> Asked:
@@ -279,7 +286,7 @@ def score_asked(asked: Asked, predictions: Predictions, of_run: Sequence[ScoreWa
             "kbbench_hf": version("kbbench-hf"),
             "python": platform.python_version(),
             "numpy": np.__version__,
-            **{f"{ANNOTATIONS}{kind}": made_with for kind, made_with in _identities(benchmark, examples).items()},
+            **_made_with(benchmark, examples),
         },
         predictions_sha256=predictions.sha256(examples, benchmark.scoring.answer.field),
         ids=examples.ids,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,8 @@ from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Mark, Sco
 from kbbench_hf.benchmarks.genres import parsers
 from kbbench_hf.benchmarks.genres.answers import ANSWERED
 from kbbench_hf.benchmarks.genres.prompts import closed_prompt, open_prompt, semi_open_prompt
+from kbbench_hf.benchmarks.judge_agreement import agreement_warnings
+from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.generative_re import (
     EMPTY_SCORES,
@@ -58,6 +61,7 @@ METRICS: Mapping[str, str] = {
     "recall": "R",
     "f1": "F1",
 }
+_JUDGED = {kind: METRICS[kind] for kind in ("factualness", "granularity")}
 Column = NDArray[np.float64]
 Gold = tuple[str, str, str]
 Triples = list[list[Triple]]
@@ -94,9 +98,27 @@ def annotation_identities(examples: Examples) -> dict[str, str]:
 
     Empty where the examples have no annotations.
     """
+    plain = {
+        kind: {name: value for name, value in identity.items() if name != "agreement"}
+        for kind, identity in _identities(examples).items()
+    }
+    return {kind: json.dumps(identity, sort_keys=True) for kind, identity in plain.items()}
+
+
+def judge_agreements(examples: Examples) -> dict[str, str]:
+    """Return how far the judge of each kind agrees with released verdicts, as JSON text, where it was calibrated."""
+    found = {kind: identity.get("agreement") for kind, identity in _identities(examples).items()}
+    return {kind: json.dumps(agreement, sort_keys=True) for kind, agreement in found.items() if agreement}
+
+
+def warn(benchmark: base.Benchmark, examples: Examples, answers: Sequence[Answer | None]) -> list[ScoreWarning]:
+    """Return how far the judges of these figures can be trusted."""
+    return agreement_warnings(_JUDGED, _identities(examples))
+
+
+def _identities(examples: Examples) -> Mapping[str, Mapping[str, Any]]:
     annotations = examples.context.annotations
-    found = annotations.identities() if annotations else {}
-    return {kind: json.dumps(identity, sort_keys=True) for kind, identity in found.items()}
+    return annotations.identities() if annotations else {}
 
 
 def topic_corpus(dataset: DatasetFolder, config: str) -> list[str]:
@@ -252,14 +274,18 @@ _SCORING = base.Scoring(
     METRICS,
     MODES,
     score,
+    warn=warn,
     unbounded=frozenset({"triples_per_document", "tokens_per_triple"}),
     annotations=base.AnnotationRules(
         read=with_annotations,
         identities=annotation_identities,
+        agreements=judge_agreements,
         gold=gold_triples,
         n_topics=lambda config: TOPICS.get(config, 20),
         corpus=topic_corpus,
         released_outputs=on_request("kbbench_hf.benchmarks.genres.outputs:released_outputs"),
+        released_verdicts=on_request("kbbench_hf.benchmarks.genres.outputs:released_verdicts"),
+        calibrates=on_request("kbbench_hf.benchmarks.genres.outputs:calibrates"),
     ),
 )
 _ASKING = base.Asking(

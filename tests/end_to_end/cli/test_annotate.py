@@ -108,8 +108,7 @@ def test_topics_are_annotated_for_both_modes(answers: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "Nothing to annotate"),
-        (("--fact-judge", "gpt-4"), "expected nli:MODEL"),
+        (("--fact-judge", "gpt-4"), "expected surface, nli:MODEL"),
         (("--topics", "--corpus", "nowhere.txt"), "does not exist"),
         (("--calibrate", "GenRES"), "needs --embedder, and --thresholds"),
     ],

@@ -216,12 +216,12 @@ def test_stored_verdicts_of_the_release_score_as_recomputed(shared: Path, tmp_pa
 def test_a_judge_is_found_by_its_name(tmp_path: Path) -> None:
     file = tmp_path / "stored@1.json"
     file.write_text("{}")
-    assert isinstance(judge_by_name(f"stored:{file}", "factualness"), StoredFacts)
-    assert isinstance(judge_by_name(f"stored:{file}", "granularity"), StoredSplits)
-    with pytest.raises(UsageError, match="expected nli:MODEL, stored:FILE"):
-        judge_by_name("gpt-4", "factualness")
+    assert isinstance(judge_by_name(f"stored:{file}", "factualness", "sentences"), StoredFacts)
+    assert isinstance(judge_by_name(f"stored:{file}", "granularity", "sentences"), StoredSplits)
+    with pytest.raises(UsageError, match="expected surface, nli:MODEL"):
+        judge_by_name("gpt-4", "factualness", "sentences")
     with pytest.raises(UsageError, match="Did you mean 'granularity'"):
-        judge_by_name("stored:x", "granularty")
+        judge_by_name("stored:x", "granularty", "sentences")
 
 
 def expected(shared: Path, metric: str) -> float:

@@ -1,0 +1,82 @@
+"""How far two judges agree on yes or no, beyond what always saying the same would reach."""
+
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+_STEPS = np.arange(1, 20) / 20
+"""The thresholds that are tried: finer ones follow the chance of a sample."""
+
+
+class Agreement(NamedTuple):
+    """Agreement on `n` items: NaN where there is none, or the truth says the same of all."""
+
+    n: int
+    yes: float
+    """The share of which the truth says yes."""
+    accuracy: float
+    balanced_accuracy: float
+    """The mean of the shares of yes and of no that were met; .5 for whoever always says the same."""
+    kappa: float
+    """Cohen's: 1 for the truth itself, 0 for whoever always says the same."""
+
+
+def agreement(truth: ArrayLike, said: ArrayLike) -> Agreement:
+    """Return how far answers agree with the truth, item by item.
+
+    Source: Cohen, "A Coefficient of Agreement for Nominal Scales", 1960.
+
+    >>> agreement([True, True, True, False], [True, True, False, False])
+    Agreement(n=4, yes=0.75, accuracy=0.75, balanced_accuracy=0.8333333333333333, kappa=0.5)
+    >>> agreement([True, True, True, False], [True] * 4)[2:]
+    (0.75, 0.5, 0.0)
+    """
+    wanted, found = np.asarray(truth, dtype=np.bool_), np.asarray(said, dtype=np.bool_)
+    if not len(wanted):
+        return Agreement(0, np.nan, np.nan, np.nan, np.nan)
+    n, yes, right = len(wanted), int(wanted.sum()), int((wanted == found).sum())
+    if yes in (0, n):
+        return Agreement(n, yes / n, right / n, np.nan, np.nan)
+    true_yes, says = int((wanted & found).sum()), int(found.sum())
+    true_no = right - true_yes
+    chance = yes * says + (n - yes) * (n - says)  # n² times the agreement that the shares of yes alone would reach
+    balanced = (true_yes / yes + true_no / (n - yes)) / 2
+    return Agreement(n, yes / n, right / n, balanced, (n * right - chance) / (n * n - chance))
+
+
+def constant_agreement(truth: ArrayLike) -> Agreement:
+    """Return the agreement of saying of every item what the truth says of most.
+
+    >>> constant_agreement([False, False, True])[2:]
+    (0.6666666666666666, 0.5, 0.0)
+    """
+    wanted = np.asarray(truth, dtype=np.bool_)
+    return agreement(wanted, np.full(len(wanted), wanted.mean() >= 0.5 if len(wanted) else False))
+
+
+def self_agreement(items: Sequence[Hashable], said: ArrayLike) -> Agreement:
+    """Return how far a judge agrees with itself: of each item judged more than once, its first two answers.
+
+    It is a ceiling: nobody can agree more with a judge than it does itself. Repeated items are easier than others.
+
+    >>> self_agreement(["a", "b", "a", "b", "c", "a"], [True, False, True, True, True, False]).n
+    2
+    """
+    answers: dict[Hashable, list[bool]] = {}
+    for item, answer in zip(items, np.asarray(said, dtype=np.bool_).tolist(), strict=True):
+        answers.setdefault(item, []).append(answer)
+    twice = np.array([each[:2] for each in answers.values() if len(each) > 1], dtype=np.bool_).reshape(-1, 2)
+    return agreement(twice[:, 0], twice[:, 1])
+
+
+def agreeing_threshold(truth: ArrayLike, scores: ArrayLike) -> float:
+    """Return the score from which yes agrees best with the truth, by kappa: the lowest of every twentieth in (0, 1).
+
+    >>> agreeing_threshold([True, True, False, False], [0.9, 0.72, 0.68, 0.1])
+    0.7
+    """
+    wanted, given = np.asarray(truth, dtype=np.bool_), np.asarray(scores, dtype=np.float64)
+    kappas: NDArray[np.float64] = np.array([agreement(wanted, given >= step).kappa for step in _STEPS])
+    return 0.5 if np.isnan(kappas).all() else float(_STEPS[np.nanargmax(kappas)])

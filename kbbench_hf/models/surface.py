@@ -1,0 +1,185 @@
+"""A judge that reads no meaning: a logistic model of how a triple is written and which of its words the text has.
+
+It is a baseline, needs no other model and costs nothing. A judge is worth its price where it agrees better with the
+released verdicts than this one, which agrees with them a little. `surface.json` holds the weights and their agreement.
+Source: fitted on the verdicts of pat-jj/GenRES, commit 7824249, by `tests/golden/make_surface.py`.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kbbench_hf.benchmarks.judge_agreement import JudgeAgreement
+from kbbench_hf.metrics.agreement import agreeing_threshold
+from kbbench_hf.protocols import Verdict
+
+Item = tuple[str, str]
+"""(text, triple as JSON)."""
+SURFACE = "surface"
+OTHER = "other"
+"""The model of all corpora together, for texts of any other."""
+_WORD = re.compile(r"\w+")
+_JOINT = re.compile(r"[,;&/]|\b(?:and|or)\b", re.IGNORECASE)
+PREPOSITION = re.compile(
+    r"\b(?:about|after|against|among|as|at|before|between|by|during|for|from|in|into|of|on|over|through|to|under|via|"
+    r"with|within|without)\b",
+    re.IGNORECASE,
+)
+_FITTED = Path(__file__).with_name("surface.json")
+_Floats = NDArray[np.float64]
+
+
+def fact_features(items: Sequence[Item]) -> _Floats:
+    """Return what is seen of each item when it is asked whether the text supports the triple, shape (items, 8).
+
+    The shares of the words of the triple, its ends and its relation that the text has; whether it has head and tail
+    verbatim; whether these are the same; how many words the triple has; whether an element is empty.
+
+    >>> fact_features([("Paris is in France.", '["Paris", "lies in", "France"]')]).tolist()
+    [[0.75, 1.0, 0.5, 1.0, 1.0, 0.0, 4.0, 0.0]]
+    """
+    return np.array([_of_fact(text, *_elements(triple)) for text, triple in items], dtype=np.float64).reshape(-1, 8)
+
+
+def split_features(items: Sequence[Item]) -> _Floats:
+    """Return what is seen of each triple when it is asked whether it is several facts, shape (items, 7).
+
+    Commas and conjunctions of head, relation and tail; their words; whether the tail has a preposition.
+
+    >>> split_features([("", '["Ann and Bo", "wrote", "songs of love, and war"]')]).tolist()
+    [[1.0, 0.0, 2.0, 3.0, 1.0, 5.0, 1.0]]
+    """
+    rows = []
+    for _, triple in items:
+        elements = _elements(triple)
+        joints, words = ([len(kind.findall(each)) for each in elements] for kind in (_JOINT, _WORD))
+        rows.append([*joints, *words, PREPOSITION.search(elements[2]) is not None])
+    return np.array(rows, dtype=np.float64).reshape(-1, 7)
+
+
+FEATURES = {"factualness": fact_features, "granularity": split_features}
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """A logistic model: from `threshold` on, a probability is a yes."""
+
+    weights: tuple[float, ...]
+    intercept: float
+    threshold: float = 0.5
+
+    def probabilities(self, features: _Floats) -> _Floats:
+        """Return the probability of yes for each row of features."""
+        from scipy.special import expit
+
+        found: _Floats = expit(features @ np.array(self.weights) + self.intercept)
+        return found
+
+    def says(self, features: _Floats) -> NDArray[np.bool_]:
+        """Return for each row of features whether the model says yes."""
+        return self.probabilities(features) >= self.threshold
+
+
+def fit_logistic(features: _Floats, truth: ArrayLike) -> Logistic:
+    """Return the logistic model of these items, whose threshold agrees best with them.
+
+    The weights of the standardised features are held by a ridge of 1, which decides only where items are few.
+
+    >>> model = fit_logistic(np.array([[0.0], [1.0], [2.0], [3.0]]), [False, False, True, True])
+    >>> model.says(np.array([[0.5], [2.5]])).tolist()
+    [False, True]
+    """
+    from scipy.optimize import minimize
+    from scipy.special import expit
+
+    wanted = np.asarray(truth, dtype=np.float64)
+    mean, spread = features.mean(axis=0), features.std(axis=0)
+    spread[spread == 0] = 1.0
+    rows = np.hstack([(features - mean) / spread, np.ones((len(features), 1))])
+    held = np.append(np.ones(features.shape[1]), 0.0)
+
+    def loss(weights: _Floats) -> tuple[float, _Floats]:
+        logits = rows @ weights
+        value = np.logaddexp(0.0, logits) @ np.ones(len(rows)) - wanted @ logits + 0.5 * held @ weights**2
+        return float(value), rows.T @ (expit(logits) - wanted) + held * weights
+
+    found = minimize(loss, np.zeros(rows.shape[1]), jac=True, method="L-BFGS-B").x
+    weights = found[:-1] / spread
+    model = Logistic(tuple(weights.tolist()), float(found[-1] - weights @ mean))
+    return Logistic(model.weights, model.intercept, agreeing_threshold(wanted, model.probabilities(features)))
+
+
+class SurfaceJudge:
+    """Judges triples by their surface, with the model of a corpus.
+
+    Args:
+        kind: `factualness` or `granularity`.
+        corpus: one of those that it was fitted on; for any other name, the model of all of them together.
+    """
+
+    def __init__(self, kind: str, corpus: str) -> None:
+        fitted = _fitted()[kind]
+        known = fitted.get(corpus, fitted[OTHER])
+        self.corpus = corpus if corpus in fitted else OTHER
+        self.agreement = JudgeAgreement.of(known["agreement"])
+        """How far it agrees with the released verdicts, where it was not fitted."""
+        self._kind = kind
+        self._model = Logistic(tuple(known["weights"]), known["intercept"], known["threshold"])
+        digest = sha256(json.dumps([known[each] for each in ("weights", "intercept", "threshold")]).encode("ascii"))
+        self.name = f"{SURFACE}:{self.corpus}@{digest.hexdigest()[:12]}"
+
+    def judge(self, items: Sequence[Item]) -> list[Verdict]:
+        """Return one verdict per (text, triple): 1 supported and 0 not, or 2 sub-triples and 0 for one fact.
+
+        `raw` has the probability of yes.
+        """
+        probabilities = self._model.probabilities(FEATURES[self._kind](items))
+        yes = 1.0 if self._kind == "factualness" else 2.0
+        return [
+            Verdict(yes * bool(each >= self._model.threshold), "ok", f"{each:.6f}") for each in probabilities.tolist()
+        ]
+
+
+@cache
+def _fitted() -> Mapping[str, Mapping[str, Any]]:
+    """Return kind -> corpus -> weights, intercept, threshold and agreement, as fitted on released verdicts."""
+    fitted: Mapping[str, Mapping[str, Any]] = json.loads(_FITTED.read_text(encoding="utf-8"))
+    return fitted
+
+
+def _elements(triple: str) -> tuple[str, str, str]:
+    found = json.loads(triple)
+    head, relation, tail, *_ = [*map(str, found if isinstance(found, list) else [found]), "", "", ""]
+    return head, relation, tail
+
+
+@lru_cache(maxsize=1024)
+def _read(text: str) -> tuple[str, frozenset[str]]:
+    lowered = text.lower()
+    return lowered, frozenset(_WORD.findall(lowered))
+
+
+def _of_fact(text: str, head: str, relation: str, tail: str) -> list[float]:
+    lowered, words = _read(text)
+    head, relation, tail = (each.lower().strip() for each in (head, relation, tail))
+    ends, between = _WORD.findall(f"{head} {tail}"), _WORD.findall(relation)
+
+    def share(found: list[str]) -> float:
+        return sum(word in words for word in found) / len(found) if found else 0.0
+
+    return [
+        *map(share, (ends + between, ends, between)),
+        head in lowered,
+        tail in lowered,
+        head == tail,
+        len(ends) + len(between),
+        not (head and relation and tail),
+    ]
