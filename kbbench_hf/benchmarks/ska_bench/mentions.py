@@ -1,4 +1,19 @@
-"""Whether a cell, row or passage mentions a name."""
+"""Names as they are compared, and whether a cell, row or passage mentions one."""
+
+import unicodedata
+from functools import lru_cache
+
+
+@lru_cache(maxsize=1 << 20)
+def normal_name(text: str) -> str:
+    """Return a name or a text as words in lower case, without marks and punctuation, except `+`, `#`, `&` and `$`.
+
+    >>> normal_name("Amélie (2001)"), normal_name("C++"), normal_name("O'Brien")
+    ('amelie 2001', 'c++', 'obrien')
+    """
+    plain = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c)).casefold()
+    kept = (c if c.isalnum() or c in "+#&$" else "" if c in "'’‘ʼ" else " " for c in plain)
+    return " ".join("".join(kept).split())
 
 
 def mentions(text: str, literal: str) -> bool:

@@ -1,0 +1,62 @@
+"""Reading the raw files of ska-open: JSON Lines and tab-separated triples, compressed or not."""
+
+import gzip
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kbbench_hf.benchmarks.ska_bench.units import Cells, clean
+from kbbench_hf.errors import DataError
+
+
+class Source(NamedTuple):
+    """Where the instances of a maker come from."""
+
+    name: str
+    commit: str
+    licence: str
+
+
+def read_json_lines(file: Path, wanted: Mapping[str, type | tuple[type, ...]]) -> list[dict[str, Any]]:
+    """Return the objects of a JSON Lines file, `.gz` or not, each with the `wanted` fields of the given types.
+
+    Raises:
+        DataError: the file is absent or cannot be read, or a line lacks a field or has another type in it.
+    """
+    rows = []
+    for number, line in enumerate(_lines(file), 1):
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise DataError(f"{file}:{number} is not JSON ({error}); get the file again.") from error
+        for field, kind in wanted.items():
+            if not isinstance(row, dict) or not isinstance(row.get(field), kind):
+                found = row.get(field) if isinstance(row, dict) else row
+                raise DataError(f"{file}:{number}: {field!r} is {found!r:.80}; expected {kind}. Get the file again.")
+        rows.append(row)
+    return rows
+
+
+def read_triples(file: Path) -> list[Cells]:
+    """Return the triples of a tab-separated file, one of each, in order.
+
+    Raises:
+        DataError: the file is absent or cannot be read, or a line has not three cells.
+    """
+    triples = set()
+    for number, line in enumerate(_lines(file), 1):
+        cells = tuple(clean(cell) for cell in line.split("\t"))
+        if len(cells) != 3 or not all(cells):
+            raise DataError(f"{file}:{number} has {len(cells)} cells; expected head, relation, tail. Repair the line.")
+        triples.add(cells)
+    return sorted(triples)
+
+
+def _lines(file: Path) -> Iterator[str]:
+    try:
+        data = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+        text = data.decode("utf-8")
+    except (OSError, EOFError, ValueError) as error:
+        raise DataError(f"{file} cannot be read ({error}); expected a file of ska-open's source folder.") from error
+    return (line for line in text.split("\n") if line.strip())
