@@ -9,7 +9,7 @@ besides the triples (embedder, thresholds, judge, prompt, topic model). Whoever 
 | `cosines` | document, gold triple | `id`, `triple`, `best`: the highest cosine with a predicted triple |
 | `factualness` | document, triple, occurrence | `id`, `triple`, `occurrence`, `value`, `status`, `raw` |
 | `granularity` | document, triple | `id`, `triple`, `value`, `status`, `raw` |
-| `topics-reference`, `topics-fixed` | document | `id`, `triples_sha256`, `source`, `triples` |
+| `topics-reference`, `topics-fixed` | document | `id`, `triples_sha256`, `source`, `triples`: shares by model, topic |
 """
 
 import json
@@ -120,16 +120,22 @@ class Annotations:
     def topics(
         self, mode: str, ids: Sequence[str], answers: Sequence[Sequence[Triple]]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return topic shares of sources and triples, both (documents, topics); NaN where made of other triples."""
-        table = self._found[f"topics-{mode}"].table
+        """Return topic shares of sources and triples, both of shape (topic models, documents, topics).
+
+        NaN where a document's were made of other triples.
+        """
+        identity, table = self._found[f"topics-{mode}"]
+        n_models = len(identity.get("seeds", [""]))  # annotations made before there were several have one
         source, triples = (_matrix(table[name], np.float64) for name in ("source", "triples"))
         rows = {key: row for row, key in enumerate(zip(*_lists(table, "id", "triples_sha256"), strict=True))}
         places = [rows.get((key, triples_digest(answer)), -1) for key, answer in zip(ids, answers, strict=True)]
-        known = (np.array(places, dtype=np.int64) >= 0)[:, None]
+        known = (np.array(places, dtype=np.int64) >= 0)[:, None, None]
         if not len(source):
-            empty = np.full((len(ids), 1), math.nan)
+            empty = np.full((n_models, len(ids), 1), math.nan)
             return empty, empty
-        return np.where(known, source[places], math.nan), np.where(known, triples[places], math.nan)
+        by_document = (shares.reshape(len(shares), n_models, -1)[places] for shares in (source, triples))
+        of_source, of_triples = (np.where(known, each, math.nan).swapaxes(0, 1) for each in by_document)
+        return of_source, of_triples
 
     def places(self, triples: Sequence[Triple]) -> NDArray[np.int64] | None:
         """Return where the vectors of a document's triples are: row numbers of `elements`, shape (triples, 3).

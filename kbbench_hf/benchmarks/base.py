@@ -65,10 +65,13 @@ class Scores:
     counters: Mapping[str, int] = field(default_factory=dict)
     at_least: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     """For metrics with values that the predictions leave open (NaN): the column with the least these can be."""
+    draws: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    """For metrics that rest on something drawn, such as the seeds of topic models: the values of each draw, shape
+    (draws, examples). `values` holds their mean."""
 
     def compared(self, metric: str) -> NDArray[np.float64]:
-        """Return the column by which systems are compared: without it, open values would leave the comparison."""
-        return self.at_least.get(metric, self.values[metric])
+        """Return what systems are compared by: a column in which no value is open, or one for each draw, as rows."""
+        return self.draws.get(metric, self.at_least.get(metric, self.values[metric]))
 
     def of(self, chosen: NDArray[np.bool_]) -> "Scores":
         """Return the scores of the chosen examples."""
@@ -77,6 +80,7 @@ class Scores:
             {name: np.asarray(keys)[chosen].tolist() for name, keys in self.slices.items()},
             {},
             {metric: values[chosen] for metric, values in self.at_least.items()},
+            {metric: values[:, chosen] for metric, values in self.draws.items()},
         )
 
 
@@ -186,6 +190,16 @@ class Testbed:
     """System -> the scores of each config -> a picture."""
 
 
+class TopicCorpus(NamedTuple):
+    """What a topic model is trained on."""
+
+    texts: Sequence[str]
+    name: str
+    """What they are, in words."""
+    instead_of: str = ""
+    """What the figures' authors trained on, where that is not at hand; empty where this is it."""
+
+
 PromptFunction = Callable[[Example, Examples, PromptOptions], Prompt]
 ParseFunction = Callable[[str, Example], Reading[Answer]]
 """(response, its example) -> what was read; ParseError where the response holds no answer."""
@@ -204,7 +218,7 @@ def no_problem(examples: Examples, example_id: Id, answer: Answer) -> str | None
 
 
 def _means(scores: Scores, mode: str) -> Mapping[str, Estimate]:
-    return means(scores.values)
+    return means(scores.values, scores.draws)
 
 
 @dataclass(frozen=True)
@@ -276,8 +290,8 @@ class AnnotationRules:
     """(example, mode) -> its gold triples."""
     n_topics: Callable[[str], int]
     """config -> how many topics its topic model has."""
-    corpus: Callable[[DatasetFolder, str], list[str]]
-    """(folder, config) -> the texts that the topic model is trained on."""
+    corpus: Callable[[DatasetFolder, str], TopicCorpus]
+    """(folder, config) -> what the topic models are trained on."""
     released_outputs: Callable[[Path, Examples], list[tuple[str, list[Answer], Mapping[str, float]]]]
     """(release, examples) -> (system, its stored answers, its published figures), to calibrate an embedder on."""
     released_verdicts: Callable[[Path, Examples, str], list[tuple[str, list[Answer], Path]]]

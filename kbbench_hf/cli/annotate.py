@@ -36,8 +36,16 @@ _JUDGE = "surface, nli:MODEL, stored:FILE, hf:MODEL, or with --base-url the name
 )
 @click.option("--thresholds", type=_FILE, help="The embedder's thresholds, as --calibrate wrote them.")
 @click.option("--stored-cosines", type=_FILE, help="A release's cosines, in place of an embedder (CS).")
-@click.option("--topics", is_flag=True, help="Topics of texts and triples (TS); trains a topic model the first time.")
-@click.option("--corpus", type=_FILE, help="Train the topic model on this file, a text a line.")
+@click.option("--topics", is_flag=True, help="Topics of texts and triples (TS); trains topic models the first time.")
+@click.option("--corpus", type=_FILE, help="Train the topic models on this file, a text a line or a JSON list.")
+@click.option(
+    "--topic-seed",
+    "topic_seeds",
+    type=click.IntRange(0),
+    multiple=True,
+    metavar="N",
+    help="The seed of a topic model, once for each; TS is the mean over them.  [default: 0 to 4]",
+)
 @click.option("--fact-judge", type=NAME, metavar="JUDGE", help=f"Judge facts (FS): {_JUDGE}")
 @click.option("--split-judge", type=NAME, metavar="JUDGE", help="Judge granularity (GS): the same.")
 @click.option("--base-url", type=NAME, help="The server of the judges' model.")
@@ -109,6 +117,8 @@ def _annotate(predictions: Path, asked: "Asked", how: ReadOptions, options: Row)
     kinds = ("fact_judge", "split_judge", "embedder", "thresholds", "stored_cosines", "topics", "corpus")
     judging = {name: options[name] for name in JUDGING if options[name] is not None}
     chosen = {name: options[name] for name in (*kinds, "topic_models")}
+    if options["topic_seeds"]:
+        chosen["topic_seeds"] = options["topic_seeds"]
     if not (annotators := Annotators(**chosen, judging=judging)):
         annotators = replace(annotators, fact_judge=SURFACE, split_judge=SURFACE)
     answers = read_predictions([predictions], asked.benchmark, asked.examples, how).answers

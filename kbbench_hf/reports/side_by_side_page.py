@@ -101,7 +101,8 @@ def _examples(block: Block, scored: Sequence[System], options: ReadOptions | Non
         for each in scored
         if each.answers is not None
     }
-    columns = np.array([each.result.compared[metric] for each in scored if each.result is not None])
+    compared = (each.result.compared[metric] for each in scored if each.result is not None)
+    columns = np.array([np.atleast_2d(each).mean(axis=0) for each in compared])
     distance = np.where(np.isnan(columns).any(axis=0), 0, np.nanmax(columns, axis=0) - np.nanmin(columns, axis=0))
     order = [int(each) for each in np.argsort(-distance, kind="stable")[:N_EXAMPLES] if distance[each] > 0]
     return [

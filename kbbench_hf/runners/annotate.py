@@ -5,7 +5,7 @@ with another embedder, threshold or corpus is ever taken for it.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from shutil import rmtree
@@ -16,14 +16,14 @@ import pyarrow as pa
 
 from kbbench_hf.benchmarks.annotations import read_annotation, triples_digest, write_annotation
 from kbbench_hf.benchmarks.answers import Answer
-from kbbench_hf.benchmarks.base import AnnotationRules, Examples
+from kbbench_hf.benchmarks.base import AnnotationRules, Examples, TopicCorpus
 from kbbench_hf.errors import DataError
 from kbbench_hf.metrics.generative_re import MODES, WORDS
 from kbbench_hf.metrics.topics import content_words, triples_text
 from kbbench_hf.metrics.triple_lists import triples_of
 from kbbench_hf.models.embeddings import embed, folder_of
 from kbbench_hf.models.thresholds import CALIBRATED, Thresholds, public_name
-from kbbench_hf.models.topic_model import LdaSettings, TopicModel, corpus_hash
+from kbbench_hf.models.topic_model import SEEDS, LdaSettings, TopicModel, corpus_hash
 from kbbench_hf.models.workplace import Share
 from kbbench_hf.protocols import Embedder
 from kbbench_hf.runners.progress import progress
@@ -99,38 +99,55 @@ def annotate_topics(
     examples: Examples,
     answers: Sequence[Answer | None],
     folder: Path,
-    corpus: Sequence[str],
+    corpus: TopicCorpus,
     n_topics: int,
     models: Path,
     *,
+    seeds: Sequence[int] = SEEDS,
     modes: Iterable[str] = MODES,
     show: bool = True,
 ) -> None:
-    """Write the topic shares of source texts and predicted triples, for each mode with its own topic model.
+    """Write the topic shares of source texts and predicted triples, for each mode with its own topic models.
 
-    A model is trained on `corpus`. It is kept in `models` with the shares of the source texts, for the next set of
-    predictions.
+    A model is trained on `corpus` for each seed. It is kept in `models` with the shares of the source texts, for the
+    next set of predictions.
     """
-    corpus_sha256 = corpus_hash(corpus)
+    corpus_sha256 = corpus_hash(corpus.texts)
     wanted = list(modes)
-    with progress("Topics", len(wanted), show=show) as advance:
+    with progress("Topics", len(wanted) * len(seeds), show=show) as advance:
         for mode in wanted:
-            settings = LdaSettings(n_topics, mode)
-            place = folder_of(models, settings=repr(settings), words=WORDS[mode], corpus=corpus_sha256)
-            model = _topic_model(place / "model.npz", corpus, settings)
             predicted = [triples_of(answer or [], mode) for answer in answers]
-            source = _source_shares(place, model, examples)
-            triples = model.shares([content_words(triples_text(each, mode), mode) for each in predicted])
+            words = [content_words(triples_text(each, mode), mode) for each in predicted]
+            identities, source, triples = [], [], []
+            for seed in seeds:
+                settings = LdaSettings(n_topics, mode, seed)
+                place = folder_of(models, settings=repr(settings), words=WORDS[mode], corpus=corpus_sha256)
+                model = _topic_model(place / "model.npz", corpus.texts, settings)
+                identities.append(model.identity)
+                source.append(_source_shares(place, model, examples))
+                triples.append(model.shares(words))
+                advance()
             table = pa.table(
                 {
                     "id": examples.ids,
                     "triples_sha256": [triples_digest(each) for each in predicted],
-                    "source": _lists(source),
-                    "triples": _lists(triples),
+                    "source": _lists(np.concatenate(source, axis=1)),
+                    "triples": _lists(np.concatenate(triples, axis=1)),
                 }
             )
-            write_annotation(folder, f"topics-{mode}", model.identity, table)
-            advance()
+            write_annotation(folder, f"topics-{mode}", _identity(identities, corpus), table)
+
+
+def _identity(of_models: Sequence[Mapping[str, Any]], corpus: TopicCorpus) -> dict[str, Any]:
+    """Return what topics depend on: what the models share, then the seed and the hash of each, and their corpus."""
+    shared = {name: value for name, value in of_models[0].items() if name not in ("seed", "model_sha256")}
+    return {
+        **shared,
+        "seeds": [each["seed"] for each in of_models],
+        "models_sha256": [each["model_sha256"] for each in of_models],
+        "corpus": corpus.name,
+        **({"instead_of": corpus.instead_of} if corpus.instead_of else {}),
+    }
 
 
 def _topic_model(file: Path, corpus: Sequence[str], settings: LdaSettings) -> TopicModel:

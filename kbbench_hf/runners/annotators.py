@@ -1,5 +1,6 @@
 """Which models annotate, by their names, and everything that they make of one set of predictions."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,9 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kbbench_hf.benchmarks import find_dataset
 from kbbench_hf.benchmarks.answers import Answer
-from kbbench_hf.benchmarks.base import AnnotationRules
-from kbbench_hf.errors import UsageError
+from kbbench_hf.benchmarks.base import AnnotationRules, TopicCorpus
+from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import Row
+from kbbench_hf.models.topic_model import SEEDS
 from kbbench_hf.scoring.score import Asked
 
 if TYPE_CHECKING:
@@ -34,8 +36,9 @@ class Annotators:
     stored_cosines: Path | None = None
     topics: bool = False
     corpus: Path | None = None
-    """The topic model's texts, one a line; the dataset's own where None."""
+    """The topic models' texts, one a line or a JSON list; the dataset's own where None."""
     topic_models: Path = TOPIC_MODELS
+    topic_seeds: Sequence[int] = SEEDS
     judging: Mapping[str, Any] = field(default_factory=dict)
     """How a language model that judges is reached and asked: `base_url`, `api_key_env`, `structured`, `max_tokens`, ...
     """
@@ -90,9 +93,12 @@ def annotate_predictions(
     judges = {kind: judge_of(name, kind, config, annotators.judging) for kind, name in kinds if name}  # first of all
     report: Row = {"annotations": str(folder)}
     if annotators.topics:
-        corpus = _lines(annotators.corpus) or rules.corpus(find_dataset(asked.place.benchmark), config)
-        annotate_topics(examples, answers, folder, corpus, rules.n_topics(config), annotators.topic_models, show=show)
-        report["topics"] = f"trained on {len(corpus):,} texts"
+        own = annotators.corpus
+        corpus = rules.corpus(find_dataset(asked.place.benchmark), config) if own is None else _corpus(own)
+        n_topics, models, seeds = rules.n_topics(config), annotators.topic_models, annotators.topic_seeds
+        annotate_topics(examples, answers, folder, corpus, n_topics, models, seeds=seeds, show=show)
+        missing = f", for want of {corpus.instead_of}" if corpus.instead_of else ""
+        report["topics"] = f"{len(seeds)} models a mode, trained on {corpus.name}{missing}"
     if annotators.embedder:
         from kbbench_hf.models.embedders import SentenceEmbedder
 
@@ -150,9 +156,16 @@ def judge_of(name: str, kind: str, config: str, how_asked: Mapping[str, Any]) ->
     return ChatJudge(model, sampling, structured, asking_options(name, model, how))
 
 
-def _lines(file: Path | None) -> list[str]:
-    if file is None:
-        return []
+def _corpus(file: Path) -> TopicCorpus:
+    """Return the texts of a file: a JSON list of them, as a release has it, or one a line."""
     if not file.is_file():
-        raise UsageError(f"{file} does not exist; expected a corpus, a text a line. Check the path.")
-    return [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+        raise UsageError(f"{file} does not exist; expected a corpus, a text a line or a JSON list. Check the path.")
+    written = file.read_text(encoding="utf-8")
+    try:
+        texts = json.loads(written) if file.suffix == ".json" else written.splitlines()
+    except ValueError as error:
+        raise DataError(f"{file} is not JSON ({error}); expected a list of texts.") from None
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise DataError(f"{file} is no list of texts; expected a JSON list of strings, or a text a line in a .txt.")
+    kept = [text for text in texts if text.strip()]
+    return TopicCorpus(kept, f"{file.name}, {len(kept):,} texts")

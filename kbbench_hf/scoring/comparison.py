@@ -152,7 +152,7 @@ def _warnings(a: Result, b: Result) -> list[ScoreWarning]:
         return found
     keys = a.example_slices.get(a.group_by) if a.group_by else None
     groups = keys and [key for key, kept in zip(keys, both, strict=True) if kept]
-    test = paired_test(a.compared[headline][both], b.compared[headline][both], groups)
+    test = paired_test(a.compared[headline][..., both], b.compared[headline][..., both], groups)
     whole = "The difference holds what is missing"
     return [
         ScoreWarning(
@@ -175,7 +175,7 @@ def _tests(
     tests = {}
     for metric in a.compared:
         if metric in b.compared:
-            test = paired_test(a.compared[metric][chosen], b.compared[metric][chosen], groups)
+            test = paired_test(a.compared[metric][..., chosen], b.compared[metric][..., chosen], groups)
             lower = metric in lower_is_better
             tests[metric] = test._replace(wins=test.losses, losses=test.wins) if lower else test
     return tests

@@ -71,7 +71,8 @@ class Result:
     values: Mapping[str, NDArray[np.float64]]
     """One value per example and metric, NaN where not scored."""
     compared: Mapping[str, NDArray[np.float64]]
-    """The same with the least that values left open can be, by which systems are compared."""
+    """What systems are compared by: the same with the least that values left open can be; of a metric that rests on
+    draws (seeds, say), the values of each, shape (draws, examples)."""
     example_slices: Mapping[str, list[str]]
     """Slice name -> the key of each example."""
     group_by: str | None

@@ -7,11 +7,11 @@ import evaluate
 
 from kbbench_hf.benchmarks.annotations import Annotations
 from kbbench_hf.benchmarks.base import Examples
-from kbbench_hf.benchmarks.genres.benchmark import METRICS, Context, score
+from kbbench_hf.benchmarks.genres.benchmark import Context, score
 from kbbench_hf.benchmarks.genres.release import text_id
 from kbbench_hf.benchmarks.warnings import empty_warning
 from kbbench_hf.errors import DataError, UsageError, unknown_name
-from kbbench_hf.metrics.aggregate import estimate
+from kbbench_hf.metrics.aggregate import means
 from kbbench_hf.metrics.generative_re import MODES
 
 _DESCRIPTION = """\
@@ -95,8 +95,7 @@ class Genres(evaluate.Metric):
         found = Annotations(Path(annotations)) if annotations is not None else None
         scores = score(Examples(rows, Context("own", (), found)), predictions, mode)
         results = {}
-        for metric in METRICS:
-            mean = estimate(scores.values[metric])
+        for metric, mean in means(scores.values, scores.draws).items():
             results[metric] = mean.value
             results[f"{metric}_n_scored"] = mean.n_scored
             if return_ci:

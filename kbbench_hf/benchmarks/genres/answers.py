@@ -2,7 +2,11 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
+from kbbench_hf.errors import DataError
+
+CLONE = "git clone https://github.com/pat-jj/GenRES && git -C GenRES checkout 7824249"
 RELEASE_NAMES: dict[str, str] = json.loads(Path(__file__).with_name("systems.json").read_text(encoding="utf-8"))
 """Published system of the main table -> its name in the release's files."""
 STRATEGY_NAMES = {
@@ -26,6 +30,20 @@ def stored_triples(release: Path, sample: str, name: str) -> dict[str, list[obje
     for folder in ("processed_results", "outputs", "genres/outputs", "data/genres/outputs"):
         file = release / folder / f"{sample}_{name}_1.json"
         if file.is_file():
-            stored: dict[str, list[object]] = json.loads(file.read_text(encoding="utf-8"))
+            stored: dict[str, list[object]] = read_release(file)
             return stored
     return None
+
+
+def read_release(file: Path) -> Any:
+    """Return what a JSON file of the release holds.
+
+    Raises:
+        DataError: it is not there, or torn.
+    """
+    if not file.is_file():
+        raise DataError(f"{file} does not exist; expected it in a clone of GenRES. Clone it again: {CLONE}")
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"{file} is not JSON ({error}). Clone the release again: {CLONE}") from None

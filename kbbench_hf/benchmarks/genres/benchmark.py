@@ -24,6 +24,7 @@ from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Mark, Sco
 from kbbench_hf.benchmarks.genres import parsers
 from kbbench_hf.benchmarks.genres.answers import ANSWERED
 from kbbench_hf.benchmarks.genres.prompts import closed_prompt, open_prompt, semi_open_prompt
+from kbbench_hf.benchmarks.genres.topic_corpora import topic_corpus
 from kbbench_hf.benchmarks.judge_agreement import agreement_warnings
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.files.datasets import DatasetFolder
@@ -121,16 +122,6 @@ def _identities(examples: Examples) -> Mapping[str, Mapping[str, Any]]:
     return annotations.identities() if annotations else {}
 
 
-def topic_corpus(dataset: DatasetFolder, config: str) -> list[str]:
-    """Return the texts that a config's topic model is trained on: its corpus where the dataset has it, else its texts.
-
-    The release trained on more than the sampled texts; only CDR's corpus is in its repository.
-    """
-    corpus = f"{config}_corpus"
-    rows = dataset.rows(corpus, "full") if corpus in dataset.configs() else dataset.rows(config, "test")
-    return [row["text"] for row in rows]
-
-
 def gold_triples(row: Example, mode: str) -> list[Gold]:
     """Return the gold of a document: as released, or in `fixed` mode each triple once and only what a text states."""
     triples = [(t["sub"], t["rel"], t["obj"]) for t in row["triples" if mode == "reference" else "triples_stated"]]
@@ -158,11 +149,31 @@ def score(examples: Examples, answers: Sequence[Answer | None], mode: str) -> Sc
     for metric, column in values.items():
         if metric != "tokens_per_triple" and not np.isnan(column).all():
             column[missing] = 0.0
+    by_topic_model = _topical_similarities(examples, predicted, missing, mode)
+    if len(by_topic_model):
+        values["topical_similarity"] = by_topic_model.mean(axis=0)
     return Scores(
         {metric: values[metric] for metric in METRICS},
         {"gold_triples": [_bucket(len(triples)) for triples in gold]},
         _counters(examples, answers, predicted, gold),
+        draws={"topical_similarity": by_topic_model} if len(by_topic_model) > 1 else {},
     )
+
+
+def _topical_similarities(
+    examples: Examples, predicted: Triples, missing: NDArray[np.bool_], mode: str
+) -> NDArray[np.float64]:
+    """Return the TS of each document by each topic model, shape (models, documents); no row without annotations."""
+    annotations = examples.context.annotations
+    if annotations is None or not annotations.has(f"topics-{mode}"):
+        return np.zeros((0, len(predicted)))
+    topics = zip(*annotations.topics(mode, examples.ids, predicted), strict=True)
+    found = np.stack([topical_similarity(source, triples) for source, triples in topics])
+    if "topical_similarity" in EMPTY_SCORES[mode]:
+        found[:, [not triples for triples in predicted]] = EMPTY_SCORES[mode]["topical_similarity"]
+    if not np.isnan(found).all():
+        found[:, missing] = 0.0
+    return found
 
 
 def explain(examples: Examples, example: Example, answer: Sequence[Triple]) -> Explanation:
@@ -195,10 +206,6 @@ def _qualities(examples: Examples, predicted: Triples, gold: list[list[Gold]], m
     if annotations is None:
         return values
     silent = np.array([not triples for triples in predicted], dtype=bool)
-    if annotations.has(f"topics-{mode}"):
-        values["topical_similarity"] = topical_similarity(*annotations.topics(mode, examples.ids, predicted))
-        if "topical_similarity" in empty:
-            values["topical_similarity"][silent] = empty["topical_similarity"]
     if annotations.has("embeddings"):
         places = [annotations.places(triples) for triples in predicted]
         values["uniqueness"] = uniqueness(

@@ -5,23 +5,21 @@ The release states no licence, so nothing of it is shipped: it is read from the 
 by hash. Ids are hashes of texts, because texts are the release's only keys.
 """
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from kbbench_hf.benchmarks.base import Place
-from kbbench_hf.benchmarks.genres.answers import ANSWERED, stored_triples
+from kbbench_hf.benchmarks.genres.answers import ANSWERED, CLONE, read_release, stored_triples
+from kbbench_hf.benchmarks.genres.topic_corpora import corpus_config, licensed_texts, released_corpus
 from kbbench_hf.benchmarks.published import read_published
 from kbbench_hf.errors import DataError, UsageError, unknown_name
 from kbbench_hf.files.datasets import Row, write_dataset
 
 _CARD = Path(__file__).parent / "cards" / "genres-corpora.md"
-CLONE = "git clone https://github.com/pat-jj/GenRES && git -C GenRES checkout 7824249"
 UNSTATED = "not induced by"
 """The relation of CDR's gold that no text states: an annotator's "no relation", 79 % of its triples."""
 
@@ -29,7 +27,7 @@ _TRIPLES = pa.list_(pa.struct([(name, pa.string()) for name in ("sub", "rel", "o
 DOCUMENTS = pa.schema([("id", pa.string()), ("text", pa.string()), ("triples", _TRIPLES), ("triples_stated", _TRIPLES)])
 """Columns of every config: the text, its gold as released, and the gold without CDR's unstated negatives."""
 CORPUS = pa.schema([("id", pa.string()), ("text", pa.string())])
-"""Columns of `cdr_corpus`, the texts that CDR's topic model is trained on."""
+"""Columns of `CONFIG_corpus`, the texts that the topic models of a config are trained on."""
 
 
 @dataclass(frozen=True)
@@ -65,11 +63,11 @@ def build_genres_corpora(source: Path | None, out: Path, configs: Sequence[str] 
     """Write the dataset `genres-corpora` from the user's clone of the release.
 
     Args:
-        source: the clone, or a folder with its `inputs` and `corpora`. The texts of TACRED and NYT10m are looked for in
-            `licensed/tacred/*.json` and `licensed/nyt10m/*.txt` below it.
+        source: the clone, or a folder with its `inputs` and `topical_corpora`. The texts of TACRED and NYT10m are
+            looked for in `licensed/tacred/*.json` and `licensed/nyt10m/*.txt` below it.
         out: the dataset folder.
-        configs: those to build; None for the four free ones and those whose licensed copy is there. CDR brings the
-            corpus of its topic model as `cdr_corpus`, where the clone has it.
+        configs: those to build; None for the four free ones and those whose licensed copy is there. Each brings the
+            corpus of its topic models as `CONFIG_corpus`, where the source has it (see `topic_corpora`).
 
     Raises:
         UsageError: no source, or an unknown config.
@@ -86,10 +84,10 @@ def build_genres_corpora(source: Path | None, out: Path, configs: Sequence[str] 
             raise unknown_name("config of genres-corpora", name, CONFIGS)
     wanted = configs or [name for name in CONFIGS if not CONFIGS[name].licensed or release.licensed_files(name)]
     tables = {name: {"test": _documents(release, name)} for name in wanted}
-    corpus = release.corpus("cdr") if "cdr" in wanted else []
-    if corpus:
-        rows = [{"id": text_id(text), "text": text} for text in corpus]
-        tables["cdr_corpus"] = {"full": pa.Table.from_pylist(rows, CORPUS)}
+    for name in wanted:
+        if corpus := release.corpus(name):
+            rows = [{"id": text_id(text), "text": text} for text in corpus]
+            tables[corpus_config(name)] = {"full": pa.Table.from_pylist(rows, CORPUS)}
     published = read_published(Path(__file__).with_name("published.csv"))
     answers = {
         (name, "test", system): rows
@@ -131,24 +129,20 @@ class _Release:
         self._inputs = root / ("datasets" if self._is_clone else "inputs")
 
     def sample(self, name: str) -> dict[str, object]:
-        sample: dict[str, object] = _read(self._inputs / f"{CONFIGS[name].sample}.json")
+        sample: dict[str, object] = read_release(self._inputs / f"{CONFIGS[name].sample}.json")
         return sample
 
     def gold(self, name: str) -> dict[str, list[list[str]]]:
         folder = self._inputs / "processed" if self._is_clone else self._inputs
         by_sample = folder / f"{CONFIGS[name].sample}_processed.json"
-        gold: dict[str, list[list[str]]] = _read(
+        gold: dict[str, list[list[str]]] = read_release(
             by_sample if by_sample.is_file() else folder / f"{name}_processed.json"
         )
         return gold
 
     def corpus(self, name: str) -> list[str]:
-        """Return the texts of the topic model's corpus: test, train and development part, in this order."""
-        folder = self._inputs / name if self._is_clone else self._root / "corpora"
-        files = [folder / f"{part}_filter.data" for part in ("test", "train", "dev")]
-        if not all(file.is_file() for file in files):
-            return []
-        return [line.split("\t")[1] for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+        """Return the texts of a config's topic models; empty where they are not at hand."""
+        return released_corpus(self._root, name, self.licensed_files(name) if CONFIGS[name].licensed else [])
 
     def answers(self, name: str, system: str, documents: pa.Table) -> list[Row]:
         """Return what a system answered to each document, parsed as released; empty where nothing is stored."""
@@ -174,7 +168,7 @@ class _Release:
                 f"No licensed copy of {name} in {self._root / 'licensed' / name}; expected {CONFIGS[name].licensed}. "
                 "Put your own copy there."
             )
-        owned = {text_id(text): text for file in files for text in _licensed_texts(file)}
+        owned = {text_id(text): text for file in files for text in licensed_texts(file)}
         missing = [text for text in wanted if text_id(text) not in owned]
         if missing:
             raise DataError(
@@ -182,23 +176,3 @@ class _Release:
                 f"{text_id(missing[0])}. Expected {CONFIGS[name].licensed}, unchanged."
             )
         return [owned[text_id(text)] for text in wanted]
-
-
-def _licensed_texts(file: Path) -> Iterator[str]:
-    """Yield texts as the release writes them: TACRED's tokens each with a space after it, NYT10m's as they are."""
-    if file.suffix == ".json":
-        for row in _read(file):
-            yield "".join(f"{token} " for token in row["token"])
-    else:
-        for line in file.read_text(encoding="utf-8").splitlines():
-            if line.strip():
-                yield json.loads(line)["text"]
-
-
-def _read(file: Path) -> Any:
-    if not file.is_file():
-        raise DataError(f"{file} does not exist; expected it in a clone of GenRES. Clone it again: {CLONE}")
-    try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DataError(f"{file} is not JSON ({error}). Clone the release again: {CLONE}") from None

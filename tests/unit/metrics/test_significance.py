@@ -27,6 +27,18 @@ def test_pairs_that_were_not_scored_are_left_out() -> None:
     assert (test.wins, test.ties, test.losses, test.difference) == (1, 0, 0, 1.0)
 
 
+def test_a_difference_is_there_where_it_is_in_every_draw() -> None:
+    zeros, ones = np.zeros((2, 20)), np.ones(20)
+    sure, doubtful = np.stack([ones, ones]), np.stack([ones, np.tile([1.0, -1.0], 10)])
+    assert paired_test(sure, zeros) == paired_test(ones, zeros[0])
+    test = paired_test(doubtful, zeros)
+    of_draws = [paired_test(row, zeros[0]) for row in doubtful]
+    assert test.p_value == of_draws[1].p_value > 0.9 > 0.01 > of_draws[0].p_value
+    assert test.ci95 == (of_draws[1].ci95[0], max(each.ci95[1] for each in of_draws))
+    assert test.difference == 0.5  # of the mean over draws
+    assert (test.wins, test.ties, test.losses) == (10, 10, 0)
+
+
 def test_identical_systems_differ_by_nothing() -> None:
     test = paired_test([0.25, 0.5, 1.0] * 10, [0.25, 0.5, 1.0] * 10)
     assert (test.difference, test.ci95, test.p_value, test.ties) == (0.0, (0.0, 0.0), 1.0, 30)

@@ -10,15 +10,18 @@ from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.annotations import read_annotation
-from kbbench_hf.benchmarks.base import Examples
-from kbbench_hf.benchmarks.genres.benchmark import Context, annotation_identities, score, topic_corpus, with_annotations
+from kbbench_hf.benchmarks.base import Examples, Scores, TopicCorpus
+from kbbench_hf.benchmarks.genres.benchmark import Context, annotation_identities, score, with_annotations
+from kbbench_hf.benchmarks.genres.topic_corpora import topic_corpus
 from kbbench_hf.errors import DataError
+from kbbench_hf.metrics.aggregate import means
 from kbbench_hf.models.thresholds import Thresholds
 from kbbench_hf.runners.annotate import annotate_embeddings, annotate_stored_cosines, annotate_topics
 
 RULES = benchmark("mini-genres").scoring.annotations
 N_TOPICS = RULES.n_topics("sentences")
 TEXTS = ["Ferries cross the harbour .", "Goats eat grass ."]
+CORPUS = TopicCorpus(TEXTS * 5, "ten texts")
 GOLD = [("Ferries", "cross", "harbour"), ("Goats", "eat", "grass")]
 ANSWERS: list[list[list[object]]] = [[["Ferries", "cross", "harbour"], ["harbour", "cross", "Ferries"]], []]
 THRESHOLDS = Thresholds(0.9, 0.9, "test")
@@ -97,7 +100,7 @@ def test_direction_matters_in_fixed_mode_only(examples: Examples, tmp_path: Path
 def test_silence_in_both_modes(examples: Examples, tmp_path: Path) -> None:
     pytest.importorskip("gensim")
     annotate_embeddings(RULES, examples, ANSWERS, tmp_path, OneHot(), THRESHOLDS, show=False)
-    annotate_topics(examples, ANSWERS, tmp_path, TEXTS * 5, N_TOPICS, tmp_path / "models", show=False)
+    annotate_topics(examples, ANSWERS, tmp_path, CORPUS, N_TOPICS, tmp_path / "models", show=False)
     annotated = with_annotations(examples, tmp_path)
     released, fixed = (score(annotated, ANSWERS, mode).values for mode in ("reference", "fixed"))
     assert released["uniqueness"].tolist() == [0.0, 1.0]  # both triples alike; silence is unique
@@ -112,13 +115,27 @@ def test_topic_models_and_source_topics_are_kept_for_the_next_system(
 ) -> None:
     pytest.importorskip("gensim")
     annotate_topics(
-        examples, ANSWERS, tmp_path / "a", TEXTS * 5, N_TOPICS, tmp_path / "models", modes=["fixed"], show=False
+        examples,
+        ANSWERS,
+        tmp_path / "a",
+        TopicCorpus(TEXTS * 5, "ten texts"),
+        N_TOPICS,
+        tmp_path / "models",
+        modes=["fixed"],
+        show=False,
     )
     texts: list[str] = []
     monkeypatch.setattr("kbbench_hf.runners.annotate.content_words", lambda text, _: texts.append(text) or text.split())
     monkeypatch.setattr("kbbench_hf.models.topic_model.TopicModel.train", lambda *_: pytest.fail("trained again"))
     annotate_topics(
-        examples, ANSWERS, tmp_path / "b", TEXTS * 5, N_TOPICS, tmp_path / "models", modes=["fixed"], show=False
+        examples,
+        ANSWERS,
+        tmp_path / "b",
+        TopicCorpus(TEXTS * 5, "ten texts"),
+        N_TOPICS,
+        tmp_path / "models",
+        modes=["fixed"],
+        show=False,
     )
     assert not set(texts) & set(TEXTS)  # the sources' topics were kept
     kept, again = (read_annotation(tmp_path / name, "topics-fixed") for name in "ab")
@@ -128,14 +145,41 @@ def test_topic_models_and_source_topics_are_kept_for_the_next_system(
 def test_another_corpus_is_another_topic_model(examples: Examples, tmp_path: Path) -> None:
     pytest.importorskip("gensim")
     identities = []
-    for corpus in (TEXTS * 5, TEXTS * 6):
+    for corpus in (CORPUS, TopicCorpus(TEXTS * 6, "twelve texts")):
         annotate_topics(
             examples, ANSWERS, tmp_path / "run", corpus, N_TOPICS, tmp_path / "models", modes=["fixed"], show=False
         )
         made_with = annotation_identities(with_annotations(examples, tmp_path / "run"))["topics-fixed"]
         identities.append(json.loads(made_with))
     assert identities[0]["corpus_sha256"] != identities[1]["corpus_sha256"]
-    assert identities[0]["model_sha256"] != identities[1]["model_sha256"]
+    assert identities[0]["models_sha256"] != identities[1]["models_sha256"]
+    assert [each["corpus"] for each in identities] == ["ten texts", "twelve texts"]
+    assert identities[0]["seeds"] == [0, 1, 2, 3, 4]
+
+
+def test_a_figure_over_topic_models_is_their_mean_and_its_interval_spans_theirs(
+    examples: Examples, tmp_path: Path
+) -> None:
+    pytest.importorskip("gensim")
+    answers = [ANSWERS[0], [["Goats", "eat", "grass"]]]
+
+    def annotated(seeds: list[int]) -> Scores:
+        folder = tmp_path / "-".join(map(str, seeds))
+        models = tmp_path / "models"
+        annotate_topics(
+            examples, answers, folder, CORPUS, N_TOPICS, models, seeds=seeds, modes=["reference"], show=False
+        )
+        return score(with_annotations(examples, folder), answers, "reference")
+
+    alone = [annotated([seed]) for seed in (3, 4)]
+    both = annotated([3, 4])
+    values = [each.values["topical_similarity"] for each in alone]
+    assert both.draws["topical_similarity"].tolist() == [each.tolist() for each in values]
+    assert both.values["topical_similarity"] == pytest.approx(np.mean(values, axis=0))
+    figures = [means(each.values, each.draws)["topical_similarity"] for each in (*alone, both)]
+    assert not alone[0].draws
+    assert figures[2].ci95 == (min(f.ci95[0] for f in figures[:2]), max(f.ci95[1] for f in figures[:2]))
+    assert both.of(np.array([True, False])).draws["topical_similarity"].shape == (2, 1)
 
 
 def test_a_topic_model_is_trained_on_the_corpus_where_there_is_one(tmp_path: Path) -> None:
@@ -149,8 +193,12 @@ def test_a_topic_model_is_trained_on_the_corpus_where_there_is_one(tmp_path: Pat
     }
     write_dataset(tmp_path / "set", tables, "---\nlicense: other\n---\n")
     folder = DatasetFolder(tmp_path / "set")
-    assert topic_corpus(folder, "cdr") == ["cdr_corpus text"]
-    assert topic_corpus(folder, "docred") == ["docred text"]
+    assert topic_corpus(folder, "cdr") == (["cdr_corpus text"], "cdr_corpus, 1 texts", "")
+    assert topic_corpus(folder, "docred") == (
+        ["docred text"],
+        "the 1 texts of docred itself",
+        "docred_corpus, 5,051 texts",
+    )
 
 
 def test_stored_cosines_score_completeness_as_released(examples: Examples, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from kbbench_hf.benchmarks import Place
 from kbbench_hf.benchmarks.baselines import published_rows
 from kbbench_hf.benchmarks.genres import release as genres
+from kbbench_hf.benchmarks.genres import topic_corpora
 from kbbench_hf.benchmarks.genres.answers import STRATEGY_NAMES
 from kbbench_hf.benchmarks.genres.benchmark import CORPORA
 from kbbench_hf.benchmarks.genres.release import build_genres_corpora, text_id
@@ -33,6 +34,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
             "nyt10m": genres._Config("nyt10m_rand_500", 2, 2, "NYT10m"),
         },
     )
+    monkeypatch.setattr(topic_corpora, "CORPUS_SIZES", {"cdr": 3, "tacred": 38_140, "nyt10m": 2, "docred": 5_051})
 
 
 @pytest.fixture
@@ -70,10 +72,44 @@ def test_unstated_negatives_stand_in_one_column_only(clone: Path, tmp_path: Path
     assert row["id"] == text_id("A drug .|It hurt .")
 
 
-def test_the_topic_corpus_is_test_train_dev_in_this_order(clone: Path, tmp_path: Path) -> None:
+def test_cdrs_topic_corpus_is_test_train_dev_in_this_order(clone: Path, tmp_path: Path) -> None:
     build_genres_corpora(clone, tmp_path / "out", ["cdr"])
     corpus = DatasetFolder(tmp_path / "out").rows("cdr_corpus", "full")
     assert [row["text"] for row in corpus] == ["Text of test .", "Text of train .", "Text of dev ."]
+
+
+@pytest.mark.parametrize("folder", ["GREScores/topical_process", "topical_corpora"])
+def test_a_topic_corpus_is_the_releases_own_file_where_it_is_there(clone: Path, tmp_path: Path, folder: str) -> None:
+    write(clone / folder / "cdr_all_text.json", ["one", "two", "two"])
+    build_genres_corpora(clone, tmp_path / "out", ["cdr"])
+    assert [row["text"] for row in DatasetFolder(tmp_path / "out").rows("cdr_corpus", "full")] == ["one", "two", "two"]
+    write(clone / folder / "cdr_all_text.json", ["one"])
+    with pytest.raises(DataError, match=r"cdr_all_text\.json holds 1 texts; the release trained .* on 3"):
+        build_genres_corpora(clone, tmp_path / "other", ["cdr"])
+
+
+def test_docreds_topic_corpus_can_be_made_of_the_public_dataset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(topic_corpora.CORPUS_SIZES, "docred", 3)
+    for part in ("train_annotated", "dev", "test"):
+        write(tmp_path / f"topical_corpora/docred/{part}.json", [{"sents": [["In", part, "."], ["Yes"]]}])
+    assert topic_corpora.released_corpus(tmp_path, "docred", []) == [
+        "In train_annotated . Yes ",
+        "In dev . Yes ",
+        "In test . Yes ",
+    ]
+
+
+def test_a_licensed_corpus_comes_from_the_users_whole_copy_alone(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(topic_corpora.CORPUS_SIZES, "tacred", 3)
+    write(clone / "GREScores/topical_process/tacred_all_text.json", ["a", "b", "c"])
+    licensed_tacred(clone, TACRED_TOKENS)
+    files = [clone / "licensed/tacred/test.json"]
+    assert topic_corpora.released_corpus(clone, "tacred", files) == []  # its test part alone
+    files.insert(0, clone / "licensed/tacred/dev.json")
+    write(files[0], [{"id": "x", "token": ["Dev", "."]}])
+    assert topic_corpora.released_corpus(clone, "tacred", files) == [*TACRED_TEXTS, "Dev . "]
 
 
 def test_licensed_texts_are_written_only_from_the_users_copy(clone: Path, tmp_path: Path) -> None:
@@ -86,6 +122,8 @@ def test_licensed_texts_are_written_only_from_the_users_copy(clone: Path, tmp_pa
     assert [row["text"] for row in folder.rows("tacred", "test")] == TACRED_TEXTS  # in the sample's order
     assert [len(row["triples"]) for row in folder.rows("tacred", "test")] == [1, 0]
     assert [row["text"] for row in folder.rows("nyt10m", "test")] == NYT_TEXTS
+    assert [row["text"] for row in folder.rows("nyt10m_corpus", "full")] == NYT_TEXTS
+    assert "tacred_corpus" not in folder.configs()
 
 
 def test_without_a_licensed_copy_only_the_free_configs_are_built(clone: Path, tmp_path: Path) -> None:
@@ -142,6 +180,7 @@ def test_the_release_builds_to_the_notes_counts_and_the_same_bytes(shared: Path,
     }
     assert sum(len(row["triples_stated"]) for row in rows["cdr"]) == 435  # of 2,077
     assert a.table("cdr_corpus", "full").num_rows == 1500
+    assert a.table("wiki20m_corpus", "full").num_rows == 14_257
     relations = {config: {t["rel"] for row in each for t in row["triples"]} for config, each in rows.items()}
     assert {config: len(each) for config, each in relations.items()} == {
         "cdr": 2,

@@ -1,0 +1,91 @@
+"""What GenRES's topic models are trained on: many more texts than are scored, and the level of TS depends on them."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from kbbench_hf.benchmarks.base import TopicCorpus
+from kbbench_hf.benchmarks.genres.answers import read_release
+from kbbench_hf.errors import DataError
+from kbbench_hf.files.datasets import DatasetFolder
+
+CORPUS_SIZES = {"cdr": 1_500, "docred": 5_051, "wiki20m": 14_257, "wiki80": 22_400, "tacred": 38_140, "nyt10m": 11_086}
+"""How many texts the release trained each config's topic model on."""
+
+
+def corpus_config(config: str) -> str:
+    """Return the config in which a dataset has the corpus of a config's topic models.
+
+    >>> corpus_config("wiki80")
+    'wiki80_corpus'
+    """
+    return f"{config}_corpus"
+
+
+def topic_corpus(dataset: DatasetFolder, config: str) -> TopicCorpus:
+    """Return what a config's topic models are trained on: its corpus where the dataset has it, else its own texts."""
+    name = corpus_config(config)
+    if name in dataset.configs():
+        texts = [row["text"] for row in dataset.rows(name, "full")]
+        return TopicCorpus(texts, f"{name}, {len(texts):,} texts")
+    texts = [row["text"] for row in dataset.rows(config, "test")]
+    missing = f"{name}, {CORPUS_SIZES[config]:,} texts" if config in CORPUS_SIZES else ""
+    return TopicCorpus(texts, f"the {len(texts):,} texts of {config} itself", missing)
+
+
+def released_corpus(root: Path, config: str, licensed: Sequence[Path]) -> list[str]:
+    """Return the corpus of a config's topic models from a release; empty where it has none.
+
+    It is `CONFIG_all_text.json` of `GREScores/topical_process` in a clone, or of `topical_corpora` in a folder of its
+    parts. Without that file, CDR's is made of the test, training and development part, DocRED's of `train_annotated`,
+    `dev` and `test` of the public dataset in `topical_corpora/docred`. What needs a licence is taken from the user's
+    own copy alone, if that is the whole of it.
+
+    Args:
+        root: the clone, or the folder of its parts.
+        config: which config.
+        licensed: the files of the user's licensed copy; none where the config needs no licence.
+
+    Raises:
+        DataError: there is a corpus, but of another size than the release's.
+    """
+    texts, source = _found(root, config, licensed)
+    if texts and len(texts) != CORPUS_SIZES[config]:
+        if licensed:
+            return []  # the test part alone scores, and is no corpus
+        raise DataError(
+            f"{source} holds {len(texts):,} texts; the release trained {config}'s topic model on "
+            f"{CORPUS_SIZES[config]:,}. Put the release's own file there, or take this one away."
+        )
+    return texts
+
+
+def _found(root: Path, config: str, licensed: Sequence[Path]) -> tuple[list[str], Path]:
+    if licensed:
+        ordered = sorted(licensed, key=lambda file: ("test" not in file.stem, file.name))
+        return [text for file in ordered for text in licensed_texts(file)], ordered[0].parent
+    for folder in (root / "GREScores" / "topical_process", root / "topical_corpora"):
+        file = folder / f"{config}_all_text.json"
+        if file.is_file():
+            texts: list[str] = read_release(file)
+            return texts, file
+    if config == "cdr":
+        folder = next((each for each in (root / "datasets" / "cdr", root / "corpora") if each.is_dir()), root)
+        files = [folder / f"{part}_filter.data" for part in ("test", "train", "dev")]
+        if all(file.is_file() for file in files):
+            lines = (line for file in files for line in file.read_text(encoding="utf-8").splitlines())
+            return [line.split("\t")[1] for line in lines], folder
+    if config == "docred":
+        folder = root / "topical_corpora" / "docred"
+        files = [folder / f"{part}.json" for part in ("train_annotated", "dev", "test")]
+        if all(file.is_file() for file in files):
+            rows = [row for file in files for row in read_release(file)]
+            return ["".join(f"{token} " for sentence in row["sents"] for token in sentence) for row in rows], folder
+    return [], root
+
+
+def licensed_texts(file: Path) -> list[str]:
+    """Return texts as the release writes them: TACRED's tokens each with a space after it, NYT10m's as they are."""
+    if file.suffix == ".json":
+        return ["".join(f"{token} " for token in row["token"]) for row in read_release(file)]
+    return [json.loads(line)["text"] for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
