@@ -1,17 +1,18 @@
 """Natural-language-inference models as local judges of triples: is it a fact of the text, is it several facts?"""
 
 import json
-import re
 from collections.abc import Sequence
-from itertools import product
+from copy import copy
 from pathlib import Path
+from typing import Self
 
 from kbbench_hf.errors import UsageError, missing_extra
 from kbbench_hf.models.embedders import folder_hash
 from kbbench_hf.models.judges import Item
+from kbbench_hf.models.splits import decompositions
 from kbbench_hf.protocols import Verdict
 
-_JOINT = re.compile(r"\s*(?:[,;]|\band\b|\bor\b)\s*")
+DEFAULT_THRESHOLD = 0.5
 
 
 class _NliJudge:
@@ -19,15 +20,28 @@ class _NliJudge:
 
     Args:
         model: a sequence-classification model, by its name on the Hub or a folder; one label must be "entailment".
-        threshold: the probability of entailment from which a statement holds.
+        threshold: the probability of entailment from which a statement holds; 0.5, or what a calibration finds.
         batch: pairs per forward pass.
     """
 
     _kind: str
 
-    def __init__(self, model: str, threshold: float = 0.5, batch: int = 16) -> None:
+    def __init__(self, model: str, threshold: float | None = None, batch: int = 16) -> None:
         self._nli = _Nli(model, batch)
-        self._threshold = threshold
+        self._set(DEFAULT_THRESHOLD if threshold is None else threshold)
+        self.chosen = threshold is not None
+        """Whether its threshold was chosen by hand, and no calibration may change it."""
+        self.untuned = f"{self._kind}:{self._nli.name}"
+        """What it is called whatever its threshold."""
+
+    def at(self, threshold: float) -> Self:
+        """Return the same judge with another threshold."""
+        other = copy(self)
+        other._set(threshold)
+        return other
+
+    def _set(self, threshold: float) -> None:
+        self.threshold = threshold
         self.name = f"{self._kind}:{self._nli.name}@threshold={threshold}"
 
 
@@ -42,31 +56,55 @@ class NliFactJudge(_NliJudge):
     def judge(self, items: Sequence[Item]) -> list[Verdict]:
         """Return one verdict per (text, triple): 1 supported, 0 not; `raw` has the probability of entailment."""
         pairs = [(text, _sentence(json.loads(triple))) for text, triple in items]
-        return [
-            Verdict(float(probability >= self._threshold), "ok", f"{probability:.6f}")
-            for probability in self._nli.entailment(pairs)
-        ]
+        raws = [f"{probability:.6f}" for probability in self._nli.entailment(pairs)]
+        return [Verdict(self.read(raw), "ok", raw) for raw in raws]
+
+    def read(self, raw: str) -> float:
+        """Return the verdict that a `raw` comes to with this judge's threshold."""
+        return float(self.probability(raw) >= self.threshold)
+
+    @staticmethod
+    def probability(raw: str) -> float:
+        """Return the probability of yes that a `raw` has."""
+        return float(raw)
 
 
 class NliSplitJudge(_NliJudge):
-    """Splits a triple at its commas and conjunctions, and counts the parts that the whole entails."""
+    """Takes a triple apart where it is written as several (see `splits`), and asks whether it entails the parts.
+
+    A way to take it apart holds if every one of its parts is entailed; the one with the most parts counts.
+    """
 
     _kind = "nli-split"
 
     def judge(self, items: Sequence[Item]) -> list[Verdict]:
-        """Return one verdict per (text, triple): the number of sub-triples, 0 where it is one fact."""
-        parts = [_parts(json.loads(triple)) for _, triple in items]
-        pairs = [
-            (_sentence(json.loads(triple)), _sentence(part))
-            for (_, triple), candidates in zip(items, parts, strict=True)
-            for part in candidates
-        ]
-        probabilities = iter(self._nli.entailment(pairs))
+        """Return one verdict per (text, triple): the number of sub-triples, 0 where it is one fact.
+
+        `raw` has each way to take it apart, with the probability of its least entailed part.
+        """
+        found = [(_sentence(json.loads(triple)), decompositions(json.loads(triple))) for _, triple in items]
+        pairs = [(whole, _sentence(part)) for whole, ways in found for parts in ways for part in parts]
+        distinct = list(dict.fromkeys(pairs))
+        entailed = dict(zip(distinct, self._nli.entailment(distinct), strict=True))
         verdicts = []
-        for candidates in parts:
-            entailed = [part for part in candidates if next(probabilities) >= self._threshold]
-            verdicts.append(Verdict(float(len(entailed)), "ok", json.dumps(entailed, ensure_ascii=False)))
+        for whole, ways in found:
+            least = [min(entailed[whole, _sentence(part)] for part in parts) for parts in ways]
+            taken = [
+                {"sub_triples": parts, "entailment": round(each, 6)} for parts, each in zip(ways, least, strict=True)
+            ]
+            raw = json.dumps(taken, ensure_ascii=False)
+            verdicts.append(Verdict(self.read(raw), "ok", raw))
         return verdicts
+
+    def read(self, raw: str) -> float:
+        """Return the verdict that a `raw` comes to with this judge's threshold."""
+        ways = [len(way["sub_triples"]) for way in json.loads(raw) if way["entailment"] >= self.threshold]
+        return float(max(ways, default=0))
+
+    @staticmethod
+    def probability(raw: str) -> float:
+        """Return the probability of yes that a `raw` has: of its most entailed way."""
+        return max((float(way["entailment"]) for way in json.loads(raw)), default=0.0)
 
 
 class _Nli:
@@ -121,13 +159,3 @@ class _Nli:
 
 def _sentence(triple: Sequence[object]) -> str:
     return f"{' '.join(map(str, triple))}."
-
-
-def _parts(triple: Sequence[object]) -> list[list[str]]:
-    """Return the triples that the commas and conjunctions of head and tail make; none where there is only one."""
-    if len(triple) != 3:
-        return []
-    head, relation, tail = map(str, triple)
-    heads, tails = ([part for part in _JOINT.split(text) if part] for text in (head, tail))
-    parts = [[h, relation, t] for h, t in product(heads, tails)]
-    return parts if len(parts) > 1 else []

@@ -244,7 +244,7 @@ def judge_by_name(name: str, kind: str, corpus: str) -> Judge:
         from kbbench_hf.models.nli import NliFactJudge, NliSplitJudge
 
         spec = parse(name)
-        options = spec.read(threshold=(float, 0.5), batch=(positive, 16))
+        options = spec.read(threshold=(float, None), batch=(positive, 16))
         return (NliFactJudge if kind == "factualness" else NliSplitJudge)(spec.model, **options)
     raise UsageError(
         f"{name!r} is no judge; expected surface, nli:MODEL, stored:FILE, hf:MODEL, or --base-url with a served model."

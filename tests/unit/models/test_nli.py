@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kbbench_hf.errors import UsageError
-from kbbench_hf.models.nli import NliFactJudge, NliSplitJudge, _parts
+from kbbench_hf.models.nli import NliFactJudge, NliSplitJudge
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -88,19 +88,32 @@ def test_verdicts_follow_the_threshold_and_the_name_says_which(models: list[str]
     assert 0 <= float(always.judge(items)[0].raw) <= 1
 
 
-def test_a_triple_splits_at_commas_and_conjunctions_of_its_ends() -> None:
-    assert _parts(["paris and rome", "in", "france, spain"]) == [
-        ["paris", "in", "france"],
-        ["paris", "in", "spain"],
-        ["rome", "in", "france"],
-        ["rome", "in", "spain"],
-    ]
-    assert _parts(["sand", "in", "the land"]) == []  # no conjunction, only letters
-    assert _parts(["a", "r"]) == []
-
-
 def test_only_entailed_parts_are_sub_triples(models: list[str]) -> None:
     items = [item("", "paris and rain", "in", "france"), item("", "paris", "in", "france")]
     all_parts, no_parts = (NliSplitJudge(models[0], threshold=threshold).judge(items) for threshold in (0.0, 1.1))
     assert [verdict.value for verdict in all_parts] == [2.0, 0.0]
     assert [verdict.value for verdict in no_parts] == [0.0, 0.0]
+
+
+def test_a_verdict_can_be_read_again_with_another_threshold(models: list[str]) -> None:
+    items = [item("paris and rain", "paris and rain", "in", "france"), item("paris", "paris", "is", "in")]
+    for kind in (NliFactJudge, NliSplitJudge):
+        judge = kind(models[0])
+        verdicts = judge.judge(items)
+        for threshold in (0.0, 0.3, 0.7, 1.1):
+            other = judge.at(threshold)
+            assert [other.read(verdict.raw) for verdict in verdicts] == [v.value for v in other.judge(items)]
+            assert other.name == f"{judge.untuned}@threshold={threshold}" != judge.name
+        assert judge.threshold == 0.5 and not judge.chosen and kind(models[0], threshold=0.5).chosen
+
+
+def test_a_way_to_take_a_triple_apart_holds_only_with_all_its_parts(
+    monkeypatch: pytest.MonkeyPatch, models: list[str]
+) -> None:
+    judge = NliSplitJudge(models[0])
+    whole = item("", "paris and rome", "in", "france, spain")
+    for missing, n in ((None, 4.0), ("rome in spain.", 0.0)):
+        monkeypatch.setattr(
+            judge._nli, "entailment", lambda pairs, missing=missing: [float(part != missing) for _, part in pairs]
+        )
+        assert judge.judge([whole])[0].value == n
