@@ -53,6 +53,14 @@ _LABEL = re.compile(
 )
 _MARK = re.compile(r"\*\*([^*\n]{1,200})\*\*|__([^_\n]{1,200})__|(?<![\w`])`([^`\n]{1,200})`(?!`)|【([^】\n]{1,200})】")
 _ITEM = re.compile(r"^[ \t>]*(?:[-–—*•·+]|\(?\d{1,3}[.)])\s+(.+?)\s*$")
+_NAME = re.compile(r"(?:(?:(?:[^\W\d_]{1,3}|with|from|into|like|over|upon|[A-ZÀ-Þ]\S*)(?!\S))\s*)+")
+_OF_DENIALS = re.compile(
+    r"\b(?:answer\w*|informations?|data|evidence|available|determin\w+|infer\w+|found|given|provided|mention\w*|stated|"
+    r"enough|suffic\w+|insuffic\w+|applicable|known|unknown|specified|listed|included|present|possible|table|triples?|"
+    r"texts?|context|i|we)\b",
+    re.IGNORECASE,
+)
+"""What a line says of the answer itself, though it be in capitals."""
 _LONGEST_BARE = 12
 """A reply of so many words, without a verb of saying, is an answer alone."""
 
@@ -168,7 +176,7 @@ def _labelled(text: str) -> list[str] | None:
             return None
         if re.match(r"(?:not|nowhere|unavailable|missing|absent)\b", line, re.IGNORECASE):
             return []
-        if (line and cues.UNANSWERABLE.search(line) and len(line.split()) > 2) or re.fullmatch(
+        if (len(line.split()) > 2 and _denies(line)) or re.fullmatch(
             r"\W*(?:none|n/?a|unknown|unanswerable|not (?:given|known|stated|available))\W*", line, re.IGNORECASE
         ):
             return []
@@ -200,7 +208,7 @@ def _listed(text: str) -> list[str] | None:
     while lines and lines[0].rstrip(" *_").endswith((":", "：")):
         lines = lines[1:]
     items = [_ITEM.match(line) for line in lines]
-    if not lines or not all(items) or cues.UNANSWERABLE.search(text):
+    if not lines or not all(items) or any(map(_denies, lines)):
         return None
     answers = [_clean(item[1]) for item in items if item]
     return (
@@ -212,7 +220,7 @@ def _listed(text: str) -> list[str] | None:
 
 def _marked(text: str) -> list[str] | None:
     """Return what is set in bold in a text of one sentence."""
-    if len(text.strip().splitlines()) != 1 or cues.UNANSWERABLE.search(text):
+    if len(text.strip().splitlines()) != 1 or _denies(text):
         return None
     return _marks(text) or None
 
@@ -236,7 +244,7 @@ def _alone(text: str) -> list[str] | None:
             line,
             re.IGNORECASE,
         )
-        or cues.UNANSWERABLE.search(line)
+        or _denies(line)
         or cues.REFUSAL.search(line)
     ):
         return None
@@ -244,6 +252,12 @@ def _alone(text: str) -> list[str] | None:
     if sum(word[0].islower() for word in line.split()) > 4 or (cues.NONE.search(line) and len(line.split()) > 4):
         return None
     return [answer] if answer and (not answer[0].islower() or len(answer.split()) <= 3) else None
+
+
+def _denies(line: str) -> bool:
+    """Whether a line says that there is no answer; a name in capitals, as "Nothing but Trouble", says nothing."""
+    is_name = _NAME.fullmatch(line.strip(" *_`\"'“”.-–•0123456789)")) and not _OF_DENIALS.search(line)
+    return not is_name and bool(cues.UNANSWERABLE.search(line))
 
 
 def _clean(text: str) -> str | None:
@@ -284,4 +298,7 @@ def says_unanswerable(text: str) -> bool:
     (True, False)
     """
     sentences = re.split(r"(?<=[.!?;。！？])\s*|\n+", text)
-    return any(cues.UNANSWERABLE.search(each) and not cues.REFUSAL.search(each) for each in sentences)
+    return any(
+        cues.UNANSWERABLE.search(each) and not cues.REFUSAL.search(each) and not cues.COMPLETE.search(each)
+        for each in sentences
+    )

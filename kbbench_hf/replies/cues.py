@@ -269,7 +269,36 @@ NONE = _compiled(
     r"되지|되어 있지) 않|나타내지 않|لا (?:توجد|يوجد|تحتوي|يحتوي|تذكر|يذكر)|नहीं|אין",
 )
 """Said in words: there is nothing of what was asked for."""
+_GIVEN = (
+    r"(?:table|triples?|texts?|passages?|knowledge(?: base| graph)?|graph|data(?:base|set)?|context|rows?|facts?|"
+    r"documents?|sources?|information|records?|kb)"
+)
+COMPLETE = _compiled(
+    r"\b(?:no(?:thing|ne)?|not (?:any|a single))\b(?! (?:the|this|that|these|it|an?|one|as|since|because|there|its)"
+    r"\b)(?: \w[\w'’-]*){0,5}? (?:is|are|was|were|seems?)\s+(?:missing|absent|"
+    r"lacking|left out|unclear|wanting)\b|"
+    r"\b(?:not|n['’]t|never)\s+(?:lack|miss)\w*\b|\bwithout (?:any )?gaps?\b|"
+    r"\b(?:everything|all)\b(?:\s+[\w'’-]+){0,5}?\s+(?:is|are)\s+(?:all\s+)?(?:there|present|given|available|included|"
+    r"listed|here|in place)\b|\b(?:is|are) all (?:there|present|given|available|included|listed|here)\b",
+)
+"""Said in words: what was given lacks nothing."""
 UNANSWERABLE = _compiled(
+    r"\b(?:do|does|did)(?: not|n['’]t) know\b|\bno (?:idea|clue|way (?:to|of))\b|\b(?:cannot|can ?not|can['’]t|hard to|"
+    r"impossible to|unable to)\s+(?:say|tell|know|look)\b|not be looked up\b",
+    rf"\b(?:is|are|was|were)(?: not|n['’]t) (?:anywhere )?(?:in|within|among|part of|part|covered|told|shown|there)\b|"
+    rf"\bnot (?:in|within|among|part of) (?:the|this|these|any|your|my)\b[^.!?\n]{{0,25}}\b{_GIVEN}\b",
+    r"\bneither\b[^.!?\n]{1,80}\bnor\b[^.!?\n]{1,60}\b(?:states?|contains?|gives?|mentions?|says?|lists?|provides?|"
+    r"includes?|holds?|names?|tells?|answers?|shows?|has|have)\b",
+    r"\bthere(?:['’]s| is| are| was| were| exists?) no(?! (?:doubt|question|problem|need|gap|issue|missing|reason|"
+    r"contradiction|ambiguity))\b|\b(?:has|have|contains?|gives?|provides?|lists?|offers?|holds?|shows?|includes?|states?|"
+    r"mentions?|names?) (?:no|neither)\b|\b(?:lacks|silent (?:on|about))\b",
+    r"\b(?:does|do|did)(?: not|n['’]t)(?:\s+[\w'’-]+){0,3}?\s+(?:appear|occur|exist|name|tell|connect|link|reach)\b"
+    r"|\b(?:never|nowhere|fails? to)\s+(?:mention|stat|giv|say|list|specif|nam|tell|provid|contain|includ)\w*\b"
+    r"|\b(?:is|are|was|were)(?: not|n['’]t)(?: \w+)? (?:specified|provided|named|recorded|known|disclosed|"
+    r"reported|shown|covered)\b|"
+    r"\b(?:is|are) (?:unavailable|unclear|undisclosed|unspecified|unstated)\b|\b(?:is|are)n['’]t any\b",
+    r"^\W*(?:it is |that is |this is )?not (?:explicitly |directly |anywhere )?(?:stated|mentioned|found|given|listed|"
+    r"specified|provided|available|present|known|enough|sufficient|possible|there|here|included|answered|covered)\b",
     r"\b(?:can(?:not|['’]t| not)|could(?: not|n['’]t)|impossible to|not possible to|no way to|unable to|not able to"
     r"|insufficient|not (?:enough|sufficient|adequate)|lack(?:s|ing)? (?:the |enough |sufficient )?|too "
     r"little)(?:\s+[\w'’-]+){0,7}?\s*\b(?:answer(?:ed)?|determin(?:e|ed)|conclude[d]?|infer(?:red)?|deduced?|"

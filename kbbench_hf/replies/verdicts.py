@@ -28,8 +28,10 @@ _NO = (
     r"|لا|خطأ|नहीं|没有|不是|否|不|错误?|假|不能|不可以|いいえ|偽|아니요?|아니오|거짓|0"
 )
 _WORD = re.compile(rf"(?:(?P<yes>{_YES})|(?P<no>{_NO}))(?![\w'’-])", re.IGNORECASE)
-_LAST_WORD = re.compile(rf"[:：.!]\s+{_WORD.pattern}[\s.!)]*$", re.IGNORECASE)
-"""A verdict that is the last sentence, or stands behind a colon at the end."""
+_LAST_WORD = re.compile(rf"(?:[:：.!]|,? (?:so|hence|thus|therefore),?)\s+{_WORD.pattern}[\s.!)]*$", re.IGNORECASE)
+"""A verdict that is the last sentence, or stands behind a colon or "so" at the end."""
+_CONCEDED = re.compile(r"^\W*(?:al|even )?though\b[^,]*,|^\W*(?:while|whereas)\b[^,]*,", re.IGNORECASE)
+"""What a sentence grants before it says the other thing."""
 _IDIOMS = re.compile(
     r"\b(?:no (?:doubt|question|problem|wonder|contradiction|more|less|further|other|errors?|issues?|conflict|need|"
     r"reason)|without (?:a |any )?(?:doubt|question)|not only|nothing (?:missing|contradicts)|no,? (?:really)|"
@@ -95,7 +97,9 @@ _SUPPORTED = Question(
 _ANSWERABLE = Question(
     claim=re.compile(
         r"\b(?P<neg>un|in|non-)?(?:answerable|answered|sufficient|suffices?|suffice|enough|adequate|possible to "
-        r"answer|be answered|determined|determinable|deduced|inferred|derived|beantwortet|beantworten|beantwortbar|"
+        r"answer|able to answer|can answer|"
+        r"answer (?:is|appears|can be found)(?= (?:in|there|given|stated|listed|present)\b)|"
+        r"be answered|determined|determinable|deduced|inferred|derived|beantwortet|beantworten|beantwortbar|"
         r"ausreichend|reichen|reicht|répondre|répondue?|suffisant\w*|suffisent|responder(?:se)?|respondid[ao]|"
         r"suficientes?|contestar(?:se)?|rispondere|risposta|sufficient[ei]|beantwoord(?:en)?|voldoende|ответить|"
         r"достаточно|odpowiedzieć|wystarczając\w+)\b"
@@ -268,6 +272,8 @@ _KEY_WORDS = {
 def _leading(text: str, question: Question) -> bool | None:
     """Return the verdict that a text begins with: a word, or a claim right at its start."""
     start = text.lstrip(" \n\t([{-–—#>'’:：.,")
+    if question is _ANSWERABLE and cues.COMPLETE.match(start):
+        return True
     if match := _IDIOMS.match(start):
         claims = set(_claims(start, question))
         return (
@@ -305,6 +311,10 @@ def _claims(text: str, question: Question) -> Iterator[bool]:
         if re.search(r"\b(?:false|wrong|incorrect|not true|untrue) that\b", sentence, re.IGNORECASE):
             continue
         if cues.REFUSAL.search(sentence):
+            continue
+        sentence = _CONCEDED.sub(" ", sentence)
+        if question is _ANSWERABLE and cues.COMPLETE.search(sentence):
+            yield True
             continue
         for match in question.claim.finditer(sentence):
             groups = match.groupdict()
