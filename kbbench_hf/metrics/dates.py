@@ -22,7 +22,7 @@ _FORMS = [
         r"(?P<year>\d{4})[-/](?P<number>\d\d?)[-/](?P<day>\d\d?)(?!\d)",
         r"(?P<number>\d\d?)[-/](?P<day>\d\d?)[-/](?P<year>\d{4})(?!\d)",
         r"(?P<day>\d\d?)\.\s?(?P<number>\d\d?)\.\s?(?P<year>\d{4})(?!\d)",
-        rf"{_DAY}\s*(?:day\s+)?(?:of\s+)?{_MONTH},?\s*(?:of\s+|in\s+)?{_YEAR}",
+        rf"{_DAY},?\s*(?:day\s+)?(?:of\s+)?{_MONTH},?\s*(?:of\s+|in\s+)?{_YEAR}",
         rf"\b{_MONTH},?\s*(?:the\s+)?{_DAY}\b(?:\s*,|\s+of|\s+in)?\s*{_YEAR}",
         rf"{_YEAR},?\s*(?:on\s+)?(?:the\s+)?{_MONTH},?\s*(?:the\s+)?{_DAY}\b",
         rf"{_YEAR},?\s*(?:on\s+)?(?:the\s+)?{_DAY}\s*(?:of\s+)?{_MONTH}",

@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kbbench_hf.benchmarks.text2kgbench.release.repairs import triple_key, unscramble
+from kbbench_hf.benchmarks.text2kgbench.release.repairs import triple_key
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import Row
+from kbbench_hf.metrics.text import unscramble
 
 _COUNTS = Path(__file__).with_suffix(".tsv")
 """A line for each count: half, name, number."""

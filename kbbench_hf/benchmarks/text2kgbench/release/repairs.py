@@ -24,10 +24,10 @@ from collections.abc import Collection, Mapping
 
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import Row
+from kbbench_hf.metrics.text import unscramble
 
 Triple = dict[str, str | None]
 
-_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _UNPARSED_DATE = re.compile(r"00 \w* \d+")
 
 
@@ -39,24 +39,6 @@ def triple_key(triple: Row) -> tuple[str, str, str]:
     """
     sub, rel, obj = (re.sub(r"_|\s+", "", triple[part]).lower() for part in ("sub", "rel", "obj"))
     return sub, rel, obj
-
-
-def unscramble(text: str) -> str:
-    r"""Return the text with each run of UTF-8 that was read as Latin-1 or Windows-1252 put right.
-
-    >>> unscramble("by Gor\u00c5\u008d Miyazaki, in München")
-    'by Gorō Miyazaki, in München'
-    """
-
-    def read_again(match: re.Match[str]) -> str:
-        for encoding in ("latin-1", "cp1252"):
-            try:
-                return match[0].encode(encoding).decode("utf-8")
-            except UnicodeError:
-                continue
-        return match[0]
-
-    return _NOT_ASCII.sub(read_again, text)
 
 
 def distinct(triples: list[Triple]) -> list[Triple]:

@@ -17,7 +17,7 @@ from kbbench_hf.benchmarks.text2kgbench.release import build_dbpedia_webnlg, bui
 from kbbench_hf.benchmarks.text2kgbench.release import files as text2kgbench_files
 from kbbench_hf.benchmarks.text2kgbench.release.columns import SENTENCES
 from kbbench_hf.benchmarks.text2kgbench.release.ontologies import read_ontology
-from kbbench_hf.benchmarks.text2kgbench.release.repairs import distinct, repair, unscramble
+from kbbench_hf.benchmarks.text2kgbench.release.repairs import distinct, repair
 from kbbench_hf.errors import DataError, KBBenchError, UsageError
 from kbbench_hf.files import download
 from kbbench_hf.files.datasets import DatasetFolder
