@@ -18,7 +18,9 @@ Form = Literal["verbatim", "short", "alias", "inflected", "date_form", "number_f
 _BRACKET = re.compile(r"\s*\([^()]*\)\s*$")
 _LANDSCAPE = frozenset("river creek mountains mountain islands desert glacier".split())
 """Kinds that a name in a landscape is used without, after an article: "the Enco"."""
-_COMPANY = re.compile(r"fc|afc|ac|sc|cf|nv|inc|ltd|co|corp")
+_FORM = r"(?:A\.?F\.?C|F\.?C|A\.?C|A\.?S|S\.?C|S\.?V|C\.?F|N\.?V|A\.?G|S\.?p\.?A|GmbH|Inc|Ltd|LLC|Co|Corp)\b\.?"
+_COMPANY = re.compile(rf"^{_FORM}\s+|,?\s+{_FORM}$")
+"""What says that a name is a club's or a company's."""
 _WORKS = frozenset("album book episode film films game games movie novel season sequel series song".split())
 
 
@@ -77,6 +79,23 @@ def find_mention(sentence: str, entity: str) -> Mention:
             if (span := rule(text, label)) and not text.is_deputy(span[0]):
                 return Mention(form, text.quote(span))
     return Mention("absent")
+
+
+def find_mentions(sentence: str, subject: str, obj: str) -> tuple[Mention, Mention]:
+    """Return how a sentence names the subject and the object of a triple.
+
+    A subject that stands only inside the object's longer name is absent.
+
+    >>> [each.form for each in find_mentions("Its neighbour is Scafell Pike.", "Scafell", "Scafell Pike")]
+    ['absent', 'verbatim']
+    """
+    of_subject, of_object = find_mention(sentence, subject), find_mention(sentence, obj)
+    if of_subject.form == of_object.form == "verbatim" and len(of_object.words) > len(of_subject.words):
+        text = named_text(sentence)
+        inner, outer = (list(text.places(Label.of(each.words))) for each in (of_subject, of_object))
+        if inner and all(any(o[0] <= i[0] and i[1] <= o[1] for o in outer) for i in inner):
+            of_subject = Mention("absent")
+    return of_subject, of_object
 
 
 named_text = lru_cache(maxsize=2**13)(NamedText)
@@ -183,7 +202,10 @@ def _without_kind(text: NamedText, label: Label) -> Span | None:
     first_tells = label.words[0] not in TITLES | {"the"} and not re.match(r"\d+\. ", label.name)
     if n > 2 and not first_tells and label.words[1] not in SMALL_WORDS and (span := text.in_a_row(label.part(1))):
         return span
-    return text.in_a_row(label.part(0, -1)) if n > 2 and _COMPANY.fullmatch(last) else None
+    club = Label.of(_COMPANY.sub("", label.name))
+    if club.words and len(club.words) < n:
+        return next((span for span in text.places(club) if text.has_capital(span[0]) and text.is_alone(span)), None)
+    return None
 
 
 def _before_of(text: NamedText, label: Label) -> Span | None:

@@ -102,8 +102,8 @@ class NamedText:
 
     @cached_property
     def senses(self) -> list[tuple[str, Span]]:
-        """Its words in the singular, nations in any form as one, without "national"."""
-        return [each for each in _senses(self.written) if each[0] != "national"]
+        """Its words in the singular, nations in any form as one, without "national" and the s of the genitive."""
+        return [each for each in _senses(self.written) if each[0] not in ("national", "s")]
 
     @cached_property
     def dates(self) -> tuple[Date, ...]:

@@ -21,6 +21,7 @@ from kbbench_hf.benchmarks.text2kgbench.release.repairs import distinct, repair
 from kbbench_hf.errors import DataError, KBBenchError, UsageError
 from kbbench_hf.files import download
 from kbbench_hf.files.datasets import DatasetFolder
+from kbbench_hf.metrics.text import unscramble
 from tests.golden.text2kg_runs import Run, responses
 
 
