@@ -60,7 +60,7 @@ def row_tab(boards: Boards, place: "gr.Dropdown") -> "gr.Dropdown":
         if result:
             _slices(boards, found, result)
             markup(worst_examples(boards, found, row.id), "row-examples")
-            command = command_text(where, row.id)
+            command = command_text(where, row)
             gr.Code(command, label="The same figures on your machine", language="shell", elem_id="row-command")
             with gr.Accordion("Provenance: hashes, revisions, versions", open=False, elem_id="row-provenance"):
                 gr.Code(provenance_text(boards, row.id), show_label=False, language="json")
@@ -91,9 +91,10 @@ def head_html(row: Row, place: Place) -> str:
     """Return the row's name and what was said of it."""
     submitter = f"submitted by {row.submitter}" if row.submitter else ""
     size = f"{row.parameters_b:g} B parameters" if row.parameters_b else ""
+    annotated = f"annotated by the submitter with {row.annotators}" if row.annotators else ""
     cost = f"{row.cost_per_1000_usd:g} US dollars per 1,000 examples" if row.cost_per_1000_usd else ""
     latency = f"p95 {row.latency_p95_s:g} s" if row.latency_p95_s else ""
-    facts = [place_label(place), row.badge, submitter, row.stored[:10], size, row.licence, latency, cost]
+    facts = [place_label(place), row.badge, submitter, row.stored[:10], size, row.licence, annotated, latency, cost]
     return rendered("row_head", row=row, facts=facts)
 
 
@@ -204,10 +205,11 @@ def provenance_text(boards: Boards, row_id: str) -> str:
     return json.dumps({**record, "versions": versions}, indent=2, ensure_ascii=False)
 
 
-def command_text(place: Place, row_id: str) -> str:
+def command_text(place: Place, row: Row) -> str:
     """Return the commands that score the stored predictions again."""
+    beside = "# and its .parquet files, in a folder predictions.annotations\n" if row.annotations else ""
     return (
-        f"# predictions.jsonl.gz of submissions/{row_id[:2]}/{row_id}/ in the leaderboard's store\n"
+        f"# predictions.jsonl.gz of submissions/{row.id[:2]}/{row.id}/ in the leaderboard's store\n{beside}"
         f"pip install kbbench-hf\n"
         f"kbbench score predictions.jsonl.gz --benchmark {place.benchmark}/{place.config} "
         f"--split {place.split} --mode {place.mode}"

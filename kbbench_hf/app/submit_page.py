@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,13 @@ def submit_tab(boards: Boards, tab: "gr.Tab") -> None:
     place = gr.Dropdown([], label="Benchmark", elem_id="submit-place", allow_custom_value=True)
     form = gr.Markdown()
     file = gr.File(label="Predictions: .jsonl or .jsonl.gz", file_types=[".jsonl", ".gz"], elem_id="file", height=130)
+    annotations = gr.File(
+        label="Annotations, where its metrics need some: the .parquet files that 'kbbench annotate' wrote",
+        file_types=[".parquet"],
+        file_count="multiple",
+        elem_id="annotations",
+        height=130,
+    )
     report = gr.Markdown(elem_id="report")
     with gr.Row():
         name = gr.Textbox(label="System", placeholder="as the board shall show it", elem_id="name", min_width=200)
@@ -58,13 +66,16 @@ def submit_tab(boards: Boards, tab: "gr.Tab") -> None:
     def choose(place: str | None) -> object:
         places = submit_places()
         value = place or str(places[0])
-        return gr.Dropdown([(place_label(each), str(each)) for each in places], value=value), _format(value)
+        return gr.Dropdown([(place_label(each), str(each)) for each in places], value=value), *describe(value)
 
-    def check(place: str, path: str | None) -> str:
+    def describe(place: str) -> tuple[str, object]:
+        return _format(place), gr.File(visible=_takes_annotations(place))
+
+    def check(place: str, path: str | None, annotations: list[str] | None) -> str:
         if path is None:
             return ""
         try:
-            return preview_text(_read(place, path))
+            return preview_text(_read(place, path, annotations))
         except KBBenchError as error:
             return _failure("Not accepted", error)
 
@@ -79,6 +90,7 @@ def submit_tab(boards: Boards, tab: "gr.Tab") -> None:
         latency: float | None,
         cost: float | None,
         notes: str,
+        annotations: list[str] | None,
     ) -> str:
         if profile is None:
             return "**Not stored:** nobody is logged in. Sign in above and submit again."
@@ -88,17 +100,18 @@ def submit_tab(boards: Boards, tab: "gr.Tab") -> None:
             numbers = {"parameters_b": size, "latency_p95_s": latency, "cost_per_1000_usd": cost}
             said = {key: value for key, value in numbers.items() if value}
             system = System(name or "", link or "", licence or "", notes=notes or "", **said)
-            stored = store_preview(boards.index.store, _read(place, path), system, profile.username)
+            stored = store_preview(boards.index.store, _read(place, path, annotations), system, profile.username)
         except KBBenchError as error:
             return _failure("Not stored", error)
         state = "It was there already." if stored.existed else "It is on the board now."
         return f"**Stored** as `{stored.id}`. {state}"
 
-    inputs = [place, file, name, link, licence, size, latency, cost, notes]
+    inputs = [place, file, name, link, licence, size, latency, cost, notes, annotations]
     reading: Listener = {"concurrency_id": "read", "concurrency_limit": READ_AT_ONCE}
-    tab.select(choose, place, [place, form], show_progress="hidden", api_visibility="private")
-    place.input(_format, place, form, show_progress="hidden", api_visibility="private")
-    gr.on([file.change, place.input], check, [place, file], report, api_name="validate", **reading)
+    tab.select(choose, place, [place, form, annotations], show_progress="hidden", api_visibility="private")
+    place.input(describe, place, [form, annotations], show_progress="hidden", api_visibility="private")
+    read = [place, file, annotations]
+    gr.on([file.change, annotations.change, place.input], check, read, report, api_name="validate", **reading)
     send.click(submit, inputs, receipt, api_name="submit", **reading)
 
 
@@ -109,9 +122,16 @@ def can_log_in() -> bool:
     return "SPACE_ID" in os.environ or get_token() is not None
 
 
-def _read(place: str, path: str) -> Preview:
+def _read(place: str, path: str, annotations: Sequence[str] | None) -> Preview:
     where = as_place(place)
-    return preview(Path(path), where.benchmark, where.config, where.split)
+    return preview(Path(path), where.benchmark, where.config, where.split, [Path(each) for each in annotations or ()])
+
+
+def _takes_annotations(place: str) -> bool:
+    try:
+        return benchmark(as_place(place).benchmark).scoring.annotations is not None
+    except KBBenchError:
+        return False
 
 
 def preview_text(read: Preview) -> str:

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple, TypeGuard, TypeVar
+from typing import Any, Literal, NamedTuple, TypeGuard, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -29,9 +29,22 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.files.writing import whole_file
 from kbbench_hf.metrics.triple_lists import Triple
 
-KINDS = ("topics-reference", "topics-fixed", "embeddings", "cosines", "factualness", "granularity")
+Form = Literal["text", "number", "vector"]
+_VERDICT: dict[str, Form] = {"value": "number", "status": "text", "raw": "text"}
+_SHARES: dict[str, Form] = {"id": "text", "triples_sha256": "text", "source": "vector", "triples": "vector"}
+COLUMNS: Mapping[str, Mapping[str, Form]] = {
+    "topics-reference": _SHARES,
+    "topics-fixed": _SHARES,
+    "embeddings": {"element": "text", "vector": "vector"},
+    "cosines": {"id": "text", "triple": "text", "best": "number"},
+    "factualness": {"id": "text", "triple": "text", "occurrence": "number", **_VERDICT},
+    "granularity": {"id": "text", "triple": "text", **_VERDICT},
+}
+"""Kind -> its columns and what they hold; a vector has one length in all rows."""
+KINDS = tuple(COLUMNS)
 Identity = Mapping[str, Any]
-_METADATA_KEY = b"kbbench"
+METADATA_KEY = b"kbbench"
+"""Under which a file's schema says what it was made with."""
 _Float = TypeVar("_Float", bound=np.floating)
 
 
@@ -45,7 +58,7 @@ class Annotation(NamedTuple):
 def write_annotation(folder: Path, kind: str, identity: Identity, table: pa.Table) -> None:
     """Write an annotation whole or not at all, in the place of one that stands there."""
     folder.mkdir(parents=True, exist_ok=True)
-    metadata = {_METADATA_KEY: json.dumps({**identity, "kind": kind}, sort_keys=True)}
+    metadata = {METADATA_KEY: json.dumps({**identity, "kind": kind}, sort_keys=True)}
     with whole_file(folder / f"{kind}.parquet") as sink:
         pq.write_table(table.replace_schema_metadata(metadata), sink, compression="zstd")
 
@@ -56,7 +69,7 @@ def read_annotation(folder: Path, kind: str, identity: Identity | None = None) -
     if not file.is_file():
         return None
     table = pq.read_table(file, memory_map=True)
-    found = json.loads((table.schema.metadata or {}).get(_METADATA_KEY, b"{}"))
+    found = json.loads((table.schema.metadata or {}).get(METADATA_KEY, b"{}"))
     if found.get("kind") != kind:
         return None
     if identity is not None and found != json.loads(json.dumps({**identity, "kind": kind})):

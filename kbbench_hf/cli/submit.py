@@ -5,16 +5,17 @@ from pathlib import Path
 
 import click
 
+from kbbench_hf.benchmarks import benchmark as find
 from kbbench_hf.cli.names import NAME, FilePath
 from kbbench_hf.cli.options import on_benchmark
 from kbbench_hf.leaderboard.store import Store, System
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 from kbbench_hf.reports.terminal import echo
-from kbbench_hf.scoring.score import asked_of
+from kbbench_hf.scoring.score import annotations_beside, asked_of
 
 
 @click.command()
-@click.argument("predictions", type=FilePath(exists=True, dir_okay=False))
+@click.argument("predictions", type=FilePath(exists=True))
 @on_benchmark
 @click.option("--name", type=NAME, required=True, help="The system, as the board shall show it.")
 @click.option("--link", default="", help="Where it can be read about.")
@@ -37,10 +38,15 @@ def command(
 ) -> None:
     """Check, score and store PREDICTIONS, as the leaderboard's page does; submitting the same twice stores it once.
 
+    PREDICTIONS is a file or a run's folder; the annotations beside it go with it.
+
     Example: kbbench submit answers.jsonl --benchmark mini-text2kg --name "my system"
     """
     system = System(name, link, licence, parameters_b, notes=notes)
     place = asked_of([predictions], benchmark, split=split).place
-    read = preview(predictions, place.benchmark, place.config, place.split)
+    file = predictions / "predictions.jsonl" if predictions.is_dir() else predictions
+    beside = annotations_beside(file) if find(place.benchmark).scoring.annotations else None
+    annotations = sorted(beside.glob("*.parquet")) if beside else []
+    read = preview(file, place.benchmark, place.config, place.split, annotations)
     receipt = store_preview(Store(store), read, system, submitter or getpass.getuser())
     echo(f"{'Was there already' if receipt.existed else 'Stored'}: {receipt.id} in {store}")

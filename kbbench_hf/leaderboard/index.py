@@ -12,6 +12,7 @@ from kbbench_hf.files.datasets import Row
 from kbbench_hf.leaderboard.events import Event, Position
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.metrics.significance import PairedTest
+from kbbench_hf.scoring.result import annotations_of
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS rows (
@@ -123,6 +124,7 @@ class Index:
         place = (record.benchmark, record.config, record.split, record.mode)
         headline: Row = {name: result.get(name, []) for name in ("scores", "counters", "warnings")}
         headline["seen"] = next((result["slices"][name] for name in SEEN if name in result["slices"]), {})
+        headline["annotations"] = annotations_of(result["versions"])
         db.execute(
             "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, 1, '', ?, ?)",
             (submission, *place, stored, record.to_bytes().decode(), json.dumps(headline)),

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
-from kbbench_hf.scoring.score import load_examples, score_asked
+from kbbench_hf.scoring.score import annotated, load_examples, score_asked
 
 
 class Rescored(NamedTuple):
@@ -25,7 +25,7 @@ def rescore(store: Store, submission: str) -> Rescored:
         if (here := asked.revision) != (there := record.dataset_revision):
             return Rescored(submission, "other data", f"stored on {there[:12]}, here is {here[:12]}")
         read = read_predictions([store.predictions_file(submission)], asked.benchmark, asked.examples, ReadOptions())
-        result = score_asked(asked, read)
+        result = score_asked(annotated(asked, store.annotations(submission)), read)
     except KBBenchError as error:
         return Rescored(submission, "not possible", str(error).splitlines()[0])
     again = json.loads(json.dumps(result.to_dict()))

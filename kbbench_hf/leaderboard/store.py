@@ -1,6 +1,7 @@
 """The leaderboard's memory: content-addressed submissions that are there whole or not at all, and their history.
 
     submissions/<ab>/<id>/   record.json  predictions.jsonl.gz  result.json  scores.jsonl.gz  slices.json.gz
+                             and, where it was scored with some, the annotations: factualness.parquet ...
     events/<writer>/         who stored, hid or showed what, each event naming the hash of the one before
 
 Nothing is ever changed or deleted. `index.py` keeps a SQLite copy for speed, which can be made again from these files.
@@ -96,17 +97,21 @@ class Store:
         system: System,
         submitter: str,
         origin: str = "submitted",
+        annotations: Mapping[str, bytes] | None = None,
     ) -> Receipt:
         """Store a scored submission; when this returns, it is on disk for good. The same submission twice is one.
 
         The predictions are the parsed ones, one object per example in the dataset's order; the submitter is the Hub's
-        user name.
+        user name; the annotations are the files with which the result was scored, by name.
 
         Raises:
             BusyError: the disk is full; nothing was stored.
         """
         scored_on, sha256 = result.place, result.predictions_sha256
-        submission = hashlib.sha256(json.dumps((*scored_on, system.name, sha256)).encode()).hexdigest()[:32]
+        annotations = annotations or {}
+        annotated = [hashlib.sha256(annotations[name]).hexdigest() for name in sorted(annotations)]
+        identity = json.dumps((*scored_on, system.name, sha256, *annotated))
+        submission = hashlib.sha256(identity.encode()).hexdigest()[:32]
         place = self._place(submission)
         if place.exists():
             self._ensure_event(submission, submitter)
@@ -116,6 +121,7 @@ class Store:
             "result.json": json.dumps(result.to_dict(), indent=1).encode() + b"\n",
             "scores.jsonl.gz": _compressed(result.example_lines()),
             "slices.json.gz": _compressed([json.dumps(result.example_slices, ensure_ascii=False)]),
+            **annotations,
         }
         hashes = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
         record = Record(submission, *scored_on, result.dataset_revision, sha256, system, submitter, origin, hashes)
@@ -169,6 +175,11 @@ class Store:
     def predictions_file(self, submission: str) -> Path:
         """Return the file of a submission's parsed predictions."""
         return self._place(submission) / "predictions.jsonl.gz"
+
+    def annotations(self, submission: str) -> Path | None:
+        """Return the folder of the annotations that a submission was scored with; None where it has none."""
+        place = self._place(submission)
+        return place if any(place.glob("*.parquet")) else None
 
     def visible(self) -> list[str]:
         """Return the ids on the board, oldest first: stored, and not hidden since."""

@@ -4,18 +4,21 @@ import json
 import math
 import re
 import unicodedata
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.benchmarks.base import Benchmark, Examples
-from kbbench_hf.errors import DataError
+from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import Id, Row
+from kbbench_hf.leaderboard.annotation_files import checked_annotations
 from kbbench_hf.leaderboard.store import Receipt, Store, System
 from kbbench_hf.scoring.predictions import Predictions, ReadOptions, read_predictions
 from kbbench_hf.scoring.result import Result
-from kbbench_hf.scoring.score import load_examples, score_asked
+from kbbench_hf.scoring.score import annotated, load_examples, score_asked
 
 MAX_UPLOAD_BYTES = 50_000_000
 MAX_EXPANDED_BYTES = 64_000_000
@@ -37,14 +40,23 @@ class Preview:
     examples: Examples
     predictions: Predictions
     result: Result
+    annotations: Mapping[str, bytes] = field(default_factory=dict)
+    """The files with which it was scored, by name."""
 
 
-def preview(file: Path, dataset: str, config: str | None = None, split: str | None = None) -> Preview:
-    """Read and score an uploaded predictions file; nothing is stored.
+def preview(
+    file: Path,
+    dataset: str,
+    config: str | None = None,
+    split: str | None = None,
+    annotations: Sequence[Path] = (),
+) -> Preview:
+    """Read and score an uploaded predictions file, with the annotations made of it; nothing is stored.
 
     Raises:
         PredictionsError: every problem of the file, with lines, and how to mend it.
-        DataError: the file is too large, or is no JSON Lines file.
+        DataError: the file is too large, or is no JSON Lines file; a file of the annotations is none.
+        UsageError: annotations for a benchmark that is scored without any.
     """
     if not file.name.endswith((".jsonl", ".jsonl.gz")):
         raise DataError(
@@ -60,7 +72,21 @@ def preview(file: Path, dataset: str, config: str | None = None, split: str | No
     options = ReadOptions(partial=False, max_bytes=MAX_EXPANDED_BYTES)
     strict = replace(benchmark, scoring=replace(benchmark.scoring, check=partial(_check, benchmark)))
     predictions = read_predictions([file], strict, examples, options)
-    return Preview(benchmark, examples, predictions, score_asked(asked, predictions))
+    if not annotations:
+        return Preview(benchmark, examples, predictions, score_asked(asked, predictions))
+    if benchmark.scoring.annotations is None:
+        raise UsageError(f"{dataset} is scored without annotations; expected none. Leave them out.")
+    with TemporaryDirectory() as folder:
+        checked_annotations(annotations, Path(folder))
+        try:
+            result = score_asked(annotated(asked, Path(folder)), predictions)
+        except (ValueError, TypeError, LookupError) as error:  # a stranger's columns may contradict each other
+            raise DataError(
+                f"The annotations do not fit together ({error}); expected the files of one folder that "
+                "'kbbench annotate' wrote. Send them as they are."
+            ) from error
+        kept = {each.name: each.read_bytes() for each in Path(folder).iterdir()}
+    return Preview(benchmark, examples, predictions, result, kept)
 
 
 def _check(benchmark: Benchmark, examples: Examples, example_id: Id, answer: Answer) -> str | None:
@@ -94,7 +120,7 @@ def store_preview(store: Store, read: Preview, system: System, submitter: str, o
         for example_id, answer in zip(read.examples.ids, read.predictions.answers, strict=True)
         if answer is not None
     )
-    return store.add(read.result, rows, checked_system(system), submitter, origin)
+    return store.add(read.result, rows, checked_system(system), submitter, origin, read.annotations)
 
 
 def checked_system(system: System) -> System:

@@ -1,5 +1,6 @@
 """The rows of the board: published and stored results in one order, with what can be said of the differences."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -76,11 +77,20 @@ class Row:
 
     warnings: Sequence[ScoreWarning] = ()
     """What weakens the figures."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """What the annotations were made with that the figures need, by kind; whoever submitted the row made them."""
 
     @cached_property
     def searched(self) -> str:
         """What a search looks at, without case; made once, because a board may have thousands of rows."""
         return f"{self.system} {self.licence} {self.submitter} {self.notes}".casefold()
+
+    @cached_property
+    def annotators(self) -> str:
+        """The judges and embedders of the annotations, without their revisions."""
+        made_with = map(json.loads, self.annotations.values())
+        named = [str(each[what]) for each in made_with for what in ("judge", "embedder") if each.get(what)]
+        return ", ".join(sorted({name.partition("@")[0] for name in named}))
 
 
 def board(index: Index, place: Place) -> list[Row]:
@@ -127,8 +137,12 @@ def _has(row: Row, metric: str) -> bool:
 
 
 def _with_tests(rows: Sequence[Row], index: Index, of: Benchmark, metric: str) -> list[Row]:
-    """Add the differences to the row above; for the best stored rows the paired tests and the rank groups too."""
-    tested = [row.id for row in rows if row.badge != "published" and _has(row, metric)][:TESTED]
+    """Add the differences to the row above; for the best stored rows the paired tests and the rank groups too.
+
+    Only rows whose annotations were made alike are tested against each other: those that share the best row's.
+    """
+    stored = [row for row in rows if row.badge != "published" and _has(row, metric)]
+    tested = [row.id for row in stored if row.annotations == stored[0].annotations][:TESTED]
     known = index.tests(metric)
 
     def test(better: str, worse: str) -> PairedTest:
@@ -191,6 +205,7 @@ def _stored(row: datasets.Row, of: Benchmark) -> Row:
         submitter=row["submitter"],
         stored=row["stored"],
         warnings=[ScoreWarning.of(each) for each in row.get("warnings", [])],
+        annotations=row.get("annotations", {}),
         **{key: value for key, value in row["system"].items() if key != "name"},
     )
 

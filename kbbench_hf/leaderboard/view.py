@@ -52,6 +52,7 @@ def columns(benchmark: Benchmark) -> list[Column]:
         _number_column("coverage", "coverage", "{:.1%}"),
         _number_column("seen - unseen", "seen_gap", "{:+.3f}"),
         Column("warnings", _warnings, _warnings),
+        Column("annotated with", lambda row: row.annotators, lambda row: row.annotators, descending=False),
         Column("origin", lambda row: row.badge, lambda row: row.badge, descending=False),
         Column("date", lambda row: row.stored[:10], lambda row: row.stored),
     ]
@@ -80,6 +81,7 @@ def default_columns(benchmark: Benchmark, rows: Sequence[Row]) -> list[str]:
         "$ per 1,000",
         "seen - unseen",
         "warnings",
+        "annotated with",
         "origin",
     }
     return [heading for heading in there if heading in shown]

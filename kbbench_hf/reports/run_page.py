@@ -17,7 +17,7 @@ from kbbench_hf.reports.retrieval_page import reasons_of
 from kbbench_hf.reports.tables import label, number, plain_interval, plain_value, words
 from kbbench_hf.scoring.predictions import read_predictions
 from kbbench_hf.scoring.result import Figures, PlainFigure, PlainResult, read_result
-from kbbench_hf.scoring.score import load_examples
+from kbbench_hf.scoring.score import annotated, annotations_beside, load_examples
 
 N_EXAMPLES = 30
 UNSHOWN = ("model", "canaries")
@@ -94,7 +94,8 @@ def _examples(folder: Path, result: PlainResult, benchmark: Benchmark) -> list[d
     """Return the worst examples, and as many from the middle and the top; or why none are shown."""
     if not (folder / "predictions.jsonl").is_file():
         return "There are no predictions beside the figures; no examples are shown."
-    _, examples, _, revision, _ = load_examples(result["benchmark"], result["config"], result["split"])
+    place = load_examples(result["benchmark"], result["config"], result["split"])
+    _, examples, _, revision, _ = annotated(place, annotations_beside(folder))
     if revision != result["dataset_revision"]:
         return "The dataset at hand is another one than was scored; no examples are shown."
     scores = [json.loads(line) for line in (folder / "scores.jsonl").read_text(encoding="utf-8").splitlines()]

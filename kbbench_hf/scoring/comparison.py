@@ -12,8 +12,8 @@ from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.metrics.significance import PairedTest, holm, paired_test
 from kbbench_hf.scoring.predictions import ReadOptions
-from kbbench_hf.scoring.result import Result, finite
-from kbbench_hf.scoring.score import ANNOTATIONS, Answers, place_of_run, score
+from kbbench_hf.scoring.result import Result, annotations_of, finite
+from kbbench_hf.scoring.score import Answers, place_of_run, score
 
 
 @dataclass(frozen=True, repr=False)
@@ -132,14 +132,12 @@ def refuse_incomparable(a: Result, b: Result) -> None:
             "Run or score both on the same ones (--limit).",
             code="limit",
         )
-    made_with = [
-        {name: made for name, made in each.versions.items() if name.startswith(ANNOTATIONS)} for each in (a, b)
-    ]
+    made_with = [annotations_of(each.versions) for each in (a, b)]
     for name in sorted(made_with[0].keys() & made_with[1].keys()):
         if made_with[0][name] != made_with[1][name]:
             raise UsageError(
-                f"The two differ in {name}: {made_with[0][name]} and {made_with[1][name]}; figures of different "
-                "embedders, judges or topic models must not be compared. Annotate both alike.",
+                f"The two differ in the annotations of {name}: {made_with[0][name]} and {made_with[1][name]}; figures "
+                "of different embedders, judges or topic models must not be compared. Annotate both alike.",
                 code="annotations",
             )
 

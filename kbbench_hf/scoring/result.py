@@ -21,6 +21,21 @@ if TYPE_CHECKING:
     import pandas
 
 
+ANNOTATIONS = "annotations:"
+"""What stands before a kind of annotation where `versions` says what it was made with."""
+AGREEMENT = "agreement:"
+"""What stands before a kind of verdict where `versions` says how far its judge agrees with released ones."""
+
+
+def annotations_of(versions: Mapping[str, str]) -> dict[str, str]:
+    """Return what each kind of annotation was made with, as JSON text, of a result's `versions`.
+
+    >>> annotations_of({"numpy": "2.0", "annotations:factualness": '{"judge": "surface"}'})
+    {'factualness': '{"judge": "surface"}'}
+    """
+    return {name.removeprefix(ANNOTATIONS): made for name, made in versions.items() if name.startswith(ANNOTATIONS)}
+
+
 class PlainFigure(TypedDict):
     """A figure as `result.json` has it: null where nothing was scored."""
 

@@ -20,7 +20,7 @@ from kbbench_hf.files.datasets import Row, read_json
 from kbbench_hf.files.formats import lines_of
 from kbbench_hf.metrics.aggregate import Estimate
 from kbbench_hf.scoring.predictions import Predictions, ReadOptions, pair, read_predictions
-from kbbench_hf.scoring.result import Result, read_result
+from kbbench_hf.scoring.result import AGREEMENT, ANNOTATIONS, Result, read_result
 from kbbench_hf.scoring.warnings import (
     completeness_warnings,
     limit_warning,
@@ -29,10 +29,6 @@ from kbbench_hf.scoring.warnings import (
     stored_warnings,
 )
 
-ANNOTATIONS = "annotations:"
-"""What stands before a kind of annotation where `versions` says what it was made with."""
-AGREEMENT = "agreement:"
-"""What stands before a kind of verdict where `versions` says how far its judge agrees with released ones."""
 RUN = "run.json"
 EXPLANATIONS = "explanations.jsonl"
 """Why a retriever ranked as it did, one `protocols.Reading` a line, where it can say."""

@@ -65,10 +65,12 @@ def completeness_warnings(
         names = ", ".join(benchmark.metrics.get(metric, metric) for metric in unscored)
         found.append(
             ScoreWarning(
-                "not_scored", f"Not scored: {names}.", "What they need of models, 'kbbench annotate' makes.",
+                "not_scored",
+                f"Not scored: {names}.",
+                "What they need of models, 'kbbench annotate' makes, or a run with --annotate.",
                 severity="note",
             )
-        )  # fmt: skip
+        )
     return found
 
 

@@ -131,7 +131,9 @@ class Visitor:
     def submit(self, place: str, file: dict[str, Any] | None, name: str, **others: Any) -> str:
         """Submit as the form does; return what it says."""
         texts = [others.get(key, "") for key in ("link", "licence")]
-        answer = self.call("submit", place, file, name, *texts, 0, 0, 0, others.get("notes", ""))
+        answer = self.call(
+            "submit", place, file, name, *texts, 0, 0, 0, others.get("notes", ""), others.get("annotations")
+        )
         return str(answer[0] if isinstance(answer, list) else answer)
 
 

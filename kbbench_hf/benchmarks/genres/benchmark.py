@@ -25,6 +25,7 @@ from kbbench_hf.benchmarks.genres import parsers
 from kbbench_hf.benchmarks.genres.answers import ANSWERED
 from kbbench_hf.benchmarks.genres.prompts import closed_prompt, open_prompt, semi_open_prompt
 from kbbench_hf.benchmarks.genres.topic_corpora import topic_corpus
+from kbbench_hf.benchmarks.genres.warnings import coverage_warnings
 from kbbench_hf.benchmarks.judge_agreement import agreement_warnings
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.files.datasets import DatasetFolder
@@ -113,8 +114,10 @@ def judge_agreements(examples: Examples) -> dict[str, str]:
 
 
 def warn(benchmark: base.Benchmark, examples: Examples, answers: Sequence[Answer | None]) -> list[ScoreWarning]:
-    """Return how far the judges of these figures can be trusted."""
-    return agreement_warnings(_JUDGED, _identities(examples))
+    """Return how far the judges of these figures can be trusted, and whose annotations do not cover the answers."""
+    annotations = examples.context.annotations
+    partial = coverage_warnings(benchmark, annotations, examples, answers) if annotations else []
+    return [*agreement_warnings(_JUDGED, _identities(examples)), *partial]
 
 
 def _identities(examples: Examples) -> Mapping[str, Mapping[str, Any]]:

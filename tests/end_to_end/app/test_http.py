@@ -36,7 +36,7 @@ def visitor(server: Server) -> Visitor:
 def test_no_handler_writes_without_identity_however_it_is_called(server: Server, folder: Path) -> None:
     stranger = Visitor(server)
     file = stranger.upload("a.jsonl", GOOD)
-    values = [PLACE, file, "stranger", "", "", 0, 0, 0, ""]
+    values = [PLACE, file, "stranger", "", "", 0, 0, 0, "", None]
     before = set((folder / "store").rglob("*.json*"))
     assert "nobody is logged in" in stranger.submit(PLACE, file, "stranger")
     for name, number in stranger.handlers.items():

@@ -82,7 +82,7 @@ def test_a_table_without_rows_is_nothing(board: Board) -> None:
 
 
 def test_the_command_names_the_place_and_the_provenance_the_hash(boards: Boards, row: Row, place: Place) -> None:
-    assert row_page.command_text(place, row.id).splitlines()[-1] == (
+    assert row_page.command_text(place, row).splitlines()[-1] == (
         "kbbench score predictions.jsonl.gz --benchmark mini-text2kg/sentences --split test --mode reference"
     )
     assert {"predictions_sha256", "versions"} <= json.loads(row_page.provenance_text(boards, row.id)).keys()

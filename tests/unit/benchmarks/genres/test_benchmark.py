@@ -269,7 +269,7 @@ def test_figures_of_different_judges_are_not_compared(in_tmp: Path) -> None:
     annotation = read_annotation(Path("annotations"), "factualness")
     assert annotation is not None
     write_annotation(Path("annotations"), "factualness", {"judge": "another@1"}, annotation.table)
-    with pytest.raises(UsageError, match="differ in annotations:factualness"):
+    with pytest.raises(UsageError, match="differ in the annotations of factualness"):
         compare(ours, score_file(Path(), "mini-genres"))
 
 
