@@ -127,16 +127,37 @@ class Statistics(NamedTuple):
     """What is counted -> its values, a histogram each."""
 
 
-@dataclass(frozen=True)
-class TestbedTable:
-    """A table of figures: headings, and for each row its words and one figure as `result.json` has it."""
+class Shown(NamedTuple):
+    """A figure of a table, and what stands beside it."""
 
-    __test__: ClassVar = False
-    headings: Sequence[str]
-    metric: str
-    rows: Sequence[tuple[Sequence[str], Figure]]
-    plain: Mapping[str, object]
-    """The same as plain values, for --json."""
+    value: float
+    ci95: tuple[float, float] | None = None
+    """None where the figure was published without one, or is a count."""
+    digits: int | None = None
+    """With how many digits it was published, or is to be read; None for the table's usual ones."""
+    n_scored: int = 0
+    """How many examples stand behind it; 0 where that is not known."""
+    weak: bool = False
+    """Whether a warning of its run weakens it."""
+
+
+@dataclass(frozen=True)
+class FigureTable:
+    """Figures in rows and columns, as a paper prints them; `reports.figure_table` writes it in any form."""
+
+    name: str
+    """What files call it, `table-3` say."""
+    title: str
+    columns: Sequence[tuple[str, str]]
+    """Of each column, the heading over it that it shares with its neighbours, and its own."""
+    rows: Mapping[str, Sequence[Shown | None]]
+    corner: str = "system"
+    """What the rows are."""
+    best: Literal["highest", "lowest"] | None = None
+    """Which figure of a column is printed bold."""
+    shaded: bool = False
+    """Whether the figures, from -1 to 1, also shade their cells."""
+    notes: Sequence[str] = ()
 
 
 class Point(NamedTuple):
@@ -153,7 +174,7 @@ class Panel(NamedTuple):
 
     title: str
     series: Mapping[str, Sequence[Point]]
-    """System -> its points."""
+    """System, or whatever is told apart -> its points."""
 
 
 @dataclass(frozen=True)
@@ -164,13 +185,38 @@ class Panels:
     x_label: str
     y_label: str
     ticks: Mapping[float, str] | None = None
+    title: str = ""
     joined: bool = False
     """Whether a system's points are a curve, with its intervals as a band."""
     logarithmic: bool = False
     side_by_side: bool = False
     """Whether systems stand beside each other at each tick."""
+    bars: bool = False
+    """Whether points are counts, drawn as bars, without intervals."""
+    top: float | None = 1.0
+    """Where the figures end; None to see from them."""
     against_chance: bool = False
     """Whether both axes are rates, and a dashed line joins what can be had without looking."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of an evaluation: tables and pictures about one question, and what is to be known of them."""
+
+    title: str
+    tables: Sequence[FigureTable] = ()
+    pictures: Mapping[str, Panels] = field(default_factory=dict)
+    """By the name that files give them."""
+    notes: Sequence[str] = ()
+
+
+class ScoredConfig(NamedTuple):
+    """One system's results of one config."""
+
+    result: Result
+    """As `result.json` has them."""
+    values: Mapping[str, Mapping[Id, float]]
+    """Metric -> example -> value, without those that were not scored; empty where only figures are known."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +230,7 @@ class Testbed:
     """Whether its configs are run; False where finished runs of theirs are only sorted."""
     summary: Callable[[Figures], list[str]] | None = None
     """The scores of each config -> sentences on what they say together."""
-    table: Callable[[Mapping[str, Result]], TestbedTable] | None = None
+    table: Callable[[Mapping[str, Result]], FigureTable] | None = None
     """Config -> result -> a table to show instead of the figures of each config."""
     panels: Callable[[Mapping[str, Figures]], Panels] | None = None
     """System -> the scores of each config -> a picture."""
@@ -341,6 +387,10 @@ class Showing:
     """The published systems whose answers the release has; `build` writes them into the dataset's `predictions`."""
     evaluate_module: Path | None = None
     """The folder of its metric as an `evaluate` module, where another package carries one."""
+    evaluation: Callable[[Mapping[str, Mapping[str, ScoredConfig]], DatasetFolder | None], Sequence[Section]] | None = None
+    """(system -> config -> results, the dataset where it is at hand) -> the tables and figures of its paper."""
+    published_evaluation: Callable[[], Sequence[Section]] | None = None
+    """The same of what its authors published, on data of their own."""
     statistics: Callable[[DatasetFolder], Statistics] | None = None
     """Folder -> the dataset's size, lengths and diversity, as `kbbench report NAME --dataset` shows them."""
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.writing import write_text
+from kbbench_hf.metrics.robustness import rank_correlation
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 
@@ -116,11 +117,7 @@ def spearman(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     >>> spearman(np.array([1.0, 2.0, 3.0]), np.array([10.0, 30.0, 20.0]))
     0.5
     """
-    from scipy.stats import rankdata
-
-    x, y = (rankdata(side) - (len(side) + 1) / 2 for side in (a, b))
-    spread = float(np.sqrt((x @ x) * (y @ y)))
-    return float(x @ y) / spread if spread else 0.0
+    return float(np.nan_to_num(rank_correlation(a, b)))
 
 
 def write_thresholds(file: Path, embedder: str, thresholds: Thresholds) -> None:

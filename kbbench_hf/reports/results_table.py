@@ -9,13 +9,14 @@ from typing import NamedTuple
 
 from rich.markup import escape
 
+from kbbench_hf.benchmarks.base import Shown
 from kbbench_hf.metrics.significance import ALPHA
 from kbbench_hf.reports import terminal
 from kbbench_hf.reports.html import templates
 from kbbench_hf.reports.latex import bold, latex, tabular
 from kbbench_hf.reports.spreadsheet import csv_text
 from kbbench_hf.reports.tables import interval, label, print_warnings
-from kbbench_hf.scoring.results_table import Block, HeadToHead, Shown, System
+from kbbench_hf.scoring.results_table import Block, HeadToHead, System
 
 DAGGER, DOUBLE_DAGGER = "†", "‡"
 DIGITS = 3

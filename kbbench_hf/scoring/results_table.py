@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, TypedDict
 
 from kbbench_hf.benchmarks import Place, benchmark, place_of
-from kbbench_hf.benchmarks.base import Benchmark
+from kbbench_hf.benchmarks.base import Benchmark, Shown
 from kbbench_hf.benchmarks.baselines import PREFIX, find_published
 from kbbench_hf.benchmarks.published import PublishedRow
 from kbbench_hf.benchmarks.warnings import ScoreWarning
@@ -22,14 +22,6 @@ from kbbench_hf.scoring.score import RUN, no_benchmark, place_of_run, score
 
 N_METRICS = 5
 """So many metrics are shown where nobody says which, and nothing published does."""
-
-
-class Shown(NamedTuple):
-    """A figure of a table, with its interval where it was scored here, with its printed digits where published."""
-
-    value: float
-    ci95: tuple[float, float] | None = None
-    digits: int | None = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,184 @@
+"""The scored runs of several systems in a folder: each system's results by config, and what is not among them."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kbbench_hf.benchmarks import at_hand, benchmark
+from kbbench_hf.benchmarks.base import Benchmark, ScoredConfig
+from kbbench_hf.benchmarks.warnings import ScoreWarning
+from kbbench_hf.errors import UsageError
+from kbbench_hf.files.datasets import Id, Row, read_json
+from kbbench_hf.scoring.result import PlainResult, read_result
+from kbbench_hf.scoring.score import RUN, score
+
+OF_A_CONFIG = ("benchmark", "config", "split", "dataset_revision", "n_examples", "model", "prompt_sha256")
+"""Settings that differ between the runs of one system, or are its name."""
+
+
+@dataclass(frozen=True)
+class StoredRuns:
+    """The runs of one benchmark, split and mode, on the same data."""
+
+    benchmark: Benchmark
+    split: str
+    mode: str
+    revision: str
+    systems: Mapping[str, Mapping[str, ScoredConfig]]
+    """System -> config -> results; systems by name, configs in the benchmark's order."""
+    left_out: Sequence[str] = field(default_factory=list)
+    """Sentences on runs that are in the folder and not among these."""
+
+    @property
+    def warnings(self) -> list[ScoreWarning]:
+        """What weakens a system's figures: each kind of warning once for it, with its configs and how much it touches."""
+        found = []
+        for system, by_config in self.systems.items():
+            touched: dict[str, list[str]] = {}
+            first: dict[str, ScoreWarning] = {}
+            for config, scored in by_config.items():
+                for plain in scored.result.get("warnings", []):
+                    if plain["severity"] == "warning":
+                        of_all = f"{plain['n_examples']:,} of {scored.result['counters']['n_examples']:,}"
+                        touched.setdefault(plain["code"], []).append(f"{config} ({of_all})")
+                        first.setdefault(plain["code"], ScoreWarning.of(plain))
+            for code, configs in touched.items():
+                words = code.replace("_", " ")
+                found.append(ScoreWarning(code, f"{words} in {', '.join(configs)}.", first[code].remedy, system=system))
+        return found
+
+
+class _Run(NamedTuple):
+    folder: Path
+    settings: Row
+    started: str
+    result: PlainResult
+
+
+def read_runs(folder: Path, split: str | None = None, mode: str | None = None) -> StoredRuns:
+    """Return the scored runs below a folder, of one benchmark, by system and config.
+
+    Runs on other data than those at hand, or else than the latest run's, on another split or in another mode are not
+    mixed with them: they are counted in `left_out`, as are runs without a result, and all but the largest and latest of
+    those that differ in nothing else. Models of one name with other settings are systems of their own.
+
+    Args:
+        folder: `kbbench-runs/NAME`, or any folder of run folders.
+        split: the benchmark's usual one where None.
+        mode: in which to score; that of the stored results where None.
+
+    Raises:
+        UsageError: no scored run, or runs of several benchmarks.
+    """
+    runs, unfinished = [], []
+    for file in sorted(folder.rglob(RUN)):
+        found = read_json(file)
+        if not (file.parent / "result.json").is_file():
+            unfinished.append(str(file.parent.relative_to(folder)))
+            continue
+        result = read_result(file.parent / "result.json")
+        runs.append(_Run(file.parent, found.get("settings", {}), found.get("started", ""), result))
+    if not runs:
+        raise UsageError(
+            f"{folder} holds no finished run; expected folders that 'kbbench run' wrote. Run a model first, or start "
+            "the same run again to finish it."
+        )
+    names = sorted({run.result["benchmark"] for run in runs})
+    if len(names) > 1:
+        raise UsageError(
+            f"{folder} holds runs of {', '.join(names)}; expected those of one benchmark. Name a folder below it."
+        )
+    found_benchmark = benchmark(names[0])
+    wanted = split or found_benchmark.data.default_split
+    chosen, left_out = _of_one_kind(found_benchmark, runs, wanted, mode)
+    if unfinished:
+        left_out.append(f"Without a result, start them again to finish them: {', '.join(unfinished)}.")
+    systems: dict[str, dict[str, ScoredConfig]] = {}
+    labels = _labels(chosen)
+    for (system, config), same in _grouped(zip(labels, chosen, strict=True)).items():
+        run = max(same, key=lambda each: (each.result["counters"]["n_examples"], each.started))
+        if len(same) > 1:
+            left_out.append(f"{system} ran {config} {len(same)} times; shown is {run.folder.name}.")
+        systems.setdefault(system, {})[config] = _scored(run, mode)
+    order = {config: place for place, config in enumerate(found_benchmark.data.configs)}
+    in_order = {
+        system: dict(sorted(systems[system].items(), key=lambda each: order.get(each[0], len(order))))
+        for system in sorted(systems)
+    }
+    first = chosen[0].result
+    return StoredRuns(
+        found_benchmark, wanted, mode or first["mode"], first["dataset_revision"], in_order, left_out
+    )
+
+
+def _of_one_kind(
+    of: Benchmark, runs: Sequence[_Run], split: str, mode: str | None
+) -> tuple[list[_Run], list[str]]:
+    """Return the runs of a split in one mode on the same data, and sentences on the others."""
+    in_split = [run for run in runs if run.result["split"] == split]
+    if not in_split:
+        there = ", ".join(sorted({run.result["split"] for run in runs}))
+        raise UsageError(f"No run of the split {split!r}; these are of {there}. Name one with --split.")
+    modes = Counter(run.result["mode"] for run in in_split)
+    usual = mode or max(modes, key=lambda each: (each == of.scoring.modes[0], modes[each]))
+    in_mode = in_split if mode else [run for run in in_split if run.result["mode"] == usual]
+    data = at_hand(of.dataset)
+    revisions = {run.result["dataset_revision"] for run in in_mode}
+    latest = max(in_mode, key=lambda run: run.started).result["dataset_revision"]
+    revision = data.revision if data and data.revision in revisions else latest
+    chosen = [run for run in in_mode if run.result["dataset_revision"] == revision]
+    counts = {
+        f"on another split than {split}": len(runs) - len(in_split),
+        f"scored in another mode than {usual} (--mode scores them again)": len(in_split) - len(in_mode),
+        f"on other data than {revision[:8]}": len(in_mode) - len(chosen),
+    }
+    return chosen, [f"Not shown: {n:,} runs {words}." for words, n in counts.items() if n]
+
+
+def _labels(runs: Sequence[_Run]) -> list[str]:
+    """Return each run's system: its model, with the settings in which the runs of that model differ."""
+    settings = [dict(_flat({k: v for k, v in run.settings.items() if k not in OF_A_CONFIG})) for run in runs]
+    models = [str(run.settings.get("model") or run.folder.name) for run in runs]
+    labels = []
+    for model, own in zip(models, settings, strict=True):
+        of_model = [each for name, each in zip(models, settings, strict=True) if name == model]
+        differing = [key for key in own if any(each.get(key) != own[key] for each in of_model)]
+        words = ", ".join(f"{key} {own[key]}" for key in differing)
+        labels.append(f"{model} ({words})" if words else model)
+    return labels
+
+
+def _flat(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value)
+        else:
+            yield key, value
+
+
+def _grouped(labelled: Iterable[tuple[str, _Run]]) -> dict[tuple[str, str], list[_Run]]:
+    groups: dict[tuple[str, str], list[_Run]] = {}
+    for label, run in labelled:
+        groups.setdefault((label, run.result["config"]), []).append(run)
+    return groups
+
+
+def _scored(run: _Run, mode: str | None) -> ScoredConfig:
+    """Return a run's results and the value of every example; scored anew where another mode is asked for."""
+    if mode is None or mode == run.result["mode"]:
+        lines = [json.loads(line) for line in (run.folder / "scores.jsonl").read_text(encoding="utf-8").splitlines()]
+        return ScoredConfig(run.result, _by_metric(lines))
+    result = score(run.folder, mode=mode)
+    return ScoredConfig(result.to_dict(), _by_metric(json.loads(line) for line in result.example_lines()))
+
+
+def _by_metric(lines: Iterable[Row]) -> dict[str, dict[Id, float]]:
+    values: dict[str, dict[Id, float]] = {}
+    for line in lines:
+        for metric, value in line.items():
+            if metric != "id" and value is not None:
+                values.setdefault(metric, {})[line["id"]] = value
+    return values
