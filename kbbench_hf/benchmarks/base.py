@@ -246,6 +246,8 @@ class TopicCorpus(NamedTuple):
     """What the figures' authors trained on, where that is not at hand; empty where this is it."""
 
 
+Systems = Mapping[str, Mapping[str, ScoredConfig]]
+"""System -> config -> its results."""
 PromptFunction = Callable[[Example, Examples, PromptOptions], Prompt]
 ParseFunction = Callable[[str, Example], Reading[Answer]]
 """(response, its example) -> what was read; ParseError where the response holds no answer."""
@@ -387,8 +389,8 @@ class Showing:
     """The published systems whose answers the release has; `build` writes them into the dataset's `predictions`."""
     evaluate_module: Path | None = None
     """The folder of its metric as an `evaluate` module, where another package carries one."""
-    evaluation: Callable[[Mapping[str, Mapping[str, ScoredConfig]], DatasetFolder | None], Sequence[Section]] | None = None
-    """(system -> config -> results, the dataset where it is at hand) -> the tables and figures of its paper."""
+    evaluation: Callable[[Systems, DatasetFolder | None, str], Sequence[Section]] | None = None
+    """(systems, the dataset where it is at hand, split) -> the tables and figures of its paper."""
     published_evaluation: Callable[[], Sequence[Section]] | None = None
     """The same of what its authors published, on data of their own."""
     statistics: Callable[[DatasetFolder], Statistics] | None = None

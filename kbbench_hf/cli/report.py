@@ -13,6 +13,7 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.reports import terminal
 from kbbench_hf.scoring.predictions import ReadOptions
+from kbbench_hf.scoring.score import RUN
 
 
 @click.command()
@@ -26,7 +27,7 @@ from kbbench_hf.scoring.predictions import ReadOptions
     is_flag=True,
     help="WHAT is a dataset with a knowledge base: its size, lengths, diversity.",
 )
-@click.option("--out", type=FilePath(), help="The file to write.")
+@click.option("--out", type=FilePath(), help="The file to write; of a folder of runs, the folder.")
 def command(
     what: tuple[str, ...],
     benchmark: str | None,
@@ -38,11 +39,14 @@ def command(
 ) -> None:
     """Write the report of the run in folder WHAT as one HTML file; of several runs or files, one page side by side.
 
-    With --dataset, describe the dataset WHAT. Systems are named as for 'kbbench compare'.
+    Of a folder of runs of a benchmark with testbeds, kbbench-runs/NAME say: the tables and figures of its paper over
+    all models that were run, as a page, LaTeX, CSV and plots, in WHAT/report or the folder --out. With --dataset,
+    describe the dataset WHAT. Systems are named as for 'kbbench compare'.
 
     Examples:
       kbbench report kbbench-runs/mini-stark/queries-test-bm25-1a2b3c4d
       kbbench report run-a run-b 'published:*' --out side-by-side.html
+      kbbench report kbbench-runs/ska-open
       kbbench report mini-stark --dataset
     """
     if of_dataset:
@@ -67,6 +71,13 @@ def command(
     folder = Path(what[0])
     if not folder.is_dir():
         raise UsageError(f"{folder} is no run folder; expected what 'kbbench run' printed. A dataset: add --dataset.")
+    if not (folder / RUN).is_file() and next(folder.rglob(RUN), None):
+        from kbbench_hf.reports.evaluation_report import write_evaluation
+        from kbbench_hf.scoring.stored_runs import read_runs
+
+        for file in write_evaluation(read_runs(folder, split, mode), out or folder / "report"):
+            terminal.echo(str(file))
+        return
     from kbbench_hf.reports.run_page import run_page
 
     file = out or folder / "report.html"

@@ -285,12 +285,12 @@ def _run_testbed(
         raise UsageError(f"{name} names a config and --testbed several; expected one of the two.")
     chosen, configs = testbed_configs(found, *wanted)
     if chosen.table is not None:
+        from kbbench_hf.reports.figure_table import plain, print_table
+
         table = chosen.table(finished_results(found, configs, model, how))
         if json_output:
-            click.echo(json.dumps(table.plain, indent=2))
+            click.echo(json.dumps(plain(table), indent=2))
         else:
-            from kbbench_hf.reports.testbed import print_table
-
             print_table(table)
         return
     results, unfinished = {}, {}

@@ -107,8 +107,13 @@ def plot_figures(figures: Mapping[str, PlainFigure]) -> "Figure":
     return drawn
 
 
-def plot_panels(drawn: Panels) -> "Figure":
+def plot_panels(drawn: Panels, systems: Sequence[str] = (), *, legend: bool = True) -> "Figure":
     """Return small pictures beside each other: a colour and marker per system, 95 % intervals as bands or lines.
+
+    Args:
+        drawn: what to draw.
+        systems: all systems of a report, so that each looks the same in all of its pictures; else those drawn.
+        legend: whether a line below says which is which.
 
     Raises:
         UsageError: there is nothing to draw.
@@ -117,20 +122,33 @@ def plot_panels(drawn: Panels) -> "Figure":
 
     if not drawn.panels:
         raise UsageError("There is nothing to draw: expected results of this testbed. Score a run of it first.")
-    systems = list(dict.fromkeys(name for panel in drawn.panels for name in panel.series))
-    styles: dict[str, dict[str, Any]] = {
-        name: {"color": COLOURS[n % 8], "marker": MARKERS[n % 8]} for n, name in enumerate(systems)
-    }
-    figure, columns = blank(4.4 * len(drawn.panels), 3.8, len(drawn.panels))
+    there = list(dict.fromkeys(name for panel in drawn.panels for name in panel.series))
+    styles = {name: style for name, style in styles_of(systems or there).items() if name in there}
+    styles |= {name: style for name, style in styles_of(there).items() if name not in styles}
+    figure, columns = blank(4.4 * len(drawn.panels), 3.8 if legend else 3.2, len(drawn.panels))
     for axes, panel in zip(columns, drawn.panels, strict=True):
-        for number, name in enumerate(systems):
-            if name in panel.series:
-                offset = (number - (len(systems) - 1) / 2) * 0.12 if drawn.side_by_side else 0.0
-                _draw_points(axes, panel.series[name], styles[name], offset, drawn.joined)
+        beside = [name for name in styles if name in panel.series or not drawn.bars]
+        apart = 0.7 / max(3, len(beside)) if drawn.side_by_side else 0.0
+        for number, name in enumerate(beside):
+            points, offset = panel.series.get(name, ()), (number - (len(beside) - 1) / 2) * apart
+            if points and drawn.bars:
+                places = [point.x + offset for point in points]
+                axes.bar(places, [point.y for point in points], apart, color=styles[name]["color"])
+            elif points:
+                _draw_points(axes, points, styles[name], offset, drawn.joined)
         _finish_panel(axes, panel, drawn)
-    lines = [Line2D([], [], label=name, **style) for name, style in styles.items()]
-    figure.legend(handles=lines, frameon=False, loc="outside lower center", ncols=len(lines))
+    if legend:
+        lines = [Line2D([], [], label=name, **style) for name, style in styles.items()]
+        figure.legend(handles=lines, frameon=False, loc="outside lower center", ncols=max(1, len(columns) * 2))
     return figure
+
+
+def styles_of(systems: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the colour and marker of each system: 64 can be told apart."""
+    return {
+        name: {"color": COLOURS[n % 8], "marker": MARKERS[(n + n // 8) % 8], "markersize": 5}
+        for n, name in enumerate(systems)
+    }
 
 
 def _draw_points(axes: "Axes", points: Sequence[Point], style: dict[str, Any], offset: float, joined: bool) -> None:
@@ -149,13 +167,18 @@ def _draw_points(axes: "Axes", points: Sequence[Point], style: dict[str, Any], o
 
 
 def _finish_panel(axes: "Axes", panel: Panel, drawn: Panels) -> None:
-    axes.set_ylim(-0.02, 1.02)
+    if drawn.top is not None and not drawn.bars:
+        axes.set_ylim(-0.02 * drawn.top, 1.02 * drawn.top)
+    else:
+        axes.set_ylim(bottom=0)
     axes.set_title(panel.title, loc="left", fontsize=11)
     quiet(axes, "y")
     if drawn.logarithmic:
         axes.set_xscale("log", base=2)
     if drawn.ticks:
         axes.set_xticks(list(drawn.ticks), list(drawn.ticks.values()), minor=False)
+        if drawn.side_by_side:
+            axes.set_xlim(min(drawn.ticks) - 0.5, max(drawn.ticks) + 0.5)
     if drawn.against_chance:
         axes.plot([0, 1], [1, 0], linestyle="--", color="#999999", linewidth=0.8)
         axes.set_xlim(-0.02, 1.02)

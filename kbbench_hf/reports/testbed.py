@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
 
 from rich.markup import escape
 
-from kbbench_hf.benchmarks.base import Benchmark, TestbedTable
+from kbbench_hf.benchmarks.base import Benchmark, Figures
 from kbbench_hf.reports import terminal
 from kbbench_hf.reports.plots import plot_panels
-from kbbench_hf.reports.tables import plain_interval, plain_value, words
-from kbbench_hf.scoring.result import PlainFigure, PlainResult
+from kbbench_hf.reports.tables import plain_interval, plain_value
+from kbbench_hf.scoring.result import PlainResult
+from kbbench_hf.scoring.stored_runs import read_runs, warnings_together
 
 
 def print_testbed(found: Benchmark, model: str, testbed: str, results: Mapping[str, PlainResult], folder: Path) -> None:
@@ -27,33 +27,26 @@ def print_testbed(found: Benchmark, model: str, testbed: str, results: Mapping[s
         rows.append([config, n, cells[0], plain_interval(figures[first]), *cells[1:]])
     names = [found.metrics[each] for each in (first, *others)]
     terminal.print_table(console, ["config", "n", names[0], "95 % interval", *names[1:]], rows)
-    for sentence in _warnings(results):
-        console.print(f"[yellow]![/yellow] {escape(sentence)}")
+    for warning in warnings_together(results):
+        console.print(f"[yellow]![/yellow] {escape(str(warning))}")
     rules = found.asking.testbeds[testbed]
     for sentence in rules.summary(figures_of) if rules.summary else ():
         console.print(escape(sentence))
     if rules.panels:
         file = folder / f"{testbed}.png"
-        plot_panels(rules.panels({model: figures_of})).savefig(file, dpi=150)
+        plot_panels(rules.panels(_with_others(folder, model, figures_of, results))).savefig(file, dpi=150)
         terminal.echo(str(file))
 
 
-def _warnings(results: Mapping[str, PlainResult]) -> list[str]:
-    """Return what weakens the figures: each kind of warning once, with its configs and how many examples it touches."""
-    touched: dict[str, list[str]] = {}
-    for config, result in results.items():
-        for warning in result.get("warnings", []):
-            if warning["severity"] == "warning":
-                of_all = f"{warning['n_examples']:,} of {result['counters']['n_examples']:,} examples"
-                touched.setdefault(warning["code"], []).append(f"{config} ({of_all})")
-    return [f"{words(code)}: {', '.join(configs)}" for code, configs in touched.items()]
-
-
-def print_table(found: TestbedTable) -> None:
-    """Print a table of figures with their intervals."""
-    rows = []
-    for names, row in found.rows:
-        figure = cast(PlainFigure, row)
-        rows.append([*names, f"{figure['n_scored']:,}", plain_value(figure), plain_interval(figure)])
-    headings = [*found.headings, "n", found.metric, "95 % interval"]
-    terminal.print_table(terminal.console(), headings, rows, n_words=len(found.headings))
+def _with_others(
+    folder: Path, model: str, figures: Figures, results: Mapping[str, PlainResult]
+) -> Mapping[str, Figures]:
+    """Return the figures of all systems in the folder, where this one is among them; else its own alone."""
+    first = next(iter(results.values()))
+    runs = read_runs(folder, first["split"])
+    if (runs.mode, runs.revision) != (first["mode"], first["dataset_revision"]):
+        return {model: figures}
+    systems = {
+        name: {config: each.result["scores"] for config, each in of.items()} for name, of in runs.systems.items()
+    }
+    return systems if any(figures.items() <= each.items() for each in systems.values()) else {model: figures}

@@ -3,12 +3,12 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kbbench_hf.benchmarks import at_hand, benchmark
-from kbbench_hf.benchmarks.base import Benchmark, ScoredConfig
+from kbbench_hf.benchmarks.base import Benchmark, Result, ScoredConfig, Systems
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import Id, Row, read_json
@@ -27,28 +27,36 @@ class StoredRuns:
     split: str
     mode: str
     revision: str
-    systems: Mapping[str, Mapping[str, ScoredConfig]]
+    systems: Systems
     """System -> config -> results; systems by name, configs in the benchmark's order."""
     left_out: Sequence[str] = field(default_factory=list)
     """Sentences on runs that are in the folder and not among these."""
 
     @property
     def warnings(self) -> list[ScoreWarning]:
-        """What weakens a system's figures: each kind of warning once for it, with its configs and how much it touches."""
-        found = []
-        for system, by_config in self.systems.items():
-            touched: dict[str, list[str]] = {}
-            first: dict[str, ScoreWarning] = {}
-            for config, scored in by_config.items():
-                for plain in scored.result.get("warnings", []):
-                    if plain["severity"] == "warning":
-                        of_all = f"{plain['n_examples']:,} of {scored.result['counters']['n_examples']:,}"
-                        touched.setdefault(plain["code"], []).append(f"{config} ({of_all})")
-                        first.setdefault(plain["code"], ScoreWarning.of(plain))
-            for code, configs in touched.items():
-                words = code.replace("_", " ")
-                found.append(ScoreWarning(code, f"{words} in {', '.join(configs)}.", first[code].remedy, system=system))
-        return found
+        """What weakens each system's figures."""
+        results = {name: {c: each.result for c, each in of.items()} for name, of in self.systems.items()}
+        return [replace(each, system=name) for name, of in results.items() for each in warnings_together(of)]
+
+
+def warnings_together(results: Mapping[str, Result]) -> list[ScoreWarning]:
+    """Return what weakens the figures of several configs: each kind once, with its configs and what it touches."""
+    found: dict[str, list[tuple[str, ScoreWarning]]] = {}
+    for config, result in results.items():
+        for plain in result.get("warnings", ()):
+            if plain["severity"] == "warning":
+                found.setdefault(plain["code"], []).append((config, ScoreWarning.of(plain)))
+    together = []
+    for code, each_of in found.items():
+        touched = []
+        for config, each in each_of:
+            n = results[config]["counters"]["n_examples"]
+            n += each.n_examples if code == "limit" else 0  # those that were not asked are no examples of the result
+            touched.append(f"{config} ({each.n_examples:,} of {n:,})" if each.n_examples else config)
+        words = code.replace("_", " ").capitalize()
+        n_examples = sum(each.n_examples for _, each in each_of)
+        together.append(ScoreWarning(code, f"{words}: {', '.join(touched)}.", each_of[0][1].remedy, n_examples))
+    return together
 
 
 class _Run(NamedTuple):
@@ -109,14 +117,10 @@ def read_runs(folder: Path, split: str | None = None, mode: str | None = None) -
         for system in sorted(systems)
     }
     first = chosen[0].result
-    return StoredRuns(
-        found_benchmark, wanted, mode or first["mode"], first["dataset_revision"], in_order, left_out
-    )
+    return StoredRuns(found_benchmark, wanted, mode or first["mode"], first["dataset_revision"], in_order, left_out)
 
 
-def _of_one_kind(
-    of: Benchmark, runs: Sequence[_Run], split: str, mode: str | None
-) -> tuple[list[_Run], list[str]]:
+def _of_one_kind(of: Benchmark, runs: Sequence[_Run], split: str, mode: str | None) -> tuple[list[_Run], list[str]]:
     """Return the runs of a split in one mode on the same data, and sentences on the others."""
     in_split = [run for run in runs if run.result["split"] == split]
     if not in_split:

@@ -21,6 +21,7 @@ from kbbench_hf.benchmarks.answers import ANSWERS, Id
 from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Prompt, PromptOptions, Scores, of_text
 from kbbench_hf.benchmarks.ska_bench.configs import bucket, configs
 from kbbench_hf.benchmarks.ska_bench.contexts import Context, Renderer, pieces
+from kbbench_hf.benchmarks.ska_bench.evaluation import evaluation, published_evaluation
 from kbbench_hf.benchmarks.ska_bench.parsers import parse_answers, parse_verdict
 from kbbench_hf.benchmarks.ska_bench.testbeds import TESTBEDS
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, Pool
@@ -222,7 +223,12 @@ _SCORING = base.Scoring(
 _ASKING = base.Asking(
     PROMPTS, {"careful": read_careful, "json": of_text(parse_answers)}, testbeds=TESTBEDS, parts=SUBSETS
 )
-_SHOWING = base.Showing(explain, published=_HERE / "published.csv")
+_SHOWING = base.Showing(
+    explain,
+    published=_HERE / "published.csv",
+    evaluation=evaluation,
+    published_evaluation=partial(published_evaluation, _HERE / "published.csv"),
+)
 
 SKA_OPEN = base.Benchmark(
     _FACTS,
@@ -261,5 +267,5 @@ MINI = base.Benchmark(
     ),
     _SCORING,
     _ASKING,
-    replace(_SHOWING, published=None),
+    replace(_SHOWING, published=None, published_evaluation=None),
 )

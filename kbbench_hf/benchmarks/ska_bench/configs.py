@@ -20,6 +20,8 @@ STANDARD = {"kg": "4k", "table": "4k", "kg_text": "12k", "table_text": "12k"}
 """The budget of the order, depth, integration and rejection testbeds."""
 DEPTHS = (0, 25, 50, 75, 100)
 """How many percent of the noise stand before the positives."""
+BUCKETS = ("1", "2", "3", "4", ">4")
+"""How many units an answer needs, as the integration testbed sorts it; the paper leaves out instances of one unit."""
 HARDNESS = {"hard": (1, 2), "easy": (4, 255)}
 """Hops, first and last, of the noise; the noise testbed itself is the paper's "mixed"."""
 TESTBEDS = ("noise", "order", "depth", "rejection", "rejection_control", "hardness")
@@ -96,8 +98,6 @@ def configs_of(testbed: str, subsets: Sequence[str] = SUBSETS) -> list[str]:
 
 def bucket(n_required: int) -> str:
     """Return the integration bucket of an instance that needs this many units: 1, 2, 3, 4 or `>4`.
-
-    The paper leaves out instances of one unit; here they are a bucket of their own.
 
     >>> bucket(1), bucket(4), bucket(9)
     ('1', '4', '>4')

@@ -4,8 +4,28 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from kbbench_hf.benchmarks.base import Figure, Figures, Panel, Panels, Point, Result, Testbed, TestbedTable
-from kbbench_hf.benchmarks.ska_bench.configs import BUDGETS, PAPER_BUDGETS, Config, configs, configs_of
+from kbbench_hf.benchmarks.base import (
+    Figure,
+    Figures,
+    FigureTable,
+    Panel,
+    Panels,
+    Point,
+    Result,
+    Systems,
+    Testbed,
+)
+from kbbench_hf.benchmarks.ska_bench.cells import shown
+from kbbench_hf.benchmarks.ska_bench.configs import (
+    BUCKETS,
+    BUDGETS,
+    DEPTHS,
+    PAPER_BUDGETS,
+    STANDARD,
+    Config,
+    configs,
+    configs_of,
+)
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS
 from kbbench_hf.metrics.robustness import Curve, curve, population_std, worst_order_drop
 
@@ -70,18 +90,20 @@ def summary(figures: Figures) -> list[str]:
     return sentences
 
 
-def integration(results: Mapping[str, Result]) -> TestbedTable:
+def integration(results: Mapping[str, Result]) -> FigureTable:
     """Return F1 by the number of units that an answer needs, of finished runs (as `result.json` has them)."""
-    plain = {
-        config: {bucket: figures["answer_f1"] for bucket, figures in result["slices"]["n_required"].items()}
+    rows = {
+        config: [shown(figure["answer_f1"]) if (figure := _buckets(result).get(each)) else None for each in BUCKETS]
         for config, result in results.items()
     }
-    rows = [
-        ((config, bucket), by_bucket[bucket])
-        for config, by_bucket in plain.items()
-        for bucket in sorted(by_bucket, key=lambda each: (len(each), each))
-    ]
-    return TestbedTable(("config", "units needed"), "F1", rows, plain)
+    return FigureTable(
+        "integration", "F1 by units needed", [("units needed", each) for each in BUCKETS], rows, "config"
+    )
+
+
+def _buckets(result: Result) -> Figures:
+    found: Figures = result["slices"].get("n_required", {})
+    return found
 
 
 def noise_panels(systems: Mapping[str, Figures]) -> Panels:
@@ -106,9 +128,57 @@ def order_panels(systems: Mapping[str, Figures]) -> Panels:
             for config, value in values_of(figures, "order", subset)
         ]
 
-    return Panels(
-        _panels(systems, points), "", "F1 ↑", {float(n): order for n, order in enumerate(ORDERS)}, side_by_side=True
-    )
+    ticks = {float(place): order for place, order in enumerate(ORDERS)}
+    return Panels(_panels(systems, points), "", "F1 ↑", ticks, side_by_side=True)
+
+
+def depth_panels(systems: Mapping[str, Figures]) -> Panels:
+    """Return F1 by how much of the noise stands before the positive units, a line per system with its band."""
+
+    def points(figures: Figures, subset: str) -> list[Point]:
+        return [
+            Point(100 * (config.depth or 0), value, _interval(figures[config.name]["answer_f1"]))
+            for config, value in values_of(figures, "depth", subset)
+        ]
+
+    ticks = {float(depth): f"{depth} %" for depth in DEPTHS}
+    return Panels(_panels(systems, points), "noise before the positive units", "F1 ↑", ticks, joined=True)
+
+
+def hardness_panels(systems: Mapping[str, Figures]) -> Panels:
+    """Return F1 by how near the noise is, a marker per system with its 95 % interval; mixed is the noise testbed's."""
+
+    def points(figures: Figures, subset: str) -> list[Point]:
+        return [
+            Point(x, figures[name]["answer_f1"]["value"], _interval(figures[name]["answer_f1"]))
+            for x, name in enumerate(hardness_configs(subset))
+            if figures.get(name, {}).get("answer_f1", {}).get("value") is not None
+        ]
+
+    hard = {n: figures for n, figures in systems.items() if any(name.startswith("hardness") for name in figures)}
+    ticks = {0.0: "hard", 1.0: "mixed", 2.0: "easy"}
+    return Panels(_panels(hard, points, ("kg", "kg_text")), "noise", "F1 ↑", ticks, side_by_side=True)
+
+
+def hardness_configs(subset: str) -> tuple[str, str, str]:
+    """Return the configs of hard, mixed and easy noise; the mixed one is the noise testbed's at 4k."""
+    return f"hardness_{subset}_hard", f"noise_{subset}_4k", f"hardness_{subset}_easy"
+
+
+def bucket_panels(systems: Systems) -> Panels:
+    """Return F1 by the units that an answer needs, at each subset's standard budget, with bands."""
+    panels = []
+    for subset in SUBSETS:
+        series = {}
+        for name, by_config in systems.items():
+            scored = by_config.get(f"noise_{subset}_{STANDARD[subset]}")
+            found = _buckets(scored.result) if scored else {}
+            figures = [(x, found[each]["answer_f1"]) for x, each in enumerate(BUCKETS) if each in found]
+            if points := [Point(x, each["value"], _interval(each)) for x, each in figures if each["value"] is not None]:
+                series[name] = points
+        if series:
+            panels.append(Panel(TITLES[subset], series))
+    return Panels(panels, "units needed", "F1 ↑", dict(enumerate(BUCKETS)), joined=True)
 
 
 def rejection_panels(systems: Mapping[str, Figures]) -> Panels:
@@ -128,10 +198,12 @@ def rejection_panels(systems: Mapping[str, Figures]) -> Panels:
     return Panels(_panels(systems, points), *words, against_chance=True)
 
 
-def _panels(systems: Mapping[str, Figures], points: Callable[[Figures, str], list[Point]]) -> list[Panel]:
+def _panels(
+    systems: Mapping[str, Figures], points: Callable[[Figures, str], list[Point]], subsets: Sequence[str] = SUBSETS
+) -> list[Panel]:
     """Return a panel for every subset of which some system has results."""
     panels = []
-    for subset in SUBSETS:
+    for subset in subsets:
         series = {name: found for name, figures in systems.items() if (found := points(figures, subset))}
         if series:
             panels.append(Panel(TITLES[subset], series))
@@ -150,10 +222,10 @@ def _configs(testbed: str, subsets: Sequence[str] | None) -> list[str]:
 _PANELS = {
     "noise": noise_panels,
     "order": order_panels,
-    "depth": None,
+    "depth": depth_panels,
     "rejection": rejection_panels,
     "rejection_control": rejection_panels,
-    "hardness": None,
+    "hardness": hardness_panels,
 }
 TESTBEDS = {
     **{name: Testbed(partial(_configs, name), summary=summary, panels=panels) for name, panels in _PANELS.items()},

@@ -1,0 +1,189 @@
+"""What changes with the budget or the order: Tables 3 and 4 and Figures 5 to 8 of the paper (arXiv 2507.17178).
+
+The paper's sentences on its figures hold for these ones made of its printed tables: all rank correlations of means over
+budgets exceed .64; those of deviations over orders are positive; DeepSeek-R1 deviates least over budgets.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.benchmarks.base import FigureTable, Panel, Panels, Point, Section, Shown, Systems
+from kbbench_hf.benchmarks.ska_bench.cells import (
+    F1,
+    Cells,
+    average,
+    figures_of,
+    of_configs,
+    over_configs,
+    present,
+    with_figures,
+)
+from kbbench_hf.benchmarks.ska_bench.configs import PAPER_BUDGETS, configs, configs_of
+from kbbench_hf.benchmarks.ska_bench.testbeds import TITLES, noise_panels, order_panels
+from kbbench_hf.benchmarks.ska_bench.units import SUBSETS
+from kbbench_hf.metrics.robustness import (
+    mean_interval,
+    population_std,
+    rank_correlation,
+    resampled_means,
+    std_interval,
+)
+
+AVERAGE = "Average"
+FEW = 5
+"""Of fewer systems a rank correlation says next to nothing; of fewer than three there is none."""
+
+
+class Kind(NamedTuple):
+    """A testbed with settings, and how the paper numbers what it shows of it."""
+
+    testbed: str
+    title: str
+    settings: str
+    table: int
+    figure: int
+    correlations: int
+
+
+NOISE = Kind("noise", "Noise robustness", "budgets", 3, 5, 6)
+ORDER = Kind("order", "Order insensitivity", "orders", 4, 7, 8)
+
+
+def over_settings(systems: Systems, kind: Kind, notes: Sequence[str] = ()) -> Section | None:
+    """Return a testbed's F1, its mean and deviation over the settings, and how subsets agree on these.
+
+    Means and deviations are over the paper's budgets alone; longer ones stand in the table and the picture.
+    """
+    names = present(systems, configs_of(kind.testbed))
+    if not names:
+        return None
+    names.sort(key=lambda name: SUBSETS.index(configs()[name].subset))
+    heads = [(TITLES[configs()[name].subset], setting(name)) for name in names]
+    rows = with_figures(of_configs(systems, names))
+    title = f"F1 by {kind.settings} (Table {kind.table})"
+    tables = [FigureTable(f"table-{kind.table}", title, heads, rows, best="highest")]
+    pictures = {kind.testbed: (noise_panels if kind is NOISE else order_panels)(figures_of(systems))}
+    by_subset: defaultdict[str, list[str]] = defaultdict(list)
+    for name in names:
+        if configs()[name].budget in PAPER_BUDGETS.values():
+            by_subset[configs()[name].subset].append(name)
+    means, deviations = (_summaries(systems, by_subset, what) for what in ("mean", "deviation"))
+    best: Literal["highest", "lowest"]
+    for letter, summaries, words, best in (
+        ("a", means, "mean", "highest"),
+        ("b", deviations, "standard deviation", "lowest"),
+    ):
+        name = f"figure-{kind.figure}{letter}"
+        title = f"{words.capitalize()} of F1 over {kind.settings} (Figure {kind.figure} {letter.upper()})"
+        heads = [("", TITLES[subset]) for subset in by_subset] + [("", AVERAGE)]
+        tables.append(FigureTable(name, title, heads, summaries, best=best))
+        pictures[name] = _dots(tables[-1], f"{words} of F1", 1.0 if letter == "a" else None)
+    for letter, summaries, words in (("a", means, "mean"), ("b", deviations, "standard deviation")):
+        title = f"Rank correlation of the {words} between subsets (Figure {kind.correlations} {letter.upper()})"
+        draws = _resampled(systems, summaries, by_subset, words)
+        tables.append(_correlations(f"figure-{kind.correlations}{letter}", title, by_subset, summaries, draws))
+    said = (
+        f"Mean and deviation are over the paper's {kind.settings} that are here, of systems that ran all of them; "
+        f"{AVERAGE} is the plain mean of the subsets."
+    )
+    return Section(kind.title, tables, pictures, [*notes, said, *_sizes(systems, names)])
+
+
+def setting(name: str) -> str:
+    """Return what tables call the setting of a config: its budget, or the place of its positive units."""
+    config = configs()[name]
+    return name.rpartition("_")[2] if config.testbed == "noise" else config.setting
+
+
+def _summaries(systems: Systems, by_subset: Mapping[str, Sequence[str]], what: str) -> dict[str, Cells]:
+    """Return the mean or deviation of each system over the settings of each subset, and the mean of these."""
+    statistic, interval = (np.mean, mean_interval) if what == "mean" else (population_std, std_interval)
+    rows: dict[str, Cells] = {}
+    for system, of in systems.items():
+        row = [over_configs(of, names, statistic, interval) for names in by_subset.values()]
+        groups = [[of[name].values.get(F1, {}) for name in names if name in of] for names in by_subset.values()]
+        rows[system] = [*row, average(row, groups, interval)]
+    return with_figures(rows)
+
+
+def _dots(table: FigureTable, label: str, top: float | None) -> Panels:
+    """Return a picture of a table: its columns along the axis, a marker per system with its interval."""
+    series = {
+        system: [Point(x, each.value, each.ci95 or (each.value, each.value)) for x, each in enumerate(row) if each]
+        for system, row in table.rows.items()
+    }
+    ticks = {float(x): words.replace(" + ", " +\n") for x, (_, words) in enumerate(table.columns)}
+    return Panels([Panel("", series)] if series else [], "", label, ticks, table.title, side_by_side=True, top=top)
+
+
+def _correlations(
+    name: str,
+    title: str,
+    by_subset: Mapping[str, Sequence[str]],
+    summaries: Mapping[str, Cells],
+    draws: Sequence[NDArray[np.float64]] | None,
+) -> FigureTable:
+    """Return Spearman's rank correlation over the systems between every two subsets, of a column of figures each."""
+    complete = [row[:-1] for row in summaries.values() if all(row[:-1])]
+    values = np.array([[each.value for each in row if each] for row in complete]).T
+    rows: dict[str, Cells] = {}
+    for i, subset in enumerate(by_subset):
+        if len(complete) > 2:
+            rows[TITLES[subset]] = [
+                _correlation(values[i], values[j], (draws[i], draws[j]) if draws and i != j else None)
+                for j in range(len(values))
+            ]
+    n = len(complete)
+    few = f" Of fewer than {FEW} systems it says next to nothing." if 2 < n < FEW else ""
+    said = f"Spearman's, over {n} systems; intervals from resampled examples, for these systems.{few}"
+    notes = [said if n > 2 else f"A rank correlation needs three systems that ran everything; here are {n}."]
+    heads = [("", TITLES[subset]) for subset in by_subset]
+    return FigureTable(name, title, heads, rows, "", shaded=True, notes=notes)
+
+
+def _correlation(
+    a: NDArray[np.float64], b: NDArray[np.float64], draws: tuple[NDArray[np.float64], NDArray[np.float64]] | None
+) -> Shown | None:
+    value = float(rank_correlation(a, b))
+    if not math.isfinite(value):
+        return None
+    drawn = rank_correlation(*draws) if draws else np.array([])
+    if not np.isfinite(drawn).any():
+        return Shown(value, None, 2, len(a))
+    low, high = np.nanquantile(drawn, [0.025, 0.975])
+    return Shown(value, (min(float(low), value), max(float(high), value)), 2, len(a))
+
+
+def _resampled(
+    systems: Systems, summaries: Mapping[str, Cells], by_subset: Mapping[str, Sequence[str]], words: str
+) -> list[NDArray[np.float64]] | None:
+    """Return each subset's statistic under resamples of its examples, shape (draws, systems); None without values."""
+    complete = [system for system, row in summaries.items() if all(row[:-1])]
+    found = []
+    for seed, names in enumerate(by_subset.values()):
+        columns = [systems[system][name].values.get(F1, {}) for system in complete for name in names]
+        if not columns or not all(columns):
+            return None
+        means = resampled_means(columns, seed).reshape(-1, len(complete), len(names))
+        found.append(means.mean(axis=2) if words == "mean" else means.std(axis=2))
+    return found
+
+
+def _sizes(systems: Systems, names: Sequence[str]) -> list[str]:
+    """Return a sentence for each subset whose settings were asked on unlike numbers of examples."""
+    said = []
+    for subset in SUBSETS:
+        sizes: defaultdict[int, list[str]] = defaultdict(list)
+        for name in names:
+            if configs()[name].subset == subset:
+                runs = [of[name].result["scores"][F1]["n_scored"] for of in systems.values() if name in of]
+                sizes[max(runs)].append(setting(name))
+        if len(sizes) > 1:
+            parts = [f"{n:,} examples in {', '.join(settings)}" for n, settings in sizes.items()]
+            said.append(f"{TITLES[subset]}: {'; '.join(parts)}.")
+    return said

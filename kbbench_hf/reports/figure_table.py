@@ -1,0 +1,111 @@
+"""A table of figures as LaTeX, as lines of CSV, or in a terminal, with an interval beside every figure that has one."""
+
+import math
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from typing import NamedTuple
+
+from kbbench_hf.benchmarks.base import FigureTable, Shown
+from kbbench_hf.reports import terminal
+from kbbench_hf.reports.latex import bold, latex, tabular
+from kbbench_hf.reports.tables import interval, number
+
+DIGITS = 3
+WEAK = "*"
+"""Marks a figure that a warning of its run weakens."""
+WIDE = 7
+"""A table of more columns than this is set as wide as the page."""
+CSV_HEADS = ("section", "table", "system", "over", "column", "value", "low", "high", "n_scored", "weakened")
+
+
+class Cell(NamedTuple):
+    """A figure as it is written."""
+
+    value: str
+    interval: str = ""
+    best: bool = False
+    shade: float = 0.0
+    """How much of its colour a cell has, from 0 to 1."""
+
+
+def heads_of(table: FigureTable) -> list[tuple[str, int]]:
+    """Return the headings above those of the columns, and how many columns each spans; none where all are empty."""
+    spans = [(over, len(list(columns))) for over, columns in groupby(over for over, _ in table.columns)]
+    return spans if any(over for over, _ in spans) else []
+
+
+def cells(table: FigureTable) -> dict[str, list[Cell]]:
+    """Return the cells of each row; one without a figure holds a dash."""
+    best = [_best(table, column) for column in range(len(table.columns))]
+    return {
+        name: [_cell(shown, shown is not None and shown.value == best[n], table) for n, shown in enumerate(row)]
+        for name, row in table.rows.items()
+    }
+
+
+def _best(table: FigureTable, column: int) -> float:
+    values = [shown.value for row in table.rows.values() if (shown := row[column])]
+    if table.best is None or len(set(values)) < 2:
+        return math.nan
+    return max(values) if table.best == "highest" else min(values)
+
+
+def _cell(shown: Shown | None, best: bool, table: FigureTable) -> Cell:
+    if shown is None:
+        return Cell("-")
+    digits = DIGITS if shown.digits is None else shown.digits
+    ends = "" if shown.ci95 is None else f"[{shown.ci95[0]:,.{digits}f}, {shown.ci95[1]:,.{digits}f}]"
+    shade = max(0.0, shown.value) if table.shaded else 0.0
+    return Cell(f"{shown.value:,.{digits}f}{WEAK if shown.weak else ''}", ends, best, shade)
+
+
+def as_latex(table: FigureTable) -> str:
+    """Return a `table` with its caption and notes; it needs booktabs, and graphicx where it is wide."""
+    over, n_columns = heads_of(table), len(table.columns)
+    heads = [[("", 1), *((latex(words), span) for words, span in over)]] if over else []
+    heads.append([(latex(table.corner), 1), *((latex(words.strip()), 1) for _, words in table.columns)])
+    rows: list[list[str]] = []
+    spaced: set[int] = set()
+    for name, row in cells(table).items():
+        spaced.add(len(rows))
+        rows.append([latex(name), *(bold(latex(c.value)) if c.best else latex(c.value) for c in row)])
+        if any(cell.interval for cell in row):
+            rows.append(["", *(f"{{\\scriptsize {latex(cell.interval)}}}" if cell.interval else "" for cell in row)])
+    made = tabular(heads, rows, spaced - {0})
+    if n_columns > WIDE:
+        made = f"\\resizebox{{\\linewidth}}{{!}}{{%\n{made.rstrip()}}}\n"
+    weak = any(shown and shown.weak for row in table.rows.values() for shown in row)
+    notes = [*table.notes, *([f"{WEAK} weakened by a warning of its run."] if weak else [])]
+    small = "".join(f"\\par\\smallskip{{\\footnotesize {latex(note)}}}\n" for note in notes)
+    caption = f"\\caption{{{latex(table.title)}}}\\label{{{table.name}}}"
+    return f"\\begin{{table}}[htbp]\n\\centering\n{caption}\n{made}{small}\\end{{table}}\n"
+
+
+def csv_lines(section: str, table: FigureTable) -> Iterator[list[object]]:
+    """Yield a line per figure at full precision, under `CSV_HEADS`."""
+    for name, row in table.rows.items():
+        for (over, column), shown in zip(table.columns, row, strict=True):
+            if shown is not None:
+                low, high = shown.ci95 or ("", "")
+                yield [section, table.name, name, over.strip(), column.strip(), shown.value, low, high,
+                       shown.n_scored or "", "yes" if shown.weak else ""]  # fmt: skip
+
+
+def plain(table: FigureTable) -> Mapping[str, object]:
+    """Return row -> column -> figure as plain values, for --json."""
+    return {
+        name: {column: shown._asdict() for (_, column), shown in zip(table.columns, row, strict=True) if shown}
+        for name, row in table.rows.items()
+    }
+
+
+def print_table(table: FigureTable) -> None:
+    """Print a line per figure, with its interval."""
+    over = next((words for words, _ in table.columns if words), "")
+    rows = [
+        [name, column, f"{shown.n_scored:,}", number(shown.value), interval(shown.ci95) if shown.ci95 else "-"]
+        for name, row in table.rows.items()
+        for (_, column), shown in zip(table.columns, row, strict=True)
+        if shown
+    ]
+    terminal.print_table(terminal.console(), [table.corner, over, "n", "value", "95 % interval"], rows, n_words=2)

@@ -1,0 +1,120 @@
+"""The paper's tables and figures as data: what its text says of them holds for what is made of its printed figures."""
+
+import numpy as np
+import pytest
+
+from kbbench_hf.benchmarks import benchmark, shipped_dataset
+from kbbench_hf.benchmarks.base import FigureTable, ScoredConfig, Section
+from kbbench_hf.benchmarks.ska_bench.evaluation import evaluation
+from kbbench_hf.benchmarks.ska_bench.statistics import dataset_section
+from tests.unit.benchmarks.ska_bench.identities import read
+
+F1, REJECTED, ACCEPTED = "answer_f1", "rejection_rate", "acceptance_rate"
+
+
+def scored(values: dict[str, float], metric: str = F1, **others: object) -> ScoredConfig:
+    mean = float(np.mean(list(values.values())))
+    figure = {"value": mean, "ci95": [mean - 0.1, mean + 0.1], "n_scored": len(values)}
+    return ScoredConfig({"scores": {metric: figure}, "slices": {}, "warnings": [], **others}, {metric: values})
+
+
+def tables(sections: list[Section]) -> dict[str, FigureTable]:
+    return {table.name: table for section in sections for table in section.tables}
+
+
+@pytest.fixture(scope="module")
+def published() -> dict[str, FigureTable]:
+    made = benchmark("ska-bench").showing.published_evaluation
+    assert made is not None
+    return tables(list(made()))
+
+
+def test_subsets_agree_on_means_over_budgets_as_the_paper_says(published: dict[str, FigureTable]) -> None:
+    """Section 4.2: the trends are similar, all Spearman correlations exceed .64."""
+    values = [cell.value for row in published["figure-6a"].rows.values() for cell in row if cell]
+    assert len(values) == 16 and min(values) > 0.64
+
+
+def test_deepseek_r1_deviates_least_over_budgets_as_the_paper_says(published: dict[str, FigureTable]) -> None:
+    average = {model: row[-1].value for model, row in published["figure-5b"].rows.items() if row[-1]}
+    assert min(average, key=lambda model: average[model]) == "DeepSeek-R1"
+
+
+def test_subsets_agree_on_sensitivity_to_order_as_the_paper_says(published: dict[str, FigureTable]) -> None:
+    assert all(cell and cell.value > 0 for row in published["figure-8b"].rows.values() for cell in row)
+
+
+def test_what_is_computed_of_the_printed_figures_is_what_is_printed(published: dict[str, FigureTable]) -> None:
+    printed = {(config, system, metric): value for config, system, metric, value in read()}
+    for model, row in published["table-5"].rows.items():
+        assert row[-1] and row[-1].value == pytest.approx(printed["rejection", model, REJECTED], abs=1e-4)
+    for model, row in published["table-7"].rows.items():
+        for place, subset in ((3, "kg"), (7, "kg_text")):
+            wanted = printed[f"hardness_{subset}", model, "std_over_hardness"]
+            assert row[place] and row[place].value == pytest.approx(wanted, abs=1e-4)
+    assert len(published["table-3"].columns) == 14 and len(published["table-3"].rows) == 8
+    assert all(
+        cell is None or cell.ci95 is None for table in published.values() for row in table.rows.values() for cell in row
+    )
+
+
+def test_a_system_that_did_not_run_all_settings_has_its_figures_and_no_mean() -> None:
+    whole = {f"noise_kg_{size}": scored({"a": 1.0, "b": 0.0, "c": x}) for size, x in (("1k", 1.0), ("4k", 0.0))}
+    made = tables(evaluation({"whole": whole, "part": {"noise_kg_1k": whole["noise_kg_1k"]}}))
+    assert [cell is not None for cell in made["table-3"].rows["part"]] == [True, False]
+    assert "part" not in made["figure-5a"].rows
+    mean, deviation = made["figure-5a"].rows["whole"][0], made["figure-5b"].rows["whole"][0]
+    assert mean and mean.value == pytest.approx(0.5) and mean.ci95 and mean.ci95[0] < 0.5 < mean.ci95[1]
+    assert deviation and deviation.value == pytest.approx(1 / 6)  # of 2/3 and 1/3
+    assert made["figure-6a"].rows == {} and "needs three systems" in made["figure-6a"].notes[0]
+
+
+def test_a_figure_is_marked_where_a_warning_of_its_run_weakens_it_and_so_is_what_is_made_of_it() -> None:
+    warning = {"code": "missing", "severity": "warning", "message": "", "remedy": "", "n_examples": 1, "effect": {}}
+    runs = {
+        "noise_kg_1k": scored({"a": 1.0, "b": 0.0}, warnings=[warning]),
+        "noise_kg_4k": scored({"a": 1.0, "b": 0.0}, warnings=[{**warning, "severity": "note"}]),
+    }
+    made = tables(evaluation({"one": runs}))
+    assert [cell.weak for cell in made["table-3"].rows["one"] if cell] == [True, False]
+    assert all(cell and cell.weak for cell in made["figure-5a"].rows["one"])
+
+
+def test_the_control_stands_beside_rejection_and_always_no_is_at_chance() -> None:
+    names = {REJECTED: 1.0, ACCEPTED: 0.0, "balanced_accuracy": 0.5}
+    scores = {metric: {"value": value, "ci95": [None, None], "n_scored": 9} for metric, value in names.items()}
+    control = ScoredConfig({"scores": scores, "slices": {}}, {REJECTED: {"a": 1.0}, ACCEPTED: {"a:answerable": 0.0}})
+    made = evaluation({"no": {"rejection_control_kg": control, "rejection_kg": scored({"a": 1.0}, REJECTED)}})
+    row = tables(made)["rejection-control"].rows["no"]
+    assert [cell and cell.value for cell in row] == [1.0, 0.0, 0.5, 0.5]
+    (section,) = made
+    assert section.notes == []
+    (alone,) = evaluation({"no": {"rejection_kg": scored({"a": 1.0}, REJECTED)}})
+    assert "always says no does best" in alone.notes[0]
+
+
+def test_the_data_of_a_built_dataset_are_counted() -> None:
+    folder = shipped_dataset("mini-ska")
+    assert folder is not None
+    section = dataset_section(folder)
+    about = {table.name: table for table in section.tables}
+    instances = folder.rows("instances_kg", "test")
+    needed, n = about["table-1"].rows["KG"][2], about["table-1"].rows["KG"][-1]
+    assert needed and needed.value == pytest.approx(np.mean([len(row["positive_sk"]) for row in instances]))
+    assert n and n.value == len(instances)
+    assert sum(cell.value for cell in about["table-6"].rows["KG"] if cell) == pytest.approx(1.0)
+    contexts = folder.rows("noise_kg_4k", "test")
+    tokens = about["table-2"].rows["KG 4k"][2]
+    assert tokens and tokens.value == pytest.approx(np.mean([row["kb_tokens"] for row in contexts]))
+    for panel in section.pictures["figure-4"].panels:
+        assert all(sum(point.y for point in series) == pytest.approx(1.0) for series in panel.series.values())
+
+
+def test_absent_budgets_and_short_contexts_are_said() -> None:
+    folder = shipped_dataset("mini-ska")
+    assert folder is not None
+    noise = next(s for s in evaluation({"one": {"noise_kg_1k": scored({"a": 1.0})}}, folder) if "noise" in s.pictures)
+    said = " ".join(noise.notes)
+    short = sum(row["status"] == "short" for row in folder.rows("noise_kg_4k", "test"))
+    assert "does not have: 12k, 24k" in said
+    assert (f"noise_kg_4k {short} of" in said) == bool(short)
