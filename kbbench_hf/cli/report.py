@@ -46,7 +46,7 @@ def command(
     Examples:
       kbbench report kbbench-runs/mini-stark/queries-test-bm25-1a2b3c4d
       kbbench report run-a run-b 'published:*' --out side-by-side.html
-      kbbench report kbbench-runs/ska-open
+      kbbench report kbbench-runs/mini-ska
       kbbench report mini-stark --dataset
     """
     if of_dataset:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from kbbench_hf.cli.report import command as report
 from kbbench_hf.cli.run import command
 from kbbench_hf.errors import KBBenchError, UsageError
 from tests.servers.scripted import Reply, ScriptedServer
@@ -31,7 +32,7 @@ def test_a_testbed_runs_its_configs_and_says_what_they_say_together(in_tmp: Path
 def test_what_weakens_a_config_stands_under_the_table(in_tmp: Path) -> None:
     with ScriptedServer(answer=lambda payload: "I would rather talk about the weather.") as server:
         printed = " ".join(run(server, "--testbed", "order", "--subset", "kg").split())
-    assert "! parse failures: order_kg_prefix (14 of 14 examples), order_kg_random (14 of 14 examples)" in printed
+    assert "! Parse failures: order_kg_prefix (14 of 14), order_kg_random (14 of 14)" in printed
 
 
 def test_always_no_rejects_everything_and_is_at_chance_beside_the_control(in_tmp: Path) -> None:
@@ -98,3 +99,29 @@ def test_a_testbed_whose_key_is_revoked_prints_what_it_has_and_why_it_stopped(in
     assert "2 of 3 configs are not finished" in str(done.exception)
     assert "order_kg_prefix: 14 answered" in done.stdout
     assert "order_kg_suffix: not run" in done.stdout
+
+
+def test_models_that_ran_before_stand_in_the_picture_and_the_folder_is_reported_as_a_whole(
+    in_tmp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[list[str]] = []
+    monkeypatch.setattr(
+        "kbbench_hf.reports.testbed.plot_panels",
+        lambda panels: drawn.append(sorted({name for panel in panels.panels for name in panel.series})) or Picture(),
+    )
+    with ScriptedServer(answer=lambda payload: '{"answer": ["nothing"]}') as server:
+        for name in ("one", "two"):
+            arguments = ["mini-ska", "--model", name, "--base-url", server.url, "--testbed", "order", "--subset", "kg"]
+            assert CliRunner().invoke(command, arguments, catch_exceptions=False).exit_code == 0
+    assert drawn == [["one"], ["one", "two"]]
+    done = CliRunner().invoke(report, ["kbbench-runs/mini-ska"], catch_exceptions=False)
+    assert done.output.split() == [f"kbbench-runs/mini-ska/report/report.{form}" for form in ("html", "tex", "csv")]
+    page = Path("kbbench-runs/mini-ska/report/report.html").read_text(encoding="utf-8")
+    assert "2 systems" in page and "F1 by orders (Table 4)" in page
+
+
+class Picture:
+    """Stands for a drawn figure."""
+
+    def savefig(self, file: Path, dpi: int) -> None:
+        file.touch()
