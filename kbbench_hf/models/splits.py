@@ -39,16 +39,16 @@ def decompositions(triple: object) -> list[list[Triple]]:
     if not isinstance(triple, list | tuple) or len(triple) != 3:
         return []
     head, relation, tail = map(str, triple)
-    found = [
-        [*product(*map(_joined, (head, relation, tail)))],
+    found: list[list[Triple]] = [
+        [(a, b, c) for a, b, c in product(*map(_joined, (head, relation, tail)))],
         *([(head, relation, left), (left, word, right)] for left, word, right in _cuts(tail)),
         *([(left, relation, tail), (left, word, right)] for left, word, right in _cuts(head)),
         *_verb_apart(head, relation, tail),
         *([(head, relation, left), (head, relation, right)] for left, right in _words_apart(tail)),
         _all_at_once(head, relation, tail),
     ]
-    found = [[part for part in dict.fromkeys(parts) if all(part)] for parts in found]
-    return [parts for n, parts in enumerate(found) if len(parts) > 1 and parts not in found[:n]]
+    whole = [[part for part in dict.fromkeys(parts) if all(part)] for parts in found]
+    return [parts for n, parts in enumerate(whole) if len(parts) > 1 and parts not in whole[:n]]
 
 
 def _joined(text: str) -> list[str]:

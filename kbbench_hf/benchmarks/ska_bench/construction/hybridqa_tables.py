@@ -1,4 +1,4 @@
-"""HybridQA's questions on OTT-QA's tables with linked passages, read for both hybrid subsets, and which subset has which.
+"""HybridQA's questions on OTT-QA's tables with linked passages, read for both hybrid subsets, and whose is which.
 
 The released text is tokenised ("Tom 's horse , in 1945"); it is written here as people write it, in question, answer,
 cells and passages alike.
