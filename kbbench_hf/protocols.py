@@ -1,7 +1,7 @@
 """What a model must answer. Whatever has these methods is one; nothing needs to be inherited."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -188,4 +188,26 @@ class Judge(Protocol):
 
     def judge(self, items: Sequence[tuple[str, str]]) -> list[Verdict]:
         """Return one verdict per (text, claim), in order."""
+        ...
+
+
+@runtime_checkable
+class Tunable(Judge, Protocol):
+    """A judge whose verdicts follow from a probability by a threshold, which a calibration may choose."""
+
+    untuned: str
+    """Its name whatever its threshold."""
+    chosen: bool
+    """Whether somebody chose its threshold, and no calibration may change it."""
+
+    def at(self, threshold: float) -> Self:
+        """Return the same judge with another threshold."""
+        ...
+
+    def read(self, raw: str) -> float:
+        """Return the verdict that the `raw` of one comes to with this judge's threshold."""
+        ...
+
+    def probability(self, raw: str) -> float:
+        """Return the probability of yes that the `raw` of a verdict has."""
         ...

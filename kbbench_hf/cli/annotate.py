@@ -62,7 +62,20 @@ _JUDGE = "surface, nli:MODEL, stored:FILE, hf:MODEL, or with --base-url the name
 @click.option("--out", type=_FILE, help="The annotations' folder; beside the predictions by default.")
 @click.option("--topic-models", type=_FILE, default=Path("kbbench/topic-models"), show_default=True)
 @click.option(
-    "--calibrate", type=_FILE, metavar="RELEASE", help="Find the embedder's thresholds on a release's outputs."
+    "--calibrations", type=_FILE, default=Path("kbbench/judges"), show_default=True, help="What is known of judges."
+)
+@click.option(
+    "--calibrate",
+    type=_FILE,
+    metavar="RELEASE",
+    help="On a release's outputs, find the embedder's thresholds, and how far judges agree with its verdicts.",
+)
+@click.option(
+    "--sample",
+    type=click.IntRange(0),
+    default=2000,
+    show_default=True,
+    help="Triples to calibrate a judge on; 0 for all.",
 )
 @JSON
 def command(
@@ -85,15 +98,17 @@ def command(
       kbbench annotate runs/mine --benchmark mini-genres --topics
       --embedder sentence-transformers/all-MiniLM-L6-v2
       --fact-judge nli:cross-encoder/nli-deberta-v3-base
+      kbbench annotate --calibrate GenRES --benchmark genres-corpora/docred
+      --fact-judge nli:cross-encoder/nli-deberta-v3-base
     """
     from kbbench_hf.runners.annotators import annotation_rules, n_failed
     from kbbench_hf.scoring.score import asked_of
 
     asked = asked_of([predictions] if predictions else [], benchmark, split=split)
     rules = annotation_rules(asked)
-    options["show"] = not json_output
+    options |= {"show": not json_output, "json_output": json_output}
     if calibrate is not None:
-        done = _calibrate(rules, calibrate, asked.examples, options)
+        done = _calibrate(rules, calibrate, asked, options)
     elif predictions is None:
         raise UsageError("No predictions; expected a run's folder or a predictions file. Name it, or use --calibrate.")
     else:
@@ -115,8 +130,8 @@ def _annotate(predictions: Path, asked: "Asked", how: ReadOptions, options: Row)
     from kbbench_hf.scoring.score import score
 
     kinds = ("fact_judge", "split_judge", "embedder", "thresholds", "stored_cosines", "topics", "corpus")
-    judging = {name: options[name] for name in JUDGING if options[name] is not None}
-    chosen = {name: options[name] for name in (*kinds, "topic_models")}
+    judging = _judging(options)
+    chosen = {name: options[name] for name in (*kinds, "topic_models", "calibrations")}
     if options["topic_seeds"]:
         chosen["topic_seeds"] = options["topic_seeds"]
     if not (annotators := Annotators(**chosen, judging=judging)):
@@ -129,17 +144,41 @@ def _annotate(predictions: Path, asked: "Asked", how: ReadOptions, options: Row)
     return made
 
 
-def _calibrate(rules: AnnotationRules, release: Path, examples: Examples, options: Row) -> Row:
+def _calibrate(rules: AnnotationRules, release: Path, asked: "Asked", options: Row) -> Row:
+    from kbbench_hf.runners.annotators import judge_of
+    from kbbench_hf.runners.calibrate_judge import calibrate_judge
+
+    named = {"factualness": options["fact_judge"], "granularity": options["split_judge"]}
+    judges = {kind: judge_of(name, kind, asked.place.config, _judging(options)) for kind, name in named.items() if name}
+    if not (judges or (options["embedder"] and options["thresholds"])):
+        raise UsageError(
+            "--calibrate needs --fact-judge or --split-judge, or --embedder with --thresholds: the file to write."
+        )
+    done: Row = {}
+    if options["embedder"]:
+        done |= _calibrate_embedder(rules, release, asked.examples, options)
+    for kind, judge in judges.items():
+        how = {"sample": options["sample"] or None, "show": options["show"]}
+        measured = calibrate_judge(rules, release, asked.examples, kind, judge, options["calibrations"], **how)
+        done[kind] = measured.to_dict() if options["json_output"] else f"{named[kind]}\n{measured.table()}"
+    return done
+
+
+def _calibrate_embedder(rules: AnnotationRules, release: Path, examples: Examples, options: Row) -> Row:
     from kbbench_hf.models.thresholds import write_thresholds
     from kbbench_hf.runners.calibrate import calibrate_embedder
 
-    if not (options["embedder"] and options["thresholds"]):
-        raise UsageError("--calibrate needs --embedder, and --thresholds: the file to write.")
+    if not options["thresholds"]:
+        raise UsageError("--calibrate of an --embedder needs --thresholds: the file to write.")
     embedder = _embedder(options)
     work = options["thresholds"].with_suffix(".work")
     thresholds, found = calibrate_embedder(rules, release, examples, embedder, work, show=options["show"])
     write_thresholds(options["thresholds"], embedder.name, thresholds)
     return {metric: calibration._asdict() for metric, calibration in found.items()}
+
+
+def _judging(options: Row) -> Row:
+    return {name: options[name] for name in JUDGING if options[name] is not None}
 
 
 def _embedder(options: Row) -> "SentenceEmbedder":

@@ -75,7 +75,7 @@ class NliSplitJudge(_NliJudge):
     A way to take it apart holds if every one of its parts is entailed; the one with the most parts counts.
     """
 
-    _kind = "nli-split"
+    _kind = "nli-split-2"
 
     def judge(self, items: Sequence[Item]) -> list[Verdict]:
         """Return one verdict per (text, triple): the number of sub-triples, 0 where it is one fact.

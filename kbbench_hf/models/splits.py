@@ -40,7 +40,7 @@ def decompositions(triple: object) -> list[list[Triple]]:
         return []
     head, relation, tail = map(str, triple)
     found: list[list[Triple]] = [
-        [(a, b, c) for a, b, c in product(*map(_joined, (head, relation, tail)))],
+        [*product(_joined(head), _joined(relation), _joined(tail))],
         *([(head, relation, left), (left, word, right)] for left, word, right in _cuts(tail)),
         *([(left, relation, tail), (left, word, right)] for left, word, right in _cuts(head)),
         *_verb_apart(head, relation, tail),

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 TOPIC_MODELS = Path("kbbench/topic-models")
 """Where topic models are kept, below the working folder."""
+CALIBRATIONS = Path("kbbench/judges")
+"""Where calibrations of judges are kept, below the working folder."""
 JUDGES = ("surface", "nli", "stored", "hf", "llm")
 """How the name of a judge begins; any other name in `annotators_of` is an embedder's."""
 
@@ -38,6 +40,8 @@ class Annotators:
     corpus: Path | None = None
     """The topic models' texts, one a line or a JSON list; the dataset's own where None."""
     topic_models: Path = TOPIC_MODELS
+    calibrations: Path = CALIBRATIONS
+    """Where calibrations of judges are looked for."""
     topic_seeds: Sequence[int] = SEEDS
     judging: Mapping[str, Any] = field(default_factory=dict)
     """How a language model that judges is reached and asked: `base_url`, `api_key_env`, `structured`, `max_tokens`, ...
@@ -110,7 +114,9 @@ def annotate_predictions(
         n = annotate_stored_cosines(examples, folder, annotators.stored_cosines)
         report["cosines"] = f"{n:,} documents"
     for kind, judge in judges.items():
-        report[kind] = dict(annotate_verdicts(examples, answers, folder, kind, judge, show=show))
+        report[kind] = dict(
+            annotate_verdicts(examples, answers, folder, kind, judge, agreements=annotators.calibrations, show=show)
+        )
     return report
 
 

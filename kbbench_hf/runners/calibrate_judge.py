@@ -6,7 +6,7 @@ the other half, every system is judged.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +14,20 @@ from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.annotations import triple_key
 from kbbench_hf.benchmarks.base import AnnotationRules, Examples
-from kbbench_hf.benchmarks.judge_agreement import JudgeAgreement
-from kbbench_hf.metrics.agreement import agreement, constant_agreement, self_agreement
+from kbbench_hf.benchmarks.judge_agreement import JudgeAgreement, write_agreement
+from kbbench_hf.metrics.agreement import agreeing_threshold, agreement, constant_agreement, self_agreement
 from kbbench_hf.models.judges import RELEASE_JUDGE, Item, StoredFacts, StoredSplits
-from kbbench_hf.models.surface import FEATURES, fit_logistic
+from kbbench_hf.models.surface import FEATURES, SurfaceJudge, fit_logistic
 from kbbench_hf.models.thresholds import spearman
+from kbbench_hf.protocols import Tunable
+from kbbench_hf.runners.judge import AnyJudge, calibrated_as, corpus_of, judge_each_once
 
 Bools = NDArray[np.bool_]
+Values = NDArray[np.float64]
+SAMPLE = 2000
+"""Triples of each half that a judge is asked for: kappa is then known to about .03."""
+YES = {"factualness": 1.0, "granularity": 2.0}
+"""The least verdict that is a yes: supported; split into two or more."""
 _FEWEST = 30
 """Triples of a system below which it has no figure: of two systems, the release judged only a few documents."""
 
@@ -31,7 +38,7 @@ class JudgedItems:
 
     kind: str
     items: Sequence[Item]
-    values: NDArray[np.float64]
+    values: Values
     """The released verdict: 1 or 0, or the number of sub-triples."""
     systems: NDArray[np.str_]
     documents: NDArray[np.str_]
@@ -47,13 +54,60 @@ class JudgedItems:
     @property
     def yes(self) -> Bools:
         """Whether each verdict is a yes: supported, or several facts."""
-        return says_yes(self.kind, self.values)
+        found: Bools = self.values >= YES[self.kind]
+        return found
 
 
-def says_yes(kind: str, values: NDArray[np.float64]) -> Bools:
-    """Return which verdicts are a yes: supported, or split into two or more."""
-    found: Bools = values >= (1 if kind == "factualness" else 2)
-    return found
+def calibrate_judge(
+    rules: AnnotationRules,
+    release: Path,
+    examples: Examples,
+    kind: str,
+    judge: AnyJudge,
+    folder: Path,
+    *,
+    sample: int | None = SAMPLE,
+    show: bool = True,
+) -> JudgeAgreement:
+    """Measure how far a judge agrees with a release's verdicts, and keep it in `folder`, where annotating finds it.
+
+    A judge with a threshold that nobody chose gets the one that agrees best on the half of the documents that may be
+    fitted on; on the other half each system is judged with the threshold of all others. What was judged is kept: an
+    interrupted calibration goes on.
+
+    Args:
+        rules: the benchmark's.
+        release: the folder of the release.
+        examples: those of the config to calibrate on.
+        kind: `factualness` or `granularity`.
+        judge: the judge. Surface features are fitted anew, and judge everything.
+        folder: where calibrations are kept.
+        sample: at most so many triples of each half are judged, drawn at random with a fixed seed; None for all.
+        show: whether to show progress.
+
+    Raises:
+        DataError: the release has no verdicts of the examples' config.
+        UnreadError: more than a tenth of a language model's answers hold no verdict.
+    """
+    found, corpus = released_items(rules, release, examples, kind), corpus_of(examples)
+    if isinstance(judge, SurfaceJudge):
+        said = surface_says(found, ~found.fits)
+        return agreement_on(found, ~found.fits, corpus, said.astype(np.float64) * YES[kind], said)
+    tunes = isinstance(judge, Tunable) and not judge.chosen
+    checked, fitted = _drawn(~found.fits, sample), _drawn(found.fits if tunes else found.fits & False, sample)
+    asked = found.of(checked | fitted)
+    verdicts, identity, cost = judge_each_once(asked.items, folder / "work" / kind, kind, judge, show=show)
+    values = np.array([math.nan if each.value is None else each.value for each in verdicts])
+    threshold = None
+    if isinstance(judge, Tunable) and not judge.chosen:
+        threshold, values = _by_threshold(judge, asked, [verdict.raw for verdict in verdicts])
+    measured = replace(
+        agreement_on(found, checked, corpus, values[~asked.fits], surface_says(found, checked)),
+        threshold=threshold,
+        cost=cost,
+    )
+    write_agreement(folder, calibrated_as(judge, identity), kind, measured)
+    return measured
 
 
 def released_items(rules: AnnotationRules, release: Path, examples: Examples, kind: str) -> JudgedItems:
@@ -81,48 +135,71 @@ def released_items(rules: AnnotationRules, release: Path, examples: Examples, ki
     return JudgedItems(kind, items, np.array(values), np.array(systems), np.array(documents), np.array(fits))
 
 
-def surface_says(found: JudgedItems) -> Bools:
-    """Return what surface features say of the rows that are for checking, fitted to other documents and systems."""
+def surface_says(found: JudgedItems, chosen: Bools) -> Bools:
+    """Return what surface features say of the chosen rows, fitted to other documents and other systems."""
     features = FEATURES[found.kind](found.items)
     said = np.zeros(len(found.items), dtype=np.bool_)
-    for system in np.unique(found.systems):
-        fitted = found.fits & (found.systems != system)
-        judged = ~found.fits & (found.systems == system)
-        if judged.any():
-            said[judged] = fit_logistic(features[fitted], found.yes[fitted]).says(features[judged])
-    return said[~found.fits]
+    for system in np.unique(found.systems[chosen]):
+        fitted, judged = found.fits & (found.systems != system), chosen & (found.systems == system)
+        said[judged] = fit_logistic(features[fitted], found.yes[fitted]).says(features[judged])
+    return said[chosen]
 
 
-def agreement_on(found: JudgedItems, corpus: str, values: NDArray[np.float64], surface: Bools) -> JudgeAgreement:
-    """Return how far a judge's verdicts on rows agree with the released ones.
+def agreement_on(found: JudgedItems, chosen: Bools, corpus: str, values: Values, surface: Bools) -> JudgeAgreement:
+    """Return how far a judge's verdicts on the chosen rows agree with the released ones.
 
     Args:
-        found: the rows judged, none of which anything was fitted on.
+        found: all rows.
+        chosen: those that are judged, on none of which anything was fitted.
         corpus: what they are of.
-        values: the judge's verdict on each, NaN where it gave none.
-        surface: what surface features say of each.
+        values: the judge's verdict on each chosen row, NaN where it gave none.
+        surface: what surface features say of each chosen row.
     """
-    read = ~np.isnan(values)
-    kept = found.of(read)
-    said = says_yes(found.kind, values[read])
-    released, judged = (_figures(kept, each) for each in (kept.values, values[read]))
-    keys = [item if found.kind == "factualness" else item[1] for item in found.items]
+    judged, read, half = found.of(chosen), ~np.isnan(values), found.of(~found.fits)
+    kept, given = judged.of(read), values[read]
+    released, figures = (_figures(kept, each) for each in (kept.values, given))
+    keys = [item if found.kind == "factualness" else item[1] for item in half.items]
     return JudgeAgreement(
         corpus=corpus,
         released_by=RELEASE_JUDGE,
         n_documents=len(set(kept.documents.tolist())),
         n_systems=len(released),
-        judge=agreement(kept.yes, said),
+        judge=agreement(kept.yes, given >= YES[found.kind]),
         constant=constant_agreement(kept.yes),
         surface=agreement(kept.yes, surface[read]),
-        ceiling=self_agreement(keys, found.yes),
-        spearman=spearman(released, judged),
-        mean_absolute_error=float(np.abs(released - judged).mean()) if len(released) else math.nan,
+        ceiling=self_agreement(keys, half.yes),
+        spearman=spearman(released, figures),
+        mean_absolute_error=float(np.abs(released - figures).mean()) if len(released) else math.nan,
         n_unread=int((~read).sum()),
     )
 
 
-def _figures(found: JudgedItems, values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _by_threshold(judge: Tunable, asked: JudgedItems, raws: Sequence[str]) -> tuple[float, Values]:
+    """Return the threshold that agrees best with all systems, and the verdicts by the best of all other systems."""
+    probabilities = np.array([judge.probability(raw) for raw in raws])
+
+    def best(rows: Bools) -> float:
+        return agreeing_threshold(asked.yes[rows], probabilities[rows])
+
+    values = np.full(len(raws), math.nan)
+    for system in np.unique(asked.systems):
+        tuned = judge.at(best(asked.fits & (asked.systems != system)))
+        for row in np.flatnonzero(asked.systems == system).tolist():
+            values[row] = tuned.read(raws[row])
+    return best(asked.fits), values
+
+
+def _drawn(rows: Bools, sample: int | None) -> Bools:
+    """Return the rows, or as many of them as the sample has, drawn by a fixed seed."""
+    places = np.flatnonzero(rows)
+    if sample is None or len(places) <= sample:
+        return rows
+    drawn = np.zeros(len(rows), dtype=np.bool_)
+    drawn[np.random.default_rng(0).choice(places, sample, replace=False)] = True
+    return drawn
+
+
+def _figures(found: JudgedItems, values: Values) -> Values:
     """Return the mean of each system's verdicts over its triples: supported, or exp(-sub-triples)."""
     if found.kind == "granularity":
         values = np.exp(-np.where(values > 1, values, 0.0))

@@ -19,7 +19,7 @@ import pyarrow as pa
 from kbbench_hf.benchmarks.annotations import Identity, triple_key, write_annotation
 from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.benchmarks.base import Examples, Prompt
-from kbbench_hf.benchmarks.judge_agreement import JudgeAgreement
+from kbbench_hf.benchmarks.judge_agreement import JudgeAgreement, read_agreement
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.journal import Journal, Record
 from kbbench_hf.metrics.triple_lists import well_formed
@@ -36,7 +36,7 @@ from kbbench_hf.models.judges import (
 )
 from kbbench_hf.models.specs import parse, positive
 from kbbench_hf.models.surface import SURFACE, SurfaceJudge
-from kbbench_hf.protocols import Judge, LanguageModel, Verdict, name_of
+from kbbench_hf.protocols import Judge, LanguageModel, Tunable, Verdict, name_of
 from kbbench_hf.replies.reading import ParseError
 from kbbench_hf.runners.jobs import Prompts, Sampling
 from kbbench_hf.runners.progress import progress
@@ -111,6 +111,7 @@ def annotate_verdicts(
         verdicts = judge.judge(items)
         identity: Identity = {"judge": judge.name}
     else:
+        judge = tuned(judge, kind, examples, agreements)
         verdicts, identity, _ = judge_each_once(items, folder / "work" / kind, kind, judge, show=show)
         if measured := measured_agreement(judge, identity, kind, examples, agreements):
             identity = {**identity, "agreement": measured.to_dict()}
@@ -141,8 +142,29 @@ def measured_agreement(
     judge: AnyJudge, identity: Identity, kind: str, examples: Examples, agreements: Path | None
 ) -> JudgeAgreement | None:
     """Return how far a judge agrees with released verdicts of the examples' kind of text, where that was measured."""
-    own = getattr(judge, "agreement", None)
-    return own if isinstance(own, JudgeAgreement) else None
+    if isinstance(judge, SurfaceJudge):
+        return judge.agreement
+    if agreements is None:
+        return None
+    return read_agreement(agreements, calibrated_as(judge, identity), kind, corpus_of(examples))
+
+
+def calibrated_as(judge: AnyJudge, identity: Identity) -> Identity:
+    """Return what a judge's calibration is kept under: its identity, without a threshold that the calibration finds."""
+    return {"judge": judge.untuned} if isinstance(judge, Tunable) and not judge.chosen else identity
+
+
+def corpus_of(examples: Examples) -> str:
+    """Return the config that examples are of; empty where they do not say."""
+    return str(getattr(examples.context, "config", ""))
+
+
+def tuned(judge: AnyJudge, kind: str, examples: Examples, agreements: Path | None) -> AnyJudge:
+    """Return a judge with the threshold that its calibration found on texts of this kind, where there is one."""
+    if agreements is None or not isinstance(judge, Tunable) or judge.chosen:
+        return judge
+    measured = read_agreement(agreements, calibrated_as(judge, {}), kind, corpus_of(examples))
+    return judge if measured is None or measured.threshold is None else judge.at(measured.threshold)
 
 
 class Judged(NamedTuple):

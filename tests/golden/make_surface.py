@@ -16,10 +16,9 @@ from kbbench_hf.benchmarks.genres.benchmark import CORPORA, load
 from kbbench_hf.benchmarks.genres.release import build_genres_corpora
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.models.surface import FEATURES, OTHER, fit_logistic
-from kbbench_hf.runners.calibrate_judge import JudgedItems, agreement_on, released_items, surface_says
+from kbbench_hf.runners.calibrate_judge import YES, JudgedItems, agreement_on, released_items, surface_says
 
 CONFIGS = ("cdr", "docred", "wiki20m", "wiki80")
-YES = {"factualness": 1.0, "granularity": 2.0}
 
 
 def fitted(judged: JudgedItems, agreement: dict) -> dict:
@@ -40,9 +39,9 @@ def left_out(judged: dict[str, JudgedItems], corpus: str) -> dict:
     """Return how far a model of the other corpora agrees on one."""
     rows = together([part.of(part.fits) for name, part in judged.items() if name != corpus])
     model = fit_logistic(FEATURES[rows.kind](rows.items), rows.yes)
-    checked = judged[corpus].of(~judged[corpus].fits)
-    said = model.says(FEATURES[rows.kind](checked.items))
-    return agreement_on(checked, f"{corpus}, fitted on others", said * YES[rows.kind], said).to_dict()
+    own = judged[corpus]
+    said = model.says(FEATURES[rows.kind](own.of(~own.fits).items))
+    return agreement_on(own, ~own.fits, f"{corpus}, fitted on others", said * YES[rows.kind], said).to_dict()
 
 
 def main(release: Path) -> None:
@@ -56,9 +55,8 @@ def main(release: Path) -> None:
             judged = {config: released_items(rules, release, each, kind) for config, each in examples.items()}
             found[kind] = {}
             for config, rows in judged.items():
-                said = surface_says(rows)
-                checked = rows.of(~rows.fits)
-                found[kind][config] = fitted(rows, agreement_on(checked, config, said * yes, said).to_dict())
+                said = surface_says(rows, ~rows.fits)
+                found[kind][config] = fitted(rows, agreement_on(rows, ~rows.fits, config, said * yes, said).to_dict())
             others = [left_out(judged, config) for config in CONFIGS]
             worst = min(others, key=lambda each: each["judge"]["kappa"])
             found[kind][OTHER] = fitted(together(list(judged.values())), worst)

@@ -1,10 +1,14 @@
 """Where a triple is written as several facts, and what is said of each."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.genres.benchmark import Context
+from kbbench_hf.benchmarks.genres.release import text_id
 from kbbench_hf.models.splits import decompositions
 from kbbench_hf.runners.calibrate_judge import released_items
 
@@ -65,15 +69,10 @@ def test_every_way_is_said_once_and_has_parts_without_gaps() -> None:
     assert decompositions(["a", None, 1961]) == []
 
 
-def test_most_of_what_the_released_judge_split_can_be_split(shared: object) -> None:
+def test_most_of_what_the_released_judge_split_can_be_split(shared: Path) -> None:
     """On the half of CDR's documents that nothing was chosen on; at commas and conjunctions alone it was .29."""
-    import json
-    from pathlib import Path
-
-    release = Path(str(shared)) / "data/genres"
+    release = shared / "data/genres"
     texts = json.loads((release / "inputs/cdr_rand_200.json").read_text(encoding="utf-8"))
-    from kbbench_hf.benchmarks.genres.release import text_id
-
     examples = Examples([{"id": text_id(text), "text": text} for text in texts], Context("cdr", ()))
     rules = benchmark("genres-corpora").scoring.annotations
     assert rules is not None
