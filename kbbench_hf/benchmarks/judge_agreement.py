@@ -35,10 +35,10 @@ class JudgeAgreement:
     """Of the model of surface features, on the same items."""
     ceiling: Agreement
     """Of the released judge with itself, on items that it judged twice."""
-    spearman: float
+    spearman: float | None
     """Rank correlation of the systems' figures. Surface features alone reach .6 to .95: it proves no judge."""
-    mean_absolute_error: float
-    """Of the systems' figures, a fraction."""
+    mean_absolute_error: float | None
+    """Of the systems' figures, a fraction; like the correlation None where too few triples of each are judged."""
     n_unread: int = 0
     """Answers without a verdict; they are in none of the figures above."""
     threshold: float | None = None
@@ -73,10 +73,11 @@ class JudgeAgreement:
             f"  against {self.released_by} on {self.corpus}: {self.n_documents:,} documents, {self.n_systems} systems, "
             f"{self.n_unread:,} answers without a verdict; {100 * self.judge.yes:.1f} % are yes"
         )
-        lines.append(
-            f"  systems' figures: mean absolute error {100 * self.mean_absolute_error:.1f} points, Spearman "
-            f"{self.spearman:.3f} (surface features alone reach .6 to .95: it proves no judge)"
-        )
+        if self.mean_absolute_error is not None and self.spearman is not None:
+            lines.append(
+                f"  systems' figures: mean absolute error {100 * self.mean_absolute_error:.1f} points, Spearman "
+                f"{self.spearman:.3f} (surface features alone reach .6 to .95: it proves no judge)"
+            )
         if self.threshold is not None:
             lines.append(f"  threshold {self.threshold:g}, fitted on the other half of the documents")
         if self.cost:
@@ -90,10 +91,12 @@ class JudgeAgreement:
         if self.surface == self.judge:
             del beside["surface features"]
         others = ", ".join(f"{name} {_in_short(each)}" for name, each in beside.items())
+        systems = ""
+        if self.mean_absolute_error is not None:
+            systems = f", and systems' figures are {100 * self.mean_absolute_error:.1f} points off on average"
         return (
-            f"with {self.released_by} it agrees at kappa / balanced accuracy {_in_short(self.judge)} ({others}), and "
-            f"systems' figures are {100 * self.mean_absolute_error:.1f} points off on average (Spearman "
-            f"{self.spearman:.2f}); measured on {self.judge.n:,} triples of {self.corpus}"
+            f"with {self.released_by} it agrees at kappa / balanced accuracy {_in_short(self.judge)} ({others})"
+            f"{systems}; measured on {self.judge.n:,} triples of {self.corpus}"
         )
 
 

@@ -168,8 +168,8 @@ def agreement_on(found: JudgedItems, chosen: Bools, corpus: str, values: Values,
         constant=constant_agreement(kept.yes),
         surface=agreement(kept.yes, surface[read]),
         ceiling=self_agreement(keys, half.yes),
-        spearman=spearman(released, figures),
-        mean_absolute_error=float(np.abs(released - figures).mean()) if len(released) else math.nan,
+        spearman=spearman(released, figures) if len(released) > 1 else None,
+        mean_absolute_error=float(np.abs(released - figures).mean()) if len(released) else None,
         n_unread=int((~read).sum()),
     )
 
