@@ -98,7 +98,7 @@ def command(
       kbbench annotate runs/mine --benchmark mini-genres --topics
       --embedder sentence-transformers/all-MiniLM-L6-v2
       --fact-judge nli:cross-encoder/nli-deberta-v3-base
-      kbbench annotate --calibrate GenRES --benchmark genres-corpora/docred
+      kbbench annotate --calibrate RELEASE --benchmark genres-corpora/docred
       --fact-judge nli:cross-encoder/nli-deberta-v3-base
     """
     from kbbench_hf.runners.annotators import annotation_rules, n_failed
