@@ -1,18 +1,16 @@
 """Make instances from public sources, for build.py to read.
 
 python make_instances.py tekgen <Text2KGBench/data/wikidata_tekgen> <out>
-python make_instances.py wikitablequestions <WikiTableQuestions> <out>
 python make_instances.py hybridqa <HybridQA/released_data/dev.traced.json> <WikiTables-WithLinks> <out>
 """
 
 import sys
 from pathlib import Path
 
-from kbbench_hf.benchmarks.ska_bench.construction import hybridqa, tekgen, wikitablequestions
+from kbbench_hf.benchmarks.ska_bench.construction import hybridqa, tekgen
 
 MAKERS = {
     "tekgen": tekgen.make,
-    "wikitablequestions": wikitablequestions.make,
     "hybridqa": hybridqa.make,
 }
 

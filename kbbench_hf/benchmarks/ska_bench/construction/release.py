@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kbbench_hf.benchmarks.ska_bench.construction import metaqa
+from kbbench_hf.benchmarks.ska_bench.construction import metaqa, table
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, Pool, Release
 
 Maker = Callable[[Path], Release]
@@ -12,7 +12,7 @@ Maker = Callable[[Path], Release]
 
 Raises `DataError` where a file is absent or malformed.
 """
-MAKERS: dict[str, Maker] = {"kg": metaqa.make}
+MAKERS: dict[str, Maker] = {"kg": metaqa.make, "table": table.make}
 """Subset -> its maker."""
 
 

@@ -13,7 +13,7 @@ TRIPLES = [["a", "r", "b"], ["a", "r", "c"], ["b", "s", "d"], ["c", "s", "d"], [
     [
         ({"type": "lookup", "where": [[1, "lund"]], "select": 0}, ["Bo"]),
         ({"type": "lookup", "where": [[1, "oslo"]], "select": 0}, ["Ann", "Cy", "Di"]),
-        ({"type": "lookup2", "where": [[1, "oslo"], [2, "7"]], "select": 0}, ["Di"]),
+        ({"type": "lookup", "where": [[1, "oslo"], [2, "7"]], "select": 0}, ["Di"]),
         ({"type": "count", "where": [[1, "oslo"]]}, ["3"]),
         ({"type": "count", "where": [[1, "rome"]]}, ["0"]),
         ({"type": "diff", "key": 0, "by": 2, "values": ["ann", "bo"]}, ["1188"]),
@@ -44,7 +44,7 @@ def test_graph_programs(program: dict, answers: list[str]) -> None:
 
 
 def test_a_row_is_read_if_it_meets_the_conditions_together_or_the_values_alone() -> None:
-    both = {"type": "lookup2", "where": [[0, "ann"], [1, "lund"]], "select": 2}
+    both = {"type": "lookup", "where": [[0, "ann"], [1, "lund"]], "select": 2}
     assert not reads(both, ROWS[0]) and reads(both, ["ANN", "Lund", ""])
     assert reads({"type": "diff", "key": 0, "by": 2, "values": ["ann", "bo"]}, ROWS[1])
 

@@ -1,0 +1,234 @@
+"""The subset `table` from small made-up sources in the layout of the raw files."""
+
+import gzip
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from kbbench_hf.benchmarks.ska_bench.construction import table, tatqa, wikitablequestions
+from kbbench_hf.benchmarks.ska_bench.construction.evidence import Evidence
+from kbbench_hf.benchmarks.ska_bench.construction.logical_forms import contradicts
+from kbbench_hf.benchmarks.ska_bench.construction.near_rows import near_rows
+from kbbench_hf.benchmarks.ska_bench.construction.program_induction import induce
+from kbbench_hf.benchmarks.ska_bench.construction.table_questions import Table
+from kbbench_hf.benchmarks.ska_bench.programs import execute
+from kbbench_hf.benchmarks.ska_bench.table_programs import is_free_of, reads
+from kbbench_hf.errors import DataError
+
+HEADER = ["No", "Date", "Skipper", "Harbour", "Cargo", "Barrels"]
+TOWNS, GOODS = ["Oslo", "Lund", "Bergen", "Skagen", "Rostock"], ["Salt", "Herring", "Timber", "Rope"]
+SKIPPERS = ["Ann Berg", "Bo Dahl", "Cy Falk", "Di Holm", "Eli Lind", "Fay Moe", "Gus Ness", "Hal Ruud"]
+
+
+def rows(seed: int, count: int = 40) -> list[list[str]]:
+    drawn = random.Random(seed)
+    return [
+        [
+            str(n),
+            f"{drawn.choice(['May', 'June', 'July'])} {drawn.randint(1, 28)}, {drawn.randint(1981, 1999)}",
+            drawn.choice(SKIPPERS) if n > 7 else SKIPPERS[n],
+            drawn.choice(TOWNS),
+            drawn.choice(GOODS),
+            str(drawn.randint(10, 99)),
+        ]
+        for n in range(count)
+    ]
+
+
+def write(file: Path, objects: list[dict]) -> None:
+    with gzip.open(file, "wt", encoding="utf-8") as out:
+        out.writelines(json.dumps(each) + "\n" for each in objects)
+
+
+def source(folder: Path, shuffled: int | None = None) -> Path:
+    """Write a folder of 30 tables with five questions each, and four finance tables."""
+    tables = [{"table": f"t{n}", "header": HEADER, "rows": rows(n)} for n in range(30)]
+    questions = []
+    for n, each in enumerate(tables):
+        cells = each["rows"]
+        late = [row for row in cells if int(row[1][-4:]) > 1990]
+        asked = {
+            f"how many trips were made after {1990}?": [str(len(late))],
+            f"how many trips in {cells[0][1][:4].strip().lower()} had cargo of salt?": [
+                str(sum(row[4] == "Salt" and row[1].startswith(cells[0][1][:4].strip()) for row in cells))
+            ],
+            f"how many loads of rope had more than {50 + n} barrels?": [
+                str(sum(row[4] == "Rope" and int(row[5]) > 50 + n for row in cells))
+            ],
+            f"what is the total number of barrels of timber that went to {TOWNS[n % 5].lower()}?": [
+                str(sum(int(row[5]) for row in cells if row[4] == "Timber" and row[3] == TOWNS[n % 5]))
+            ],
+        }
+        for place, (question, answers) in enumerate(asked.items()):
+            questions.append(
+                {"id": f"nt-{n}-{place}", "question": question, "table": each["table"], "answers": answers}
+            )
+    documents = [
+        {
+            "table": {
+                "uid": f"doc{n}",
+                "table": [["", "2019", "2018"]]
+                + [
+                    [f"{goods} sales of depot {n}{k}", f"$ {10 * n + k + 3},100", f"({k + 5}.5)"]
+                    for k, goods in enumerate(GOODS)
+                ],
+            },
+            "questions": [
+                {
+                    "uid": f"q{n}",
+                    "question": "What was the ratio of the one to the other in 2019?",
+                    "answer": round((10 * n + 3.1) / (10 * n + 4.1) * 1, 2),
+                    "answer_type": "arithmetic",
+                    "derivation": f"{10 * n + 3},100 / {10 * n + 4},100",
+                    "mappings": [{"table": [1, 1]}, {"table": [2, 1]}],
+                    "scale": "",
+                }
+            ],
+        }
+        for n in range(4)
+    ]
+    if shuffled is not None:
+        for each in (tables, questions, documents):
+            random.Random(shuffled).shuffle(each)
+    folder.mkdir(exist_ok=True)
+    write(folder / wikitablequestions.TABLES, tables)
+    write(folder / wikitablequestions.QUESTIONS, questions)
+    write(folder / tatqa.FILE, documents)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple:
+    release = table.make(source(tmp_path_factory.mktemp("raw")))
+    assert len(release.instances) > 10
+    return release.instances, release.pools["table"]
+
+
+def test_every_program_gives_gold_on_its_positives_and_on_all_it_can_be_asked_on(made: tuple) -> None:
+    instances, pool = made
+    evidence = Evidence(pool)
+    for each in instances:
+        assert not evidence.problems(each), each.question
+        assert each.split_key and each.licence and each.source
+
+
+def test_near_rows_differ_from_a_real_row_in_one_cell_and_hold_no_answer(made: tuple) -> None:
+    instances, pool = made
+    for each in instances:
+        donated, near = each.noise_groups
+        assert pool.origins[near].made and not pool.origins[donated].made
+        real = {tuple(row) for row in (*pool.sk[each.group], *pool.sk[donated])}
+        for row in pool.sk[near][:60]:
+            assert row not in real and is_free_of(each.program, row)
+            assert any(sum(a != b for a, b in zip(row, other, strict=True)) == 1 for other in real), row
+        assert len(set(pool.sk[near])) == len(pool.sk[near])
+
+
+def test_for_every_positive_row_there_are_rows_with_one_condition_cell_changed(made: tuple) -> None:
+    instances, pool = made
+    for each in instances:
+        columns = {condition[0] for condition in each.program.get("where", ())}
+        for number in each.positive_sk if columns else ():
+            row = pool.sk[each.group][number]
+            twins = [
+                other
+                for other in pool.sk[each.noise_groups[-1]]
+                if [n for n, (a, b) in enumerate(zip(row, other, strict=True)) if a != b][1:] == []
+                and next(n for n, (a, b) in enumerate(zip(row, other, strict=True)) if a != b) in columns
+            ]
+            assert twins, each.question
+
+
+def test_a_shuffled_source_gives_the_same_release(made: tuple, tmp_path: Path) -> None:
+    again = table.make(source(tmp_path / "raw", shuffled=7))
+    assert (again.instances, again.pools["table"].to_rows()) == (made[0], made[1].to_rows())
+
+
+def test_the_quotas_hold(made: tuple) -> None:
+    instances, _ = made
+    single = sum(len(each.positive_sk) == 1 for each in instances)
+    assert single <= 0.15 * len(instances)
+    assert sum(each.program["type"] in ("compare", "diff") for each in instances) <= 0.4 * len(instances)
+
+
+def test_an_absent_or_malformed_source_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=wikitablequestions.TABLES):
+        table.make(tmp_path)
+    source(tmp_path)
+    write(tmp_path / wikitablequestions.QUESTIONS, [{"id": "nt-1", "question": "?", "table": "no", "answers": ["1"]}])
+    with pytest.raises(DataError, match="nt-1 asks on 'no'"):
+        table.make(tmp_path)
+    source(tmp_path)
+    write(tmp_path / tatqa.FILE, [{"table": {"uid": "x"}, "questions": []}])
+    with pytest.raises(DataError, match="a document is malformed"):
+        table.make(tmp_path)
+
+
+SAMPLE = [
+    ["1", "May 3, 1990", "Ann Berg", "Oslo", "Salt", "12"],
+    ["2", "June 9, 1991", "Bo Dahl", "Lund", "Rope", "30"],
+    ["3", "May 7, 1993", "Cy Falk", "Oslo", "Rope", "45"],
+    ["4", "July 1, 1994", "Di Holm", "Oslo", "Salt", "7"],
+    ["5", "May 30, 1995", "Eli Lind", "Lund", "Salt", "28"],
+]
+
+
+@pytest.mark.parametrize(
+    ("question", "answers", "expected"),
+    [
+        ("how many trips went to oslo?", ["3"], (0, 2, 3)),
+        ("how many trips were there in may?", ["3"], (0, 2, 4)),
+        ("how many trips to oslo were made after 1992?", ["2"], (2, 3)),
+        ("how many trips had more than 20 barrels?", ["3"], (1, 2, 4)),
+        ("how many trips were made between 1990 and 1993?", ["3"], (0, 1, 2)),
+        ("what is the difference in barrels between falk and dahl?", ["15"], (1, 2)),
+        ("who carried more barrels, ann berg or di holm?", ["Ann Berg"], (0, 3)),
+        ("what is the total number of barrels that went to lund?", ["58"], (1, 4)),
+        ("how many trips did not go to oslo?", ["2"], None),  # rows by what they are not
+        ("who carried the most barrels to oslo?", ["Cy Falk"], None),  # the best row needs all rows
+        ("who sailed after bo dahl?", ["Cy Falk"], None),  # so does order
+        ("how many trips went to paris?", ["0"], None),  # nothing is named
+        ("how many barrels went to lund?", ["2"], None),  # it asks for barrels; that two rows match is chance
+    ],
+)
+def test_programs_are_induced_only_where_all_agree(question: str, answers: list[str], expected: tuple | None) -> None:
+    found = induce(question, HEADER, SAMPLE, answers)
+    assert (found and found.positive) == expected
+    if found:
+        assert execute(found.program, [SAMPLE[n] for n in found.positive]) == answers
+
+
+def test_a_question_is_left_out_if_part_of_another_rows_cell_meets_it_too() -> None:
+    other = ["6", "May 1, 1996", "Fay Moe", "Oslo Fjord", "Salt", "5"]
+    assert induce("how many trips went to oslo?", HEADER, [*SAMPLE, other], ["3"]) is None
+
+
+def test_people_s_logical_forms_prove_programs_wrong() -> None:
+    ships = Table(tuple(HEADER), [tuple(row) for row in SAMPLE])
+    form = "(count (and (r.harbour c.oslo) (r.barrels (@p.num (> 10)))))"
+    assert not contradicts(form, ships, (0, 2)) and contradicts(form, ships, (0, 2, 3))
+    assert not contradicts("(!r.skipper (argmax 1 1 (r.harbour c.oslo) @index))", ships, (3,))  # not read
+
+
+def test_decoys_hold_some_conditions_in_turn() -> None:
+    program = {"type": "count", "where": [[3, "oslo"], [4, "rope"]]}
+    cells = [tuple(row) for row in rows(1)]
+    positives = [row for row in cells if reads(program, row)]
+    others = [row for row in cells if not reads(program, row)]
+    near = near_rows("q", "how many loads of rope went to oslo?", program, positives, others, 100)
+    assert len(near) == 100 and not any(reads(program, row) for row in near)
+    for value in ("Oslo", "Rope"):
+        assert sum(value in row for row in near[:12]) >= 2
+
+
+def test_rows_found_by_words_alone_are_known_as_such() -> None:
+    assert table.found_by_words("how many went to oslo?", [("1", "Oslo")], [("2", "Lund"), ("3", "Bergen")])
+    assert not table.found_by_words("how many went to oslo?", [("1", "Oslo", "")], [("2", "Lund", "Oslo")])
+
+
+def test_a_finance_question_is_its_calculation_on_labelled_rows(tmp_path: Path) -> None:
+    found = tatqa.read(source(tmp_path / "raw")).questions
+    assert [each.answers for each in found][:2] == [("0.76",), ("0.93",)]
+    assert found[0].program["formula"] == "c0 / c1" and found[0].aliases == (("0.756", "0.7561"),)
