@@ -106,6 +106,8 @@ class PromptOptions:
     shots: int = 1
     demonstrations: Literal["similar", "leak-free", "random", "none"] = "similar"
     seed: int = 42
+    mode: str = "reference"
+    """The mode in which the answers are to be scored: what is asked may differ, as what is scored does."""
 
 
 @dataclass(frozen=True)
@@ -363,8 +365,9 @@ class Scoring:
     """(scores, mode) -> the figures of the paper's tables, with intervals."""
     check: Callable[[Examples, Id, Answer], str | None] = no_problem
     """(examples, id, answer) -> what is wrong with a submitted answer, in words, or None."""
-    warn: Callable[["Benchmark", Examples, Sequence[Answer | None]], list[ScoreWarning]] | None = None
-    """(this benchmark, examples, answers) -> the habits that cost these answers some of their score, each measured."""
+    warn: Callable[["Benchmark", Examples, Sequence[Answer | None], str], list[ScoreWarning]] | None = None
+    """(this benchmark, examples, answers, mode) -> what these answers' figures are to be held against, and the habits
+    that cost them some of their score, each measured."""
     annotations: AnnotationRules | None = None
     """What metrics need of other models, made once by `kbbench annotate`; None where they need nothing."""
     group_by: str | None = None

@@ -159,7 +159,9 @@ def _summarise(scores: Scores, mode: str) -> Mapping[str, Estimate]:
     return figures
 
 
-def _warn(benchmark: Benchmark, examples: Examples, answers: Sequence[Sequence[Id] | None]) -> list[ScoreWarning]:
+def _warn(
+    benchmark: Benchmark, examples: Examples, answers: Sequence[Sequence[Id] | None], mode: str
+) -> list[ScoreWarning]:
     """Say how many rankings end before the deepest headline cut-off, and how many leave MRR and MAP open."""
     n_candidates, found = len(examples.context.candidates.ids), []
     depth = min(HEADLINE_DEPTH, n_candidates)

@@ -14,6 +14,7 @@ class PlainWarning(TypedDict):
     remedy: str
     n_examples: int
     effect: dict[str, float]
+    beside: NotRequired[dict[str, float]]
     system: NotRequired[str]
 
 
@@ -35,6 +36,8 @@ class ScoreWarning:
     """How many examples it touches; 0 where it is not about single ones."""
     effect: Mapping[str, float] = field(default_factory=dict)
     """Metric -> what its figure would gain without this, where that was measured."""
+    beside: Mapping[str, float] = field(default_factory=dict)
+    """Metric -> a figure that its own is to be held against, that of an answer that reads nothing, say."""
     severity: Literal["note", "warning"] = "warning"
     """A note says what is not there; a warning, what may mislead."""
     system: str = ""
@@ -55,7 +58,11 @@ class ScoreWarning:
             n_examples=self.n_examples,
             effect=dict(self.effect),
         )
-        return {**plain, "system": self.system} if self.system else plain
+        if self.beside:
+            plain["beside"] = dict(self.beside)
+        if self.system:
+            plain["system"] = self.system
+        return plain
 
     @classmethod
     def of(cls, plain: PlainWarning) -> "ScoreWarning":

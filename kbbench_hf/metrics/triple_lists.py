@@ -99,7 +99,7 @@ def hard_match(answers: Sequence[Sequence[Triple]], gold: Sequence[Sequence[Trip
         if not predicted:
             scores[:, document] = empty
             continue
-        predicted_text, expected_text = [_folded(t) for t in predicted], [_folded(t) for t in expected]
+        predicted_text, expected_text = [folded(t) for t in predicted], [folded(t) for t in expected]
         precision = sum(text in expected_text for text in predicted_text) / len(predicted_text)
         recall = sum(text in predicted_text for text in expected_text) / len(expected_text)
         f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
@@ -117,5 +117,10 @@ def _all_strings(triple: Triple) -> TypeGuard[Sequence[str]]:
     return not isinstance(triple, str) and all(isinstance(element, str) for element in triple)
 
 
-def _folded(triple: Triple) -> str:
+def folded(triple: Triple) -> str:
+    """Return a triple as hard match compares it, without case and with spaces for underscores.
+
+    >>> folded(["Bergen", "located_in", "Norway"])
+    "['bergen', 'located in', 'norway']"
+    """
     return str(list(triple)).lower().replace("_", " ")

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -36,7 +36,8 @@ class Task:
     def prompts(self) -> Prompts:
         """Return the prompts by example id, rendered when they are asked for."""
         write, examples = self.asked.benchmark.asking.prompts[self.prompt_name], self.asked.examples
-        return Prompts({row["id"]: partial(write, row, examples, self.options) for row in examples.rows})
+        options = replace(self.options, mode=self.asked.place.mode)
+        return Prompts({row["id"]: partial(write, row, examples, options) for row in examples.rows})
 
     def settings(self, model: str, sampling: Sampling, repeats: int = 1, structured: bool = False) -> dict[str, Any]:
         """Return what decides the results of a run of a model."""
@@ -46,7 +47,7 @@ class Task:
             "model": model,
             "prompt": self.prompt_name,
             "prompt_sha256": self.prompt_sha256(),
-            "prompt_options": asdict(self.options),
+            "prompt_options": {name: value for name, value in asdict(self.options).items() if name != "mode"},
             "similar_by": self.similar_by,
             "sampling": asdict(sampling),
             "repeats": repeats,

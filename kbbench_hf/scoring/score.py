@@ -295,7 +295,7 @@ def score_asked(asked: Asked, predictions: Predictions, of_run: Sequence[ScoreWa
             *predictions.notes,
             *limit_warning(len(examples.rows), n_available),
             *completeness_warnings(benchmark, examples.ids, predictions, scores, figures, mode),
-            *(benchmark.scoring.warn(benchmark, examples, predictions.answers) if benchmark.scoring.warn else ()),
+            *(benchmark.scoring.warn(benchmark, examples, predictions.answers, mode) if benchmark.scoring.warn else ()),
         ],
         answered=~missing,
     )

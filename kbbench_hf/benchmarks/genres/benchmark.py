@@ -8,7 +8,7 @@ answer is a list of triples. Counts and the hard-match baseline need nothing els
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,15 @@ from kbbench_hf.benchmarks.answers import ANY_TRIPLES, Answer
 from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Mark, Scores, of_text
 from kbbench_hf.benchmarks.genres import parsers
 from kbbench_hf.benchmarks.genres.answers import ANSWERED
+from kbbench_hf.benchmarks.genres.closed import offered_pairs, strangers
 from kbbench_hf.benchmarks.genres.prompts import closed_prompt, open_prompt, semi_open_prompt
 from kbbench_hf.benchmarks.genres.topic_corpora import topic_corpus
-from kbbench_hf.benchmarks.genres.warnings import coverage_warnings
+from kbbench_hf.benchmarks.genres.warnings import (
+    constant_warning,
+    corpus_warning,
+    coverage_warnings,
+    direction_warning,
+)
 from kbbench_hf.benchmarks.judge_agreement import agreement_warnings
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.files.datasets import DatasetFolder
@@ -77,13 +83,15 @@ class Context:
     config: str
     relations: tuple[str, ...]
     annotations: Annotations | None = None
+    strangers: Mapping[str, str] = field(default_factory=dict)
+    """Document -> a thing that it does not name; see `closed.strangers`."""
 
 
 def load(folder: DatasetFolder, config: str, split: str) -> Examples:
     """Return the documents of a config."""
     rows = folder.rows(config, split)
     relations = sorted({triple["rel"] for row in rows for triple in row["triples_stated"]})
-    return Examples(rows, Context(config, tuple(relations)))
+    return Examples(rows, Context(config, tuple(relations), strangers=strangers(rows)))
 
 
 def with_annotations(examples: Examples, folder: Path) -> Examples:
@@ -113,11 +121,23 @@ def judge_agreements(examples: Examples) -> dict[str, str]:
     return {kind: json.dumps(agreement, sort_keys=True) for kind, agreement in found.items() if agreement}
 
 
-def warn(benchmark: base.Benchmark, examples: Examples, answers: Sequence[Answer | None]) -> list[ScoreWarning]:
-    """Return how far the judges of these figures can be trusted, and whose annotations do not cover the answers."""
+def warn(
+    benchmark: base.Benchmark, examples: Examples, answers: Sequence[Answer | None], mode: str
+) -> list[ScoreWarning]:
+    """Return what these figures rest on, and what they are to be held against."""
     annotations = examples.context.annotations
-    partial = coverage_warnings(benchmark, annotations, examples, answers) if annotations else []
-    return [*agreement_warnings(_JUDGED, _identities(examples)), *partial]
+    identities, gold = _identities(examples), [gold_triples(row, mode) for row in examples.rows]
+    offered = {
+        each: [offered_pairs(row, each, examples.context.strangers.get(row["id"])) for row in examples.rows]
+        for each in MODES
+    }
+    return [
+        *agreement_warnings(_JUDGED, identities),
+        *(coverage_warnings(benchmark, annotations, examples, answers) if annotations else ()),
+        *corpus_warning(identities.get(f"topics-{mode}", {})),
+        *constant_warning(answers, offered, gold, mode),
+        *direction_warning(answers, gold, mode),
+    ]
 
 
 def _identities(examples: Examples) -> Mapping[str, Mapping[str, Any]]:

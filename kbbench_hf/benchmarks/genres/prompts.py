@@ -1,17 +1,20 @@
 """GenRES's three ways to ask for triples, one prompt per dataset, in our own words.
 
 Open extraction names nothing; semi-open lists relations and entity types; closed gives the pairs and asks for the
-relation. The texts lie in `texts/`. The release asked different models differently within one dataset, so its
-published rows are not comparable there; its prompts state no licence and are read from a clone when asked for.
+relation. In mode `reference` the pairs and the lists are the authors'; in `fixed` every pair of a text's things is
+given, the lists are whole (`relation_sets.json`: not only what occurs in the sample), and a prompt says which end of a
+relation comes first. The texts lie in `texts/`. The release asked different models differently within one dataset, so
+its published rows are not comparable there.
 """
 
 import json
+from collections.abc import Sequence
 from functools import cache, partial
 from pathlib import Path
 from string import Template
 
-from kbbench_hf.benchmarks.base import Example, Examples, Prompt, PromptFunction, PromptOptions
-from kbbench_hf.errors import UsageError, unknown_name
+from kbbench_hf.benchmarks.base import Example, Examples, Prompt, PromptOptions
+from kbbench_hf.benchmarks.genres.closed import Pair, offered_pairs
 from kbbench_hf.files.datasets import Row
 
 _TEXTS = Path(__file__).parent / "texts"
@@ -24,46 +27,43 @@ _SCHEMA = json.loads(Path(__file__).with_name("reply_schema.json").read_text(enc
 _MAX_TOKENS = {"sentence": 512, "bag": 512, "document": 2048}
 
 
-def released(clone: Path, name: str) -> PromptFunction:
-    """Return a prompt of the release, `general_bag` say, read from the user's clone; nothing of it is shipped.
-
-    Raises:
-        UsageError: the clone has no such prompt.
-    """
-    folder = clone / "prompts"
-    file = folder / f"{name}.txt"
-    if not file.is_file():
-        if not folder.is_dir():
-            raise UsageError(f"{clone} holds no 'prompts'; expected a clone of GenRES. Check the path.")
-        raise unknown_name("prompt of the release", name, [path.stem for path in folder.glob("*.txt")])
-    template = file.read_text(encoding="utf-8")
-
-    def prompt(example: Example, examples: Examples, options: PromptOptions) -> Prompt:
-        content = template.replace("$TEXT$", example["text"])
-        content = content.replace("$RELATION_SET$", f"[{', '.join(examples.context.relations)}]")
-        types = _datasets()[examples.context.config]["entity_types"]
-        content = content.replace("$ENTITY_TYPE_SET$", f"[{', '.join(map(str.upper, types))}]")
-        return Prompt([{"role": "user", "content": content}], max_tokens=800)
-
-    return prompt
-
-
 def _prompt(strategy: str, example: Example, examples: Examples, options: PromptOptions) -> Prompt:
     question = _with_pairs if strategy == "closed" else _without_pairs
-    dataset = _datasets()[examples.context.config]
+    mode, context = options.mode, examples.context
+    dataset = _datasets()[context.config]
     level = dataset["level"]
-    system = Template(_text(f"{strategy}.txt")).substitute(
+    text = "closed_fixed.txt" if (strategy, mode) == ("closed", "fixed") else f"{strategy}.txt"
+    system = Template(_text(text)).substitute(
         SCOPE=_SCOPES[level],
-        RELATIONS=", ".join(examples.context.relations),
-        ENTITY_TYPES=", ".join(dataset["entity_types"]),
+        RELATIONS="; ".join(relations(context.config, mode) or context.relations),
+        ENTITY_TYPES=", ".join(_list(context.config, mode, "entity_types") or dataset["entity_types"]),
+        DIRECTION=dataset.get("direction", "") if mode == "fixed" else "",
     )
-    messages = [{"role": "system", "content": system.strip()}]
+    messages = [{"role": "system", "content": "\n".join(line.rstrip() for line in system.strip().splitlines())}]
     if options.shots and options.demonstrations != "none":
-        messages.append({"role": "user", "content": question(dataset["text"], dataset["triples"])})
+        shown = {"triples": [{"sub": head, "obj": tail} for head, _, tail in dataset["triples"]]}
+        messages.append({"role": "user", "content": question(dataset["text"], offered_pairs(shown, mode))})
         messages.append({"role": "assistant", "content": json.dumps({"triples": dataset["triples"]})})
-    pairs = [[triple["sub"], triple["rel"], triple["obj"]] for triple in example["triples_stated"]]
+    pairs = offered_pairs(example, mode, context.strangers.get(example["id"])) if strategy == "closed" else []
     messages.append({"role": "user", "content": question(example["text"], pairs)})
     return Prompt(messages, max_tokens=_MAX_TOKENS[level], json_schema=_SCHEMA)
+
+
+def relations(config: str, mode: str) -> list[str]:
+    """Return the relations that semi-open and closed extraction list; empty where the gold's own are listed.
+
+    In `fixed` those of the whole corpus. In `reference` the authors' for CDR and NYT10m, the only two on which they ran
+    these strategies; elsewhere the same as in `fixed`.
+
+    >>> relations("cdr", "reference"), len(relations("docred", "fixed"))
+    (['induced by', 'not induced by'], 96)
+    """
+    return _list(config, mode, "relations") or _list(config, "fixed", "relations")
+
+
+def _list(config: str, mode: str, name: str) -> list[str]:
+    found: list[str] = _relation_sets().get(config, {}).get(mode, {}).get(name, [])
+    return found
 
 
 open_prompt = partial(_prompt, "open")
@@ -71,22 +71,28 @@ open_prompt = partial(_prompt, "open")
 semi_open_prompt = partial(_prompt, "semi_open")
 """Asks for those relations of the text that the dataset has, between things of the dataset's types."""
 closed_prompt = partial(_prompt, "closed")
-"""Gives the gold pairs of the text and asks for the relation of each: what is measured is classification."""
+"""Gives pairs of the text's things and asks for the relation of each; see `closed`."""
 
 
-def _without_pairs(text: str, triples: list[list[str]]) -> str:
+def _without_pairs(text: str, pairs: Sequence[Pair]) -> str:
     return f"Text: {text}"
 
 
-def _with_pairs(text: str, triples: list[list[str]]) -> str:
-    pairs = "\n".join(f"- {json.dumps([head, tail], ensure_ascii=False)}" for head, _, tail in triples)
-    return f"Text: {text}\nPairs:\n{pairs}"
+def _with_pairs(text: str, pairs: Sequence[Pair]) -> str:
+    listed = "\n".join(f"- {json.dumps(pair, ensure_ascii=False)}" for pair in pairs)
+    return f"Text: {text}\nPairs:\n{listed}"
 
 
 @cache
 def _datasets() -> dict[str, Row]:
     datasets: dict[str, Row] = json.loads(_text("datasets.json"))
     return datasets
+
+
+@cache
+def _relation_sets() -> dict[str, Row]:
+    sets: dict[str, Row] = json.loads(Path(__file__).with_name("relation_sets.json").read_text(encoding="utf-8"))
+    return sets
 
 
 @cache

@@ -17,7 +17,7 @@ EFFECT_ON = {
 }
 
 
-def warnings(benchmark: Benchmark, examples: Examples, answers: Answers) -> list[ScoreWarning]:
+def warnings(benchmark: Benchmark, examples: Examples, answers: Answers, mode: str) -> list[ScoreWarning]:
     """Return a warning of every habit in a benchmark's answers that costs them score; see `habit_warnings`."""
 
     def figures(answers: Answers) -> Mapping[str, float]:

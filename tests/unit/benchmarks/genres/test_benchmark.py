@@ -20,9 +20,9 @@ from kbbench_hf.benchmarks.genres.benchmark import (
     score,
     with_annotations,
 )
-from kbbench_hf.benchmarks.genres.prompts import released
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import DatasetFolder
+from kbbench_hf.metrics.generative_re import MODES
 
 
 @pytest.fixture
@@ -167,8 +167,10 @@ def test_each_dataset_and_strategy_has_a_prompt_of_its_own() -> None:
     for config in CORPORA.data.configs:
         examples = Examples([], Context(config, ("induced by", "title")))
         for prompt in CORPORA.asking.prompts.values():
-            asked.add(json.dumps(prompt({"text": "", "triples_stated": []}, examples, PromptOptions()).messages))
-    assert len(asked) == 18
+            for mode in MODES:
+                options = PromptOptions(mode=mode)
+                asked.add(json.dumps(prompt({"id": "", "text": "", "triples": []}, examples, options).messages))
+    assert len(asked) == 6 + 12 + 6 + 2  # open; closed; semi-open, and in fixed where a list or the direction differs
 
 
 def test_each_strategy_shows_what_it_should() -> None:
@@ -180,30 +182,32 @@ def test_each_strategy_shows_what_it_should() -> None:
     }
     assert all("Text 0" in contents[-1] and len(contents) == 4 for contents in asked.values())
     assert "induced by" not in asked["open"][0] and "induced by" in asked["semi-open"][0]
-    assert asked["closed"][-1].endswith('Pairs:\n- ["pain", "drug"]')
-    assert "fever" not in asked["closed"][-1]
+    assert asked["closed"][-1].endswith('Pairs:\n- ["pain", "drug"]\n- ["fever", "drug"]')
+    assert "induced by; not induced by." in asked["closed"][0] and "chemical, disease." in asked["semi-open"][0]
     bare = CORPORA.asking.prompts["open"](examples.rows[0], examples, PromptOptions(shots=0))
     assert len(bare.messages) == 2
+
+
+def test_fixed_asks_for_every_pair_and_names_no_unstated_relation() -> None:
+    examples = documents([["pain", "induced by", "drug"], ["fever", "not induced by", "drug"]])
+    options = PromptOptions(mode="fixed")
+    closed, semi = (
+        CORPORA.asking.prompts[name](examples.rows[0], examples, options) for name in ("closed", "semi-open")
+    )
+    ends = ("pain", "drug", "fever")
+    wanted = [f'- ["{head}", "{tail}"]' for head in ends for tail in ends if head != tail]
+    assert closed.messages[-1]["content"].splitlines()[2:] == wanted
+    for prompt in (closed, semi):
+        assert "not induced by" not in prompt.messages[0]["content"]
+        assert "The disease comes first" in prompt.messages[0]["content"]
 
 
 def test_a_demonstration_is_in_the_form_that_is_asked_for() -> None:
     for config in (*CORPORA.data.configs, "sentences"):
         examples = Examples([], Context(config, ("r",)))
-        prompt = CORPORA.asking.prompts["open"]({"text": "T", "triples_stated": []}, examples, PromptOptions())
+        prompt = CORPORA.asking.prompts["open"]({"id": "", "text": "T", "triples": []}, examples, PromptOptions())
         answer = prompt.messages[-2]["content"]
         assert sorted(CORPORA.asking.parsers["lenient"](answer, {}).answer) == sorted(json.loads(answer)["triples"])
-
-
-def test_the_releases_prompts_are_read_from_a_clone(tmp_path: Path) -> None:
-    (tmp_path / "prompts").mkdir()
-    (tmp_path / "prompts/general_sent.txt").write_text("Relations of: $TEXT$ in $RELATION_SET$", encoding="utf-8")
-    examples = documents([["a", "induced by", "b"]])
-    prompt = released(tmp_path, "general_sent")(examples.rows[0], examples, PromptOptions())
-    assert prompt.messages[-1]["content"] == "Relations of: Text 0 in [induced by]"
-    with pytest.raises(UsageError, match="Did you mean 'general_sent'"):
-        released(tmp_path, "general_sentence")
-    with pytest.raises(UsageError, match="expected a clone of GenRES"):
-        released(tmp_path / "prompts", "general_sent")
 
 
 def test_nothing_of_the_releases_prompts_is_in_ours(shared: Path) -> None:
