@@ -80,17 +80,21 @@ def python_output(block: str, folder: Path) -> doctest.TestResults:
 
 
 def answer(payload: dict[str, list[dict[str, str]]]) -> str:
-    """What the served model of the README answers: what the package's pattern system says of the sentence."""
-    return pattern_answers().get(payload["messages"][-1]["content"], "ready")
+    """What the served model of the README answers: what one of the package's small systems says of the text."""
+    asked = payload["messages"][-1]["content"]
+    return next((said for text, said in stored_answers().items() if asked.endswith(text)), "ready")
 
 
 @cache
-def pattern_answers() -> dict[str, str]:
-    """Return sentence -> the stored answer of the pattern system, as JSON."""
-    sentences = {row["id"]: row["sentence"] for row in load_examples("mini-text2kg").examples.rows}
-    (file,) = [each for each in shipped_answers("mini-text2kg") if each.stem == "pattern"]
-    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    return {sentences[row["id"]]: json.dumps({"triples": row["triples"]}) for row in rows}
+def stored_answers() -> dict[str, str]:
+    """Return sentence or text -> the stored answer of the pattern and of the careful system, as JSON."""
+    found = {}
+    for name, system, field in (("mini-text2kg", "pattern", "sentence"), ("mini-genres", "careful", "text")):
+        texts = {row["id"]: row[field] for row in load_examples(name).examples.rows}
+        (file,) = [each for each in shipped_answers(name) if each.stem == system]
+        rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        found |= {texts[row["id"]]: json.dumps({"triples": row["triples"]}) for row in rows}
+    return found
 
 
 def write() -> None:
