@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kbbench_hf.benchmarks.base import AnnotationRules, Examples
+from kbbench_hf.benchmarks.baselines import answers_of, is_published
 from kbbench_hf.cli.names import NAME, FilePath, Number
 from kbbench_hf.cli.options import JSON, on_benchmark, read_how
 from kbbench_hf.errors import KBBenchError, UsageError
@@ -87,7 +88,7 @@ def command(
     json_output: bool,
     **options: Any,
 ) -> None:
-    """Annotate PREDICTIONS (a run's folder or a file), so that they can be scored without any model.
+    """Annotate PREDICTIONS (a run's folder, a file or published:NAME), so that they can be scored without any model.
 
     What is there already and was made alike is kept; an interrupted judge goes on where it stopped. Where nothing is
     named, facts and granularity are judged by `surface`, a baseline that needs no model: it looks at how triples are
@@ -106,6 +107,8 @@ def command(
 
     asked = asked_of([predictions] if predictions else [], benchmark, split=split)
     rules = annotation_rules(asked)
+    if predictions is not None and is_published(predictions):
+        predictions, read_options = answers_of(str(predictions), asked.place), ReadOptions()
     options |= {"show": not json_output, "json_output": json_output}
     if calibrate is not None:
         done = _calibrate(rules, calibrate, asked, options)

@@ -6,7 +6,7 @@ import click
 
 from kbbench_hf.benchmarks import benchmark as benchmark_of
 from kbbench_hf.benchmarks import find_dataset
-from kbbench_hf.benchmarks.baselines import PREFIX
+from kbbench_hf.benchmarks.baselines import PREFIX, is_published
 from kbbench_hf.cli.names import FilePath
 from kbbench_hf.cli.options import MODE, on_benchmark, read_how
 from kbbench_hf.errors import UsageError
@@ -37,7 +37,7 @@ def command(
     of_dataset: bool,
     out: Path | None,
 ) -> None:
-    """Write the report of the run in folder WHAT as one HTML file; of several runs or files, one page side by side.
+    """Write the report of WHAT, a run's folder or a file, as one HTML file; of several, one page side by side.
 
     Of a folder of runs of a benchmark with testbeds, kbbench-runs/NAME say: the tables and figures of its paper over
     all models that were run, as a page, LaTeX, CSV and plots, in WHAT/report or the folder --out. With --dataset,
@@ -45,6 +45,7 @@ def command(
 
     Examples:
       kbbench report kbbench-runs/mini-stark/queries-test-bm25-1a2b3c4d
+      kbbench report answers.jsonl --benchmark mini-text2kg
       kbbench report run-a run-b 'published:*' --out side-by-side.html
       kbbench report kbbench-runs/mini-ska
       kbbench report mini-stark --dataset
@@ -53,7 +54,17 @@ def command(
         for name in what:
             _describe(name, out)
         return
-    if len(what) > 1 or what[0].startswith(PREFIX):
+    if len(what) == 1 and (Path(what[0]).is_file() or (is_published(what[0]) and not {*"*?["} & {*what[0]})):
+        from kbbench_hf.reports.run_page import answers_page
+        from kbbench_hf.scoring.score import score
+
+        result = score(what[0], benchmark, split=split, mode=mode, options=read_options)
+        name = Path(what[0]).name.removeprefix(PREFIX).removesuffix(".gz").removesuffix(".jsonl")
+        file = out or Path(f"{name}.html")
+        write_text(file, answers_page(what[0], result, read_options))
+        terminal.echo(str(file))
+        return
+    if len(what) > 1 or is_published(what[0]):
         from kbbench_hf.reports.side_by_side_page import side_by_side_page
         from kbbench_hf.scoring.results_table import results_table
 
@@ -70,7 +81,9 @@ def command(
         return
     folder = Path(what[0])
     if not folder.is_dir():
-        raise UsageError(f"{folder} is no run folder; expected what 'kbbench run' printed. A dataset: add --dataset.")
+        raise UsageError(
+            f"{folder} is no run folder, nor a file; expected what 'kbbench run' printed. A dataset: add --dataset."
+        )
     if not (folder / RUN).is_file() and next(folder.rglob(RUN), None):
         from kbbench_hf.reports.evaluation_report import write_evaluation
         from kbbench_hf.scoring.stored_runs import read_runs

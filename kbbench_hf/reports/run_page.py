@@ -5,18 +5,22 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from shutil import copytree
+from tempfile import TemporaryDirectory
 from typing import Literal
 
 from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.base import Benchmark
+from kbbench_hf.benchmarks.baselines import answers_of, is_published
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import Id, Row, read_json
+from kbbench_hf.files.writing import write_text
 from kbbench_hf.reports.page import MARKS, MOST_ITEMS, TEMPLATES, Bar, bar, cut, in_order, spread
 from kbbench_hf.reports.retrieval_page import reasons_of
 from kbbench_hf.reports.tables import label, number, plain_interval, plain_value, words
-from kbbench_hf.scoring.predictions import read_predictions
-from kbbench_hf.scoring.result import Figures, PlainFigure, PlainResult, read_result
+from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
+from kbbench_hf.scoring.result import Figures, PlainFigure, PlainResult, Result, read_result, write_result
 from kbbench_hf.scoring.score import annotated, annotations_beside, load_examples
 
 N_EXAMPLES = 30
@@ -59,6 +63,32 @@ def run_page(folder: Path) -> str:
         most_items=MOST_ITEMS,
         cut=cut,
     )
+
+
+def answers_page(answers: Path | str, result: Result, options: ReadOptions) -> str:
+    """Return the report of a predictions file, or of a published system's answers, that was scored.
+
+    Args:
+        answers: the file, or `published:NAME`.
+        result: its score.
+        options: how it was read.
+    """
+    name, file = str(answers), Path(answers)
+    if is_published(name):
+        file, options = answers_of(name, result.place), ReadOptions()
+    found, examples, *_ = load_examples(*result.place)
+    read = read_predictions([file], found, examples, options)
+    rows = zip(examples.ids, read.answers, strict=True)
+    lines = [
+        json.dumps({"id": each, found.scoring.answer.field: answer}) for each, answer in rows if answer is not None
+    ]
+    with TemporaryDirectory() as work:
+        folder = Path(work) / file.stem
+        write_result(result, folder)
+        write_text(folder / "predictions.jsonl", "".join(f"{line}\n" for line in lines))
+        if (beside := annotations_beside(file)) is not None:
+            copytree(beside, folder / "annotations")
+        return run_page(folder)
 
 
 def _scores(result: PlainResult, benchmark: Benchmark) -> dict[str, object]:

@@ -102,7 +102,7 @@ def annotate_predictions(
         n_topics, models, seeds = rules.n_topics(config), annotators.topic_models, annotators.topic_seeds
         annotate_topics(examples, answers, folder, corpus, n_topics, models, seeds=seeds, show=show)
         missing = f", for want of {corpus.instead_of}" if corpus.instead_of else ""
-        report["topics"] = f"{len(seeds)} models a mode, trained on {corpus.name}{missing}"
+        report["topic models"] = f"for each mode {len(seeds)} trained on {corpus.name}{missing}"
     if annotators.embedder:
         from kbbench_hf.models.embedders import SentenceEmbedder
 

@@ -51,6 +51,21 @@ def test_a_published_system_stands_for_its_answers(kbbench, in_tmp) -> None:
     assert (unknown.code, "Did you mean 'pattern'?" in unknown.err) == (2, True)
 
 
+def test_a_published_system_is_annotated_and_reported_by_its_name(kbbench, in_tmp) -> None:
+    pytest.importorskip("gensim")
+    on = ("--benchmark", "mini-genres")
+    made = kbbench("annotate", "published:Hasty", *on, "--topics", "--topic-seed", "7", "--out", "made")
+    assert made.code == 0, made.err
+    assert "topic models: for each mode 1 trained on the 24 texts of sentences itself" in made.out
+    assert sorted(file.name for file in Path("made").iterdir()) == ["topics-fixed.parquet", "topics-reference.parquet"]
+    reported = kbbench("report", "published:hasty", *on)
+    assert (reported.code, reported.out.strip()) == (0, "hasty.html"), reported.err
+    page = Path("hasty.html").read_text(encoding="utf-8")
+    assert "<h1>GenRES mini: hasty</h1>" in page and "seeds" in page  # with the annotations beside them
+    Path("mine.jsonl").write_text('{"id": "x", "triples": []}')
+    assert kbbench("report", "mine.jsonl", *on).code == 65  # no such id
+
+
 @pytest.mark.slow
 def test_the_published_answers_give_the_published_figures(kbbench, shared: Path) -> None:
     release = shared / "data" / "text2kgbench"
