@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.answers import Answer, AnswerKind, Id
+from kbbench_hf.benchmarks.audits import Audit
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.files.datasets import DatasetFolder, Row
 from kbbench_hf.metrics.aggregate import Estimate, means
@@ -300,6 +301,8 @@ class Data:
     """Makes the dataset from its authors' release; None where it is shipped, or made elsewhere."""
     build_archive: Callable[[Path, Path], None] | None = None
     """(archive, dataset folder to write): makes the knowledge base alone, of any archive in the release's form."""
+    audit: Audit | None = None
+    """Finds what can be had from the built dataset without understanding; None where nobody wrote one."""
     shipped: Path | None = None
     """The built dataset where a package carries it, with answers of small systems in `predictions`."""
 

@@ -14,6 +14,7 @@ VERBS = {
     "build": "Build a dataset from its authors' release, or from your own tables.",
     "run": "Run a model on a benchmark: a retriever, a local language model, or a served one.",
     "annotate": "Make what metrics need of other models: topics, embeddings, verdicts.",
+    "audit": "Try to answer a dataset without understanding it, each way against its limit.",
     "score": "Score a predictions file.",
     "compare": "Test whether two predictions files differ.",
     "report": "Write a run as one page, or describe a dataset.",

@@ -59,7 +59,9 @@ def wtq_normal(answer: str) -> str:
     >>> wtq_normal("“Café  Müller”[3] (live)")
     'cafe muller'
     """
-    text = "".join(c for c in unicodedata.normalize("NFKD", answer) if unicodedata.category(c) != "Mn")
+    text = answer
+    if not answer.isascii():
+        text = "".join(c for c in unicodedata.normalize("NFKD", answer) if unicodedata.category(c) != "Mn")
     text, before = text.translate(_DASHES_AND_QUOTES), None
     while text != before:
         before = text

@@ -238,6 +238,7 @@ SKA_OPEN = base.Benchmark(
         "test",
         load,
         build=on_request("kbbench_hf.benchmarks.ska_bench.construction.datasets:build_open"),
+        audit=on_request("kbbench_hf.benchmarks.ska_bench.audit:audit"),
     ),
     _SCORING,
     _ASKING,

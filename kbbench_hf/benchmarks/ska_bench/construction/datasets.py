@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from kbbench_hf.benchmarks.audits import refuse_unwaived, write_into_card
+from kbbench_hf.benchmarks.ska_bench.audit import audit
 from kbbench_hf.benchmarks.ska_bench.configs import configs
 from kbbench_hf.benchmarks.ska_bench.construction import release as makers
 from kbbench_hf.benchmarks.ska_bench.construction.cues import WARN_ABOVE, length_cues
@@ -16,7 +18,7 @@ from kbbench_hf.benchmarks.ska_bench.release import official
 from kbbench_hf.benchmarks.ska_bench.release.instances import read
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, Pool, Release
 from kbbench_hf.errors import UsageError, unknown_name
-from kbbench_hf.files.datasets import write_dataset
+from kbbench_hf.files.datasets import DatasetFolder, write_dataset
 
 _STRINGS, _NUMBERS = pa.list_(pa.string()), pa.list_(pa.int32())
 INSTANCES = pa.schema(
@@ -69,6 +71,8 @@ def build_open(source: Path | None, out: Path, wanted: Sequence[str] | None = No
     Raises:
         UsageError: no source, or an unknown config.
         DataError: the source is not in the format, or a program does not give its gold answers; nothing is written.
+        KBBenchError: the audit has a figure above its limit that the card does not waive; the dataset stands, with the
+            audit on its card, to be looked at and not to be released.
     """
     if source is None:
         raise UsageError(
@@ -77,6 +81,10 @@ def build_open(source: Path | None, out: Path, wanted: Sequence[str] | None = No
         )
     raw = any(source.glob("*.jsonl.gz"))
     build(_card("ska-open"), makers.make(source) if raw else read(source), out, wanted)
+    if wanted is None:
+        findings = audit(DatasetFolder(out))
+        write_into_card(DatasetFolder(out), findings)
+        refuse_unwaived(findings)
 
 
 def build_official(source: Path | None, out: Path, wanted: Sequence[str] | None = None) -> None:

@@ -1,0 +1,161 @@
+"""What an audit of a built dataset found: a figure for each way of answering without understanding, and its limit.
+
+A benchmark's folder has the audit (`base.Data.audit`); here is what any audit is: findings, the table of them on the
+dataset's card, and the sentences on that card by which a limit is waived.
+"""
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from kbbench_hf.errors import DataError, KBBenchError
+from kbbench_hf.files.datasets import DatasetFolder
+from kbbench_hf.files.writing import write_text
+
+ClosedBook = Mapping[str, Sequence[str]]
+"""Instance id -> what a model answered that was shown the question alone."""
+BEGIN, END = "<!-- audit -->", "<!-- end of audit -->"
+_WAIVER = re.compile(r"^[-*] `(?P<key>[\w.]+)`: (?P<sentence>\S.{20,})$", re.MULTILINE)
+_CARD = "README.md"
+FEWEST = 40
+"""On fewer examples a figure is chance, and held to no limit."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one way of answering without understanding reaches on one part of a dataset."""
+
+    part: str
+    """The part that was looked at, `kg` say."""
+    name: str
+    """What is tried, `grep_units` say."""
+    title: str
+    """The same in words."""
+    value: float
+    """What it reaches; NaN where it cannot be tried."""
+    limit: float
+    n: int
+    """How many examples the figure is over."""
+    waiver: str = ""
+    """The sentence on the card that accepts a figure above the limit."""
+
+    @property
+    def key(self) -> str:
+        """What a waiver calls it, `kg.grep_units` say."""
+        return f"{self.part}.{self.name}"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the figure is above its limit, and over enough examples to say so."""
+        return self.value > self.limit and self.n >= FEWEST
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, as `--json` has them; a figure that cannot be had is None."""
+        value = None if math.isnan(self.value) else self.value
+        return {**asdict(self), "value": value, "is_over": self.is_over}
+
+
+Audit = Callable[[DatasetFolder, "ClosedBook | None"], list[Finding]]
+
+
+def waivers(card: str) -> dict[str, str]:
+    """Return the sentences by which a card accepts figures above a limit, by the key of the finding.
+
+    >>> waivers("- `kg.first_unit`: Films have one genre, so the first unit is often right.")
+    {'kg.first_unit': 'Films have one genre, so the first unit is often right.'}
+    """
+    return {found["key"]: found["sentence"].strip() for found in _WAIVER.finditer(_outside(card))}
+
+
+def read_card(folder: DatasetFolder) -> str:
+    """Return the card of a dataset; empty where it has none."""
+    file = folder.path / _CARD
+    return file.read_text(encoding="utf-8") if file.is_file() else ""
+
+
+def write_into_card(folder: DatasetFolder, findings: Sequence[Finding]) -> None:
+    """Write the table of an audit at the end of the dataset's card, in place of the last one."""
+    card = _outside(read_card(folder)).rstrip()
+    write_text(folder.path / _CARD, f"{card}\n\n{BEGIN}\n{in_markdown(findings)}{END}\n")
+
+
+def in_markdown(findings: Sequence[Finding]) -> str:
+    """Return the findings as a section of a card: a row for each thing tried, a column for each part."""
+    parts = list(dict.fromkeys(each.part for each in findings))
+    by_name: dict[str, dict[str, Finding]] = {}
+    for each in findings:
+        by_name.setdefault(each.name, {})[each.part] = each
+    lines = ["## What can be had without understanding", ""]
+    lines += [
+        "What guesses reach that read no meaning, on a fixed sample of the standard configs; a release stays within",
+        f"the limits, or says here why it does not. **Bold**: above the limit; on fewer than {FEWEST} examples",
+        "there is none.",
+        "",
+        f"| tried | limit | {' | '.join(parts)} |",
+        f"|---|---|{'---|' * len(parts)}",
+    ]
+    for by_part in by_name.values():
+        first = next(iter(by_part.values()))
+        cells = [_cell(by_part[part]) if part in by_part else "" for part in parts]
+        lines.append(f"| {first.title} | {first.limit:.2f} | {' | '.join(cells)} |")
+    if over := [each for each in findings if each.is_over]:
+        lines.append("")
+        lines += [f"Above its limit: `{each.key}`, {each.value:.3f}. {each.waiver or _UNWAIVED}" for each in over]
+    return "\n".join(lines) + "\n"
+
+
+_UNWAIVED = "**Not waived: not to be released as it is.**"
+
+
+def _cell(found: Finding) -> str:
+    if math.isnan(found.value):
+        return "-"
+    return f"**{found.value:.3f}**" if found.is_over else f"{found.value:.3f}"
+
+
+def _outside(card: str) -> str:
+    before, begun, rest = card.partition(BEGIN)
+    return before + rest.partition(END)[2] if begun else card
+
+
+def refuse_unwaived(findings: Iterable[Finding]) -> None:
+    """Fail where a figure is above its limit and no sentence on the card accepts it.
+
+    Raises:
+        KBBenchError: there are such figures; the message has each of them.
+    """
+    if over := [each for each in findings if each.is_over and not each.waiver]:
+        listed = ", ".join(f"{each.key} {each.value:.3f} (limit {each.limit:.2f})" for each in over)
+        raise KBBenchError(
+            f"{len(over)} figures of the audit are above their limits: {listed}. Expected none: mend the construction, "
+            f"or say on the dataset's card why it is so, as a line of a list: - `{over[0].key}`: a sentence.",
+            code="audit",
+        )
+
+
+def read_closed_book(file: Path) -> dict[str, list[str]]:
+    """Return the answers in a JSON Lines file of `instance_id` and `answers`.
+
+    Raises:
+        DataError: a line is no such object, or an id is there twice; the message names the line.
+    """
+    found: dict[str, list[str]] = {}
+    for n, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            name, answers = row["instance_id"], row["answers"]
+        except (ValueError, KeyError, TypeError):
+            name, answers = "", None
+        if not name or not isinstance(name, str) or not isinstance(answers, list) or name in found:
+            raise DataError(
+                f"{file}:{n}: {line[:60]!r} is not one answered question; expected an object with instance_id, that no "
+                "line before it has, and answers, a list. Mend the line."
+            )
+        found[name] = [str(answer) for answer in answers]
+    return found

@@ -1,0 +1,176 @@
+"""The shortcut audit: what can be had from a built dataset without understanding, each figure with its limit.
+
+It reads the built dataset alone. What a limit is for, and how large it is, comes from what earlier data gave away: a
+grep found the rows of 83 % of table questions, and overlap with the question told answerable twins from others in 91 %.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from math import nan
+
+import numpy as np
+
+from kbbench_hf.benchmarks.audits import ClosedBook, Finding, read_card, waivers
+from kbbench_hf.benchmarks.ska_bench.audit import rejection
+from kbbench_hf.benchmarks.ska_bench.audit.guesses import GUESSES, best_constant, f1, option_guess
+from kbbench_hf.benchmarks.ska_bench.audit.seen import Seen
+from kbbench_hf.benchmarks.ska_bench.configs import STANDARD
+from kbbench_hf.benchmarks.ska_bench.construction.cues import separation
+from kbbench_hf.benchmarks.ska_bench.construction.testbeds import sample
+from kbbench_hf.benchmarks.ska_bench.construction.tokens import tokenizer
+from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, Pool
+from kbbench_hf.errors import DataError, UsageError
+from kbbench_hf.files.datasets import DatasetFolder
+
+SAMPLE = 120
+"""How many instances of a subset are looked at."""
+SHOWN = ("ok", "short")
+
+
+def audit(folder: DatasetFolder, closed_book: ClosedBook | None = None, size: int = SAMPLE) -> list[Finding]:
+    """Return every figure of every subset of a built dataset, with the sentence on its card that waives its limit.
+
+    Args:
+        folder: the built dataset.
+        closed_book: instance id -> the answers of a model that saw the questions alone.
+        size: how many instances of a subset to look at.
+
+    Raises:
+        UsageError: the dataset has no subset whole: instances, pool and standard config.
+        DataError: the model's answers are about no instance of the dataset.
+    """
+    configs, findings, known = folder.configs(), list[Finding](), set[str]()
+    count = lru_cache(maxsize=None)(lambda line: tokenizer().count(f"{line}\n"))  # contexts share most lines
+    for subset in SUBSETS:
+        standard = f"noise_{subset}_{STANDARD[subset]}"
+        if not {f"instances_{subset}", f"pool_{subset}", standard} <= configs.keys():
+            continue
+        instances = {row["id"]: Instance.from_row(row) for row in folder.rows(f"instances_{subset}", "test")}
+        pool = Pool.from_rows(folder.rows(f"pool_{subset}", "full"))
+        chosen = {each.id for each in sample(instances.values(), size)}
+        known |= instances.keys()
+        shown = {
+            config: seen(folder, config, {each: instances[each] for each in chosen}, pool, count)
+            for config in (standard, f"noise_{subset}_12k", f"rejection_control_{subset}")
+            if config in configs
+        }
+        findings += _of_subset(subset, shown)
+        if closed_book is not None:
+            findings.append(_closed_book(subset, instances, closed_book))
+    if not findings:
+        raise UsageError(
+            f"{folder.path} holds no subset with its instances, pool and standard config. Build it whole, without "
+            "--configs."
+        )
+    if closed_book is not None and not closed_book.keys() & known:
+        raise DataError(
+            f"None of the {len(closed_book):,} closed-book answers is about an instance of {folder.path}; the first is "
+            f"{next(iter(closed_book), '')!r}. Expected the ids of instances_*."
+        )
+    said = waivers(read_card(folder))
+    return [replace(each, waiver=said.get(each.key, "")) for each in findings]
+
+
+def seen(
+    folder: DatasetFolder, config: str, instances: Mapping[str, Instance], pool: Pool, count: Callable[[str], int]
+) -> list[Seen]:
+    """Return the contexts of a config that some instances have, in the order of the config."""
+    rows = folder.rows(config, "test")
+    return [
+        Seen.of(row, instances[row["instance_id"]], pool, count)
+        for row in rows
+        if row["instance_id"] in instances and row["status"] in SHOWN
+    ]
+
+
+def _of_subset(subset: str, shown: Mapping[str, Sequence[Seen]]) -> list[Finding]:
+    standard = shown[f"noise_{subset}_{STANDARD[subset]}"]
+    findings = []
+    for name, (title, limit, guess) in GUESSES.items():
+        values = np.array([guess(each) for each in standard])
+        value = float(np.nanmean(values)) if np.isfinite(values).any() else nan
+        findings.append(Finding(subset, name, title, value, limit, len(values)))
+    constant = best_constant(standard)
+    findings.append(Finding(subset, "best_constant", "the best constant answer: F1", constant, 0.10, len(standard)))
+    guessed, n = option_guess(standard)
+    findings.append(Finding(subset, "option_guess", "always the first, or the last, of two options", guessed, 0.60, n))
+    findings += _places(subset, shown)
+    findings += _lengths(subset, standard)
+    return findings + _rejection(subset, shown.get(f"rejection_control_{subset}", ()))
+
+
+def _places(subset: str, shown: Mapping[str, Sequence[Seen]]) -> list[Finding]:
+    """Return how often all positives stand at the beginning, and how far their places are from even ones."""
+    standard = shown[f"noise_{subset}_{STANDARD[subset]}"]
+    first = [_tokens_to_last_positive(each) <= 1 << 10 for each in standard]
+    title = "all positives in the first 1k tokens of the standard config"
+    findings = [Finding(subset, "in_first_1k", title, float(np.mean(first)), 0.15, len(first))]
+    if long := shown.get(f"noise_{subset}_12k"):
+        first = [_tokens_to_last_positive(each) <= 4 << 10 for each in long]
+        title = "all positives in the first 4k tokens at 12k"
+        findings.append(Finding(subset, "in_first_4k", title, float(np.mean(first)), 0.40, len(first)))
+    places = np.sort(np.concatenate([_places_in_sections(each) for each in standard]))
+    even = np.arange(len(places)) / max(1, len(places))
+    distance = float(np.maximum(places - even, even + 1 / max(1, len(places)) - places).max()) if len(places) else nan
+    title = "places of positives: Kolmogorov-Smirnov distance from even"
+    return [*findings, Finding(subset, "places", title, distance, 0.10, len(places))]
+
+
+def _tokens_to_last_positive(each: Seen) -> int:
+    last = max((n for n, unit in enumerate(each.units) if unit.is_positive), default=-1)
+    return sum(unit.tokens for unit in each.units[: last + 1])
+
+
+def _places_in_sections(each: Seen) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Return the place of every positive in its section, from 0 to 1, the middle of its line."""
+    places = [
+        (n + 0.5) / len(section)
+        for section in (each.structured, each.units[len(each.structured) :])
+        for n, unit in enumerate(section)
+        if unit.is_positive
+    ]
+    return np.array(places)
+
+
+def _lengths(subset: str, standard: Sequence[Seen]) -> list[Finding]:
+    findings = []
+    for section, in_text in (("sk", False), ("text", True)):
+        units = [unit for each in standard for unit in each.units if unit.in_text == in_text]
+        tokens = np.array([unit.tokens for unit in units], dtype=np.int64)
+        positive = np.array([unit.is_positive for unit in units], dtype=bool)
+        if positive.any():
+            what = "passages" if in_text else "rows or triples"
+            title = f"length tells positive {what} from noise: area under the ROC curve"
+            value = separation(tokens[positive], tokens[~positive])
+            findings.append(Finding(subset, f"length_{section}", title, value, 0.60, int(positive.sum())))
+    return findings
+
+
+def _rejection(subset: str, twins: Sequence[Seen]) -> list[Finding]:
+    """Return how well overlap tells which of two twins can be answered; questions with one twin are left out."""
+    pairs = Counter(each.instance.id for each in twins)
+    twins = [each for each in twins if pairs[each.instance.id] == 2]
+    if len(twins) < 4 * rejection.FOLDS:
+        return []
+    y = np.array([each.answerable for each in twins])
+    fold = rejection.folds([each.instance.id for each in twins])
+    x = np.array([rejection.features(each) for each in twins], dtype=np.float64)
+    asked = np.array([rejection.question_features(each) for each in twins], dtype=np.float64)
+    title = "rejection told by {}: balanced accuracy"
+    return [
+        Finding(subset, f"rejection_{name}", title.format(words), value, limit, len(twins))
+        for name, words, value, limit in (
+            ("single", "the best single feature", rejection.best_single(x, y, fold), 0.60),
+            ("all", "eight features of overlap", rejection.logistic(x, y, fold), 0.65),
+            ("question", "the question alone", rejection.logistic(asked, y, fold), 0.55),
+        )
+    ]
+
+
+def _closed_book(subset: str, instances: Mapping[str, Instance], answers: ClosedBook) -> Finding:
+    asked = [Seen(instance, (), []) for instance in instances.values() if instance.id in answers]
+    values = [f1(each, answers[each.instance.id]) for each in asked]
+    title = "a model that sees the question alone: F1"
+    return Finding(subset, "closed_book", title, float(np.mean(values)) if values else nan, 0.25, len(values))

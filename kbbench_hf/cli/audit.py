@@ -1,0 +1,68 @@
+"""`kbbench audit`: what can be had from a built dataset without understanding it."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from kbbench_hf.benchmarks import benchmark, benchmark_names, find_dataset
+from kbbench_hf.benchmarks.audits import Finding, read_closed_book, refuse_unwaived, write_into_card
+from kbbench_hf.cli.names import BENCHMARK, FilePath
+from kbbench_hf.cli.options import JSON
+from kbbench_hf.errors import UsageError
+from kbbench_hf.files.datasets import NAMESPACE, built
+from kbbench_hf.reports import terminal
+from kbbench_hf.reports.tables import number
+
+
+@click.command()
+@click.argument("dataset", type=BENCHMARK)
+@click.option(
+    "--closed-book",
+    type=FilePath(exists=True, dir_okay=False),
+    help="What a model answered that saw the questions alone: JSON Lines of instance_id and answers.",
+)
+@JSON
+def command(dataset: str, closed_book: Path | None, json_output: bool) -> None:
+    """Try to answer the built DATASET without understanding it: by grep, by place, by length, by chance.
+
+    Every figure has a limit. The table goes into the dataset's card; a figure above its limit ends with exit code 1
+    unless the card waives it, in a line of a list: - `kg.first_unit`: and a sentence that says why.
+
+    Example: kbbench audit NAME --closed-book answers.jsonl
+    """
+    name = dataset.removeprefix(f"{NAMESPACE}/")
+    found = benchmark(name).data.audit
+    if found is None:
+        with_one = ", ".join(each for each in benchmark_names() if benchmark(each).data.audit)
+        raise UsageError(f"{name} has no audit; expected a benchmark that brings one: {with_one}. Audit one of these.")
+    folder = find_dataset(name)
+    findings = found(folder, read_closed_book(closed_book) if closed_book else None)
+    if built(name):
+        write_into_card(folder, findings)
+    if json_output:
+        click.echo(json.dumps([each.to_dict() for each in findings], indent=2))
+    else:
+        _print(findings)
+    refuse_unwaived(findings)
+
+
+def _print(findings: Sequence[Finding]) -> None:
+    """Print a row for each thing tried and a column for each part, what is above its limit in bold with a sign."""
+    parts = list(dict.fromkeys(each.part for each in findings))
+    table = {(each.name, each.part): each for each in findings}
+    limits = {each.name: each.limit for each in findings}
+    rows = [
+        [name, f"{limit:.2f}", *(_cell(table.get((name, part))) for part in parts)] for name, limit in limits.items()
+    ]
+    console = terminal.console()
+    terminal.print_table(console, ["tried", "limit", *parts], rows)
+    console.print("[dim]! above the limit, w above it and waived on the card; the card says what each one tries[/dim]")
+
+
+def _cell(found: Finding | None) -> str:
+    if found is None:
+        return ""
+    figure = number(found.value)
+    return terminal.Best(f"{figure} {'w' if found.waiver else '!'}") if found.is_over else f"{figure}  "

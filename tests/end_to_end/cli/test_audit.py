@@ -1,0 +1,43 @@
+"""`kbbench audit` as a user meets it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kbbench_hf.benchmarks import audits
+from kbbench_hf.benchmarks.ska_bench.benchmark import MINI
+from kbbench_hf.files.datasets import DatasetFolder, copy_dataset
+
+
+@pytest.fixture
+def built(in_tmp: Path) -> Path:
+    assert MINI.data.shipped is not None
+    return copy_dataset(DatasetFolder(MINI.data.shipped), Path("kbbench/ska-open")).path
+
+
+def test_the_table_is_printed_and_stands_on_the_card(kbbench, built):
+    done = kbbench("audit", "ska-open")
+    assert done.code == 0, done.err
+    assert "rejection_all" in done.out and "limit" in done.out
+    card = (built / "README.md").read_text(encoding="utf-8")
+    assert "What can be had without understanding" in card
+    DatasetFolder(built).verify()
+
+
+def test_a_figure_above_its_limit_ends_with_1_until_the_card_waives_it(kbbench, built, monkeypatch):
+    monkeypatch.setattr(audits, "FEWEST", 1)
+    done = kbbench("audit", "ska-open", "--json")
+    assert done.code == 1
+    over = [each for each in json.loads(done.out.partition("]\n")[0] + "]") if each["is_over"]]
+    assert over and all(f"{each['part']}.{each['name']}" in done.err for each in over)
+    waived = "".join(f"- `{each['part']}.{each['name']}`: A dozen islands hold no more.\n" for each in over)
+    file = built / "README.md"
+    file.write_text(file.read_text(encoding="utf-8") + f"\n{waived}", encoding="utf-8")
+    assert kbbench("audit", "ska-open").code == 0
+    assert "A dozen islands hold no more." in file.read_text(encoding="utf-8")
+
+
+def test_a_benchmark_without_an_audit_is_refused_with_those_that_have_one(kbbench):
+    done = kbbench("audit", "mini-stark")
+    assert done.code == 2 and "ska-open" in done.err
