@@ -46,6 +46,7 @@ def annotate_embeddings(
         "uniqueness_threshold": thresholds.uniqueness,
         "completeness_threshold": thresholds.completeness,
         "threshold_basis": thresholds.basis,
+        **({"threshold_corpus": thresholds.corpus} if thresholds.corpus else {}),
     }
     known = read_annotation(folder, "embeddings", identity)
     kept = {} if known is None else {element: row for row, element in enumerate(known.table["element"].to_pylist())}

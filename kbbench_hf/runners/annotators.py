@@ -107,7 +107,7 @@ def annotate_predictions(
         from kbbench_hf.models.embedders import SentenceEmbedder
 
         embedder = SentenceEmbedder(annotators.embedder, batch=annotators.judging.get("batch_size") or 16)
-        thresholds = thresholds_of(embedder.name, annotators.thresholds)
+        thresholds = thresholds_of(embedder.name, annotators.thresholds, corpus=config)
         n = annotate_embeddings(rules, examples, answers, folder, embedder, thresholds, show=show)
         report["embeddings"] = f"{n:,} elements encoded"
     if annotators.stored_cosines:

@@ -31,6 +31,7 @@ from kbbench_hf.benchmarks.genres.warnings import (
     corpus_warning,
     coverage_warnings,
     direction_warning,
+    threshold_warning,
 )
 from kbbench_hf.benchmarks.judge_agreement import agreement_warnings
 from kbbench_hf.benchmarks.warnings import ScoreWarning
@@ -134,6 +135,7 @@ def warn(
     return [
         *agreement_warnings(_JUDGED, identities),
         *(coverage_warnings(benchmark, annotations, examples, answers) if annotations else ()),
+        *threshold_warning(examples.context.config, identities.get("embeddings", {})),
         *corpus_warning(identities.get(f"topics-{mode}", {})),
         *constant_warning(answers, offered, gold, mode),
         *direction_warning(answers, gold, mode),

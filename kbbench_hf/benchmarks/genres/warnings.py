@@ -61,6 +61,18 @@ def _covered(annotations: Annotations, kind: str, answered: Sequence[tuple[str, 
     return [judged(name, triples) is not None for name, triples in answered]
 
 
+def threshold_warning(config: str, embeddings: Mapping[str, Any]) -> list[ScoreWarning]:
+    """Return a warning where US and CS use thresholds of other texts; `embeddings` is what vectors were made with."""
+    own = embeddings.get("threshold_corpus")
+    if own is None or own == config:
+        return []
+    message = (
+        f"US and CS compare cosines with thresholds calibrated on {own}, not on {config}; with those of other texts, "
+        "CS was up to 18 points off."
+    )
+    return [ScoreWarning("thresholds_of_other_texts", message, "Calibrate on this config, or leave out --thresholds.")]
+
+
 def corpus_warning(topics: Mapping[str, Any]) -> list[ScoreWarning]:
     """Return a warning where the topic models were not trained on the release's corpus, which was not at hand."""
     if "instead_of" not in topics:

@@ -62,6 +62,23 @@ def test_calibration_finds_the_threshold_that_made_the_figures() -> None:
     assert (found.threshold, found.mean_absolute_error, found.spearman) == (0.71, 0.0, pytest.approx(1.0))
 
 
+def test_the_error_of_a_new_system_is_measured_without_it() -> None:
+    # each system's own threshold is its published figure; the mean error of three is least at the middle one
+    found = calibrate(lambda phi: [phi, phi, phi], [0.40, 0.50, 0.80])
+    assert (found.threshold, found.mean_absolute_error) == (0.5, pytest.approx((0.1 + 0.0 + 0.3) / 3))
+    # without the first, any of .50 to .80 is best, and the lowest is taken; likewise .40 without the others
+    assert found.left_out_error == pytest.approx((0.1 + 0.1 + 0.4) / 3)
+
+
+@pytest.mark.parametrize("corpus", ["cdr", "docred", "wiki20m", "wiki80"])
+def test_a_corpus_has_thresholds_of_its_own(corpus: str) -> None:
+    own = thresholds_of("sentence-transformers/all-MiniLM-L6-v2@any", corpus=corpus)
+    assert own.corpus == corpus and "left out" in own.basis
+    assert own.completeness != thresholds_of("sentence-transformers/all-MiniLM-L6-v2@any").completeness
+    assert thresholds_of("sentence-transformers/all-MiniLM-L6-v2@any", corpus="movies").corpus == ""
+    assert thresholds_of("text-embedding-ada-002", corpus=corpus).completeness == 0.95
+
+
 def test_two_systems_are_too_few_to_calibrate_on() -> None:
     with pytest.raises(UsageError, match="expected three or more"):
         calibrate(lambda phi: [phi, phi], [0.1, 0.2])

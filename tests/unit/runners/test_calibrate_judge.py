@@ -144,13 +144,15 @@ def test_what_was_measured_stands_beside_the_figures_of_that_judge_on_that_corpu
 
     found = annotated(judge, "cdr")
     assert json.loads(judge_agreements(found)[KIND]) == json.loads(json.dumps(measured.to_dict()))
-    [warning] = warn(benchmark("mini-genres"), found, answers)
+    [warning] = warn(benchmark("mini-genres"), found, answers, "reference")
     assert warning.code == "judge_agreement" and warning.severity == "note" and "1.00 / 1.00" in warning.message
     kept = read_annotation(tmp_path / f"{judge.name}-cdr", KIND)
     assert kept is not None and kept.identity["judge"] == f"graded@1@threshold={measured.threshold}"
     for other in (annotated(judge, "docred"), annotated(Local(lambda *item: True, "other@1"), "cdr")):
         assert judge_agreements(other) == {}
-        assert [each.code for each in warn(benchmark("mini-genres"), other, answers)] == ["judge_not_calibrated"]
+        assert [each.code for each in warn(benchmark("mini-genres"), other, answers, "reference")] == [
+            "judge_not_calibrated"
+        ]
 
 
 def test_a_served_judge_is_calibrated_once_and_its_unread_answers_are_counted(

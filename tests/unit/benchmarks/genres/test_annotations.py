@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.annotations import (
     Annotations,
     read_annotation,
@@ -15,6 +16,8 @@ from kbbench_hf.benchmarks.annotations import (
     triples_digest,
     write_annotation,
 )
+from kbbench_hf.benchmarks.base import Examples
+from kbbench_hf.benchmarks.genres.benchmark import Context, warn, with_annotations
 from kbbench_hf.errors import UsageError
 from tests.unit.conftest import Disk
 
@@ -142,3 +145,13 @@ def test_an_annotation_of_nothing_can_be_read(tmp_path: Path) -> None:
     )
     source, _ = Annotations(tmp_path).topics("fixed", ["d1"], [[]])
     assert np.isnan(source).all() and source.shape == (1, 1, 1)
+
+
+def test_thresholds_of_other_texts_are_said_to_be_so(tmp_path: Path) -> None:
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array([1.0]), 1)
+    identity = {**IDENTITIES["embeddings"], "threshold_corpus": "cdr"}
+    write_annotation(tmp_path, "embeddings", identity, pa.table({"element": ["a"], "vector": vectors}))
+    for config, codes in (("cdr", []), ("docred", ["thresholds_of_other_texts"])):
+        examples = with_annotations(Examples([], Context(config, ())), tmp_path)
+        found = warn(benchmark("mini-genres"), examples, [], "reference")
+        assert [warning.code for warning in found if warning.code.startswith("thresholds")] == codes
