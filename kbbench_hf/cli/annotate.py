@@ -108,7 +108,8 @@ def command(
     asked = asked_of([predictions] if predictions else [], benchmark, split=split)
     rules = annotation_rules(asked)
     if predictions is not None and is_published(predictions):
-        predictions, read_options = answers_of(str(predictions), asked.place), ReadOptions()
+        predictions = answers_of(str(predictions), asked.place)
+        read_options = ReadOptions(source=read_options.source, parser=read_options.parser)
     options |= {"show": not json_output, "json_output": json_output}
     if calibrate is not None:
         done = _calibrate(rules, calibrate, asked, options)

@@ -75,7 +75,7 @@ def answers_page(answers: Path | str, result: Result, options: ReadOptions) -> s
     """
     name, file = str(answers), Path(answers)
     if is_published(name):
-        file, options = answers_of(name, result.place), ReadOptions()
+        file, options = answers_of(name, result.place), ReadOptions(source=options.source, parser=options.parser)
     found, examples, *_ = load_examples(*result.place)
     read = read_predictions([file], found, examples, options)
     rows = zip(examples.ids, read.answers, strict=True)

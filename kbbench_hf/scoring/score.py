@@ -115,7 +115,8 @@ def score(
     paths = [Path(item) for item in items if isinstance(item, Path | str)]
     asked, run = asked_of(paths, benchmark, config, split, mode), _run_of(paths)
     if any(map(is_published, paths)):
-        paths, options = [answers_of(str(path), asked.place) for path in paths], ReadOptions()
+        paths = [answers_of(str(path), asked.place) for path in paths]
+        options = ReadOptions(source=options.source, parser=options.parser)
     if options.parser is None and run.get("benchmark") == asked.place.benchmark:
         options = replace(options, parser=run["parser"])
     if paths:

@@ -1,6 +1,7 @@
 """Where GenRES's release keeps what its systems answered, and what it calls them."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +20,25 @@ ANSWERED = {**RELEASE_NAMES, **STRATEGY_NAMES, "Ground truth": "groundtruth"}
 """All published rows whose answers the release has."""
 
 
-def stored_triples(release: Path, sample: str, name: str) -> dict[str, list[object]] | None:
-    """Return text -> triples as a system's stored answers have them; None where nothing is stored.
+PARSED = ("processed_results", "outputs", "genres/outputs", "data/genres/outputs")
+"""Where a clone, or a folder of its parts, has the answers as its reader read them."""
+RAW = ("results", "raw_responses", "genres/raw_responses", "data/genres/raw_responses")
+"""The same of the texts."""
+
+
+def stored_by_text(release: Path, sample: str, name: str, folders: Sequence[str] = PARSED) -> dict[str, Any] | None:
+    """Return text -> what a system's stored answers have of it; None where nothing is stored.
 
     Args:
         release: a clone, or a folder of its parts.
         sample: the release's name of a dataset's sample, `cdr_rand_200` say.
         name: the release's name of a system.
+        folders: `PARSED` for triples, `RAW` for texts.
     """
-    for folder in ("processed_results", "outputs", "genres/outputs", "data/genres/outputs"):
+    for folder in folders:
         file = release / folder / f"{sample}_{name}_1.json"
         if file.is_file():
-            stored: dict[str, list[object]] = read_release(file)
+            stored: dict[str, Any] = read_release(file)
             return stored
     return None
 

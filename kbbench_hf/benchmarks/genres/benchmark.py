@@ -331,6 +331,7 @@ _ASKING = base.Asking(
         "historical-semi-open": of_text(parsers.historical_semi_open),
     },
 )
+_STATISTICS = on_request("kbbench_hf.benchmarks.genres.statistics:statistics")
 
 CORPORA = base.Benchmark(
     base.Facts(
@@ -351,7 +352,7 @@ CORPORA = base.Benchmark(
     ),
     _SCORING,
     _ASKING,
-    base.Showing(explain, published=HERE / "published.csv", answered=frozenset(ANSWERED)),
+    base.Showing(explain, published=HERE / "published.csv", answered=frozenset(ANSWERED), statistics=_STATISTICS),
 )
 MINI = base.Benchmark(
     base.Facts(
@@ -360,5 +361,5 @@ MINI = base.Benchmark(
     base.Data(("sentences",), ("test",), "test", load, shipped=HERE / "mini"),
     _SCORING,
     _ASKING,
-    base.Showing(explain),
+    base.Showing(explain, statistics=_STATISTICS),
 )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.benchmarks.base import Example, Examples, Place
-from kbbench_hf.benchmarks.genres.answers import RELEASE_NAMES, stored_triples
+from kbbench_hf.benchmarks.genres.answers import RELEASE_NAMES, stored_by_text
 from kbbench_hf.benchmarks.genres.release import CONFIGS
 from kbbench_hf.benchmarks.published import read_published
 from kbbench_hf.errors import DataError
@@ -45,7 +45,7 @@ def stored_answers(release: Path, config: str, name: str, examples: Examples) ->
 
     `name` is the system's in the release's files, a value of `RELEASE_NAMES`.
     """
-    stored = stored_triples(release, CONFIGS[config].sample, name)
+    stored = stored_by_text(release, CONFIGS[config].sample, name)
     return None if stored is None else [stored.get(row["text"], []) for row in examples.rows]
 
 

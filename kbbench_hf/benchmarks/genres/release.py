@@ -13,7 +13,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from kbbench_hf.benchmarks.base import Place
-from kbbench_hf.benchmarks.genres.answers import ANSWERED, CLONE, read_release, stored_triples
+from kbbench_hf.benchmarks.genres.answers import ANSWERED, CLONE, RAW, read_release, stored_by_text
+from kbbench_hf.benchmarks.genres.statistics import repair_report
 from kbbench_hf.benchmarks.genres.topic_corpora import corpus_config, licensed_texts, released_corpus
 from kbbench_hf.benchmarks.published import read_published
 from kbbench_hf.errors import DataError, UsageError, unknown_name
@@ -95,7 +96,7 @@ def build_genres_corpora(source: Path | None, out: Path, configs: Sequence[str] 
         for system in published[Place("genres-corpora", name, "test", "reference")]
         if (rows := release.answers(name, ANSWERED[system], tables[name]["test"]))
     }
-    write_dataset(out, tables, _CARD.read_text(encoding="utf-8"), answers)
+    write_dataset(out, tables, _CARD.read_text(encoding="utf-8") + repair_report(answers), answers)
 
 
 def _documents(release: "_Release", name: str) -> pa.Table:
@@ -145,12 +146,20 @@ class _Release:
         return released_corpus(self._root, name, self.licensed_files(name) if CONFIGS[name].licensed else [])
 
     def answers(self, name: str, system: str, documents: pa.Table) -> list[Row]:
-        """Return what a system answered to each document, parsed as released; empty where nothing is stored."""
-        stored = stored_triples(self._root, CONFIGS[name].sample, system)
-        if stored is None:
+        """Return what a system answered to each document, parsed as released, with the text where that is stored.
+
+        Empty where nothing is stored.
+        """
+        triples = stored_by_text(self._root, CONFIGS[name].sample, system)
+        texts = stored_by_text(self._root, CONFIGS[name].sample, system, RAW) or {}
+        if triples is None:
             return []
         given = zip(documents["id"].to_pylist(), documents["text"].to_pylist(), strict=True)
-        return [{"id": document_id, "triples": stored.get(text, [])} for document_id, text in given]
+        return [
+            {"id": document_id, "triples": triples.get(text, [])}
+            | ({"response": texts[text]} if isinstance(texts.get(text), str) else {})
+            for document_id, text in given
+        ]
 
     def licensed_files(self, name: str) -> list[Path]:
         folder = self._root / "licensed" / name

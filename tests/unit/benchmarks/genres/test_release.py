@@ -11,11 +11,12 @@ from kbbench_hf.benchmarks.baselines import published_rows
 from kbbench_hf.benchmarks.genres import release as genres
 from kbbench_hf.benchmarks.genres import topic_corpora
 from kbbench_hf.benchmarks.genres.answers import STRATEGY_NAMES
-from kbbench_hf.benchmarks.genres.benchmark import CORPORA
+from kbbench_hf.benchmarks.genres.benchmark import CORPORA, load
 from kbbench_hf.benchmarks.genres.release import build_genres_corpora, text_id
+from kbbench_hf.benchmarks.genres.statistics import statistics
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import DatasetFolder
-from kbbench_hf.scoring.predictions import read_predictions
+from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
 
 TACRED_TOKENS = [["Mara", "Quill", "is", "treasurer", "."], ["It", "rained", "."]]
 TACRED_TEXTS = ["".join(f"{token} " for token in tokens) for tokens in TACRED_TOKENS]
@@ -86,6 +87,30 @@ def test_a_topic_corpus_is_the_releases_own_file_where_it_is_there(clone: Path, 
     write(clone / folder / "cdr_all_text.json", ["one"])
     with pytest.raises(DataError, match=r"cdr_all_text\.json holds 1 texts; the release trained .* on 3"):
         build_genres_corpora(clone, tmp_path / "other", ["cdr"])
+
+
+def test_what_the_releases_reader_lost_of_stored_texts_stands_in_the_card(clone: Path, tmp_path: Path) -> None:
+    text = "A drug .|It hurt ."
+    write(clone / "processed_results/cdr_rand_200_wizardlm-70b_1.json", {text: []})
+    write(clone / "processed_results/cdr_rand_200_gpt-4_1.json", {text: [["pain", "of", "drug"]]})
+    write(clone / "results/cdr_rand_200_wizardlm-70b_1.json", {text: "Q\nASSISTANT: [pain, induced by, drug, or not]"})
+    build_genres_corpora(clone, tmp_path / "out", ["cdr"])
+    folder = DatasetFolder(tmp_path / "out")
+    card = (folder.path / "README.md").read_text(encoding="utf-8")
+    assert "| cdr | WizardLM-70B | 1 | 1 | 1 | comma 1 |" in card and "| cdr | GPT-4 |" not in card
+    assert statistics(folder).tables["Lost by the release's reader"] == [
+        ("cdr, WizardLM-70B", "1 of 1 empty, of which 1 can be read; triples lost: 1 (comma 1)")
+    ]
+    examples, answers = load(folder, "cdr", "test"), folder.path / "predictions/cdr/test/WizardLM-70B.jsonl"
+    released = read_predictions([answers], CORPORA, examples).answers
+    again = read_predictions([answers], CORPORA, examples, ReadOptions(source="response", parser="lenient")).answers
+    assert (released, again) == ([[]], [[["pain", "induced by", "drug, or not"]]])
+
+
+def test_the_released_texts_hold_what_their_reader_lost(shared: Path, tmp_path: Path) -> None:
+    build_genres_corpora(shared / "data", tmp_path / "out", ["wiki20m"])
+    found = dict(statistics(DatasetFolder(tmp_path / "out")).tables["Lost by the release's reader"])
+    assert found["wiki20m, WizardLM-70B"].startswith("113 of 500 empty, of which 112 can be read; triples lost: 554")
 
 
 def test_docreds_topic_corpus_can_be_made_of_the_public_dataset(
