@@ -14,6 +14,7 @@ besides the triples (embedder, thresholds, judge, prompt, topic model). Whoever 
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
@@ -202,6 +203,14 @@ class Annotations:
             value = self._splits[document, key]
             counts.append(None if value is None else int(value))
         return counts
+
+    def unread(self, kind: str) -> dict[str, int]:
+        """Return why items have no verdict (`cut off`, `parse error`, ...), and how many: most frequent first."""
+        if kind not in self._found:
+            return {}
+        values, statuses = _lists(self._found[kind].table, "value", "status")
+        pairs = zip(values, statuses, strict=True)
+        return dict(Counter(status for value, status in pairs if value is None).most_common())
 
     def failures(self, kind: str) -> int:
         """Return how many items a judge gave no verdict on."""

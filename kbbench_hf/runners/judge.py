@@ -7,7 +7,8 @@ off are no verdicts: they keep their status and raw text, are counted, and leave
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -38,6 +39,7 @@ from kbbench_hf.models.specs import parse, positive
 from kbbench_hf.models.surface import SURFACE, SurfaceJudge
 from kbbench_hf.protocols import Judge, LanguageModel, Tunable, Verdict, name_of
 from kbbench_hf.replies.reading import ParseError
+from kbbench_hf.runners.generate import generate
 from kbbench_hf.runners.jobs import Prompts, Sampling
 from kbbench_hf.runners.progress import progress
 from kbbench_hf.runners.unread import check_read, generate_judgements
@@ -71,8 +73,11 @@ class _Kind(NamedTuple):
 
 
 KINDS = ("factualness", "granularity")
-UNREAD = ("parse error", "cut off")
+CUT_OFF = "cut off"
+UNREAD = ("parse error", CUT_OFF)
 """Statuses of answers that came and hold no verdict."""
+MORE_ROOM = 4
+"""How many times the room of a prompt an answer gets that was cut off in it."""
 
 
 def _kind(name: str) -> _Kind:
@@ -210,34 +215,49 @@ def _judge_locally(items: Sequence[Item], work: Path, judge: Judge, show: bool) 
 
 
 def _ask(items: Sequence[Item], work: Path, kind: _Kind, judge: ChatJudge, show: bool) -> Judged:
+    """Ask for every item; an answer that was cut off while the model thought is asked for once more, with more room."""
     prompts = Prompts({_digest(*item): partial(kind.prompt, *item) for item in items})
-    how = {"sampling": judge.sampling, "structured": judge.structured, "show": show, "title": "Judge", **judge.options}
-    run, structured = generate_judgements(prompts, judge.model, work, **how)
-    records = {record["id"]: record for record in run.records()}
-    verdicts = [_read_record(records[name], kind) for name in prompts]
-    n_unread = sum(verdict.status in UNREAD for verdict in verdicts)
-    check_read(n_unread, n_unread + sum(verdict.status == "ok" for verdict in verdicts), "verdict")
+    how = {"show": show, "title": "Judge", **judge.options}
+    run, structured = generate_judgements(
+        prompts, judge.model, work, sampling=judge.sampling, structured=judge.structured, **how
+    )
+    verdicts = {record["id"]: _read_record(record, kind) for record in run.records()}
+    runs, more = [run], None
+    cut_off = [name for name, verdict in verdicts.items() if verdict.status == CUT_OFF]
+    if judge.sampling.max_tokens is None:
+        more = MORE_ROOM * kind.prompt("", "").max_tokens
+        if cut_off:
+            again = Prompts({name: partial(prompts.__getitem__, name) for name in cut_off})
+            with suppress(UsageError):  # a server that has no such room has said so: what was cut off stays so
+                sampling = replace(judge.sampling, max_tokens=more)
+                runs.append(generate(again, judge.model, work, sampling=sampling, structured=structured, **how))
+                verdicts |= {record["id"]: _read_record(record, kind) for record in runs[-1].records()}
+    n_unread = sum(verdict.status in UNREAD for verdict in verdicts.values())
+    check_read(n_unread, n_unread + sum(verdict.status == "ok" for verdict in verdicts.values()), "verdict")
     identity = {
         "judge": f"chat:{name_of(judge.model)}",
         "prompt_sha256": kind.prompt_sha256,
         "sampling": judge.sampling.parameters(kind.prompt("", "")),
         "structured": structured,
+        **({"max_tokens_where_cut_off": more} if more else {}),
     }
     names = ("n_requests", "prompt_tokens", "completion_tokens")
-    return Judged(verdicts, identity, {name: getattr(run.summary, name) for name in names})
+    return Judged([verdicts[name] for name in prompts], identity, {n: getattr(runs[-1].summary, n) for n in names})
 
 
 def _read_record(record: Record, kind: _Kind) -> Verdict:
+    if record["error"] == "reasoning_only":
+        return Verdict(None, CUT_OFF, record["response"] or "")
     if record["error"] is not None:
         how = "refused" if record["settled"] else "failed"
         return Verdict(None, f"{how}: {record['error']}", record["response"] or "")
     cut_off = record["finish_reason"] == "length"
     if cut_off and not kind.readable_when_cut_off:
-        return Verdict(None, "cut off", record["response"])
+        return Verdict(None, CUT_OFF, record["response"])
     try:
         return Verdict(kind.read(record["response"]), "ok", record["response"])
     except ParseError:
-        return Verdict(None, "cut off" if cut_off else "parse error", record["response"])
+        return Verdict(None, CUT_OFF if cut_off else "parse error", record["response"])
 
 
 def _digest(*parts: str) -> str:

@@ -32,6 +32,7 @@ from kbbench_hf.benchmarks.genres.warnings import (
     coverage_warnings,
     direction_warning,
     threshold_warning,
+    unread_verdict_warnings,
 )
 from kbbench_hf.benchmarks.judge_agreement import agreement_warnings
 from kbbench_hf.benchmarks.warnings import ScoreWarning
@@ -135,6 +136,7 @@ def warn(
     return [
         *agreement_warnings(_JUDGED, identities),
         *(coverage_warnings(benchmark, annotations, examples, answers) if annotations else ()),
+        *(unread_verdict_warnings(annotations, _JUDGED) if annotations else ()),
         *threshold_warning(examples.context.config, identities.get("embeddings", {})),
         *corpus_warning(identities.get(f"topics-{mode}", {})),
         *constant_warning(answers, offered, gold, mode),

@@ -61,6 +61,19 @@ def _covered(annotations: Annotations, kind: str, answered: Sequence[tuple[str, 
     return [judged(name, triples) is not None for name, triples in answered]
 
 
+def unread_verdict_warnings(annotations: Annotations, labels: Mapping[str, str]) -> list[ScoreWarning]:
+    """Return a warning for each kind of verdict (kind -> label of its metric) that a judge did not give on all."""
+    found = []
+    for kind, label in labels.items():
+        if why := annotations.unread(kind):
+            n = sum(why.values())
+            reasons = ", ".join(f"{reason} {count:,}" for reason, count in why.items())
+            message = f"{label}: the judge gave no verdict on {n:,} triples ({reasons}); they are in no mean."
+            remedy = "Give the judge more room with --max-tokens, or name another." if "cut off" in why else ""
+            found.append(ScoreWarning("unread_verdicts", message, remedy, n))
+    return found
+
+
 def threshold_warning(config: str, embeddings: Mapping[str, Any]) -> list[ScoreWarning]:
     """Return a warning where US and CS use thresholds of other texts; `embeddings` is what vectors were made with."""
     own = embeddings.get("threshold_corpus")

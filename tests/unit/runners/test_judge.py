@@ -1,7 +1,9 @@
 """Judging: nothing invented, nothing asked twice, nothing taken from another judge."""
 
 import json
+import math
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +12,15 @@ import pytest
 from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.annotations import read_annotation
 from kbbench_hf.benchmarks.base import Examples
-from kbbench_hf.benchmarks.genres.benchmark import Context, score, with_annotations
+from kbbench_hf.benchmarks.genres.benchmark import Context, score, warn, with_annotations
 from kbbench_hf.errors import UsageError
 from kbbench_hf.models.endpoint import Endpoint
 from kbbench_hf.models.judges import StoredFacts, StoredSplits
 from kbbench_hf.protocols import Verdict
+from kbbench_hf.runners.jobs import Sampling
 from kbbench_hf.runners.judge import ChatJudge, annotate_verdicts, judge_by_name
 from kbbench_hf.runners.unread import UnreadError
-from tests.servers.scripted import MODEL, ScriptedServer
+from tests.servers.scripted import MALFORMED, MODEL, Reply, ScriptedServer
 
 RULES = benchmark("mini-genres").scoring.annotations
 QUICK = {"canary": False, "attempts": 1, "concurrency": 8}
@@ -121,6 +124,58 @@ def test_a_cut_off_list_is_no_verdict(tmp_path: Path) -> None:
         annotate_verdicts(examples, answers, tmp_path, "granularity", chat(server), show=False)
 
 
+def thinks(tokens: int, every: int = 1) -> Callable[[dict[str, Any]], Reply]:
+    """A model that thinks so many tokens about one document in `every`, and then says true."""
+
+    def reply(payload: dict[str, Any]) -> Reply:
+        number = int(payload["messages"][-1]["content"].split("head ")[1].split('"')[0])
+        cut_off = number % every == 0 and payload["max_tokens"] < tokens
+        body = MALFORMED["reasoning only"]("") if cut_off else MALFORMED["spaces round it"]("true")
+        return Reply(200, json.dumps(body).encode())
+
+    return reply
+
+
+def test_a_judge_that_is_cut_off_while_it_thinks_is_asked_once_more_with_more_room(tmp_path: Path) -> None:
+    examples, answers = documents(10, 1)
+    with ScriptedServer(reply=thinks(6000, every=5)) as server:
+        judge = ChatJudge(Endpoint(server.url, MODEL), options=QUICK)
+        for _ in range(2):  # what is known is not asked again
+            assert annotate_verdicts(examples, answers, tmp_path, "factualness", judge, show=False) == {"ok": 10}
+            assert len(server.requests) == 10 + 2
+    annotation = read_annotation(tmp_path, "factualness")
+    assert annotation is not None and annotation.identity["max_tokens_where_cut_off"] == 8192
+
+
+def test_a_judge_that_thinks_for_ever_has_no_figure_and_no_chosen_room_is_passed(tmp_path: Path) -> None:
+    examples, answers = documents(10, 1)
+    with ScriptedServer(reply=thinks(10**6)) as server:
+        with pytest.raises(UnreadError, match="10 of 10 answers hold no verdict"):
+            annotate_verdicts(
+                examples, answers, tmp_path, "factualness", ChatJudge(Endpoint(server.url, MODEL), options=QUICK),
+                show=False,
+            )  # fmt: skip
+        assert len(server.requests) == 20
+        chosen = ChatJudge(Endpoint(server.url, MODEL), Sampling(max_tokens=16), options=QUICK)
+        with pytest.raises(UnreadError):
+            annotate_verdicts(examples, answers, tmp_path, "factualness", chosen, show=False)
+        assert len(server.requests) == 30
+    assert read_annotation(tmp_path, "factualness") is None
+
+
+def test_a_few_answers_that_stay_cut_off_are_counted_and_said_beside_the_figure(tmp_path: Path) -> None:
+    examples, answers = documents(20, 1)
+    with ScriptedServer(reply=thinks(10**6, every=20)) as server:
+        judge = ChatJudge(Endpoint(server.url, MODEL), options=QUICK)
+        counts = annotate_verdicts(examples, answers, tmp_path, "factualness", judge, show=False)
+    assert counts == {"ok": 19, "cut off": 1}
+    annotated = with_annotations(examples, tmp_path)
+    column = score(annotated, answers, "fixed").values["factualness"]
+    assert math.isnan(column[0]) and (column[1:] == 1.0).all()  # not scored, and not 0
+    said = {each.code: each for each in warn(benchmark("mini-genres"), annotated, answers, "fixed")}
+    assert said["unread_verdicts"].n_examples == 1 and "cut off 1" in said["unread_verdicts"].message
+
+
 def test_equal_items_are_judged_once(tmp_path: Path) -> None:
     examples, _ = documents(3)
     same = [["a", "r", "b"], ["a", "r", "b"], ["a", "r", "c"]]
@@ -162,7 +217,6 @@ def test_another_judge_text_or_triple_is_never_served_from_the_journal(tmp_path:
 
 def test_another_prompt_or_sampling_is_asked_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from kbbench_hf.runners import judge as module
-    from kbbench_hf.runners.jobs import Sampling
 
     examples, answers = documents(1, 1)
     with ScriptedServer(answer=lambda payload: "true") as server:
