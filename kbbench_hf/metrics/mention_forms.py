@@ -70,7 +70,7 @@ def find_mention(sentence: str, entity: str) -> Mention:
         if span := text.in_a_row(label):
             return Mention("verbatim", text.quote(span))
     if dates := () if bare.isdigit() else meant_dates(bare):
-        return Mention("date_form" if any(_stands_in(date, text.dates) for date in dates) else "absent")
+        return Mention("date_form" if any(stands_in(date, text.dates) for date in dates) else "absent")
     if quantity := read_quantity(name):
         same = any(quantity.equals(each, rounded=True) for each in text.quantities)
         return Mention("number_form" if same else "absent")
@@ -111,7 +111,12 @@ def meant_dates(label: str) -> tuple[Date, ...]:
     return (*dates, Date(dates[0].year)) if len(dates) == 1 and dates[0][1:] == (1, 1) else dates
 
 
-def _stands_in(date: Date, found: Sequence[Date]) -> bool:
+def stands_in(date: Date, found: Sequence[Date]) -> bool:
+    """Return whether a date is among those found, with all its parts.
+
+    >>> stands_in(Date(2001), [Date(2001, 7)]), stands_in(Date(2001, 7, 20), [Date(2001, 7)])
+    (True, False)
+    """
     return any(not date.contradicts(each) and each.precision >= date.precision for each in found)
 
 

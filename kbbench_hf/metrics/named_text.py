@@ -63,7 +63,7 @@ class Label(NamedTuple):
             2 <= len(self.words) <= 6
             and self.is_name
             and middle <= PARTICLES | {"s", "y"}
-            and not re.search(r"[:!?&\d]|'s\b| ' s|^(?:The|A|An)\b|(?:[A-Z]\.){2,}$", self.name)
+            and not re.search(r"[:,!?&\d]|'s\b| ' s|^(?:The|A|An)\b|(?:[A-Z]\.){2,}$", self.name)
             and self.words[-1] not in _NO_FAMILY | STARTING_WORDS | SMALL_WORDS
             and not nation(self.words[-1])
         )

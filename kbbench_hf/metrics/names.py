@@ -136,8 +136,23 @@ def nation(name: str) -> str:
     return _nations().get(key) or _nations().get(singular(key), "")
 
 
+def is_country(name: str) -> bool:
+    """Return whether a name is one of a country, not its adjective or its people.
+
+    >>> is_country("U.S."), is_country("American")
+    (True, False)
+    """
+    return _letters(fold(name)) in _countries()
+
+
 def _letters(name: str) -> str:
     return re.sub(r"[\W_]", "", name.lower().removeprefix("the "))
+
+
+@cache
+def _countries() -> frozenset[str]:
+    columns = (line.split("\t")[:2] for line in _lines("nations.tsv"))
+    return frozenset(_letters(each) for country, names in columns for each in (country, *names.split(", ")) if each)
 
 
 @cache

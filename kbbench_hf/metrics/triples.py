@@ -34,6 +34,11 @@ class Ontology:
         return {loose(label): underscored(label) for label in reversed(self.relations)}
 
     @cached_property
+    def folded_relations(self) -> frozenset[str]:
+        """The relations as `fold` has them, by which those cut into words in another way are recognised."""
+        return frozenset(map(fold, self.relations))
+
+    @cached_property
     def joined_concepts(self) -> str:
         """The concepts as the reference appends them to a sentence."""
         return " ".join(self.concepts)

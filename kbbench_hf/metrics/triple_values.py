@@ -1,0 +1,196 @@
+"""Triples compared by what they say: names in any writing, dates and numbers by value (Text2KGBench, `repaired-2`).
+
+The second version of our own mode. Where the sentence does not name a gold triple's subject or object, no reader of the
+sentence can write it; such triples are left out of precision, recall and F1, which are given over all triples as well.
+"""
+
+import re
+from collections.abc import Collection, Sequence
+from functools import lru_cache
+from math import nan
+from typing import NamedTuple
+
+from kbbench_hf.metrics.dates import find_dates, read_date
+from kbbench_hf.metrics.mention_forms import Mention, find_mention, find_mentions, meant_dates, stands_in
+from kbbench_hf.metrics.named_text import Label
+from kbbench_hf.metrics.names import clean, is_country, nation
+from kbbench_hf.metrics.quantities import Quantity, find_quantities, read_quantity
+from kbbench_hf.metrics.text import normalise
+from kbbench_hf.metrics.triples import EMPTY_ANSWER, Ontology, Triple, TripleScores, entity_form, fold
+
+_BRACKET = re.compile(r"\s*\([^()]*\)\s*$")
+_COUNTED = re.compile(r"[^\d]{0,4}[\d,.]+(?: [a-z]+){0,5}|\w+(?: (?:and )?[a-z0-9]+){0,7}")
+"""A number with what it counts: "248 pages", "58 minutes and 41 seconds"."""
+
+
+class GoldTriple(NamedTuple):
+    """A gold triple, and how its sentence names its subject and object."""
+
+    triple: Triple
+    subject: Mention
+    object: Mention
+
+    @property
+    def is_mentioned(self) -> bool:
+        """Whether the sentence names both."""
+        return self.subject.found and self.object.found
+
+
+class ValueScores(NamedTuple):
+    """The values of a sentence: those over gold triples that it names, and three over all; NaN where not scored."""
+
+    mentioned: TripleScores
+    all_triples: tuple[float, float, float]
+    """Precision, recall and F1."""
+
+
+def read_gold(sentence: str, gold: Sequence[Triple]) -> list[GoldTriple]:
+    """Return gold triples with how the sentence names their ends.
+
+    >>> [each.object.form for each in read_gold("Heat is by Mann.", [("Heat", "director", "Michael Mann")])]
+    ['short']
+    """
+    return [GoldTriple(triple, *find_mentions(sentence, triple[0], triple[2])) for triple in gold]
+
+
+def score_repaired_2(
+    predicted: Sequence[Triple], gold: Sequence[Triple], sentence: str, ontology: Ontology
+) -> ValueScores:
+    """Return the values of one sentence by what triples say; our own mode, version 2.
+
+    Differs from upstream, beyond what `score_repaired` does:
+
+    - Subjects and objects are the same if `same_entity` says so; relations in any case and cut into words anyhow.
+    - Precision, recall and F1 are over the gold triples whose subject and object the sentence names. A prediction that
+      says another gold triple is neither right nor wrong. All three are NaN where the sentence names no gold triple.
+    - Predictions that say the same gold triple count once.
+    - A date or number whose value the sentence has is no hallucination.
+
+    >>> ontology = Ontology(("film",), ("publication date", "director"))
+    >>> gold = [("Totoro", "publication date", "01 January 1988"), ("Kiki", "director", "Hayao Miyazaki")]
+    >>> predicted = [("My_Totoro", "director", "Miyazaki"), ("Totoro", "PublicationDate", "1988")]
+    >>> scores = score_repaired_2(predicted, gold, "Totoro of 1988 was directed by him.", ontology)
+    >>> scores.mentioned[:3], scores.all_triples
+    ((1.0, 1.0, 1.0), (0.5, 0.5, 0.5))
+    """
+    read = read_gold(sentence, gold)
+    mentioned = {position for position, each in enumerate(read) if each.is_mentioned}
+    everything = set(range(len(read)))
+    distinct = list(dict.fromkeys(predicted))
+    said = [(triple, _gold_said(triple, read, sentence)) for triple in distinct]
+    of_mentioned, of_all = (_matched(said, read, wanted) for wanted in (mentioned, everything))
+    if not distinct:
+        return ValueScores(
+            EMPTY_ANSWER._replace(precision=of_mentioned[0], recall=of_mentioned[1], f1=of_mentioned[2]), of_all
+        )
+    context = normalise(f"{clean(sentence)} {ontology.stripped_concepts}".replace("_", " "))
+    conformance = sum(fold(relation) in ontology.folded_relations for _, relation, _ in distinct) / len(distinct)
+    subjects = sum(not _is_said(subject, sentence, context) for subject, _, _ in distinct) / len(distinct)
+    objects = sum(not _is_said(obj, sentence, context) for _, _, obj in distinct) / len(distinct)
+    return ValueScores(TripleScores(*of_mentioned, conformance, subjects, 1 - conformance, objects), of_all)
+
+
+def _gold_said(triple: Triple, gold: Sequence[GoldTriple], sentence: str) -> frozenset[int]:
+    """Return the positions of the gold triples that a prediction says."""
+    subject, relation, obj = triple
+    return frozenset(
+        position
+        for position, each in enumerate(gold)
+        if fold(relation) == fold(each.triple[1])
+        and same_entity(subject, each.triple[0], sentence, each.subject)
+        and same_entity(obj, each.triple[2], sentence, each.object)
+    )
+
+
+def _matched(
+    said: Sequence[tuple[Triple, frozenset[int]]], gold: Sequence[GoldTriple], wanted: Collection[int]
+) -> tuple[float, float, float]:
+    """Return precision, recall and F1 over the wanted gold triples; NaN where there are none."""
+    if not wanted:
+        return nan, nan, nan
+    relations = {fold(gold[position].triple[1]) for position in wanted}
+    right, wrong = set(), set()
+    for triple, positions in said:
+        if hits := positions.intersection(wanted):
+            right.add(hits)
+        elif fold(triple[1]) in relations and not positions:
+            wrong.add(tuple(_key(part) for part in triple))
+    if not right:
+        return 0.0, 0.0, 0.0
+    precision = len(right) / (len(right) + len(wrong))
+    recall = len(frozenset.union(*right)) / len(wanted)
+    return precision, recall, 2 * precision * recall / (precision + recall)
+
+
+@lru_cache(maxsize=2**15)
+def same_entity(predicted: str, gold: str, sentence: str, mention: Mention) -> bool:
+    """Return whether a predicted subject or object is a gold one, of which `mention` is how the sentence names it.
+
+    - Dates are, if no part that both know differs, and the predicted one knows what both the gold and the sentence
+      know: "2001" for "20 July 2001" where the sentence has the year alone, but not where it has the day.
+    - Numbers are, if they have one value: "1,099" for "1099.0", "252 m" for "252000.0 (millimetres)"; a rounded one
+      only where the sentence has no other.
+    - Names are, if they differ only in case, accents, punctuation, underscores, quotation marks, plural or spelling; in
+      the bracket at their end or what follows their comma; in an adjective for its country, where the sentence has not
+      the gold name; or if the predicted one is the words by which the sentence names the gold one.
+
+    >>> same_entity("Austin", "Austin,_Texas", "In Austin.", Mention("short", "Austin"))
+    True
+    >>> [same_entity("2001", "20 July 2001", text, Mention("absent")) for text in ("In 2001.", "On July 20, 2001.")]
+    [True, False]
+    """
+    if fold(predicted) == fold(gold):
+        return True
+    label, guess = (" ".join(clean(name).replace("_", " ").replace('"', "").split()) for name in (gold, predicted))
+    bare = _BRACKET.sub("", label)
+    if not bare.isdigit() and meant_dates(bare):
+        return _same_date(guess, bare, sentence)
+    if quantity := read_quantity(label):
+        return _same_quantity(guess, quantity, sentence)
+    key = _key(guess)
+    if key == _key(label) or (mention.words and key == _key(mention.words)):
+        return True
+    told_apart = _BRACKET.search(guess) and bare != label
+    if not told_apart and _key(_BRACKET.sub("", guess)) == _key(bare):
+        return True
+    if "," in guess and _key(guess.partition(",")[0]) == _key(label):
+        return find_mention(sentence, predicted).found
+    place = re.match(r"([^,]+), [A-Z]", bare)
+    if place and key == _key(place[1]):
+        return True
+    if nation(guess) and mention.form == "verbatim" and is_country(guess) != is_country(bare):
+        return False
+    senses = [[key for key, _ in Label.of(name).senses] for name in (guess, bare)]
+    return senses[0] == senses[1] != []
+
+
+def _key(name: str) -> str:
+    """Return the letters and digits of a name, folded; a name of hardly any as it is, folded."""
+    words = "".join(Label.of(clean(name).replace("_", " ")).words)
+    return words if len(words) > 2 else fold(clean(name))
+
+
+def _same_date(predicted: str, gold: str, sentence: str) -> bool:
+    found = find_dates(sentence)
+    readings = sorted(meant_dates(gold), key=lambda date: -date.precision)
+    wanted = next((date for date in readings if stands_in(date, found)), readings[-1])
+    known = max((date.precision for date in found if not date.contradicts(wanted)), default=wanted.precision)
+    needed = min(wanted.precision, known)
+    return any(not each.contradicts(wanted) and each.precision >= needed for each in meant_dates(predicted))
+
+
+def _same_quantity(predicted: str, gold: Quantity, sentence: str) -> bool:
+    whole = read_quantity(predicted)
+    said = (whole,) if whole else find_quantities(predicted) if _COUNTED.fullmatch(predicted) else ()
+    exact = any(gold.equals(each) for each in find_quantities(sentence))
+    same = any(gold.equals(each, rounded=not exact) for each in said)
+    dates = read_date(predicted) if not same else ()
+    return same or any(date.precision == 1 and date.year == gold.value for date in dates)
+
+
+def _is_said(entity: str, sentence: str, context: str) -> bool:
+    """Return whether a sentence with the concepts has an entity's stems in a row, or its value."""
+    return entity_form(clean(entity).replace("_", " ")) in context or find_mention(sentence, entity).form in (
+        "date_form",
+        "number_form",
+    )
