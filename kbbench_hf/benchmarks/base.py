@@ -105,7 +105,8 @@ class PromptOptions:
     """The choices a user has in how an example is put to a model."""
 
     shots: int = 1
-    demonstrations: Literal["similar", "leak-free", "random", "none"] = "similar"
+    demonstrations: Literal["leak-free", "similar", "random", "none"] = "leak-free"
+    """Only where a benchmark has some to choose; its published figures may rest on others than the default."""
     seed: int = 42
     mode: str = "reference"
     """The mode in which the answers are to be scored: what is asked may differ, as what is scored does."""
@@ -318,6 +319,8 @@ class Asking:
     with_similar_ids: Callable[[Examples, Embedder], Examples] | None = None
     """(examples, embedder) -> the examples with demonstrations that this embedder finds similar; None where there are
     no demonstrations to choose."""
+    warn: Callable[[Examples, PromptOptions], list[ScoreWarning]] | None = None
+    """(examples, options) -> what weakens the figures of whoever is asked so, said before anything is asked."""
     documents: Mapping[str, Callable[[], "Rendering"]] = field(default_factory=dict)
     """Rendering name -> what gives it: the forms of a node's document beside the ones that every knowledge base has."""
     own_documents: str | None = None

@@ -118,8 +118,9 @@ DEMONSTRATIONS = Options(
         _option("--shots", type=click.IntRange(0), help="Demonstrations in the prompt.  [default: 1]"),
         _option(
             "--demonstrations",
-            type=click.Choice(["similar", "leak-free", "random", "none"]),
-            help="Which demonstrations.  [default: similar]",
+            type=click.Choice(["leak-free", "similar", "random", "none"]),
+            help="Which demonstrations; 'similar' are the paper's, of which some show what is asked.  "
+            "[default: leak-free]",
         ),
         _option(
             "--similar-by", metavar="MODEL", help="Choose similar demonstrations by this sentence-transformers model."

@@ -31,6 +31,8 @@ _FORMS = [
         _YEAR,
     )
 ]
+_SHORT_YEAR = re.compile(r"(\d\d?-[A-Z][a-z]{2}-)(\d\d)")
+"""A date as spreadsheets write it, 30-Apr-08: of which century, is open."""
 _YEAR_AND_MONTH = re.compile(r"(?P<year>\d{4})-(?P<number>0[1-9]|1[0-2])")
 """No form to look for in texts, which write seasons so."""
 _APART = [
@@ -89,6 +91,11 @@ def read_date(text: str) -> tuple[Date, ...]:
         if unknown["month"].lower() in _MONTHS:
             return (Date(int(unknown["of"]), _MONTHS.index(unknown["month"].lower()) + 1),)
         return ()
+    if short := _SHORT_YEAR.fullmatch(text):
+        centuries = ("20", "19") if int(short[2]) < 50 else ("19", "20")
+        return tuple(
+            date for century in centuries for date in read_date(f"{short[1]}{century}{short[2]}".replace("-", " "))
+        )
     for form in (*_FORMS, _YEAR_AND_MONTH):
         if (match := form.fullmatch(text)) and (dates := _dates(match)):
             return dates

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from math import nan
 from typing import NamedTuple
 
@@ -35,6 +36,9 @@ class TypedOntology:
     gold: Iterable[Triple]
     broader: Mapping[str, frozenset[str]]
     """Concept -> all concepts above it."""
+    overlapping: bool = False
+    """Whether concepts that gold has one entity of do not exclude each other: being of one says nothing of the other.
+    Gold of other sentences knows only some of an entity's types."""
 
     @cached_property
     def _slots(self) -> dict[str, tuple[set[str], set[str]]]:
@@ -81,7 +85,18 @@ class TypedOntology:
         if forms:
             return any(pattern.search(entity) for pattern in forms)
         known = self._types.get(fold(entity))
-        return None if not concepts or not known else not concepts.isdisjoint(known)
+        if not concepts or not known:
+            return None
+        if not concepts.isdisjoint(known):
+            return True
+        return None if any((one, other) in self._overlaps for one in known for other in concepts) else False
+
+    @cached_property
+    def _overlaps(self) -> frozenset[tuple[str, str]]:
+        """The pairs of concepts that gold has some entity of both of; none where concepts exclude each other."""
+        if not self.overlapping:
+            return frozenset()
+        return frozenset(pair for known in self._types.values() for pair in product(known, known))
 
 
 def _share(judgements: Iterable[bool | None]) -> float:

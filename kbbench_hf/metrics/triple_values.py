@@ -23,6 +23,10 @@ _COUNTED = re.compile(r"[^\d]{0,4}[\d,.]+(?: [a-z]+){0,5}|\w+(?: (?:and )?[a-z0-
 """A number with what it counts: "248 pages", "58 minutes and 41 seconds"."""
 
 
+_PLACE = re.compile(r"([^,]*[^,\s])(?:, ?[A-Z][^,]*){1,2}")
+"""A name with where it is: "Faversham, Kent, England"."""
+
+
 class GoldTriple(NamedTuple):
     """A gold triple, and how its sentence names its subject and object."""
 
@@ -153,11 +157,11 @@ def same_entity(predicted: str, gold: str, sentence: str, mention: Mention) -> b
     told_apart = _BRACKET.search(guess) and bare != label
     if not told_apart and _key(_BRACKET.sub("", guess)) == _key(bare):
         return True
-    if "," in guess and _key(guess.partition(",")[0]) == _key(label):
-        return find_mention(sentence, predicted).found
-    place = re.match(r"([^,]+), [A-Z]", bare)
-    if place and key == _key(place[1]):
+    longer, shorter = (_PLACE.fullmatch(name) for name in (guess, bare))
+    if shorter and key == _key(shorter[1]):
         return True
+    if longer and _key(longer[1]) == _key(label):
+        return find_mention(sentence, predicted).form == "verbatim"
     if nation(guess) and mention.form == "verbatim" and is_country(guess) != is_country(bare):
         return False
     senses = [[key for key, _ in Label.of(name).senses] for name in (guess, bare)]
@@ -173,7 +177,8 @@ def _key(name: str) -> str:
 def _same_date(predicted: str, gold: str, sentence: str) -> bool:
     found = find_dates(sentence)
     readings = sorted(meant_dates(gold), key=lambda date: -date.precision)
-    wanted = next((date for date in readings if stands_in(date, found)), readings[-1])
+    vaguest = min(readings, key=lambda date: date.precision)
+    wanted = next((date for date in readings if stands_in(date, found)), vaguest)
     known = max((date.precision for date in found if not date.contradicts(wanted)), default=wanted.precision)
     needed = min(wanted.precision, known)
     return any(not each.contradicts(wanted) and each.precision >= needed for each in meant_dates(predicted))

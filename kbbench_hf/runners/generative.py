@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from kbbench_hf.benchmarks.base import PromptOptions
+from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import KBBenchError, UsageError, unknown_name
 from kbbench_hf.protocols import LanguageModel, name_of
 from kbbench_hf.runners.generate import generate
 from kbbench_hf.runners.jobs import Prompts, Sampling
 from kbbench_hf.runners.outcome import Summary
+from kbbench_hf.runners.progress import say
 from kbbench_hf.runners.run_folder import add_to_run, default_folder, open_run
 from kbbench_hf.scoring.predictions import ReadOptions
 from kbbench_hf.scoring.result import Result
@@ -47,12 +49,24 @@ class Task:
             "model": model,
             "prompt": self.prompt_name,
             "prompt_sha256": self.prompt_sha256(),
-            "prompt_options": {name: value for name, value in asdict(self.options).items() if name != "mode"},
+            "prompt_options": self._options(),
             "similar_by": self.similar_by,
             "sampling": asdict(sampling),
             "repeats": repeats,
             "structured": structured,
         }
+
+    def warnings(self) -> list[ScoreWarning]:
+        """Return what weakens the figures of whoever is asked so."""
+        asking = self.asked.benchmark.asking
+        return asking.warn(self.asked.examples, self.options) if asking.warn else []
+
+    def _options(self) -> dict[str, Any]:
+        """Return the options as `run.json` has them; runs of benchmarks without a choice keep their first default."""
+        chosen = {name: value for name, value in asdict(self.options).items() if name != "mode"}
+        if self.asked.benchmark.asking.with_similar_ids is None and self.options.demonstrations == "leak-free":
+            chosen["demonstrations"] = "similar"
+        return chosen
 
     def prompt_sha256(self) -> str:
         """Return a hash of the first hundred prompts: it changes with the wording, the options and the data."""
@@ -122,7 +136,9 @@ def answer(
     settings = asked.settings(model_name, sampling, repeats, structured)
     folder = folder or default_folder(place, model_name, settings)
     first = not getattr(model, "rank", 0)
+    of_prompts = asked.warnings()
     if first:
+        say(of_prompts, show=how.get("show", True))
         open_run(folder, settings, {"processes": getattr(model, "n_processes", 1)})
     generation = generate(
         asked.prompts(),
@@ -138,14 +154,12 @@ def answer(
         **how,
     )
     reading = ReadOptions(source="response" if parser else "answer", parser=parser)
-    result, *others = (
-        score_file(asked.asked, file, reading, generation.warnings) for file in repeat_files(folder, repeats)
-    )
+    warnings = [*of_prompts, *generation.warnings]
+    result, *others = (score_file(asked.asked, file, reading, warnings) for file in repeat_files(folder, repeats))
     result = with_repeats(result, others)
     if first:
-        warnings = [warning.to_dict() for warning in generation.warnings]
-        summary = generation.summary.to_json()
-        add_to_run(folder, model=name_of(model), parser=parser_name, summary=summary, warnings=warnings)
+        plain, summary = [warning.to_dict() for warning in warnings], generation.summary.to_json()
+        add_to_run(folder, model=name_of(model), parser=parser_name, summary=summary, warnings=plain)
     if generation.stopped is not None:
         if on_stop is None:
             raise generation.stopped

@@ -4,7 +4,7 @@ import asyncio
 import math
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
@@ -59,6 +59,17 @@ def progress(title: str, total: int | None, *, done: int = 0, note: str = "", sh
                 bar.update(task, advance=steps, note=note)
 
         yield advance
+
+
+def say(lines: Iterable[object], *, show: bool = True) -> None:
+    """Write lines on standard error, before a bar.
+
+    >>> say(["nothing of this is seen"], show=False)
+    """
+    from rich.console import Console
+
+    for line in lines if show else ():
+        Console(stderr=True).print(str(line), markup=False, highlight=False)
 
 
 class Meter:

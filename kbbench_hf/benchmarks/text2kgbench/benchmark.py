@@ -1,7 +1,8 @@
 """Text2KGBench: triples from a sentence, guided by an ontology (Mihindukulasooriya et al., ISWC 2023).
 
 The modes: `reference` is the release's script, `paper` what the paper's tables make of it, `repaired` (version 1) the
-metric without the script's accidents, on repaired gold. `metrics/triples.py` has the definitions.
+metric without the script's accidents, on repaired gold, and `repaired-2` triples compared by what they say, on the gold
+that the sentences name. `metrics/triples.py` and `metrics/triple_values.py` have the definitions.
 """
 
 import re
@@ -20,11 +21,15 @@ from kbbench_hf.benchmarks import base
 from kbbench_hf.benchmarks.answers import TRIPLES
 from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Mark, Scores, of_text
 from kbbench_hf.benchmarks.text2kgbench import prompts
-from kbbench_hf.benchmarks.text2kgbench.beyond import BEYOND_PAPER, beyond_paper
+from kbbench_hf.benchmarks.text2kgbench.beyond import BEYOND_PAPER, beyond_paper, typed_by
 from kbbench_hf.benchmarks.text2kgbench.parsers import HISTORICAL_PARSERS, parse_balanced, parse_json
 from kbbench_hf.benchmarks.text2kgbench.warnings import warnings
 from kbbench_hf.files.datasets import DatasetFolder, Row
 from kbbench_hf.metrics.aggregate import Estimate, estimate
+from kbbench_hf.metrics.entity_types import TypedOntology
+from kbbench_hf.metrics.mention_forms import find_mention
+from kbbench_hf.metrics.mentions import mentions
+from kbbench_hf.metrics.triple_values import read_gold, score_repaired_2
 from kbbench_hf.metrics.triples import (
     ALL_ZERO,
     EMPTY_ANSWER,
@@ -32,6 +37,7 @@ from kbbench_hf.metrics.triples import (
     Triple,
     TripleScores,
     count_oddities,
+    fold,
     score_reference,
     score_repaired,
     triple_key,
@@ -45,11 +51,16 @@ METRICS = {
     "precision": "P",
     "recall": "R",
     "ontology_conformance": "OC",
+    "f1_all_triples": "F1, all",
     "subject_hallucination": "SH",
     "relation_hallucination": "RH",
     "object_hallucination": "OH",
+    "precision_all_triples": "P, all",
+    "recall_all_triples": "R, all",
     **BEYOND_PAPER,
 }
+"""Result key -> label in tables. Those of all triples are of `repaired-2`, whose others leave some gold triples out."""
+OVER_ALL = ("precision_all_triples", "recall_all_triples", "f1_all_triples")
 _NOTHING = re.compile(r"^$|\[\s*\]|\{\s*\}|\bnone\b|\bno (?:relevant )?(?:triples|relations)\b", re.IGNORECASE)
 """How a model says that a sentence holds no triples."""
 _FLAGS = ("demonstration_leaks", "fact_in_train")
@@ -67,7 +78,11 @@ class Material:
     @cached_property
     def demonstrations(self) -> prompts.Demonstrations:
         """The train rows, read when a prompt first asks for them."""
-        return prompts.Demonstrations({row["id"]: row for row in self.folder.rows("sentences", "train")})
+        others = [split for split in self.folder.configs()["sentences"] if split != "train"]
+        return prompts.Demonstrations(
+            {row["id"]: row for row in self.folder.rows("sentences", "train")},
+            frozenset(fold(row["sentence"]) for split in others for row in self.folder.rows("sentences", split)),
+        )
 
     @cached_property
     def released(self) -> dict[str, Ontology]:
@@ -76,8 +91,13 @@ class Material:
 
     @cached_property
     def complete(self) -> dict[str, Ontology]:
-        """The same with the relations that only the Turtle files have, by which `repaired` scores."""
+        """The same with the relations that only the Turtle files have, by which our own modes score."""
         return {name: _ontology(row, {"json", "ttl"}) for name, row in self.ontologies.items()}
+
+    @cached_property
+    def typed_by_train(self) -> dict[str, TypedOntology]:
+        """The ontologies' domains and ranges, with the types of entities that the train split tells."""
+        return typed_by(list(self.demonstrations.rows.values()), self.ontologies, overlapping=True)
 
 
 def _ontology(row: Row, relation_sources: set[str]) -> Ontology:
@@ -98,39 +118,65 @@ def load(folder: DatasetFolder, config: str, split: str) -> Examples:
 
 
 def score(examples: Examples, answers: Sequence[Sequence[Sequence[str]] | None], mode: str) -> Scores:
-    """Return the seven metrics of every sentence, and those of `beyond_paper`.
+    """Return the seven metrics of every sentence, those of `beyond_paper`, and in `repaired-2` three over all triples.
 
     A missing answer is 0 in all seven in `reference` (so it is good for the hallucination rates), has relation
-    hallucination 1 in `paper`, and is an empty answer in `repaired`.
+    hallucination 1 in `paper`, and is an empty answer in our own modes.
 
-    The counters are those of `count_oddities`, and `n_empty_gold`, sentences that the mode has no gold for.
+    Domain and range conformance learn types from the gold of these very sentences; in `repaired-2` from the train
+    split, so that fewer names can be judged and none by what is asked for.
+
+    The counters are those of `count_oddities`, and `n_empty_gold`, sentences that the mode has no gold for. In
+    `repaired-2` also `n_gold_triples`, and of these `n_gold_not_named`, whose subject or object the sentence does not
+    name.
     """
     material: Material = examples.context
-    ontologies = material.complete if mode == "repaired" else material.released
-    judge = score_repaired if mode == "repaired" else score_reference
-    missing = EMPTY_ANSWER if mode == "repaired" else ALL_ZERO
-    if mode == "paper":
-        missing = missing._replace(relation_hallucination=1.0)
+    by_value = mode == "repaired-2"
+    ontologies = material.complete if mode.startswith("repaired") else material.released
     counters = Counter(n_empty=0, n_filtered_out=0, n_empty_gold=0, n_duplicate_triples=0, n_near_miss_relations=0)
     scored = np.empty((len(examples.rows), len(TripleScores._fields)))
+    over_all = np.empty((len(examples.rows), len(OVER_ALL)))
     for position, (row, answer) in enumerate(zip(examples.rows, answers, strict=True)):
-        gold = gold_triples(row, mode)
+        gold, sentence, ontology = gold_triples(row, mode), row["sentence"], ontologies[row["ontology_id"]]
+        predicted = [(subject, relation, obj) for subject, relation, obj in answer or ()]
         counters["n_empty_gold"] += not gold
-        if answer is None:
-            scored[position] = missing
-            continue
-        predicted = [(subject, relation, obj) for subject, relation, obj in answer]
-        ontology = ontologies[row["ontology_id"]]
-        scored[position] = judge(predicted, gold, row["sentence"], ontology)
-        counters.update(count_oddities(predicted, gold, ontology))
+        if answer is not None:
+            counters.update(count_oddities(predicted, gold, ontology))
+        if by_value:
+            scored[position], over_all[position] = score_repaired_2(predicted, gold, sentence, ontology)
+            counters["n_gold_triples"] += len(gold)
+            counters["n_gold_not_named"] += sum(not each.is_mentioned for each in read_gold(sentence, gold))
+        elif answer is None:
+            scored[position] = _MISSING[mode]
+        else:
+            judge = score_repaired if mode == "repaired" else score_reference
+            scored[position] = judge(predicted, gold, sentence, ontology)
     columns = dict(zip(TripleScores._fields, scored.T, strict=True))
-    columns |= beyond_paper(examples.rows, answers, material.ontologies, ontologies)
-    return Scores({name: columns[name] for name in METRICS}, _slices(examples.rows), dict(counters))
+    if by_value:
+        columns |= dict(zip(OVER_ALL, over_all.T, strict=True))
+        typed, is_named = material.typed_by_train, _is_named
+    else:
+        typed, is_named = typed_by(examples.rows, material.ontologies), mentions
+    columns |= beyond_paper(examples.rows, answers, typed, ontologies, is_named)
+    in_order = {name: columns[name] for name in METRICS if name in columns}
+    return Scores(in_order, _slices(examples.rows), dict(counters))
+
+
+_MISSING = {
+    "reference": ALL_ZERO,
+    "paper": ALL_ZERO._replace(relation_hallucination=1.0),
+    "repaired": EMPTY_ANSWER,
+}
+"""Mode -> what it makes of a missing answer."""
+
+
+def _is_named(sentence: str, entity: str) -> bool:
+    return find_mention(sentence, entity).found
 
 
 def gold_triples(row: Example, mode: str = "reference") -> list[Triple]:
     """Return the gold of a row of `sentences` that a mode scores against."""
-    column = "triples_repaired" if mode == "repaired" else "triples"
+    column = "triples_repaired" if mode.startswith("repaired") else "triples"
     return [(each["sub"], each["rel"], each["obj"]) for each in row[column]]
 
 
@@ -155,7 +201,7 @@ def summarise(scores: Scores, mode: str, *, doubled: str | None = None) -> dict[
     wherever examples are marked as selected. Its intervals are those of the unrounded means.
     """
     groups = scores.slices["ontology"]
-    weights = {doubled: 2.0} if doubled and mode != "repaired" else None
+    weights = {doubled: 2.0} if doubled and not mode.startswith("repaired") else None
     figures = {metric: estimate(column, groups, weights) for metric, column in scores.values.items()}
     if mode == "paper" and "selected" in scores.slices:
         for metric in TripleScores._fields:
@@ -224,7 +270,7 @@ _FACTS = base.Facts(
 _SCORING = base.Scoring(
     TRIPLES,
     METRICS,
-    ("reference", "paper", "repaired"),
+    ("reference", "paper", "repaired", "repaired-2"),
     score,
     summarise,
     warn=warnings,
@@ -239,6 +285,7 @@ _ASKING = base.Asking(
         **{name: of_text(parse) for name, parse in {"json": parse_json, **HISTORICAL_PARSERS}.items()},
     },
     with_similar_ids=prompts.with_similar_ids,
+    warn=prompts.leak_warnings,
 )
 _SHOWING = base.Showing(
     explain, published=HERE / "published.csv", answered=frozenset({"Vicuna-13B", "Alpaca-LoRA-13B"})

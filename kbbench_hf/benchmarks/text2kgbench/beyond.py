@@ -1,6 +1,6 @@
 """What Text2KGBench's paper leaves to future work: domains and ranges, and hallucination that knows other names."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import nan
 
 import numpy as np
@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.metrics.entity_types import Signature, TypedOntology
-from kbbench_hf.metrics.mentions import mentions
 from kbbench_hf.metrics.text import normalise
-from kbbench_hf.metrics.triples import Ontology, entity_form
+from kbbench_hf.metrics.triples import Ontology, Triple, entity_form
 
 BEYOND_PAPER = {
     "domain_conformance": "DC",
@@ -24,18 +23,16 @@ BEYOND_PAPER = {
 def beyond_paper(
     rows: Sequence[Row],
     answers: Sequence[Sequence[Sequence[str]] | None],
-    ontology_rows: Mapping[str, Row],
+    typed: Mapping[str, TypedOntology],
     ontologies: Mapping[str, Ontology],
+    is_named: Callable[[str, str], bool],
 ) -> dict[str, NDArray[np.float64]]:
     """Return the further columns: one value per sentence, NaN where there is nothing to judge (no answer, no triples).
 
-    - `domain_conformance`, `range_conformance`: see `TypedOntology.conformance`; types are learnt from the rows' gold.
+    - `domain_conformance`, `range_conformance`: see `TypedOntology.conformance`.
     - `subject_hallucination_aliases`, `object_hallucination_aliases`: the share of triples whose subject or object the
-      paper's rule calls hallucinated and that `mentions` does not find in the sentence either.
+      paper's rule calls hallucinated and that (sentence, name) `is_named` does not find in the sentence either.
     """
-    typed = {
-        name: _typed(row, [each for each in rows if each["ontology_id"] == name]) for name, row in ontology_rows.items()
-    }
     values = np.full((len(rows), len(BEYOND_PAPER)), nan)
     for position, (row, answer) in enumerate(zip(rows, answers, strict=True)):
         if not answer:
@@ -43,7 +40,7 @@ def beyond_paper(
         name, sentence = row["ontology_id"], row["sentence"]
         context = normalise(sentence + ontologies[name].joined_concepts)
         invented = [
-            [entity_form(entity) not in context and not mentions(sentence, entity) for entity in (subject, obj)]
+            [entity_form(entity) not in context and not is_named(sentence, entity) for entity in (subject, obj)]
             for subject, _, obj in answer
         ]
         triples = [(subject, relation, obj) for subject, relation, obj in answer]
@@ -51,13 +48,23 @@ def beyond_paper(
     return dict(zip(BEYOND_PAPER, values.T, strict=True))
 
 
-def _typed(ontology: Row, rows: Sequence[Row]) -> TypedOntology:
-    """Return an ontology's relations with domain and range, all it has, and what the repaired gold of rows tells."""
+def typed_by(
+    rows: Sequence[Row], ontology_rows: Mapping[str, Row], *, overlapping: bool = False
+) -> dict[str, TypedOntology]:
+    """Return each ontology's relations with domain and range, all it has, and what the repaired gold of rows tells."""
+    gold: dict[str, list[Triple]] = {name: [] for name in ontology_rows}
+    for row in rows:
+        gold[row["ontology_id"]] += [(each["sub"], each["rel"], each["obj"]) for each in row["triples_repaired"]]
+    return {name: _typed(ontology, gold[name], overlapping) for name, ontology in ontology_rows.items()}
+
+
+def _typed(ontology: Row, gold: Sequence[Triple], overlapping: bool) -> TypedOntology:
     above = {each["qid"]: set(each.get("subclass_of") or ()) for each in ontology["concepts"]}
     return TypedOntology(
         signatures=[Signature(each["label"], each["domain"], each["range"]) for each in ontology["relations"]],
-        gold=[(each["sub"], each["rel"], each["obj"]) for row in rows for each in row["triples_repaired"]],
+        gold=gold,
         broader={concept: frozenset(_ancestors(concept, above)) for concept in above},
+        overlapping=overlapping,
     )
 
 

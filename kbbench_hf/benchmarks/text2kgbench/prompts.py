@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Protocol
 
@@ -17,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.base import Example, Examples, Prompt, PromptOptions
+from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.files.datasets import Row
+from kbbench_hf.metrics.triples import fold, triple_key
 from kbbench_hf.protocols import Embedder
 
 _TEXTS = Path(__file__).parent / "texts"
@@ -30,6 +32,8 @@ class Demonstrations:
 
     rows: Mapping[str, Row]
     """By id."""
+    asked: frozenset[str] = frozenset()
+    """The sentences of the other splits, folded: what a leak-free demonstration never shows."""
 
     @cached_property
     def ids_by_ontology(self) -> dict[str, list[str]]:
@@ -48,6 +52,21 @@ class Demonstrations:
             known += [each for each in row["triples_repaired"] if each not in known]
         return triples
 
+    def shows_its_sentence(self, row: Row, example: Example) -> bool:
+        """Return whether a train row's sentence is the example's, or that of any row of another split."""
+        sentence = fold(row["sentence"])
+        return sentence == fold(example["sentence"]) or sentence in self.asked
+
+    def shows_its_gold(self, row: Row, example: Example) -> bool:
+        """Return whether a train row, with all that its sentence's other rows add, has a gold triple of the example."""
+        shown = [*row.get("triples", ()), *self.triples_by_sentence.get((row["ontology_id"], row["sentence"]), ())]
+        gold = [*example.get("triples", ()), *example.get("triples_repaired", ())]
+        return not {_said(each) for each in shown}.isdisjoint(_said(each) for each in gold)
+
+
+def _said(triple: Row) -> str:
+    return triple_key((triple["sub"], triple["rel"], triple["obj"]))
+
 
 class Material(Protocol):
     """What `Examples.context` has to offer for prompts to be written."""
@@ -64,21 +83,54 @@ class Material(Protocol):
 def choose(example: Example, demonstrations: Demonstrations, options: PromptOptions) -> list[Row]:
     """Return the train rows shown before an example, best first: `options.shots` of them, or as many as there are.
 
-    - `similar`: the first of the release's five most similar train rows; one shot of it is the published choice.
-      In Wikidata-TekGen 320 of 4,062 test sentences then see themselves.
-    - `leak-free`: the same, without rows whose sentence is the example's own.
+    - `leak-free`: the first of the release's five most similar train rows, without rows whose sentence is one of
+      another split or that have a gold triple of the example; where these are too few, drawn rows without follow.
+    - `similar`: the first of the five as they are; one shot of it is the published choice. In Wikidata-TekGen 320 of
+      4,062 test sentences then see themselves.
     - `random`: rows of the same ontology, drawn by a hash of `options.seed` and the example's id; never its sentence.
     - `none`: no rows.
     """
-    if options.demonstrations == "none":
+    if options.demonstrations == "none" or not options.shots:
         return []
+    similar = (demonstrations.rows[each] for each in example["similar_ids"])
+    if options.demonstrations == "similar":
+        return list(islice(similar, options.shots))
+    drawn = _drawn(example, demonstrations, options.seed)
     if options.demonstrations == "random":
-        candidates = _drawn(example, demonstrations, options.seed)
-    else:
-        candidates = (demonstrations.rows[each] for each in example["similar_ids"])
-    if options.demonstrations != "similar":
-        candidates = (row for row in candidates if row["sentence"] != example["sentence"])
-    return list(islice(candidates, options.shots))
+        return list(islice((row for row in drawn if row["sentence"] != example["sentence"]), options.shots))
+    clean = (
+        row
+        for row in chain(similar, drawn if example["similar_ids"] else ())
+        if not demonstrations.shows_its_sentence(row, example) and not demonstrations.shows_its_gold(row, example)
+    )
+    chosen: dict[str, Row] = {}
+    for row in clean:
+        chosen[row["id"]] = row
+        if len(chosen) == min(options.shots, len(example["similar_ids"])):
+            break
+    return list(chosen.values())
+
+
+def leak_warnings(examples: Examples, options: PromptOptions) -> list[ScoreWarning]:
+    """Return a warning where demonstrations show what is asked: a sentence of a split to be answered, or its gold."""
+    material: Material = examples.context
+    shown = material.demonstrations
+    sentences = triples = 0
+    for row in examples.rows:
+        chosen = choose(row, shown, options)
+        sentences += any(fold(each["sentence"]) == fold(row["sentence"]) for each in chosen)
+        triples += any(shown.shows_its_gold(each, row) for each in chosen)
+    if not sentences and not triples:
+        return []
+    message = (
+        f"Of {len(examples.rows):,} prompts, {sentences:,} demonstrate the very sentence that they ask, and "
+        f"{triples:,} a gold triple of it: a model can copy the answer."
+    )
+    return [
+        ScoreWarning(
+            "demonstration_leaks", message, "Run with --demonstrations leak-free, the default.", max(sentences, triples)
+        )
+    ]
 
 
 def _drawn(example: Example, demonstrations: Demonstrations, seed: int) -> Iterator[Row]:

@@ -31,6 +31,7 @@ def test_a_day_is_found_in_a_sentence_in_every_writing(written):
         ("July 2001", (Date(2001, 7),)), ("July, 2001", (Date(2001, 7),)), ("2001-07", (Date(2001, 7),)),
         ("2001", (Date(2001),)), ("00  1997", (Date(1997),)), ("00 May 1997", (Date(1997, 5),)),
         ("01 January 1988", (Date(1988), Date(1988, 1, 1))), ("1 January 1988", (Date(1988, 1, 1),)),
+        ("30-Apr-08", (Date(2008, 4, 30), Date(1908, 4, 30))),
         ("1/2/1990", (Date(1990, 1, 2), Date(1990, 2, 1))), ("twenty-seventh of December 2012", (Date(2012, 12, 27),)),
     ],
 )  # fmt: skip

@@ -20,12 +20,14 @@ from kbbench_hf.benchmarks.text2kgbench.prompts import (
     h1,
     h2,
     h2_d,
+    leak_warnings,
     published,
     render,
     with_similar_ids,
 )
 from kbbench_hf.benchmarks.text2kgbench.release import build_dbpedia_webnlg, build_wikidata_tekgen
 from kbbench_hf.files.datasets import DatasetFolder
+from kbbench_hf.metrics.triples import fold
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,11 @@ class Material:
 def examples_of(folder: DatasetFolder, split: str) -> Examples:
     ontologies = {row["ontology_id"]: row for row in folder.rows("ontologies", "full")}
     train = {row["id"]: row for row in folder.rows("sentences", "train")}
-    return Examples(folder.rows("sentences", split), Material(ontologies, Demonstrations(train)))
+    others = [
+        row for name in folder.configs()["sentences"] if name != "train" for row in folder.rows("sentences", name)
+    ]
+    shown = Demonstrations(train, frozenset(fold(row["sentence"]) for row in others))
+    return Examples(folder.rows("sentences", split), Material(ontologies, shown))
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +92,7 @@ def test_all_published_prompts_come_out_byte_for_byte(
         name = json.loads(line)["id"]
         text = published(recipes[name], rows[name], examples.context.ontologies, examples.context.demonstrations)
         assert json.dumps({"id": name, "prompt": text}) == line
-        prompt = function(rows[name], examples, PromptOptions())
+        prompt = function(rows[name], examples, PromptOptions(demonstrations="similar"))
         assert prompt.messages == [{"role": "user", "content": text}]
 
 
@@ -98,6 +104,29 @@ def test_the_published_demonstration_leaks_in_320_prompts_and_leak_free_in_none(
             shown = choose(row, examples.context.demonstrations, PromptOptions(demonstrations=kind))
             leaks[kind] += any(each["sentence"] == row["sentence"] for each in shown)
     assert leaks == {"similar": 320, "leak-free": 0, "random": 0}
+
+
+@pytest.mark.parametrize(("dataset", "split"), [("wikidata", "test"), ("wikidata", "unseen"), ("webnlg", "test")])
+def test_default_demonstrations_show_no_sentence_of_another_split_and_no_gold_triple(
+    dataset: str, split: str, request: pytest.FixtureRequest
+) -> None:
+    examples = examples_of(request.getfixturevalue(dataset), split)
+    asked = {row["sentence"] for row in examples.rows}
+    for row in examples.rows:
+        (shown,) = choose(row, examples.context.demonstrations, PromptOptions())
+        gold = {(each["sub"], each["rel"], each["obj"]) for each in row["triples"] + row["triples_repaired"]}
+        told = examples.context.demonstrations.triples_by_sentence[shown["ontology_id"], shown["sentence"]]
+        assert shown["sentence"] not in asked
+        assert gold.isdisjoint((each["sub"], each["rel"], each["obj"]) for each in told + shown["triples"])
+
+
+def test_leaks_are_counted_and_warned_of(wikidata: DatasetFolder) -> None:
+    examples = examples_of(wikidata, "test")
+    (warning,) = leak_warnings(examples, PromptOptions(demonstrations="similar"))
+    assert (warning.code, warning.severity, warning.n_examples) == ("demonstration_leaks", "warning", 322)
+    assert "Of 4,062 prompts, 320 demonstrate the very sentence" in str(warning)
+    assert leak_warnings(examples, PromptOptions()) == []
+    assert leak_warnings(examples, PromptOptions(demonstrations="none")) == []
 
 
 ONTOLOGY = {
