@@ -181,7 +181,10 @@ def test_the_repaired_means(scored, run):
 
 # Mode "repaired-2" of the published runs: P R F1 over named gold, F1 over all, and the gold triples not named.
 REPAIRED_2 = {
-    RUNS[0]: (),
+    RUNS[0]: (0.5281, 0.4903, 0.4873, 0.4100, 1966),
+    RUNS[1]: (0.4474, 0.3789, 0.3894, 0.3346, 1966),
+    RUNS[2]: (0.3778, 0.3816, 0.3786, 0.3427, 24),
+    RUNS[4]: (0.5615, 0.4542, 0.4864, 0.4851, 65),
 }
 
 
