@@ -25,6 +25,9 @@ MANIFEST = "manifest.json"
 ROW_GROUP_SIZE = 16_384
 """Rows per Parquet row group: small enough to stream, large enough to compress."""
 
+SMALL_STEPS = {"encoding": "DELTA_BINARY_PACKED"}
+"""Metadata of a list column whose numbers mostly ascend: they are stored as the steps between them."""
+
 Id = str | int
 """What examples, nodes and questions are known by."""
 Row = dict[str, Any]
@@ -217,9 +220,18 @@ def complete_card(card: str, tables: Tables, folder: Path) -> str:
 
 def _write_parquet(file: Path, table: pa.Table) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
+    steps = [field.name for field in table.schema if field.metadata and b"encoding" in field.metadata]
+    plain = pa.schema([field.remove_metadata() for field in table.schema])
+    encodings = {f"{name}.list.element": SMALL_STEPS["encoding"] for name in steps}
     with whole_file(file) as sink:
         pq.write_table(
-            table.replace_schema_metadata(None), sink, compression="zstd", row_group_size=ROW_GROUP_SIZE, version="2.6"
+            pa.Table.from_arrays(table.columns, schema=plain),
+            sink,
+            compression="zstd",
+            row_group_size=ROW_GROUP_SIZE,
+            version="2.6",
+            use_dictionary=[field.name for field in plain if field.name not in steps] if steps else True,
+            column_encoding=encodings or None,
         )
 
 

@@ -24,7 +24,10 @@ BUCKETS = ("1", "2", "3", "4", ">4")
 """How many units an answer needs, as the integration testbed sorts it; the paper leaves out instances of one unit."""
 HARDNESS = {"hard": (1, 2), "easy": (4, 255)}
 """Hops, first and last, of the noise; the noise testbed itself is the paper's "mixed"."""
-TESTBEDS = ("noise", "order", "depth", "rejection", "rejection_control", "hardness")
+HARDNESS_BUDGETS = (4 << 10, 2 << 10, 1 << 10)
+"""Of an instance both levels have the largest that both can fill."""
+TESTBEDS = ("noise", "order", "depth", "rejection", "rejection_control", "hardness", "unreviewed")
+"""`unreviewed` is the standard noise config of the instances that wait for people to read them."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,8 @@ def _of_subset(subset: str) -> list[Config]:
         if setting in ("prefix", "random", "suffix", natural)
     ]
     found += [Config(f"depth_{subset}_{d}", "depth", subset, budget, f"depth_{d}", d / 100) for d in DEPTHS]
-    found += [Config(f"{testbed}_{subset}", testbed, subset, budget, natural) for testbed in TESTBEDS[3:5]]
+    plain = ("rejection", "rejection_control", "unreviewed")
+    found += [Config(f"{testbed}_{subset}", testbed, subset, budget, natural) for testbed in plain]
     if subset.startswith("kg"):
         found += [
             Config(f"hardness_{subset}_{level}", "hardness", subset, BUDGETS["4k"], natural, hops=hops)

@@ -226,6 +226,7 @@ _PANELS = {
     "rejection": rejection_panels,
     "rejection_control": rejection_panels,
     "hardness": hardness_panels,
+    "unreviewed": None,
 }
 TESTBEDS = {
     **{name: Testbed(partial(_configs, name), summary=summary, panels=panels) for name, panels in _PANELS.items()},

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.ska_bench.configs import STANDARD, configs
-from kbbench_hf.benchmarks.ska_bench.construction.noise import Library
-from kbbench_hf.benchmarks.ska_bench.construction.testbeds import select
+from kbbench_hf.benchmarks.ska_bench.construction.measured import Units
+from kbbench_hf.benchmarks.ska_bench.construction.noise import Candidates, Library
 from kbbench_hf.benchmarks.ska_bench.construction.tokens import Tokenizer
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, Pool
 
@@ -39,7 +39,7 @@ def length_cues(instances: Sequence[Instance], pools: dict[str, Pool], count: To
         if not members:
             continue
         library, config = Library(pools[subset], count), configs()[f"noise_{subset}_{STANDARD[subset]}"]
-        found = [select(library.candidates(instance), config) for instance in members]
+        found = [_shown(library.candidates(instance), config.budget) for instance in members]
         cues[subset] = {}
         for section, in_text in (("sk", False), ("text", True)):
             positives, noise = (
@@ -49,3 +49,8 @@ def length_cues(instances: Sequence[Instance], pools: dict[str, Pool], count: To
             if len(positives):
                 cues[subset][section] = separation(positives, noise)
     return cues
+
+
+def _shown(candidates: Candidates, budget: int) -> tuple[Units, Units]:
+    left = budget - candidates.header_tokens - int(candidates.positives.tokens.sum())
+    return candidates.positives, candidates.noise.fitting(left)

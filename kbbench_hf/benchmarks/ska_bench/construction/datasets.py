@@ -12,7 +12,7 @@ from kbbench_hf.benchmarks.ska_bench.audit import audit
 from kbbench_hf.benchmarks.ska_bench.configs import configs
 from kbbench_hf.benchmarks.ska_bench.construction import release as makers
 from kbbench_hf.benchmarks.ska_bench.construction.cues import WARN_ABOVE, length_cues
-from kbbench_hf.benchmarks.ska_bench.construction.testbeds import DEMO, build_testbeds, sample
+from kbbench_hf.benchmarks.ska_bench.construction.testbeds import build_testbeds
 from kbbench_hf.benchmarks.ska_bench.construction.tokens import Tokenizer, tokenizer
 from kbbench_hf.benchmarks.ska_bench.release import official
 from kbbench_hf.benchmarks.ska_bench.release.instances import read
@@ -20,6 +20,7 @@ from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, Pool, Relea
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.datasets import DatasetFolder, write_dataset
 
+SPLITS = ("test", "demo", "unreviewed")
 _STRINGS, _NUMBERS = pa.list_(pa.string()), pa.list_(pa.int32())
 INSTANCES = pa.schema(
     [
@@ -107,15 +108,15 @@ def build(
     out: Path,
     wanted: Sequence[str] | None,
     count: Tokenizer | None = None,
-    demo: bool = True,
 ) -> None:
     """Write a dataset of instances, pools and testbeds with its card.
 
-    Of `wanted` configs, with the instances and pools that they need; without the splits `demo` where that is False.
+    Of `wanted` configs, with the instances and pools that they need.
     """
     from rich.console import Console
     from rich.progress import Progress
 
+    release = makers.in_hash_order(release)
     subsets = _subsets(wanted, sorted({instance.subset for instance in release.instances}, key=SUBSETS.index))
     instances = [instance for instance in release.instances if instance.subset in subsets]
     testbeds = None if wanted is None else [name for name in wanted if name in configs()]
@@ -123,14 +124,12 @@ def build(
     with Progress(console=Console(stderr=True)) as bar:
         task = bar.add_task("Build testbeds", total=len(instances))
         built = build_testbeds(instances, release.pools, testbeds, count, lambda: bar.advance(task))
-    tables = {f"instances_{subset}": _instances_table(instances, subset) for subset in subsets}
+    tables: dict[str, dict[str, pa.Table]] = {
+        f"instances_{subset}": _instances_table(instances, subset) for subset in subsets
+    }
     tables |= {f"pool_{subset}": _pool_table(release.pools[subset]) for subset in subsets}
     facts = _facts(instances, length_cues(instances, release.pools, count), count)
-    kept = {
-        config: {split: table for split, table in splits.items() if demo or split != "demo"}
-        for config, splits in {**tables, **built}.items()
-    }
-    write_dataset(out, kept, f"{card.rstrip()}\n\n{facts}")
+    write_dataset(out, {**tables, **built.tables}, f"{card.rstrip()}\n\n{facts}")
 
 
 def _card(dataset: str) -> str:
@@ -152,9 +151,8 @@ def _subsets(wanted: Sequence[str] | None, present: list[str]) -> list[str]:
 
 def _instances_table(instances: Sequence[Instance], subset: str) -> dict[str, pa.Table]:
     members = [instance for instance in instances if instance.subset == subset]
-    demo = {instance.id for instance in sample(members, DEMO)}
-    splits = {"test": members, "demo": [instance for instance in members if instance.id in demo]}
-    return {split: pa.Table.from_pylist([i.to_row() for i in part], INSTANCES) for split, part in splits.items()}
+    splits = {split: [each.to_row() for each in members if each.split == split] for split in SPLITS}
+    return {split: pa.Table.from_pylist(rows, INSTANCES) for split, rows in splits.items() if rows}
 
 
 def _pool_table(pool: Pool) -> dict[str, pa.Table]:

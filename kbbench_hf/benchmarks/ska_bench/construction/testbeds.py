@@ -3,23 +3,28 @@
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from kbbench_hf.benchmarks.ska_bench.configs import Config, configs
-from kbbench_hf.benchmarks.ska_bench.construction.noise import Candidates, Library, Units
+from kbbench_hf.benchmarks.ska_bench.configs import HARDNESS, HARDNESS_BUDGETS, Config, configs
+from kbbench_hf.benchmarks.ska_bench.construction.measured import Units
+from kbbench_hf.benchmarks.ska_bench.construction.noise import Candidates, Library
+from kbbench_hf.benchmarks.ska_bench.construction.placing import Placing
 from kbbench_hf.benchmarks.ska_bench.construction.tokens import Tokenizer, tokenizer
+from kbbench_hf.benchmarks.ska_bench.construction.twins import Twin, twins
 from kbbench_hf.benchmarks.ska_bench.contexts import Context, Renderer
 from kbbench_hf.benchmarks.ska_bench.units import SEED, SUBSETS, Instance, Pool
 from kbbench_hf.errors import unknown_name
-from kbbench_hf.files.datasets import Row
+from kbbench_hf.files.datasets import SMALL_STEPS, Row
 
-ENDLESS = 1 << 62
-LONG_SAMPLE = 50
+LONG_SAMPLE = {"test": 50, "demo": 5}
 """How many instances of a subset the long budgets are built for."""
-DEMO = 20
+FILLED, SAME = 0.9, 0.02
+"""A budget's config exists where its contexts reach this share of it in the mean, and fewer than this share of them are
+those of the budget before."""
 
 ROW_SCHEMA = pa.schema(
     [
@@ -28,8 +33,8 @@ ROW_SCHEMA = pa.schema(
         ("testbed", pa.string()),
         ("setting", pa.string()),
         ("budget", pa.int32()),
-        ("sk_units", pa.list_(pa.int32())),
-        ("text_units", pa.list_(pa.int32())),
+        pa.field("sk_units", pa.list_(pa.int32()), metadata=SMALL_STEPS),
+        pa.field("text_units", pa.list_(pa.int32()), metadata=SMALL_STEPS),
         ("n_required", pa.int32()),
         ("answerable", pa.bool_()),
         ("removed", pa.list_(pa.string())),
@@ -40,7 +45,34 @@ ROW_SCHEMA = pa.schema(
     ]
 )
 """`status`: `ok`; `short`, the noise ran out before the budget; `over_budget`, the positives alone exceed it, and
-nothing is shown or scored; `answerable`, a rejection context whose noise still holds a gold answer, not scored."""
+nothing is shown or scored; `answerable`, a rejection context that still yields a gold answer, not scored. `removed`:
+the units (`sk:12`, `text:3`) that a rejection twin lost; a table's have a near row in their place."""
+
+
+class Budget(NamedTuple):
+    """How a noise config came out, on its test rows."""
+
+    n: int
+    fill: float
+    """Mean share of the budget that is reached."""
+    same: float
+    """Share of the contexts that are those of the budget before."""
+
+    @property
+    def exists(self) -> bool:
+        """Whether distinct units fill it."""
+        return self.fill >= FILLED and self.same < SAME
+
+
+class Testbeds(NamedTuple):
+    """The testbeds of a release, and what was found on the way."""
+
+    tables: dict[str, dict[str, pa.Table]]
+    """Config -> split -> table."""
+    budgets: dict[str, Budget]
+    """Noise config -> how it came out, also of those that are left out for it."""
+    left_out: dict[str, int]
+    """Config -> how many test instances have no row in it: no twins, or too little noise of its hops."""
 
 
 def sample(instances: Iterable[Instance], size: int) -> list[Instance]:
@@ -48,100 +80,98 @@ def sample(instances: Iterable[Instance], size: int) -> list[Instance]:
     return sorted(instances, key=lambda i: hashlib.sha256(f"{SEED}|sample|{i.id}".encode()).digest())[:size]
 
 
-def select(candidates: Candidates, config: Config, *, withheld: bool = False) -> tuple[Units, Units]:
-    """Return the positives and the noise of a context: the positives first, then the noise that still fits.
+@dataclass(frozen=True)
+class _Asked:
+    """One instance, and what its contexts are made of."""
 
-    `withheld` leaves out the positives and every unit that states what they state. Positives that exceed the budget
-    come back without noise; the caller marks them.
-    """
-    positives, noise = candidates.positives, candidates.noise
-    if withheld:
-        positives, noise = positives[:0], noise[~candidates.equivalent]
-    if config.hops:
-        noise = noise[(noise.hops >= config.hops[0]) & (noise.hops <= config.hops[1])]
-    left = config.budget - candidates.header_tokens - int(positives.tokens.sum())
-    return positives, noise.fitting(left)
+    instance: Instance
+    candidates: Candidates
+    renderer: Renderer
+    placing: Placing
 
-
-def arrange(instance: Instance, positives: Units, noise: Units, config: Config) -> tuple[Units, Units]:
-    """Return the structured and the text section of a context, each in its final order.
-
-    Graph triples and passages have no order of their own: theirs is an order of hashes, another than the one by which
-    noise was taken. `original` keeps table rows in the table's order, made rows after them. A depth puts the positives
-    of each section together after that share of its noise.
-    """
-    if config.depth is not None:
-        sk, text = (_at_depth(instance, positives, noise, config.depth, in_text=in_text) for in_text in (False, True))
-        return sk, text
-    placed, attempt = (positives + noise).shuffled(f"{instance.id}|place|0"), 0
-    while _lead(positives, placed):
-        attempt += 1  # hashes may happen to put all positives first; "random" must then differ from "prefix"
-        placed = placed.shuffled(f"{instance.id}|place|{attempt}")
-    sk = placed[~placed.in_text]
-    if config.setting == "original":
-        sk = sk[np.argsort(sk.numbers, kind="stable")]
-    return sk, placed[placed.in_text]
-
-
-def _lead(positives: Units, placed: Units) -> bool:
-    """Say whether the positives come first wherever a section holds both them and noise, and one does."""
-    leads = []
-    for in_text in (False, True):
-        wanted = positives.numbers[positives.in_text == in_text]
-        numbers = placed.numbers[placed.in_text == in_text]
-        if 0 < len(wanted) < len(numbers):
-            leads.append(np.isin(numbers[: len(wanted)], wanted).all())
-    return bool(leads) and all(leads)
-
-
-def _at_depth(instance: Instance, positives: Units, noise: Units, depth: float, *, in_text: bool) -> Units:
-    first, others = (units[units.in_text == in_text].shuffled(f"{instance.id}|place|0") for units in (positives, noise))
-    if instance.is_table and not in_text:
-        first, others = (units[np.argsort(units.numbers, kind="stable")] for units in (first, others))
-    before = round(depth * len(others))
-    return others[:before] + first + others[before:]
+    @property
+    def fixed(self) -> int:
+        """Tokens of what every context shows: the header and the positives."""
+        return self.candidates.header_tokens + int(self.candidates.positives.tokens.sum())
 
 
 class Builder:
     """Builds the testbed rows of the instances of one subset."""
 
     def __init__(self, pool: Pool, count: Tokenizer) -> None:
+        self._pool = pool
         self._library = Library(pool, count)
         self._count = count
 
     def rows(self, instance: Instance, chosen: Sequence[Config]) -> dict[str, list[Row]]:
-        """Return the rows of one instance by config; a control config has two, without and with the positives."""
-        candidates = self._library.candidates(instance)
-        renderer = Renderer(instance, self._library.pool)
-        rows: dict[str, list[Row]] = {}
-        for config in chosen:
-            variants = {"rejection": (True,), "rejection_control": (True, False)}.get(config.testbed, (False,))
-            rows[config.name] = [self._row(instance, candidates, renderer, config, withheld) for withheld in variants]
-        return rows
+        """Return the rows of one instance by config: of a control both twins, of others one row or none."""
+        asked = _Asked(
+            instance,
+            self._library.candidates(instance),
+            Renderer(instance, self._pool),
+            Placing.of(instance, self._pool),
+        )
+        made = {
+            "rejection": self._rejection,
+            "rejection_control": self._rejection,
+            "hardness": self._hardness,
+        }
+        return {config.name: made.get(config.testbed, self._plain)(asked, config) for config in chosen}
+
+    def _plain(self, asked: _Asked, config: Config) -> list[Row]:
+        candidates = asked.candidates
+        noise = candidates.noise.fitting(config.budget - asked.fixed)
+        status = "ok" if len(noise) < len(candidates.noise) else "short"
+        return [self._row(asked, config, candidates.positives, noise, status)]
+
+    def _hardness(self, asked: _Asked, config: Config) -> list[Row]:
+        """Return the row with noise of the config's hops; none where either level has too little for any budget."""
+        noise = asked.candidates.noise
+        of_level = {hops: noise[(noise.hops >= hops[0]) & (noise.hops <= hops[1])] for hops in HARDNESS.values()}
+        reached = asked.fixed + min(int(units.tokens.sum()) for units in of_level.values())
+        budget = max((size for size in HARDNESS_BUDGETS if size <= reached), default=0)
+        if asked.fixed >= budget or config.hops is None:
+            return []
+        filled = of_level[config.hops].filling(budget - asked.fixed)
+        return [self._row(asked, replace(config, budget=budget), asked.candidates.positives, filled, "ok")]
+
+    def _rejection(self, asked: _Asked, config: Config) -> list[Row]:
+        """Return the unanswerable twin, and for the control the answerable one; none where there are no twins."""
+        candidates = asked.candidates
+        noise = candidates.noise.fitting(config.budget - asked.fixed)
+        found = twins(asked.instance, self._pool, candidates, noise)
+        if found is None or asked.fixed > config.budget:
+            return []
+        unanswerable, answerable = found
+        status = "ok" if len(noise) < len(candidates.noise) else "short"
+        shown = (unanswerable, answerable) if config.testbed == "rejection_control" else (unanswerable,)
+        return [self._row(asked, config, candidates.positives, noise, status, twin) for twin in shown]
 
     def _row(
-        self, instance: Instance, candidates: Candidates, renderer: Renderer, config: Config, withheld: bool
+        self, asked: _Asked, config: Config, positives: Units, noise: Units, status: str, twin: Twin | None = None
     ) -> Row:
-        positives, noise = select(candidates, config, withheld=withheld)
-        endless = select(candidates, replace(config, budget=ENDLESS), withheld=withheld)[1]
-        status = "ok" if len(noise) < len(endless) else "short"
-        tokens = candidates.header_tokens + int(positives.tokens.sum() + noise.tokens.sum())
+        instance, candidates = asked.instance, asked.candidates
         while True:
-            sk, text = arrange(instance, positives, noise, config)
-            context = renderer.context(sk.numbers.tolist(), text.numbers.tolist())
+            sk, text = asked.placing.arranged(positives, noise, config)
+            if twin:
+                sk, text = (twin.of(section, candidates.spare + candidates.noise) for section in (sk, text))
+            context = asked.renderer.context(sk.numbers.tolist(), text.numbers.tolist())
+            tokens = candidates.header_tokens + int(sk.tokens.sum() + text.tokens.sum())
             tokens = tokens if self._count.additive else self._count.count(context.all_text)
             if tokens <= config.budget:
                 break
-            if len(noise):  # only under a tokenizer whose counts do not add up
+            if len(noise):  # under a tokenizer whose counts do not add up, or where a twin's rows are longer
                 noise = noise[: len(noise) - 1]
             else:
                 status, positives = "over_budget", positives[:0]
                 context, sk, text, tokens = Context("", [], [], [], []), positives, positives, 0
                 break
-        if withheld and set(renderer.execute(sk.numbers.tolist(), text.numbers.tolist()) or ()) & set(instance.answers):
+        if twin and set(asked.renderer.execute(sk.numbers.tolist(), text.numbers.tolist()) or ()) & set(
+            instance.answers
+        ):
             status = "answerable"
         return {
-            "id": instance.id if withheld or config.testbed != "rejection_control" else f"{instance.id}:answerable",
+            "id": instance.id,
             "instance_id": instance.id,
             "testbed": config.testbed,
             "setting": config.setting,
@@ -149,8 +179,8 @@ class Builder:
             "sk_units": sk.numbers,
             "text_units": text.numbers,
             "n_required": len(candidates.positives),
-            "answerable": not withheld,
-            "removed": [],
+            "answerable": twin is None or twin.answerable,
+            "removed": twin.names if twin else [],
             "kb_tokens": tokens,
             "status": status,
             "tokenizer": self._count.name,
@@ -164,11 +194,12 @@ def build_testbeds(
     wanted: Sequence[str] | None = None,
     count: Tokenizer | None = None,
     advance: Callable[[], object] = lambda: None,
-) -> dict[str, dict[str, pa.Table]]:
-    """Return the testbeds of all instances: config -> split (`test`, and `demo`, 20 of its rows) -> table.
+) -> Testbeds:
+    """Return the testbeds of all instances, with splits `test` and `demo`; unreviewed ones have a config of their own.
 
-    Of the `wanted` configs, or of all of the subsets that have instances. `count` measures budgets, GPT-4o's tokenizer
-    unless said otherwise; `advance` is called once for each instance, for a progress bar.
+    Of the `wanted` configs, or of all of the subsets that have instances. A noise config that distinct units do not
+    fill is left out, wanted or not. `count` measures budgets, GPT-4o's tokenizer unless said otherwise; `advance` is
+    called once for each instance, for a progress bar.
 
     Raises:
         UsageError: a config is unknown.
@@ -178,20 +209,47 @@ def build_testbeds(
         if name not in known:
             raise unknown_name("testbed config", name, known)
     count = count or tokenizer()
-    tables: dict[str, dict[str, pa.Table]] = {}
+    found = Testbeds({}, {}, {})
     for subset in SUBSETS:
         members = sorted((i for i in instances if i.subset == subset), key=lambda i: i.id)
         chosen = [c for c in known.values() if c.subset == subset and (wanted is None or c.name in wanted)]
-        if not members or not chosen:
-            continue
-        builder, rows = Builder(pools[subset], count), defaultdict[str, list[Row]](list)
-        long = {i.id for i in sample(members, LONG_SAMPLE)}
-        demo = {i.id for i in sample(members, DEMO)}
-        for instance in members:
-            for name, made in builder.rows(instance, [c for c in chosen if instance.id in long or not c.long]).items():
-                rows[name] += made
-            advance()
-        for name, made in rows.items():
-            splits = {"test": made, "demo": [row for row in made if row["instance_id"] in demo]}
-            tables[name] = {split: pa.Table.from_pylist(part, ROW_SCHEMA) for split, part in splits.items()}
-    return {name: tables[name] for name in known if name in tables}
+        if members and chosen:
+            _build_subset(members, chosen, Builder(pools[subset], count), advance, found)
+    return found._replace(tables={name: found.tables[name] for name in known if name in found.tables})
+
+
+def _build_subset(
+    members: Sequence[Instance],
+    chosen: Sequence[Config],
+    builder: Builder,
+    advance: Callable[[], object],
+    found: Testbeds,
+) -> None:
+    rows: defaultdict[str, defaultdict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    long = {i.id for split, size in LONG_SAMPLE.items() for i in sample((i for i in members if i.split == split), size)}
+    for instance in members:
+        unreviewed = instance.split == "unreviewed"
+        asked = [c for c in chosen if (c.testbed == "unreviewed") == unreviewed and (instance.id in long or not c.long)]
+        for name, made in builder.rows(instance, asked).items():
+            rows[name]["demo" if instance.split == "demo" else "test"] += made
+            if not made and instance.split == "test":
+                found.left_out[name] = found.left_out.get(name, 0) + 1
+        advance()
+    before: dict[str, str] = {}
+    for config in sorted((c for c in chosen if c.testbed == "noise"), key=lambda config: config.budget):
+        test = rows[config.name]["test"]
+        found.budgets[config.name] = _came_out(test, config, before)
+        before = {row["id"]: row["context_sha256"] for row in test}
+        if not found.budgets[config.name].exists:
+            del rows[config.name]
+    for name, splits in rows.items():
+        tables = {split: pa.Table.from_pylist(splits[split], ROW_SCHEMA) for split in ("test", "demo") if splits[split]}
+        if "test" in tables:
+            found.tables[name] = tables
+
+
+def _came_out(rows: Sequence[Row], config: Config, before: Mapping[str, str]) -> Budget:
+    shown = [row for row in rows if row["status"] != "over_budget"]
+    fill = float(np.mean([row["kb_tokens"] / config.budget for row in shown])) if shown else 0.0
+    same = float(np.mean([before.get(row["id"]) == row["context_sha256"] for row in shown])) if shown else 0.0
+    return Budget(len(rows), fill, same)

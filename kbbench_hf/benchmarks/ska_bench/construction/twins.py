@@ -1,0 +1,191 @@
+"""Rejection twins: one context from which a question can be answered, and one from which it cannot, alike but for that.
+
+Both are the standard context with a few units less. The unanswerable one has lost a smallest cut: the fewest positives
+without which the answer does not follow. The answerable one has lost as many units of noise, of the same section, like
+them in length and in the words that they share with the question. Of a table no row is lost: a near row, which differs
+from it in one condition's cell, takes its place, in both twins.
+"""
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.benchmarks.ska_bench.construction.measured import Units
+from kbbench_hf.benchmarks.ska_bench.construction.noise import Candidates
+from kbbench_hf.benchmarks.ska_bench.contexts import Renderer
+from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool
+
+FEWEST_OF_TOPIC = 3
+"""So many units of noise about a topic stay in both twins."""
+TOTALS = frozenset({"count", "sum"})
+"""Programs that find another answer, and not none, where a row is missing: they have no twins."""
+_WORD = re.compile(r"\w+")
+Place = tuple[bool, int]
+"""A unit of an instance: whether it stands in the text section, and its number."""
+Swap = tuple[Place, int | None]
+"""A unit and the number of the row that takes its place, if one does."""
+Likeness = Mapping[Place, NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class Twin:
+    """What a twin's context has less than the standard one, and what stands in its place."""
+
+    answerable: bool
+    removed: Mapping[Place, int | None]
+    """Unit -> the number of the row that takes its place; None where nothing does."""
+
+    def of(self, section: Units, stand_ins: Units) -> Units:
+        """Return a section of the standard context as this twin has it."""
+        both = section + stand_ins
+        row_of = {number: len(section) + n for n, number in enumerate(stand_ins.numbers.tolist())}
+        kept = []
+        for n, place in enumerate(_places(section)):
+            number = self.removed.get(place)
+            if place not in self.removed:
+                kept.append(n)
+            elif number is not None:
+                kept.append(row_of[number])
+        return both[np.array(kept, dtype=np.int64)]
+
+    @property
+    def names(self) -> list[str]:
+        """The units that were removed, as `sk:12` or `text:3`."""
+        return [f"{'text' if in_text else 'sk'}:{number}" for in_text, number in sorted(self.removed)]
+
+
+def twins(instance: Instance, pool: Pool, candidates: Candidates, noise: Units) -> tuple[Twin, Twin] | None:
+    """Return the unanswerable and the answerable twin of a standard context; None where the question has none.
+
+    Args:
+        instance: the question.
+        pool: its subset's pool.
+        candidates: what its contexts are made of.
+        noise: the noise of the standard context.
+    """
+    cut = smallest_cut(instance, pool)
+    if not cut:
+        return None
+    unshown = candidates.noise[~np.isin(candidates.noise.keys, noise.keys)]
+    stand_ins = _StandIns(instance, pool, (candidates.spare + unshown).numbers[~(candidates.spare + unshown).in_text])
+    shown = _places(noise)
+    like = _likeness(instance, pool, [*_places(candidates.positives), *shown], stand_ins.places)
+    lost: dict[Place, int | None] = {}
+    matched: dict[Place, int | None] = {}
+    of_topic = {place for place in shown if not instance.is_table and _is_about(instance, pool, place)}
+    for unit in cut:
+        own = stand_ins.of(unit)
+        lost[unit] = own[0] if own else None
+        pairs: list[Swap] = [
+            (place, row)
+            for place in shown
+            if place[0] == unit[0] and place not in matched
+            for row in (stand_ins.of(place) if own else (None,))
+            if row is None or row not in (*lost.values(), *matched.values())
+        ]
+        if len(of_topic - matched.keys()) <= FEWEST_OF_TOPIC:
+            pairs = [pair for pair in pairs if pair[0] not in of_topic]
+        if not pairs:
+            return None
+
+        chosen = min(pairs, key=partial(_unlike, like, (unit, lost[unit])))
+        matched[chosen[0]] = chosen[1]
+    return Twin(False, lost), Twin(True, matched)
+
+
+def smallest_cut(instance: Instance, pool: Pool) -> list[Place]:
+    """Return the fewest positives without which the answer program finds nothing; none for `TOTALS`.
+
+    Of cuts of one size it is the one that shares fewest words with the question. Without a program it is the positive
+    passages that mention an answer, or all positives.
+    """
+    positives = [(False, n) for n in instance.positive_sk] + [(True, n) for n in instance.positive_text]
+    if instance.program is None:
+        telling = [
+            (True, n)
+            for n in instance.positive_text
+            if any(answer.casefold() in pool.text[n][1].casefold() for answer in instance.answers)
+        ]
+        return telling or positives
+    if instance.program["type"] in TOTALS:
+        return []
+    renderer, asked = Renderer(instance, pool), _words(instance.question)
+    for size in range(1, len(positives) + 1):
+        found = []
+        for cut in combinations(positives, size):
+            left = [place for place in positives if place not in cut]
+            sk, text = ([n for in_text, n in left if in_text == side] for side in (False, True))
+            if not renderer.execute(sk, text):
+                found.append((sum(len(asked & _words(_text(instance, pool, place))) for place in cut), list(cut)))
+        if found:
+            return min(found)[1]
+    return positives
+
+
+class _StandIns:
+    """Rows that differ from another one in one cell."""
+
+    def __init__(self, instance: Instance, pool: Pool, numbers: NDArray[np.int32]) -> None:
+        self._cells = pool.structured(instance)
+        self._by_rest: defaultdict[tuple[int, tuple[str, ...]], list[int]] = defaultdict(list)
+        if instance.is_table:
+            for number in numbers.tolist():
+                for rest in _rests(self._cells[number]):
+                    self._by_rest[rest].append(number)
+        self.places = [(False, n) for n in sorted({n for found in self._by_rest.values() for n in found})]
+
+    def of(self, place: Place) -> list[int]:
+        """Return the numbers of the rows that can take a unit's place."""
+        if place[0] or not self._by_rest:
+            return []
+        cells = self._cells[place[1]]
+        return [n for rest in _rests(cells) for n in self._by_rest.get(rest, ()) if self._cells[n] != cells]
+
+
+def _rests(cells: Sequence[str]) -> Iterable[tuple[int, tuple[str, ...]]]:
+    for column in range(len(cells)):
+        yield column, (*cells[:column], *cells[column + 1 :])
+
+
+def _likeness(instance: Instance, pool: Pool, shown: Sequence[Place], others: Sequence[Place]) -> Likeness:
+    """Return of each unit: the question's words in it, their inverse document frequencies summed, its length's log."""
+    asked = _words(instance.question)
+    texts = {place: _text(instance, pool, place) for place in (*shown, *others)}
+    shared = {place: asked & _words(text) for place, text in texts.items()}
+    frequency = Counter(word for place in shown for word in shared[place])
+    weight = {word: math.log((1 + len(shown)) / (1 + frequency[word])) for word in asked}
+    return {
+        place: np.array([len(words), sum(weight[word] for word in sorted(words)), math.log(1 + len(texts[place]))])
+        for place, words in shared.items()
+    }
+
+
+def _unlike(like: Likeness, one: Swap, other: Swap) -> float:
+    gap = np.abs(like[one[0]] - like[other[0]]).sum()
+    if one[1] is not None and other[1] is not None:
+        gap += np.abs(like[False, one[1]] - like[False, other[1]]).sum()
+    return float(gap)
+
+
+def _is_about(instance: Instance, pool: Pool, place: Place) -> bool:
+    cells = pool.text[place[1]] if place[0] else pool.structured(instance)[place[1]]
+    return any(topic in cells for topic in instance.topics)
+
+
+def _text(instance: Instance, pool: Pool, place: Place) -> str:
+    return " ".join(pool.text[place[1]] if place[0] else pool.structured(instance)[place[1]])
+
+
+def _words(text: str) -> set[str]:
+    return set(_WORD.findall(text.casefold()))
+
+
+def _places(units: Units) -> list[Place]:
+    return list(zip(units.in_text.tolist(), units.numbers.tolist(), strict=True))
