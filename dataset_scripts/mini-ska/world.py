@@ -1,199 +1,284 @@
 """The invented archipelago that mini-ska asks about: its ships, yards, captains and islands."""
 
-from collections.abc import Iterator
-from typing import Any
+from itertools import combinations
 
-ISLANDS = ["Marrow", "Tessel", "Quill", "Ostra", "Brannoch", "Velm", "Sarn", "Ildray"]
-YARDS = {"Grey Slip": "Tessel", "Hallow Dock": "Marrow", "Netherby Yard": "Velm", "Old Ropewalk": "Quill"}
-CAPTAINS = {  # captain -> (born on, trained under)
-    "Ada Ferrin": ("Ostra", "Tolly Brand"),
-    "Bram Oster": ("Sarn", "Ada Ferrin"),
-    "Cato Wren": ("Marrow", "Ada Ferrin"),
-    "Dilys Marsh": ("Ildray", "Bram Oster"),
-    "Edda Lorn": ("Velm", "Tolly Brand"),
-    "Fenno Gale": ("Quill", "Cato Wren"),
-    "Greta Holm": ("Brannoch", "Dilys Marsh"),
-    "Hob Tarrant": ("Tessel", "Edda Lorn"),
-    "Isolde Pike": ("Sarn", "Fenno Gale"),
-    "Joss Varley": ("Ostra", "Hob Tarrant"),
-}
-HEADER = ["Ship", "Built", "Yard", "Length (m)", "Crew", "Home port"]
-SHIPS = [
-    ["Merry Auk", "1871", "Grey Slip", "31", "12", "Marrow"],
-    ["Salt Widow", "1868", "Hallow Dock", "44", "21", "Tessel"],
-    ["Kittiwake", "1880", "Netherby Yard", "27", "9", "Quill"],
-    ["Long Patience", "1859", "Old Ropewalk", "52", "30", "Ostra"],
-    ["Pale Lantern", "1874", "Grey Slip", "38", "16", "Brannoch"],
-    ["Ninth Wave", "1883", "Hallow Dock", "29", "11", "Velm"],
-    ["Otter's Due", "1866", "Netherby Yard", "33", "14", "Sarn"],
-    ["Queen of Ildray", "1890", "Old Ropewalk", "61", "42", "Ildray"],
-    ["Rook and Anchor", "1877", "Grey Slip", "35", "15", "Tessel"],
-    ["Thistledown", "1862", "Netherby Yard", "24", "8", "Marrow"],
-]
-NORTHERN_SHIPS = [
-    ["Ash Harrier", "1869", "Cold Slip", "40", "18", "Norrow"],
-    ["Blue Petrel", "1885", "Cold Slip", "26", "10", "Wick"],
-    ["Candlemas", "1873", "Stave Yard", "37", "17", "Norrow"],
-    ["Drift Ice", "1881", "Stave Yard", "48", "25", "Hale"],
-]
-MASTERS = dict(zip([ship[0] for ship in SHIPS], CAPTAINS, strict=True))
-STORIES = {
-    "Ada Ferrin": "charted the Needle Strait in a borrowed dinghy and kept a tame seal named Bishop.",
-    "Bram Oster": "lost two fingers to a winch and wrote a cookbook titled Galley Smoke.",
-    "Cato Wren": "played the concertina so badly that three crews asked for a transfer.",
-    "Dilys Marsh": "won the Sarn regatta four times and named her daughter Tempest.",
-    "Edda Lorn": "carried the mail through the Lantern Gale and was given the Silver Knot.",
-    "Fenno Gale": "collected tide tables and left them to the library at Hook Street.",
-    "Greta Holm": "taught navigation at the Brass School after her eyes grew weak.",
-    "Hob Tarrant": "was the last master to sail by the old harbour bells.",
-    "Isolde Pike": "painted every lighthouse of the outer isles in a book called White Towers.",
-    "Joss Varley": "raised bees on the quarterdeck and sold the honey as Seven Seas Gold.",
-}
-STORY_QUESTIONS = {
-    "Ada Ferrin": ("What was the tame seal of the master of the {} called?", "Bishop"),
-    "Bram Oster": ("Which cookbook did the master of the {} write?", "Galley Smoke"),
-    "Edda Lorn": ("Which honour was given to the master of the {}?", "Silver Knot"),
-    "Greta Holm": ("At which school did the master of the {} teach?", "Brass School"),
-    "Isolde Pike": ("Which book of lighthouses did the master of the {} paint?", "White Towers"),
-    "Joss Varley": ("Under which name did the master of the {} sell honey?", "Seven Seas Gold"),
-}
-PROVENANCE = {"dataset": "mini-ska", "licence": "Apache-2.0"}
+from kbbench_hf.benchmarks.ska_bench.construction.near_rows import near_rows
+from kbbench_hf.benchmarks.ska_bench.programs import Program, execute
+from kbbench_hf.benchmarks.ska_bench.table_programs import reads
+from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Origin, Pool, Release
+
+ISLANDS = (
+    *("Marrow", "Tessel", "Quill", "Ostra", "Brannoch", "Velm", "Sarn", "Ildray"),
+    *("Norrow", "Wick", "Hale", "Corrin", "Dunmeer", "Fallow", "Gannet", "Pell"),
+)
+YARDS = tuple(
+    f"{first} {last}"
+    for first in ("Grey", "Hallow", "Netherby", "Cold", "Stave", "Old Rope", "Lantern", "Tar")
+    for last in ("Slip", "Dock", "Yard")
+)
+ADJECTIVES = ("Merry", "Salt", "Pale", "Ninth", "Long", "Amber", "Quiet", "Iron")
+NOUNS = ("Auk", "Widow", "Lantern", "Wave", "Patience", "Petrel", "Anchor", "Harrier")
+SHIPS = tuple(f"{adjective} {noun}" for noun in NOUNS for adjective in ADJECTIVES)
+FIRST = ("Ada", "Bram", "Cato", "Dilys", "Edda", "Fenno", "Greta", "Hob")
+LAST = ("Ferrin", "Oster", "Wren", "Marsh", "Lorn", "Gale", "Holm", "Tarrant")
+CAPTAINS = tuple(f"{first} {last}" for last in LAST for first in FIRST)
+HEADER = ("Ship", "Built", "Yard", "Length (m)", "Crew", "Home port")
+DEEDS = (
+    "charted the {} Strait in a borrowed dinghy and kept a tame seal in the galley",
+    "wrote a cookbook of the {} kitchens after losing two fingers to a winch",
+    "carried the mail through the {} gale and would not take a coin for it",
+    "collected the tide tables of {} and left them to the library at Hook Street",
+    "taught navigation in {} when failing eyes made the night watches hard",
+    "painted every lighthouse from {} to the outer isles, twice on a bad day",
+    "raised bees on the quarterdeck and sold the honey of {} in every harbour",
+    "won the regatta of {} four times and named a daughter after the wind",
+)
+HABITS = (
+    "Old hands say that nobody on the southern run slept less or read more.",
+    "The parish book spells the name in three ways, none of them kindly.",
+    "A portrait hangs in the harbour office, turned to the wall since the flood.",
+    "Three crews asked for a transfer because of the concertina, and none got it.",
+)
+ORIGIN = Origin("mini-ska", "Apache-2.0")
+MADE = ORIGIN._replace(made=True)
+FACTS = {"source": ORIGIN.source, "licence": ORIGIN.licence, "method": "written"}
+ENOUGH = 16_000
+"""Characters of near rows for one question: more than 4k tokens."""
 
 
-def triples() -> list[tuple[str, str, str]]:
-    facts = [(yard, "located on", island) for yard, island in YARDS.items()]
-    for captain, (island, teacher) in CAPTAINS.items():
-        facts += [(captain, "born on", island), (captain, "trained under", teacher)]
-    for name, _, yard, *_, port in SHIPS:
-        facts += [(name, "built at", yard), (name, "home port", port), (name, "commanded by", MASTERS[name])]
+def _ship(n: int) -> Cells:
+    built, length, crew = 1851 + n * 11 % 45, 22 + n * 17 % 43, 7 + n * 13 % 31
+    return SHIPS[n], str(built), YARDS[n * 7 % len(YARDS)], str(length), str(crew), ISLANDS[n * 5 % len(ISLANDS)]
+
+
+FLEET = [_ship(n) for n in range(len(SHIPS))]
+SOUTHERN, NORTHERN = FLEET[:40], FLEET[40:]
+MASTERS = {ship: CAPTAINS[(n * 27 + 5) % len(CAPTAINS)] for n, ship in enumerate(SHIPS)}
+BIRTH = {captain: ISLANDS[(n * 3 + n // 16) % len(ISLANDS)] for n, captain in enumerate(CAPTAINS)}
+TEACHER = {captain: CAPTAINS[(n * 19 + 11) % len(CAPTAINS)] for n, captain in enumerate(CAPTAINS)}
+
+
+def _triples() -> list[Cells]:
+    facts: list[Cells] = [(captain, "born on", BIRTH[captain]) for captain in CAPTAINS]
+    facts += [(captain, "trained under", TEACHER[captain]) for captain in CAPTAINS]
+    for name, built, yard, _, crew, port in FLEET:
+        facts += [(yard, "launched", name), (name, "home port", port), (name, "commanded by", MASTERS[name])]
+        facts += [(name, "launched in", built), (name, "sailors", crew)]
     return facts
 
 
-def instance(number: int, kind: str, question: str, answers: list[str], **fields: Any) -> dict[str, Any]:
-    return {
-        "id": f"mini-{kind}-{number:02}",
-        "question": question,
-        "answers": answers,
-        "pos_method": "written",
-        "pos_confidence": "written",
-        "provenance": PROVENANCE,
-        **fields,
-    }
+TRIPLES = _triples()
+NUMBER = {fact: n for n, fact in enumerate(TRIPLES)}
 
 
-def pool() -> Iterator[dict[str, Any]]:
-    for number, fact in enumerate(triples()):
-        yield {"pool": "isles", "uid": f"isles:{number}", "triple": list(fact)}
+def _follow(topic: str, *relations: str) -> tuple[Program, list[int], Cells]:
+    """Return the program of a path, the numbers of all triples on it, and its answers."""
+    ends, numbers = [topic], []
+    for relation in relations:
+        steps = [fact for fact in TRIPLES if fact[0] in ends and fact[1] == relation]
+        numbers += [NUMBER[fact] for fact in steps]
+        ends = [fact[2] for fact in steps]
+    program = {"type": "follow", "topics": [topic], "relations": [list(relations)]}
+    return program, numbers, tuple(sorted(set(ends)))
 
 
-def graph_questions() -> Iterator[dict[str, Any]]:
-    facts = triples()
+def _decoys(names: tuple[str, ...], entity: str) -> Cells:
+    return tuple(names[(names.index(entity) + step) % len(names)] for step in (7, 19, 30))
 
-    def uid(*fact: str) -> str:
-        return f"isles:{facts.index(fact)}"
 
-    for number, (name, _, yard, *_) in enumerate(SHIPS):
-        captain = MASTERS[name]
-        island, _ = CAPTAINS[captain]
-        yield instance(
-            number,
-            "kg",
-            f"On which island was the master of the {name} born?",
-            [island],
-            subset="KG",
-            pool="isles",
-            topic_entities=[name],
-            positive_uids=[uid(name, "commanded by", captain), uid(captain, "born on", island)],
-            program={"type": "follow", "topics": [name], "relations": [["commanded by", "born on"]]},
-        )
-        if number % 3 == 0:
-            yield instance(
-                number + 50,
+def graph_questions() -> list[Instance]:
+    """Return questions on the graph alone: of two and three steps, and with several answers."""
+    wordings = [
+        (ship, ("commanded by", "born on"), "On which island was the master of the {} born?") for ship in SHIPS[:48:7]
+    ]
+    wordings += [
+        (ship, ("commanded by", "trained under", "born on"), "Where was the teacher of the master of the {} born?")
+        for ship in SHIPS[3:48:15]
+    ]
+    wordings += [
+        (yard, ("launched", "commanded by"), "Who commanded the ships that were launched at {}?") for yard in YARDS[::6]
+    ]
+    found = []
+    for number, (topic, path, words) in enumerate(wordings):
+        program, numbers, answers = _follow(topic, *path)
+        people = sorted({end for n in numbers for end in TRIPLES[n][::2] if end in CAPTAINS})
+        found.append(
+            Instance(
+                f"mini-kg-{number:02}",
                 "kg",
-                f"On which island does the yard lie that built the {name}?",
-                [YARDS[yard]],
-                subset="KG",
-                pool="isles",
-                topic_entities=[name],
-                positive_uids=[uid(name, "built at", yard), uid(yard, "located on", YARDS[yard])],
-                program={"type": "follow", "topics": [name], "relations": [["built at", "located on"]]},
+                words.format(topic),
+                answers,
+                "isles",
+                split_key=topic,
+                positive_sk=tuple(sorted(numbers)),
+                topics=(topic,),
+                decoys=tuple(sorted({each for person in people for each in _decoys(CAPTAINS, person)})),
+                program=program,
+                **FACTS,
             )
-
-
-def sentences() -> Iterator[dict[str, Any]]:
-    facts = triples()
-    for captain, (island, teacher) in CAPTAINS.items():
-        stated = [facts.index((captain, "trained under", teacher))]
-        text = f"{captain} learned the trade under {teacher} and never spoke of it ashore."
-        yield {"uid": f"s-{captain}", "text": text, "triples": [f"isles:{n}" for n in stated]}
-        stated = [facts.index((captain, "born on", island))]
-        text = f"The parish book has {captain} down as a child of {island}, like many others."
-        yield {"uid": f"b-{captain}", "text": text, "triples": [f"isles:{n}" for n in stated]}
-
-
-def graph_and_text_questions() -> Iterator[dict[str, Any]]:
-    facts = triples()
-    for number, (captain, (island, teacher)) in enumerate(CAPTAINS.items()):
-        others = [c for c, (i, t) in CAPTAINS.items() if (i, t) == (island, teacher)]
-        yield instance(
-            number,
-            "kg_text",
-            f"Who was born on {island} and trained under {teacher}?",
-            others,
-            subset="KG+Text",
-            pool="isles",
-            positive_triple_uids=[f"isles:{facts.index((captain, 'born on', island))}"],
-            positive_text_uids=[f"s-{captain}"],
-            withheld_triple_uids=[f"isles:{facts.index((captain, 'trained under', teacher))}"],
-            program={"type": "conj", "r1": "born on", "o1": island, "r2": "trained under", "o2": teacher},
         )
+    return found
 
 
-def table(identifier: str, rows: list[list[str]], positive: set[int], header: list[str] = HEADER) -> dict[str, Any]:
-    units = [{"cells": row, "order": n, "positive": n in positive, "uid": f"r{n}"} for n, row in enumerate(rows)]
-    return {"table": {"id": identifier, "header": header}, "sk_units": units, "text_units": []}
+def _sentences() -> list[tuple[str, Cells]]:
+    """Return each sentence with the fact that it states."""
+    taught = [
+        (f"{c} learned the trade under {t} and never spoke of it ashore. {HABITS[n % 4]}", (c, "trained under", t))
+        for n, (c, t) in enumerate(TEACHER.items())
+    ]
+    born = [
+        (f"The parish book has {c} down as a child of {i}, like many others. {HABITS[n % 3]}", (c, "born on", i))
+        for n, (c, i) in enumerate(BIRTH.items())
+    ]
+    return taught + born
 
 
-def table_questions() -> Iterator[dict[str, Any]]:
-    def ask(number: int, question: str, answer: str, program: dict[str, Any], positive: set[int]) -> dict[str, Any]:
-        asked = table("southern", SHIPS, positive)
-        return instance(number, "table", question, [answer], subset="Table", program=program, **asked)
-
-    for number, row in enumerate(SHIPS):
-        program = {"type": "lookup", "where": [[0, row[0].lower()]], "select": 4}
-        yield ask(number, f"How many sailors are the crew of the {row[0]}?", row[4], program, {number})
-    for number, yard in enumerate(YARDS, start=20):
-        positive = {n for n, row in enumerate(SHIPS) if row[2] == yard}
-        program = {"type": "count", "where": [[2, yard.lower()]]}
-        yield ask(number, f"How many ships were built at {yard}?", str(len(positive)), program, positive)
-    for number, (a, b) in enumerate([(0, 3), (1, 7), (5, 9)], start=30):
-        values = [SHIPS[a][0].lower(), SHIPS[b][0].lower()]
-        question = f"How many metres lie between the lengths of the {SHIPS[a][0]} and the {SHIPS[b][0]}?"
-        difference = str(abs(int(SHIPS[a][3]) - int(SHIPS[b][3])))
-        yield ask(number, question, difference, {"type": "diff", "key": 0, "by": 3, "values": values}, {a, b})
-
-
-def table_and_text_questions() -> Iterator[dict[str, Any]]:
-    rows = [[*row[:2], MASTERS[row[0]], *row[4:]] for row in SHIPS]
-    header = ["Ship", "Built", "Master", "Crew", "Home port"]
-    for number, (captain, (question, answer)) in enumerate(STORY_QUESTIONS.items()):
-        place = [row[2] for row in rows].index(captain)
-        asked = table("masters", rows, {place}, header)
-        asked["text_units"] = [
-            {"uid": f"p{n}", "title": name, "text": f"{name} {story}", "positive": name == captain, "order": n}
-            for n, (name, story) in enumerate(STORIES.items())
-        ]
-        asked_of = question.format(rows[place][0])
-        yield instance(number, "table_text", asked_of, [answer], subset="Table+Text", program=None, **asked)
+def graph_and_text_questions() -> list[Instance]:
+    """Return questions whose first condition is a triple, and whose second one only a sentence states."""
+    sentences = _sentences()
+    found = []
+    for number, captain in enumerate(CAPTAINS[2::7]):
+        island, teacher = BIRTH[captain], TEACHER[captain]
+        taught = (captain, "trained under", teacher)
+        found.append(
+            Instance(
+                f"mini-kg_text-{number:02}",
+                "kg_text",
+                f"Who was born on {island} and trained under {teacher}?",
+                (captain,),
+                "isles",
+                split_key=teacher,
+                positive_sk=(NUMBER[captain, "born on", island],),
+                positive_text=tuple(n for n, (_, fact) in enumerate(sentences) if fact == taught),
+                withheld_sk=(NUMBER[taught],),
+                topics=(island, teacher),
+                decoys=_decoys(CAPTAINS, captain),
+                program={"type": "conj", "r1": "born on", "o1": island, "r2": "trained under", "o2": teacher},
+                **FACTS,
+            )
+        )
+    return found
 
 
-FILES = {
-    "graph": graph_questions,
-    "graph_pool": pool,
-    "sentences": sentences,
-    "graph_and_text": graph_and_text_questions,
-    "table": table_questions,
-    "donor_tables": lambda: iter([{"table_id": "northern", "header": HEADER, "rows": NORTHERN_SHIPS}]),
-    "table_and_text": table_and_text_questions,
-}
-"""Name of a file in the instances format -> its lines."""
+def _asked_of_table() -> list[tuple[str, Program]]:
+    """Return questions on the southern fleet with their programs."""
+    asked: list[tuple[str, Program]] = []
+    for row in SOUTHERN[4:40:14]:
+        where = [[2, row[2].lower()], [5, row[5].lower()]]
+        words = f"How many sailors had the ship of {row[5]} that was built at {row[2]}?"
+        asked.append((words, {"type": "lookup", "where": where, "select": 4}))
+    for port in ISLANDS[1:14:3]:
+        asked.append((f"How many ships have {port} as their home port?", {"type": "count", "where": [[5, port.lower()]]}))
+    for one, other in combinations(SOUTHERN[2:40:9], 2):
+        values = [one[0].lower(), other[0].lower()]
+        if len(asked) % 2:
+            words = f"By how many metres do the {one[0]} and the {other[0]} differ in length?"
+            asked.append((words, {"type": "diff", "key": 0, "by": 3, "values": values}))
+        else:
+            words = f"Which ship was built later, the {one[0]} or the {other[0]}?"
+            asked.append((words, {"type": "compare", "key": 0, "by": 1, "values": values, "op": "argmax2"}))
+    return asked[:17]
+
+
+def table_questions() -> tuple[list[Instance], dict[str, list[Cells]]]:
+    """Return questions on the southern fleet, and the near rows of each."""
+    found, groups = [], {}
+    for number, (question, program) in enumerate(_asked_of_table()):
+        positive = [n for n, row in enumerate(SOUTHERN) if reads(program, row)]
+        name = f"mini-table-{number:02}"
+        groups[f"{name}#near"] = near_rows(
+            name,
+            question,
+            program,
+            [SOUTHERN[n] for n in positive],
+            [row for row in (*SOUTHERN, *NORTHERN) if not reads(program, row)],
+            ENOUGH,
+        )
+        found.append(
+            Instance(
+                name,
+                "table",
+                question,
+                tuple(execute(program, SOUTHERN)),
+                "southern",
+                answer_type="entity" if program["type"] == "compare" else "number",
+                split_key="southern",
+                positive_sk=tuple(positive),
+                noise_groups=("northern", f"{name}#near"),
+                program=program,
+                **FACTS,
+            )
+        )
+    return found, groups
+
+
+def _stories() -> list[Cells]:
+    return [
+        (captain, f"{captain} {DEEDS[n % 8].format(ISLANDS[n * 7 % 16])}. {HABITS[n % 4]}")
+        for n, captain in enumerate(CAPTAINS)
+    ]
+
+
+def table_and_text_questions() -> list[Instance]:
+    """Return questions that need a ship's row and a passage about its master."""
+    stories = [title for title, _ in _stories()]
+    words = (
+        "Which strait did the master of the {} chart?",
+        "Of which kitchens did the master of the {} write a cookbook?",
+        "Through the gale of which island did the master of the {} carry the mail?",
+        "Of which island did the master of the {} collect tide tables?",
+        "In which place did the master of the {} teach navigation?",
+        "From which island on did the master of the {} paint lighthouses?",
+    )
+    found = []
+    for number, template in enumerate(words):
+        captain = CAPTAINS[number + 8 * number]
+        row = [MASTERS[ship[0]] for ship in FLEET].index(captain)
+        found.append(
+            Instance(
+                f"mini-table_text-{number:02}",
+                "table_text",
+                template.format(FLEET[row][0]),
+                (ISLANDS[CAPTAINS.index(captain) * 7 % 16],),
+                "masters",
+                split_key="masters",
+                positive_sk=(row,),
+                positive_text=(stories.index(captain),),
+                own_text=tuple(range(len(stories))),
+                **FACTS,
+            )
+        )
+    return found
+
+
+def release() -> Release:
+    """Return all questions, and the pools they are asked on."""
+    tables, near = table_questions()
+    sentences = _sentences()
+    links = {n: (NUMBER[fact],) for n, (_, fact) in enumerate(sentences)}
+    stories = _stories()
+    masters = [(*row[:2], MASTERS[row[0]], *row[4:]) for row in FLEET]
+    origins = {"southern": ORIGIN, "northern": ORIGIN, **dict.fromkeys(near, MADE)}
+    pools = {
+        "kg": Pool({"isles": TRIPLES}, origins={"isles": ORIGIN}),
+        "table": Pool(
+            {"southern": SOUTHERN, "northern": NORTHERN, **near},
+            headers={"southern": HEADER, "northern": HEADER},
+            origins=origins,
+        ),
+        "kg_text": Pool(
+            {"isles": TRIPLES},
+            [("", text) for text, _ in sentences],
+            links=links,
+            origins={"isles": ORIGIN},
+            text_origins=[ORIGIN] * len(sentences),
+        ),
+        "table_text": Pool(
+            {"masters": masters},
+            stories,
+            {"masters": ("Ship", "Built", "Master", "Crew", "Home port")},
+            origins={"masters": ORIGIN},
+            text_origins=[ORIGIN] * len(stories),
+        ),
+    }
+    return Release([*graph_questions(), *tables, *graph_and_text_questions(), *table_and_text_questions()], pools)
