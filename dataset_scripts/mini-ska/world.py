@@ -3,6 +3,7 @@
 from itertools import combinations
 
 from kbbench_hf.benchmarks.ska_bench.construction.near_rows import near_rows
+
 from kbbench_hf.benchmarks.ska_bench.programs import Program, execute
 from kbbench_hf.benchmarks.ska_bench.table_programs import reads
 from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Origin, Pool, Release
@@ -78,8 +79,9 @@ def _follow(topic: str, *relations: str) -> tuple[Program, list[int], Cells]:
         steps = [fact for fact in TRIPLES if fact[0] in ends and fact[1] == relation]
         numbers += [NUMBER[fact] for fact in steps]
         ends = [fact[2] for fact in steps]
-    program = {"type": "follow", "topics": [topic], "relations": [list(relations)]}
-    return program, numbers, tuple(sorted(set(ends)))
+    terms = [topic, *(f"?{n}" for n in range(len(relations)))]
+    where = [list(pattern) for pattern in zip(terms, relations, terms[1:], strict=False)]
+    return {"type": "match", "find": terms[-1], "where": where}, numbers, tuple(sorted(set(ends)))
 
 
 def _decoys(names: tuple[str, ...], entity: str) -> Cells:
@@ -140,6 +142,7 @@ def graph_and_text_questions() -> list[Instance]:
     for number, captain in enumerate(CAPTAINS[2::7]):
         island, teacher = BIRTH[captain], TEACHER[captain]
         taught = (captain, "trained under", teacher)
+        asked = [("?who", "born on", island), ("?who", "trained under", teacher)]
         found.append(
             Instance(
                 f"mini-kg_text-{number:02}",
@@ -153,7 +156,7 @@ def graph_and_text_questions() -> list[Instance]:
                 withheld_sk=(NUMBER[taught],),
                 topics=(island, teacher),
                 decoys=_decoys(CAPTAINS, captain),
-                program={"type": "conj", "r1": "born on", "o1": island, "r2": "trained under", "o2": teacher},
+                program={"type": "match", "find": "?who", "where": [list(each) for each in asked]},
                 **FACTS,
             )
         )
@@ -168,7 +171,9 @@ def _asked_of_table() -> list[tuple[str, Program]]:
         words = f"How many sailors had the ship of {row[5]} that was built at {row[2]}?"
         asked.append((words, {"type": "lookup", "where": where, "select": 4}))
     for port in ISLANDS[1:14:3]:
-        asked.append((f"How many ships have {port} as their home port?", {"type": "count", "where": [[5, port.lower()]]}))
+        asked.append(
+            (f"How many ships have {port} as their home port?", {"type": "count", "where": [[5, port.lower()]]})
+        )
     for one, other in combinations(SOUTHERN[2:40:9], 2):
         values = [one[0].lower(), other[0].lower()]
         if len(asked) % 2:

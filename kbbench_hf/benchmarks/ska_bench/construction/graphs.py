@@ -1,4 +1,4 @@
-"""A graph of triples as arrays: hops, neighbourhoods, and facts about the same two entities."""
+"""A graph of triples as arrays: hops, and the triples of an entity."""
 
 from collections.abc import Sequence
 
@@ -49,8 +49,3 @@ class Graph:
             distance[reached] = np.minimum(distance[reached], step + 1)
         nearest: NDArray[np.int64] = 1 + np.minimum(distance[head], distance[tail])
         return nearest
-
-    def on_the_same_pairs(self, numbers: Sequence[int]) -> NDArray[np.bool_]:
-        """Say of each triple whether it joins the same two entities as one of these, either way round."""
-        pairs = self._ends.min(axis=1) * len(self._entities) + self._ends.max(axis=1)
-        return np.isin(pairs, pairs[list(numbers)])

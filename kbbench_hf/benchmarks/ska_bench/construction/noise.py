@@ -2,16 +2,16 @@
 
 Of a graph: a few triples of each topic, of each positive entity and of each decoy, then the rest by hash. Of a table:
 in turn a near row and a real one, its own rows before those of tables with the same header, as long as the real ones
-last. Of passages: those of its own table or subgraph, then the rest by hash. Whatever may state what a positive states
-is no noise.
+last. Of passages: those of its own table or subgraph, then the rest by hash. What an answer may follow from is none.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kbbench_hf.benchmarks.ska_bench.construction.evidence import Derivation, Evidence
 from kbbench_hf.benchmarks.ska_bench.construction.graphs import UNREACHED, Graph
 from kbbench_hf.benchmarks.ska_bench.construction.measured import Units, measure, merge
 from kbbench_hf.benchmarks.ska_bench.construction.tokens import Tokenizer
@@ -34,6 +34,8 @@ class Candidates:
     """In the order in which budgets take it."""
     spare: Units
     """Near rows that are kept out of noise, because they take a positive row's place in a rejection twin."""
+    derivations: list[Derivation]
+    """On a graph: every way in which an answer follows from the pool."""
 
 
 class Library:
@@ -41,6 +43,7 @@ class Library:
 
     def __init__(self, pool: Pool, tokenizer: Tokenizer) -> None:
         self.pool = pool
+        self._evidence = Evidence(pool)
         self.tokenizer = tokenizer
         self._text = measure([write_passage(cells) for cells in pool.text], tokenizer, in_text=True)
         self._normal_text = [wtq_normal(" ".join(cells)) for cells in pool.text]
@@ -60,31 +63,27 @@ class Library:
             self._graphs[group] = Graph(self.pool.sk[group], self.tokenizer)
         return self._graphs[group]
 
-    def _mentioning(self, literals: Iterable[str]) -> NDArray[np.bool_]:
-        """Say of each passage whether it mentions all of these, as whole words."""
-        found = np.ones(len(self._text), dtype=bool)
-        for literal in map(wtq_normal, literals):
-            if literal not in self._mentions:
-                yes = [literal in text and mentions(text, literal) for text in self._normal_text]
-                self._mentions[literal] = np.array(yes, dtype=bool)
-            found &= self._mentions[literal]
-        return found
+    def _mentioning(self, literal: str) -> NDArray[np.bool_]:
+        """Say of each passage whether it mentions this, in normal form, as whole words."""
+        if literal not in self._mentions:
+            found = [literal in text and mentions(text, literal) for text in self._normal_text]
+            self._mentions[literal] = np.array(found, dtype=bool)
+        return self._mentions[literal]
 
     def _of_graph(self, instance: Instance) -> Candidates:
-        graph, facts = self.graph(instance.group), [*instance.positive_sk, *instance.withheld_sk]
-        hops, stated = graph.hops(instance.topics), graph.on_the_same_pairs(facts)
-        text_hops = np.full(len(self._text), UNREACHED)
-        stating = np.zeros(len(self._text), dtype=bool)
+        graph, derivations = self.graph(instance.group), self._evidence.derivations(instance)
+        hops, text_hops = graph.hops(instance.topics), np.full(len(self._text), UNREACHED)
         np.minimum.at(text_hops, self._linked[:, 0], hops[self._linked[:, 1]])
-        np.logical_or.at(stating, self._linked[:, 0], stated[self._linked[:, 1]])
-        for head, _, tail in (graph.triples[number] for number in facts):
-            stating |= self._mentioning((head, tail))
         sk, text = replace(graph.units, hops=hops), replace(self._text, hops=text_hops)
-        sk_noise = self._nearest_first(instance, graph, sk[~stated])
-        text_noise = self._own_first(instance, text, ~stating)
+        telling = {unit for derivation in derivations for unit in derivation.units}
+        facts = {*instance.positive_sk, *instance.withheld_sk, *(n for in_text, n in telling if not in_text)}
+        said = {*instance.positive_text, *(n for in_text, n in telling if in_text)}
+        sk_noise = self._nearest_first(instance, graph, sk[~np.isin(sk.numbers, sorted(facts))])
+        text_noise = self._own_first(instance, text[~np.isin(text.numbers, sorted(said))])
         sk_tokens, text_tokens = int(sk_noise.tokens.sum()), int(text_noise.tokens.sum())
         noise = merge(sk_noise, text_noise, sk_tokens / max(1, sk_tokens + text_tokens))
-        return Candidates(0, sk[list(instance.positive_sk)] + text[list(instance.positive_text)], noise, noise[:0])
+        positives = sk[list(instance.positive_sk)] + text[list(instance.positive_text)]
+        return Candidates(0, positives, noise, noise[:0], derivations)
 
     def _nearest_first(self, instance: Instance, graph: Graph, noise: Units) -> Units:
         """Return triples with those of the topics first, then those of positive entities and decoys."""
@@ -104,14 +103,14 @@ class Library:
         own = np.isin(self._text.numbers, instance.own_text)
         own_tokens = float(rows.tokens[: len(self.pool.sk[instance.group])].sum())
         share = own_tokens / max(1.0, own_tokens + float(self._text.tokens[own].sum()))
-        answered = np.zeros(len(self._text), dtype=bool)
+        said = np.isin(self._text.numbers, instance.positive_text)
         for answer in instance.answers:
-            answered |= self._mentioning((answer,))
+            said |= self._mentioning(wtq_normal(answer))
         taken, spare = self._in_turn(instance, rows)
-        noise = merge(taken, self._own_first(instance, self._text, ~answered), share)
+        noise = merge(taken, self._own_first(instance, self._text[~said]), share)
         header = write_row(self.pool.headers[instance.group])
         positives = rows[list(instance.positive_sk)] + self._text[list(instance.positive_text)]
-        return Candidates(self.tokenizer.count(f"{header}\n"), positives, noise, spare)
+        return Candidates(self.tokenizer.count(f"{header}\n"), positives, noise, spare, [])
 
     def _structured(self, instance: Instance) -> Units:
         """Return the rows that an instance can be asked on, by number."""
@@ -153,10 +152,9 @@ class Library:
         turn = np.concatenate([np.arange(len(near)) * 2, np.arange(len(real)) * 2 + 1])
         return (near + real)[np.argsort(turn, kind="stable")], spare
 
-    def _own_first(self, instance: Instance, text: Units, allowed: NDArray[np.bool_]) -> Units:
-        """Return the passages that are noise, those of its own table or subgraph first, each part by hash."""
-        allowed = allowed & ~np.isin(text.numbers, instance.positive_text)
-        noise = text[allowed].shuffled(f"{instance.id}|noise")
+    def _own_first(self, instance: Instance, text: Units) -> Units:
+        """Return passages with those of the instance's own table or subgraph first, each part by hash."""
+        noise = text.shuffled(f"{instance.id}|noise")
         return noise[np.argsort(~np.isin(noise.numbers, instance.own_text), kind="stable")]
 
 

@@ -4,12 +4,14 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from kbbench_hf.benchmarks.ska_bench.configs import HARDNESS, HARDNESS_BUDGETS, Config, configs
+from kbbench_hf.benchmarks.ska_bench.configs import BUDGETS, HARDNESS, HARDNESS_BUDGETS, STANDARD, Config, configs
+from kbbench_hf.benchmarks.ska_bench.construction.evidence import Unit, answers_from
 from kbbench_hf.benchmarks.ska_bench.construction.measured import Units
 from kbbench_hf.benchmarks.ska_bench.construction.noise import Candidates, Library
 from kbbench_hf.benchmarks.ska_bench.construction.placing import Placing
@@ -85,6 +87,7 @@ class _Asked:
     """One instance, and what its contexts are made of."""
 
     instance: Instance
+    pool: Pool
     candidates: Candidates
     renderer: Renderer
     placing: Placing
@@ -93,6 +96,17 @@ class _Asked:
     def fixed(self) -> int:
         """Tokens of what every context shows: the header and the positives."""
         return self.candidates.header_tokens + int(self.candidates.positives.tokens.sum())
+
+    def noise(self, budget: int) -> tuple[Units, str]:
+        """Return the noise that fits beside what is fixed, and `ok`, or `short` where there is no more."""
+        noise = self.candidates.noise.fitting(budget - self.fixed)
+        return noise, "ok" if len(noise) < len(self.candidates.noise) else "short"
+
+    @cached_property
+    def twins(self) -> tuple[Twin, Twin] | None:
+        """The rejection twins of its standard context."""
+        noise, _ = self.noise(BUDGETS[STANDARD[self.instance.subset]])
+        return twins(self.instance, self.pool, self.candidates, noise)
 
 
 class Builder:
@@ -105,12 +119,8 @@ class Builder:
 
     def rows(self, instance: Instance, chosen: Sequence[Config]) -> dict[str, list[Row]]:
         """Return the rows of one instance by config: of a control both twins, of others one row or none."""
-        asked = _Asked(
-            instance,
-            self._library.candidates(instance),
-            Renderer(instance, self._pool),
-            Placing.of(instance, self._pool),
-        )
+        pool, candidates = self._pool, self._library.candidates(instance)
+        asked = _Asked(instance, pool, candidates, Renderer(instance, pool), Placing.of(instance, pool))
         made = {
             "rejection": self._rejection,
             "rejection_control": self._rejection,
@@ -119,10 +129,7 @@ class Builder:
         return {config.name: made.get(config.testbed, self._plain)(asked, config) for config in chosen}
 
     def _plain(self, asked: _Asked, config: Config) -> list[Row]:
-        candidates = asked.candidates
-        noise = candidates.noise.fitting(config.budget - asked.fixed)
-        status = "ok" if len(noise) < len(candidates.noise) else "short"
-        return [self._row(asked, config, candidates.positives, noise, status)]
+        return [self._row(asked, config, *asked.noise(config.budget))]
 
     def _hardness(self, asked: _Asked, config: Config) -> list[Row]:
         """Return the row with noise of the config's hops; none where either level has too little for any budget."""
@@ -133,24 +140,18 @@ class Builder:
         if asked.fixed >= budget or config.hops is None:
             return []
         filled = of_level[config.hops].filling(budget - asked.fixed)
-        return [self._row(asked, replace(config, budget=budget), asked.candidates.positives, filled, "ok")]
+        return [self._row(asked, replace(config, budget=budget), filled, "ok")]
 
     def _rejection(self, asked: _Asked, config: Config) -> list[Row]:
         """Return the unanswerable twin, and for the control the answerable one; none where there are no twins."""
-        candidates = asked.candidates
-        noise = candidates.noise.fitting(config.budget - asked.fixed)
-        found = twins(asked.instance, self._pool, candidates, noise)
-        if found is None or asked.fixed > config.budget:
+        if asked.twins is None or asked.fixed > config.budget:
             return []
-        unanswerable, answerable = found
-        status = "ok" if len(noise) < len(candidates.noise) else "short"
-        shown = (unanswerable, answerable) if config.testbed == "rejection_control" else (unanswerable,)
-        return [self._row(asked, config, candidates.positives, noise, status, twin) for twin in shown]
+        shown = asked.twins if config.testbed == "rejection_control" else asked.twins[:1]
+        return [self._row(asked, config, *asked.noise(config.budget), twin) for twin in shown]
 
-    def _row(
-        self, asked: _Asked, config: Config, positives: Units, noise: Units, status: str, twin: Twin | None = None
-    ) -> Row:
+    def _row(self, asked: _Asked, config: Config, noise: Units, status: str, twin: Twin | None = None) -> Row:
         instance, candidates = asked.instance, asked.candidates
+        positives = candidates.positives
         while True:
             sk, text = asked.placing.arranged(positives, noise, config)
             if twin:
@@ -186,6 +187,14 @@ class Builder:
             "tokenizer": self._count.name,
             "context_sha256": hashlib.sha256(context.all_text.encode()).hexdigest()[:16],
         }
+
+    def _answers(self, asked: _Asked, sk: Units, text: Units) -> bool:
+        """Say whether a gold answer follows from these units."""
+        if asked.candidates.derivations:
+            units = [Unit(False, n) for n in sk.numbers.tolist()] + [Unit(True, n) for n in text.numbers.tolist()]
+            return bool(answers_from(asked.candidates.derivations, units))
+        found = asked.renderer.execute(sk.numbers.tolist(), text.numbers.tolist()) if asked.instance.is_table else ()
+        return bool(set(found or ()) & set(asked.instance.answers))
 
 
 def build_testbeds(

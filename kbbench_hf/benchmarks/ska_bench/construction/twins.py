@@ -17,10 +17,11 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from kbbench_hf.benchmarks.ska_bench.construction.evidence import positive_units, smallest_cuts
 from kbbench_hf.benchmarks.ska_bench.construction.measured import Units
 from kbbench_hf.benchmarks.ska_bench.construction.noise import Candidates
-from kbbench_hf.benchmarks.ska_bench.contexts import Renderer
-from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool
+from kbbench_hf.benchmarks.ska_bench.table_programs import TYPES, Program, execute
+from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Pool
 
 FEWEST_OF_TOPIC = 3
 """So many units of noise about a topic stay in both twins."""
@@ -42,8 +43,11 @@ class Twin:
     removed: Mapping[Place, int | None]
     """Unit -> the number of the row that takes its place; None where nothing does."""
 
-    def of(self, section: Units, stand_ins: Units) -> Units:
-        """Return a section of the standard context as this twin has it."""
+    def of(self, section: Units, others: Units) -> Units:
+        """Return a section of the standard context as this twin has it; the rows that stand in are among the others."""
+        stand_ins = others[
+            ~others.in_text & np.isin(others.numbers, [n for n in self.removed.values() if n is not None])
+        ]
         both = section + stand_ins
         row_of = {number: len(section) + n for n, number in enumerate(stand_ins.numbers.tolist())}
         kept = []
@@ -70,7 +74,7 @@ def twins(instance: Instance, pool: Pool, candidates: Candidates, noise: Units) 
         candidates: what its contexts are made of.
         noise: the noise of the standard context.
     """
-    cut = smallest_cut(instance, pool)
+    cut = smallest_cut(instance, pool, candidates)
     if not cut:
         return None
     unshown = candidates.noise[~np.isin(candidates.noise.keys, noise.keys)]
@@ -100,33 +104,41 @@ def twins(instance: Instance, pool: Pool, candidates: Candidates, noise: Units) 
     return Twin(False, lost), Twin(True, matched)
 
 
-def smallest_cut(instance: Instance, pool: Pool) -> list[Place]:
-    """Return the fewest positives without which the answer program finds nothing; none for `TOTALS`.
+def smallest_cut(instance: Instance, pool: Pool, candidates: Candidates) -> list[Place]:
+    """Return the fewest positives without which no answer follows; none for programs of `TOTALS`.
 
     Of cuts of one size it is the one that shares fewest words with the question. Without a program it is the positive
     passages that mention an answer, or all positives.
     """
-    positives = [(False, n) for n in instance.positive_sk] + [(True, n) for n in instance.positive_text]
-    if instance.program is None:
-        telling = [
-            (True, n)
-            for n in instance.positive_text
-            if any(answer.casefold() in pool.text[n][1].casefold() for answer in instance.answers)
-        ]
-        return telling or positives
-    if instance.program["type"] in TOTALS:
+    positives, program = _places(candidates.positives), instance.program
+    if candidates.derivations:
+        cuts: list[list[Place]] = [list(cut) for cut in smallest_cuts(candidates.derivations, positive_units(instance))]
+    elif program and program["type"] in TOTALS:
         return []
-    renderer, asked = Renderer(instance, pool), _words(instance.question)
-    for size in range(1, len(positives) + 1):
-        found = []
-        for cut in combinations(positives, size):
-            left = [place for place in positives if place not in cut]
-            sk, text = ([n for in_text, n in left if in_text == side] for side in (False, True))
-            if not renderer.execute(sk, text):
-                found.append((sum(len(asked & _words(_text(instance, pool, place))) for place in cut), list(cut)))
-        if found:
-            return min(found)[1]
-    return positives
+    elif program and instance.is_table and program["type"] in TYPES:
+        cuts = _cuts_of_rows(instance, pool, program)
+    else:
+        told = [place for place in positives if place[0] and _tells(pool.text[place[1]], instance.answers)]
+        return told or positives
+    asked = _words(instance.question)
+    return sorted(min(cuts, key=lambda cut: sum(len(asked & _words(_text(instance, pool, unit))) for unit in cut)))
+
+
+def _cuts_of_rows(instance: Instance, pool: Pool, program: Program) -> list[list[Place]]:
+    rows = pool.sk[instance.group]
+    for size in range(1, len(instance.positive_sk) + 1):
+        cuts = [
+            [(False, number) for number in cut]
+            for cut in combinations(instance.positive_sk, size)
+            if not execute(program, [rows[number] for number in instance.positive_sk if number not in cut])
+        ]
+        if cuts:
+            return cuts
+    return []
+
+
+def _tells(passage: Cells, answers: Cells) -> bool:
+    return any(answer.casefold() in passage[1].casefold() for answer in answers)
 
 
 class _StandIns:
