@@ -2,25 +2,17 @@
 
 import json
 import re
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from world import FILES
+from world import release
 
 from kbbench_hf.benchmarks.ska_bench.benchmark import MINI
 from kbbench_hf.benchmarks.ska_bench.construction.datasets import build
-from kbbench_hf.benchmarks.ska_bench.release.instances import read
 from kbbench_hf.files.datasets import DatasetFolder
 
 CARD = Path(__file__).with_name("README.md")
 OUT = Path(__file__).parents[2] / "kbbench_hf" / "benchmarks" / "ska_bench" / "mini"
-
-
-def write_instances(folder: Path) -> None:
-    for name, lines in FILES.items():
-        text = "".join(json.dumps(line, ensure_ascii=False, sort_keys=True) + "\n" for line in lines())
-        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
 
 
 def overlap(question: str, units: Sequence[str]) -> list[str]:
@@ -36,9 +28,7 @@ def first(question: str, units: Sequence[str]) -> list[str]:
 
 
 def main(out: Path = OUT) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        write_instances(Path(folder))
-        build(CARD.read_text(encoding="utf-8"), read(Path(folder)), out, MINI.data.configs, demo=False)
+    build(CARD.read_text(encoding="utf-8"), release(), out, MINI.data.configs)
     (out / "predictions").mkdir()
     examples = MINI.data.load(DatasetFolder(out), MINI.data.configs[0], "test")
     for system in (overlap, first):

@@ -23,6 +23,9 @@ SHIPS = tuple(f"{adjective} {noun}" for noun in NOUNS for adjective in ADJECTIVE
 FIRST = ("Ada", "Bram", "Cato", "Dilys", "Edda", "Fenno", "Greta", "Hob")
 LAST = ("Ferrin", "Oster", "Wren", "Marsh", "Lorn", "Gale", "Holm", "Tarrant")
 CAPTAINS = tuple(f"{first} {last}" for last in LAST for first in FIRST)
+LIGHTS = tuple(
+    f"{colour} {rock}" for colour in ("Red", "White", "Low", "High") for rock in ("Fang", "Stack", "Ness", "Cliff")
+)
 HEADER = ("Ship", "Built", "Yard", "Length (m)", "Crew", "Home port")
 DEEDS = (
     "charted the {} Strait in a borrowed dinghy and kept a tame seal in the galley",
@@ -43,17 +46,22 @@ HABITS = (
 ORIGIN = Origin("mini-ska", "Apache-2.0")
 MADE = ORIGIN._replace(made=True)
 FACTS = {"source": ORIGIN.source, "licence": ORIGIN.licence, "method": "written"}
-ENOUGH = 16_000
-"""Characters of near rows for one question: more than 4k tokens."""
+ENOUGH = 160
+"""Near rows for one question: more than 4k tokens."""
+
+
+SOUTH = 40
+"""So many ships are of the southern fleet, whose yards and ports are not those of the northern one."""
 
 
 def _ship(n: int) -> Cells:
     built, length, crew = 1851 + n * 11 % 45, 22 + n * 17 % 43, 7 + n * 13 % 31
-    return SHIPS[n], str(built), YARDS[n * 7 % len(YARDS)], str(length), str(crew), ISLANDS[n * 5 % len(ISLANDS)]
+    coast, yards = divmod(n, SOUTH)[0] * 8, divmod(n, SOUTH)[0] * 12
+    return SHIPS[n], str(built), YARDS[yards + n * 7 % 12], str(length), str(crew), ISLANDS[coast + n * 5 % 8]
 
 
 FLEET = [_ship(n) for n in range(len(SHIPS))]
-SOUTHERN, NORTHERN = FLEET[:40], FLEET[40:]
+SOUTHERN, NORTHERN = FLEET[:SOUTH], FLEET[SOUTH:]
 MASTERS = {ship: CAPTAINS[(n * 27 + 5) % len(CAPTAINS)] for n, ship in enumerate(SHIPS)}
 BIRTH = {captain: ISLANDS[(n * 3 + n // 16) % len(ISLANDS)] for n, captain in enumerate(CAPTAINS)}
 TEACHER = {captain: CAPTAINS[(n * 19 + 11) % len(CAPTAINS)] for n, captain in enumerate(CAPTAINS)}
@@ -65,6 +73,10 @@ def _triples() -> list[Cells]:
     for name, built, yard, _, crew, port in FLEET:
         facts += [(yard, "launched", name), (name, "home port", port), (name, "commanded by", MASTERS[name])]
         facts += [(name, "launched in", built), (name, "sailors", crew)]
+    for n, yard in enumerate(YARDS):
+        facts += [(yard, "lies on", ISLANDS[n * 11 % 16]), (yard, "founded in", str(1790 + n * 3))]
+        facts.append((yard, "builder", f"{FIRST[n % 8]} {NOUNS[n // 3]}"))
+    facts += [(island, "has lighthouse", f"{noun} Light") for island, noun in zip(ISLANDS, LIGHTS, strict=True)]
     return facts
 
 
@@ -94,7 +106,11 @@ def graph_questions() -> list[Instance]:
         (ship, ("commanded by", "born on"), "On which island was the master of the {} born?") for ship in SHIPS[:48:7]
     ]
     wordings += [
-        (ship, ("commanded by", "trained under", "born on"), "Where was the teacher of the master of the {} born?")
+        (
+            ship,
+            ("commanded by", "born on", "has lighthouse"),
+            "Which lighthouse stands where the master of the {} was born?",
+        )
         for ship in SHIPS[3:48:15]
     ]
     wordings += [
@@ -170,7 +186,7 @@ def _asked_of_table() -> list[tuple[str, Program]]:
         where = [[2, row[2].lower()], [5, row[5].lower()]]
         words = f"How many sailors had the ship of {row[5]} that was built at {row[2]}?"
         asked.append((words, {"type": "lookup", "where": where, "select": 4}))
-    for port in ISLANDS[1:14:3]:
+    for port in ISLANDS[1:8:2]:
         asked.append(
             (f"How many ships have {port} as their home port?", {"type": "count", "where": [[5, port.lower()]]})
         )
@@ -219,7 +235,7 @@ def table_questions() -> tuple[list[Instance], dict[str, list[Cells]]]:
 
 def _stories() -> list[Cells]:
     return [
-        (captain, f"{captain} {DEEDS[n % 8].format(ISLANDS[n * 7 % 16])}. {HABITS[n % 4]}")
+        (captain, f"{captain} {DEEDS[n % 8].format(ISLANDS[n * 7 % 16])}. {HABITS[n % 4]} {HABITS[(n + 1) % 4]}")
         for n, captain in enumerate(CAPTAINS)
     ]
 

@@ -259,7 +259,9 @@ MINI = base.Benchmark(
         tuple(
             name
             for name, config in configs().items()
-            if config.testbed not in ("noise", "depth") or name.endswith(("_1k", "_4k"))
+            if config.testbed not in ("depth", "unreviewed")
+            and (config.testbed, config.subset) != ("hardness", "kg")
+            and (config.testbed != "noise" or name.endswith(("_1k", "_4k")))
         ),
         ("test",),
         "test",

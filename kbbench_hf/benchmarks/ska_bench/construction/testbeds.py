@@ -167,12 +167,10 @@ class Builder:
                 status, positives = "over_budget", positives[:0]
                 context, sk, text, tokens = Context("", [], [], [], []), positives, positives, 0
                 break
-        if twin and set(asked.renderer.execute(sk.numbers.tolist(), text.numbers.tolist()) or ()) & set(
-            instance.answers
-        ):
+        if twin and not twin.answerable and self._answers(asked, sk, text):
             status = "answerable"
         return {
-            "id": instance.id,
+            "id": f"{instance.id}:answerable" if twin and twin.answerable else instance.id,
             "instance_id": instance.id,
             "testbed": config.testbed,
             "setting": config.setting,
