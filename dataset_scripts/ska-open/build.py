@@ -1,4 +1,4 @@
-"""Build kbbench/ska-open from instances: python build.py <folder of instances> <out>."""
+"""Build kbbench/ska-open from raw files: python build.py <their folder> <out>."""
 
 import sys
 from pathlib import Path

@@ -1,11 +1,12 @@
 """Build all of ska-open under other hash seeds, other Python versions and from shuffled input; compare content hashes.
 
-    python tests/endurance/ska_rebuild.py <instances> <python> [<python> ...]
+    python tests/endurance/ska_rebuild.py <source> <python> [<python> ...]
 
 The first interpreter builds from the source as it is; every one, that one included, then builds from a shuffled copy
 under a hash seed of its own. The interpreters need kbbench_hf's dependencies in the same versions.
 """
 
+import gzip
 import json
 import os
 import random
@@ -17,25 +18,27 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = (
     "import sys; from pathlib import Path;"
-    "from kbbench_hf.benchmarks.ska_bench.construction.datasets import build_open;"
+    "from kbbench_hf.benchmarks.ska_bench.construction import release as makers;"
+    "from kbbench_hf.benchmarks.ska_bench.construction.datasets import build;"
     "from kbbench_hf.files.datasets import DatasetFolder;"
-    "build_open(Path(sys.argv[1]), Path(sys.argv[2])); print(DatasetFolder(Path(sys.argv[2])).revision)"
+    "build('', makers.make(Path(sys.argv[1])), Path(sys.argv[2]), None); print(DatasetFolder(Path(sys.argv[2])).revision)"
 )
 
 
 def shuffled(source: Path, out: Path, seed: int) -> Path:
-    """Write the source with its lines, their fields and their units in another order, into other files."""
+    """Write the source with its lines, and the fields of each, in another order."""
     order = random.Random(seed)
     out.mkdir()
-    for number, file in enumerate(sorted(source.glob("*.jsonl"))):
-        records = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-        order.shuffle(records)
-        for record in records:
-            order.shuffle(record.get("sk_units", []))
-            order.shuffle(record.get("text_units", []))
-        records = [dict(sorted(record.items(), key=lambda item: order.random())) for record in records]
-        lines = [json.dumps(record, ensure_ascii=order.random() < 0.5) for record in records]
-        (out / f"{order.randrange(100):02}-{number}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    for file in sorted(source.iterdir()):
+        opened = gzip.open if file.suffix == ".gz" else open
+        with opened(file, "rt", encoding="utf-8") as stream:
+            lines = stream.read().splitlines()
+        order.shuffle(lines)
+        if ".jsonl" in file.name:
+            records = [json.loads(line) for line in lines]
+            lines = [json.dumps(dict(sorted(each.items(), key=lambda _: order.random()))) for each in records]
+        with opened(out / file.name, "wt", encoding="utf-8") as stream:
+            stream.write("\n".join(lines) + "\n")
     return out
 
 

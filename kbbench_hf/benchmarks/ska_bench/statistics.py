@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from kbbench_hf.benchmarks.base import FigureTable, Panel, Panels, Point, Section, Shown
 from kbbench_hf.benchmarks.ska_bench.configs import PAPER_BUDGETS, Config, configs
-from kbbench_hf.benchmarks.ska_bench.construction.noise import Graph
+from kbbench_hf.benchmarks.ska_bench.construction.graphs import Graph
 from kbbench_hf.benchmarks.ska_bench.construction.tokens import Tokenizer, tokenizer
 from kbbench_hf.benchmarks.ska_bench.testbeds import TITLES
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, Pool, write_passage, write_row, write_triple

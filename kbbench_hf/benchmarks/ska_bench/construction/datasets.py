@@ -15,7 +15,6 @@ from kbbench_hf.benchmarks.ska_bench.construction.cues import WARN_ABOVE, length
 from kbbench_hf.benchmarks.ska_bench.construction.testbeds import build_testbeds
 from kbbench_hf.benchmarks.ska_bench.construction.tokens import Tokenizer, tokenizer
 from kbbench_hf.benchmarks.ska_bench.release import official
-from kbbench_hf.benchmarks.ska_bench.release.instances import read
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, Pool, Release
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.datasets import DatasetFolder, write_dataset
@@ -67,21 +66,18 @@ POOL = pa.schema(
 
 
 def build_open(source: Path | None, out: Path, wanted: Sequence[str] | None = None) -> None:
-    """Build `ska-open` from a folder in the instances format (`release.instances`).
+    """Build `ska-open` from a folder of raw files, whose layout the makers of `release.MAKERS` say.
 
     Raises:
         UsageError: no source, or an unknown config.
-        DataError: the source is not in the format, or a program does not give its gold answers; nothing is written.
+        DataError: a file is absent or malformed; nothing is written.
         KBBenchError: the audit has a figure above its limit that the card does not waive; the dataset stands, with the
             audit on its card, to be looked at and not to be released.
     """
     if source is None:
-        raise UsageError(
-            "ska-open is built from instances, and none were given. Expected --source <folder of *.jsonl files>; "
-            "dataset_scripts/ska-open/make_instances.py makes them from WikiTableQuestions, HybridQA and Text2KGBench."
-        )
-    raw = any(source.glob("*.jsonl.gz"))
-    build(_card("ska-open"), makers.make(source) if raw else read(source), out, wanted)
+        raise UsageError("ska-open is built from public question sets, and none were given. Expected --source FOLDER.")
+    subsets = _subsets(wanted, SUBSETS)
+    build(_card("ska-open"), makers.make(source, subsets), out, wanted)
     if wanted is None:
         findings = audit(DatasetFolder(out))
         write_into_card(DatasetFolder(out), findings)
@@ -99,7 +95,7 @@ def build_official(source: Path | None, out: Path, wanted: Sequence[str] | None 
         raise UsageError(
             "ska-bench is built from the authors' files, which are not shipped here. Expected --source <their folder>."
         )
-    build(_card("ska-bench"), official.read(source), out, wanted)
+    build(_card("ska-bench"), official.read(source), out, wanted, every_budget=True)
 
 
 def build(
@@ -108,10 +104,13 @@ def build(
     out: Path,
     wanted: Sequence[str] | None,
     count: Tokenizer | None = None,
+    *,
+    every_budget: bool = False,
 ) -> None:
     """Write a dataset of instances, pools and testbeds with its card.
 
-    Of `wanted` configs, with the instances and pools that they need.
+    Of `wanted` configs, with the instances and pools that they need. Noise configs that distinct units do not fill are
+    left out unless `every_budget` is wanted.
     """
     from rich.console import Console
     from rich.progress import Progress
@@ -123,7 +122,7 @@ def build(
     count = count or tokenizer()
     with Progress(console=Console(stderr=True)) as bar:
         task = bar.add_task("Build testbeds", total=len(instances))
-        built = build_testbeds(instances, release.pools, testbeds, count, lambda: bar.advance(task))
+        built = build_testbeds(instances, release.pools, testbeds, count, lambda: bar.advance(task), every_budget)
     tables: dict[str, dict[str, pa.Table]] = {
         f"instances_{subset}": _instances_table(instances, subset) for subset in subsets
     }
@@ -136,7 +135,7 @@ def _card(dataset: str) -> str:
     return (Path(__file__).parents[1] / "cards" / f"{dataset}.md").read_text(encoding="utf-8")
 
 
-def _subsets(wanted: Sequence[str] | None, present: list[str]) -> list[str]:
+def _subsets(wanted: Sequence[str] | None, present: Sequence[str]) -> list[str]:
     known = {name: config.subset for name, config in configs().items()}
     known |= {f"{kind}_{subset}": subset for subset in SUBSETS for kind in ("instances", "pool")}
     for name in wanted or ():
@@ -146,7 +145,11 @@ def _subsets(wanted: Sequence[str] | None, present: list[str]) -> list[str]:
             raise UsageError(
                 f"The source has no {known[name]} instances, which {name!r} needs; it has {', '.join(present)}."
             )
-    return present if wanted is None else [subset for subset in present if subset in {known[name] for name in wanted}]
+    return (
+        list(present)
+        if wanted is None
+        else [subset for subset in present if subset in {known[name] for name in wanted}]
+    )
 
 
 def _instances_table(instances: Sequence[Instance], subset: str) -> dict[str, pa.Table]:

@@ -1,4 +1,4 @@
-"""Writing the instances format (`release.instances` reads it)."""
+"""Writing the instances format for makers that still write it."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -82,7 +82,7 @@ def in_hash_order(release: Release) -> Release:
 
     Contexts list the noise of graphs and texts by number: in this order, which says nothing.
     """
-    instances, pools = list(release.instances), dict(release.pools)
+    instances, pools = sorted(release.instances, key=lambda each: each.id), dict(release.pools)
     for subset, pool in release.pools.items():
         groups = {} if subset.startswith("table") else {group: _by_hash(units) for group, units in pool.sk.items()}
         text = _by_hash(pool.text)

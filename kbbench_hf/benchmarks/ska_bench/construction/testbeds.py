@@ -201,12 +201,13 @@ def build_testbeds(
     wanted: Sequence[str] | None = None,
     count: Tokenizer | None = None,
     advance: Callable[[], object] = lambda: None,
+    every_budget: bool = False,
 ) -> Testbeds:
     """Return the testbeds of all instances, with splits `test` and `demo`; unreviewed ones have a config of their own.
 
     Of the `wanted` configs, or of all of the subsets that have instances. A noise config that distinct units do not
-    fill is left out, wanted or not. `count` measures budgets, GPT-4o's tokenizer unless said otherwise; `advance` is
-    called once for each instance, for a progress bar.
+    fill is left out, wanted or not, unless `every_budget` is. `count` measures budgets, GPT-4o's tokenizer unless said
+    otherwise; `advance` is called once for each instance, for a progress bar.
 
     Raises:
         UsageError: a config is unknown.
@@ -221,7 +222,7 @@ def build_testbeds(
         members = sorted((i for i in instances if i.subset == subset), key=lambda i: i.id)
         chosen = [c for c in known.values() if c.subset == subset and (wanted is None or c.name in wanted)]
         if members and chosen:
-            _build_subset(members, chosen, Builder(pools[subset], count), advance, found)
+            _build_subset(members, chosen, Builder(pools[subset], count), advance, found, every_budget)
     return found._replace(tables={name: found.tables[name] for name in known if name in found.tables})
 
 
@@ -231,6 +232,7 @@ def _build_subset(
     builder: Builder,
     advance: Callable[[], object],
     found: Testbeds,
+    every_budget: bool,
 ) -> None:
     rows: defaultdict[str, defaultdict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     long = {i.id for split, size in LONG_SAMPLE.items() for i in sample((i for i in members if i.split == split), size)}
@@ -247,7 +249,7 @@ def _build_subset(
         test = rows[config.name]["test"]
         found.budgets[config.name] = _came_out(test, config, before)
         before = {row["id"]: row["context_sha256"] for row in test}
-        if not found.budgets[config.name].exists:
+        if not (every_budget or found.budgets[config.name].exists):
             del rows[config.name]
     for name, splits in rows.items():
         tables = {split: pa.Table.from_pylist(splits[split], ROW_SCHEMA) for split in ("test", "demo") if splits[split]}

@@ -1,31 +1,62 @@
-"""The instances of mini-ska as a source folder, from the data beside its build script."""
+"""The questions of mini-ska, from the data beside its build script."""
 
-import json
 import random
 import runpy
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
-from typing import Any
+
+from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool, Release
 
 WORLD = Path(__file__).parents[4] / "dataset_scripts" / "mini-ska" / "world.py"
 
 
-def lines() -> dict[str, list[dict[str, Any]]]:
-    """Return file name -> its lines."""
-    return {name: list(made()) for name, made in runpy.run_path(str(WORLD))["FILES"].items()}
+@cache
+def release() -> Release:
+    """Return what mini-ska is built from."""
+    made: Release = runpy.run_path(str(WORLD))["release"]()
+    return made
 
 
-def write(folder: Path, files: dict[str, list[dict[str, Any]]], shuffle: int | None = None) -> Path:
-    """Write lines as a source folder; `shuffle` seeds another order of lines and another of fields."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, records in files.items():
-        records = [dict(record) for record in records]
-        if shuffle is not None:
-            order = random.Random(shuffle)
-            order.shuffle(records)
-            records = [dict(sorted(record.items(), key=lambda item: order.random())) for record in records]
-            for record in records:
-                order.shuffle(record.get("sk_units", []))
-                order.shuffle(record.get("text_units", []))
-        text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
-    return folder
+def shuffled(made: Release, seed: int) -> Release:
+    """Return the same questions in another order, on graphs and texts in another order."""
+    order = random.Random(seed)
+    instances, pools = list(made.instances), dict(made.pools)
+    order.shuffle(instances)
+    for subset, pool in made.pools.items():
+        sk = (
+            {} if subset.startswith("table") else {group: _order(order, len(units)) for group, units in pool.sk.items()}
+        )
+        text = _order(order, len(pool.text))
+        pools[subset] = _moved(pool, sk, text)
+        instances = [_renumbered(each, sk, text) if each.subset == subset else each for each in instances]
+    return Release(instances, pools)
+
+
+def _order(order: random.Random, n: int) -> list[int]:
+    """Return for each old number its new one."""
+    numbers = list(range(n))
+    order.shuffle(numbers)
+    return numbers
+
+
+def _moved(pool: Pool, sk: dict[str, list[int]], text: list[int]) -> Pool:
+    groups = dict(pool.sk)
+    for group, numbers in sk.items():
+        groups[group] = [cells for _, cells in sorted(zip(numbers, pool.sk[group], strict=True))]
+    of_links = next(iter(sk.values()), [])
+    return replace(
+        pool,
+        sk=groups,
+        text=[cells for _, cells in sorted(zip(text, pool.text, strict=True))],
+        links={text[n]: tuple(of_links[m] for m in links) for n, links in pool.links.items()},
+    )
+
+
+def _renumbered(each: Instance, sk: dict[str, list[int]], text: list[int]) -> Instance:
+    of_group = sk.get(each.group)
+    if of_group:
+        positive, withheld = (tuple(of_group[n] for n in numbers) for numbers in (each.positive_sk, each.withheld_sk))
+        each = replace(each, positive_sk=positive, withheld_sk=withheld)
+    own, told = (tuple(text[n] for n in numbers) for numbers in (each.own_text, each.positive_text))
+    return replace(each, own_text=own, positive_text=told)

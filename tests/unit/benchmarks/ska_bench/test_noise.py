@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbbench_hf.benchmarks.ska_bench.construction.noise import UNREACHED, Graph, Library, measure, merge, shuffle
+from kbbench_hf.benchmarks.ska_bench.construction.graphs import UNREACHED, Graph
+from kbbench_hf.benchmarks.ska_bench.construction.measured import measure, merge, shuffle
+from kbbench_hf.benchmarks.ska_bench.construction.noise import Library
 from kbbench_hf.benchmarks.ska_bench.construction.tokens import (
     PIECES,
     VOCABULARY_SHA256,
@@ -19,7 +21,7 @@ from kbbench_hf.benchmarks.ska_bench.construction.tokens import (
     vocabulary_file,
 )
 from kbbench_hf.benchmarks.ska_bench.mentions import mentions
-from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool, clean, write_passage, write_row
+from kbbench_hf.benchmarks.ska_bench.units import Instance, Origin, Pool, clean, write_passage, write_row
 from kbbench_hf.errors import DataError, UsageError
 
 TABLE = [("Ann", "Oslo", "12"), ("Bo", "Lund", "7"), ("Cy", "Oslo", "9"), ("Di", "Rome", "4")]
@@ -71,18 +73,30 @@ def test_hops_count_the_nearer_end_and_walk_both_ways() -> None:
     assert graph.hops(["nobody"]).tolist() == [UNREACHED] * 5
 
 
-def test_the_same_pair_is_found_either_way_round() -> None:
-    graph = Graph([("a", "r", "b"), ("b", "inverse", "a"), ("a", "other", "b"), ("a", "r", "c")], tokenizer())
-    assert graph.on_the_same_pairs([0]).tolist() == [True, True, True, False]
+def test_the_triples_of_an_entity_are_those_it_ends() -> None:
+    graph = Graph([("a", "r", "b"), ("b", "inverse", "a"), ("a", "other", "b"), ("b", "r", "c")], tokenizer())
+    assert graph.touching("a").tolist() == [0, 1, 2] and graph.touching("c").tolist() == [3]
+    assert graph.touching("nobody").tolist() == []
 
 
-def test_rows_of_its_own_table_come_before_those_of_other_groups_and_none_twice() -> None:
-    pool = Pool(sk={**POOL.sk, "t#near": [("Bo", "Lund", "7"), ("Ann", "Rome", "12"), TABLE[0]]}, headers=POOL.headers)
+def test_a_graphs_noise_begins_with_its_topics_and_holds_few_triples_of_any_entity() -> None:
+    hub = [("hub", "r", f"n{n}") for n in range(40)]
+    pool = Pool(sk={"g": [("topic", "r", "hub"), *hub, *(("topic", "s", f"t{n}") for n in range(4))]})
+    question = Instance("q", "kg", "?", ("hub",), "g", positive_sk=(0,), topics=("topic",))
+    noise = Library(pool, tokenizer()).candidates(question).noise.numbers.tolist()
+    assert set(noise[:4]) == {41, 42, 43, 44} and len(noise) == 44
+
+
+def test_near_rows_and_real_ones_stand_in_turn_and_none_twice() -> None:
+    near = [("Bo", "Lund", "7"), ("Ann", "Rome", "12"), TABLE[0], ("Cy", "Oslo", "1"), ("Di", "Rome", "9")]
+    origins = {"t#near": Origin("x", "y", made=True)}
+    pool = Pool(sk={**POOL.sk, "t#near": near}, headers=POOL.headers, origins=origins)
     question = replace(QUESTION, noise_groups=("u", "t#near"))
-    noise = Library(pool, tokenizer()).candidates(question).noise
-    cells = [pool.structured(question)[number] for number in noise.numbers.tolist()]
-    assert set(cells[:2]) == {TABLE[1], TABLE[3]}
-    assert sorted(cells[2:]) == [("Ann", "Rome", "12"), ("Eve", "Oslo", "1"), ("Fay", "Kiel", "2")]
+    candidates = Library(pool, tokenizer()).candidates(question)
+    cells = [pool.structured(question)[number] for number in candidates.noise.numbers.tolist()]
+    assert cells[0] == near[4] and set(cells[1:3]) == {TABLE[1], TABLE[3]}
+    assert cells[3:] == [("Fay", "Kiel", "2")]  # Eve of Oslo would be counted too
+    assert [pool.structured(question)[n] for n in candidates.spare.numbers.tolist()] == [near[1]]
 
 
 def test_words_are_mentioned_whole() -> None:

@@ -1,247 +1,114 @@
-"""The invariants of every testbed, on real instances: WikiTableQuestions, HybridQA, PathQuestion, WC2014, TekGen."""
+"""What holds of every built dataset, on the archipelago; and what each part of the machinery does, by hand."""
 
-from collections.abc import Iterator
-from itertools import pairwise
-from typing import Any
+import shutil
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from kbbench_hf.benchmarks.ska_bench.configs import STANDARD, Config, bucket, configs
-from kbbench_hf.benchmarks.ska_bench.construction.noise import measure
-from kbbench_hf.benchmarks.ska_bench.construction.testbeds import Builder, arrange
+from kbbench_hf.benchmarks import shipped_dataset
+from kbbench_hf.benchmarks.ska_bench.configs import bucket, configs
+from kbbench_hf.benchmarks.ska_bench.construction.measured import measure
+from kbbench_hf.benchmarks.ska_bench.construction.noise import Library
+from kbbench_hf.benchmarks.ska_bench.construction.placing import Placing, drawn_ranks
+from kbbench_hf.benchmarks.ska_bench.construction.release import with_demo
+from kbbench_hf.benchmarks.ska_bench.construction.testbeds import Builder
 from kbbench_hf.benchmarks.ska_bench.construction.tokens import tokenizer
-from kbbench_hf.benchmarks.ska_bench.contexts import Renderer
-from kbbench_hf.benchmarks.ska_bench.programs import same_answers
-from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, Release, write_row
-
-Rows = dict[str, list[dict[str, Any]]]
-"""Config -> the rows of one instance."""
-
-
-class Built:
-    """All rows of all table instances and every second one of the others, within the paper's budgets, built once."""
-
-    def __init__(self, release: Release) -> None:
-        self.release = release
-        self._rows: dict[str, list[tuple[Instance, Rows]]] = {}
-
-    def builder(self, subset: str) -> Builder:
-        return Builder(self.release.pools[subset], tokenizer())
-
-    def instances(self, subset: str) -> list[Instance]:
-        members = [instance for instance in self.release.instances if instance.subset == subset]
-        return members if subset == "table" else members[::2]
-
-    def rows(self, subset: str) -> list[tuple[Instance, Rows]]:
-        if subset not in self._rows:
-            builder = self.builder(subset)
-            chosen = [c for c in configs().values() if c.subset == subset and not c.long and c.testbed != "depth"]
-            self._rows[subset] = [(each, builder.rows(each, chosen)) for each in self.instances(subset)]
-        return self._rows[subset]
-
-    def each(self, subset: str) -> Iterator[tuple[Instance, Config, dict[str, Any]]]:
-        for instance, rows in self.rows(subset):
-            for name, made in rows.items():
-                for row in made:
-                    yield instance, configs()[name], row
+from kbbench_hf.benchmarks.ska_bench.construction.twins import smallest_cut, twins
+from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool
+from kbbench_hf.files.datasets import DatasetFolder
+from tests.unit.benchmarks.ska_bench import archipelago
+from tests.unit.benchmarks.ska_bench.invariants import kolmogorov, violations
 
 
-@pytest.fixture(scope="module")
-def built(real: Release) -> Built:
-    return Built(real)
+def test_nothing_is_wrong_with_the_shipped_dataset() -> None:
+    assert violations(shipped_dataset("mini-ska"), small=True) == []
 
 
-per_subset = pytest.mark.parametrize("subset", SUBSETS)
+def without_first_unit(row: dict) -> dict:
+    return row | {"sk_units": row["sk_units"][1:]}
 
 
-def units_of(row: dict[str, Any]) -> tuple[list[int], list[int]]:
-    return row["sk_units"].tolist(), row["text_units"].tolist()
+@pytest.mark.parametrize(
+    ("config", "change", "words"),
+    [
+        ("noise_kg_4k", lambda row: row | {"sk_units": sorted(row["sk_units"])[:3]}, "not 1 times"),
+        ("noise_kg_1k", lambda row: row | {"kb_tokens": row["kb_tokens"] - 1}, "kb_tokens is not the count"),
+        ("order_kg_prefix", lambda row: row | {"sk_units": row["sk_units"][::-1]}, "not at their depth"),
+        ("noise_table_4k", lambda row: row | {"sk_units": row["sk_units"][::-1]}, "not in its order"),
+        ("rejection_kg", lambda row: row | {"removed": []}, "not 1 times"),
+        ("hardness_kg_text_hard", lambda row: row | {"kb_tokens": row["kb_tokens"] - 40}, "differ in length"),
+        ("order_table_suffix", without_first_unit, "other units than the noise config"),
+    ],
+)
+def test_a_broken_dataset_is_found_out(config: str, change, words: str, tmp_path: Path) -> None:
+    broken = tmp_path / "mini-ska"
+    shutil.copytree(shipped_dataset("mini-ska").path, broken)
+    file = broken / "data" / config / "test.parquet"
+    table = pq.read_table(file)
+    pq.write_table(pa.Table.from_pylist([change(row) for row in table.to_pylist()], table.schema), file)
+    assert any(words in each for each in violations(DatasetFolder(broken), small=True))
 
 
-@per_subset
-@pytest.mark.slow
-def test_every_positive_is_present_exactly_once_and_none_in_rejection(built: Built, subset: str) -> None:
-    for instance, _, row in built.each(subset):
-        sk, text = units_of(row)
-        shown = [sk.count(n) for n in instance.positive_sk] + [text.count(n) for n in instance.positive_text]
-        assert set(shown) == ({1} if row["answerable"] else {0}), row["id"]
-        assert row["n_required"] == len(shown)
-        assert len(set(sk)) == len(sk) and len(set(text)) == len(text)
-        assert not set(sk) & set(instance.withheld_sk), "a withheld fact is shown"
+def test_ranks_are_uniform_and_distinct() -> None:
+    draws = np.random.default_rng(7).integers(0, 2**64, 4000, dtype=np.uint64)
+    ranks = [drawn_ranks(draws[n : n + 4], 50) for n in range(0, 4000, 4)]
+    assert all(len(set(each.tolist())) == 4 for each in ranks)
+    assert kolmogorov([(rank + 0.5) / 50 for each in ranks for rank in each.tolist()]) < 0.04
 
 
-@per_subset
-@pytest.mark.slow
-def test_no_budget_is_exceeded_and_counts_equal_a_fresh_tokenisation(built: Built, subset: str) -> None:
-    count, pool = tokenizer(), built.release.pools[subset]
-    fresh = 0
-    for number, (instance, config, row) in enumerate(built.each(subset)):
-        assert row["kb_tokens"] <= config.budget and row["status"] in ("ok", "short")
-        if number % 23 == 0:
-            text = Renderer(instance, pool).context(*units_of(row)).all_text
-            assert count.count(text) == row["kb_tokens"], row["id"]
-            fresh += 1
-    assert fresh > 20
+ROWS = [("Ann", "Oslo", "12"), ("Bo", "Lund", "7"), ("Cy", "Oslo", "9"), ("Di", "Rome", "4"), ("Ed", "Lund", "3")]
+NEAR = [("Ann", "Lund", "12"), ("Bo", "Rome", "7"), ("Ann", "Rome", "12"), ("Di", "Lund", "4")]
+TABLE = Pool(sk={"t": ROWS, "t#near": NEAR}, headers={"t": ("Name", "City", "Age")})
+LOOKUP = Instance(
+    "q",
+    "table",
+    "How old is the Ann of Oslo?",
+    ("12",),
+    "t",
+    positive_sk=(0,),
+    noise_groups=("t#near",),
+    program={"type": "lookup", "where": [[0, "ann"], [1, "oslo"]], "select": 2},
+)
 
 
-@per_subset
-def test_larger_budgets_hold_smaller_ones(built: Built, subset: str) -> None:
-    names = [c.name for c in configs().values() if c.testbed == "noise" and c.subset == subset and not c.long]
-    for _, rows in built.rows(subset):
-        contexts = [tuple(map(set, units_of(rows[name][0]))) for name in names]
-        for (sk, text), (more_sk, more_text) in pairwise(contexts):
-            assert sk <= more_sk and text <= more_text
+def test_a_row_that_a_twin_lost_is_replaced_by_one_that_differs_in_a_condition_alone() -> None:
+    candidates = Library(TABLE, tokenizer()).candidates(LOOKUP)
+    cells = TABLE.structured(LOOKUP)
+    shown = candidates.noise[[cells[n] in ROWS for n in candidates.noise.numbers.tolist()]]
+    found = twins(LOOKUP, TABLE, candidates, shown)
+    assert found is not None
+    lost, matched = (dict(each.removed) for each in found)
+    [((in_text, number), stand_in)] = lost.items()
+    assert (in_text, number) == (False, 0) and cells[stand_in] in (NEAR[0], NEAR[2])
+    [((_, other), its_stand_in)] = matched.items()
+    assert cells[other] in ROWS[1:] and sum(a != b for a, b in zip(cells[other], cells[its_stand_in], strict=True)) == 1
+    assert found[0].names == ["sk:0"] and not found[0].answerable and found[1].answerable
 
 
-@per_subset
-def test_orders_are_permutations_with_the_positives_where_their_name_says(built: Built, subset: str) -> None:
-    for instance, rows in built.rows(subset):
-        settings = {name.rsplit("_", 1)[1]: rows[name][0] for name in rows if name.startswith(f"order_{subset}_")}
-        standard = rows[f"noise_{subset}_{STANDARD[subset]}"][0]
-        for row in settings.values():
-            assert set(row["sk_units"].tolist()) == set(standard["sk_units"].tolist())
-            assert set(row["text_units"].tolist()) == set(standard["text_units"].tolist())
-        for units, positives in (("sk_units", instance.positive_sk), ("text_units", instance.positive_text)):
-            k = len(positives)
-            assert set(settings["prefix"][units].tolist()[:k]) == set(positives)
-            assert set(settings["suffix"][units].tolist()[len(settings["suffix"][units]) - k :]) == set(positives)
-        assert units_of(settings["random"]) != units_of(settings["prefix"])
+def test_totals_have_no_twins_because_they_have_another_answer_instead_of_none() -> None:
+    total = replace(LOOKUP, program={"type": "count", "where": [[1, "oslo"]]}, positive_sk=(0, 2), answers=("2",))
+    assert smallest_cut(total, TABLE, Library(TABLE, tokenizer()).candidates(total)) == []
 
 
-@pytest.mark.parametrize("subset", ["table", "table_text"])
-def test_tables_keep_their_order_with_made_rows_after_them(built: Built, subset: str) -> None:
-    for instance, config, row in built.each(subset):
-        if config.setting == "original":
-            sk = row["sk_units"].tolist()
-            assert sk == sorted(sk), instance.id
-    header = write_row(built.release.pools[subset].headers[instance.group])
-    context = Renderer(instance, built.release.pools[subset]).context(*units_of(row))
-    assert context.sk_text.splitlines().count(header) == 1 and len(context.sk) == len(row["sk_units"])
-
-
-def test_all_513_table_programs_give_the_gold_answer_unless_the_positives_are_withheld(built: Built) -> None:
-    proved = 0
-    for instance, rows in built.rows("table"):
-        renderer = Renderer(instance, built.release.pools["table"])
-        for name, made in rows.items():
-            for row in made:
-                right = same_answers(renderer.execute(*units_of(row)) or [], instance.answers)
-                assert right == row["answerable"], (name, row["id"])
-        proved += 1
-    assert proved == 513
-
-
-@pytest.mark.parametrize("subset", ["kg", "kg_text"])
-def test_graph_programs_give_the_gold_answers_unless_the_positives_are_withheld(built: Built, subset: str) -> None:
-    for instance, config, row in built.each(subset):
-        if config.testbed in ("rejection_control", "hardness") or config.name.endswith(("_4k", "_12k")):
-            found = Renderer(instance, built.release.pools[subset]).execute(*units_of(row)) or []
-            assert set(found) == set(instance.answers) if row["answerable"] else not set(found) & set(instance.answers)
-
-
-@pytest.mark.parametrize("subset", ["kg", "kg_text"])
-def test_rejection_shows_no_other_fact_about_a_positive_pair(built: Built, subset: str) -> None:
-    pool = built.release.pools[subset]
-    removed = 0
-    for instance, rows in built.rows(subset):
-        triples = pool.sk[instance.group]
-        pairs = [{triples[n][0], triples[n][2]} for n in (*instance.positive_sk, *instance.withheld_sk)]
-        sk, text = units_of(rows[f"rejection_{subset}"][0])
-        assert not [n for n in sk if {triples[n][0], triples[n][2]} in pairs]
-        assert not [n for n in text if any(all(end in pool.text[n][1] for end in pair) for pair in pairs)]
-        removed += sum({t[0], t[2]} in pairs for t in triples) > len(pairs)
-    assert removed > (15 if subset == "kg" else 0)
-
-
-@pytest.mark.parametrize("subset", ["kg", "kg_text"])
-def test_hard_noise_is_near_and_easy_noise_is_far(built: Built, subset: str) -> None:
-    pool, builder = built.release.pools[subset], built.builder(subset)
-    for instance, rows in built.rows(subset)[::20]:
-        hops = breadth_first_hops(pool.sk[instance.group], instance.topics)
-        for level, near in (("hard", True), ("easy", False)):
-            for n in rows[f"hardness_{subset}_{level}"][0]["sk_units"].tolist():
-                if n not in instance.positive_sk:
-                    assert (hops[n] <= 2) if near else (hops[n] >= 4)
-    assert builder
-
-
-def breadth_first_hops(triples: list[tuple[str, ...]], topics: tuple[str, ...]) -> list[float]:
-    """1 + the distance of the nearer end, walking edges both ways: a second definition, with dictionaries."""
-    neighbours: dict[str, set[str]] = {}
-    for head, _, tail in triples:
-        neighbours.setdefault(head, set()).add(tail)
-        neighbours.setdefault(tail, set()).add(head)
-    distance, frontier, step = dict.fromkeys(topics, 0), set(topics), 0
-    while frontier:
-        step += 1
-        frontier = {n for e in frontier for n in neighbours.get(e, ())} - set(distance)
-        distance |= dict.fromkeys(frontier, step)
-    return [1 + min(distance.get(head, np.inf), distance.get(tail, np.inf)) for head, _, tail in triples]
-
-
-@per_subset
-def test_no_noise_is_written_like_a_positive_or_twice(built: Built, subset: str) -> None:
-    pool = built.release.pools[subset]
-    for instance, rows in built.rows(subset)[::4]:
-        row = rows[f"noise_{subset}_24k"][0]
-        context = Renderer(instance, pool).context(*units_of(row))
-        for lines, marks in ((context.sk, context.sk_positive), (context.text, context.text_positive)):
-            noise = [line for line, positive in zip(lines, marks, strict=True) if not positive]
-            assert len(set(noise)) == len(noise)
-            assert not set(noise) & {line for line, positive in zip(lines, marks, strict=True) if positive}
-
-
-@per_subset
-def test_depths_put_the_positives_after_their_share_of_the_noise(built: Built, subset: str) -> None:
-    builder = built.builder(subset)
-    depths = [c for c in configs().values() if c.testbed == "depth" and c.subset == subset]
-    for instance in built.instances(subset)[:4]:
-        for config in depths:
-            [row] = builder.rows(instance, [config])[config.name]
-            for units, positives in (
-                (row["sk_units"], instance.positive_sk),
-                (row["text_units"], instance.positive_text),
-            ):
-                places = [place for place, n in enumerate(units.tolist()) if n in positives]
-                before = round(config.depth * (len(units) - len(positives)))
-                assert places == list(range(before, before + len(positives)))
-
-
-def test_graphs_and_texts_record_the_budget_they_reach(built: Built) -> None:
-    config = configs()["noise_kg_1m"]
-    [row] = built.builder("kg").rows(built.instances("kg")[0], [config])[config.name]
-    assert row["status"] == "short" and 0 < row["kb_tokens"] < config.budget
-
-
-def test_integration_only_reads_the_column_of_the_noise_runs(built: Built) -> None:
-    found = [bucket(rows["noise_table_4k"][0]["n_required"]) for _, rows in built.rows("table")]
-    # the extract's count of positive rows: 235 x 1, 160 x 2, 25 x 3, 25 x 4, the other 68 more
-    assert {key: found.count(key) for key in ("1", "2", "3", "4", ">4")} == {
-        "1": 235,
-        "2": 160,
-        "3": 25,
-        "4": 25,
-        ">4": 68,
-    }
-
-
-def test_the_control_holds_the_rejection_rows_and_their_answerable_twins(built: Built) -> None:
-    for instance, rows in built.rows("kg")[:20]:
-        without, with_positives = rows["rejection_control_kg"]
-        assert units_of(without) == units_of(rows["rejection_kg"][0]) and without["id"] == instance.id
-        assert units_of(with_positives) == units_of(rows["noise_kg_4k"][0])
-        assert (with_positives["id"], with_positives["answerable"]) == (f"{instance.id}:answerable", True)
-
-
-@per_subset
-def test_a_config_is_the_same_whether_built_alone_or_with_larger_ones(built: Built, subset: str) -> None:
-    small, large = (configs()[f"noise_{subset}_{size}"] for size in ("4k", "64k"))
-    builder = built.builder(subset)
-    for instance in built.instances(subset)[:6]:
-        [row] = builder.rows(instance, [small])[small.name]
-        [same] = builder.rows(instance, [small, large])[small.name]
-        assert units_of(row) == units_of(same) and row["context_sha256"] == same["context_sha256"]
+def test_a_cut_is_the_thinnest_layer_of_a_path() -> None:
+    film = [("Ann", "made", "Up"), ("Up", "stars", "Bo"), ("Up", "stars", "Cy"), ("Up", "stars", "Di")]
+    pool = Pool(sk={"g": film})
+    where = [["Ann", "made", "?f"], ["?f", "stars", "?s"]]
+    asked = Instance(
+        "q",
+        "kg",
+        "Who starred in what Ann made?",
+        ("Bo", "Cy", "Di"),
+        "g",
+        positive_sk=(0, 1, 2, 3),
+        topics=("Ann",),
+        program={"type": "match", "find": "?s", "where": where},
+    )
+    assert smallest_cut(asked, pool, Library(pool, tokenizer()).candidates(asked)) == [(False, 0)]
 
 
 def test_positives_and_noise_in_different_sections_are_placed_at_all() -> None:
@@ -249,5 +116,37 @@ def test_positives_and_noise_in_different_sections_are_placed_at_all() -> None:
     instance = Instance("q", "table_text", "?", ("x",), "t", positive_text=(0,), own_text=(0,))
     text = measure(["the one passage"], tokenizer(), in_text=True)
     rows = measure(["|a|", "|b|"], tokenizer(), in_text=False)
-    sk, passages = arrange(instance, text, rows, config)
+    sk, passages = Placing(instance, 2).arranged(text, rows, config)
     assert sorted(sk.numbers.tolist()) == [0, 1] and passages.numbers.tolist() == [0]
+
+
+def test_hops_of_noise_and_of_a_second_reading_agree() -> None:
+    from tests.unit.benchmarks.ska_bench.invariants import breadth_first_hops
+
+    pool = archipelago.release().pools["kg"]
+    instance = archipelago.release().instances[0]
+    found = Library(pool, tokenizer()).graph("isles").hops(instance.topics)
+    assert found.tolist() == breadth_first_hops(pool.sk["isles"], instance.topics)
+
+
+def test_a_config_is_the_same_whether_built_alone_or_with_larger_ones() -> None:
+    small, large = (configs()[f"noise_kg_{size}"] for size in ("1k", "4k"))
+    release = archipelago.release()
+    builder = Builder(release.pools["kg"], tokenizer())
+    for instance in release.instances[:4]:
+        [row] = builder.rows(instance, [small])[small.name]
+        [same] = builder.rows(instance, [small, large])[small.name]
+        assert row["context_sha256"] == same["context_sha256"]
+
+
+def test_demonstrations_take_whole_topics_and_leave_those_that_wait_for_review() -> None:
+    asked = [Instance(f"q{n}", "table", "?", ("x",), "t", split_key=f"t{n // 3}") for n in range(30)]
+    asked[0] = replace(asked[0], split="unreviewed")
+    split = with_demo(asked, size=8)
+    demo = {each.split_key for each in split if each.split == "demo"}
+    assert sum(each.split == "demo" for each in split) == 6  # two topics of three; a third one would be nine
+    assert not demo & {each.split_key for each in split if each.split != "demo"} and "t0" not in demo
+
+
+def test_integration_sorts_by_the_number_of_units() -> None:
+    assert [bucket(n) for n in (1, 2, 4, 5, 12)] == ["1", "2", "4", ">4", ">4"]
