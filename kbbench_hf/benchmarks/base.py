@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.answers import Answer, AnswerKind, Id
 from kbbench_hf.benchmarks.audits import Audit
+from kbbench_hf.benchmarks.reviews import ReviewItems
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.files.datasets import DatasetFolder, Row
 from kbbench_hf.metrics.aggregate import Estimate, means
@@ -304,6 +305,8 @@ class Data:
     """(archive, dataset folder to write): makes the knowledge base alone, of any archive in the release's form."""
     audit: Audit | None = None
     """Finds what can be had from the built dataset without understanding; None where nobody wrote one."""
+    review: ReviewItems | None = None
+    """What people are shown who review the built dataset; None where nobody wrote it."""
     shipped: Path | None = None
     """The built dataset where a package carries it, with answers of small systems in `predictions`."""
 

@@ -15,6 +15,7 @@ VERBS = {
     "run": "Run a model on a benchmark: a retriever, a local language model, or a served one.",
     "annotate": "Make what metrics need of other models: topics, embeddings, verdicts.",
     "audit": "Try to answer a dataset without understanding it, each way against its limit.",
+    "review": "Judge instances by keyboard on a local page, and see how far two people agree.",
     "score": "Score a predictions file.",
     "compare": "Test whether two predictions files differ.",
     "report": "Write a run as one page, or describe a dataset.",

@@ -80,3 +80,42 @@ def agreeing_threshold(truth: ArrayLike, scores: ArrayLike) -> float:
     wanted, given = np.asarray(truth, dtype=np.bool_), np.asarray(scores, dtype=np.float64)
     kappas: NDArray[np.float64] = np.array([agreement(wanted, given >= step).kappa for step in _STEPS])
     return 0.5 if np.isnan(kappas).all() else float(_STEPS[np.nanargmax(kappas)])
+
+
+class Kappa(NamedTuple):
+    """Cohen's kappa of two people on `n` items, NaN where both always say the same one thing."""
+
+    n: int
+    agreed: float
+    """The share of items on which they say the same."""
+    value: float
+    ci95: tuple[float, float]
+    """The middle 95 % of kappa over items drawn anew; NaN where kappa is."""
+
+
+def nominal_kappa(one: Sequence[Hashable], other: Sequence[Hashable], n_resamples: int = 2000, seed: int = 42) -> Kappa:
+    """Return how far two people agree beyond chance, in whatever categories, with a bootstrap interval over items.
+
+    A sample in which both always say one thing says nothing of kappa, and is left out of the interval.
+
+    Source: Cohen, "A Coefficient of Agreement for Nominal Scales", 1960; Efron's percentile bootstrap, 1979.
+
+    >>> nominal_kappa(["y", "y", "n", "n"], ["y", "n", "n", "n"])[:3]  # agreed 3/4, by chance (2 * 1 + 2 * 3) / 16
+    (4, 0.75, 0.5)
+    >>> nominal_kappa(["y"] * 3, ["y"] * 3)[:3]
+    (3, 1.0, nan)
+    """
+    known = {value: n for n, value in enumerate(dict.fromkeys([*one, *other]))}
+    a, b = (np.array([known[value] for value in said], dtype=np.int64) for said in (one, other))
+    n, k = len(a), len(known)
+    if not n:
+        return Kappa(0, np.nan, np.nan, (np.nan, np.nan))
+    draws = np.random.default_rng(seed).integers(0, n, (n_resamples, n))
+    both = (a * k + b)[np.vstack([np.arange(n), *draws])]
+    tables = np.stack([(both == cell).sum(axis=1) for cell in range(k * k)], axis=1).reshape(-1, k, k) / n
+    agreed = np.trace(tables, axis1=1, axis2=2)
+    chance = (tables.sum(axis=1) * tables.sum(axis=2)).sum(axis=1)
+    values = np.divide(agreed - chance, 1 - chance, out=np.full(len(tables), np.nan), where=chance < 1 - 1e-12)
+    resampled = values[1:][np.isfinite(values[1:])]
+    low, high = np.quantile(resampled, [0.025, 0.975]) if len(resampled) else (np.nan, np.nan)
+    return Kappa(n, float(agreed[0]), float(values[0]), (float(low), float(high)))

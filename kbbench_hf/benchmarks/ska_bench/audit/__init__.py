@@ -52,7 +52,7 @@ def audit(folder: DatasetFolder, closed_book: ClosedBook | None = None, size: in
         chosen = {each.id for each in sample(instances.values(), size)}
         known |= instances.keys()
         shown = {
-            config: seen(folder, config, {each: instances[each] for each in chosen}, pool, count)
+            config: seen(folder, config, "test", {each: instances[each] for each in chosen}, pool, count)
             for config in (standard, f"noise_{subset}_12k", f"rejection_control_{subset}")
             if config in configs
         }
@@ -74,10 +74,15 @@ def audit(folder: DatasetFolder, closed_book: ClosedBook | None = None, size: in
 
 
 def seen(
-    folder: DatasetFolder, config: str, instances: Mapping[str, Instance], pool: Pool, count: Callable[[str], int]
+    folder: DatasetFolder,
+    config: str,
+    split: str,
+    instances: Mapping[str, Instance],
+    pool: Pool,
+    count: Callable[[str], int],
 ) -> list[Seen]:
     """Return the contexts of a config that some instances have, in the order of the config."""
-    rows = folder.rows(config, "test")
+    rows = folder.rows(config, split)
     return [
         Seen.of(row, instances[row["instance_id"]], pool, count)
         for row in rows

@@ -1,0 +1,130 @@
+"""The page on which a person reviews instances: served on this machine alone, each judgement written at once."""
+
+import json
+import secrets
+from collections.abc import Sequence
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Lock
+from typing import Any
+
+from kbbench_hf.app.html import rendered
+from kbbench_hf.benchmarks.reviews import QUESTIONS, Judgements, ReviewItem
+from kbbench_hf.errors import KBBenchError
+
+HOST = "127.0.0.1"
+_LONGEST = 10_000
+"""Bytes of a judgement, far more than one has."""
+
+
+class ReviewServer(ThreadingHTTPServer):
+    """Serves the page, what it shows (`/items`), and takes judgements (`POST /judgements`).
+
+    Only the page itself can write: it alone knows the token, and requests that name another host are refused.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, title: str, items: Sequence[ReviewItem], judgements: Judgements, port: int = 0) -> None:
+        super().__init__((HOST, port), _Handler)
+        self.title, self.items, self.judgements = title, {item.id: item for item in items}, judgements
+        self.token, self.lock = secrets.token_urlsafe(16), Lock()
+
+    @property
+    def address(self) -> str:
+        """Where the page is."""
+        return f"http://{HOST}:{self.server_port}"
+
+    @property
+    def n_judged(self) -> int:
+        """How many of the items this reviewer has judged."""
+        return sum(self.judgements.of(item) is not None for item in self.items.values())
+
+    def page(self) -> str:
+        """Return the page."""
+        return rendered(
+            "review", title=self.title, reviewer=self.judgements.reviewer, questions=QUESTIONS, token=self.token
+        )
+
+    def shown(self) -> list[dict[str, Any]]:
+        """Return what the page shows, in order, with what this reviewer has said before."""
+        return [
+            {
+                "id": item.id,
+                "question": item.question,
+                "gold": item.gold,
+                "header": item.header,
+                "needed": item.needed,
+                "noise": item.noise,
+                "facts": item.facts,
+                "answers": said.answers if (said := self.judgements.of(item)) else None,
+            }
+            for item in self.items.values()
+        ]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: ReviewServer
+
+    def do_GET(self) -> None:
+        if not self._is_ours():
+            return
+        if self.path == "/":
+            self._send(HTTPStatus.OK, "text/html; charset=utf-8", self.server.page())
+        elif self.path == "/items":
+            self._send(HTTPStatus.OK, "application/json", json.dumps(self.server.shown(), ensure_ascii=False))
+        elif self.path == "/favicon.ico":
+            self._send(HTTPStatus.NO_CONTENT, "image/x-icon", "")
+        else:
+            self._send(HTTPStatus.NOT_FOUND, "text/plain", "There is nothing here; the page is at /.")
+
+    def do_POST(self) -> None:
+        if not self._is_ours():
+            return
+        length = self.headers.get("Content-Length", "")
+        if self.path != "/judgements" or not secrets.compare_digest(
+            self.headers.get("X-Token", "").encode(), self.server.token.encode()
+        ):
+            self._send(HTTPStatus.FORBIDDEN, "text/plain", "Only the page may write. Load it again.")
+            return
+        if not length.isdecimal() or int(length) > _LONGEST:
+            self._send(HTTPStatus.BAD_REQUEST, "text/plain", "This is no judgement.")
+            return
+        try:
+            sent = json.loads(self.rfile.read(int(length)))
+            item = self.server.items[sent["id"]]
+            with self.server.lock:
+                self.server.judgements.add(item, sent["answers"])
+        except (ValueError, KeyError, TypeError, AttributeError, KBBenchError) as error:
+            self._send(HTTPStatus.BAD_REQUEST, "text/plain", f"This is no judgement: {error}")
+        except OSError as error:
+            where = f"{self.server.judgements.file}: {error.strerror}"
+            self._send(
+                HTTPStatus.INSUFFICIENT_STORAGE, "text/plain", f"Not written. {where}. Mend it and answer again."
+            )
+        else:
+            self._send(HTTPStatus.OK, "application/json", json.dumps({"n_judged": self.server.n_judged}))
+
+    def _is_ours(self) -> bool:
+        """Refuse a request that another site sent under a name that leads here."""
+        if self.headers.get("Host") == f"{HOST}:{self.server.server_port}":
+            return True
+        self._send(HTTPStatus.FORBIDDEN, "text/plain", f"Open {self.server.address}.")
+        return False
+
+    def _send(self, status: HTTPStatus, kind: str, text: str) -> None:
+        body = text.encode()
+        self.send_response(status)
+        for name, value in {
+            "Content-Type": kind,
+            "Content-Length": str(len(body)),
+            "Cache-Control": "no-store",
+            "Content-Security-Policy": "default-src 'self' 'unsafe-inline'",
+            "X-Content-Type-Options": "nosniff",
+        }.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing: the page says what was written."""

@@ -1,0 +1,128 @@
+"""`kbbench review`: people judge a dataset's instances on a page of their own machine, and how far they agree."""
+
+import json
+from dataclasses import asdict
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.markup import escape
+
+from kbbench_hf.benchmarks import benchmark, benchmark_names, find_dataset
+from kbbench_hf.benchmarks.reviews import QUESTIONS, Agreement, Judgements, agreement, read_judgements
+from kbbench_hf.cli.names import NAME, FilePath, of_benchmark
+from kbbench_hf.cli.options import JSON
+from kbbench_hf.errors import UsageError
+from kbbench_hf.files.datasets import NAMESPACE
+from kbbench_hf.reports import terminal
+
+RELEASED_FROM = 0.7
+"""The kappa that a release needs on what decides whether an instance is right."""
+
+
+@click.command()
+@click.argument("what", nargs=-1, required=True, type=FilePath(path_type=str))
+@click.option("--subset", type=of_benchmark(lambda found: found.asking.parts), help="The part to review.")
+@click.option("--out", type=FilePath(dir_okay=False), help="The file of judgements, JSON Lines; goes on where it ends.")
+@click.option("--reviewer", type=NAME, help="Who judges, as it shall stand in the file.")
+@click.option(
+    "--sample", type=click.IntRange(1), default=60, show_default=True, help="Instances beside those that wait."
+)
+@click.option("--port", type=click.IntRange(0, 65_535), default=7861, show_default=True, help="0 takes a free one.")
+@JSON
+def command(
+    what: tuple[str, ...],
+    subset: str | None,
+    out: Path | None,
+    reviewer: str | None,
+    sample: int,
+    port: int,
+    json_output: bool,
+) -> None:
+    """Review the dataset WHAT on a page of this machine, by keyboard; or compare two files: 'agreement A B'.
+
+    A judgement is written as soon as it is made, and stays valid as long as what was shown is the same. The page shows
+    the instances that wait for review, then a fixed sample of the others. Ctrl-C ends.
+
+    Examples:
+      kbbench review NAME --subset table --reviewer ada --out ada.jsonl
+      kbbench review agreement ada.jsonl ben.jsonl
+    """
+    if what[0] == "agreement":
+        if len(what) != 3:
+            raise UsageError(f"'review agreement' compares two files; got {len(what) - 1}. Name two.")
+        files = [Path(each) for each in what[1:]]
+        if missing := [str(file) for file in files if not file.is_file()]:
+            raise UsageError(f"{missing[0]} is no file; expected what 'kbbench review --out' wrote. Check the path.")
+        _show(agreement(*map(read_judgements, files)), json_output)
+        return
+    if len(what) > 1:
+        raise UsageError(f"One dataset is reviewed at a time; got {len(what)}: {', '.join(what)}. Name one.")
+    if not (subset and out and reviewer):
+        raise UsageError(
+            "A review needs --subset, --reviewer and --out. Say what is judged, who judges, and where it goes."
+        )
+    _serve(what[0].removeprefix(f"{NAMESPACE}/"), subset, out, reviewer, sample, port)
+
+
+def _serve(name: str, subset: str, out: Path, reviewer: str, sample: int, port: int) -> None:
+    items_of = benchmark(name).data.review
+    if items_of is None:
+        with_one = ", ".join(each for each in benchmark_names() if benchmark(each).data.review)
+        raise UsageError(
+            f"Nobody wrote what reviewers of {name} are shown; it is there for: {with_one}. Name one of them."
+        )
+    from kbbench_hf.app.review import ReviewServer
+
+    folder = find_dataset(name)
+    items = items_of(folder, subset, sample)
+    judgements = Judgements(out, reviewer, folder.revision)
+    try:
+        server = ReviewServer(f"{name}, {subset}", items, judgements, port)
+    except OSError as error:
+        raise UsageError(f"Port {port} cannot be used: {error.strerror}. Choose another with --port, or 0.") from None
+    terminal.echo(f"{server.address}  {server.n_judged} of {len(items)} judged by {reviewer} (Ctrl-C ends it)")
+    with server:
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            terminal.echo(f"{out}: {server.n_judged} of {len(items)} judged by {reviewer}. The same command goes on.")
+
+
+def _show(found: Agreement, json_output: bool) -> None:
+    if json_output:
+        click.echo(json.dumps(_plain({**asdict(found), "kappas": {n: k._asdict() for n, k in found.kappas.items()}})))
+        return
+    console = terminal.console()
+    rows = [
+        [each.name, _figure(kappa.value), " to ".join(map(_figure, kappa.ci95)), _figure(kappa.agreed), f"{kappa.n}"]
+        for each in QUESTIONS
+        if (kappa := found.kappas[each.name])
+    ]
+    terminal.print_table(console, ["question", "kappa", "95 % interval", "agreed", "n"], rows)
+    one, other = found.reviewers
+    console.print(
+        f"[dim]Cohen's kappa of {escape(one)} and {escape(other)}, bootstrap over instances; a dash where both always "
+        f"say the same. {found.n_one_only} instances were judged by one alone, or as they were in another version. A "
+        f"release needs {RELEASED_FROM} on derivable and other_answer.[/dim]"
+    )
+    if found.disagreements:
+        console.print()
+        terminal.print_table(console, ["instance", "question", one, other], found.disagreements, n_words=4)
+
+
+def _figure(value: float) -> str:
+    return f"{value:.3f}" if isfinite(value) else "-"
+
+
+def _plain(value: Any) -> Any:
+    """Return a value for JSON, which has no NaN."""
+    match value:
+        case dict():
+            return {key: _plain(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_plain(each) for each in value]
+        case float():
+            return value if isfinite(value) else None
+    return value

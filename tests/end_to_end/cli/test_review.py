@@ -1,0 +1,53 @@
+"""`kbbench review` as a user meets it; the page itself is looked at in `browser`."""
+
+import json
+import socket
+
+import pytest
+
+from kbbench_hf.benchmarks.reviews import Judgements, ReviewItem
+
+RIGHT = {"derivable": "yes", "superfluous": "no", "other_answer": "no", "wording": "natural"}
+
+
+@pytest.fixture
+def two_files(in_tmp):
+    for name, derivable in (("ada", "yes"), ("ben", "no")):
+        judged = Judgements(in_tmp / f"{name}.jsonl", name, "v")
+        for n in range(3):
+            item = ReviewItem(f"q{n}", "?", [("a",)], [("x",)], [])
+            judged.add(item, {**RIGHT, "derivable": derivable if n == 2 else ("yes", "no")[n]})
+
+
+def test_agreement_shows_kappa_of_every_question_and_what_they_disagree_on(kbbench, two_files):
+    done = kbbench("review", "agreement", "ada.jsonl", "ben.jsonl")
+    assert done.code == 0, done.err
+    # derivable: agreed 2/3, chance 2/3 * 1/3 + 1/3 * 2/3 = 4/9; (6/9 - 4/9) / (5/9) = 0.4
+    assert "0.400" in done.out and "q2" in done.out
+    found = json.loads(kbbench("review", "agreement", "ada.jsonl", "ben.jsonl", "--json").out)
+    assert found["kappas"]["derivable"]["value"] == pytest.approx(0.4)
+    assert found["kappas"]["wording"]["value"] is None
+    assert found["disagreements"] == [["q2", "derivable", "yes", "no"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["agreement", "ada.jsonl"], "two files"),
+        (["agreement", "ada.jsonl", "nobody.jsonl"], "nobody.jsonl"),
+        (["mini-ska"], "--subset"),
+        (["mini-stark", "--subset", "kg", "--reviewer", "a", "--out", "a"], "mini-ska"),
+        (["mini-ska", "--subset", "kgs", "--reviewer", "a", "--out", "a"], "'kg'"),
+        (["mini-ska", "mini-stark", "--subset", "kg"], "One dataset"),
+    ],
+)
+def test_a_wrong_call_says_what_to_do(kbbench, two_files, arguments, said):
+    done = kbbench("review", *arguments)
+    assert done.code == 2 and said in done.err
+
+
+def test_a_port_that_is_taken_is_named(kbbench):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = kbbench("review", "mini-ska", "--subset", "kg", "--reviewer", "a", "--out", "a", "--port", port)
+    assert done.code == 2 and str(port) in done.err
