@@ -4,7 +4,7 @@
 term that begins with `?` is a variable, the others are names. No variable takes a name that the program mentions, so
 that a path never comes back to its topic. Two patterns are read from passages: `["?film", "says", "set in Oslo"]` holds
 where the passage about the film has these words, and `"read": ["?film", "Silent Tom"]` says that the answer is this
-span of the passage about the film, so that another film that matches is another answer.
+span (or these, if more follow) of the passage about the film, so that another film that matches is another answer.
 """
 
 from collections import defaultdict
@@ -82,7 +82,7 @@ def index(facts: Iterable[tuple[Fact, str]]) -> Facts:
 
 
 def matches(program: Program, facts: Facts) -> Iterator[Match]:
-    """Yield the ways in which all patterns hold, each pattern looked up once one of its terms is known."""
+    """Yield the ways in which all patterns hold: next comes the one with the fewest facts about its known terms."""
     yield from _extended(tuple(program["where"]), facts, {}, frozenset(), frozenset(names(program)))
 
 
@@ -100,11 +100,14 @@ def _extended(
     def value(term: str) -> str | None:
         return binding.get(term) if is_variable(term) else term
 
-    known = (n for n, (head, _, tail) in enumerate(patterns) if value(head) is not None or value(tail) is not None)
-    chosen = next(known, 0)
-    head, relation, tail = patterns[chosen]
+    known = [n for n, (head, _, tail) in enumerate(patterns) if value(head) is not None or value(tail) is not None]
+    stated = {n: list(facts(value(patterns[n][0]), patterns[n][1], value(patterns[n][2]))) for n in known}
+    chosen = min(known, key=lambda n: len(stated[n]), default=None)
+    if chosen is None:
+        return
+    head, _, tail = patterns[chosen]
     rest = (*patterns[:chosen], *patterns[chosen + 1 :])
-    for fact in facts(value(head), relation, value(tail)):
+    for fact in stated[chosen]:
         found = {term: name for term, name in ((head, fact.head), (tail, fact.tail)) if is_variable(term)}
         if not taken & set(found.values()):
             yield from _extended(rest, facts, binding | found, units | {fact.unit}, taken)

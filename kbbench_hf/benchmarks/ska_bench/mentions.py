@@ -1,7 +1,11 @@
 """Names as they are compared, and whether a cell, row or passage mentions one."""
 
+import re
 import unicodedata
 from functools import lru_cache
+
+_DROPPED = re.compile("['’‘ʼ\u0300-\u036f]+")
+_BREAKS = re.compile(r"(?:[^\w+#&$]|_)+")
 
 
 @lru_cache(maxsize=1 << 20)
@@ -11,9 +15,8 @@ def normal_name(text: str) -> str:
     >>> normal_name("Amélie (2001)"), normal_name("C++"), normal_name("O'Brien")
     ('amelie 2001', 'c++', 'obrien')
     """
-    plain = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c)).casefold()
-    kept = (c if c.isalnum() or c in "+#&$" else "" if c in "'’‘ʼ" else " " for c in plain)
-    return " ".join("".join(kept).split())
+    plain = text if text.isascii() else unicodedata.normalize("NFKD", text)
+    return " ".join(_BREAKS.sub(" ", _DROPPED.sub("", plain.casefold())).split())
 
 
 def mentions(text: str, literal: str) -> bool:

@@ -9,11 +9,11 @@ What holds for the pool holds for every context, because a context is a part of 
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import combinations
 from typing import NamedTuple
 
-from kbbench_hf.benchmarks.ska_bench.graph_programs import SAYS, Fact, Facts, index, is_variable, matches
+from kbbench_hf.benchmarks.ska_bench.construction.naming import Naming
+from kbbench_hf.benchmarks.ska_bench.graph_programs import SAYS, Fact, Facts, index, is_variable, matches, names
 from kbbench_hf.benchmarks.ska_bench.mentions import normal_name
 from kbbench_hf.benchmarks.ska_bench.programs import Program, execute, same_answers
 from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Pool
@@ -45,7 +45,7 @@ class Evidence:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._facts: dict[str, Facts] = {}
+        self._stated: dict[str, _Stated] = {}
 
     def problems(self, instance: Instance) -> list[str]:
         """Say what is wrong with the evidence of an instance that has a program; an empty list if nothing is."""
@@ -69,21 +69,24 @@ class Evidence:
         if instance.program is None or instance.is_table:
             return []
         program, found = _normal(instance.program), set[Derivation]()
-        for match in matches(program, self._of_group(instance.group)):
+        for match in matches(program, self._of_group(instance.group).facts(program)):
             units = frozenset(unit for unit in match.units if isinstance(unit, Unit))
-            found |= set(self._read(program, match.binding, units))
+            found |= set(self._read(instance.group, program, match.binding, units))
         return sorted(found, key=lambda derivation: (derivation.answer, sorted(derivation.units)))
 
-    def _read(self, program: Program, binding: Mapping[str, str], units: frozenset[Unit]) -> Iterator[Derivation]:
+    def _read(
+        self, group: str, program: Program, binding: Mapping[str, str], units: frozenset[Unit]
+    ) -> Iterator[Derivation]:
         if "read" not in program:
             yield Derivation(binding[program["find"]], units)
             return
-        about, span = program["read"]
+        about, *spans = program["read"]
         entity = binding.get(about, about)
-        stated = [n for n in self._about.get(entity, ()) if _says(self._words[n], span)]
-        for number in stated:
-            yield Derivation(span, units | {Unit(True, number)})
-        if not stated:
+        naming = self._of_group(group).naming
+        pages = set(naming.about(entity))
+        stated = sorted(pages.intersection(*map(naming.saying, spans)))
+        yield from (Derivation(span, units | {Unit(True, number)}) for number in stated for span in spans)
+        if pages and not stated:
             yield Derivation(f"what is said of {entity}", units)
 
     def _problems_on_rows(self, instance: Instance, program: Program) -> list[str]:
@@ -105,80 +108,62 @@ class Evidence:
         units: Sequence[Cells] = self._pool.text if unit.in_text else self._pool.sk[instance.group]
         return str(tuple(units[unit.number]))
 
-    def _of_group(self, group: str) -> Facts:
-        if group not in self._facts:
-            self._facts[group] = self._facts_of(group)
-        return self._facts[group]
+    def _of_group(self, group: str) -> "_Stated":
+        if group not in self._stated:
+            self._stated[group] = _Stated(self._pool.sk[group], self._pool.text)
+        return self._stated[group]
 
-    def _facts_of(self, group: str) -> Facts:
-        triples = [tuple(map(normal_name, cells)) for cells in self._pool.sk[group]]
-        stated = index(
+
+class _Stated:
+    """What the triples and passages of a pool state, whichever way round.
+
+    A sentence that names two entities is taken to state any relation between them. Where one is only looked for, it has
+    to play that role somewhere in the graph, or else every name in the sentence would do; what is looked for by a name
+    of the question may be the head of any triple.
+    """
+
+    def __init__(self, triples: Sequence[Cells], passages: Sequence[Cells]) -> None:
+        normal = [(normal_name(head), normal_name(relation), normal_name(tail)) for head, relation, tail in triples]
+        self._triples = index(
             (Fact(*ends, Unit(False, number)), relation)
-            for number, (head, relation, tail) in enumerate(triples)
+            for number, (head, relation, tail) in enumerate(normal)
             for ends in ((head, tail), (tail, head))
         )
-        nodes = {name for head, _, tail in triples for name in (head, tail)}
-        naming = self._naming(nodes) if self._pool.text else {}
-        named: defaultdict[int, list[str]] = defaultdict(list)
-        for name, passages in naming.items():
-            for number in passages:
-                named[number].append(name)
+        self._playing: defaultdict[tuple[str, bool], set[str]] = defaultdict(set)
+        for head, relation, tail in normal:
+            self._playing[relation, False].add(head)
+            self._playing[relation, True].add(tail)
+        self._heads = {head for head, _, _ in normal}
+        self.naming = Naming(passages, {name for head, _, tail in normal for name in (head, tail)})
 
-        def passages_naming(name: str) -> set[int]:
-            if name not in naming and name not in nodes:  # a name of a program that is no node
-                naming[name] = {number for number, text in enumerate(self._words) if f" {name} " in text}
-            return naming.get(name, set())
+    def facts(self, program: Program) -> Facts:
+        """Return the look-up by which a program is executed."""
+        asked = frozenset(names(program))
 
         def look_up(head: str | None, relation: str, tail: str | None) -> Iterable[Fact]:
             if relation == SAYS:
                 return self._saying(head, tail or "")
+            stated = list(self._triples(head, relation, tail))
             if head is not None and tail is not None:
-                both = passages_naming(head) & passages_naming(tail)
-                said = [Fact(head, tail, Unit(True, number)) for number in both]
-            else:
-                known = head if head is not None else tail or ""
-                pairs = [(n, other) for n in passages_naming(known) for other in named[n] if other != known]
-                said = [
-                    Fact(*((other, known) if head is None else (known, other)), Unit(True, number))
-                    for number, other in pairs
-                ]
-            return [*stated(head, relation, tail), *said]
+                return stated + [Fact(head, tail, unit) for _, unit in self._beside(head, tail)]
+            if head is not None:
+                found = self._beside(head, None, self._playing[relation, True])
+                return stated + [Fact(head, name, unit) for name, unit in found]
+            allowed = self._heads if tail in asked else self._playing[relation, False]
+            return stated + [Fact(name, tail or "", unit) for name, unit in self._beside(tail or "", None, allowed)]
 
         return look_up
 
-    def _saying(self, about: str | None, words: str) -> Iterator[Fact]:
-        for title, passages in self._about.items() if about is None else [(about, self._about.get(about, ()))]:
-            for number in passages:
-                if _says(self._words[number], words):
-                    yield Fact(title, words, Unit(True, number))
+    def _saying(self, about: str | None, words: str) -> list[Fact]:
+        units = ((self.naming.title(number), Unit(True, number)) for number in sorted(self.naming.saying(words)))
+        return [Fact(title, words, unit) for title, unit in units if about in (None, title)]
 
-    @cached_property
-    def _words(self) -> list[str]:
-        return [f" {normal_name(' '.join(cells))} " for cells in self._pool.text]
-
-    @cached_property
-    def _about(self) -> dict[str, list[int]]:
-        about: defaultdict[str, list[int]] = defaultdict(list)
-        for number, (title, _) in enumerate(self._pool.text):
-            about[normal_name(title)].append(number)
-        return dict(about)
-
-    def _naming(self, names: Collection[str]) -> dict[str, set[int]]:
-        """Return, for each of these names, the passages that name it as whole words."""
-        longest: defaultdict[str, int] = defaultdict(int)
-        for name in names:
-            words = name.split()
-            if words:
-                longest[words[0]] = max(longest[words[0]], len(words))
-        naming: defaultdict[str, set[int]] = defaultdict(set)
-        for number, text in enumerate(self._words):
-            words = text.split()
-            for start, word in enumerate(words):
-                for end in range(start + 1, start + 1 + longest.get(word, 0)):
-                    name = " ".join(words[start:end])
-                    if name in names:
-                        naming[name].add(number)
-        return dict(naming)
+    def _beside(self, name: str, other: str | None, allowed: Collection[str] = ()) -> Iterator[tuple[str, Unit]]:
+        beside = self.naming.beside(name)
+        for found in beside if other is None else [other]:
+            if other is not None or found in allowed:
+                for number in beside.get(found) or self.naming.beside(found).get(name, ()):
+                    yield found, Unit(True, number)
 
 
 def positive_units(instance: Instance) -> frozenset[Unit]:
@@ -220,7 +205,3 @@ def _normal(program: Program) -> Program:
     ]
     read = {"read": list(map(term, program["read"]))} if "read" in program else {}
     return {**program, **read, "where": where}
-
-
-def _says(text: str, words: str) -> bool:
-    return all(f" {word} " in text for word in words.split())

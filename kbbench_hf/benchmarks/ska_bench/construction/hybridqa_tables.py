@@ -19,8 +19,8 @@ SOURCE = Source("HybridQA", "wenhuchen/HybridQA @db22fda, wenhuchen/OTT-QA @b289
 ORIGIN = Origin(SOURCE.name, SOURCE.licence)
 TABLES, QUESTIONS = "hybridqa_tables.jsonl.gz", "hybridqa_questions.jsonl.gz"
 
-_BEFORE, _AFTER = ",.;:!?%)]}", "([{$#"
-"""Marks that stand without a blank before, or after, them."""
+_JOINED = re.compile(r" ([,.;:!?%)\]}])|([(\[{$#]) | (n't|'(?:s|ll|re|ve|m|d))(?= |$)|(?<=s) (')(?= )")
+"""Marks that stand without a blank before or after them, and endings that stand without one before them."""
 _EDITORIAL = re.compile(r"\[ ?(?:citation needed|failed verification|nb \d+|update|\d+) ?\]")
 
 
@@ -32,14 +32,9 @@ def written(text: str) -> str:
     """
     if "[" in text:
         text = _EDITORIAL.sub("", text)
-    text = " ".join(clean(text).split())
-    for mark in _BEFORE:
-        text = text.replace(f" {mark}", mark)
-    for mark in _AFTER:
-        text = text.replace(f"{mark} ", mark)
-    for ending in ("n't", "'s", "'ll", "'re", "'ve", "'m", "'d"):
-        text = f"{text} ".replace(f" {ending} ", f"{ending} ").rstrip()
-    return text.replace("`` ", '"').replace(" ''", '"').replace("s ' ", "s' ")
+    text = _JOINED.sub(r"\1\2\3\4", " ".join(clean(text).split()))
+    text = _JOINED.sub(r"\1\2\3\4", text)
+    return text.replace("`` ", '"').replace(" ''", '"')
 
 
 @dataclass(frozen=True)
