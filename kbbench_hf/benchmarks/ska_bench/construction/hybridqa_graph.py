@@ -338,6 +338,7 @@ class _Asked:
         pool = self._maker.pool
         units = [pool.sk[GROUP][n] for n in instance.positive_sk] + [pool.text[n] for n in instance.positive_text]
         held = set().union(*(_stems(" ".join(cells)) for cells in units))
+        held |= _stems(self._graph.table.header[self._graph.key])  # what kind of thing the rows are
         if self._named:
             held |= _stems(self._subject)
         total = self._maker.weight(self._words)

@@ -11,7 +11,7 @@ import pytest
 from kbbench_hf.benchmarks.ska_bench.construction.evidence import Evidence
 from kbbench_hf.benchmarks.ska_bench.construction.hybridqa_graph import make
 from kbbench_hf.benchmarks.ska_bench.construction.hybridqa_tables import read, subset_of
-from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool, Release
+from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool
 
 PLACES = ("Ardal", "Bergby", "Cronholm", "Dunvik")
 CRAFTS = ("glass", "leather", "cider", "clocks")
@@ -37,7 +37,7 @@ def table(n: int) -> dict[str, Any]:
             f"A settlement known for {craft} workshops beside harbour {n}x{craft} ."
         )
     return {
-        "table": f"League_{n}", "title": f"League {n}x", "section": "Clubs", "url": "",
+        "table": f"League_{n}", "title": "Northern Division", "section": "Sides", "url": "",
         "header": ["Club", "Town", "Founded"], "rows": rows, "passages": passages,
     }  # fmt: skip
 
@@ -67,18 +67,19 @@ def numbers(tmp_path: Path) -> list[int]:
     return [int(name.split("_")[1]) for name, subset in subset_of(read(folder)[0]).items() if subset == "kg_text"]
 
 
-def only(release: Release) -> tuple[Instance, Pool]:
-    [instance] = release.instances
-    return instance, release.pools["kg_text"]
-
-
-def made(tmp_path: Path, n: int, **changes: Any) -> Release:
-    return make(write(tmp_path / "one", [table(n)], [asked(n, **changes)]))
+def made(folder: Path, numbers: list[int], changes: dict[str, Any]) -> tuple[Instance | None, Pool]:
+    """Return the instance of the first table's question, so changed, or None; the others are asked as they are."""
+    rows = [asked(numbers[0], **changes), *map(asked, numbers[1:])]
+    release = make(write(folder / "changed", [table(n) for n in numbers], rows))
+    instances = {instance.source_id: instance for instance in release.instances}
+    assert len(instances) >= len(numbers) - 2
+    return instances.get(f"q{numbers[0]}"), release.pools["kg_text"]
 
 
 def test_a_quoted_cell_and_the_page_with_the_answer_are_the_evidence(tmp_path: Path, numbers: list[int]) -> None:
     n = numbers[0]
-    instance, pool = only(made(tmp_path, n))
+    instance, pool = made(tmp_path, numbers, {})
+    assert instance
     assert instance.answers == (f"Saint Brigid {n}x",)
     assert [pool.sk["hybridqa"][number] for number in instance.positive_sk] == [
         (f"Bergby Rovers {n}x", "Town", f"Bergbyton {n}x")
@@ -90,9 +91,10 @@ def test_a_quoted_cell_and_the_page_with_the_answer_are_the_evidence(tmp_path: P
 
 def test_a_cell_that_answers_is_found_by_what_a_page_says(tmp_path: Path, numbers: list[int]) -> None:
     n = numbers[0]
-    question = f"Which club comes from the settlement with leather workshops beside harbour {n}xleather ?"
-    changes = {"row_cells_quoted": [], "answer_passages": [], "answer_in_table": True}
-    instance, pool = only(made(tmp_path, n, question=question, answer=f"Bergby Rovers {n}x", **changes))
+    question = f"Which club is of the settlement with leather workshops beside harbour {n}xleather ?"
+    told = {"row_cells_quoted": [], "answer_passages": [], "answer_in_table": True}
+    instance, pool = made(tmp_path, numbers, told | {"question": question, "answer": f"Bergby Rovers {n}x"})
+    assert instance
     assert instance.answers == (f"Bergby Rovers {n}x",)
     assert [pool.text[number][0] for number in instance.positive_text] == [f"Bergbyton {n}x"]
 
@@ -100,11 +102,9 @@ def test_a_cell_that_answers_is_found_by_what_a_page_says(tmp_path: Path, number
 def test_a_second_page_is_needed_where_it_holds_words_of_the_question(tmp_path: Path, numbers: list[int]) -> None:
     n = numbers[0]
     question = f"Which saint does the club venerate whose town has leather workshops beside harbour {n}xleather ?"
-    changes = {"row_cells_quoted": [], "bridge_passages": [f"/wiki/Bergbyton_{n}x"], "bridge_hits_in_table": 1}
-    folder = write(tmp_path / "two", [table(n)], [asked(n, question=question, **changes)])
-    if subset_of(read(folder)[0])[f"League_{n}"] != "kg_text":
-        pytest.skip("the halving of tables with a second page gives this one to table_text")
-    instance, pool = only(make(folder))
+    told = {"row_cells_quoted": [], "bridge_passages": [f"/wiki/Bergbyton_{n}x"], "bridge_hits_in_table": 1}
+    instance, pool = made(tmp_path, numbers, told | {"question": question})
+    assert instance
     assert [pool.text[number][0] for number in instance.positive_text] == [f"Bergby Rovers {n}x", f"Bergbyton {n}x"]
     assert len(instance.positive_sk) == 1
 
@@ -120,13 +120,12 @@ def test_a_second_page_is_needed_where_it_holds_words_of_the_question(tmp_path: 
         {
             "question": "Which saint of unheard parishes does Bergbyton {n}x esteem in summer ?"
         },  # words that nothing holds
-        {"answer": "with lanterns"},  # every club's page says so, but only this row's counts: nothing is wrong
     ],
 )
 def test_a_question_is_left_out(changes: dict[str, str], tmp_path: Path, numbers: list[int]) -> None:
-    n = numbers[0]
-    release = made(tmp_path, n, **{name: text.replace("{n}", str(n)) for name, text in changes.items()})
-    assert len(release.instances) == (1 if "answer" in changes else 0)
+    n = str(numbers[0])
+    instance, _ = made(tmp_path, numbers, {name: text.replace("{n}", n) for name, text in changes.items()})
+    assert instance is None
 
 
 def test_another_club_of_the_same_town_makes_two_answers(tmp_path: Path, numbers: list[int]) -> None:
