@@ -10,6 +10,7 @@ from systems import copy, pattern
 
 from kbbench_hf.benchmarks.text2kgbench.release import fold
 from kbbench_hf.benchmarks.text2kgbench.release.columns import ONTOLOGIES, PROMPTS, SENTENCES
+from kbbench_hf.benchmarks.text2kgbench.release.mentions import with_mentions
 from kbbench_hf.benchmarks.text2kgbench.release.repairs import flag_across_rows, repair
 from kbbench_hf.files.datasets import write_dataset
 
@@ -69,8 +70,10 @@ def build(out: Path) -> None:
         for row in splits["test"]
     ]
     tables = {
-        "sentences": {split: pa.Table.from_pylist(rows, SENTENCES) for split, rows in splits.items()},
-        "sentences_folded": {split: pa.Table.from_pylist(rows, SENTENCES) for split, rows in folded.items()},
+        "sentences": {split: pa.Table.from_pylist(with_mentions(rows), SENTENCES) for split, rows in splits.items()},
+        "sentences_folded": {
+            split: pa.Table.from_pylist(with_mentions(rows), SENTENCES) for split, rows in folded.items()
+        },
         "ontologies": {"full": pa.Table.from_pylist([ontology], ONTOLOGIES)},
         "prompts": {"test": pa.Table.from_pylist(prompts, PROMPTS)},
     }

@@ -9,6 +9,7 @@ from kbbench_hf.benchmarks.text2kgbench.warnings import habit_warnings
 from kbbench_hf.benchmarks.warnings import empty_warning, unread_warning
 from kbbench_hf.errors import DataError, unknown_name
 from kbbench_hf.metrics.aggregate import estimate
+from kbbench_hf.metrics.triple_values import read_gold, score_repaired_2
 from kbbench_hf.metrics.triples import Ontology, TripleScores, count_oddities, score_reference, score_repaired
 from kbbench_hf.replies.reading import ParseError
 from kbbench_hf.replies.triples import read_triples
@@ -16,7 +17,8 @@ from kbbench_hf.replies.triples import read_triples
 _DESCRIPTION = """\
 Precision, recall and F1 of extracted triples, their conformance to an ontology, and how many of their subjects,
 relations and objects are hallucinated, as Text2KGBench defines them. Mode `reference` gives the figures of the
-benchmark's released script; `repaired` does without its accidents.
+benchmark's released script; `repaired` does without its accidents; `repaired-2` compares what triples say (dates and
+numbers by value, names in any writing) and asks only for the gold whose subject and object the sentence names.
 """
 
 _KWARGS_DESCRIPTION = """
@@ -25,8 +27,8 @@ Args:
         every sentence a model's text.
     references: for each sentence, {"sentence": ..., "triples": [[subject, relation, object], ...],
         "ontology": {"concepts": [label, ...], "relations": [label, ...]}}.
-    mode: "reference" (the released script; the default), "paper" (the same; the paper differs for whole datasets only)
-        or "repaired".
+    mode: "reference" (the released script; the default), "paper" (the same; the paper differs for whole datasets
+        only), "repaired" or "repaired-2".
     parser: how texts are read: "careful" (thought aside, the final answer, in whatever form; the default), "balanced"
         (every triple in the text), or as the published runs were: "md", "quotes", "id".
     return_ci: whether to add a 95 % confidence interval, `<metric>_ci95`, to every metric.
@@ -37,7 +39,9 @@ Returns:
     (more is better); subject_hallucination, relation_hallucination, object_hallucination (less is better). And counts:
     n_scored, n_parse_failures (texts that could not be read, scored as empty answers), n_empty (answers without
     triples), n_filtered_out (answers without a relation that the sentence's gold uses), n_duplicate_triples,
-    n_near_miss_relations (wrong only in case, spaces or underscores), n_empty_gold.
+    n_near_miss_relations (wrong only in case, spaces or underscores), n_empty_gold. In `repaired-2` precision, recall
+    and f1 are over gold triples whose ends the sentence names (NaN where there are none), and precision_all_triples,
+    recall_all_triples and f1_all_triples over all; n_gold_triples and n_gold_not_named count them.
 Examples:
     >>> text2kg = evaluate.load("metrics/text2kg")
     >>> reference = {
@@ -52,6 +56,10 @@ Examples:
     >>> triples = [["Hayao Miyazaki", "directed", "film"]]
     >>> text2kg.compute(predictions=[triples], references=[reference])["ontology_conformance"]
     0.0
+    >>> reference["triples"].append(["Satsuki", "cast member", "Noriko Hidaka"])  # the sentence names neither
+    >>> results = text2kg.compute(predictions=[text], references=[reference], mode="repaired-2")
+    >>> results["recall"], results["recall_all_triples"], results["n_gold_not_named"]
+    (1.0, 0.3333333333333333, 2)
 """
 
 _CITATION = """\
@@ -64,6 +72,9 @@ _CITATION = """\
 """
 
 _MODES = {"reference": score_reference, "paper": score_reference, "repaired": score_repaired}
+"""Modes that give a sentence seven values."""
+_BY_VALUE = "repaired-2"
+_OVER_ALL = ("precision_all_triples", "recall_all_triples", "f1_all_triples")
 _COUNTS = ("n_empty", "n_filtered_out", "n_duplicate_triples", "n_near_miss_relations", "n_empty_gold")
 _PARSERS = ("careful", "balanced", *HISTORICAL_PARSERS)
 
@@ -99,8 +110,8 @@ class Text2KG(evaluate.Metric):
     def _compute(
         self, predictions, references, mode="reference", parser="careful", return_ci=False, return_warnings=False
     ):
-        if mode not in _MODES:
-            raise unknown_name("mode of text2kg", mode, _MODES)
+        if mode not in (*_MODES, _BY_VALUE):
+            raise unknown_name("mode of text2kg", mode, [*_MODES, _BY_VALUE])
         if parser not in _PARSERS:
             raise unknown_name("parser of text2kg", parser, _PARSERS)
         values, ontologies, counts, answers, unread = [], [], [], [], []
@@ -110,13 +121,21 @@ class Text2KG(evaluate.Metric):
             unread.append(predicted is None)
             predicted = predicted or []
             gold = [_triple(each) for each in reference["triples"]]
-            values.append(_MODES[mode](predicted, gold, reference["sentence"], ontology))
+            counted = {**count_oddities(predicted, gold, ontology), "n_empty_gold": int(not gold)}
+            if mode == _BY_VALUE:
+                scores = score_repaired_2(predicted, gold, reference["sentence"], ontology)
+                values.append((*scores.mentioned, *scores.all_triples))
+                named = [each.is_mentioned for each in read_gold(reference["sentence"], gold)]
+                counted |= {"n_gold_triples": len(gold), "n_gold_not_named": named.count(False)}
+            else:
+                values.append(_MODES[mode](predicted, gold, reference["sentence"], ontology))
             ontologies.append(ontology)
             answers.append(predicted)
-            counts.append({**count_oddities(predicted, gold, ontology), "n_empty_gold": int(not gold)})
+            counts.append(counted)
         results = {}
-        columns = np.array(values).reshape(len(values), len(TripleScores._fields)).T
-        for name, column in zip(TripleScores._fields, columns, strict=True):
+        names = (*TripleScores._fields, *(_OVER_ALL if mode == _BY_VALUE else ()))
+        columns = np.array(values).reshape(len(values), len(names)).T
+        for name, column in zip(names, columns, strict=True):
             mean = estimate(column, [*map(repr, ontologies)])
             results[name] = mean.value
             if return_ci:
@@ -132,7 +151,7 @@ class Text2KG(evaluate.Metric):
             **results,
             "n_scored": len(values),
             "n_parse_failures": sum(unread),
-            **{name: sum(each[name] for each in counts) for name in _COUNTS},
+            **{name: sum(each[name] for each in counts) for name in (counts[0] if counts else _COUNTS)},
         }
 
 

@@ -22,6 +22,7 @@ from kbbench_hf.benchmarks.text2kgbench.release.files import (
     download_original_gold,
     pinned_files,
 )
+from kbbench_hf.benchmarks.text2kgbench.release.mentions import with_mentions
 from kbbench_hf.benchmarks.text2kgbench.release.ontologies import read_ontology
 from kbbench_hf.benchmarks.text2kgbench.release.repairs import Triple, distinct, flag_across_rows, repair
 from kbbench_hf.errors import DataError, unknown_name
@@ -86,8 +87,10 @@ def build(release: Release, source: Path | None, out: Path, configs: Sequence[st
     check_pins(folder)
     folded = fold(splits)
     tables = {
-        "sentences": {name: pa.Table.from_pylist(rows, SENTENCES) for name, rows in splits.items()},
-        "sentences_folded": {name: pa.Table.from_pylist(rows, SENTENCES) for name, rows in folded.items()},
+        "sentences": {name: pa.Table.from_pylist(with_mentions(rows), SENTENCES) for name, rows in splits.items()},
+        "sentences_folded": {
+            name: pa.Table.from_pylist(with_mentions(rows), SENTENCES) for name, rows in folded.items()
+        },
         "ontologies": {"full": pa.Table.from_pylist(ontologies, ONTOLOGIES)},
         "prompts": {name: pa.Table.from_pylist(rows, PROMPTS) for name, rows in prompts.items()},
     }

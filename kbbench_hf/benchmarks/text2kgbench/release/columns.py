@@ -8,11 +8,15 @@ def _strings(*names: str) -> list[tuple[str, pa.DataType]]:
 
 
 _TRIPLES = pa.list_(pa.struct(_strings("sub", "rel", "obj", "sub_id", "rel_id", "obj_id")))
+_MENTION = [
+    field for end in ("subject", "object") for field in ((f"{end}_mentioned", pa.bool_()), (f"{end}_form", pa.string()))
+]
 SENTENCES = pa.schema(
     [
         *_strings("id", "ontology_id", "split", "sentence"),
         ("triples", _TRIPLES),
         ("triples_repaired", _TRIPLES),
+        ("mentions", pa.list_(pa.struct(_MENTION))),
         ("repairs", pa.list_(pa.struct(_strings("kind", "detail")))),
         ("selected", pa.bool_()),
         ("similar_ids", pa.list_(pa.string())),
