@@ -1,128 +1,286 @@
-"""Instances from HybridQA's traced questions (MIT) on its tables and linked passages (Wikipedia, CC BY-SA).
+"""The subset `table_text`: HybridQA's questions on OTT-QA's tables, with the row and the passages that each one needs.
 
-A trace names the cell and the passage in which the answer was found. A question is kept if its answer stands in exactly
-one passage, linked from one row, and neither in another passage nor in a cell; comparisons are left out, because their
-evidence is more than one row. There is no program: the evidence rests on HybridQA's traces.
+People wrote the questions on a row and a passage that it links to, but which passage counts was not released. A
+question is kept if its words settle it: every name and number in it stands in the evidence, no other row with its
+passages holds its words as well, each part of the evidence holds a word that the others lack, and the answer stands
+nowhere else. Two rows compared on what their passages say are composed by grammar (`composed_questions`). Questions on
+three units or more, and composed ones, wait for people to read them.
 """
 
-import json
+import hashlib
+import math
 import re
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
-from kbbench_hf.benchmarks.ska_bench.construction.instances import instance, table_units, write_lines
-from kbbench_hf.benchmarks.ska_bench.mentions import mentions
-from kbbench_hf.benchmarks.ska_bench.units import clean
-from kbbench_hf.errors import DataError
-from kbbench_hf.files.datasets import Row
-from kbbench_hf.metrics.answers import wtq_normal
-
-PROVENANCE = {
-    "dataset": "HybridQA (traced)",
-    "repo": "wenhuchen/HybridQA",
-    "licence": "MIT (repository); table and passage text from Wikipedia, CC BY-SA",
-}
-FOLDERS = (("tables_tok", "request_tok"), ("traindev_tables_tok", "traindev_request_tok"))
-"""Where tables and passages lie in WikiTables-WithLinks and in OTT-QA."""
-_COMPARISON = re.compile(
-    r"\b(first|last|most|least|more|less|fewer|than|earliest|latest|oldest|youngest|highest|lowest|largest|smallest"
-    r"|both|between|or|how many|before|after)\b"
+from kbbench_hf.benchmarks.ska_bench.construction import composed_questions
+from kbbench_hf.benchmarks.ska_bench.construction.evidence_words import Words, says
+from kbbench_hf.benchmarks.ska_bench.construction.hybridqa_tables import (
+    ORIGIN,
+    SOURCE,
+    Question,
+    Table,
+    read,
+    subset_of,
+    title_of,
 )
-Cell = str | tuple[str, Sequence[str]]
-"""A cell's text, with the passages that it links to if it is a released one."""
+from kbbench_hf.benchmarks.ska_bench.construction.table import found_by_words
+from kbbench_hf.benchmarks.ska_bench.mentions import normal_name
+from kbbench_hf.benchmarks.ska_bench.units import SEED, Cells, Instance, Pool, Release
+from kbbench_hf.metrics.typed_answers import answer_type
+
+PER_TABLE, PER_ANSWER = 2, 4
+"""The most questions on one table, and with one answer."""
+BY_WORDS = 0.3
+"""The largest share of questions whose row a search for the question's cells finds."""
+MOST_BRIDGE_HITS = 3
+"""In how many of a table's passages the words of a second passage may stand."""
+COMPOSED = 30
+"""How many questions are composed."""
+MARGIN = math.log(3)
+"""How much more the evidence's words must weigh: one word that a third of the passages has."""
+_COMPARES = re.compile(
+    r"\b(first|last|most|least|more|less|fewer|than|earliest|latest|oldest|youngest|highest|lowest|largest|smallest"
+    r"|longest|shortest|biggest|both|between|or|times|before|after|second|third|not|only|all|every|each)\b",
+    re.IGNORECASE,
+)
 
 
-def make(questions: Path, tables: Path, out: Path) -> dict[str, int]:
-    """Write the instances of a traced question file; return how many.
+class Found(NamedTuple):
+    """A question with its evidence: rows, and links of passages."""
 
-    Args:
-        questions: `dev.traced.json` or `train.traced.json`.
-        tables: a checkout of WikiTables-WithLinks, or OTT-QA's `data` folder.
-        out: the folder for `hybridqa.jsonl`.
+    id: str
+    question: str
+    answer: str
+    aliases: Cells
+    table: str
+    rows: tuple[int, ...]
+    links: tuple[str, ...]
+    method: str
+    by_words: bool = False
+
+    @property
+    def is_reviewed(self) -> bool:
+        """Whether the release rule lets it stand without people having read it."""
+        return len(self.rows) + len(self.links) == 2
+
+
+def make(folder: Path) -> Release:
+    """Return the instances of the subset, and the tables and passages that they are asked on.
 
     Raises:
-        DataError: one of the two is not what it should be.
+        DataError: a file of the source is absent or malformed.
     """
-    folders = next((pair for pair in FOLDERS if all((tables / name).is_dir() for name in pair)), None)
-    if folders is None:
-        wanted = " or ".join("/ and ".join(pair) + "/" for pair in FOLDERS)
-        raise DataError(f"{tables} holds no tables with passages; expected {wanted}. Check the folder.")
-    records = []
-    for asked in _json(questions):
-        files = [tables / folder / f"{asked['table_id']}.json" for folder in folders]
-        if all(file.is_file() for file in files):
-            table, passages = map(_json, files)
-            try:
-                records += _instances(asked, table, passages)
-            except (KeyError, IndexError, TypeError, ValueError) as error:
-                raise DataError(
-                    f"{asked.get('question_id')}: question or table is malformed ({error!r}); get the files again."
-                ) from error
-    return {"hybridqa": write_lines(out / "hybridqa.jsonl", records)}
+    questions, tables = read(folder)
+    subsets = subset_of(questions)
+    own = [question for question in questions if subsets[question.table] == "table_text"]
+    sheets = {name: Sheet(tables[name]) for name in sorted({question.table for question in own})}
+    found = _chosen([each for question in own if (each := evidence(question, sheets[question.table]))])
+    taken = {each.table for each in found if each.is_reviewed}
+    free = {name: sheet.table for name, sheet in sheets.items() if name not in taken}
+    found += [
+        Found(**composed._asdict(), method="composed")
+        for composed in sorted(composed_questions.compose(free), key=lambda each: _hash(each.id))[:COMPOSED]
+    ]
+    return _release(sorted(found), {each.table: tables[each.table] for each in sorted(found)})
 
 
-def _json(file: Path) -> Any:
-    try:
-        return json.loads(file.read_bytes())
-    except (OSError, ValueError) as error:
-        raise DataError(f"{file} cannot be read as JSON ({error}); expected HybridQA's file. Get it again.") from error
+class Sheet:
+    """A table with what its rows and passages say, in words."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.words = Words(table.passages.values())
+        self.frame = self.words.of(" ".join([table.title, table.section, *table.header]))
+        self.rows = [self.words.of(" ".join(row)) for row in table.rows]
+        self.links = [tuple(dict.fromkeys(link for cell in row for link in cell)) for row in table.links]
+
+    @cached_property
+    def passages(self) -> dict[str, frozenset[str]]:
+        """Return the words of each passage with its title."""
+        return {link: self.words.of(f"{title_of(link)} {text}") for link, text in self.table.passages.items()}
+
+    @cached_property
+    def linking(self) -> Mapping[str, list[int]]:
+        """Return the rows that link to each passage."""
+        rows: defaultdict[str, list[int]] = defaultdict(list)
+        for n, links in enumerate(self.links):
+            for link in links:
+                rows[link].append(n)
+        return rows
 
 
-def _instances(asked: Row, table: Row, passages: Mapping[str, str]) -> list[Row]:
-    """Return the instance of a question, or nothing where its evidence is not one row and one passage."""
-    header = [_text(cell) for cell in table["header"]]
-    rows = [[_text(cell) for cell in row] for row in table["data"]]
-    links = [sorted({link for cell in row for link in _links(cell)}) for row in table["data"]]
-    positive = _evidence(asked, rows, links, passages)
-    if positive is None:
-        return []
-    place, source = positive
-    shown = [link for link in sorted({link for of_row in links for link in of_row}) if clean(passages.get(link, ""))]
+def evidence(question: Question, sheet: Sheet) -> Found | None:
+    """Return a question with the row and the passages that it needs, or None where its words do not settle them."""
+    if says(question.text, question.answer):
+        return None
+    row, asked = question.row, sheet.words.of(question.text)
+    links = _links(question, asked, sheet)
+    passages = [sheet.table.passages[link] for link in links]
+    if not links or len(links) > 2 or any(sheet.linking[link] != [row] for link in links):
+        return None
+    if not all(any(says(text, words) for text in passages) for words in _comparisons(question.text)):
+        return None
+    if not _is_settled(question, asked, links, sheet):
+        return None
+    others = [tuple(cells) for n, cells in enumerate(sheet.table.rows) if n != row]
+    by_words = found_by_words(question.text, [sheet.table.rows[row]], others)
+    titles = [name for link in links for name in (title_of(link), title_of(link).partition(" (")[0])]
+    aliases = tuple(dict.fromkeys(name for name in titles if normal_name(titles[-1]) == normal_name(question.answer)))
+    return Found(
+        f"hybridqa-{question.id}",
+        question.text,
+        question.answer,
+        aliases,
+        question.table,
+        (row,),
+        links,
+        "trace:answer-in-table" if question.answer_in_table else "trace:answer-in-passage",
+        by_words,
+    )
+
+
+def _links(question: Question, asked: frozenset[str], sheet: Sheet) -> tuple[str, ...]:
+    """Return the passages that a question needs; none where the answer follows elsewhere, or words fit too many."""
+    row = question.row
+    answering = [n for n, cells in enumerate(sheet.table.rows) if any(says(cell, question.answer) for cell in cells)]
+    if question.answer_in_table:
+        links = _best_passage(asked, row, sheet)
+        if answering != [row] or any(_gives(sheet.table.passages[link], question.answer) for link in links):
+            return ()
+    else:
+        links = question.answer_passages
+        if answering or [link for link, text in sheet.table.passages.items() if says(text, question.answer)] != [
+            *links
+        ]:
+            return ()
+    if question.bridges and question.bridge_hits > MOST_BRIDGE_HITS:
+        return ()
+    return tuple(dict.fromkeys([*links, *question.bridges]))
+
+
+def _gives(text: str, answer: str) -> bool:
+    """Say whether a text mentions an answer, or its number where it has one: "524 km" and "524 km2" are one fact.
+
+    >>> _gives("It covers 524 km2.", "524 km"), _gives("It covers 20 acres.", "524 km")
+    (True, False)
+    """
+    numbers = re.findall(r"\d[\d.,]*\d", answer)
+    return says(text, answer) or any(says(text, number) for number in numbers)
+
+
+def _comparisons(question: str) -> list[str]:
+    """Return the words by which a question compares, each with the next word: a passage must say them, not all rows.
+
+    >>> _comparisons("Who coached the team of the second-largest city after 1990?")
+    ['second largest', 'largest city', 'after 1990']
+    """
+    words = re.findall(r"[^\W_]+", question)
+    return [" ".join(words[n : n + 2]) for n, word in enumerate(words) if _COMPARES.fullmatch(word)]
+
+
+def _best_passage(asked: frozenset[str], row: int, sheet: Sheet) -> tuple[str, ...]:
+    """Return the passage of the row that holds most of the question's words beyond the row's, if it tops the table."""
+    wanted = asked - sheet.rows[row] - sheet.frame
+    weights = {link: sheet.words.weight(wanted & words) for link, words in sheet.passages.items()}
+    best = sorted(weights, key=lambda link: (-weights[link], link))[:2]
+    if not best or best[0] not in sheet.links[row] or (len(best) > 1 and weights[best[1]] > 0.8 * weights[best[0]]):
+        return ()
+    return (best[0],)
+
+
+def _is_settled(question: Question, asked: frozenset[str], links: Sequence[str], sheet: Sheet) -> bool:
+    """Say whether the evidence holds what the question names, each part is needed, and no other row holds as much."""
+    row = question.row
+    parts = [sheet.rows[row], *(sheet.passages[link] for link in links)]
+    held = sheet.frame.union(*parts)
+    if not sheet.words.named(question.text) <= held:
+        return False
+    answer = sheet.words.of(question.answer)
+    for n, part in enumerate(parts):
+        rest = sheet.frame.union(*(other for m, other in enumerate(parts) if m != n))
+        holds_answer = bool(answer) and answer <= part and not answer <= rest
+        joins = n == 0 and len(links) == 2 and not any(says(*pair) for pair in _mentions_of_titles(links, sheet))
+        if not holds_answer and not joins and sheet.words.weight((asked & part) - rest) < MARGIN:
+            return False
+    wanted = asked - sheet.frame
+    score = sheet.words.weight(wanted & held)
+    rivals = (
+        sheet.words.weight(wanted & sheet.rows[n].union(*(sheet.passages[link] for link in sheet.links[n])))
+        for n in range(len(sheet.rows))
+        if n != row
+    )
+    return all(rival < score - MARGIN for rival in rivals)
+
+
+def _mentions_of_titles(links: Sequence[str], sheet: Sheet) -> list[tuple[str, str]]:
+    one, other = links
+    texts = sheet.table.passages
     return [
-        instance(
-            f"hybridqa-{asked['question_id']}",
-            "Table+Text",
-            asked["question"],
-            [asked["answer-text"]],
-            {**PROVENANCE, "source_id": asked["question_id"]},
-            "hybridqa-trace:answer-in-passage",
-            program=None,
-            table={"id": asked["table_id"], "header": header, "title": table.get("title", "")},
-            sk_units=table_units(rows, {place}),
-            text_units=[
-                {
-                    "uid": f"p{n}",
-                    "title": link.removeprefix("/wiki/").replace("_", " "),
-                    "text": passages[link],
-                    "positive": link == source,
-                    "order": n,
-                }
-                for n, link in enumerate(shown)
-            ],
-        )
+        (texts[one], title_of(other).partition(" (")[0]),
+        (texts[other], title_of(one).partition(" (")[0]),
     ]
 
 
-def _evidence(
-    asked: Row, rows: Sequence[Sequence[str]], links: Sequence[Sequence[str]], passages: Mapping[str, str]
-) -> tuple[int, str] | None:
-    """Return the row and the passage that a question needs, or None where they are not one of each."""
-    answer = wtq_normal(asked["answer-text"])
-    nodes = {(node[1][0], node[2]) for node in asked["answer-node"] if node[3] == "passage"}
-    if _COMPARISON.search(wtq_normal(asked["question"])) or len(nodes) != 1 or len(asked["answer-node"]) != 1:
-        return None
-    [(place, source)] = nodes
-    linked = {link for of_row in links for link in of_row}
-    holding = [link for link in linked if mentions(wtq_normal(passages.get(link, "")), answer)]
-    in_cells = any(mentions(wtq_normal(cell), answer) for row in rows for cell in row)
-    from_rows = [n for n, of_row in enumerate(links) if source in of_row]
-    return (place, source) if holding == [source] and not in_cells and from_rows == [place] else None
+def _chosen(found: Sequence[Found]) -> list[Found]:
+    """Return the questions without those too many of a table or an answer, or whose row a search finds."""
+    tables: Counter[str] = Counter()
+    answers: Counter[str] = Counter()
+    kept: list[Found] = []
+    for each in sorted(found, key=lambda each: (each.is_reviewed, each.by_words, _hash(each.id))):
+        if tables[each.table] < PER_TABLE and answers[each.answer] < PER_ANSWER:
+            tables[each.table] += 1
+            answers[each.answer] += 1
+            kept.append(each)
+    others = [each for each in kept if not (each.is_reviewed and each.by_words)]
+    plain = sum(each.is_reviewed for each in others)
+    searched = [each for each in kept if each.is_reviewed and each.by_words]
+    return others + searched[: int(plain * BY_WORDS / (1 - BY_WORDS))]
 
 
-def _text(cell: Cell) -> str:
-    return cell if isinstance(cell, str) else str(cell[0])
+def _release(found: Sequence[Found], tables: Mapping[str, Table]) -> Release:
+    text = sorted({_passage(table, link) for table in tables.values() for link in table.passages})
+    numbers = {cells: n for n, cells in enumerate(text)}
+    shown = {name: tuple(sorted({numbers[_passage(t, link)] for link in t.passages})) for name, t in tables.items()}
+    instances = [
+        Instance(
+            id=each.id,
+            subset="table_text",
+            question=each.question,
+            answers=(each.answer,),
+            group=each.table,
+            answer_type=answer_type(each.answer),
+            answer_aliases=(each.aliases,) if each.aliases else (),
+            split="test" if each.is_reviewed else "unreviewed",
+            split_key=each.table,
+            title=tables[each.table].title,
+            positive_sk=each.rows,
+            positive_text=tuple(sorted(numbers[_passage(tables[each.table], link)] for link in each.links)),
+            own_text=shown[each.table],
+            method=each.method,
+            source=SOURCE.name,
+            source_id=each.id.partition("-")[2],
+            commit=SOURCE.commit,
+            licence=SOURCE.licence,
+        )
+        for each in found
+    ]
+    pool = Pool(
+        {name: list(table.rows) for name, table in tables.items()},
+        text,
+        {name: table.header for name, table in tables.items()},
+        origins=dict.fromkeys(tables, ORIGIN),
+        text_origins=[ORIGIN] * len(text),
+    )
+    return Release(instances, {"table_text": pool})
 
 
-def _links(cell: Cell) -> Sequence[str]:
-    return () if isinstance(cell, str) else cell[1]
+def _passage(table: Table, link: str) -> Cells:
+    return title_of(link), table.passages[link]
+
+
+def _hash(name: str) -> str:
+    return hashlib.sha256(f"{SEED}|table_text|{name}".encode()).hexdigest()

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from kbbench_hf.benchmarks.ska_bench.construction import hybridqa_graph, metaqa, table
+from kbbench_hf.benchmarks.ska_bench.construction import hybridqa, hybridqa_graph, metaqa, table
 from kbbench_hf.benchmarks.ska_bench.units import SEED, SUBSETS, Cells, Instance, Pool, Release
 
 _T = TypeVar("_T")
@@ -16,7 +16,12 @@ Maker = Callable[[Path], Release]
 
 Raises `DataError` where a file is absent or malformed.
 """
-MAKERS: dict[str, Maker] = {"kg": metaqa.make, "table": table.make, "kg_text": hybridqa_graph.make}
+MAKERS: dict[str, Maker] = {
+    "kg": metaqa.make,
+    "table": table.make,
+    "kg_text": hybridqa_graph.make,
+    "table_text": hybridqa.make,
+}
 """Subset -> its maker."""
 DEMO = 20
 """How many instances of a subset are for demonstrations; the test instances share no topic or table with them."""

@@ -85,10 +85,11 @@ def make(folder: Path) -> Release:
         question, source = each.question, each.source.source
         table, real = each.source.tables[question.table], Origin(source.name, source.licence)
         donated, near = f"{question.id}#donated", f"{question.id}#near"
-        groups = {question.table: table.rows, donated: _donated(each), near: _near(each)}
+        groups = {name: rows for name, rows in ((donated, _donated(each)), (near, _near(each))) if rows}
+        noise_groups, groups[question.table] = tuple(groups), table.rows
         sk |= groups
         headers |= dict.fromkeys(groups, table.header)
-        origins |= {**dict.fromkeys(groups, real), near: real._replace(made=True)}
+        origins |= {**dict.fromkeys(groups, real), **({near: real._replace(made=True)} if near in groups else {})}
         instances.append(
             Instance(
                 id=question.id,
@@ -100,7 +101,7 @@ def make(folder: Path) -> Release:
                 answer_aliases=question.aliases,
                 split_key=question.table.partition("@")[0],
                 positive_sk=question.positive,
-                noise_groups=(donated, near),
+                noise_groups=noise_groups,
                 program=question.program,
                 method=f"program:{each.kind}",
                 source=source.name,

@@ -50,8 +50,8 @@ def test_a_row_is_read_if_it_meets_the_conditions_together_or_the_values_alone()
 
 
 def test_an_unknown_program_is_refused_by_name() -> None:
-    with pytest.raises(DataError, match="Unknown answer program 'sum'"):
-        execute({"type": "sum"}, ROWS)
+    with pytest.raises(DataError, match="Unknown answer program 'guess'"):
+        execute({"type": "guess"}, ROWS)
 
 
 def test_answers_are_equal_as_sets_or_as_one_number() -> None:
