@@ -100,6 +100,12 @@ def triple_key(triple: Triple) -> str:
     return json.dumps(triple, ensure_ascii=False)
 
 
+def triple_keys(triples: Sequence[Triple], *, once: bool) -> list[str]:
+    """Return the keys of a document's triples, in order; with `once` those of the distinct ones."""
+    keys = [triple_key(triple) for triple in triples]
+    return list(dict.fromkeys(keys)) if once else keys
+
+
 def triples_digest(triples: Sequence[Triple]) -> str:
     """Return the hash of a document's triples, by which topics know whether they were made of these."""
     return sha256(triple_key([list(t) if isinstance(t, tuple) else t for t in triples]).encode("utf-8")).hexdigest()

@@ -14,6 +14,7 @@ from kbbench_hf.benchmarks.reviews import ReviewItems
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.files.datasets import DatasetFolder, Row
 from kbbench_hf.metrics.aggregate import Estimate, means
+from kbbench_hf.metrics.votes import Vote
 from kbbench_hf.protocols import Embedder
 from kbbench_hf.replies.reading import Reading
 
@@ -334,6 +335,19 @@ class Asking:
     """What --subset chooses from: parts of a testbed."""
 
 
+class HumanVote(NamedTuple):
+    """What people said of two systems' answers to one document, and how a release scored both."""
+
+    metric: str
+    id: Id
+    a: str
+    """A system, by its name in the release's files."""
+    b: str
+    vote: Vote
+    score_a: float
+    score_b: float
+
+
 @dataclass(frozen=True)
 class AnnotationRules:
     """What a metric needs of other models, and what these are shown."""
@@ -357,6 +371,8 @@ class AnnotationRules:
     """(release, examples, kind) -> (system, its stored answers, the file of verdicts on them), for judges."""
     calibrates: Callable[[Example], bool]
     """Example -> whether judges and thresholds may be fitted on it; the others are for checking them."""
+    human_votes: Callable[[Path, Examples], list[HumanVote]]
+    """(release, examples) -> how people voted on its systems' answers to them; empty where it asked nobody."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,37 @@ from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.metrics.agreement import Agreement
+from kbbench_hf.metrics.votes import Decided
+
+
+@dataclass(frozen=True)
+class HumanCheck:
+    """How a judge votes on pairs of systems on which people voted: whose answer to a document has the higher score."""
+
+    judge: Decided
+    released: Decided
+    """The same of the released judge."""
+    people_strengths: Mapping[str, float]
+    """System -> its Bradley-Terry strength by the people's votes; see `metrics.votes.bradley_terry`."""
+    judge_strengths: Mapping[str, float]
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> "HumanCheck":
+        """Return the check that `dataclasses.asdict` wrote, as JSON gives it back."""
+        decided = {name: Decided(*plain[name]) for name in ("judge", "released")}
+        return cls(**{**plain, **decided})
+
+    def __str__(self) -> str:
+        """Say how it votes where people decide, and which system that makes the strongest."""
+        strengths = ", ".join(
+            f"{name} {self.people_strengths[name]:+.2f} {self.judge_strengths[name]:+.2f}"
+            for name in sorted(self.people_strengths, key=lambda name: -self.people_strengths[name])
+        )
+        return (
+            f"people decide {self.judge.decided:,} of {self.judge.n:,} pairs: this judge says the same of "
+            f"{self.judge.same:,} and the opposite of {self.judge.opposite:,} (released {self.released.same:,} and "
+            f"{self.released.opposite:,}); strength by people and by this judge: {strengths}"
+        )
 
 
 @dataclass(frozen=True)
@@ -44,7 +75,10 @@ class JudgeAgreement:
     threshold: float | None = None
     """From which probability on this judge says yes, where it has a choice."""
     cost: Mapping[str, float] | None = None
-    """What its judging cost: `seconds`, and for served models `requests`, `prompt_tokens` and `completion_tokens`."""
+    """What its judging cost: `n_items`, `seconds`, and of language models `n_requests`, `prompt_tokens` and
+    `completion_tokens`."""
+    people: HumanCheck | None = None
+    """Where people voted on the corpus: how far its figures decide as they do."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as files have them."""
@@ -53,7 +87,8 @@ class JudgeAgreement:
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> "JudgeAgreement":
         """Return the agreement that `to_dict` wrote."""
-        return cls(**{**plain, **{name: _measured(plain[name]) for name in _MEASURED}})
+        people = plain.get("people") and HumanCheck.of(plain["people"])
+        return cls(**{**plain, "people": people, **{name: _measured(plain[name]) for name in _MEASURED}})
 
     def table(self) -> str:
         """Return the figures beside each other, as a person reads them, with what they were measured on and cost."""
@@ -78,6 +113,8 @@ class JudgeAgreement:
                 f"  systems' figures: mean absolute error {100 * self.mean_absolute_error:.1f} points, Spearman "
                 f"{self.spearman:.3f} (surface features alone reach .6 to .95: it proves no judge)"
             )
+        if self.people is not None:
+            lines.append(f"  {self.people}")
         if self.threshold is not None:
             lines.append(f"  threshold {self.threshold:g}, fitted on the other half of the documents")
         if self.cost:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.benchmarks.annotations import triple_key
+from kbbench_hf.benchmarks.annotations import triple_keys
 from kbbench_hf.benchmarks.base import AnnotationRules, Examples
 from kbbench_hf.benchmarks.judge_agreement import JudgeAgreement, write_agreement
 from kbbench_hf.metrics.agreement import agreeing_threshold, agreement, constant_agreement, self_agreement
@@ -20,6 +20,7 @@ from kbbench_hf.models.judges import RELEASE_JUDGE, Item, StoredFacts, StoredSpl
 from kbbench_hf.models.surface import FEATURES, SurfaceJudge, fit_logistic
 from kbbench_hf.models.thresholds import spearman
 from kbbench_hf.protocols import Tunable
+from kbbench_hf.runners.human_check import check_by_people
 from kbbench_hf.runners.judge import AnyJudge, calibrated_as, corpus_of, judge_each_once
 
 Bools = NDArray[np.bool_]
@@ -92,19 +93,22 @@ def calibrate_judge(
     found, corpus = released_items(rules, release, examples, kind), corpus_of(examples)
     if isinstance(judge, SurfaceJudge):
         said = surface_says(found, ~found.fits)
-        return agreement_on(found, ~found.fits, corpus, said.astype(np.float64) * YES[kind], said)
+        measured = agreement_on(found, ~found.fits, corpus, said.astype(np.float64) * YES[kind], said)
+        return replace(measured, people=check_by_people(rules, release, examples, kind, judge, folder, show=show))
     tunes = isinstance(judge, Tunable) and not judge.chosen
     checked, fitted = _drawn(~found.fits, sample), _drawn(found.fits if tunes else found.fits & False, sample)
     asked = found.of(checked | fitted)
     verdicts, identity, cost = judge_each_once(asked.items, folder / "work" / kind, kind, judge, show=show)
     values = np.array([math.nan if each.value is None else each.value for each in verdicts])
-    threshold = None
+    threshold, tuned = None, judge
     if isinstance(judge, Tunable) and not judge.chosen:
         threshold, values = _by_threshold(judge, asked, [verdict.raw for verdict in verdicts])
+        tuned = judge.at(threshold)
     measured = replace(
         agreement_on(found, checked, corpus, values[~asked.fits], surface_says(found, checked)),
         threshold=threshold,
         cost=cost,
+        people=check_by_people(rules, release, examples, kind, tuned, folder, show=show),
     )
     write_agreement(folder, calibrated_as(judge, identity), kind, measured)
     return measured
@@ -122,7 +126,7 @@ def released_items(rules: AnnotationRules, release: Path, examples: Examples, ki
         asked = [
             (row, (row["text"], key))
             for row, answer in zip(examples.rows, answers, strict=True)
-            for key in _keys(answer or [], once=kind == "granularity")
+            for key in triple_keys(answer or [], once=kind == "granularity")
         ]
         stored = (StoredFacts if kind == "factualness" else StoredSplits)(file)
         for (row, item), verdict in zip(asked, stored.judge([item for _, item in asked]), strict=True):
@@ -205,8 +209,3 @@ def _figures(found: JudgedItems, values: Values) -> Values:
         values = np.exp(-np.where(values > 1, values, 0.0))
     systems, counts = np.unique(found.systems, return_counts=True)
     return np.array([values[found.systems == system].mean() for system in systems[counts >= _FEWEST]])
-
-
-def _keys(triples: Sequence[object], once: bool) -> list[str]:
-    keys = [triple_key(triple) for triple in triples]  # type: ignore[arg-type]
-    return list(dict.fromkeys(keys)) if once else keys

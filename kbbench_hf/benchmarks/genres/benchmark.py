@@ -320,6 +320,7 @@ _SCORING = base.Scoring(
         released_outputs=on_request("kbbench_hf.benchmarks.genres.outputs:released_outputs"),
         released_verdicts=on_request("kbbench_hf.benchmarks.genres.outputs:released_verdicts"),
         calibrates=on_request("kbbench_hf.benchmarks.genres.outputs:calibrates"),
+        human_votes=on_request("kbbench_hf.benchmarks.genres.human_study:human_votes"),
     ),
 )
 _ASKING = base.Asking(

@@ -11,8 +11,9 @@ import pytest
 
 from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.annotations import read_annotation
-from kbbench_hf.benchmarks.base import AnnotationRules, Examples
+from kbbench_hf.benchmarks.base import AnnotationRules, Examples, HumanVote
 from kbbench_hf.benchmarks.genres.benchmark import Context, judge_agreements, warn, with_annotations
+from kbbench_hf.benchmarks.judge_agreement import read_agreement
 from kbbench_hf.models.endpoint import Endpoint
 from kbbench_hf.protocols import Verdict
 from kbbench_hf.runners.calibrate_judge import calibrate_judge, released_items, surface_says
@@ -189,3 +190,21 @@ def test_surface_features_are_fitted_without_the_documents_and_the_system_they_j
     assert found.fits.sum() == len(said) == 240
     upside_down = np.where(found.fits, found.values, 1 - found.values)  # what is checked decides nothing
     assert (surface_says(replace(found, values=upside_down), ~found.fits) == said).all()
+
+
+def test_people_are_asked_where_they_voted(release: tuple[AnnotationRules, Examples], tmp_path: Path) -> None:
+    rules, examples = release
+    # of systems a and b, people prefer a on the first two documents, b on the third, and neither on the fourth
+    said = ["a", "a", "b", "tie"]
+    votes = [
+        HumanVote(KIND, row["id"], "a", "b", vote, 0.0, 1.0)  # type: ignore[arg-type]
+        for row, vote in zip(examples.rows, said, strict=False)
+    ]
+    stored = [(name, answers, {}) for name, answers, _ in rules.released_verdicts(Path(), examples, KIND)]
+    rules = replace(rules, human_votes=lambda *asked: votes, released_outputs=lambda *asked: stored)
+    likes_a = Local(lambda text, triple: "a " in triple, "likes-a@1")
+    found = measure((rules, examples), likes_a, tmp_path / "k").people
+    assert found.judge == (4, 3, 2, 1) and found.released == (4, 3, 1, 2)
+    assert found.judge_strengths["a"] > found.people_strengths["a"] > 0
+    again = read_agreement(tmp_path / "k", {"judge": "likes-a@1"}, KIND, "cdr")
+    assert again is not None and again.people == found
