@@ -33,10 +33,11 @@ def offered_pairs(row: Example, mode: str, stranger: str | None = None) -> list[
     pairs = [(triple["sub"], triple["obj"]) for triple in row["triples"]]
     if mode == "reference":
         return pairs
-    ends = list(dict.fromkeys(end for pair in pairs for end in pair))
+    ends = {end for pair in pairs for end in pair}
     if ends and stranger is not None:
-        ends.append(stranger)
-    return [(head, tail) for head in ends for tail in ends if head != tail]
+        ends.add(stranger)
+    alphabetical = sorted(ends)  # the gold's order, or a stranger at the end, would tell
+    return [(head, tail) for head in alphabetical for tail in alphabetical if head != tail]
 
 
 def strangers(rows: Sequence[Example]) -> dict[str, str]:
