@@ -38,13 +38,13 @@ CALIBRATED = {
 """Embedder -> its thresholds for texts of any kind."""
 _BY_CORPUS = {
     MINILM: {
-        "cdr": (0.67, 0.65, "14 systems; CS of a system left out is off by 1.9 points on average, US by 0.7"),
-        "docred": (0.69, 0.72, "14 systems; CS of a system left out is off by 0.7 points on average, US by 0.4"),
-        "wiki20m": (0.69, 0.76, "13 systems; CS of a system left out is off by 1.3 points on average, US by 0.7"),
-        "wiki80": (0.69, 0.76, "14 systems; CS of a system left out is off by 1.3 points on average, US by 1.4"),
+        "cdr": (0.67, 0.65, "1.9 points on average (14 systems), US by 0.7 (13)"),
+        "docred": (0.69, 0.72, "0.7 points on average (14 systems), US by 0.4 (13)"),
+        "wiki20m": (0.69, 0.76, "1.3 points on average (13 systems), US by 0.7 (11)"),
+        "wiki80": (0.69, 0.76, "1.3 points on average (14 systems), US by 1.4 (14)"),
     }
 }
-"""Embedder -> config -> uniqueness, completeness and basis. One threshold for all makes CS of CDR 18 points too low.
+"""Embedder -> config -> uniqueness, completeness, and their error. One for all makes CS of CDR 18 points too low.
 
 Source: `tests/endurance/genres_minilm.py`.
 """
@@ -76,8 +76,10 @@ def thresholds_of(embedder: str, own: Path | None = None, *, corpus: str = "") -
     model, _, revision = embedder.partition("@")
     for name in (_SAME_MODEL.get(each, each) for each in (model, revision)):
         if corpus in _BY_CORPUS.get(name, {}):
-            uniqueness, completeness, basis = _BY_CORPUS[name][corpus]
-            return Thresholds(uniqueness, completeness, f"published US and CS of {basis}", corpus)
+            uniqueness, completeness, off = _BY_CORPUS[name][corpus]
+            return Thresholds(
+                uniqueness, completeness, f"published figures: CS of a system left out is off by {off}", corpus
+            )
         if name in CALIBRATED:
             return CALIBRATED[name]
     raise UsageError(
@@ -107,6 +109,7 @@ class Calibration(NamedTuple):
     spearman: float
     left_out_error: float
     """Mean absolute error of each system at the threshold of all others: what to expect of a new one."""
+    n_systems: int
 
 
 def calibrate(figures: Callable[[float], Sequence[float]], published: Sequence[float]) -> Calibration:
@@ -131,7 +134,8 @@ def calibrate(figures: Callable[[float], Sequence[float]], published: Sequence[f
     best = int(errors.mean(axis=1).argmin())
     of_others = (errors.sum(axis=1)[:, None] - errors).argmin(axis=0)
     left_out = errors[of_others, np.arange(len(wanted))]
-    return Calibration(tried[best], float(errors[best].mean()), spearman(found[best], wanted), float(left_out.mean()))
+    here, new = float(errors[best].mean()), float(left_out.mean())
+    return Calibration(tried[best], here, spearman(found[best], wanted), new, len(wanted))
 
 
 def spearman(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:

@@ -42,8 +42,8 @@ def calibrate_embedder(
     unique, complete = calibrated("uniqueness", _uniqueness), calibrated("completeness", partial(_completeness, rules))
     corpus = examples.context.config
     basis = (
-        f"published US and CS of {len(systems)} systems; CS of a system left out is off by "
-        f"{100 * complete.left_out_error:.1f} points on average, US by {100 * unique.left_out_error:.1f}"
+        f"published figures: CS of a system left out is off by {100 * complete.left_out_error:.1f} points on average "
+        f"({complete.n_systems} systems), US by {100 * unique.left_out_error:.1f} ({unique.n_systems})"
     )
     thresholds = Thresholds(unique.threshold, complete.threshold, basis, corpus)
     return thresholds, {"uniqueness": unique, "completeness": complete}

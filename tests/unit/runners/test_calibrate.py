@@ -91,7 +91,8 @@ def test_the_thresholds_that_made_the_figures_are_found(
     assert found["uniqueness"].mean_absolute_error == found["completeness"].mean_absolute_error == 0
     assert (thresholds.uniqueness, thresholds.completeness) == pytest.approx((0.7, 0.8), abs=0.05)
     assert thresholds.corpus == "wiki20m"
-    assert thresholds.basis.startswith("published US and CS of 4 systems; CS of a system left out is off by")
+    assert thresholds.basis.startswith("published figures: CS of a system left out is off by")
+    assert found["completeness"].n_systems == 4
 
 
 def test_figures_without_a_stored_basis_take_no_part(
@@ -101,7 +102,7 @@ def test_figures_without_a_stored_basis_take_no_part(
     monkeypatch.setattr(
         calibrate,
         "calibrate",
-        lambda figures, published: asked.append(list(published)) or calibrate.Calibration(0.5, 0.0, 1.0, 0.0),
+        lambda figures, published: asked.append(list(published)) or calibrate.Calibration(0.5, 0.0, 1.0, 0.0, 3),
     )
     systems = ("GPT-4", "Mistral-7B-Instruct", "OpenChat-3.5")
     publish(
