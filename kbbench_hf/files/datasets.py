@@ -142,13 +142,15 @@ def check_replaceable(out: Path) -> None:
         )
 
 
-def write_dataset(out: Path, tables: Tables, card: str, answers: Answers | None = None) -> DatasetFolder:
+def write_dataset(
+    out: Path, tables: Tables, card: str, answers: Answers | None = None, version: str = ""
+) -> DatasetFolder:
     """Write a dataset so that it is there whole or not at all, with the same bytes every time.
 
     `card` is Markdown with YAML front matter; `configs` and `dataset_info` are filled in from the tables.
     A folder that stands at `out` is replaced when the new one is complete. A split that holds everything is named
     `full`: `datasets` reserves `all` for the union of splits, so that `split="all"` reads it as well. `answers` stand
-    beside the data, in `predictions`; they are no part of it, nor of its revision.
+    beside the data, in `predictions`; they are no part of it, nor of its revision. A `version` goes into the manifest.
     """
     if any("all" in splits for splits in tables.values()):
         raise UsageError("A split is named 'all', which `datasets` reserves for the union of splits. Name it 'full'.")
@@ -161,7 +163,7 @@ def write_dataset(out: Path, tables: Tables, card: str, answers: Answers | None 
                 _write_parquet(partial / name, table)
                 files[name] = {"sha256": file_sha256(partial / name), "rows": table.num_rows}
         digest = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:40]
-        manifest: Row = {"revision": digest, "files": files}
+        manifest: Row = {"revision": digest, **({"version": version} if version else {}), "files": files}
         if answers:
             manifest["answers"] = _write_answers(partial, answers)
         write_text(partial / MANIFEST, json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")

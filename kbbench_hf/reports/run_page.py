@@ -125,7 +125,7 @@ def _examples(folder: Path, result: PlainResult, benchmark: Benchmark) -> list[d
     if not (folder / "predictions.jsonl").is_file():
         return "There are no predictions beside the figures; no examples are shown."
     place = load_examples(result["benchmark"], result["config"], result["split"])
-    _, examples, _, revision, _ = annotated(place, annotations_beside(folder))
+    _, examples, _, revision, *_ = annotated(place, annotations_beside(folder))
     if revision != result["dataset_revision"]:
         return "The dataset at hand is another one than was scored; no examples are shown."
     scores = [json.loads(line) for line in (folder / "scores.jsonl").read_text(encoding="utf-8").splitlines()]

@@ -47,6 +47,8 @@ class Asked(NamedTuple):
     """The dataset's."""
     n_available: int
     """How many examples the place has, of which those asked are the first."""
+    version: str = ""
+    """The dataset's, where it has one."""
 
     def settings(self) -> dict[str, str]:
         """Return what a run's folder says of it."""
@@ -74,7 +76,8 @@ def load_examples(
         raise UsageError(
             f"{place.benchmark} has no examples in split {place.split!r}; expected at least one. Name another split."
         )
-    return Asked(found, Examples(examples.rows[:limit], examples.context), place, folder.revision, len(examples.rows))
+    first, version = Examples(examples.rows[:limit], examples.context), folder.manifest.get("version", "")
+    return Asked(found, first, place, folder.revision, len(examples.rows), version)
 
 
 def score(
@@ -251,7 +254,7 @@ def annotations_beside(predictions: Path) -> Path | None:
 
 def score_asked(asked: Asked, predictions: Predictions, of_run: Sequence[ScoreWarning] = ()) -> Result:
     """Score predictions that are paired with their examples already; `of_run` is what their run warns of."""
-    benchmark, examples, place, revision, n_available = asked
+    benchmark, examples, place, revision, n_available, dataset_version = asked
     mode = place.mode
     scores = benchmark.scoring.score(examples, predictions.answers, mode)
     example_slices = {name: [str(key) for key in column] for name, column in scores.slices.items()}
@@ -283,6 +286,7 @@ def score_asked(asked: Asked, predictions: Predictions, of_run: Sequence[ScoreWa
             "kbbench_hf": version("kbbench-hf"),
             "python": platform.python_version(),
             "numpy": np.__version__,
+            **({"dataset": dataset_version} if dataset_version else {}),
             **_made_with(benchmark, examples),
         },
         predictions_sha256=predictions.sha256(examples, benchmark.scoring.answer.field),

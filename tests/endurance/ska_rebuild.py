@@ -21,7 +21,8 @@ BUILD = (
     "from kbbench_hf.benchmarks.ska_bench.construction import release as makers;"
     "from kbbench_hf.benchmarks.ska_bench.construction.datasets import build;"
     "from kbbench_hf.files.datasets import DatasetFolder;"
-    "build('', makers.make(Path(sys.argv[1])), Path(sys.argv[2]), None); print(DatasetFolder(Path(sys.argv[2])).revision)"
+    "build('', makers.make(Path(sys.argv[1])), Path(sys.argv[2]), None);"
+    "print(DatasetFolder(Path(sys.argv[2])).revision)"
 )
 
 

@@ -1,8 +1,6 @@
 """`kbbench build ska-open` and `ska-bench`: instances, pools and testbeds as one dataset, with its card."""
 
-from collections import Counter
 from collections.abc import Sequence
-from math import isnan
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,13 +9,14 @@ from kbbench_hf.benchmarks.audits import refuse_unwaived, write_into_card
 from kbbench_hf.benchmarks.ska_bench.audit import audit
 from kbbench_hf.benchmarks.ska_bench.configs import configs
 from kbbench_hf.benchmarks.ska_bench.construction import release as makers
-from kbbench_hf.benchmarks.ska_bench.construction.cues import WARN_ABOVE, length_cues
+from kbbench_hf.benchmarks.ska_bench.construction.card import VERSION, content_sha256, facts
 from kbbench_hf.benchmarks.ska_bench.construction.testbeds import build_testbeds
 from kbbench_hf.benchmarks.ska_bench.construction.tokens import Tokenizer, tokenizer
 from kbbench_hf.benchmarks.ska_bench.release import official
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, Pool, Release
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.datasets import DatasetFolder, write_dataset
+from kbbench_hf.files.writing import write_text
 
 SPLITS = ("test", "demo", "unreviewed")
 _STRINGS, _NUMBERS = pa.list_(pa.string()), pa.list_(pa.int32())
@@ -78,6 +77,7 @@ def build_open(source: Path | None, out: Path, wanted: Sequence[str] | None = No
         raise UsageError("ska-open is built from public question sets, and none were given. Expected --source FOLDER.")
     subsets = _subsets(wanted, SUBSETS)
     build(_card("ska-open"), makers.make(source, subsets), out, wanted)
+    write_text(out / makers.REMOVED.name, makers.REMOVED.read_text(encoding="utf-8"))
     if wanted is None:
         findings = audit(DatasetFolder(out))
         write_into_card(DatasetFolder(out), findings)
@@ -127,8 +127,10 @@ def build(
         f"instances_{subset}": _instances_table(instances, subset) for subset in subsets
     }
     tables |= {f"pool_{subset}": _pool_table(release.pools[subset]) for subset in subsets}
-    facts = _facts(instances, length_cues(instances, release.pools, count), count)
-    write_dataset(out, {**tables, **built.tables}, f"{card.rstrip()}\n\n{facts}")
+    said = facts(instances, release.pools, built, count.name)
+    version = f"Version {VERSION}, SHA-256 of instances and pools `{content_sha256(tables)}`."
+    text = f"{card.rstrip()}\n\n{said}\n{version}\n"
+    write_dataset(out, {**tables, **built.tables}, text, version=VERSION)
 
 
 def _card(dataset: str) -> str:
@@ -145,11 +147,8 @@ def _subsets(wanted: Sequence[str] | None, present: Sequence[str]) -> list[str]:
             raise UsageError(
                 f"The source has no {known[name]} instances, which {name!r} needs; it has {', '.join(present)}."
             )
-    return (
-        list(present)
-        if wanted is None
-        else [subset for subset in present if subset in {known[name] for name in wanted}]
-    )
+    needed = set(present) if wanted is None else {known[name] for name in wanted}
+    return [subset for subset in present if subset in needed]
 
 
 def _instances_table(instances: Sequence[Instance], subset: str) -> dict[str, pa.Table]:
@@ -160,24 +159,3 @@ def _instances_table(instances: Sequence[Instance], subset: str) -> dict[str, pa
 
 def _pool_table(pool: Pool) -> dict[str, pa.Table]:
     return {"full": pa.Table.from_pylist(pool.to_rows(), POOL)}
-
-
-def _facts(instances: Sequence[Instance], cues: dict[str, dict[str, float]], count: Tokenizer) -> str:
-    """Return the part of the card that only a build knows: what it was made of, and what lengths give away."""
-    lines = ["## This build", "", f"Budgets are counted with `{count.name}`.", ""]
-    lines += ["| subset | source | licence | instances |", "|---|---|---|---|"]
-    sources = Counter((instance.subset, instance.source, instance.licence) for instance in instances)
-    lines += [f"| {' | '.join(source)} | {n} |" for source, n in sorted(sources.items())]
-    if unlicensed := sorted({source for _, source, licence in sources if "none stated" in licence}):
-        lines += ["", f"**Not to be published**: {', '.join(unlicensed)} states no licence. Build without it to share."]
-    lines += [
-        "",
-        "A classifier that sees only a unit's length tells positives from noise with this AUC (0.5 is chance,",
-    ]
-    lines += [f"above {WARN_ABOVE} would be a warning), at each subset's standard budget:", ""]
-    lines += ["| subset | section | AUC |", "|---|---|---|"]
-    for subset, sections in cues.items():
-        for section, auc in sections.items():
-            warning = " (**length gives positives away**)" if not isnan(auc) and auc > WARN_ABOVE else ""
-            lines.append(f"| {subset} | {section} | {auc:.3f}{warning} |")
-    return "\n".join(lines) + "\n"

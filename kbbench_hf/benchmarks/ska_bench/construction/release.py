@@ -1,5 +1,6 @@
 """The instances and pools of ska-open: what the makers of its subsets find in a folder of raw files."""
 
+import csv
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -23,6 +24,8 @@ MAKERS: dict[str, Maker] = {
     "table_text": hybridqa.make,
 }
 """Subset -> its maker."""
+REMOVED = Path(__file__).parents[1] / "removed.csv"
+"""Instances that a version took out, with the reason: they are never made again."""
 DEMO = 20
 """How many instances of a subset are for demonstrations; the test instances share no topic or table with them."""
 
@@ -33,8 +36,11 @@ def make(source: Path, subsets: Sequence[str] = SUBSETS) -> Release:
     Raises:
         DataError: a file that a maker needs is absent or malformed.
     """
+    with REMOVED.open(encoding="utf-8", newline="") as rows:
+        removed = {row["id"] for row in csv.DictReader(rows)}
     made = [MAKERS[subset](source) for subset in subsets if subset in MAKERS]
-    instances = [instance for release in made for instance in with_demo(release.instances)]
+    kept = [[instance for instance in release.instances if instance.id not in removed] for release in made]
+    instances = [instance for members in kept for instance in with_demo(members)]
     return Release(instances, {subset: pool for release in made for subset, pool in release.pools.items()})
 
 

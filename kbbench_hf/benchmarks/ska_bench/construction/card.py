@@ -1,0 +1,170 @@
+"""The part of a dataset's card that only a build knows: what it was made of, and how it came out beside the paper."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from kbbench_hf.benchmarks.ska_bench.configs import STANDARD, bucket
+from kbbench_hf.benchmarks.ska_bench.construction.testbeds import FILLED, SAME, Testbeds
+from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, Pool
+
+VERSION = "1.0.0"
+"""Of ska-open. A patch changes what is said about it, a minor version adds instances, a major one changes gold answers
+or contexts; figures of different majors never stand in one table."""
+BUCKETS = ("1", "2", "3", "4", ">4")
+
+
+class OfPaper(NamedTuple):
+    """A subset of SKA-Bench: instances, units (structured and text) and answers of a question, on average."""
+
+    n: int
+    sk: float
+    text: float
+    answers: float
+
+
+PAPER = {
+    "kg": OfPaper(233, 4.25, 0, 1.96),
+    "table": OfPaper(295, 3.40, 0, 1.10),
+    "kg_text": OfPaper(195, 2.53, 1.92, 1.86),
+    "table_text": OfPaper(198, 1.17, 1.28, 1.01),
+}
+"""Source: SKA-Bench (arXiv 2507.17178), section 3 and table 1."""
+
+
+def content_sha256(tables: Mapping[str, Mapping[str, pa.Table]]) -> str:
+    """Return the SHA-256 of all rows of instances and pools, in order, as JSON: what a version stands for."""
+    digest = hashlib.sha256()
+    for config in sorted(name for name in tables if name.startswith(("instances_", "pool_"))):
+        for split, table in sorted(tables[config].items()):
+            digest.update(f"{config}/{split}\n".encode())
+            for row in table.to_pylist():
+                digest.update(json.dumps(row, ensure_ascii=False, sort_keys=True).encode() + b"\n")
+    return digest.hexdigest()
+
+
+def facts(instances: Sequence[Instance], pools: Mapping[str, Pool], built: Testbeds, tokenizer: str) -> str:
+    """Return what a build says of itself, in Markdown."""
+    subsets = [subset for subset in SUBSETS if any(each.subset == subset for each in instances)]
+    parts: list[Iterable[str]] = [
+        _beside_the_paper(instances, subsets),
+        _sources(instances, pools, subsets),
+        _budgets(built),
+        _positions(instances, built, subsets),
+        _left_out(built),
+    ]
+    lines = ["## This build", "", f"Budgets are counted with `{tokenizer}`."]
+    return "\n".join([*lines, *(line for part in parts for line in ("", *part))]) + "\n"
+
+
+def _beside_the_paper(instances: Sequence[Instance], subsets: Sequence[str]) -> Iterator[str]:
+    yield "SKA-Bench's own figures stand in brackets. Units are what a question needs: triples or rows, and texts."
+    yield ""
+    head = ["subset", "test", "demo", "unreviewed", "triples or rows", "texts", "answers"]
+    rows = []
+    for subset in subsets:
+        of_split = Counter(each.split for each in instances if each.subset == subset)
+        test, paper = [each for each in instances if (each.subset, each.split) == (subset, "test")], PAPER[subset]
+        share = Counter(bucket(len(each.positive_sk) + len(each.positive_text)) for each in test)
+        rows.append(
+            [
+                subset,
+                f"{of_split['test']} ({paper.n})",
+                of_split["demo"],
+                of_split["unreviewed"],
+                f"{_mean(len(each.positive_sk) for each in test)} ({paper.sk:.2f})",
+                f"{_mean(len(each.positive_text) for each in test)} ({paper.text:.2f})",
+                f"{_mean(len(each.answers) for each in test)} ({paper.answers:.2f})",
+                *(f"{share[each] / max(1, len(test)):.0%}" for each in BUCKETS),
+            ]
+        )
+    yield from _table([*head, *(f"needs {each}" for each in BUCKETS)], rows)
+
+
+def _sources(instances: Sequence[Instance], pools: Mapping[str, Pool], subsets: Sequence[str]) -> Iterator[str]:
+    asked = Counter((each.subset, each.source, each.licence) for each in instances)
+    yield from _table(
+        ["subset", "questions from", "licence", "instances"], [(*of, n) for of, n in sorted(asked.items())]
+    )
+    yield ""
+    units: Counter[tuple[str, str, str, str]] = Counter()
+    for subset in subsets:
+        for row in pools[subset].to_rows():
+            if row["section"] != "header":
+                units[subset, row["source"], row["licence"], "made" if row["made"] else "real"] += 1
+    yield from _table(
+        ["subset", "units from", "licence", "", "units"], [(*of, f"{n:,}") for of, n in sorted(units.items())]
+    )
+    if unlicensed := sorted({source for _, source, licence in asked if "none stated" in licence}):
+        yield ""
+        yield f"**Not to be published**: {', '.join(unlicensed)} states no licence. Build without it to share."
+
+
+def _budgets(built: Testbeds) -> Iterator[str]:
+    yield f"A budget has a config where its contexts reach {FILLED:.0%} of it on average, and under {SAME:.0%} of them"
+    yield "are those of the budget before."
+    yield ""
+    rows = [
+        (name, each.n, f"{each.fill:.1%}", f"{each.same:.1%}", "yes" if name in built.tables else "no")
+        for name, each in built.budgets.items()
+    ]
+    yield from _table(["config", "test rows", "filled to", "as before", "built"], rows)
+
+
+def _positions(instances: Sequence[Instance], built: Testbeds, subsets: Sequence[str]) -> Iterator[str]:
+    yield "Where the positives stand in their section, at the standard budget: the share in each tenth of it, and the"
+    yield "Kolmogorov-Smirnov distance from uniform (a build aims at 0.10 or less)."
+    yield ""
+    positive = {each.id: (each.positive_sk, each.positive_text) for each in instances}
+    rows = []
+    for subset in subsets:
+        config = f"noise_{subset}_{STANDARD[subset]}"
+        shown = built.tables[config]["test"].to_pylist() if config in built.tables else []
+        for section, units in enumerate(("sk_units", "text_units")):
+            depths = [
+                (place + 0.5) / len(row[units])
+                for row in shown
+                for place, number in enumerate(row[units])
+                if number in positive[row["instance_id"]][section]
+            ]
+            if depths:
+                tenths = np.histogram(depths, bins=10, range=(0, 1))[0] / len(depths)
+                rows.append(
+                    [subset, units, *(f"{share:.0%}" for share in tenths), f"{distance_from_uniform(depths):.3f}"]
+                )
+    yield from _table(["subset", "section", *(f"{n}0 %" for n in range(1, 11)), "distance"], rows)
+
+
+def distance_from_uniform(values: Sequence[float]) -> float:
+    """Return the Kolmogorov-Smirnov distance of values in [0, 1] from the uniform distribution.
+
+    >>> distance_from_uniform([0.25, 0.75])
+    0.25
+    """
+    ordered = np.sort(np.asarray(values))
+    steps = np.arange(len(ordered) + 1) / len(ordered)
+    return float(np.max(np.maximum(steps[1:] - ordered, ordered - steps[:-1])))
+
+
+def _left_out(built: Testbeds) -> Iterator[str]:
+    yield "Test instances without a row: of `rejection`, those whose program finds another total, and not none, where a"
+    yield "row is missing; of `hardness`, those with too little noise of one of the two levels for 1k."
+    yield ""
+    yield from _table(["config", "instances"], sorted(built.left_out.items()))
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(map(str, row))} |"
+
+
+def _mean(values: Iterable[float]) -> str:
+    found = list(values)
+    return f"{np.mean(found):.2f}" if found else "-"
