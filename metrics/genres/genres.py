@@ -7,7 +7,7 @@ import evaluate
 
 from kbbench_hf.benchmarks.annotations import Annotations
 from kbbench_hf.benchmarks.base import Examples
-from kbbench_hf.benchmarks.genres.benchmark import Context, score
+from kbbench_hf.benchmarks.genres.benchmark import CORPORA, Context, score, warn
 from kbbench_hf.benchmarks.genres.release import text_id
 from kbbench_hf.benchmarks.warnings import empty_warning
 from kbbench_hf.errors import DataError, UsageError, unknown_name
@@ -93,7 +93,8 @@ class Genres(evaluate.Metric):
             name = str(place) if texts is None else text_id(texts[place])
             rows.append({"id": name, "triples": gold, "triples_stated": gold})
         found = Annotations(Path(annotations)) if annotations is not None else None
-        scores = score(Examples(rows, Context("own", (), found)), predictions, mode)
+        examples = Examples(rows, Context("own", (), found))
+        scores = score(examples, predictions, mode)
         results = {}
         for metric, mean in means(scores.values, scores.draws).items():
             results[metric] = mean.value
@@ -101,6 +102,6 @@ class Genres(evaluate.Metric):
             if return_ci:
                 results[f"{metric}_ci95"] = list(mean.ci95)
         if return_warnings:
-            found = empty_warning(sum(not each for each in predictions), len(predictions))
-            results["warnings"] = [each.to_dict() for each in found]
+            empty = empty_warning(sum(not each for each in predictions), len(predictions))
+            results["warnings"] = [each.to_dict() for each in (*empty, *warn(CORPORA, examples, predictions, mode))]
         return {**results, **scores.counters}

@@ -69,3 +69,10 @@ def test_an_element_that_is_no_string_changes_nothing_about_the_others(genres: "
 def test_a_gold_triple_of_two_elements_is_refused(genres: "evaluate.Metric") -> None:
     with pytest.raises(DataError, match="document 1; expected"):
         genres.compute(predictions=[[], []], references=[[], [["a", "b"]]])
+
+
+def test_the_best_constant_stands_beside_closed_answers(genres: "evaluate.Metric") -> None:
+    gold = [[["a", "r", "b"]], [["c", "r", "d"]], [["e", "s", "f"]]]
+    found = genres.compute(predictions=gold, references=gold, return_warnings=True)
+    [warning] = [each for each in found["warnings"] if each["code"] == "constant_answer"]
+    assert warning["beside"]["f1"] == pytest.approx(2 / 3) and found["f1"] == 1.0

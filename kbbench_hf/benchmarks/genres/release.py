@@ -96,7 +96,17 @@ def build_genres_corpora(source: Path | None, out: Path, configs: Sequence[str] 
         for system in published[Place("genres-corpora", name, "test", "reference")]
         if (rows := release.answers(name, ANSWERED[system], tables[name]["test"]))
     }
-    write_dataset(out, tables, _CARD.read_text(encoding="utf-8") + repair_report(answers), answers)
+    card = _CARD.read_text(encoding="utf-8") + _missing([name for name in wanted if corpus_config(name) not in tables])
+    write_dataset(out, tables, card + repair_report(answers), answers)
+
+
+def _missing(configs: Sequence[str]) -> str:
+    if not configs:
+        return ""
+    return (
+        f"\n## Not in this build\n\nThe corpora of the topic models of {', '.join(configs)} were not in the source: "
+        "TS rests on models of the scored texts there, and is far above published levels.\n"
+    )
 
 
 def _documents(release: "_Release", name: str) -> pa.Table:

@@ -149,6 +149,9 @@ def test_licensed_texts_are_written_only_from_the_users_copy(clone: Path, tmp_pa
     assert [row["text"] for row in folder.rows("nyt10m", "test")] == NYT_TEXTS
     assert [row["text"] for row in folder.rows("nyt10m_corpus", "full")] == NYT_TEXTS
     assert "tacred_corpus" not in folder.configs()
+    assert "The corpora of the topic models of tacred were not in the source" in (folder.path / "README.md").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_without_a_licensed_copy_only_the_free_configs_are_built(clone: Path, tmp_path: Path) -> None:
