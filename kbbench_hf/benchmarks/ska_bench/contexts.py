@@ -77,7 +77,8 @@ class Renderer:
         instance, pool = self._instance, self._pool
         if instance.program is None:
             return None
-        stated = [link for number in text for link in pool.links.get(number, ())]
+        links = pool.links_of(instance.group) if text else {}
+        stated = [link for number in text for link in links.get(number, ())]
         return execute(instance.program, (self.units[number] for number in (*sk, *stated)))
 
 

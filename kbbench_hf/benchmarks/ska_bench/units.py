@@ -153,6 +153,8 @@ class Pool:
     headers: Mapping[str, Cells] = field(default_factory=dict)
     links: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """Of a passage that states facts of its graph: the numbers of their triples."""
+    text_groups: Sequence[str] = ()
+    """The graph of each passage; empty where the pool has one graph, or none."""
     origins: Mapping[str, Origin] = field(default_factory=dict)
     """Origin of each group of structured units."""
     text_origins: Sequence[Origin] = ()
@@ -169,13 +171,20 @@ class Pool:
             return self.sk[instance.group]
         return [cells for group in (instance.group, *instance.noise_groups) for cells in self.sk[group]]
 
+    def links_of(self, group: str) -> dict[int, tuple[int, ...]]:
+        """Return the links of the passages that belong to a graph."""
+        if not self.text_groups:
+            return dict(self.links)
+        return {number: links for number, links in self.links.items() if self.text_groups[number] == group}
+
     def to_rows(self) -> list[Row]:
         """Return the pool as rows of its dataset config: sections `header`, `sk`, `text`."""
         rows = [self._row(group, "header", 0, self.headers[group]) for group in sorted(self.headers)]
         rows += [
             self._row(group, "sk", n, cells) for group in sorted(self.sk) for n, cells in enumerate(self.sk[group])
         ]
-        return rows + [self._row("", "text", n, cells) for n, cells in enumerate(self.text)]
+        groups = self.text_groups or [""] * len(self.text)
+        return rows + [self._row(groups[n], "text", n, cells) for n, cells in enumerate(self.text)]
 
     def _row(self, group: str, section: str, number: int, cells: Cells) -> Row:
         in_text = section == "text"
@@ -194,11 +203,13 @@ class Pool:
         headers: dict[str, Cells] = {}
         links: dict[int, tuple[int, ...]] = {}
         origins: dict[str, Origin] = {}
+        text_groups: list[str] = []
         text_origins: list[Origin] = []
         for row in rows:
             cells, origin = tuple(row["cells"]), Origin(row["source"], row["licence"], row["made"])
             if row["section"] == "text":
                 text.append(cells)
+                text_groups.append(row["group"])
                 text_origins.append(origin)
                 if row["links"]:
                     links[row["number"]] = tuple(row["links"])
@@ -208,7 +219,7 @@ class Pool:
                 headers[row["group"]] = cells
             else:
                 sk[row["group"]].append(cells)
-        return cls(dict(sk), text, headers, links, origins, text_origins)
+        return cls(dict(sk), text, headers, links, text_groups if any(text_groups) else (), origins, text_origins)
 
 
 class Release(NamedTuple):

@@ -47,8 +47,6 @@ class Library:
         self.tokenizer = tokenizer
         self._text = measure([write_passage(cells) for cells in pool.text], tokenizer, in_text=True)
         self._normal_text = [wtq_normal(" ".join(cells)) for cells in pool.text]
-        pairs = [(passage, triple) for passage, triples in pool.links.items() for triple in triples]
-        self._linked = np.array(pairs, dtype=np.int64).reshape(-1, 2)
         self._graphs: dict[str, Graph] = {}
         self._rows: dict[str, Units] = {}
         self._mentions: dict[str, NDArray[np.bool_]] = {}
@@ -73,7 +71,8 @@ class Library:
     def _of_graph(self, instance: Instance) -> Candidates:
         graph, derivations = self.graph(instance.group), self._evidence.derivations(instance)
         hops, text_hops = graph.hops(instance.topics), np.full(len(self._text), UNREACHED)
-        np.minimum.at(text_hops, self._linked[:, 0], hops[self._linked[:, 1]])
+        for passage, links in self.pool.links_of(instance.group).items():
+            text_hops[passage] = min(hops[list(links)], default=UNREACHED)
         sk, text = replace(graph.units, hops=hops), replace(self._text, hops=text_hops)
         telling = {unit for derivation in derivations for unit in derivation.units}
         facts = {*instance.positive_sk, *instance.withheld_sk, *(n for in_text, n in telling if not in_text)}

@@ -54,7 +54,7 @@ def merged(subset: str, parts: Sequence[Release]) -> Release:
     ([(0,), (1,)], [('', 'a'), ('', 'b')])
     """
     instances: list[Instance] = []
-    whole = Pool({}, [], {}, {}, {}, [])
+    whole = Pool({}, [], {}, {}, [], {}, [])
     for release in parts:
         pool, start = release.pools[subset], len(whole.text)
         for instance in release.instances:
@@ -65,6 +65,10 @@ def merged(subset: str, parts: Sequence[Release]) -> Release:
             [*whole.text, *pool.text],
             {**whole.headers, **pool.headers},
             {**whole.links, **{number + start: links for number, links in pool.links.items()}},
+            [
+                *whole.text_groups,
+                *(pool.text_groups or [next(iter(pool.sk), "") if pool.links else ""] * len(pool.text)),
+            ],
             {**whole.origins, **pool.origins},
             [*whole.text_origins, *pool.text_origins],
         )
@@ -97,13 +101,16 @@ def in_hash_order(release: Release) -> Release:
     for subset, pool in release.pools.items():
         groups = {} if subset.startswith("table") else {group: _by_hash(units) for group, units in pool.sk.items()}
         text = _by_hash(pool.text)
-        of_links = next(iter(groups.values()), {})
+        of_links = [groups.get(group, {}) for group in pool.text_groups] or [next(iter(groups.values()), {})] * len(
+            text
+        )
         pools[subset] = replace(
             pool,
             sk={group: _moved(units, groups.get(group)) for group, units in pool.sk.items()},
             text=_moved(pool.text, text),
             text_origins=_moved(pool.text_origins, text),
-            links={text[n]: tuple(sorted(of_links[m] for m in links)) for n, links in sorted(pool.links.items())},
+            links={text[n]: tuple(sorted(of_links[n][m] for m in links)) for n, links in sorted(pool.links.items())},
+            text_groups=_moved(pool.text_groups, text),
         )
         for place, each in enumerate(instances):
             if each.subset == subset:
