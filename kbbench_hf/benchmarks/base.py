@@ -302,6 +302,8 @@ class Data:
     """(folder, config, split) -> examples."""
     build: Builder | None = None
     """Makes the dataset from its authors' release; None where it is shipped, or made elsewhere."""
+    build_private: Callable[[Path | None, Path, Sequence[str] | None, str], None] | None = None
+    """As `build`, and a seed: makes a split with invented names, to be kept from models; None where there is none."""
     build_archive: Callable[[Path, Path], None] | None = None
     """(archive, dataset folder to write): makes the knowledge base alone, of any archive in the release's form."""
     audit: Audit | None = None

@@ -29,6 +29,12 @@ FILE = FilePath(exists=True, dir_okay=False)
 @click.option("--nodes", type=FILE, help="Your own knowledge base: nodes, columns id,type,name,text (csv or Parquet).")
 @click.option("--edges", type=FILE, help="Its edges, if any, columns head,relation,tail.")
 @click.option("--queries", type=FILE, help="Its questions, columns id,query,answer_ids[,split].")
+@click.option(
+    "--private",
+    "seed",
+    metavar="SEED",
+    help="Build a split with invented names, into ./private/kbbench/NAME; run models in ./private.",
+)
 @click.option("--out", type=FilePath(), help="Where to write; ./kbbench/NAME by default.")
 def command(
     name: str,
@@ -38,6 +44,7 @@ def command(
     nodes: Path | None,
     edges: Path | None,
     queries: Path | None,
+    seed: str | None,
     out: Path | None,
 ) -> None:
     """Build the dataset NAME into ./kbbench/NAME, or, with NAME 'metrics', the evaluate modules into ./kbbench.
@@ -51,26 +58,32 @@ def command(
         from kbbench_hf.hub.metric_modules import build_metrics
         from kbbench_hf.reports.hub_records import evaluate_modules
 
-        if source or configs or archive or nodes or edges or queries:
+        if source or configs or archive or nodes or edges or queries or seed is not None:
             raise UsageError("The evaluate modules are built from nothing; expected no option but --out.")
         place = out or Path(NAMESPACE)
         place.mkdir(parents=True, exist_ok=True)
         for module in build_metrics(place, evaluate_modules()):
             echo(f'{place / module}  evaluate.load("{place / module}")')
         return
-    place = out or Path(NAMESPACE) / name
+    place = out or (Path(NAMESPACE) if seed is None else Path("private") / NAMESPACE) / name
     check_replaceable(place)
     started = time.monotonic()
     if nodes or edges or queries:
         if not nodes:
             raise UsageError("A knowledge base of your own needs --nodes; --edges and --queries are optional.")
-        if source or configs or archive:
+        if source or configs or archive or seed is not None:
             raise UsageError(
-                "--source, --configs and --archive are for releases, not for your own tables. Leave them out."
+                "--source, --configs, --archive and --private are for releases, not for your own tables. Leave them "
+                "out."
             )
         from kbbench_hf.benchmarks.own_kb.release import build_own_knowledge_base
 
         build_own_knowledge_base(name, nodes, edges, queries, place)
+    elif seed is not None:
+        build_private = _benchmark(name).data.build_private
+        if build_private is None or archive:
+            raise UsageError(f"{name} has no private split to build here. Leave --private out.")
+        build_private(source, place, None if configs is None else configs.split(","), seed)
     elif archive:
         _build_archive(name, archive, out, source or configs)
     elif (build := _benchmark(name).data.build) is None:

@@ -238,6 +238,7 @@ SKA_OPEN = base.Benchmark(
         "test",
         load,
         build=on_request("kbbench_hf.benchmarks.ska_bench.construction.datasets:build_open"),
+        build_private=on_request("kbbench_hf.benchmarks.ska_bench.construction.private:build_private"),
         audit=on_request("kbbench_hf.benchmarks.ska_bench.audit:audit"),
         review=on_request("kbbench_hf.benchmarks.ska_bench.review:items"),
     ),
@@ -249,7 +250,11 @@ SKA_BENCH = base.Benchmark(
     replace(
         _FACTS, dataset="ska-bench", title="SKA-Bench", homepage="https://github.com/Lza12a/SKA-Bench", licence="other"
     ),
-    replace(SKA_OPEN.data, build=on_request("kbbench_hf.benchmarks.ska_bench.construction.datasets:build_official")),
+    replace(
+        SKA_OPEN.data,
+        build=on_request("kbbench_hf.benchmarks.ska_bench.construction.datasets:build_official"),
+        build_private=None,
+    ),
     replace(_SCORING, modes=("squad", "exact", "wtq", "rog", "typed")),
     _ASKING,
     _SHOWING,
