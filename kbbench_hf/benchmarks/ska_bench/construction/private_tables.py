@@ -58,14 +58,28 @@ class _Table:
         numbers = [[cell for cell in column if cell.isdigit()] for column in columns]
         self._plain = [bool(column) and _share(column, _YEAR.fullmatch) < MOSTLY for column in numbers]
         self._keys: dict[tuple[str, int], frozenset[str]] = {}
+        self._unknown: frozenset[str] = frozenset()
+        self._whole: re.Pattern[str] | None = None
+        own = [(cell, n) for n, column in enumerate(columns) for cell in set(column)]
+        named = {key for cell, n in own for key in self.keys(cell, n)}
+        self._unknown = frozenset(key for key in named if is_name(key) is None)
+        self._keys.clear()
+        whole = sorted(
+            {cell for cell, n in own if len(cell) > 3 and self.is_whole(cell, n)}, key=lambda c: (-len(c), c)
+        )
+        if whole:
+            self._whole = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, whole))})(?!\w)")
 
     def keys(self, cell: str, column: int) -> frozenset[str]:
         """Return the keys of the words of a cell that are renamed: of its names, or of all that it is as a name."""
         if (found := self._keys.get((cell, column))) is None:
             words = WORD.findall(cell)
-            found = frozenset(key_of(word) for word in words if _is_name_word(word, cell))
+            keys = frozenset(map(key_of, words))
+            found = frozenset(key_of(word) for word in words if _is_name_word(word, cell)) | (keys & self._unknown)
             if not found and self.is_whole(cell, column):
-                found = frozenset(map(key_of, words)) - SMALL
+                found = keys - SMALL
+            if self._whole is not None:
+                found |= {key_of(word) for name in self._whole.findall(cell) for word in WORD.findall(name)} - SMALL
             self._keys[cell, column] = found
         return found
 
