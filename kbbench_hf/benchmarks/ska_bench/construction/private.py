@@ -25,7 +25,7 @@ RENAMERS: Mapping[str, Callable[[Sequence[Instance], Pool, str], Renamed]] = {
     "kg": rename_graph,
     "table": rename_tables,
 }
-_CARD = Path(__file__).parents[1] / "cards" / "ska-open-private.md"
+_CARD = Path(__file__).parents[1] / "texts" / "private_card.md"
 
 
 def rename(release: Release, seed: str) -> tuple[Release, dict[str, str]]:
