@@ -124,7 +124,8 @@ def can_log_in() -> bool:
 
 def _read(place: str, path: str, annotations: Sequence[str] | None) -> Preview:
     where = as_place(place)
-    return preview(Path(path), where.benchmark, where.config, where.split, [Path(each) for each in annotations or ()])
+    files = [Path(each) for each in annotations or ()]
+    return preview(Path(path), where.benchmark, where.config, where.split, files, where.mode)
 
 
 def _takes_annotations(place: str) -> bool:

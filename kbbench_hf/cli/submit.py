@@ -7,7 +7,7 @@ import click
 
 from kbbench_hf.benchmarks import benchmark as find
 from kbbench_hf.cli.names import NAME, FilePath
-from kbbench_hf.cli.options import on_benchmark
+from kbbench_hf.cli.options import MODE, on_benchmark
 from kbbench_hf.leaderboard.store import Store, System
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 from kbbench_hf.reports.terminal import echo
@@ -17,6 +17,7 @@ from kbbench_hf.scoring.score import annotations_beside, asked_of
 @click.command()
 @click.argument("predictions", type=FilePath(exists=True))
 @on_benchmark
+@MODE
 @click.option("--name", type=NAME, required=True, help="The system, as the board shall show it.")
 @click.option("--link", default="", help="Where it can be read about.")
 @click.option("--licence", default="")
@@ -28,6 +29,7 @@ def command(
     predictions: Path,
     benchmark: str | None,
     split: str | None,
+    mode: str | None,
     submitter: str | None,
     store: Path,
     name: str,
@@ -38,15 +40,16 @@ def command(
 ) -> None:
     """Check, score and store PREDICTIONS, as the leaderboard's page does; submitting the same twice stores it once.
 
-    PREDICTIONS is a file or a run's folder; the annotations beside it go with it.
+    PREDICTIONS is a file or a run's folder, which is stored in the mode that it was scored in; the annotations beside
+    it go with it.
 
     Example: kbbench submit answers.jsonl --benchmark mini-text2kg --name "my system"
     """
     system = System(name, link, licence, parameters_b, notes=notes)
-    place = asked_of([predictions], benchmark, split=split).place
+    place = asked_of([predictions], benchmark, split=split, mode=mode).place
     file = predictions / "predictions.jsonl" if predictions.is_dir() else predictions
     beside = annotations_beside(file) if find(place.benchmark).scoring.annotations else None
     annotations = sorted(beside.glob("*.parquet")) if beside else []
-    read = preview(file, place.benchmark, place.config, place.split, annotations)
+    read = preview(file, place.benchmark, place.config, place.split, annotations, place.mode)
     receipt = store_preview(Store(store), read, system, submitter or getpass.getuser())
     echo(f"{'Was there already' if receipt.existed else 'Stored'}: {receipt.id} in {store}")

@@ -50,6 +50,7 @@ def preview(
     config: str | None = None,
     split: str | None = None,
     annotations: Sequence[Path] = (),
+    mode: str | None = None,
 ) -> Preview:
     """Read and score an uploaded predictions file, with the annotations made of it; nothing is stored.
 
@@ -67,7 +68,7 @@ def preview(
         raise DataError(
             f"The file has {size:,} bytes; at most {MAX_UPLOAD_BYTES:,} are accepted. Compress it with gzip."
         )
-    asked = load_examples(dataset, config, split)
+    asked = load_examples(dataset, config, split, mode)
     benchmark, examples, *_ = asked
     options = ReadOptions(partial=False, max_bytes=MAX_EXPANDED_BYTES)
     strict = replace(benchmark, scoring=replace(benchmark.scoring, check=partial(_check, benchmark)))

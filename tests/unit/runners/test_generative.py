@@ -1,7 +1,6 @@
 """A generative benchmark from prompts to scores: what is asked, what is kept, and what is refused first."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +56,7 @@ def test_the_run_is_written_down_before_anything_is_asked(tmp_path):
     settings = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))["settings"]
     assert settings["model"] == MODEL
     assert settings["prompt_sha256"] == asked.prompt_sha256()
-    assert settings["prompt_options"] == asdict(PromptOptions(shots=0))
+    assert settings["prompt_options"] == {"shots": 0, "demonstrations": "leak-free", "seed": 42}
     assert settings["sampling"]["temperature"] == 0.5
     assert settings["n_examples"] == 2
 
@@ -138,3 +137,26 @@ def test_every_repeat_is_scored(tmp_path):
     assert score(folder, mode="repaired") == result
     (folder / "predictions.1.jsonl").unlink()
     assert not score(folder, mode="repaired").repeats
+
+
+def test_demonstrations_that_show_what_is_asked_are_warned_of_at_once_and_in_the_result(tmp_path, capsys):
+    asked = load_examples("mini-text2kg", limit=2)
+    train = asked.examples.context.demonstrations.rows
+    row = asked.examples.rows[0]
+    first = train[row["similar_ids"][0]]
+    row |= {"sentence": first["sentence"], "triples": first["triples"]}
+    leaking = task_of(asked, options=PromptOptions(demonstrations="similar"))
+    with ScriptedServer(answer=lambda payload: "[]") as server:
+        folder, _, result = answer(
+            leaking, Endpoint(server.url, MODEL), MODEL, tmp_path / "run", **{**QUICK, "show": True}
+        )
+    (warning,) = [each for each in result.warnings if each.code == "demonstration_leaks"]
+    assert "Of 2 prompts, 1 demonstrate the very sentence that they ask" in str(warning)
+    assert "1 demonstrate the very" in " ".join(capsys.readouterr().err.split())
+    again = score(folder)
+    assert [each.code for each in again.warnings if each.code == "demonstration_leaks"]
+
+
+def test_runs_of_benchmarks_without_demonstrations_to_choose_keep_their_settings():
+    options = task("mini-genres").settings(MODEL, Sampling())["prompt_options"]
+    assert options == {"shots": 1, "demonstrations": "similar", "seed": 42}
