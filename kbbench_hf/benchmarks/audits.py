@@ -122,6 +122,11 @@ def _outside(card: str) -> str:
     return before + rest.partition(END)[2] if begun else card
 
 
+def is_released(card: str) -> bool:
+    """Whether the audit on a card, if it has one, lets the dataset be released."""
+    return _UNWAIVED not in card
+
+
 def refuse_unwaived(findings: Iterable[Finding]) -> None:
     """Fail where a figure is above its limit and no sentence on the card accepts it.
 

@@ -4,6 +4,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from kbbench_hf.benchmarks import benchmark, benchmark_names, find_dataset, importable_names
+from kbbench_hf.benchmarks.audits import is_released, read_card
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.datasets import NAMESPACE
 from kbbench_hf.hub.metric_modules import metric_modules, space_files
@@ -115,6 +116,11 @@ def _dataset_files(name: str) -> dict[str, Path | bytes]:
     if "README.md" not in files:
         raise UsageError(
             f"{folder.path} has no README.md; a dataset is not published without its card. Build it again."
+        )
+    if not is_released(read_card(folder)):
+        raise UsageError(
+            f"{folder.path} is not to be released: its audit has figures above their limits that the card does not "
+            f"waive. Expected none; see: kbbench audit {name}"
         )
     return {**files, "eval.yaml": eval_yaml(name).encode()}
 

@@ -7,7 +7,9 @@ import pytest
 
 from kbbench_hf.benchmarks import audits
 from kbbench_hf.benchmarks.ska_bench.benchmark import MINI
+from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import DatasetFolder, copy_dataset
+from kbbench_hf.reports.hub_records import publication
 
 
 @pytest.fixture
@@ -16,7 +18,8 @@ def built(in_tmp: Path) -> Path:
     return copy_dataset(DatasetFolder(MINI.data.shipped), Path("kbbench/ska-open")).path
 
 
-def test_the_table_is_printed_and_stands_on_the_card(kbbench, built):
+def test_the_table_is_printed_and_stands_on_the_card(kbbench, built, monkeypatch):
+    monkeypatch.setattr(audits, "FEWEST", 10_000)
     done = kbbench("audit", "ska-open")
     assert done.code == 0, done.err
     assert "rejection_all" in done.out and "limit" in done.out
@@ -31,10 +34,13 @@ def test_a_figure_above_its_limit_ends_with_1_until_the_card_waives_it(kbbench, 
     assert done.code == 1
     over = [each for each in json.loads(done.out.partition("]\n")[0] + "]") if each["is_over"]]
     assert over and all(f"{each['part']}.{each['name']}" in done.err for each in over)
+    with pytest.raises(UsageError, match="not to be released"):
+        publication("ska-open", "kbbench")
     waived = "".join(f"- `{each['part']}.{each['name']}`: A dozen islands hold no more.\n" for each in over)
     file = built / "README.md"
     file.write_text(file.read_text(encoding="utf-8") + f"\n{waived}", encoding="utf-8")
     assert kbbench("audit", "ska-open").code == 0
+    assert publication("ska-open", "kbbench").files
     assert "A dozen islands hold no more." in file.read_text(encoding="utf-8")
 
 
