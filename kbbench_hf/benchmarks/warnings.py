@@ -43,6 +43,11 @@ class ScoreWarning:
     system: str = ""
     """In a comparison: whose it is, A or B; empty where it is about both."""
 
+    @property
+    def inseparable(self) -> bool:
+        """Whether it stands beside the figures even where notes are left out, in tables and on the board."""
+        return self.severity == "warning" or bool(self.beside)
+
     def __str__(self) -> str:
         """Say what was found and what to do."""
         whose = f"{self.system}: " if self.system else ""

@@ -154,7 +154,7 @@ def _number_column(heading: str, attribute: str, form: str) -> Column:
 
 
 def _warnings(row: Row) -> str:
-    return ", ".join(each.code.replace("_", " ") for each in row.warnings if each.severity == "warning")
+    return ", ".join(each.code.replace("_", " ") for each in row.warnings if each.inseparable)
 
 
 def _difference(row: Row) -> str:

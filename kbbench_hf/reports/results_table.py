@@ -68,7 +68,7 @@ def sheet(blocks: Sequence[Block], *, percent: bool = False) -> Sheet:
         (title, [each if each == "#" else label(block.benchmark, each) for each in chosen])
         for title, block, chosen in zip(titles, blocks, columns, strict=True)
     ]
-    warnings = [str(each) for block in blocks for each in block.warnings if each.severity == "warning"]
+    warnings = [str(each) for block in blocks for each in block.warnings if each.inseparable]
     return Sheet(_caption(blocks), heads, rows, frozenset(spaced), [*_notes(blocks, percent), *warnings])
 
 

@@ -39,7 +39,7 @@ def side_by_side_page(block: Block, options: ReadOptions | None = None) -> str:
     return TEMPLATES.get_template("side_by_side.html.jinja").render(
         title=f"{found.title}: {len(block.systems)} systems",
         place=f"{block.place.config}, {block.place.split}, mode {block.place.mode}",
-        warnings=[each for each in block.warnings if each.severity == "note"],  # the others stand under the table
+        warnings=[each for each in block.warnings if not each.inseparable],  # the others stand under the table
         sheet=sheet([block]),
         headline=label(found, metric),
         systems=[

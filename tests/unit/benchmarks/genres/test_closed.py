@@ -71,7 +71,7 @@ def test_the_best_constant_stands_beside_closed_answers_and_beside_no_others() -
     assert "'r' of all 4 pairs offered" in warning.message and "no better" in warning.message
     assert ScoreWarning.of(warning.to_dict()) == warning
     [better] = warn(CORPORA, EXAMPLES, [[["a", "r", "b"], ["b", "r", "a"]], [["c", "s", "d"]], []], "fixed")
-    assert better.severity == "note" and "Of those that mode reference offers" in better.message
+    assert better.severity == "note" and better.inseparable and "Of those that mode reference offers" in better.message
     assert warn(CORPORA, EXAMPLES, [[["a", "r", "z"]], [], []], "reference") == []
 
 
