@@ -9,7 +9,11 @@ import pytest
 
 from kbbench_hf.benchmarks import shipped_answers, shipped_dataset
 from kbbench_hf.benchmarks.annotations import annotations_folder
+from kbbench_hf.benchmarks.base import Examples
+from kbbench_hf.benchmarks.genres.benchmark import Context
+from kbbench_hf.benchmarks.genres.release import text_id
 from kbbench_hf.errors import DataError, UsageError
+from kbbench_hf.runners.judge import annotate_verdicts, judge_by_name
 from kbbench_hf.scoring.score import score
 
 ROOT = Path(__file__).parents[2]
@@ -44,6 +48,17 @@ def test_what_has_no_annotation_is_not_scored(genres: "evaluate.Metric") -> None
     found = genres.compute(predictions=[[["a", "r", "b"]]], references=[[["a", "r", "b"]]])
     assert math.isnan(found["completeness"]) and found["completeness_n_scored"] == 0
     assert found["f1"] == 1.0
+
+
+def test_figures_of_a_judge_come_with_how_far_it_can_be_trusted(genres: "evaluate.Metric", tmp_path: Path) -> None:
+    text, triples = "Ada wrote programs .", [["Ada", "wrote", "programs"]]
+    rows = [{"id": text_id(text), "text": text, "triples": [], "triples_stated": []}]
+    judge = judge_by_name("surface", "factualness", "own")
+    annotate_verdicts(Examples(rows, Context("own", ())), [triples], tmp_path, "factualness", judge, show=False)
+    given = {"predictions": [triples], "references": [triples], "texts": [text], "annotations": str(tmp_path)}
+    found = genres.compute(**given, return_warnings=True)
+    assert found["factualness"] == 1.0
+    assert "judge_agreement" in [each["code"] for each in found["warnings"]]
 
 
 def test_annotations_need_texts_and_one_for_each_document(genres: "evaluate.Metric", tmp_path: Path) -> None:
