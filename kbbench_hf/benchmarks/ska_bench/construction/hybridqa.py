@@ -27,7 +27,7 @@ from kbbench_hf.benchmarks.ska_bench.construction.hybridqa_tables import (
     subset_of,
     title_of,
 )
-from kbbench_hf.benchmarks.ska_bench.construction.table import found_by_words
+from kbbench_hf.benchmarks.ska_bench.construction.table_selection import found_by_words
 from kbbench_hf.benchmarks.ska_bench.mentions import normal_name
 from kbbench_hf.benchmarks.ska_bench.units import SEED, Cells, Instance, Pool, Release
 from kbbench_hf.metrics.typed_answers import answer_type

@@ -13,6 +13,7 @@ from kbbench_hf.benchmarks.ska_bench.construction.logical_forms import contradic
 from kbbench_hf.benchmarks.ska_bench.construction.near_rows import near_rows
 from kbbench_hf.benchmarks.ska_bench.construction.program_induction import induce
 from kbbench_hf.benchmarks.ska_bench.construction.table_questions import Table
+from kbbench_hf.benchmarks.ska_bench.construction.table_selection import found_by_words
 from kbbench_hf.benchmarks.ska_bench.programs import execute
 from kbbench_hf.benchmarks.ska_bench.table_programs import is_free_of, reads
 from kbbench_hf.errors import DataError
@@ -224,8 +225,8 @@ def test_decoys_hold_some_conditions_in_turn() -> None:
 
 
 def test_rows_found_by_words_alone_are_known_as_such() -> None:
-    assert table.found_by_words("how many went to oslo?", [("1", "Oslo")], [("2", "Lund"), ("3", "Bergen")])
-    assert not table.found_by_words("how many went to oslo?", [("1", "Oslo", "")], [("2", "Lund", "Oslo")])
+    assert found_by_words("how many went to oslo?", [("1", "Oslo")], [("2", "Lund"), ("3", "Bergen")])
+    assert not found_by_words("how many went to oslo?", [("1", "Oslo", "")], [("2", "Lund", "Oslo")])
 
 
 def test_a_finance_question_is_its_calculation_on_labelled_rows(tmp_path: Path) -> None:
