@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from kbbench_hf.benchmarks.ska_bench.construction import hybridqa, hybridqa_graph, metaqa, table
+from kbbench_hf.benchmarks.ska_bench.construction import hybridqa, kg_text, metaqa, table
 from kbbench_hf.benchmarks.ska_bench.units import SEED, SUBSETS, Cells, Instance, Pool, Release
 
 _T = TypeVar("_T")
@@ -20,7 +20,7 @@ Raises `DataError` where a file is absent or malformed.
 MAKERS: dict[str, Maker] = {
     "kg": metaqa.make,
     "table": table.make,
-    "kg_text": hybridqa_graph.make,
+    "kg_text": kg_text.make,
     "table_text": hybridqa.make,
 }
 """Subset -> its maker."""

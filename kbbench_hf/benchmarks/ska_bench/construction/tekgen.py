@@ -1,84 +1,163 @@
-"""Instances from Text2KGBench's Wikidata-TekGen half (CC BY-SA): questions on its graph, and on graph and sentences.
+"""Subset `kg_text`, templates: Text2KGBench's Wikidata-TekGen half (CC BY-SA), questions with several conditions.
 
-Questions are templates over facts. *Chain*: the r2 of the r1 of an entity. *Conjunction*: the entities with two
-properties, each of which several entities have. With text, the second property is withheld as a triple and must be read
-from a sentence that names the entity and the property's object, and not the first one's object.
+A question asks for the one entity that meets two to five conditions. Some are triples; the others have to be read from
+sentences, each of which names the entity and the condition's object, has a word of the relation ("directed"), and names
+no object of another condition; their triples are never shown.
 """
 
 import hashlib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from kbbench_hf.benchmarks.ska_bench.construction.instances import instance, write_lines
-from kbbench_hf.benchmarks.ska_bench.mentions import mentions
-from kbbench_hf.benchmarks.ska_bench.programs import Program, execute
-from kbbench_hf.benchmarks.ska_bench.units import clean
+from kbbench_hf.benchmarks.ska_bench.construction.decoys import Decoys
+from kbbench_hf.benchmarks.ska_bench.construction.evidence import Evidence
+from kbbench_hf.benchmarks.ska_bench.construction.raw_files import Source
+from kbbench_hf.benchmarks.ska_bench.mentions import mentions, normal_name
+from kbbench_hf.benchmarks.ska_bench.units import SEED, Instance, Origin, Pool, Release, clean
 from kbbench_hf.errors import DataError
-from kbbench_hf.files.datasets import Row
-from kbbench_hf.metrics.answers import wtq_normal
 
+SOURCE = Source("Text2KGBench Wikidata-TekGen", "cenguix/Text2KGBench", "CC BY-SA 4.0; TekGen's sentences CC BY-SA 2.0")
+GROUP = "tekgen"
+MOST_TRIPLES, MOST_TEXTS = 4, 2
 Fact = tuple[str, str, str]
-MOST_ANSWERS = 5
-_DATE = re.compile(r"\d\d \w+ \d{3,4}")
-"""Dates are left out: "01 January" stands for an unknown day as well."""
-PROVENANCE = {
-    "dataset": "Text2KGBench Wikidata-TekGen",
-    "repo": "cenguix/Text2KGBench",
-    "licence": "CC BY-SA (badge CC BY 4.0, text CC BY-SA 4.0; TekGen's own sentences CC BY-SA 2.0)",
+PHRASES = {
+    "director": ("film", "was directed by {}", r"direct"),
+    "screenwriter": ("film", "was written by {}", r"writ|screenplay"),
+    "cast member": ("film", "has {} in its cast", r"star|cast|play|featur"),
+    "production company": ("film", "was produced by {}", r"produc"),
+    "filming location": ("film", "was filmed in {}", r"film(?:ed|ing)|shot"),
+    "narrative location": ("work", "is set in {}", r"\bset\b|takes place"),
+    "based on": ("work", "is based on {}", r"based|adapt"),
+    "characters": ("work", "features the character {}", r"character|featur|star|play|story"),
+    "award received": ("work", "won the {}", r"\bwon\b|winn|receiv|award"),
+    "nominated for": ("work", "was nominated for the {}", r"nomin"),
+    "author": ("book", "was written by {}", r"writ|novel|author|book"),
+    "illustrator": ("book", "was illustrated by {}", r"illustrat"),
+    "publisher": ("work", "was published by {}", r"publish"),
+    "composer": ("work", "was composed by {}", r"compos|score|music"),
+    "lyrics by": ("work", "has lyrics by {}", r"lyric"),
+    "performer": ("recording", "was performed by {}", r"perform|record|sung|song by|single by|album by"),
+    "producer": ("recording", "was produced by {}", r"produc"),
+    "record label": ("recording", "was released on {}", r"releas|label"),
+    "developer": ("program", "was developed by {}", r"develop"),
+    "platform": ("program", "runs on {}", r"platform|for the|releas|port|run"),
+    "astronaut mission": ("person", "flew on {}", r"fl[ei]w|mission|aboard|pilot|crew|command"),
+    "military branch": ("person", "served in the {}", r"serv|join|enlist|offic"),
+    "military rank": ("person", "held the rank of {}", r"rank|promot"),
+    "member of political party": ("person", "belonged to the {}", r"party|member|polit"),
+    "member of sports team": ("person", "played for {}", r"play|sign|join|career"),
+    "coach of sports team": ("person", "coached {}", r"coach|manag"),
+    "country for sport": ("person", "competed for {}", r"compet|represent"),
+    "mouth of the watercourse": ("river", "flows into the {}", r"flow|tributar|mouth|empties|joins"),
+    "origin of the watercourse": ("river", "rises in {}", r"\bris|source|origin|begin"),
+    "mountain range": ("mountain", "lies in the {}", r"mountain|range|peak"),
+    "parent peak": ("mountain", "has the parent peak {}", r"peak|parent"),
 }
-_asked = partial(instance, provenance=PROVENANCE, pool="tekgen", question_origin="template")
+"""What a relation's heads are called, how a question puts the condition, and a word of a sentence that states it."""
 
 
-def make(source: Path, out: Path) -> dict[str, int]:
-    """Write the instances and pools of a Text2KGBench release; return how many of each kind.
+def make(folder: Path) -> Release:
+    """Return the instances of a Text2KGBench release, and its facts and sentences as their pool.
 
     Args:
-        source: the folder `wikidata_tekgen` of the release, with `train`, `validation` and `ground_truth`.
-        out: the folder for `tekgen_*.jsonl`.
+        folder: the folder `wikidata_tekgen` of the release, with `train`, `validation` and `ground_truth`.
 
     Raises:
         DataError: the folder is not such a release.
     """
-    sentences = _sentences(source)
-    facts = sorted({fact for stated in sentences.values() for fact in stated})
-    graph = _Graph(facts)
-    texts = {text: n for n, text in enumerate(sorted(sentences))}
-    stating: defaultdict[Fact, list[str]] = defaultdict(list)
-    for text in texts:
-        for fact in sentences[text]:
-            stating[fact].append(text)
-    pool = [{"pool": "tekgen", "uid": f"tekgen:{n}", "triple": list(fact)} for n, fact in enumerate(facts)]
-    passages = [
-        {"uid": f"s{n}", "text": text, "triples": [f"tekgen:{graph.number[fact]}" for fact in sorted(sentences[text])]}
-        for text, n in texts.items()
-    ]
-    written = {
-        "tekgen_kg": [*_chains(graph), *_conjunctions(graph)],
-        "tekgen_kg_text": list(_conjunctions_with_text(graph, stating, texts)),
-        "tekgen_pool": pool,
-        "tekgen_sentences": passages,
-    }
-    return {name: write_lines(out / f"{name}.jsonl", records) for name, records in written.items()}
+    sentences = _sentences(folder)
+    facts, texts = sorted({fact for stated in sentences.values() for fact in stated}), sorted(sentences)
+    number = {fact: n for n, fact in enumerate(facts)}
+    origin = Origin(SOURCE.name, SOURCE.licence)
+    pool = Pool(
+        {GROUP: facts},
+        [("", text) for text in texts],
+        links={n: tuple(sorted(number[fact] for fact in sentences[text])) for n, text in enumerate(texts)},
+        origins={GROUP: origin},
+        text_origins=[origin] * len(texts),
+    )
+    evidence, decoys, asked = Evidence(pool), Decoys(facts), set[str]()
+    instances = []
+    for instance in sorted(_instances(pool, number), key=_order):
+        if not asked & set(instance.topics) and not evidence.problems(instance):
+            asked |= set(instance.topics)
+            positives = [facts[n] for n in instance.positive_sk]
+            instances.append(replace(instance, decoys=decoys.of(instance.id, positives)))
+    return Release(instances, {"kg_text": pool})
 
 
-class _Graph:
-    """Facts by number, by subject and relation, and by relation and object."""
-
-    def __init__(self, facts: list[Fact]) -> None:
-        self.facts = facts
-        self.number = {fact: n for n, fact in enumerate(facts)}
-        self.of_subject: defaultdict[str, list[Fact]] = defaultdict(list)
-        self.subjects: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+def _instances(pool: Pool, number: dict[Fact, int]) -> Iterator[Instance]:
+    """Yield one question for each entity of which texts tell some facts and triples others, not two of one relation."""
+    of_entity: defaultdict[str, dict[str, Fact]] = defaultdict(dict)
+    for fact in sorted(number, key=lambda each: _key("|".join(each))):
+        if fact[1] in PHRASES:
+            of_entity[fact[0]].setdefault(fact[1], fact)
+    saying: defaultdict[int, list[int]] = defaultdict(list)
+    for passage, links in sorted(pool.links.items()):
+        for link in links:
+            saying[link].append(passage)
+    normal = [normal_name(text) for _, text in pool.text]
+    for entity, by_relation in sorted(of_entity.items()):
+        facts = list({fact[2]: fact for fact in by_relation.values()}.values())
+        nouns = {PHRASES[fact[1]][0] for fact in facts} - {"work"}
+        told: dict[Fact, int] = {}
         for fact in facts:
-            self.of_subject[fact[0]].append(fact)
-            self.subjects[fact[1:]].add(fact[0])
+            others = [other[2] for other in facts if other != fact]
+            passages = [n for n in saying[number[fact]] if _tells(normal[n], fact, others)]
+            if passages and len(told) < MOST_TEXTS:
+                told[fact] = passages[0]
+        shown = [fact for fact in facts if fact not in told][:MOST_TRIPLES]
+        if told and not shown and len(told) > 1:
+            shown = [fact := next(iter(told))]
+            del told[fact]
+        if told and shown and len(nouns) <= 1:
+            yield _asked(next(iter(nouns), "work"), entity, shown, told, number)
 
-    def uids(self, facts: set[Fact] | list[Fact]) -> list[str]:
-        return [f"tekgen:{n}" for n in sorted(self.number[fact] for fact in facts)]
+
+def _tells(text: str, fact: Fact, others: Sequence[str]) -> bool:
+    """Say whether a sentence states a fact in so many words, and gives away no object of another one."""
+    head, relation, tail = fact
+    return (
+        all(mentions(text, normal_name(name)) for name in (head, tail))
+        and bool(re.search(PHRASES[relation][2], text))
+        and not any(normal_name(other) in text for other in others)
+    )
+
+
+def _asked(noun: str, entity: str, shown: list[Fact], told: dict[Fact, int], number: dict[Fact, int]) -> Instance:
+    conditions = [*shown, *told]
+    phrases = [PHRASES[relation][1].format(tail) for _, relation, tail in conditions]
+    identifier = hashlib.sha256("|".join(part for fact in conditions for part in fact).encode()).hexdigest()[:10]
+    return Instance(
+        id=f"tekgen-{identifier}",
+        subset="kg_text",
+        question=f"Which {noun} {', '.join(phrases[:-1])} and {phrases[-1]}?",
+        answers=(entity,),
+        split_key=entity,
+        group=GROUP,
+        positive_sk=tuple(sorted(number[fact] for fact in shown)),
+        positive_text=tuple(sorted(told.values())),
+        withheld_sk=tuple(sorted(number[fact] for fact in told)),
+        topics=tuple(tail for _, _, tail in conditions),
+        program={"type": "match", "find": "?x", "where": [["?x", relation, tail] for _, relation, tail in conditions]},
+        method="template: conditions in triples and in texts",
+        source=SOURCE.name,
+        source_id=identifier,
+        commit=SOURCE.commit,
+        licence=SOURCE.licence,
+    )
+
+
+def _order(instance: Instance) -> tuple[int, bytes]:
+    return -len(instance.positive_sk) - len(instance.positive_text), _key(instance.id)
+
+
+def _key(text: str) -> bytes:
+    return hashlib.sha256(f"{SEED}|{text}".encode()).digest()
 
 
 def _sentences(source: Path) -> dict[str, set[Fact]]:
@@ -111,95 +190,3 @@ def _repaired(text: str) -> str:
         return text.encode("latin-1").decode("utf-8")
     except UnicodeError:
         return text
-
-
-def _id(kind: str, *parts: str) -> str:
-    return f"{kind}-tekgen-{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:10]}"
-
-
-def _chains(graph: _Graph) -> Iterator[Row]:
-    """Yield one question per entity and first relation from which a second step leads on, and not back."""
-    for topic in sorted(graph.of_subject):
-        found: dict[tuple[str, str], set[Fact]] = {}
-        for first in graph.of_subject[topic]:
-            for second in graph.of_subject.get(first[2], ()):
-                found.setdefault((first[1], second[1]), set()).update((first, second))
-        for (r1, r2), facts in sorted(found.items()):
-            answers = sorted({fact[2] for fact in facts if fact[1] == r2 and fact[0] != topic})
-            if r1 == r2 or topic in answers or not 0 < len(answers) <= MOST_ANSWERS:
-                continue
-            if any(_DATE.fullmatch(answer) for answer in answers):
-                continue
-            yield _asked(
-                _id("kg", topic, r1, r2),
-                "KG",
-                f'What is the {r2} of the {r1} of "{topic}"?',
-                answers,
-                method="template: chain",
-                program={"type": "follow", "topics": [topic], "relations": [[r1, r2]]},
-                topic_entities=[topic],
-                positive_uids=graph.uids(facts),
-            )
-
-
-def _pairs(graph: _Graph) -> Iterator[tuple[str, Fact, Fact]]:
-    """Yield (entity, fact, fact) where the two properties together single out the entity and neither does alone."""
-    for entity in sorted(graph.of_subject):
-        shared = [f for f in graph.of_subject[entity] if len(graph.subjects[f[1:]]) > 1 and not _DATE.fullmatch(f[2])]
-        for first in shared:
-            for second in shared:
-                if first[1:] != second[1:] and graph.subjects[first[1:]] & graph.subjects[second[1:]] == {entity}:
-                    yield entity, first, second
-
-
-def _ask(first: Fact, second: Fact) -> tuple[str, Program]:
-    question = f'Which entity has {first[1]} "{first[2]}" and {second[1]} "{second[2]}"?'
-    return question, {"type": "conj", "r1": first[1], "o1": first[2], "r2": second[1], "o2": second[2]}
-
-
-def _conjunctions(graph: _Graph) -> Iterator[Row]:
-    """Yield one question per entity: the pair of facts whose hash comes first."""
-    chosen: dict[str, tuple[str, Fact, Fact]] = {}
-    for entity, first, second in _pairs(graph):
-        if first < second:
-            key = _id("kg", entity, *first[1:], *second[1:])
-            chosen[entity] = min(chosen.get(entity, (key, first, second)), (key, first, second))
-    for entity, (key, first, second) in sorted(chosen.items()):
-        question, program = _ask(first, second)
-        yield _asked(
-            key,
-            "KG",
-            question,
-            [entity],
-            method="template: conjunction",
-            program=program,
-            topic_entities=[first[2], second[2]],
-            positive_uids=graph.uids([first, second]),
-        )
-
-
-def _conjunctions_with_text(graph: _Graph, stating: dict[Fact, list[str]], texts: dict[str, int]) -> Iterator[Row]:
-    """Yield one question per entity whose second fact a sentence states, in so many words."""
-    chosen: dict[str, tuple[str, Fact, Fact, str]] = {}
-    for entity, first, second in _pairs(graph):
-        for text in stating[second]:
-            normal = wtq_normal(text)
-            named = all(mentions(normal, wtq_normal(label)) for label in (entity, second[2]))
-            if named and wtq_normal(first[2]) not in normal:  # "Japanese" gives "Japan" away
-                key = _id("kgtext", entity, *first[1:], *second[1:], text)
-                chosen[entity] = min(chosen.get(entity, (key, first, second, text)), (key, first, second, text))
-    for entity, (key, first, second, text) in sorted(chosen.items()):
-        question, program = _ask(first, second)
-        if execute(program, graph.facts) != [entity]:
-            continue
-        yield _asked(
-            key,
-            "KG+Text",
-            question,
-            [entity],
-            method="template: conjunction, second fact only in text",
-            program=program,
-            positive_triple_uids=graph.uids([first]),
-            positive_text_uids=[f"s{texts[text]}"],
-            withheld_triple_uids=graph.uids([second]),
-        )

@@ -1,0 +1,63 @@
+"""Templates of `kg_text` on a made-up Text2KGBench release of films."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from kbbench_hf.benchmarks.ska_bench.construction.evidence import Evidence
+from kbbench_hf.benchmarks.ska_bench.construction.tekgen import make
+from kbbench_hf.errors import DataError
+
+STATED = [
+    ("Ada", "director", "Ann Ash", "Ada was directed by Ann Ash."),
+    ("Ada", "cast member", "Bo Birch", "Ada is a film with Bo Birch and others."),  # no word of the relation
+    ("Ada", "filming location", "Oslo", "They filmed a winter in the north for Ada."),  # does not name Oslo
+    ("Eve", "director", "Ann Ash", "Ann Ash made Eve."),
+    ("Eve", "filming location", "Lund", "Eve has views of Lund."),
+    ("Ivy", "director", "Cy Cedar", "Ivy was directed by Cy Cedar."),
+    ("Ivy", "filming location", "Oslo", "In Oslo there is a street."),
+]
+
+
+def write(folder: Path, stated: list[tuple[str, str, str, str]]) -> Path:
+    (folder / "train").mkdir(parents=True)
+    rows = [
+        {"id": str(n), "sub_label": head, "rel_label": relation, "obj_label": tail, "sent": sentence}
+        for n, (head, relation, tail, sentence) in enumerate(stated)
+    ]
+    (folder / "train" / "films.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return folder
+
+
+def test_conditions_are_read_from_triples_and_from_sentences_that_state_them(tmp_path: Path) -> None:
+    release = make(write(tmp_path, STATED))
+    pool = release.pools["kg_text"]
+    instance = next(each for each in release.instances if each.answers == ("Ada",))
+    assert instance.question.startswith("Which film ")
+    assert {pool.sk["tekgen"][n][1] for n in instance.positive_sk} == {"cast member", "filming location"}
+    assert [pool.text[n][1] for n in instance.positive_text] == ["Ada was directed by Ann Ash."]
+    assert [pool.sk["tekgen"][n] for n in instance.withheld_sk] == [("Ada", "director", "Ann Ash")]
+    assert Evidence(pool).problems(instance) == []
+    assert not any(answer in instance.question for answer in instance.answers)
+
+
+def test_an_entity_without_a_sentence_that_states_a_fact_is_not_asked_for(tmp_path: Path) -> None:
+    assert "Eve" not in {each.answers[0] for each in make(write(tmp_path, STATED)).instances}
+
+
+def test_another_entity_that_sentences_put_there_too_drops_the_question(tmp_path: Path) -> None:
+    rival = [("Uma", "based on", "Ada", "Uma, with Bo Birch, was directed by Ann Ash in Oslo.")]
+    assert "Ada" not in {each.answers[0] for each in make(write(tmp_path, STATED + rival)).instances}
+
+
+def test_shuffled_lines_give_the_same_release(tmp_path: Path) -> None:
+    shuffled = list(STATED)
+    random.Random(5).shuffle(shuffled)
+    assert make(write(tmp_path / "a", STATED)) == make(write(tmp_path / "b", shuffled))
+
+
+def test_a_folder_without_the_release_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no train, validation or ground_truth"):
+        make(tmp_path)
