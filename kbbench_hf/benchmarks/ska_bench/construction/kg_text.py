@@ -1,13 +1,13 @@
-"""Subset `kg_text`: HybridQA's questions, with templates on Text2KGBench beside them, on one graph and its texts."""
+"""Subset `kg_text`: HybridQA's questions, and templates on Text2KGBench beside them, each on its own graph."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from kbbench_hf.benchmarks.ska_bench.construction import hybridqa_graph, tekgen
 from kbbench_hf.benchmarks.ska_bench.construction.evidence import Evidence
-from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Origin, Pool, Release
+from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool, Release
 
-GROUP = "graph"
 TEMPLATE_SHARE = 0.3
 """The most that instances from templates have of the subset."""
 TEKGEN = Path("text2kgbench") / "wikidata_tekgen"
@@ -23,7 +23,7 @@ def make(folder: Path) -> Release:
     """
     parts = [hybridqa_graph.make(folder)]
     parts += [tekgen.make(place / TEKGEN) for place in (folder, folder.parent) if (place / TEKGEN).is_dir()][:1]
-    whole = one_graph(parts)
+    whole = merged("kg_text", parts)
     pool = whole.pools["kg_text"]
     evidence = Evidence(pool)
     kept = [instance for instance in whole.instances if len(parts) == 1 or not evidence.problems(instance)]
@@ -33,48 +33,32 @@ def make(folder: Path) -> Release:
     return Release([*asked, *templates[:most]], {"kg_text": pool})
 
 
-def one_graph(parts: list[Release]) -> Release:
-    """Return releases of one graph each as one graph, their triples and passages numbered on.
+def merged(subset: str, parts: Sequence[Release]) -> Release:
+    """Return releases of one subset as one: their groups side by side, their passages numbered on.
 
-    >>> pools = [Pool({"g": [(head, "r", "b")]}, [("", head)], links={0: (0,)}) for head in ("a", "c")]
-    >>> asked = [Instance(q, "kg_text", "?", ("b",), "g", positive_sk=(0,), positive_text=(0,)) for q in ("q", "p")]
-    >>> both = one_graph([Release([i], {"kg_text": pool}) for i, pool in zip(asked, pools)])
-    >>> [(i.group, i.positive_sk, i.positive_text) for i in both.instances], both.pools["kg_text"].links
-    ([('graph', (0,), (0,)), ('graph', (1,), (1,))], {0: (0,), 1: (1,)})
+    >>> texts = [Pool(text=[("", word)]) for word in ("a", "b")]
+    >>> asked = [Instance(word, "kg_text", "?", ("x",), word, positive_text=(0,)) for word in ("a", "b")]
+    >>> both = merged("kg_text", [Release([i], {"kg_text": p}) for i, p in zip(asked, texts)])
+    >>> [i.positive_text for i in both.instances], both.pools["kg_text"].text
+    ([(0,), (1,)], [('', 'a'), ('', 'b')])
     """
     instances: list[Instance] = []
-    triples, text, links = list[Cells](), list[Cells](), dict[int, tuple[int, ...]]()
-    text_origins, origins = list[Origin](), list[Origin]()
+    whole = Pool({}, [], {}, {}, [], {}, [])
     for release in parts:
-        pool = release.pools["kg_text"]
-        [group] = pool.sk
-        first, first_text = len(triples), len(text)
-        instances += [
-            replace(
-                each,
-                group=GROUP,
-                positive_sk=tuple(n + first for n in each.positive_sk),
-                withheld_sk=tuple(n + first for n in each.withheld_sk),
-                positive_text=tuple(n + first_text for n in each.positive_text),
-            )
-            for each in release.instances
-        ]
-        triples += list(pool.sk[group])
-        text += list(pool.text)
-        links |= {n + first_text: tuple(m + first for m in of) for n, of in pool.links.items()}
-        text_origins += list(pool.text_origins)
-        origins += [pool.origins[group]] if group in pool.origins else []
-    sources, licences = dict.fromkeys(each.source for each in origins), dict.fromkeys(each.licence for each in origins)
-    return Release(
-        instances,
-        {
-            "kg_text": Pool(
-                {GROUP: triples},
-                text,
-                {},
-                links,
-                {GROUP: Origin("; ".join(sources), "; ".join(licences))},
-                text_origins,
-            )
-        },
-    )
+        pool, start = release.pools[subset], len(whole.text)
+        for instance in release.instances:
+            positive, own = (tuple(n + start for n in part) for part in (instance.positive_text, instance.own_text))
+            instances.append(replace(instance, positive_text=positive, own_text=own))
+        whole = Pool(
+            {**whole.sk, **pool.sk},
+            [*whole.text, *pool.text],
+            {**whole.headers, **pool.headers},
+            {**whole.links, **{number + start: links for number, links in pool.links.items()}},
+            [
+                *whole.text_groups,
+                *(pool.text_groups or [next(iter(pool.sk), "") if pool.links else ""] * len(pool.text)),
+            ],
+            {**whole.origins, **pool.origins},
+            [*whole.text_origins, *pool.text_origins],
+        )
+    return Release(instances, {subset: whole})

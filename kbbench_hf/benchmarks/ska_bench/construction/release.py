@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from kbbench_hf.benchmarks.ska_bench.construction import hybridqa, kg_text, metaqa, table
-from kbbench_hf.benchmarks.ska_bench.units import SEED, SUBSETS, Cells, Instance, Pool, Release
+from kbbench_hf.benchmarks.ska_bench.units import SEED, SUBSETS, Cells, Instance, Release
 
 _T = TypeVar("_T")
 Maker = Callable[[Path], Release]
@@ -42,37 +42,6 @@ def make(source: Path, subsets: Sequence[str] = SUBSETS) -> Release:
     kept = [[instance for instance in release.instances if instance.id not in removed] for release in made]
     instances = [instance for members in kept for instance in with_demo(members)]
     return Release(instances, {subset: pool for release in made for subset, pool in release.pools.items()})
-
-
-def merged(subset: str, parts: Sequence[Release]) -> Release:
-    """Return releases of one subset as one: their groups side by side, their passages numbered on.
-
-    >>> texts = [Pool(text=[("", word)]) for word in ("a", "b")]
-    >>> asked = [Instance(word, "kg_text", "?", ("x",), word, positive_text=(0,)) for word in ("a", "b")]
-    >>> both = merged("kg_text", [Release([i], {"kg_text": p}) for i, p in zip(asked, texts)])
-    >>> [i.positive_text for i in both.instances], both.pools["kg_text"].text
-    ([(0,), (1,)], [('', 'a'), ('', 'b')])
-    """
-    instances: list[Instance] = []
-    whole = Pool({}, [], {}, {}, [], {}, [])
-    for release in parts:
-        pool, start = release.pools[subset], len(whole.text)
-        for instance in release.instances:
-            positive, own = (tuple(n + start for n in part) for part in (instance.positive_text, instance.own_text))
-            instances.append(replace(instance, positive_text=positive, own_text=own))
-        whole = Pool(
-            {**whole.sk, **pool.sk},
-            [*whole.text, *pool.text],
-            {**whole.headers, **pool.headers},
-            {**whole.links, **{number + start: links for number, links in pool.links.items()}},
-            [
-                *whole.text_groups,
-                *(pool.text_groups or [next(iter(pool.sk), "") if pool.links else ""] * len(pool.text)),
-            ],
-            {**whole.origins, **pool.origins},
-            [*whole.text_origins, *pool.text_origins],
-        )
-    return Release(instances, {subset: whole})
 
 
 def with_demo(instances: Iterable[Instance], size: int = DEMO) -> list[Instance]:
