@@ -16,11 +16,12 @@ from scipy.sparse.csgraph import maximum_bipartite_matching
 from kbbench_hf.errors import unknown_name
 from kbbench_hf.metrics.dates import read_date
 from kbbench_hf.metrics.entity_names import entity_key, plain, without_qualifier
-from kbbench_hf.metrics.written_numbers import read_number
+from kbbench_hf.metrics.written_numbers import read_number, with_magnitude
 
 _SPAN = re.compile(r"(\d{4})\s*[-/]\s*(\d{4}|\d{2})(?: season)?")
 _MONTH_AND_YEAR = re.compile(r"^(\d{1,2})/(\d{4})$")
 _JOINED = re.compile(r"(?<=\d)-(?=[a-z])|(?<=[a-z])-(?=\d)")
+_METRES = re.compile(r"\d\s?m\b")
 _ERA = re.compile(r"(?:ad )?(\d{1,4})(?: (bce?|ad|ce))?")
 
 
@@ -51,7 +52,10 @@ def same_answer(prediction: str, gold: str, *, type: str = "entity", aliases: Se
     """
     if type not in TYPES:
         raise unknown_name("answer type", type, TYPES)
-    return any(_same(prediction, each, type) for each in (gold, *aliases))
+    names = [gold, *aliases]
+    if type == "number" and not any(_METRES.search(each) for each in names):
+        prediction, *names = map(with_magnitude, (prediction, *names))
+    return any(_same(prediction, each, type) for each in names)
 
 
 def answer_type(answer: str) -> str:

@@ -33,6 +33,7 @@ _UNITS = {
     for unit in names.split(", ")
 }  # fmt: skip
 """Unit -> one name for it, of the units that two answers may not differ in."""
+_CAPITAL = re.compile(r"(?<=\d)([MB])\b")
 _ACCOUNTING = re.compile(r"(?P<money>[$€£¥₹]?)\s*\((?P<inside>[^()]*)\)(?P<rest>.*)")
 """How balance sheets write a negative number."""
 _NUMBER = re.compile(
@@ -53,6 +54,15 @@ class Number(NamedTuple):
     unit: str = ""
 
 
+def with_magnitude(text: str) -> str:
+    """Return a text with the capitals that are magnitudes written out; in small letters `m` is metres.
+
+    >>> with_magnitude("3.5M"), with_magnitude("$2B in 2019"), with_magnitude("100m")
+    ('3.5 million', '$2 billion in 2019', '100m')
+    """
+    return _CAPITAL.sub(lambda found: " million" if found[1] == "M" else " billion", text)
+
+
 @lru_cache(maxsize=1 << 18)
 def read_number(text: str) -> Number | None:
     """Return the one number that an answer is, or None.
@@ -60,7 +70,11 @@ def read_number(text: str) -> Number | None:
     >>> read_number("−$1.2 million"), read_number("(35.8)"), read_number("3 or 4")
     (Number(value=Decimal('-1200000.0'), unit='$'), Number(value=Decimal('-35.8'), unit=''), None)
     """
-    written = _in_digits(plain(text).rstrip("."))
+    written = plain(text).rstrip(".")
+    for word in ("minus ", "negative "):
+        if written.startswith(word):
+            written = f"-{_in_digits(written.removeprefix(word))}"
+    written = _in_digits(written)
     if accounting := _ACCOUNTING.fullmatch(written):
         written = f"-{accounting['money']}{accounting['inside']}{accounting['rest']}"
     if not (found := _NUMBER.fullmatch(written)):
@@ -72,7 +86,8 @@ def read_number(text: str) -> Number | None:
     value = Decimal(re.sub("[, ]", "", found["digits"]))
     while rest and (factor := _MAGNITUDES.get(rest[0]) or (_OF_MONEY.get(rest[0]) if money else None)):
         value, rest = value * factor, rest[1:]
-    if any(word in _NO_UNIT for word in rest[:1]) or any(word[0].isdigit() for word in rest) or len(rest) > 4:
+    more = any(word[0].isdigit() or word in _WORDS or word in _TENS for word in rest)
+    if more or len(rest) > 4 or (rest and rest[0] in _NO_UNIT):
         return None
     value = -value if found["minus"] or found["inner"] else value
     return Number(value, _MONEY[money] if money else _UNITS.get(" ".join(rest), ""))
