@@ -217,6 +217,7 @@ class Pool:
             origins[row["group"]] = origin
             if row["section"] == "header":
                 headers[row["group"]] = cells
+                sk.setdefault(row["group"], [])  # a table may have no row of some kind
             else:
                 sk[row["group"]].append(cells)
         return cls(dict(sk), text, headers, links, text_groups if any(text_groups) else (), origins, text_origins)

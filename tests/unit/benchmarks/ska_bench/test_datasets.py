@@ -120,3 +120,8 @@ def test_the_shipped_mini_dataset_is_what_its_source_builds(tmp_path: Path) -> N
     assert DatasetFolder(tmp_path / "mini-ska").revision == shipped_dataset("mini-ska").revision
     found = DatasetFolder(tmp_path / "mini-ska").configs()
     assert len(found) == 38 and {split for splits in found.values() for split in splits} == {"test", "full"}
+
+
+def test_a_table_without_rows_of_some_kind_is_read_as_it_was_written() -> None:
+    pool = Pool({"t": [("a",)], "t#donated": []}, headers={"t": ("Name",), "t#donated": ("Name",)})
+    assert Pool.from_rows(pool.to_rows()).sk == pool.sk
