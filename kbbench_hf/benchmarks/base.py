@@ -12,6 +12,7 @@ from kbbench_hf.benchmarks.answers import Answer, AnswerKind, Id
 from kbbench_hf.benchmarks.audits import Audit
 from kbbench_hf.benchmarks.reviews import ReviewItems
 from kbbench_hf.benchmarks.warnings import ScoreWarning
+from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import DatasetFolder, Row
 from kbbench_hf.metrics.aggregate import Estimate, means
 from kbbench_hf.metrics.votes import Vote
@@ -19,6 +20,7 @@ from kbbench_hf.protocols import Embedder
 from kbbench_hf.replies.reading import Reading
 
 if TYPE_CHECKING:
+    from kbbench_hf.benchmarks.annotations import Annotations
     from kbbench_hf.knowledge_base.documents import Rendering
 
 Example = Mapping[str, Any]
@@ -52,6 +54,8 @@ class Examples:
 
     rows: list[Row]
     context: Any = None
+    annotations: "Annotations | None" = None
+    """What models said of the predictions that are scored; None where nothing was said, or nothing is needed."""
 
     @property
     def ids(self) -> list[Any]:
@@ -350,31 +354,39 @@ class HumanVote(NamedTuple):
     score_b: float
 
 
+def _nothing_released(*asked: object) -> Any:
+    raise UsageError("Of this benchmark nothing is released that judges or embedders could be calibrated on.")
+
+
 @dataclass(frozen=True)
 class AnnotationRules:
-    """What a metric needs of other models, and what these are shown."""
+    """What a metric needs of other models, what these are shown, and what they are calibrated on."""
 
-    read: Callable[[Examples, Path], Examples]
-    """(examples, folder) -> the examples with what models said of these predictions."""
-    identities: Callable[[Examples], Mapping[str, str]]
-    """examples -> what figures depend on besides data and predictions (embedder, judge, ...): kind -> identity.
-    Figures with different identities must not be compared."""
-    agreements: Callable[[Examples], Mapping[str, str]]
-    """examples -> how far the judge of each kind agrees with released verdicts, where that was measured, as JSON."""
+    needs: Mapping[str, tuple[str, ...]]
+    """Kind of annotation, see `benchmarks.annotations` -> the metrics that are not scored without it."""
     gold: Callable[[Example, str], Sequence[tuple[str, str, str]]]
     """(example, mode) -> its gold triples."""
-    n_topics: Callable[[str], int]
+    text: str = "text"
+    """The field of an example that holds the text which a judge is shown."""
+    n_topics: Callable[[str], int] = lambda config: 0
     """config -> how many topics its topic model has."""
-    corpus: Callable[[DatasetFolder, str], TopicCorpus]
+    corpus: Callable[[DatasetFolder, str], TopicCorpus] = _nothing_released
     """(folder, config) -> what the topic models are trained on."""
-    released_outputs: Callable[[Path, Examples], list[tuple[str, list[Answer], Mapping[str, float]]]]
+    released_outputs: Callable[[Path, Examples], list[tuple[str, list[Answer], Mapping[str, float]]]] = (
+        _nothing_released
+    )
     """(release, examples) -> (system, its stored answers, its published figures), to calibrate an embedder on."""
-    released_verdicts: Callable[[Path, Examples, str], list[tuple[str, list[Answer], Path]]]
+    released_verdicts: Callable[[Path, Examples, str], list[tuple[str, list[Answer], Path]]] = _nothing_released
     """(release, examples, kind) -> (system, its stored answers, the file of verdicts on them), for judges."""
-    calibrates: Callable[[Example], bool]
+    calibrates: Callable[[Example], bool] = lambda row: True
     """Example -> whether judges and thresholds may be fitted on it; the others are for checking them."""
-    human_votes: Callable[[Path, Examples], list[HumanVote]]
+    human_votes: Callable[[Path, Examples], list[HumanVote]] = lambda release, examples: []
     """(release, examples) -> how people voted on its systems' answers to them; empty where it asked nobody."""
+
+    @property
+    def metrics(self) -> frozenset[str]:
+        """The metrics that are not scored without annotations."""
+        return frozenset(metric for metrics in self.needs.values() for metric in metrics)
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,9 @@ def print_result(result: Result, benchmark: Benchmark, slices: str | None = None
     terminal.print_table(console, ["metric", "value", "95 % interval", *map(words, counts)], rows)
     counters = ", ".join(f"{words(name)} {count:,}" for name, count in result.counters.items() if count)
     console.print(f"[dim]{counters}[/dim]")
-    left_out = [label(benchmark, metric) for metric in result.scores if metric not in scored]
-    if left_out and not benchmark.scoring.annotations:
+    annotated = benchmark.scoring.annotations.metrics if benchmark.scoring.annotations else ()
+    left_out = [label(benchmark, metric) for metric in result.scores if metric not in (*scored, *annotated)]
+    if left_out:
         console.print(f"[dim]not scored here: {', '.join(left_out)}[/dim]")
     if result.repeats:
         values = {label(benchmark, metric): np.array(result.repeats[metric]) for metric in figures}

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -92,6 +92,7 @@ def annotate_predictions(
     from kbbench_hf.runners.judge import annotate_verdicts
 
     rules, examples = annotation_rules(asked), asked.examples
+    annotators = _used(annotators, rules, asked.place.benchmark)
     kinds = (("factualness", annotators.fact_judge), ("granularity", annotators.split_judge))
     config = asked.place.config
     judges = {kind: judge_of(name, kind, config, annotators.judging) for kind, name in kinds if name}  # first of all
@@ -115,9 +116,39 @@ def annotate_predictions(
         report["cosines"] = f"{n:,} documents"
     for kind, judge in judges.items():
         report[kind] = dict(
-            annotate_verdicts(examples, answers, folder, kind, judge, agreements=annotators.calibrations, show=show)
+            annotate_verdicts(
+                examples,
+                answers,
+                folder,
+                kind,
+                judge,
+                text=rules.text,
+                agreements=annotators.calibrations,
+                show=show,
+            )
         )
     return report
+
+
+def _used(annotators: Annotators, rules: AnnotationRules, benchmark: str) -> Annotators:
+    """Return the annotators whose kinds the metrics of a benchmark use.
+
+    Raises:
+        UsageError: none of them, or an embedder that nothing uses.
+    """
+    needs = rules.needs
+    if (annotators.embedder or annotators.stored_cosines) and "embeddings" not in needs:
+        raise UsageError(
+            f"{benchmark} uses {', '.join(needs)} alone, for which nothing is embedded. Name a judge only."
+        )
+    used = replace(
+        annotators,
+        topics=annotators.topics and "topics-reference" in needs,
+        split_judge=annotators.split_judge if "granularity" in needs else None,
+    )
+    if not used:
+        raise UsageError(f"{benchmark} uses {', '.join(needs)} alone. Name a judge of it.")
+    return used
 
 
 def annotation_rules(asked: Asked) -> AnnotationRules:

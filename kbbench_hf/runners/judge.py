@@ -93,6 +93,7 @@ def annotate_verdicts(
     kind: str,
     judge: AnyJudge,
     *,
+    text: str = "text",
     agreements: Path | None = None,
     show: bool = True,
 ) -> Counter[str]:
@@ -100,14 +101,15 @@ def annotate_verdicts(
 
     Equal items are judged once; stored verdicts are replayed by position. Whatever has no readable verdict keeps its
     status and raw reply and is no verdict; a failed request is asked again when this is started again. What was judged
-    so far is in `folder/work`. `kind` is `factualness` or `granularity`. How far the judge agrees with released
-    verdicts stands beside its own, where it knows that itself or a calibration wrote it into the folder `agreements`.
+    so far is in `folder/work`. `kind` is `factualness` or `granularity`, `text` the field of an example that holds the
+    text. How far the judge agrees with released verdicts stands beside its own, where it knows that itself or a
+    calibration wrote it into the folder `agreements`.
 
     Raises:
         UnreadError: more than a tenth of a language model's answers hold no verdict; nothing is written.
     """
     asked = [
-        (row, triple, (row["text"], triple_key(triple)))
+        (row, triple, (row[text], triple_key(triple)))
         for row, answer in zip(examples.rows, answers, strict=True)
         for triple in answer or []
     ]

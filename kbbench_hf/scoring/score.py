@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks import Place, find_dataset, place_of
 from kbbench_hf.benchmarks import benchmark as benchmark_of
+from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.benchmarks.base import Benchmark, Examples, Scores
 from kbbench_hf.benchmarks.baselines import answers_of, is_published
 from kbbench_hf.benchmarks.warnings import ScoreWarning
@@ -225,22 +226,34 @@ def _run_of(paths: Sequence[Path]) -> Row:
     return {**settings, "mode": read_result(scored)["mode"]} if scored.is_file() else settings
 
 
-def _made_with(benchmark: Benchmark, examples: Examples) -> Mapping[str, str]:
+def _made_with(examples: Examples) -> Mapping[str, str]:
     """Return what each kind of annotation was made with, and how far its judge agrees with released verdicts."""
-    rules = benchmark.scoring.annotations
-    if rules is None:
+    if examples.annotations is None:
         return {}
-    return {f"{ANNOTATIONS}{kind}": made_with for kind, made_with in rules.identities(examples).items()} | {
-        f"{AGREEMENT}{kind}": measured for kind, measured in rules.agreements(examples).items()
+    from kbbench_hf.benchmarks.annotated import annotation_identities, judge_agreements
+
+    return {f"{ANNOTATIONS}{kind}": made_with for kind, made_with in annotation_identities(examples).items()} | {
+        f"{AGREEMENT}{kind}": measured for kind, measured in judge_agreements(examples).items()
     }
+
+
+def _of_annotations(
+    benchmark: Benchmark, examples: Examples, answers: Sequence[Answer | None]
+) -> Sequence[ScoreWarning]:
+    if examples.annotations is None:
+        return ()
+    from kbbench_hf.benchmarks.annotation_warnings import annotation_warnings
+
+    return annotation_warnings(benchmark, examples, answers)
 
 
 def annotated(asked: Asked, annotations: Path | None) -> Asked:
     """Return what is asked with what models said of the predictions; as it is where nothing was said or is needed."""
-    rules = asked.benchmark.scoring.annotations
-    if rules is None or annotations is None:
+    if asked.benchmark.scoring.annotations is None or annotations is None:
         return asked
-    return asked._replace(examples=rules.read(asked.examples, annotations))
+    from kbbench_hf.benchmarks.annotated import with_annotations
+
+    return asked._replace(examples=with_annotations(asked.examples, annotations))
 
 
 def annotations_beside(predictions: Path) -> Path | None:
@@ -287,7 +300,7 @@ def score_asked(asked: Asked, predictions: Predictions, of_run: Sequence[ScoreWa
             "python": platform.python_version(),
             "numpy": np.__version__,
             **({"dataset": dataset_version} if dataset_version else {}),
-            **_made_with(benchmark, examples),
+            **_made_with(examples),
         },
         predictions_sha256=predictions.sha256(examples, benchmark.scoring.answer.field),
         ids=examples.ids,
@@ -300,6 +313,7 @@ def score_asked(asked: Asked, predictions: Predictions, of_run: Sequence[ScoreWa
             *predictions.notes,
             *limit_warning(len(examples.rows), n_available),
             *completeness_warnings(benchmark, examples.ids, predictions, scores, figures, mode),
+            *_of_annotations(benchmark, examples, predictions.answers),
             *(benchmark.scoring.warn(benchmark, examples, predictions.answers, mode) if benchmark.scoring.warn else ()),
         ],
         answered=~missing,

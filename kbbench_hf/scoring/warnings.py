@@ -60,9 +60,9 @@ def completeness_warnings(
             "it says, and only large differences can be found."
         )
         found.append(ScoreWarning("small_n", message, "Score more examples.", severity="note"))
-    unscored = [metric for metric, figure in figures.items() if not figure.n_scored]
-    if unscored and benchmark.scoring.annotations:
-        names = ", ".join(benchmark.metrics.get(metric, metric) for metric in unscored)
+    annotated = benchmark.scoring.annotations.metrics if benchmark.scoring.annotations else ()
+    if unscored := [metric for metric in annotated if metric in figures and not figures[metric].n_scored]:
+        names = ", ".join(benchmark.metrics.get(metric, metric) for metric in benchmark.metrics if metric in unscored)
         found.append(
             ScoreWarning(
                 "not_scored",

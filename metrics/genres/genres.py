@@ -5,6 +5,7 @@ from pathlib import Path
 import datasets
 import evaluate
 
+from kbbench_hf.benchmarks.annotation_warnings import annotation_warnings
 from kbbench_hf.benchmarks.annotations import Annotations
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.genres.benchmark import CORPORA, Context, score, warn
@@ -93,7 +94,7 @@ class Genres(evaluate.Metric):
             name = str(place) if texts is None else text_id(texts[place])
             rows.append({"id": name, "triples": gold, "triples_stated": gold})
         found = Annotations(Path(annotations)) if annotations is not None else None
-        examples = Examples(rows, Context("own", (), found))
+        examples = Examples(rows, Context("own", ()), found)
         scores = score(examples, predictions, mode)
         results = {}
         for metric, mean in means(scores.values, scores.draws).items():
@@ -103,5 +104,7 @@ class Genres(evaluate.Metric):
                 results[f"{metric}_ci95"] = list(mean.ci95)
         if return_warnings:
             empty = empty_warning(sum(not each for each in predictions), len(predictions))
-            results["warnings"] = [each.to_dict() for each in (*empty, *warn(CORPORA, examples, predictions, mode))]
+            of_annotations = annotation_warnings(CORPORA, examples, predictions)
+            found_wanting = (*empty, *of_annotations, *warn(CORPORA, examples, predictions, mode))
+            results["warnings"] = [each.to_dict() for each in found_wanting]
         return {**results, **scores.counters}

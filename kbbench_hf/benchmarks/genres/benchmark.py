@@ -5,19 +5,18 @@ answer is a list of triples. Counts and the hard-match baseline need nothing els
 (`benchmarks.annotations`), made once per set of predictions by `kbbench annotate`.
 """
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.addresses import on_request
 from kbbench_hf.benchmarks import base
+from kbbench_hf.benchmarks.annotated import made_with
 from kbbench_hf.benchmarks.annotations import Annotations
 from kbbench_hf.benchmarks.answers import ANY_TRIPLES, Answer
 from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Mark, Scores, of_text
@@ -29,12 +28,9 @@ from kbbench_hf.benchmarks.genres.topic_corpora import topic_corpus
 from kbbench_hf.benchmarks.genres.warnings import (
     constant_warning,
     corpus_warning,
-    coverage_warnings,
     direction_warning,
     threshold_warning,
-    unread_verdict_warnings,
 )
-from kbbench_hf.benchmarks.judge_agreement import agreement_warnings
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.generative_re import (
@@ -71,7 +67,6 @@ METRICS: Mapping[str, str] = {
     "recall": "R",
     "f1": "F1",
 }
-_JUDGED = {kind: METRICS[kind] for kind in ("factualness", "granularity")}
 Column = NDArray[np.float64]
 Gold = tuple[str, str, str]
 Triples = list[list[Triple]]
@@ -80,11 +75,10 @@ Triples = list[list[Triple]]
 
 @dataclass(frozen=True)
 class Context:
-    """What scoring and prompting need once: the config, its relations, and the annotations of the predictions."""
+    """What scoring and prompting need once: the config and its relations."""
 
     config: str
     relations: tuple[str, ...]
-    annotations: Annotations | None = None
     strangers: Mapping[str, str] = field(default_factory=dict)
     """Document -> a thing that it does not name; see `closed.strangers`."""
 
@@ -96,57 +90,21 @@ def load(folder: DatasetFolder, config: str, split: str) -> Examples:
     return Examples(rows, Context(config, tuple(relations), strangers=strangers(rows)))
 
 
-def with_annotations(examples: Examples, folder: Path) -> Examples:
-    """Return the examples with the annotations that a folder holds.
-
-    Raises:
-        UsageError: the folder holds none.
-    """
-    return replace(examples, context=replace(examples.context, annotations=Annotations(folder)))
-
-
-def annotation_identities(examples: Examples) -> dict[str, str]:
-    """Return what each kind of annotation was made with (embedder and thresholds, judge, topic model) as JSON text.
-
-    Empty where the examples have no annotations.
-    """
-    plain = {
-        kind: {name: value for name, value in identity.items() if name != "agreement"}
-        for kind, identity in _identities(examples).items()
-    }
-    return {kind: json.dumps(identity, sort_keys=True) for kind, identity in plain.items()}
-
-
-def judge_agreements(examples: Examples) -> dict[str, str]:
-    """Return how far the judge of each kind agrees with released verdicts, as JSON text, where it was calibrated."""
-    found = {kind: identity.get("agreement") for kind, identity in _identities(examples).items()}
-    return {kind: json.dumps(agreement, sort_keys=True) for kind, agreement in found.items() if agreement}
-
-
 def warn(
     benchmark: base.Benchmark, examples: Examples, answers: Sequence[Answer | None], mode: str
 ) -> list[ScoreWarning]:
     """Return what these figures rest on, and what they are to be held against."""
-    annotations = examples.context.annotations
-    identities, gold = _identities(examples), [gold_triples(row, mode) for row in examples.rows]
+    identities, gold = made_with(examples), [gold_triples(row, mode) for row in examples.rows]
     offered = {
         each: [offered_pairs(row, each, examples.context.strangers.get(row["id"])) for row in examples.rows]
         for each in MODES
     }
     return [
-        *agreement_warnings(_JUDGED, identities),
-        *(coverage_warnings(benchmark, annotations, examples, answers) if annotations else ()),
-        *(unread_verdict_warnings(annotations, _JUDGED) if annotations else ()),
         *threshold_warning(examples.context.config, identities.get("embeddings", {})),
         *corpus_warning(identities.get(f"topics-{mode}", {})),
         *constant_warning(answers, offered, gold, mode),
         *direction_warning(answers, gold, mode),
     ]
-
-
-def _identities(examples: Examples) -> Mapping[str, Mapping[str, Any]]:
-    annotations = examples.context.annotations
-    return annotations.identities() if annotations else {}
 
 
 def gold_triples(row: Example, mode: str) -> list[Gold]:
@@ -191,7 +149,7 @@ def _topical_similarities(
     examples: Examples, predicted: Triples, missing: NDArray[np.bool_], mode: str
 ) -> NDArray[np.float64]:
     """Return the TS of each document by each topic model, shape (models, documents); no row without annotations."""
-    annotations = examples.context.annotations
+    annotations = examples.annotations
     if annotations is None or not annotations.has(f"topics-{mode}"):
         return np.zeros((0, len(predicted)))
     topics = zip(*annotations.topics(mode, examples.ids, predicted), strict=True)
@@ -209,7 +167,7 @@ def explain(examples: Examples, example: Example, answer: Sequence[Triple]) -> E
     Right is what a judge found supported or what stands in the gold; hallucinated what a judge found unsupported, or,
     without a judge, names something that the text does not. Anything else is merely not in the gold: wrong.
     """
-    annotations, answer = examples.context.annotations, answer or []
+    annotations, answer = examples.annotations, answer or []
     gold = gold_triples(example, "reference")
     parts: list[tuple[str, Mark]] = []
     for triple, words in zip(answer, ANY_TRIPLES.words(answer), strict=True):
@@ -228,7 +186,7 @@ def explain(examples: Examples, example: Example, answer: Sequence[Triple]) -> E
 
 
 def _qualities(examples: Examples, predicted: Triples, gold: list[list[Gold]], mode: str) -> dict[str, Column]:
-    annotations, empty, n = examples.context.annotations, EMPTY_SCORES[mode], len(predicted)
+    annotations, empty, n = examples.annotations, EMPTY_SCORES[mode], len(predicted)
     values = {metric: np.full(n, math.nan) for metric in list(METRICS)[:5]}
     if annotations is None:
         return values
@@ -275,7 +233,7 @@ def _similarities(
 def _counters(
     examples: Examples, answers: Sequence[Answer], predicted: Triples, gold: list[list[Gold]]
 ) -> dict[str, int]:
-    annotations = examples.context.annotations
+    annotations = examples.annotations
     listed = [answer for answer in answers if answer]
     sound = [well_formed(answer) for answer in listed]
     counters = {
@@ -311,9 +269,14 @@ _SCORING = base.Scoring(
     warn=warn,
     unbounded=frozenset({"triples_per_document", "tokens_per_triple"}),
     annotations=base.AnnotationRules(
-        read=with_annotations,
-        identities=annotation_identities,
-        agreements=judge_agreements,
+        needs={
+            "topics-reference": ("topical_similarity",),
+            "topics-fixed": ("topical_similarity",),
+            "embeddings": ("uniqueness", "completeness"),
+            "cosines": ("completeness",),
+            "factualness": ("factualness",),
+            "granularity": ("granularity",),
+        },
         gold=gold_triples,
         n_topics=lambda config: TOPICS.get(config, 20),
         corpus=topic_corpus,

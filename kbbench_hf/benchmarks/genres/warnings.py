@@ -1,15 +1,12 @@
 """What GenRES's figures rest on, and what they are to be held against: each said beside the figures."""
 
-import math
 from collections.abc import Mapping, Sequence
 from operator import ne
 from typing import Any, Literal
 
 import numpy as np
 
-from kbbench_hf.benchmarks.annotations import Annotations
 from kbbench_hf.benchmarks.answers import Answer
-from kbbench_hf.benchmarks.base import Benchmark, Examples
 from kbbench_hf.benchmarks.genres.closed import Constant, Pair, best_constant, is_closed
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.metrics.generative_re import EMPTY_SCORES
@@ -19,59 +16,6 @@ Gold = Sequence[Sequence[tuple[str, str, str]]]
 HARD = {"precision": "P", "recall": "R", "f1": "F1"}
 LEAST_GAIN = 0.005
 """From which gain in F1 on the direction of triples is spoken of."""
-
-_NEEDS = {
-    "topics-reference": ("topical_similarity",),
-    "embeddings": ("uniqueness", "completeness"),
-    "factualness": ("factualness",),
-    "granularity": ("granularity",),
-}
-"""Kind of annotation -> the metrics that are not scored where it is missing."""
-
-
-def coverage_warnings(
-    benchmark: Benchmark, annotations: Annotations, examples: Examples, answers: Sequence[Answer | None]
-) -> list[ScoreWarning]:
-    """Return a warning for each kind of annotation that covers only some of the answered documents.
-
-    A mean over those that a judge happened to see, or over answers of before, is no figure of the system.
-    """
-    pairs = zip(examples.ids, answers, strict=True)
-    answered = [(name, triples_of(answer, "reference")) for name, answer in pairs if answer]
-    found = []
-    for kind, metrics in _NEEDS.items():
-        if annotations.has(kind) and (n := sum(not each for each in _covered(annotations, kind, answered))):
-            names = ", ".join(benchmark.metrics[metric] for metric in metrics)
-            message = (
-                f"{names}: of {len(answered):,} answered documents {n:,} have no annotation ({kind}); "
-                "the figures are means over the others."
-            )
-            found.append(ScoreWarning("annotations_partial", message, "Run 'kbbench annotate' on these answers.", n))
-    return found
-
-
-def _covered(annotations: Annotations, kind: str, answered: Sequence[tuple[str, list[Triple]]]) -> list[bool]:
-    if kind == "topics-reference":
-        ids, triples = [name for name, _ in answered], [each for _, each in answered]
-        shares = annotations.topics("reference", ids, triples)[1]  # (models, documents, topics)
-        return [not math.isnan(first) for first in shares[0, :, 0]]
-    if kind == "embeddings":
-        return [annotations.places(triples) is not None for _, triples in answered]
-    judged = annotations.verdicts if kind == "factualness" else annotations.splits
-    return [judged(name, triples) is not None for name, triples in answered]
-
-
-def unread_verdict_warnings(annotations: Annotations, labels: Mapping[str, str]) -> list[ScoreWarning]:
-    """Return a warning for each kind of verdict (kind -> label of its metric) that a judge did not give on all."""
-    found = []
-    for kind, label in labels.items():
-        if why := annotations.unread(kind):
-            n = sum(why.values())
-            reasons = ", ".join(f"{reason} {count:,}" for reason, count in why.items())
-            message = f"{label}: the judge gave no verdict on {n:,} triples ({reasons}); they are in no mean."
-            remedy = "Give the judge more room with --max-tokens, or name another." if "cut off" in why else ""
-            found.append(ScoreWarning("unread_verdicts", message, remedy, n))
-    return found
 
 
 def threshold_warning(config: str, embeddings: Mapping[str, Any]) -> list[ScoreWarning]:

@@ -27,8 +27,10 @@ from kbbench_hf.benchmarks.text2kgbench.warnings import warnings
 from kbbench_hf.files.datasets import DatasetFolder, Row
 from kbbench_hf.metrics.aggregate import Estimate, estimate
 from kbbench_hf.metrics.entity_types import TypedOntology
+from kbbench_hf.metrics.generative_re import factualness
 from kbbench_hf.metrics.mention_forms import find_mention
 from kbbench_hf.metrics.mentions import mentions
+from kbbench_hf.metrics.triple_lists import triples_of
 from kbbench_hf.metrics.triple_values import read_gold, score_repaired_2
 from kbbench_hf.metrics.triples import (
     ALL_ZERO,
@@ -58,8 +60,10 @@ METRICS = {
     "precision_all_triples": "P, all",
     "recall_all_triples": "R, all",
     **BEYOND_PAPER,
+    "factualness": "FS",
 }
-"""Result key -> label in tables. Those of all triples are of `repaired-2`, whose others leave some gold triples out."""
+"""Result key -> label in tables. FS, the share of triples that a judge finds supported by the sentence, is scored where
+the answers are annotated. Those of all triples are of `repaired-2`, whose others leave some gold triples out."""
 OVER_ALL = ("precision_all_triples", "recall_all_triples", "f1_all_triples")
 _NOTHING = re.compile(r"^$|\[\s*\]|\{\s*\}|\bnone\b|\bno (?:relevant )?(?:triples|relations)\b", re.IGNORECASE)
 """How a model says that a sentence holds no triples."""
@@ -120,6 +124,8 @@ def load(folder: DatasetFolder, config: str, split: str) -> Examples:
 def score(examples: Examples, answers: Sequence[Sequence[Sequence[str]] | None], mode: str) -> Scores:
     """Return the seven metrics of every sentence, those of `beyond_paper`, and in `repaired-2` three over all triples.
 
+    With annotations also factualness; an answer without triples has none, a missing one 0.
+
     A missing answer is 0 in all seven in `reference` (so it is good for the hallucination rates), has relation
     hallucination 1 in `paper`, and is an empty answer in our own modes.
 
@@ -158,6 +164,13 @@ def score(examples: Examples, answers: Sequence[Sequence[Sequence[str]] | None],
     else:
         typed, is_named = typed_by(examples.rows, material.ontologies), mentions
     columns |= beyond_paper(examples.rows, answers, typed, ontologies, is_named)
+    if examples.annotations and examples.annotations.has("factualness"):
+        verdicts = [
+            None if answer is None else examples.annotations.verdicts(row["id"], triples_of(answer, "reference"))
+            for row, answer in zip(examples.rows, answers, strict=True)
+        ]
+        columns["factualness"] = factualness(verdicts, empty=np.nan)
+        columns["factualness"][[answer is None for answer in answers]] = 0.0
     in_order = {name: columns[name] for name in METRICS if name in columns}
     return Scores(in_order, _slices(examples.rows), dict(counters))
 
@@ -274,6 +287,7 @@ _SCORING = base.Scoring(
     score,
     summarise,
     warn=warnings,
+    annotations=base.AnnotationRules({"factualness": ("factualness",)}, gold_triples, "sentence"),
     group_by="ontology",
     lower_is_better=frozenset(name for name in METRICS if "hallucination" in name),
 )

@@ -119,6 +119,20 @@ def test_what_is_missing_is_said(answers: Path, options: tuple[str, ...], messag
     assert not Path("hasty.annotations").exists()
 
 
-def test_other_benchmarks_need_no_annotations(answers: Path) -> None:
-    found = run("annotate", str(answers), "--benchmark", "mini-text2kg", "--topics")
+def test_a_fact_judge_judges_triples_of_any_benchmark_that_has_texts(in_tmp: Path) -> None:
+    pattern = next(file for file in shipped_answers("mini-text2kg") if file.stem == "pattern")
+    shutil.copy(pattern, "pattern.jsonl")
+    on = ("pattern.jsonl", "--benchmark", "mini-text2kg")
+    assert "factualness" not in json.loads(run("score", *on, "--json").stdout)["scores"]
+    assert run("annotate", *on, "--fact-judge", "surface").exception is None
+    found = json.loads(run("score", *on, "--json").stdout)
+    assert 0.5 < found["scores"]["factualness"]["value"] <= 1
+    assert "judge_agreement" in {each["code"] for each in found["warnings"]}
+    assert "nothing is embedded" in str(run("annotate", *on, "--embedder", "org/model").exception)
+    assert "Name a judge" in str(run("annotate", *on, "--topics").exception)
+
+
+def test_other_benchmarks_need_no_annotations(in_tmp: Path) -> None:
+    first = next(iter(shipped_answers("mini-ska")))
+    found = run("annotate", str(first), "--benchmark", "mini-ska", "--topics")
     assert "is scored without annotations" in str(found.exception)

@@ -98,8 +98,8 @@ def test_what_is_no_annotation_is_refused_in_words(tmp_path: Path) -> None:
             checked_annotations(files, tmp_path / "out")
     with pytest.raises(UsageError, match="scored without annotations"):
         preview(
-            next(iter(shipped_answers("mini-text2kg"))),
-            "mini-text2kg",
+            next(iter(shipped_answers("mini-ska"))),
+            "mini-ska",
             annotations=[good],
         )
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kbbench_hf.benchmarks.annotated import with_annotations
 from kbbench_hf.benchmarks.base import Examples
-from kbbench_hf.benchmarks.genres.benchmark import Context, score, with_annotations
+from kbbench_hf.benchmarks.genres.benchmark import Context, score
 from kbbench_hf.benchmarks.judge_agreement import JudgeAgreement, agreement_warnings
 from kbbench_hf.metrics.agreement import agreement
 from kbbench_hf.models.surface import OTHER, Logistic, SurfaceJudge, fact_features, fit_logistic, split_features
@@ -91,7 +92,7 @@ def test_the_agreement_goes_with_every_figure(tmp_path: Path) -> None:
         annotate_verdicts(examples, answers, tmp_path, kind, judge_by_name("surface", kind, "docred"), show=False)
     annotated = with_annotations(examples, tmp_path)
     assert score(annotated, answers, "fixed").values["factualness"].tolist() == [1.0]
-    identities = annotated.context.annotations.identities()
+    identities = annotated.annotations.identities()
     found = agreement_warnings({"factualness": "FS", "granularity": "GS"}, identities)
     assert [warning.code for warning in found] == ["judge_agreement"] * 2
     assert all(warning.severity == "warning" for warning in found)  # no better than surface features: it is they

@@ -75,7 +75,7 @@ def test_a_slice_shows_every_metric_at_any_width(copied, capsys, monkeypatch, co
     figures = [figure for n in at for figure in lines[n + 1].split()[1:]]
     assert figures == ["48", *(number(each.value) for each in copied.slices["ontology"]["1_isles"].values())]
     assert max(map(len, lines)) <= columns
-    assert all(any(line.startswith(f"{label(MINI, metric)} ") for line in lines) for metric in MINI.metrics)
+    assert all(any(line.startswith(f"{label(MINI, metric)} ") for line in lines) for metric in copied.scores)
 
 
 def test_what_only_annotations_can_score_is_named_with_the_command_that_makes_them(capsys):

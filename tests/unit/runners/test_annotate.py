@@ -9,9 +9,10 @@ import pytest
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks import benchmark
+from kbbench_hf.benchmarks.annotated import annotation_identities, with_annotations
 from kbbench_hf.benchmarks.annotations import read_annotation
 from kbbench_hf.benchmarks.base import Examples, Scores, TopicCorpus
-from kbbench_hf.benchmarks.genres.benchmark import Context, annotation_identities, score, with_annotations
+from kbbench_hf.benchmarks.genres.benchmark import Context, score
 from kbbench_hf.benchmarks.genres.topic_corpora import topic_corpus
 from kbbench_hf.errors import DataError
 from kbbench_hf.metrics.aggregate import means

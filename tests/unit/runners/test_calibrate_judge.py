@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from kbbench_hf.benchmarks import benchmark
+from kbbench_hf.benchmarks.annotated import judge_agreements, with_annotations
+from kbbench_hf.benchmarks.annotation_warnings import annotation_warnings
 from kbbench_hf.benchmarks.annotations import read_annotation
 from kbbench_hf.benchmarks.base import AnnotationRules, Examples, HumanVote
-from kbbench_hf.benchmarks.genres.benchmark import Context, judge_agreements, warn, with_annotations
+from kbbench_hf.benchmarks.genres.benchmark import Context
 from kbbench_hf.benchmarks.judge_agreement import read_agreement
 from kbbench_hf.models.endpoint import Endpoint
 from kbbench_hf.protocols import Verdict
@@ -145,13 +147,13 @@ def test_what_was_measured_stands_beside_the_figures_of_that_judge_on_that_corpu
 
     found = annotated(judge, "cdr")
     assert json.loads(judge_agreements(found)[KIND]) == json.loads(json.dumps(measured.to_dict()))
-    [warning] = warn(benchmark("mini-genres"), found, answers, "reference")
+    [warning] = annotation_warnings(benchmark("mini-genres"), found, answers)
     assert warning.code == "judge_agreement" and warning.severity == "note" and "1.00 / 1.00" in warning.message
     kept = read_annotation(tmp_path / f"{judge.name}-cdr", KIND)
     assert kept is not None and kept.identity["judge"] == f"graded@1@threshold={measured.threshold}"
     for other in (annotated(judge, "docred"), annotated(Local(lambda *item: True, "other@1"), "cdr")):
         assert judge_agreements(other) == {}
-        assert [each.code for each in warn(benchmark("mini-genres"), other, answers, "reference")] == [
+        assert [each.code for each in annotation_warnings(benchmark("mini-genres"), other, answers)] == [
             "judge_not_calibrated"
         ]
 

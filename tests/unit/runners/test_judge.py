@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from kbbench_hf.benchmarks import benchmark
+from kbbench_hf.benchmarks.annotated import with_annotations
+from kbbench_hf.benchmarks.annotation_warnings import annotation_warnings
 from kbbench_hf.benchmarks.annotations import read_annotation
 from kbbench_hf.benchmarks.base import Examples
-from kbbench_hf.benchmarks.genres.benchmark import Context, score, warn, with_annotations
+from kbbench_hf.benchmarks.genres.benchmark import Context, score
 from kbbench_hf.errors import UsageError
 from kbbench_hf.models.endpoint import Endpoint
 from kbbench_hf.models.judges import StoredFacts, StoredSplits
@@ -172,7 +174,7 @@ def test_a_few_answers_that_stay_cut_off_are_counted_and_said_beside_the_figure(
     annotated = with_annotations(examples, tmp_path)
     column = score(annotated, answers, "fixed").values["factualness"]
     assert math.isnan(column[0]) and (column[1:] == 1.0).all()  # not scored, and not 0
-    said = {each.code: each for each in warn(benchmark("mini-genres"), annotated, answers, "fixed")}
+    said = {each.code: each for each in annotation_warnings(benchmark("mini-genres"), annotated, answers)}
     assert said["unread_verdicts"].n_examples == 1 and "cut off 1" in said["unread_verdicts"].message
 
 

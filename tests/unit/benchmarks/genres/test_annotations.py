@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kbbench_hf.benchmarks import benchmark
+from kbbench_hf.benchmarks.annotated import with_annotations
 from kbbench_hf.benchmarks.annotations import (
     Annotations,
     read_annotation,
@@ -17,7 +18,7 @@ from kbbench_hf.benchmarks.annotations import (
     write_annotation,
 )
 from kbbench_hf.benchmarks.base import Examples
-from kbbench_hf.benchmarks.genres.benchmark import Context, warn, with_annotations
+from kbbench_hf.benchmarks.genres.benchmark import Context, warn
 from kbbench_hf.errors import UsageError
 from tests.unit.conftest import Disk
 

@@ -1,0 +1,80 @@
+"""What stands beside every figure that annotations give: whose verdicts they are, and which answers have none."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from kbbench_hf.benchmarks.annotated import made_with
+from kbbench_hf.benchmarks.annotations import Annotations
+from kbbench_hf.benchmarks.answers import Answer
+from kbbench_hf.benchmarks.base import Benchmark, Examples
+from kbbench_hf.benchmarks.judge_agreement import agreement_warnings
+from kbbench_hf.benchmarks.warnings import ScoreWarning
+from kbbench_hf.metrics.triple_lists import Triple, triples_of
+
+Needs = Mapping[str, Sequence[str]]
+_JUDGED = ("factualness", "granularity")
+_COVERING = ("topics-reference", "embeddings", *_JUDGED)
+
+
+def annotation_warnings(
+    benchmark: Benchmark, examples: Examples, answers: Sequence[Answer | None]
+) -> list[ScoreWarning]:
+    """Return how far judges agree with released verdicts, what they did not judge, and what nobody annotated."""
+    annotations, rules = examples.annotations, benchmark.scoring.annotations
+    if annotations is None or rules is None:
+        return []
+    labels = {kind: benchmark.metrics[metric] for kind in _JUDGED for metric in rules.needs.get(kind, ())[:1]}
+    return [
+        *agreement_warnings(labels, made_with(examples)),
+        *_coverage_warnings(benchmark, rules.needs, annotations, examples, answers),
+        *_unread_verdict_warnings(annotations, labels),
+    ]
+
+
+def _coverage_warnings(
+    benchmark: Benchmark, needs: Needs, annotations: Annotations, examples: Examples, answers: Sequence[Answer | None]
+) -> list[ScoreWarning]:
+    """Return a warning for each kind of annotation that covers only some of the answered documents.
+
+    A mean over those that a judge happened to see, or over answers of before, is no figure of the system.
+    """
+    pairs = zip(examples.ids, answers, strict=True)
+    answered = [(name, triples_of(answer, "reference")) for name, answer in pairs if answer]
+    found = []
+    for kind, metrics in needs.items():
+        if (
+            kind in _COVERING
+            and annotations.has(kind)
+            and (n := sum(not each for each in _covered(annotations, kind, answered)))
+        ):
+            names = ", ".join(benchmark.metrics[metric] for metric in metrics)
+            message = (
+                f"{names}: of {len(answered):,} answered documents {n:,} have no annotation ({kind}); "
+                "the figures are means over the others."
+            )
+            found.append(ScoreWarning("annotations_partial", message, "Run 'kbbench annotate' on these answers.", n))
+    return found
+
+
+def _covered(annotations: Annotations, kind: str, answered: Sequence[tuple[str, list[Triple]]]) -> list[bool]:
+    if kind == "topics-reference":
+        ids, triples = [name for name, _ in answered], [each for _, each in answered]
+        shares = annotations.topics("reference", ids, triples)[1]  # (models, documents, topics)
+        return [not math.isnan(first) for first in shares[0, :, 0]]
+    if kind == "embeddings":
+        return [annotations.places(triples) is not None for _, triples in answered]
+    judged = annotations.verdicts if kind == "factualness" else annotations.splits
+    return [judged(name, triples) is not None for name, triples in answered]
+
+
+def _unread_verdict_warnings(annotations: Annotations, labels: Mapping[str, str]) -> list[ScoreWarning]:
+    """Return a warning for each kind of verdict (kind -> label of its metric) that a judge did not give on all."""
+    found = []
+    for kind, label in labels.items():
+        if why := annotations.unread(kind):
+            n = sum(why.values())
+            reasons = ", ".join(f"{reason} {count:,}" for reason, count in why.items())
+            message = f"{label}: the judge gave no verdict on {n:,} triples ({reasons}); they are in no mean."
+            remedy = "Give the judge more room with --max-tokens, or name another." if "cut off" in why else ""
+            found.append(ScoreWarning("unread_verdicts", message, remedy, n))
+    return found
