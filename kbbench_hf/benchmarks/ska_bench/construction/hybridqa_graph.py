@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import log
+from math import fsum, log
 from pathlib import Path
 
 from kbbench_hf.benchmarks.ska_bench.construction.decoys import Decoys
@@ -171,7 +171,8 @@ class _Maker:
         self._idf = defaultdict(lambda: log(len(pages) + 1), {w: log((len(pages) + 1) / n) for w, n in counts.items()})
 
     def weight(self, words: Iterable[str]) -> float:
-        return sum(self._idf[word] for word in words)
+        """Return the summed idf of words, the same in whatever order they come."""
+        return fsum(self._idf[word] for word in words)
 
     def instance(self, question: Question) -> Instance | None:
         """Return a question as an instance, or None where it or its evidence is not in order."""
@@ -309,10 +310,12 @@ class _Asked:
         answers, aliases = tuple(_listed(question.answer)), tuple[Cells, ...]()
         if question.answer_in_table and column is not None:
             answers, aliases = (self._cell(column),), _aliases(self._cell(column), question.answer)
+        elif self._opens_page(question):
+            aliases = _aliases(question.answer, title_of(question.answer_passages[0]))
         instance = Instance(
             id=f"hybridqa-{question.id}",
             subset="kg_text",
-            question=f"{question.text[0].upper()}{question.text[1:]}",
+            question=re.sub(r"\b(the|of|in|a) \1\b", r"\1", f"{question.text[0].upper()}{question.text[1:]}"),
             answers=answers,
             answer_type=answer_type(answers[0]),
             answer_aliases=aliases,
@@ -333,6 +336,11 @@ class _Asked:
             decoys = self._maker.decoys.of(instance.id, [self._maker.pool.sk[GROUP][number] for number in sk])
             if sk and text:
                 yield replace(instance, positive_sk=sk, positive_text=text, decoys=decoys)
+
+    def _opens_page(self, question: Question) -> bool:
+        """Say whether the page with the answer begins with it, so that its title is another name of the answer."""
+        text = self._graph.table.passages[question.answer_passages[0]]
+        return normal_name(text).startswith(f"{normal_name(question.answer)} ")
 
     def _accounts_for_words(self, instance: Instance) -> bool:
         pool = self._maker.pool
@@ -371,5 +379,5 @@ def _listed(answer: str) -> list[str]:
 
 
 def _aliases(answer: str, asked: str) -> tuple[Cells, ...]:
-    others = tuple(name for name in dict.fromkeys((asked, _plain(answer))) if name != answer)
+    others = tuple(name for name in dict.fromkeys((asked, _plain(asked), _plain(answer))) if name != answer)
     return (others,) if others else ()

@@ -109,6 +109,15 @@ def test_a_second_page_is_needed_where_it_holds_words_of_the_question(tmp_path: 
     assert len(instance.positive_sk) == 1
 
 
+def test_the_title_of_a_page_that_begins_with_the_answer_is_another_name_of_it(
+    tmp_path: Path, numbers: list[int]
+) -> None:
+    n = numbers[0]
+    instance, _ = made(tmp_path, numbers, {"answer": "The side", "question": f"What club is of Bergbyton {n}x ?"})
+    assert instance
+    assert instance.answer_aliases == ((f"Bergby Rovers {n}x",),)
+
+
 @pytest.mark.parametrize(
     "changes",
     [
