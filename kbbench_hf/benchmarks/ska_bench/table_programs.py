@@ -45,7 +45,7 @@ def number(cell: str) -> float | None:
     >>> number("$ 1,234.5"), number("(126)"), number("12 km"), number("May 3, 2001"), number("2-1")
     (1234.5, -126.0, 12.0, 2001.0, None)
     """
-    text = wtq_normal(f"|{cell}|").strip("| ").replace("$ ", "$").replace("€ ", "€").replace("- ", "-")
+    text = wtq_normal(f"|{cell}|").strip("| *†‡§").replace("$ ", "$").replace("€ ", "€").replace("- ", "-")
     if found := _NUMBER.fullmatch(text):
         opened, sign, _, digits, closed, *_ = found.groups()
         value = float(digits.replace(",", ""))
@@ -69,6 +69,17 @@ TESTS: dict[str, Callable[[str, str], bool]] = {
     ">": _compares(operator.gt),
     ">=": _compares(operator.ge),
 }
+
+
+def _loosely(test: str) -> Callable[[str, str], bool]:
+    def may_hold(cell: str, value: str) -> bool:
+        return TESTS[test](cell, value) or (number(cell) is None and any(map(str.isdigit, cell)))
+
+    return may_hold
+
+
+_LOOSELY = {"=": TESTS["contains"], **{test: _loosely(test) for test in ("<", "<=", ">", ">=")}}
+"""Tests as a generous reader makes them."""
 
 
 def split(condition: Sequence[Any]) -> tuple[int, str, str]:
@@ -117,6 +128,8 @@ def reads(program: Program, row: Cells) -> bool:
 def is_free_of(program: Program, row: Cells) -> bool:
     """Say whether a row leaves a program's answer as it is, even where a reader takes part of a cell for the whole.
 
+    A cell whose digits are no number may meet any bound.
+
     >>> program = {"type": "count", "where": [[0, "oslo"], [1, ">", "3"]]}
     >>> is_free_of(program, ["Oslo, Norway", "4"]), is_free_of(program, ["Lund", "Oslo"])
     (False, True)
@@ -127,7 +140,7 @@ def is_free_of(program: Program, row: Cells) -> bool:
 def freedom(program: Program) -> Callable[[Cells], bool]:
     """Return `is_free_of` for one program, to be asked of many rows."""
     loose = [
-        [(column, TESTS["contains" if test == "=" else test], value) for column, test, value in map(split, where)]
+        [(column, _LOOSELY.get(test, TESTS[test]), value) for column, test, value in map(split, where)]
         for where in alternatives(program)
     ]
 

@@ -34,7 +34,7 @@ from kbbench_hf.metrics.typed_answers import answer_type
 
 PER_TABLE, PER_ANSWER = 2, 4
 """The most questions on one table, and with one answer."""
-BY_WORDS = 0.3
+BY_WORDS = 0.33
 """The largest share of questions whose row a search for the question's cells finds."""
 MOST_BRIDGE_HITS = 3
 """In how many of a table's passages the words of a second passage may stand."""
@@ -186,10 +186,9 @@ def _best_passage(asked: frozenset[str], row: int, sheet: Sheet) -> tuple[str, .
     """Return the passage of the row that holds most of the question's words beyond the row's, if it tops the table."""
     wanted = asked - sheet.rows[row] - sheet.frame
     weights = {link: sheet.words.weight(wanted & words) for link, words in sheet.passages.items()}
-    best = sorted(weights, key=lambda link: (-weights[link], link))[:2]
-    if not best or best[0] not in sheet.links[row] or (len(best) > 1 and weights[best[1]] > 0.8 * weights[best[0]]):
-        return ()
-    return (best[0],)
+    best = max(sorted(sheet.links[row]), key=lambda link: weights[link], default="")
+    rival = max((weight for link, weight in weights.items() if link not in sheet.links[row]), default=0.0)
+    return (best,) if best and rival <= 0.85 * weights[best] else ()
 
 
 def _is_settled(question: Question, asked: frozenset[str], links: Sequence[str], sheet: Sheet) -> bool:

@@ -11,8 +11,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from kbbench_hf.benchmarks.ska_bench.construction.evidence_words import Words
 from kbbench_hf.benchmarks.ska_bench.construction.raw_files import Source, read_json_lines
 from kbbench_hf.benchmarks.ska_bench.construction.table_questions import Table, TableQuestion, Tables
+from kbbench_hf.benchmarks.ska_bench.mentions import mentions
 from kbbench_hf.benchmarks.ska_bench.programs import execute
 from kbbench_hf.benchmarks.ska_bench.table_programs import Program, calculate, normal, number, written
 from kbbench_hf.benchmarks.ska_bench.units import Cells, clean
@@ -105,6 +107,8 @@ def _question(
     cells = [(numbers.index(row), columns[column]) for row, column in places]
     labels = [normal(row[0]) for row in table.rows]
     positive = tuple(sorted({row for row, _ in cells}))
+    if _named_rows(asked["question"], table.rows) - set(positive) or not _speaks_of(asked["question"], table, positive):
+        return None
     if _SUPERLATIVE.search(normal(asked["question"])) or any(
         labels.count(labels[row]) > 1 or labels[row] in _BARE_LABELS for row in positive
     ):
@@ -130,6 +134,17 @@ def _question(
     return TableQuestion(
         f"tatqa-{asked['uid']}", clean(asked["question"]), tuple(answers), "number", aliases, name, program, positive
     )
+
+
+def _named_rows(question: str, rows: Sequence[Cells]) -> set[int]:
+    return {n for n, row in enumerate(rows) if mentions(normal(question), normal(row[0]))}
+
+
+def _speaks_of(question: str, table: Table, positive: Sequence[int]) -> bool:
+    """Say whether the question has half of the words of each row's label: other rows' labels would do as well else."""
+    words = Words(())
+    asked = words.of(question)
+    return all(2 * len(words.of(table.rows[n][0]) & asked) >= len(words.of(table.rows[n][0])) for n in positive)
 
 
 def _formula(derivation: str, table: Table, cells: Sequence[tuple[int, int]]) -> str | None:
