@@ -169,7 +169,7 @@ class Pool:
         """
         if not instance.noise_groups:
             return self.sk[instance.group]
-        return [cells for group in (instance.group, *instance.noise_groups) for cells in self.sk[group]]
+        return [cells for group in (instance.group, *instance.noise_groups) for cells in self.sk.get(group, ())]
 
     def links_of(self, group: str) -> dict[int, tuple[int, ...]]:
         """Return the links of the passages that belong to a graph."""
