@@ -10,6 +10,7 @@ from kbbench_hf.benchmarks.ska_bench.audit import audit
 from kbbench_hf.benchmarks.ska_bench.configs import configs
 from kbbench_hf.benchmarks.ska_bench.construction import release as makers
 from kbbench_hf.benchmarks.ska_bench.construction.card import VERSION, content_sha256, facts
+from kbbench_hf.benchmarks.ska_bench.construction.emptied_rows import with_emptied_rows
 from kbbench_hf.benchmarks.ska_bench.construction.testbeds import build_testbeds
 from kbbench_hf.benchmarks.ska_bench.construction.tokens import Tokenizer, tokenizer
 from kbbench_hf.benchmarks.ska_bench.release import official
@@ -115,7 +116,7 @@ def build(
     from rich.console import Console
     from rich.progress import Progress
 
-    release = makers.in_hash_order(release)
+    release = with_emptied_rows(makers.in_hash_order(release))
     subsets = _subsets(wanted, sorted({instance.subset for instance in release.instances}, key=SUBSETS.index))
     instances = [instance for instance in release.instances if instance.subset in subsets]
     testbeds = None if wanted is None else [name for name in wanted if name in configs()]

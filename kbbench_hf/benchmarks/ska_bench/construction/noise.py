@@ -5,12 +5,12 @@ in turn a near row and a real one, its own rows before those of tables with the 
 last. Of passages: those of its own table or subgraph, then the rest by hash. What an answer may follow from is none.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kbbench_hf.benchmarks.ska_bench.construction.emptied_rows import group_of
 from kbbench_hf.benchmarks.ska_bench.construction.evidence import Derivation, Evidence
 from kbbench_hf.benchmarks.ska_bench.construction.graphs import UNREACHED, Graph
 from kbbench_hf.benchmarks.ska_bench.construction.measured import Units, measure, merge
@@ -32,8 +32,8 @@ class Candidates:
     positives: Units
     noise: Units
     """In the order in which budgets take it."""
-    spare: Units
-    """Near rows that are kept out of noise, because they take a positive row's place in a rejection twin."""
+    emptied: Units
+    """Of a table: its own rows in their order, one cell of each emptied, for the rejection twins alone."""
     derivations: list[Derivation]
     """On a graph: every way in which an answer follows from the pool."""
 
@@ -105,11 +105,12 @@ class Library:
         said = np.isin(self._text.numbers, instance.positive_text)
         for answer in instance.answers:
             said |= self._mentioning(wtq_normal(answer))
-        taken, spare = self._in_turn(instance, rows)
-        noise = merge(taken, self._own_first(instance, self._text[~said]), share)
+        first_emptied = len(rows) - len(self.pool.sk.get(group_of(instance), ()))
+        emptied, rows = rows[first_emptied:], rows[:first_emptied]
+        noise = merge(self._in_turn(instance, rows), self._own_first(instance, self._text[~said]), share)
         header = write_row(self.pool.headers[instance.group])
         positives = rows[list(instance.positive_sk)] + self._text[list(instance.positive_text)]
-        return Candidates(self.tokenizer.count(f"{header}\n"), positives, noise, spare, [])
+        return Candidates(self.tokenizer.count(f"{header}\n"), positives, noise, emptied, [])
 
     def _structured(self, instance: Instance) -> Units:
         """Return the rows that an instance can be asked on, by number."""
@@ -122,12 +123,12 @@ class Library:
         whole = sum(parts[1:], parts[0])
         return replace(whole, numbers=np.arange(len(whole), dtype=np.int32))
 
-    def _in_turn(self, instance: Instance, rows: Units) -> tuple[Units, Units]:
-        """Return the noise rows, near and real ones in turn, and the near rows that are spared for twins.
+    def _in_turn(self, instance: Instance, rows: Units) -> Units:
+        """Return the noise rows, near and real ones in turn.
 
         No row reads like another one, and none of a program's rows is among those that are no positives.
         """
-        cells, program = self.pool.structured(instance), instance.program
+        cells, program = self.pool.structured(instance)[: len(rows)], instance.program
         _, first = np.unique(rows.keys, return_index=True)
         new = np.isin(rows.numbers, first) & ~np.isin(rows.keys, rows.keys[list(instance.positive_sk)])
         if program and program["type"] in TYPES:
@@ -136,27 +137,17 @@ class Library:
             [
                 np.full(len(self.pool.sk[group]), group in self.pool.origins and self.pool.origins[group].made)
                 for group in (instance.group, *instance.noise_groups)
+                if group != group_of(instance)
             ]
         )
-        spared = set()
-        near_rows = np.flatnonzero(new & made)
-        for positive in instance.positive_sk:
-            like = [n for n in near_rows.tolist() if n not in spared and _differing(cells[n], cells[positive]) == 1]
-            spared.update(like[-1:])
-        spare = rows[np.array(sorted(spared), dtype=np.int64)]
-        near = rows[new & made & ~np.isin(rows.numbers, spare.numbers)]
+        near = rows[new & made]
         its_own = rows.numbers < len(self.pool.sk[instance.group])
         name = f"{instance.id}|noise"
         real = rows[new & ~made & its_own].shuffled(name) + rows[new & ~made & ~its_own].shuffled(name)
         turn = np.concatenate([np.arange(len(near)) * 2, np.arange(len(real)) * 2 + 1])
-        return (near + real)[np.argsort(turn, kind="stable")], spare
+        return (near + real)[np.argsort(turn, kind="stable")]
 
     def _own_first(self, instance: Instance, text: Units) -> Units:
         """Return passages with those of the instance's own table or subgraph first, each part by hash."""
         noise = text.shuffled(f"{instance.id}|noise")
         return noise[np.argsort(~np.isin(noise.numbers, instance.own_text), kind="stable")]
-
-
-def _differing(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return in how many cells two rows differ."""
-    return sum(a != b for a, b in zip(one, other, strict=True))

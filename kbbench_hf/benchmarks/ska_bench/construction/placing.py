@@ -1,13 +1,15 @@
 """In which order the units of a context stand."""
 
+import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.ska_bench.configs import Config
-from kbbench_hf.benchmarks.ska_bench.construction.measured import Units, mixed
-from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool
+from kbbench_hf.benchmarks.ska_bench.construction.measured import Units
+from kbbench_hf.benchmarks.ska_bench.units import SEED, Instance, Pool
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,8 @@ class Placing:
             ranks = before + np.arange(len(positives))
             first = positives if self.instance.is_table else positives.shuffled(name)
         else:
-            first, ranks = positives, drawn_ranks(mixed(positives.keys, name), len(positives) + len(noise))
+            draws = [hashlib.sha256(f"{SEED}|{name}|{key}".encode()).digest()[:8] for key in positives.keys.tolist()]
+            first, ranks = positives, drawn_ranks([int.from_bytes(each, "big") for each in draws], len(noise))
         places = np.zeros(len(first) + len(noise), dtype=np.int64)
         left = np.ones(len(places), dtype=bool)
         left[ranks] = False
@@ -72,14 +75,15 @@ class Placing:
         return mixture[places]
 
 
-def drawn_ranks(draws: NDArray[np.uint64], places: int) -> NDArray[np.int64]:
-    """Return distinct ranks below `places`, each uniform; a taken rank gives way to the next free one.
+def drawn_ranks(draws: Sequence[int], n_noise: int) -> NDArray[np.int64]:
+    """Return distinct ranks among so many others, each uniform for draws of 64 bits; a taken one yields to the next.
 
-    >>> drawn_ranks(np.array([0, 2**63, 2**63], dtype=np.uint64), 4).tolist()
+    >>> drawn_ranks([0, 2**63, 2**63], n_noise=1).tolist()
     [0, 2, 3]
     """
     taken: list[int] = []
-    for draw in draws.tolist():
+    places = len(draws) + n_noise
+    for draw in draws:
         rank = draw * places >> 64
         while rank in taken:
             rank = (rank + 1) % places

@@ -2,14 +2,14 @@
 
 Both are the standard context with a few units less. The unanswerable one has lost a smallest cut: the fewest positives
 without which the answer does not follow. The answerable one has lost as many units of noise, of the same section, like
-them in length and in the words that they share with the question. Of a table no row is lost: a near row, which differs
-from it in one condition's cell, takes its place, in both twins.
+them in length and in the words that they share with the question. Of a table no row is lost: the same row with a cell
+emptied takes its place, in both twins, the cell of the column that the answer is read from.
 """
 
 import math
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -17,16 +17,15 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from kbbench_hf.benchmarks.ska_bench.construction.emptied_rows import TOTALS, finds
 from kbbench_hf.benchmarks.ska_bench.construction.evidence import positive_units, smallest_cuts
 from kbbench_hf.benchmarks.ska_bench.construction.measured import Units
 from kbbench_hf.benchmarks.ska_bench.construction.noise import Candidates
-from kbbench_hf.benchmarks.ska_bench.table_programs import TYPES, Program, execute
+from kbbench_hf.benchmarks.ska_bench.table_programs import TYPES, Program
 from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Pool
 
 FEWEST_OF_TOPIC = 3
 """So many units of noise about a topic stay in both twins."""
-TOTALS = frozenset({"count", "sum"})
-"""Programs that find another answer, and not none, where a row is missing: they have no twins."""
 _WORD = re.compile(r"\w+")
 Place = tuple[bool, int]
 """A unit of an instance: whether it stands in the text section, and its number."""
@@ -77,29 +76,26 @@ def twins(instance: Instance, pool: Pool, candidates: Candidates, noise: Units) 
     cut = smallest_cut(instance, pool, candidates)
     if not cut:
         return None
-    unshown = candidates.noise[~np.isin(candidates.noise.keys, noise.keys)]
-    stand_ins = _StandIns(instance, pool, (candidates.spare + unshown).numbers[~(candidates.spare + unshown).in_text])
+    cells, emptied = pool.structured(instance), candidates.emptied.numbers.tolist()
+    stand_in = {n: other for n, other in enumerate(emptied) if cells[n] != cells[other]}
     shown = _places(noise)
-    like = _likeness(instance, pool, [*_places(candidates.positives), *shown], stand_ins.places)
+    like = _likeness(instance, pool, [*_places(candidates.positives), *shown])
     lost: dict[Place, int | None] = {}
     matched: dict[Place, int | None] = {}
     of_topic = {place for place in shown if not instance.is_table and _is_about(instance, pool, place)}
     for unit in cut:
-        own = stand_ins.of(unit)
-        lost[unit] = own[0] if own else None
+        lost[unit] = None if unit[0] else stand_in.get(unit[1])
         pairs: list[Swap] = [
-            (place, row)
+            (place, None if lost[unit] is None else stand_in[place[1]])
             for place in shown
-            if place[0] == unit[0] and place not in matched
-            for row in (stand_ins.of(place) if own else (None,))
-            if row is None or row not in (*lost.values(), *matched.values())
+            if place[0] == unit[0] and place not in matched and (lost[unit] is None or place[1] in stand_in)
         ]
         if len(of_topic - matched.keys()) <= FEWEST_OF_TOPIC:
             pairs = [pair for pair in pairs if pair[0] not in of_topic]
         if not pairs:
             return None
 
-        chosen = min(pairs, key=partial(_unlike, like, (unit, lost[unit])))
+        chosen = min(pairs, key=partial(_unlike, like, unit))
         matched[chosen[0]] = chosen[1]
     return Twin(False, lost), Twin(True, matched)
 
@@ -116,7 +112,7 @@ def smallest_cut(instance: Instance, pool: Pool, candidates: Candidates) -> list
     elif program and program["type"] in TOTALS:
         return []
     elif program and instance.is_table and program["type"] in TYPES:
-        cuts = _cuts_of_rows(instance, pool, program)
+        cuts = _cuts_of_rows(instance, pool, program, candidates.emptied.numbers.tolist())
     else:
         told = [place for place in positives if place[0] and _tells(pool.text[place[1]], instance.answers)]
         return told or positives
@@ -124,14 +120,14 @@ def smallest_cut(instance: Instance, pool: Pool, candidates: Candidates) -> list
     return sorted(min(cuts, key=lambda cut: sum(len(asked & _words(_text(instance, pool, unit))) for unit in cut)))
 
 
-def _cuts_of_rows(instance: Instance, pool: Pool, program: Program) -> list[list[Place]]:
-    rows = pool.sk[instance.group]
+def _cuts_of_rows(instance: Instance, pool: Pool, program: Program, emptied: Sequence[int]) -> list[list[Place]]:
+    cells = pool.structured(instance)
     for size in range(1, len(instance.positive_sk) + 1):
-        cuts = [
-            [(False, number) for number in cut]
-            for cut in combinations(instance.positive_sk, size)
-            if not execute(program, [rows[number] for number in instance.positive_sk if number not in cut])
-        ]
+        cuts = []
+        for cut in combinations(instance.positive_sk, size):
+            left = [n for n in instance.positive_sk if n not in cut] + [emptied[n] for n in cut if emptied]
+            if not finds(program, [cells[n] for n in left]):
+                cuts.append([(False, number) for number in cut])
         if cuts:
             return cuts
     return []
@@ -141,35 +137,10 @@ def _tells(passage: Cells, answers: Cells) -> bool:
     return any(answer.casefold() in passage[1].casefold() for answer in answers)
 
 
-class _StandIns:
-    """Rows that differ from another one in one cell."""
-
-    def __init__(self, instance: Instance, pool: Pool, numbers: NDArray[np.int32]) -> None:
-        self._cells = pool.structured(instance)
-        self._by_rest: defaultdict[tuple[int, tuple[str, ...]], list[int]] = defaultdict(list)
-        if instance.is_table:
-            for number in numbers.tolist():
-                for rest in _rests(self._cells[number]):
-                    self._by_rest[rest].append(number)
-        self.places = [(False, n) for n in sorted({n for found in self._by_rest.values() for n in found})]
-
-    def of(self, place: Place) -> list[int]:
-        """Return the numbers of the rows that can take a unit's place."""
-        if place[0] or not self._by_rest:
-            return []
-        cells = self._cells[place[1]]
-        return [n for rest in _rests(cells) for n in self._by_rest.get(rest, ()) if self._cells[n] != cells]
-
-
-def _rests(cells: Sequence[str]) -> Iterable[tuple[int, tuple[str, ...]]]:
-    for column in range(len(cells)):
-        yield column, (*cells[:column], *cells[column + 1 :])
-
-
-def _likeness(instance: Instance, pool: Pool, shown: Sequence[Place], others: Sequence[Place]) -> Likeness:
+def _likeness(instance: Instance, pool: Pool, shown: Sequence[Place]) -> Likeness:
     """Return of each unit: the question's words in it, their inverse document frequencies summed, its length's log."""
     asked = _words(instance.question)
-    texts = {place: _text(instance, pool, place) for place in (*shown, *others)}
+    texts = {place: _text(instance, pool, place) for place in shown}
     shared = {place: asked & _words(text) for place, text in texts.items()}
     frequency = Counter(word for place in shown for word in shared[place])
     weight = {word: math.log((1 + len(shown)) / (1 + frequency[word])) for word in asked}
@@ -179,11 +150,8 @@ def _likeness(instance: Instance, pool: Pool, shown: Sequence[Place], others: Se
     }
 
 
-def _unlike(like: Likeness, one: Swap, other: Swap) -> float:
-    gap = np.abs(like[one[0]] - like[other[0]]).sum()
-    if one[1] is not None and other[1] is not None:
-        gap += np.abs(like[False, one[1]] - like[False, other[1]]).sum()
-    return float(gap)
+def _unlike(like: Likeness, unit: Place, swap: Swap) -> float:
+    return float(np.abs(like[unit] - like[swap[0]]).sum())
 
 
 def _is_about(instance: Instance, pool: Pool, place: Place) -> bool:
