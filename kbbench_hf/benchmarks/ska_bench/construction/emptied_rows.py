@@ -20,7 +20,7 @@ def group_of(instance: Instance) -> str:
 
 
 def with_emptied_rows(release: Release) -> Release:
-    """Return a release in which the instances of `table` have, after all other rows, their own rows with a cell emptied.
+    """Return a release whose `table` instances have, after all other rows, their own rows with a cell emptied.
 
     It is the cell of one column: the first without which the program reads the positives and finds nothing.
     """
