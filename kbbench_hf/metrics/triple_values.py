@@ -135,7 +135,7 @@ def same_entity(predicted: str, gold: str, sentence: str, mention: Mention) -> b
     - Numbers are, if they have one value: "1,099" for "1099.0", "252 m" for "252000.0 (millimetres)"; a rounded one
       only where the sentence has no other.
     - Names are, if they differ only in case, accents, punctuation, underscores, quotation marks, plural or spelling; in
-      the bracket at their end or what follows their comma; in an adjective for its country, where the sentence has not
+      the bracket at their end or what follows their comma, or with the family name first; in an adjective for its country, where the sentence has not
       the gold name; or if the predicted one is the words by which the sentence names the gold one.
 
     >>> same_entity("Austin", "Austin,_Texas", "In Austin.", Mention("short", "Austin"))
@@ -152,10 +152,15 @@ def same_entity(predicted: str, gold: str, sentence: str, mention: Mention) -> b
     if quantity := read_quantity(label):
         return _same_quantity(guess, quantity, sentence)
     key = _key(guess)
+    if len("".join(Label.of(bare).words)) < 3 and not nation(bare):  # C++ is not C
+        return key in (_key(label), _key(bare))
     if key == _key(label) or (mention.words and key == _key(mention.words)):
         return True
     told_apart = _BRACKET.search(guess) and bare != label
     if not told_apart and _key(_BRACKET.sub("", guess)) == _key(bare):
+        return True
+    last_first = re.fullmatch(r"([^,]+), ([^,]+)", guess)
+    if last_first and _key(f"{last_first[2]} {last_first[1]}") == _key(label):
         return True
     longer, shorter = (_PLACE.fullmatch(name) for name in (guess, bare))
     if shorter and key == _key(shorter[1]):
