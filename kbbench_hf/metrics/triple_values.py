@@ -135,8 +135,9 @@ def same_entity(predicted: str, gold: str, sentence: str, mention: Mention) -> b
     - Numbers are, if they have one value: "1,099" for "1099.0", "252 m" for "252000.0 (millimetres)"; a rounded one
       only where the sentence has no other.
     - Names are, if they differ only in case, accents, punctuation, underscores, quotation marks, plural or spelling; in
-      the bracket at their end or what follows their comma, or with the family name first; in an adjective for its country, where the sentence has not
-      the gold name; or if the predicted one is the words by which the sentence names the gold one.
+      the bracket at their end or what follows their comma, or with the family name first; in an adjective for its
+      country, where the sentence has not the gold name; or if the predicted one is the words by which the sentence
+      names the gold one.
 
     >>> same_entity("Austin", "Austin,_Texas", "In Austin.", Mention("short", "Austin"))
     True

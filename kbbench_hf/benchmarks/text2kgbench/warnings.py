@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kbbench_hf.benchmarks.base import Benchmark, Examples
 from kbbench_hf.benchmarks.warnings import ScoreWarning
+from kbbench_hf.metrics.triple_values import read_gold
 from kbbench_hf.metrics.triples import Ontology, loose
 
 Answers = Sequence[Sequence[Sequence[str]] | None]
@@ -18,7 +19,12 @@ EFFECT_ON = {
 
 
 def warnings(benchmark: Benchmark, examples: Examples, answers: Answers, mode: str) -> list[ScoreWarning]:
-    """Return a warning of every habit in a benchmark's answers that costs them score; see `habit_warnings`."""
+    """Return a warning of every habit in a benchmark's answers that costs them score; see `habit_warnings`.
+
+    `repaired-2` forgives these habits; there a note says how much of the gold its figures leave out.
+    """
+    if mode == "repaired-2":
+        return _left_out(examples)
 
     def figures(answers: Answers) -> Mapping[str, float]:
         scores = benchmark.scoring.score(examples, answers, "reference")
@@ -63,6 +69,23 @@ def habit_warnings(answers: Answers, ontologies: Sequence[Ontology], figures: Fi
             )
         )
     return found
+
+
+def _left_out(examples: Examples) -> list[ScoreWarning]:
+    """Return a note on gold triples whose subject or object the sentences do not name, where there are some."""
+    n_triples = n_unnamed = n_sentences = 0
+    for row in examples.rows:
+        gold = [(each["sub"], each["rel"], each["obj"]) for each in row["triples_repaired"]]
+        unnamed = sum(not each.is_mentioned for each in read_gold(row["sentence"], gold))
+        n_triples, n_unnamed, n_sentences = n_triples + len(gold), n_unnamed + unnamed, n_sentences + bool(unnamed)
+    if not n_unnamed:
+        return []
+    message = (
+        f"Of {n_triples:,} gold triples, {n_unnamed:,} have a subject or object that the sentence does not name; "
+        "F1, P and R leave these out, 'F1, all' has them. Whether a sentence states the relation is not judged: by "
+        "estimate, the dataset's card says how much of the gold it does."
+    )
+    return [ScoreWarning("gold_not_named", message, n_examples=n_sentences, severity="note")]
 
 
 def _with_ontology_names(ontologies: Sequence[Ontology], answers: Answers) -> tuple[Answers, int, str]:
