@@ -42,8 +42,10 @@ def write_evaluation(runs: StoredRuns, out: Path) -> list[Path]:
     """Write the evaluation of several systems into a folder; return the page, the LaTeX and the CSV file.
 
     Raises:
-        UsageError: the benchmark has no evaluation of its own, or nothing of it was run.
+        UsageError: the benchmark has no evaluation of its own, or `out` is named like a file.
     """
+    if out.suffix in (".html", ".tex", ".csv", ".pdf"):
+        raise UsageError(f"--out {out} names a file; of a folder of runs a folder is written. Name one.")
     showing = runs.benchmark.showing
     if showing.evaluation is None:
         raise UsageError(
@@ -57,7 +59,7 @@ def write_evaluation(runs: StoredRuns, out: Path) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
     names = list(runs.systems)
     for section in sections:
-        for name, drawn in section.pictures.items():
+        for name, drawn in _pictures(section):
             write_bytes(out / f"{name}.pdf", _drawn(drawn, names, "pdf", name))
     write_text(out / PAGE, _page(runs, sections, published, there))
     write_text(out / TEX, _document(runs, sections, published, there))
@@ -112,13 +114,18 @@ def _shown(section: Section, systems: Sequence[str]) -> dict[str, object]:
     return {
         "title": section.title,
         "notes": section.notes,
-        "pictures": [_picture(name, drawn, systems) for name, drawn in section.pictures.items() if systems],
+        "pictures": [_picture(name, drawn, systems) for name, drawn in _pictures(section) if systems],
         "tables": [
             {"table": table, "over": heads_of(table), "rows": cells(table).items()}
             for table in section.tables
             if table.rows
         ],
     }
+
+
+def _pictures(section: Section) -> list[tuple[str, Panels]]:
+    """Return the pictures on which there is anything."""
+    return [(name, drawn) for name, drawn in section.pictures.items() if drawn.panels]
 
 
 def _picture(name: str, drawn: Panels, systems: Sequence[str]) -> dict[str, object]:
@@ -168,7 +175,7 @@ def _written(sections: Sequence[Section], *, pictures: bool = True) -> Iterator[
     for section in sections:
         yield f"\\section{{{latex(section.title)}}}\n" + "".join(f"\\par {latex(note)}\n" for note in section.notes)
         yield from (as_latex(table) for table in section.tables if table.rows)
-        for name, drawn in section.pictures.items() if pictures else ():
+        for name, drawn in _pictures(section) if pictures else ():
             yield (
                 "\\begin{figure}[htbp]\n\\centering\n"
                 f"\\includegraphics[width={min(1, len(drawn.panels) / 3):.2f}\\linewidth]{{{name}.pdf}}\n"

@@ -86,11 +86,14 @@ def over_settings(systems: Systems, kind: Kind, notes: Sequence[str] = ()) -> Se
     for letter, summaries, words in (("a", means, "mean"), ("b", deviations, "standard deviation")):
         title = f"Rank correlation of the {words} between subsets (Figure {kind.correlations} {letter.upper()})"
         draws = _resampled(systems, summaries, by_subset, words)
-        tables.append(_correlations(f"figure-{kind.correlations}{letter}", title, by_subset, summaries, draws))
+        matrix = _correlations(f"figure-{kind.correlations}{letter}", title, by_subset, summaries, draws)
+        tables += [matrix] if matrix else []
     said = (
         f"Mean and deviation are over the paper's {kind.settings} that are here, of systems that ran all of them; "
         f"{AVERAGE} is the plain mean of the subsets."
     )
+    if not any(table.shaded for table in tables):
+        said += " Rank correlations between subsets need three systems that ran all of them."
     return Section(kind.title, tables, pictures, [*notes, said, *_sizes(systems, names)])
 
 
@@ -127,23 +130,23 @@ def _correlations(
     by_subset: Mapping[str, Sequence[str]],
     summaries: Mapping[str, Cells],
     draws: Sequence[NDArray[np.float64]] | None,
-) -> FigureTable:
-    """Return Spearman's rank correlation over the systems between every two subsets, of a column of figures each."""
+) -> FigureTable | None:
+    """Return Spearman's rank correlation over the systems between every two subsets; None for less than three."""
     complete = [row[:-1] for row in summaries.values() if all(row[:-1])]
+    if len(complete) < 3:
+        return None
     values = np.array([[each.value for each in row if each] for row in complete]).T
     rows: dict[str, Cells] = {}
     for i, subset in enumerate(by_subset):
-        if len(complete) > 2:
-            rows[TITLES[subset]] = [
-                _correlation(values[i], values[j], (draws[i], draws[j]) if draws and i != j else None)
-                for j in range(len(values))
-            ]
+        rows[TITLES[subset]] = [
+            _correlation(values[i], values[j], (draws[i], draws[j]) if draws and i != j else None)
+            for j in range(len(values))
+        ]
     n = len(complete)
-    few = f" Of fewer than {FEW} systems it says next to nothing." if 2 < n < FEW else ""
-    said = f"Spearman's, over {n} systems; intervals from resampled examples, for these systems.{few}"
-    notes = [said if n > 2 else f"A rank correlation needs three systems that ran everything; here are {n}."]
+    few = f" Of fewer than {FEW} systems it says next to nothing." if n < FEW else ""
+    note = f"Spearman's, over {n} systems; intervals from resampled examples, for these systems.{few}"
     heads = [("", TITLES[subset]) for subset in by_subset]
-    return FigureTable(name, title, heads, rows, "", shaded=True, notes=notes)
+    return FigureTable(name, title, heads, rows, "", shaded=True, notes=[note])
 
 
 def _correlation(

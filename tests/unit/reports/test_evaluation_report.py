@@ -6,11 +6,12 @@ import math
 import shutil
 import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from kbbench_hf.benchmarks import shipped_dataset
+from kbbench_hf.benchmarks import benchmark, shipped_dataset
 from kbbench_hf.errors import UsageError
 from kbbench_hf.reports.evaluation_report import write_evaluation
 from kbbench_hf.runners.run import finished_run
@@ -51,7 +52,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
             finished_run(f"mini-ska/{config}", model, out=folder / f"{config}-{model.name}", **how)  # type: ignore[arg-type]
 
     run(Scripted("thinks", right=True, thinks=True), CONFIGS + JUDGED)
-    run(Scripted("errs", right=False), CONFIGS)
+    run(Scripted("errs", right=False), CONFIGS[:2])
     run(Scripted("in part", right=True), CONFIGS[:1], limit=3)
     unfinished = folder / "noise_kg_4k-in part"
     unfinished.mkdir()
@@ -107,6 +108,22 @@ def test_the_latex_compiles(written: Path) -> None:
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "report.tex"]
     done = subprocess.run(command, cwd=written, capture_output=True, timeout=120)
     assert done.returncode == 0, done.stdout[-2000:]
+
+
+def test_a_benchmark_without_testbeds_and_a_name_of_a_file_are_refused(runs: Path, tmp_path: Path) -> None:
+    found = read_runs(runs)
+    with pytest.raises(UsageError, match="names a file"):
+        write_evaluation(found, tmp_path / "page.html")
+    with pytest.raises(UsageError, match="has no testbeds to report together"):
+        write_evaluation(replace(found, benchmark=benchmark("mini-text2kg")), tmp_path)
+
+
+def test_one_run_alone_is_reported_without_what_needs_several(runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs / "noise_kg_1k-in part", tmp_path / "runs" / "only")
+    shutil.copytree(runs / "rejection_kg-thinks", tmp_path / "runs" / "other")
+    write_evaluation(read_runs(tmp_path / "runs"), tmp_path / "out")
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "Rank correlations between subsets need three systems" in page and "always says no does best" in page
 
 
 def test_settings_that_differ_make_systems_of_their_own(tmp_path: Path) -> None:
