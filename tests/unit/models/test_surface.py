@@ -7,12 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.annotated import with_annotations
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.genres.benchmark import Context, score
+from kbbench_hf.benchmarks.genres.release import text_id
 from kbbench_hf.benchmarks.judge_agreement import JudgeAgreement, agreement_warnings
 from kbbench_hf.metrics.agreement import agreement
 from kbbench_hf.models.surface import OTHER, Logistic, SurfaceJudge, fact_features, fit_logistic, split_features
+from kbbench_hf.runners.calibrate_judge import released_items
 from kbbench_hf.runners.judge import annotate_verdicts, judge_by_name
 
 TEXT = "Ada Lovelace wrote the first program in London ."
@@ -36,6 +39,24 @@ def test_its_agreement_is_that_of_surface_features_elsewhere(kind: str, corpus: 
     assert judge.agreement.judge.kappa == pytest.approx(kappa, abs=0.03)
     assert judge.agreement.constant.kappa == 0 and judge.agreement.ceiling.kappa > judge.agreement.judge.kappa
     assert judge.name.startswith(f"surface:{corpus}@")
+
+
+@pytest.mark.parametrize("corpus", CORPORA)
+def test_on_the_released_verdicts_it_agrees_as_it_says(corpus: str, shared: Path) -> None:
+    """On the documents that it was not fitted on, with the weights that are shipped, fitted on all systems."""
+    release = shared / "data/genres"
+    [file] = (release / "inputs").glob(f"{corpus}_rand_*.json")
+    texts = json.loads(file.read_text(encoding="utf-8"))
+    examples = Examples([{"id": text_id(text), "text": text} for text in texts], Context(corpus, ()))
+    rules = benchmark("genres-corpora").scoring.annotations
+    assert rules is not None
+    for kind, known in NOTE.items():
+        found = released_items(rules, release, examples, kind)
+        checked, judge = found.of(~found.fits), SurfaceJudge(kind, corpus)
+        said = [bool(verdict.value) for verdict in judge.judge(checked.items)]
+        measured = agreement(checked.yes, said)
+        assert measured.n == judge.agreement.judge.n
+        assert (measured.balanced_accuracy, measured.kappa) == pytest.approx(known[CORPORA.index(corpus)], abs=0.03)
 
 
 def test_texts_of_another_kind_are_judged_by_the_model_of_all_corpora() -> None:
