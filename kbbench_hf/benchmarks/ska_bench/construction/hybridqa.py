@@ -32,6 +32,8 @@ from kbbench_hf.benchmarks.ska_bench.mentions import normal_name
 from kbbench_hf.benchmarks.ska_bench.units import SEED, Cells, Instance, Pool, Release
 from kbbench_hf.metrics.typed_answers import answer_type
 
+MOST_WORDS = 12
+"""The most words of an answer: longer ones, and coordinates, nobody writes in just that way."""
 PER_TABLE, PER_ANSWER = 2, 4
 """The most questions on one table, and with one answer."""
 BY_WORDS = 0.33
@@ -115,7 +117,7 @@ class Sheet:
 
 def evidence(question: Question, sheet: Sheet) -> Found | None:
     """Return a question with the row and the passages that it needs, or None where its words do not settle them."""
-    if says(question.text, question.answer):
+    if says(question.text, question.answer) or "°" in question.answer or len(question.answer.split()) > MOST_WORDS:
         return None
     row, asked = question.row, sheet.words.of(question.text)
     links = _links(question, asked, sheet)
@@ -149,7 +151,11 @@ def _links(question: Question, asked: frozenset[str], sheet: Sheet) -> tuple[str
     answering = [n for n, cells in enumerate(sheet.table.rows) if any(says(cell, question.answer) for cell in cells)]
     if question.answer_in_table:
         links = _best_passage(asked, row, sheet)
-        if answering != [row] or any(_gives(sheet.table.passages[link], question.answer) for link in links):
+        if (
+            answering != [row]
+            or _is_named_elsewhere(row, links, sheet)
+            or any(_gives(sheet.table.passages[link], question.answer) for link in links)
+        ):
             return ()
     else:
         links = question.answer_passages
@@ -160,6 +166,16 @@ def _links(question: Question, asked: frozenset[str], sheet: Sheet) -> tuple[str
     if question.bridges and question.bridge_hits > MOST_BRIDGE_HITS:
         return ()
     return tuple(dict.fromkeys([*links, *question.bridges]))
+
+
+def _is_named_elsewhere(row: int, links: Sequence[str], sheet: Sheet) -> bool:
+    """Say whether another row has the cell that links to one of these passages: only the first may be a link."""
+    linking = {
+        normal_name(cell)
+        for cell, linked in zip(sheet.table.rows[row], sheet.table.links[row], strict=True)
+        if set(linked) & set(links)
+    }
+    return any(normal_name(cell) in linking for n, cells in enumerate(sheet.table.rows) if n != row for cell in cells)
 
 
 def _gives(text: str, answer: str) -> bool:

@@ -79,7 +79,7 @@ def source(folder: Path, shuffled: int | None = None) -> Path:
             "questions": [
                 {
                     "uid": f"q{n}",
-                    "question": f"What was the ratio of salt sales of depot {n}0 to herring sales of depot {n}1 in 2019?",
+                    "question": f"What are salt sales of depot {n}0 over herring sales of depot {n}1 in 2019?",
                     "answer": round((10 * n + 3.1) / (10 * n + 4.1) * 1, 2),
                     "answer_type": "arithmetic",
                     "derivation": f"{10 * n + 3},100 / {10 * n + 4},100",
