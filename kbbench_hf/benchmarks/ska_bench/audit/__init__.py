@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from math import nan
+from math import isnan, nan
 
 import numpy as np
 
@@ -150,7 +150,23 @@ def _lengths(subset: str, standard: Sequence[Seen]) -> list[Finding]:
             title = f"length tells positive {what} from noise: area under the ROC curve"
             value = separation(tokens[positive], tokens[~positive])
             findings.append(Finding(subset, f"length_{section}", title, value, 0.60, int(positive.sum())))
+            areas = [area for each in standard if not isnan(area := _area_within(each, in_text=in_text))]
+            within, title = (float(np.mean(areas)) if areas else nan), f"the same within each context: {what}"
+            findings.append(
+                Finding(subset, f"length_{section}_within", title, max(within, 1 - within), 0.60, len(areas))
+            )
     return findings
+
+
+def _area_within(each: Seen, *, in_text: bool) -> float:
+    """Return the chance that a positive of a section is longer than a noise unit of it, ties counting half."""
+    units = [unit for unit in each.units if unit.in_text == in_text]
+    positive, noise = (np.array([unit.tokens for unit in units if unit.is_positive == yes]) for yes in (True, False))
+    return (
+        float(((positive[:, None] > noise) + (positive[:, None] == noise) / 2).mean())
+        if len(positive) and len(noise)
+        else nan
+    )
 
 
 def _rejection(subset: str, twins: Sequence[Seen]) -> list[Finding]:

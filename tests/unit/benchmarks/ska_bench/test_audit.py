@@ -8,7 +8,7 @@ import pytest
 
 from kbbench_hf.benchmarks import audits
 from kbbench_hf.benchmarks.audits import Finding, in_markdown, read_card, read_closed_book, refuse_unwaived, waivers
-from kbbench_hf.benchmarks.ska_bench.audit import audit, guesses, rejection
+from kbbench_hf.benchmarks.ska_bench.audit import _lengths, audit, guesses, rejection
 from kbbench_hf.benchmarks.ska_bench.audit.seen import Seen, Unit
 from kbbench_hf.benchmarks.ska_bench.benchmark import MINI
 from kbbench_hf.benchmarks.ska_bench.units import Instance
@@ -73,6 +73,18 @@ def test_options_are_the_quoted_cells_on_both_sides_of_or() -> None:
     assert [cell for _, cell in asked[0].options()] == ["dag", "eli"]
     assert guesses.option_guess(asked) == (pytest.approx(2 / 3), 3)  # the last one is right twice
     assert isnan(guesses.option_guess([on_table("who was it?", ("Dag",), {0})])[0])
+
+
+def test_length_is_looked_at_within_contexts_too() -> None:
+    def context(positive: int, *noise: int) -> Seen:
+        units = [Unit(("x",), False, n == 0, "x", tokens) for n, tokens in enumerate((positive, *noise))]
+        return Seen(Instance("q", "table", "?", ("a",), "t"), ("X",), units)
+
+    # a wide table: long rows, few of them; a narrow one: short rows, many; in each the positive is as long as the noise
+    wide, narrow = context(40, 40), context(10, *[10] * 20)
+    found = {each.name: each.value for each in _lengths("table", [wide, narrow])}
+    assert found["length_sk_within"] == 0.5 < found["length_sk"]
+    assert {each.name: each.value for each in _lengths("kg", [context(9, 5, 5)])}["length_sk_within"] == 1
 
 
 def test_the_best_constant_is_the_most_frequent_gold_answer() -> None:
