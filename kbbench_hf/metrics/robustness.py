@@ -52,7 +52,8 @@ def population_std(values: ArrayLike) -> float:
     >>> round(population_std([55.12, 58.19, 60.23]), 2)  # table 7, KG, Llama-3.1-8B: 2.1
     2.1
     """
-    return float(np.std(np.asarray(values, dtype=np.float64)))
+    array = np.asarray(values, dtype=np.float64)
+    return float(np.std(array)) if np.ptp(array) else 0.0  # not 1e-16, as the mean of equal values is rounded
 
 
 def worst_order_drop(by_order: Mapping[str, float], reference: str = "random") -> float:

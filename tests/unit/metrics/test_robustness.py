@@ -49,6 +49,10 @@ def test_the_worst_order_is_compared_with_the_reference() -> None:
         worst_order_drop({"prefix": 0.9}, "original")
 
 
+def test_equal_figures_do_not_deviate_at_all() -> None:
+    assert population_std([0.9230769230769231] * 3) == 0.0
+
+
 def sampled(rng: np.random.Generator, rates: list[float], n: int) -> list[dict[int, float]]:
     """Return 0 or 1 of each of n examples in each setting; an example that is easy in one is in the others."""
     ease = rng.random(n) * 0.6 + 0.4 * rng.random((len(rates), n))
