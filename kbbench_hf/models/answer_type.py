@@ -32,7 +32,7 @@ _FADING = 0.9
 """What each word counts against the one after it: the head of an English noun phrase stands last."""
 _COMMON = 0.02
 """A word is common if this share of a type's nodes uses it: what is misspelt is read as such a word alone."""
-_UNSEEN = 0.1
+_UNSEEN = 0.3
 """Share of a type that is added to what was found, so that what was not found can still be asked for."""
 _MISREAD = 0.1
 """How often a reading is wrong (of questions that were looked at, one in twenty, under other wordings one in ten)."""

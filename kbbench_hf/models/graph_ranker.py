@@ -29,7 +29,7 @@ from kbbench_hf.models.fusion import min_max
 from kbbench_hf.models.graph_paths import paths
 from kbbench_hf.models.labels import Labels
 from kbbench_hf.models.node_names import Named, NodeNames
-from kbbench_hf.models.question import Reading, read, stem, words
+from kbbench_hf.models.question import Reading, read, stem, without_comparison, words
 from kbbench_hf.models.renderings import render
 from kbbench_hf.models.specs import Spec, positive
 from kbbench_hf.models.top_k import best, pad
@@ -41,7 +41,7 @@ Vector = NDArray[np.float64]
 
 DEPTH = 1000
 """How far into the base's ranking to look; nodes further down have text score 0."""
-VOTERS = 20
+VOTERS = 50
 """The best of the base, whose types say what is asked for where the wording does not."""
 TYPE_WEIGHT = 0.3
 """With a type that is read for sure, others lose 0.3 log 1/P, which no text makes up for."""
@@ -176,8 +176,9 @@ class GraphRanker:
         named = self._names.find(query)
         given = {word for name in self._kb.names(named.rows) for word in words(name)}
         reading = read(query, {word for word in given if not self._types.is_label(word)})
-        if reading.said != query:
-            named = self._names.find(reading.said)
+        joined = without_comparison(reading.said)  # what is compared with need not be joined to what is asked for
+        if joined != query:
+            named = self._names.find(joined)
         return Asked(reading, named, self._names.find(reading.excluded))
 
     def _signals(self, asked: Asked, text: Sparse, top_k: int) -> tuple[Rows, Mapping[str, Vector]]:

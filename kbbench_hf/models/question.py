@@ -10,6 +10,7 @@ A question comes with greetings, thanks, stories and asides. Three cuts find wha
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 
@@ -72,6 +73,7 @@ _EXCEPT = re.compile(
     r"[^,.;:!?]*",
     re.IGNORECASE,
 )
+_COMPARED = re.compile(r"\bthan\b(?:\s+[^\s,.;:!?]+){1,6}", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[.!?;:]+(?=\s|$|[\"”'»)])|\n|[\"“”«»]")
 _TOKEN = re.compile(r"[^\W_]+|[,()]|[-–—](?=\s)")
 WORD = re.compile(r"[^\W_]+")
@@ -107,6 +109,15 @@ def read(question: str, given: Collection[str] = ()) -> Reading:
     return Reading(tuple(filter(None, phrases)), said, excluded)
 
 
+def without_comparison(text: str) -> str:
+    """Return a text without the standards that it compares with.
+
+    >>> without_comparison("Which film is longer than Speed, and older?")
+    'Which film is longer  , and older?'
+    """
+    return _COMPARED.sub(" ", text)
+
+
 def _cue(tokens: Sequence[str]) -> int | None:
     """Return the place of the first word of a sentence that asks."""
     before, content = "", False
@@ -140,12 +151,14 @@ def _phrase_after(tokens: Sequence[str], cue: int, given: Collection[str]) -> tu
 
 
 def _noun_phrase(tokens: Sequence[str], given: Collection[str]) -> tuple[str, ...]:
-    """Return the words of the first noun phrase that is no part of the asking, at most five."""
+    """Return the words of the first noun phrase that is no part of the asking, at most five; none after a predicate."""
     phrase: list[str] = []
-    for word in tokens:
+    for word, after in pairwise((*tokens, "")):
         verb = _is_verb(word)
         if phrase and (verb or word in _LINKS or word in _PUNCTUATION):
             break
+        if not phrase and word not in _REQUESTS and _is_predicate(word, after):
+            break  # "which one interacts with genes" asks for no gene
         if not (verb or word in _FUNCTION or word in _REQUESTS or word in _PUNCTUATION or stem(word) in given):
             phrase.append(word)
     return tuple(phrase[:5])
@@ -170,6 +183,12 @@ def stem(word: str) -> str:
         if word.endswith(ending) and not word.endswith("ss") and len(word) - len(ending) >= 3:
             return word.removesuffix(ending) + singular
     return word
+
+
+def _is_predicate(word: str, after: str) -> bool:
+    """Whether a verb says something of what is asked for: it is finite, or a participle with its preposition."""
+    finite = word in _VERBS or (word.endswith("s") and (word[:-1] in _VERBS or word[:-2] in _VERBS))
+    return finite or (word.endswith(("ed", "ing")) and _is_verb(word) and after in _LINKS)
 
 
 def _is_verb(word: str) -> bool:

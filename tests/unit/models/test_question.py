@@ -1,6 +1,6 @@
 import pytest
 
-from kbbench_hf.models.question import read
+from kbbench_hf.models.question import read, without_comparison
 
 QUESTION = "which films are set in Rome?"
 
@@ -97,3 +97,16 @@ def test_a_question_of_which_nothing_would_be_left_is_kept_whole() -> None:
 def test_names_are_no_part_of_what_is_asked_for() -> None:
     (phrase,) = read("Name the Roman film Speed director.", {"speed", "roman"}).asked
     assert phrase == ("film", "director")
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["Which one interacts with genes of the heart?", "What treats a cold?", "Which are involved in pathways of pain?"],
+)
+def test_what_is_said_of_the_asked_is_not_what_is_asked_for(question: str) -> None:
+    assert read(question).asked == ()
+
+
+def test_what_is_compared_with_is_taken_out_and_the_rest_stays() -> None:
+    assert "speed" not in without_comparison("Which film is longer than Speed, and older?").lower()
+    assert without_comparison("Rather a film about Rome?") == "Rather a film about Rome?"
