@@ -82,54 +82,73 @@ def _triples() -> list[Cells]:
 TRIPLES = _triples()
 NUMBER = {fact: n for n, fact in enumerate(TRIPLES)}
 
+ELDERS = {  # ship -> (yard, home port, its master, where the master was born, who taught the master)
+    "Merry Auk": ("Grey Slip", "Marrow", "Ada Ferrin", "Ostra", "Tolly Brand"),
+    "Salt Widow": ("Hallow Dock", "Tessel", "Bram Oster", "Sarn", "Ada Ferrin"),
+    "Kittiwake": ("Netherby Yard", "Quill", "Cato Wren", "Marrow", "Ada Ferrin"),
+    "Long Patience": ("Old Ropewalk", "Ostra", "Dilys Marsh", "Ildray", "Bram Oster"),
+    "Pale Lantern": ("Grey Slip", "Brannoch", "Edda Lorn", "Velm", "Tolly Brand"),
+    "Ninth Wave": ("Hallow Dock", "Velm", "Fenno Gale", "Quill", "Cato Wren"),
+    "Otter's Due": ("Netherby Yard", "Sarn", "Greta Holm", "Brannoch", "Dilys Marsh"),
+    "Queen of Ildray": ("Old Ropewalk", "Ildray", "Hob Tarrant", "Tessel", "Edda Lorn"),
+    "Rook and Anchor": ("Grey Slip", "Tessel", "Isolde Pike", "Sarn", "Fenno Gale"),
+    "Thistledown": ("Netherby Yard", "Marrow", "Joss Varley", "Ostra", "Hob Tarrant"),
+}
+"""The ships that graph questions ask about; their ids and answers stay, so that answers to them stay answers."""
+ELDER_YARDS = {"Grey Slip": "Tessel", "Hallow Dock": "Marrow", "Netherby Yard": "Velm", "Old Ropewalk": "Quill"}
+FEW = (3, 6, 7)
+ELDER_MASTERS = tuple(master for _, _, master, _, _ in ELDERS.values())
+
+
+def _of_elders() -> list[Cells]:
+    """Return what is said of the elder ships, and what is said of the others that does not touch them."""
+    facts: list[Cells] = [(yard, "located on", island) for yard, island in ELDER_YARDS.items()]
+    for ship, (yard, port, master, island, teacher) in ELDERS.items():
+        facts += [(master, "born on", island), (master, "trained under", teacher)]
+        facts += [(ship, "built at", yard), (ship, "home port", port), (ship, "commanded by", master)]
+    theirs = {*ELDERS, *ELDER_YARDS, *ELDER_MASTERS}
+    return facts + [fact for fact in TRIPLES if not theirs & {fact[0], fact[2]}]
+
+
+OF_ELDERS = _of_elders()
+
 
 def _follow(topic: str, *relations: str) -> tuple[Program, list[int], Cells]:
     """Return the program of a path, the numbers of all triples on it, and its answers."""
     ends, numbers = [topic], []
     for relation in relations:
-        steps = [fact for fact in TRIPLES if fact[0] in ends and fact[1] == relation]
-        numbers += [NUMBER[fact] for fact in steps]
-        ends = [fact[2] for fact in steps]
+        steps = [n for n, fact in enumerate(OF_ELDERS) if fact[0] in ends and fact[1] == relation]
+        numbers += steps
+        ends = [OF_ELDERS[n][2] for n in steps]
     terms = [topic, *(f"?{n}" for n in range(len(relations)))]
     where = [list(pattern) for pattern in zip(terms, relations, terms[1:], strict=False)]
     return {"type": "match", "find": terms[-1], "where": where}, numbers, tuple(sorted(set(ends)))
 
 
-def _decoys(names: tuple[str, ...], entity: str) -> Cells:
-    return tuple(names[(names.index(entity) + step) % len(names)] for step in (7, 19, 30))
+def _decoys(names: tuple[str, ...], entity: str, steps: tuple[int, ...] = (7, 19, 30)) -> Cells:
+    return tuple(names[(names.index(entity) + step) % len(names)] for step in steps)
 
 
 def graph_questions() -> list[Instance]:
-    """Return questions on the graph alone: of two and three steps, and with several answers."""
-    wordings = [
-        (ship, ("commanded by", "born on"), "On which island was the master of the {} born?") for ship in SHIPS[:48:7]
-    ]
-    wordings += [
-        (
-            ship,
-            ("commanded by", "born on", "has lighthouse"),
-            "Which lighthouse stands where the master of the {} was born?",
-        )
-        for ship in SHIPS[3:48:15]
-    ]
-    wordings += [
-        (yard, ("launched", "commanded by"), "Who commanded the ships that were launched at {}?") for yard in YARDS[::6]
-    ]
+    """Return questions of two steps on the graph alone."""
+    master = ("commanded by", "born on"), "On which island was the master of the {} born?"
+    yard = ("built at", "located on"), "On which island does the yard lie that built the {}?"
+    asked = [(n, ship, *master) for n, ship in enumerate(ELDERS)]
+    asked += [(n + 50, ship, *yard) for n, ship in enumerate(ELDERS) if n % 3 == 0]
     found = []
-    for number, (topic, path, words) in enumerate(wordings):
-        program, numbers, answers = _follow(topic, *path)
-        people = sorted({end for n in numbers for end in TRIPLES[n][::2] if end in CAPTAINS})
+    for number, ship, path, words in asked:
+        program, numbers, answers = _follow(ship, *path)
         found.append(
             Instance(
                 f"mini-kg-{number:02}",
                 "kg",
-                words.format(topic),
+                words.format(ship),
                 answers,
                 "isles",
-                split_key=topic,
+                split_key=ship,
                 positive_sk=tuple(sorted(numbers)),
-                topics=(topic,),
-                decoys=tuple(sorted({each for person in people for each in _decoys(CAPTAINS, person)})),
+                topics=(ship,),
+                decoys=(*_decoys(tuple(ELDERS), ship, FEW), *_decoys(ELDER_MASTERS, ELDERS[ship][2], FEW)),
                 program=program,
                 **FACTS,
             )
@@ -280,7 +299,7 @@ def release() -> Release:
     masters = [(*row[:2], MASTERS[row[0]], *row[4:]) for row in FLEET]
     origins = {"southern": ORIGIN, "northern": ORIGIN, **dict.fromkeys(near, MADE)}
     pools = {
-        "kg": Pool({"isles": TRIPLES}, origins={"isles": ORIGIN}),
+        "kg": Pool({"isles": OF_ELDERS}, origins={"isles": ORIGIN}),
         "table": Pool(
             {"southern": SOUTHERN, "northern": NORTHERN, **near},
             headers={"southern": HEADER, "northern": HEADER},
