@@ -8,7 +8,7 @@ import click
 from kbbench_hf.benchmarks import benchmark, benchmark_names, shipped_dataset
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.baselines import PREFIX
-from kbbench_hf.cli.names import BENCHMARK, FilePath, of_benchmark
+from kbbench_hf.cli.names import BENCHMARK, NAME, FilePath, of_benchmark
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import NAMESPACE, DatasetFolder, check_replaceable, copy_dataset
 from kbbench_hf.reports.terminal import echo
@@ -32,6 +32,7 @@ FILE = FilePath(exists=True, dir_okay=False)
 @click.option(
     "--private",
     "seed",
+    type=NAME,
     metavar="SEED",
     help="Build a split with invented names, into ./private/kbbench/NAME; run models in ./private.",
 )

@@ -8,6 +8,7 @@ import click
 from kbbench_hf.benchmarks import benchmark as find
 from kbbench_hf.cli.names import NAME, FilePath
 from kbbench_hf.cli.options import MODE, on_benchmark
+from kbbench_hf.errors import UsageError
 from kbbench_hf.leaderboard.store import Store, System
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 from kbbench_hf.reports.terminal import echo
@@ -48,6 +49,10 @@ def command(
     system = System(name, link, licence, parameters_b, notes=notes)
     place = asked_of([predictions], benchmark, split=split, mode=mode).place
     file = predictions / "predictions.jsonl" if predictions.is_dir() else predictions
+    if not file.exists():
+        raise UsageError(
+            f"{predictions} holds no {file.name}; expected a run's folder or a predictions file. Check the path."
+        )
     beside = annotations_beside(file) if find(place.benchmark).scoring.annotations else None
     annotations = sorted(beside.glob("*.parquet")) if beside else []
     read = preview(file, place.benchmark, place.config, place.split, annotations, place.mode)
