@@ -36,7 +36,7 @@ Examples:
     >>> results = answer_f1.compute(predictions=answers, references=[["beatles"], ["navy"]])
     >>> results["precision"], results["recall"], results["exact_match"]  # (1/2 + 1) / 2, 1, 1 of 2
     (0.75, 1.0, 0.5)
-    >>> results = answer_f1.compute(predictions=['So {"answer": ["12"]}', "I cannot say."], references=[["12"], ["7"]])
+    >>> results = answer_f1.compute(predictions=['So {"answer": ["12"]}', "Perhaps 7."], references=[["12"], ["7"]])
     >>> results["answer_f1"], results["n_parse_failures"]
     (0.5, 1)
     >>> answers = [["1955-11-30"], ["NYC", "New York"]]

@@ -47,7 +47,7 @@ def induce(question: str, header: Row, rows: Sequence[Row], answers: Sequence[st
     """Return the program that answers a question and the rows it reads, or None where that is not settled.
 
     >>> rows = [("Ann", "Oslo", "12"), ("Bo", "Lund", "17"), ("Cy", "Oslo", "9"), ("Di", "Oslo", "11")]
-    >>> induce("how many people over age 10 live in oslo?", ("Name", "City", "Age"), rows, ["2"])
+    >>> induce("how many people in oslo have an age over 10?", ("Name", "City", "Age"), rows, ["2"])
     Induced(program={'type': 'count', 'where': [[1, 'oslo'], [2, '>', '10']]}, positive=(0, 3))
     """
     asked = " ".join(re.sub(r"[?!]+$", "", normal(question)).split())
