@@ -51,12 +51,12 @@ def test_a_mean_counts_what_is_open_at_the_least_it_can_be(examples):
 
 
 def test_rankings_that_end_too_early_are_warned_of(examples):
-    shallow, open_ = map(str, MAG.scoring.warn(MAG, examples, [[1_172_724], None, []]))
+    shallow, open_ = map(str, MAG.scoring.warn(MAG, examples, [[1_172_724], None, []], "reference"))
     assert shallow.startswith("1 of 3 rankings end before rank 20, the longest of these at 1")
     assert open_.startswith("MRR and MAP are at depth 1, the least that they can be: 1 of 3 rankings end before their")
     assert "--top-k" in open_ and "0 before their first" in open_
     whole = [*examples.rows[0]["answer_ids"], *range(1_180_000, 1_180_020)]
-    assert MAG.scoring.warn(MAG, examples, [whole, None, None]) == []
+    assert MAG.scoring.warn(MAG, examples, [whole, None, None], "reference") == []
 
 
 def test_a_missing_ranking_scores_zero(examples):
