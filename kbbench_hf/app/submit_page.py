@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kbbench_hf.app.boards import Boards, place_label
 from kbbench_hf.app.html import Listener
 from kbbench_hf.benchmarks import Place, as_place, at_hand, benchmark, importable_names
-from kbbench_hf.errors import KBBenchError
+from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.leaderboard.store import System
 from kbbench_hf.leaderboard.submissions import Preview, preview, store_preview
 from kbbench_hf.reports.tables import interval, number
@@ -17,6 +17,8 @@ from kbbench_hf.reports.tables import interval, number
 if TYPE_CHECKING:
     import gradio as gr
 
+PREDICTIONS = "Predictions: .jsonl or .jsonl.gz"
+ANNOTATED = f"{PREDICTIONS}, and with them the .parquet files that 'kbbench annotate' wrote"
 READ_AT_ONCE = 4
 """So many uploads are read and scored at once; the others wait, so that memory stays bounded."""
 
@@ -42,12 +44,11 @@ def submit_tab(boards: Boards, tab: "gr.Tab") -> None:
                     "Run `hf auth login` before `kbbench serve`, or store with `kbbench submit`.")  # fmt: skip
     place = gr.Dropdown([], label="Benchmark", elem_id="submit-place", allow_custom_value=True)
     form = gr.Markdown()
-    file = gr.File(label="Predictions: .jsonl or .jsonl.gz", file_types=[".jsonl", ".gz"], elem_id="file", height=130)
-    annotations = gr.File(
-        label="Annotations, where its metrics need some: the .parquet files that 'kbbench annotate' wrote",
-        file_types=[".parquet"],
+    files = gr.File(
+        label=PREDICTIONS,
+        file_types=[".jsonl", ".gz", ".parquet"],
         file_count="multiple",
-        elem_id="annotations",
+        elem_id="file",
         height=130,
     )
     report = gr.Markdown(elem_id="report")
@@ -69,20 +70,20 @@ def submit_tab(boards: Boards, tab: "gr.Tab") -> None:
         return gr.Dropdown([(place_label(each), str(each)) for each in places], value=value), *describe(value)
 
     def describe(place: str) -> tuple[str, object]:
-        return _format(place), gr.File(visible=_takes_annotations(place))
+        return _format(place), gr.File(label=ANNOTATED if _takes_annotations(place) else PREDICTIONS)
 
-    def check(place: str, path: str | None, annotations: list[str] | None) -> str:
-        if path is None:
+    def check(place: str, files: list[str] | None) -> str:
+        if not files:
             return ""
         try:
-            return preview_text(_read(place, path, annotations))
+            return preview_text(_read(place, files))
         except KBBenchError as error:
             return _failure("Not accepted", error)
 
     def submit(
         profile: gr.OAuthProfile | None,
         place: str,
-        path: str | None,
+        files: list[str] | None,
         name: str,
         link: str,
         licence: str,
@@ -90,28 +91,26 @@ def submit_tab(boards: Boards, tab: "gr.Tab") -> None:
         latency: float | None,
         cost: float | None,
         notes: str,
-        annotations: list[str] | None,
     ) -> str:
         if profile is None:
             return "**Not stored:** nobody is logged in. Sign in above and submit again."
-        if path is None:
+        if not files:
             return "**Not stored:** there is no file. Choose one above."
         try:
             numbers = {"parameters_b": size, "latency_p95_s": latency, "cost_per_1000_usd": cost}
             said = {key: value for key, value in numbers.items() if value}
             system = System(name or "", link or "", licence or "", notes=notes or "", **said)
-            stored = store_preview(boards.index.store, _read(place, path, annotations), system, profile.username)
+            stored = store_preview(boards.index.store, _read(place, files), system, profile.username)
         except KBBenchError as error:
             return _failure("Not stored", error)
         state = "It was there already." if stored.existed else "It is on the board now."
         return f"**Stored** as `{stored.id}`. {state}"
 
-    inputs = [place, file, name, link, licence, size, latency, cost, notes, annotations]
+    inputs = [place, files, name, link, licence, size, latency, cost, notes]
     reading: Listener = {"concurrency_id": "read", "concurrency_limit": READ_AT_ONCE}
-    tab.select(choose, place, [place, form, annotations], show_progress="hidden", api_visibility="private")
-    place.input(describe, place, [form, annotations], show_progress="hidden", api_visibility="private")
-    read = [place, file, annotations]
-    gr.on([file.change, annotations.change, place.input], check, read, report, api_name="validate", **reading)
+    tab.select(choose, place, [place, form, files], show_progress="hidden", api_visibility="private")
+    place.input(describe, place, [form, files], show_progress="hidden", api_visibility="private")
+    gr.on([files.change, place.input], check, [place, files], report, api_name="validate", **reading)
     send.click(submit, inputs, receipt, api_name="submit", **reading)
 
 
@@ -122,10 +121,14 @@ def can_log_in() -> bool:
     return "SPACE_ID" in os.environ or get_token() is not None
 
 
-def _read(place: str, path: str, annotations: Sequence[str] | None) -> Preview:
-    where = as_place(place)
-    files = [Path(each) for each in annotations or ()]
-    return preview(Path(path), where.benchmark, where.config, where.split, files, where.mode)
+def _read(place: str, files: Sequence[str]) -> Preview:
+    where, paths = as_place(place), [Path(each) for each in files]
+    annotations = [path for path in paths if path.suffix == ".parquet"]
+    predictions = [path for path in paths if path not in annotations]
+    if len(predictions) != 1:
+        names = ", ".join(path.name for path in predictions) or "none"
+        raise UsageError(f"Files of predictions: {names}; expected one. Choose one, with its annotations if any.")
+    return preview(predictions[0], where.benchmark, where.config, where.split, annotations, where.mode)
 
 
 def _takes_annotations(place: str) -> bool:

@@ -75,7 +75,7 @@ def test_five_figures_are_the_same_from_the_run_to_the_space(in_tmp: Path) -> No
             visitor.upload(each.name, each.read_bytes()) for each in sorted(Path("mine/annotations").glob("*.parquet"))
         ]
         place = "mini-genres/sentences/test/reference"
-        checked = visitor.call("validate", place, predictions, files)[0]
+        checked = visitor.call("validate", place, [predictions, *files])[0]
         assert all(f"{value:.4f}" in checked for value in of_run.values()), checked
         said = visitor.submit(place, predictions, "by form", annotations=files)
         assert "It is on the board now" in said, said

@@ -131,9 +131,8 @@ class Visitor:
     def submit(self, place: str, file: dict[str, Any] | None, name: str, **others: Any) -> str:
         """Submit as the form does; return what it says."""
         texts = [others.get(key, "") for key in ("link", "licence")]
-        answer = self.call(
-            "submit", place, file, name, *texts, 0, 0, 0, others.get("notes", ""), others.get("annotations")
-        )
+        files = file and [file, *others.get("annotations", ())]
+        answer = self.call("submit", place, files, name, *texts, 0, 0, 0, others.get("notes", ""))
         return str(answer[0] if isinstance(answer, list) else answer)
 
 

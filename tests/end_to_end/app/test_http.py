@@ -36,7 +36,7 @@ def visitor(server: Server) -> Visitor:
 def test_no_handler_writes_without_identity_however_it_is_called(server: Server, folder: Path) -> None:
     stranger = Visitor(server)
     file = stranger.upload("a.jsonl", GOOD)
-    values = [PLACE, file, "stranger", "", "", 0, 0, 0, "", None]
+    values = [PLACE, [file], "stranger", "", "", 0, 0, 0, ""]
     before = set((folder / "store").rglob("*.json*"))
     assert "nobody is logged in" in stranger.submit(PLACE, file, "stranger")
     for name, number in stranger.handlers.items():
@@ -91,6 +91,14 @@ def test_unknown_places_and_other_files_are_refused(visitor: Visitor) -> None:
     for path in ("/etc/passwd", "http://127.0.0.1/a.jsonl", "../a.jsonl"):
         said = visitor.submit(PLACE, {"path": path, "meta": {"_type": "gradio.FileData"}}, "a name")
         assert "Stored" not in said and "root:" not in said
+
+
+def test_one_file_of_predictions_is_submitted_with_its_annotations(visitor: Visitor) -> None:
+    one, two = visitor.upload("a.jsonl", GOOD), visitor.upload("b.jsonl", GOOD)
+    table = visitor.upload("facts.parquet", b"")
+    assert "a.jsonl, b.jsonl; expected one" in visitor.call("validate", PLACE, [one, two])[0]
+    assert "none; expected one" in visitor.call("validate", PLACE, [table])[0]
+    assert visitor.submit(PLACE, one, "a name", annotations=[table]).startswith("**Not stored.**")
 
 
 def test_ten_visitors_at_once_are_stored_once_each(server: Server, folder: Path) -> None:
