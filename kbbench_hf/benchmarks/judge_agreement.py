@@ -124,7 +124,7 @@ class JudgeAgreement:
 
     def __str__(self) -> str:
         """Say how far it agrees, beside what costs nothing and what nobody can pass."""
-        beside = {"surface features": self.surface, "a constant": self.constant, "the latter itself": self.ceiling}
+        beside = {"surface features": self.surface, "a constant": self.constant, "that judge with itself": self.ceiling}
         if self.surface == self.judge:
             del beside["surface features"]
         others = ", ".join(f"{name} {_in_short(each)}" for name, each in beside.items())
