@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -84,10 +85,13 @@ def test_prompts_that_do_not_fit_fail_by_name_and_every_config_is_printed(kbbenc
     options = ("--testbed", "noise", "--subset", "kg,table", "--limit", 3, "--out", "here")
     done = kbbench(*on(server, "mini-ska", *options))
     assert "noise_kg_1k: 3 answered, 0 failed" in done.out
-    refused = "http_500" if "http_500" in done.out else "context_length"
-    assert f"noise_table_4k: 0 answered, 3 failed ({refused} 3)" in done.out
+    failed = re.search(r"noise_table_4k: 0 answered, 3 failed \((.+?)\)", done.out)
+    assert failed, done.out
+    reasons = {reason.rpartition(" ")[0] for reason in failed[1].split(", ")}
+    crashed = reasons <= {"http_500", "connection_broken"}  # transformers' server knows no overflow: it breaks
+    assert crashed or reasons == {"context_length"}
     assert all(done.out.count(f"noise_{config}") >= 2 for config in ("kg_1k", "kg_4k", "table_1k", "table_4k"))
-    assert done.code == (1 if refused == "http_500" else 0)
+    assert done.code == (1 if crashed else 0)
 
 
 def test_a_wrong_model_name_stops_the_run_and_is_named(kbbench, server, kind, impatient):
