@@ -64,14 +64,6 @@ class Reading(NamedTuple):
     gold: Sequence[Reasons]
 
 
-class Explainer(Protocol):
-    """A retriever that can say why."""
-
-    def explain(self, query: str, gold: NDArray[np.int64]) -> Reading:
-        """Return what was read in the query, for its best node and these rows."""
-        ...
-
-
 class Embedder(Protocol):
     """Turns texts into vectors; `name` says which model and revision, because thresholds belong to it."""
 

@@ -1,17 +1,14 @@
-"""Servers that others wrote: free text, structured output, a prompt that is too long, and a wrong model name on each.
+"""LiteLLM's proxy in front of a scripted server, where the program `litellm` is installed or $KBBENCH_LITELLM names it.
 
-`transformers serve` comes with the package's extras; LiteLLM's proxy stands in front of a scripted server where the
-program `litellm` is installed, or $KBBENCH_LITELLM names it.
+What it does in front of a real server is in `cli/test_foreign_servers.py`.
 """
 
-import importlib.util
 import json
 import os
 import secrets
 import shutil
 import socket
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -26,7 +23,6 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.models.endpoint import Endpoint
 from kbbench_hf.runners.generate import Generation, generate
 from tests.servers.scripted import MODEL, Reply, ScriptedServer
-from tests.unit.models.tiny_lm import train
 
 LITELLM = os.environ.get("KBBENCH_LITELLM") or shutil.which("litellm")
 KEY = f"sk-{secrets.token_hex(32)}"
@@ -73,37 +69,6 @@ def ask(url: str, model: str, folder: Path, questions: Sequence[str] = QUESTIONS
     }
     how: dict[str, Any] = {"show": False, "concurrency": 2, "attempts": 2, "canary": False} | options
     return generate(prompts, Endpoint(url, model, KEY, timeout_s=60), folder, **how)
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    learnt = [([{"role": "user", "content": text}], "Yes indeed.") for text in QUESTIONS]
-    return train(tmp_path_factory.mktemp("tiny"), learnt, steps=60)
-
-
-@pytest.fixture(scope="module")
-def transformers_serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    if importlib.util.find_spec("openai") is None:
-        pytest.skip("transformers serve needs openai")
-    folder = tmp_path_factory.mktemp("serve")
-    (folder / "cache" / "hub").mkdir(parents=True)
-    program = str(Path(sys.executable).with_name("transformers"))
-    command = [program, "serve", "--device", "cpu", "--dtype", "float32"]
-    with serving(command, "/health", folder, HF_HOME=str(folder / "cache")) as url:
-        yield url
-
-
-def test_transformers_serve_answers_and_what_it_ignores_is_counted(
-    transformers_serve: str, tiny: Path, tmp_path: Path
-) -> None:
-    done = ask(transformers_serve, str(tiny), tmp_path / "free")
-    assert {*done.responses().values()} == {"Yes indeed."}
-    held = ask(transformers_serve, str(tiny), tmp_path / "held", structured=True)
-    assert held.summary.n_schema_violations == 3  # it takes a schema, and does nothing about it
-    long = ask(transformers_serve, str(tiny), tmp_path / "long", ["why? " * 5000])
-    assert long.summary.n_prompts == long.summary.n_answered + long.summary.n_failed == 1
-    wrong = ask(transformers_serve, "org/no-such-model", tmp_path / "wrong", attempts=1)
-    assert wrong.summary.n_open == 3  # it says no more than 500
 
 
 def upstream(payload: dict[str, Any]) -> Reply | None:
