@@ -63,6 +63,8 @@ class Record:
     origin: str
     """`submitted` by a user, or one of our `own` runs."""
     files: Mapping[str, str] = field(default_factory=dict)
+    vouched_by: str = ""
+    """The account under which the name stands, `ada/KOTO`, whose owner or member the submitter was; mostly none."""
 
     def to_bytes(self) -> bytes:
         """Return the record's file."""
@@ -98,11 +100,13 @@ class Store:
         submitter: str,
         origin: str = "submitted",
         annotations: Mapping[str, bytes] | None = None,
+        vouched_by: str = "",
     ) -> Receipt:
         """Store a scored submission; when this returns, it is on disk for good. The same submission twice is one.
 
         The predictions are the parsed ones, one object per example in the dataset's order; the submitter is the Hub's
-        user name; the annotations are the files with which the result was scored, by name.
+        user name; the annotations are the files with which the result was scored, by name. The same is what has the
+        same place, data, submitter, name, answers and annotations: nobody else can send it first.
 
         Raises:
             BusyError: the disk is full; nothing was stored.
@@ -110,12 +114,12 @@ class Store:
         scored_on, sha256 = result.place, result.predictions_sha256
         annotations = annotations or {}
         annotated = [hashlib.sha256(annotations[name]).hexdigest() for name in sorted(annotations)]
-        identity = json.dumps((*scored_on, system.name, sha256, *annotated))
-        submission = hashlib.sha256(identity.encode()).hexdigest()[:32]
+        submission = _id(*scored_on, result.dataset_revision, submitter, system.name, sha256, *annotated)
+        for known in (submission, _id(*scored_on, system.name, sha256, *annotated)):  # the second: as ids once were
+            if self._place(known).exists() and self._is_of(known, submitter, result.dataset_revision):
+                self._ensure_event(known, submitter)
+                return Receipt(known, existed=True)
         place = self._place(submission)
-        if place.exists():
-            self._ensure_event(submission, submitter)
-            return Receipt(submission, existed=True)
         contents = {
             "predictions.jsonl.gz": _compressed(json.dumps(row, ensure_ascii=False) for row in predictions),
             "result.json": json.dumps(result.to_dict(), indent=1).encode() + b"\n",
@@ -124,7 +128,9 @@ class Store:
             **annotations,
         }
         hashes = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
-        record = Record(submission, *scored_on, result.dataset_revision, sha256, system, submitter, origin, hashes)
+        record = Record(
+            submission, *scored_on, result.dataset_revision, sha256, system, submitter, origin, hashes, vouched_by
+        )
         try:
             existed = not self._write(place, {**contents, RECORD: record.to_bytes()})
             if existed:
@@ -239,6 +245,10 @@ class Store:
             if not (place / name).is_file() or hashlib.sha256((place / name).read_bytes()).hexdigest() != sha256
         ]
 
+    def _is_of(self, submission: str, submitter: str, revision: str) -> bool:
+        record = self.record(submission)
+        return (record.submitter, record.dataset_revision) == (submitter, revision)
+
     def _write(self, place: Path, files: Mapping[str, bytes]) -> bool:
         """Write the folder of a submission, whole or not at all; False where another process was first."""
         try:
@@ -263,6 +273,11 @@ class Store:
         if not (len(submission) == 32 and set(submission) <= set("0123456789abcdef")):
             raise UsageError(f"{submission!r} is no submission id; expected 32 hexadecimal digits.")
         return self.root / "submissions" / submission[:2] / submission
+
+
+def _id(*parts: str) -> str:
+    """Return the name of what is told apart by these parts."""
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
 def _compressed(lines: Iterable[str]) -> bytes:

@@ -14,6 +14,7 @@ from kbbench_hf.benchmarks.baselines import published_places, published_systems
 from kbbench_hf.benchmarks.published import PublishedFigure, PublishedRow
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.files import datasets
+from kbbench_hf.leaderboard.flags import Flag
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.metrics.significance import PairedTest, paired_test, rank_groups
@@ -70,6 +71,9 @@ class Row:
     seen_gap: float | None = None
     """The headline figure on examples whose answer was seen in training minus the figure on the others."""
     submitter: str = ""
+    """The Hub's user name of whoever sent it; empty for published rows."""
+    flags: tuple[Flag, ...] = ()
+    """What is doubtful about its name or its answers; empty for nearly every row."""
     stored: str = ""
     notes: str = ""
     slices: Mapping[str, Mapping[str, Mapping[str, Figure]]] = field(default_factory=dict)

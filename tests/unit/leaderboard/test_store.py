@@ -1,5 +1,7 @@
 """What was acknowledged is there, once, whole, and provably unchanged."""
 
+import hashlib
+import json
 import os
 import random
 import shutil
@@ -8,6 +10,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,13 +20,13 @@ from kbbench_hf.benchmarks import Place
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.leaderboard.events import Event
 from kbbench_hf.leaderboard.index import Index
-from kbbench_hf.leaderboard.store import Store, System
+from kbbench_hf.leaderboard.store import Receipt, Store, System
 from kbbench_hf.leaderboard.submissions import Preview, store_preview
 
 WRITER = """
 import sys
 from pathlib import Path
-from kbbench_hf.leaderboard.store import Store, System
+from kbbench_hf.leaderboard.store import Receipt, Store, System
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 read, store = preview(Path(sys.argv[1]), "mini-text2kg"), Store(Path(sys.argv[2]))
 print("ready", flush=True)
@@ -42,9 +45,39 @@ def test_a_stored_submission_can_be_read_back_to_the_last_bit(store: Store, read
 
 def test_the_same_submission_twice_is_one_row(store: Store, read: Preview) -> None:
     first = store_preview(store, read, System("pattern"), "tester")
-    again = store_preview(store, read, System("pattern"), "somebody else")
+    again = store_preview(store, read, System("pattern"), "tester")
     assert (again.id, first.existed, again.existed) == (first.id, False, True)
     assert store.visible() == [first.id]
+
+
+def test_nobody_can_send_an_owners_row_before_the_owner(store: Store, read: Preview) -> None:
+    squatted = store_preview(store, read, System("pattern"), "a squatter")
+    own = store_preview(store, read, System("pattern", link="https://example.org"), "tester")
+    assert not own.existed and store.visible() == [squatted.id, own.id]
+    assert store.record(own.id).system.link == "https://example.org"
+
+
+def test_the_same_answers_on_repaired_data_are_another_row(store: Store, read: Preview) -> None:
+    repaired = replace(read, result=replace(read.result, dataset_revision="0" * 40))
+    assert not any(store_preview(store, each, System("pattern"), "tester").existed for each in (read, repaired))
+    assert len(store.visible()) == 2
+
+
+def test_a_row_whose_id_was_made_without_its_submitter_is_found_by_its_owner_alone(store: Store, read: Preview) -> None:
+    identity = json.dumps((*read.result.place, "pattern", read.result.predictions_sha256))
+    old = hashlib.sha256(identity.encode()).hexdigest()[:32]
+    folder = store.root / "submissions" / old[:2] / old
+    new = store_preview(store, read, System("pattern"), "tester").id
+    folder.parent.mkdir()
+    shutil.move(store.root / "submissions" / new[:2] / new, folder)
+    values = json.loads((folder / "record.json").read_bytes())
+    del values["vouched_by"]  # as records were
+    (folder / "record.json").write_text(json.dumps({**values, "id": old}))
+    shutil.rmtree(store.root / "events")
+    assert store_preview(store, read, System("pattern"), "tester") == Receipt(
+        old, existed=True
+    ) and store.visible() == [old]
+    assert not store_preview(store, read, System("pattern"), "somebody else").existed
 
 
 def test_other_predictions_or_another_name_are_another_row(store: Store, read: Preview, other: Preview) -> None:
@@ -191,11 +224,11 @@ def test_two_machines_histories_merge_in_any_order_of_arrival(tmp_path: Path, re
     assert dumps[0] == dumps[1]
 
 
-def test_two_submitters_of_the_same_on_two_machines_are_one_intact_row(tmp_path: Path, read: Preview) -> None:
+def test_two_submitters_of_the_same_on_two_machines_are_two_rows(tmp_path: Path, read: Preview) -> None:
     first, second = Store(tmp_path / "first"), Store(tmp_path / "second")
     ids = {store_preview(each, read, System("a"), name).id for each, name in ((first, "tester"), (second, "other"))}
-    shutil.copytree(second.root / "events", first.root / "events", dirs_exist_ok=True)
-    assert first.visible() == [*ids] and first.check() == []
+    shutil.copytree(second.root, first.root, dirs_exist_ok=True)
+    assert set(first.visible()) == ids and len(ids) == 2 and first.check() == []
 
 
 def test_each_machine_writes_its_own_history(tmp_path: Path, read: Preview) -> None:
