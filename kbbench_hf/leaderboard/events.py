@@ -105,6 +105,10 @@ class EventLog:
         found = [event for writer in self.writers() for event in self._since(writer, read.get(writer, Position()))]
         return sorted(found, key=lambda event: event.order)
 
+    def path(self, event: Event) -> str:
+        """Return where an event stands in the store."""
+        return self._file(event.writer, event.number).relative_to(self.folder.parent).as_posix()
+
     def writers(self) -> list[str]:
         """Return the names of the histories."""
         return sorted(folder.name for folder in self.folder.glob("[0-9a-f]*") if folder.is_dir())

@@ -47,6 +47,21 @@ class Outbox:
         ]
         return [path for path in paths if path not in self._on_hub()]
 
+    def durable(self) -> set[str]:
+        """Return the ids that are wholly on the Hub, with an event, as far as is known; asks nobody.
+
+        Empty until the Hub has answered for the first time. May be called from any thread.
+        """
+        held = self._pushed or set()
+        ids = {event.submission for event in self.store.events if self.store.events.path(event) in held}
+        return {each for each in ids if held.issuperset(self.store.paths(each))}
+
+    def minutes(self) -> int | None:
+        """Return within how many minutes what waits is expected on the Hub; None while the Hub does not answer."""
+        if self._pushed is None:
+            return None
+        return 1 + len(self.pending()) // FILES_PER_COMMIT
+
     def flush(self) -> int:
         """Send everything that is pending, at most one commit a minute; return how many files were sent.
 

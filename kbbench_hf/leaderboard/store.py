@@ -182,6 +182,11 @@ class Store:
         """Return the file of a submission's parsed predictions."""
         return self._place(submission) / "predictions.jsonl.gz"
 
+    def paths(self, submission: str) -> list[str]:
+        """Return where the files of a submission stand in the store, the record last."""
+        folder = self._place(submission).relative_to(self.root)
+        return [(folder / name).as_posix() for name in (*self.record(submission).files, RECORD)]
+
     def annotations(self, submission: str) -> Path | None:
         """Return the folder of the annotations that a submission was scored with; None where it has none."""
         place = self._place(submission)

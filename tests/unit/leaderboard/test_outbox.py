@@ -9,7 +9,8 @@ import pytest
 from huggingface_hub.errors import HfHubHTTPError
 
 from kbbench_hf.leaderboard.outbox import FILES_PER_COMMIT, Outbox
-from kbbench_hf.leaderboard.store import Store
+from kbbench_hf.leaderboard.store import Store, System
+from kbbench_hf.leaderboard.submissions import Preview, store_preview
 
 
 class Clock:
@@ -105,3 +106,14 @@ def test_a_hub_that_stays_down_is_reported_and_everything_stays_pending(store: S
     with pytest.raises(TimeoutError):
         outbox.flush()
     assert len(outbox.pending()) == 15
+
+
+def test_a_submission_is_durable_when_all_of_it_and_its_event_are_on_the_hub(store: Store, read: Preview) -> None:
+    clock = Clock()
+    hub = Hub(clock, fault_rate=0)
+    outbox = Outbox(store, "kbbench/results", hub, clock.time, clock.sleep)
+    first = store_preview(store, read, System("first"), "tester").id
+    assert outbox.durable() == set() and outbox.minutes() is None
+    outbox.flush()
+    store_preview(store, read, System("second"), "tester")
+    assert outbox.durable() == {first} and outbox.minutes() == 1
