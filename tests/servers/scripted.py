@@ -123,8 +123,8 @@ class ScriptedServer:
     faults: dict[str, Sequence[Fault]] = field(default_factory=dict)
     always: Fault | None = None
     """A fault of every chat request."""
-    answer: Callable[[dict[str, Any]], str] | None = None
-    """Payload -> text; by default the answer names the prompt."""
+    answer: Callable[[dict[str, Any]], str | dict[str, Any]] | None = None
+    """Payload -> text, or the whole body of the reply; by default the answer names the prompt."""
     reply: Callable[[dict[str, Any]], "Reply | None"] | None = None
     """Payload -> the very bytes to send; None for what would be sent otherwise."""
     pages: dict[str, Any] = field(default_factory=dict)
@@ -146,6 +146,8 @@ class ScriptedServer:
         self.payloads: list[dict[str, Any]] = []
         self.times: list[float] = []
         self.attempts: Counter[str] = Counter()
+        self.answered: Counter[str] = Counter()
+        """How often each prompt got its answer, whole and right."""
         self.injected: Counter[str] = Counter()
         self.active = 0
         self.peak = 0
@@ -207,6 +209,10 @@ class ScriptedServer:
         for transport in list(self.transports):
             transport.abort()
         await asyncio.sleep(0)
+
+    def key_of(self, payload: dict[str, Any]) -> str:
+        """Return what says which requests are attempts at the same: the last message."""
+        return str(payload["messages"][-1]["content"])
 
     def fault_of(self, prompt: str, attempt: int) -> Fault | None:
         """Return what goes wrong with an attempt (from 0) at a prompt: a function of both, never of chance."""
@@ -282,7 +288,7 @@ class _Connection(asyncio.Protocol):
 
     def chat(self, headers: dict[str, str], payload: dict[str, Any]) -> None:
         server = self.server
-        prompt = payload["messages"][-1]["content"]
+        prompt = server.key_of(payload)
         if server.keep:
             server.requests.append((prompt, headers))
             server.payloads.append(payload)
@@ -298,8 +304,8 @@ class _Connection(asyncio.Protocol):
             server.injected[fault] += 1
         quick = fault is not None and fault.split()[0].isdigit() and fault not in ("500", "503")
         delay = server.hang_s if fault == "hang" else 0 if quick else server.latency_s
-        text = server.answer(payload) if server.answer else answer_to(prompt)
-        finish = partial(self.finish, fault, text, headers)
+        said = server.answer(payload) if server.answer else answer_to(prompt)
+        finish = partial(self.finish, fault, prompt, said, headers)
         raw = server.reply(payload) if server.reply else None
         if raw is not None:
             kind = raw.headers.get("Content-Type") or raw.headers.get("content-type") or ""
@@ -312,12 +318,13 @@ class _Connection(asyncio.Protocol):
         else:
             finish()
 
-    def finish(self, fault: Fault | None, text: str, headers: dict[str, str]) -> None:
+    def finish(self, fault: Fault | None, prompt: str, said: str | dict[str, Any], headers: dict[str, str]) -> None:
         self.server.active -= 1
         if self.transport.is_closing():
             return
         if fault is None or fault == "hang":
-            self.send(200, _chat(text))
+            self.send(200, _chat(said) if isinstance(said, str) else said)
+            self.server.answered[prompt] += 1
         elif fault == "reset":
             self.transport.abort()
         elif fault == "429 retry-after":
@@ -327,7 +334,7 @@ class _Connection(asyncio.Protocol):
             message = f"scripted {fault}, asked with {headers.get('authorization')}"
             self.send(int(fault), {"error": {"message": message, "code": fault}})
         else:
-            self.send(200, MALFORMED[fault](text))
+            self.send(200, MALFORMED[fault](said if isinstance(said, str) else json.dumps(said)))
 
     def raw(self, status: int, body: bytes, headers: str, kind: str) -> None:
         self.server.active -= 1
