@@ -21,6 +21,7 @@ PACKAGES = {
     "structured": ["llguidance"],
     "text": ["gensim", "tiktoken", "toktok-rs"],
     "space": ["gradio"],
+    "mcp": ["mcp"],
 }
 
 

@@ -22,6 +22,13 @@ from kbbench_hf.files.formats import lines_of
 from kbbench_hf.metrics.aggregate import Estimate
 from kbbench_hf.scoring.predictions import Predictions, ReadOptions, pair, read_predictions
 from kbbench_hf.scoring.result import AGREEMENT, ANNOTATIONS, Result, read_result
+from kbbench_hf.scoring.trajectories import (
+    Trajectory,
+    counters_of,
+    read_trajectories,
+    slices_of,
+    trajectory_warnings,
+)
 from kbbench_hf.scoring.warnings import (
     completeness_warnings,
     limit_warning,
@@ -141,7 +148,8 @@ def score(
         *revision_warning(made_on, asked.revision),
         *stored_warnings(run.get("warnings", [])),
     ]
-    result = replace(score_asked(annotated(asked, annotations), read, of_run), made_on=made_on)
+    walked = read_trajectories(paths[0]) if len(paths) == 1 and paths[0].is_dir() else []
+    result = replace(score_asked(annotated(asked, annotations), read, of_run, walked), made_on=made_on)
     repeated = run.get("repeats", 1) > 1 and paths[0].is_dir() and run["benchmark"] == asked.place.benchmark
     files = repeat_files(paths[0], run["repeats"])[1:] if repeated else []
     if not all(file.is_file() for file in files):
@@ -265,12 +273,21 @@ def annotations_beside(predictions: Path) -> Path | None:
     return folder if any(folder.glob("*.parquet")) else None
 
 
-def score_asked(asked: Asked, predictions: Predictions, of_run: Sequence[ScoreWarning] = ()) -> Result:
-    """Score predictions that are paired with their examples already; `of_run` is what their run warns of."""
+def score_asked(
+    asked: Asked,
+    predictions: Predictions,
+    of_run: Sequence[ScoreWarning] = (),
+    trajectories: Sequence[Trajectory] = (),
+) -> Result:
+    """Score predictions that are paired with their examples already.
+
+    `of_run` is what their run warns of; `trajectories` are how an agent came to them, where one did.
+    """
     benchmark, examples, place, revision, n_available, dataset_version = asked
     mode = place.mode
     scores = benchmark.scoring.score(examples, predictions.answers, mode)
-    example_slices = {name: [str(key) for key in column] for name, column in scores.slices.items()}
+    own_slices = {**scores.slices, **slices_of(trajectories, examples.ids)}
+    example_slices = {name: [str(key) for key in column] for name, column in own_slices.items()}
     scores = replace(scores, slices=example_slices)
     missing = np.array([answer is None for answer in predictions.answers])
     n_missing = int(missing.sum())
@@ -281,6 +298,7 @@ def score_asked(asked: Asked, predictions: Predictions, of_run: Sequence[ScoreWa
         "n_parse_failures": len(predictions.parse_failures),
         "n_errors": predictions.n_errors,
         **scores.counters,
+        **counters_of(trajectories),
     }
     figures = {
         metric: figure._replace(n_missing=n_missing)
@@ -310,6 +328,7 @@ def score_asked(asked: Asked, predictions: Predictions, of_run: Sequence[ScoreWa
         group_by=benchmark.scoring.group_by,
         warnings=[
             *of_run,
+            *trajectory_warnings(trajectories),
             *predictions.notes,
             *limit_warning(len(examples.rows), n_available),
             *completeness_warnings(benchmark, examples.ids, predictions, scores, figures, mode),

@@ -1,0 +1,172 @@
+"""What agents did, question by question, as their runs write it: `trajectories.jsonl` in the run's folder."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from kbbench_hf.benchmarks.warnings import ScoreWarning
+from kbbench_hf.files.datasets import Id
+
+TRAJECTORIES = "trajectories.jsonl"
+"""One `Trajectory` a line, in the order of the predictions."""
+MOST_BACKED_OFF = 0.1
+"""Where more questions than this share were answered by the base alone, a warning stands beside the figures."""
+
+
+class Call(NamedTuple):
+    """One call of a tool, and what came of it."""
+
+    step: int
+    """The reply that made it, from 1."""
+    tool: str
+    arguments: Any
+    """As they were read; usually an object."""
+    error: str | None = None
+    """The code of the tool's error; None where it had none."""
+    total: int | None = None
+    """How many nodes there were, of which `shown` were shown; None for tools that show none."""
+    shown: Sequence[Id] = ()
+    repaired: int = 0
+    """Arguments that had to be read kindly: clamped, or ids as strings."""
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """How an agent came to its answer of one question.
+
+    `answer_seen` and `answer_selected` say whether a right answer was ever shown, and selected; None where the gold is
+    not known. Tokens and cost are None where nobody said them; `seconds` is the wall time of the question.
+    """
+
+    id: Id
+    split: str
+    steps: int
+    end: str
+    """finished, step_limit, no_call, stuck, budget or failed."""
+    selected: Sequence[Id]
+    backed_off: bool
+    """Whether nothing was selected, so that the base's ranking is the answer."""
+    calls: Sequence[Call] = ()
+    tool_errors: Mapping[str, int] = field(default_factory=dict)
+    seen: int = 0
+    """How many nodes were shown."""
+    answer_seen: bool | None = None
+    answer_selected: bool | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cost_usd: float | None = None
+    seconds: float | None = None
+    messages: Sequence[Mapping[str, Any]] | None = None
+    """The whole conversation, where the run kept it."""
+
+    def line(self) -> str:
+        r"""Return it as a line of the file.
+
+        >>> Trajectory(7, "test", 1, "finished", [3], False, [Call(1, "finish", {})]).line()[:58]
+        '{"id": 7, "split": "test", "steps": 1, "end": "finished", '
+        """
+        plain = {**asdict(self), "calls": [call._asdict() for call in self.calls]}
+        if self.messages is None:
+            del plain["messages"]
+        return json.dumps(plain, ensure_ascii=False) + "\n"
+
+    @property
+    def hops(self) -> str:
+        """How many edges were walked from a search's hit to the node that was selected first: 0, 1, 2, ...; or none.
+
+        >>> found, walked = Call(1, "search_nodes", {}, shown=[1]), Call(2, "neighbors", {"node_id": "1"}, shown=[2])
+        >>> Trajectory(7, "test", 3, "finished", [2], False, [found, walked]).hops
+        '1'
+        """
+        if not self.selected:
+            return "none"
+        depth = depths(self.calls).get(self.selected[0])
+        return "unseen" if depth is None else str(depth)
+
+
+def depths(calls: Sequence[Call]) -> dict[Id, int]:
+    """Return each node that was shown, and how many edges from a search's hit it was when it was shown first."""
+    found: dict[Id, int] = {}
+    for call in calls:
+        start = 0
+        if call.tool == "neighbors":
+            walked = found.get(start_of(call, found), 0)
+            start = walked + 1
+        for node in call.shown:
+            found.setdefault(node, start)
+    return found
+
+
+def start_of(call: Call, known: Mapping[Id, Any]) -> Id:
+    """Return the node from which a call of `neighbors` walked, as the knowledge base has its id.
+
+    A model may write an integer as a string of digits; which of the two it is, the nodes seen so far say.
+    """
+    given: Id = call.arguments.get("node_id", "") if isinstance(call.arguments, Mapping) else ""
+    if given not in known and isinstance(given, str) and given.strip().isdecimal():
+        return int(given)
+    return given
+
+
+def read_trajectories(folder: Path) -> list[Trajectory]:
+    """Return the trajectories of a run's folder; empty where it has none, because no agent ran."""
+    file = folder / TRAJECTORIES
+    if not file.is_file():
+        return []
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    return [Trajectory(**{**line, "calls": [Call(**call) for call in line["calls"]]}) for line in lines]
+
+
+def slices_of(trajectories: Sequence[Trajectory], ids: Sequence[Id]) -> dict[str, list[str]]:
+    """Return the keys by which an agent's figures are sliced, one of each example; empty where no agent ran."""
+    if not trajectories:
+        return {}
+    by_id = {each.id: each for each in trajectories}
+    known = [by_id.get(name) for name in ids]
+    slices = {
+        "hops_walked": [each.hops if each else "none" for each in known],
+        "end": [each.end if each else "none" for each in known],
+    }
+    if any(each and each.answer_seen is not None for each in known):
+        slices["answer_seen"] = [str(bool(each and each.answer_seen)).lower() for each in known]
+    return slices
+
+
+def counters_of(trajectories: Sequence[Trajectory]) -> dict[str, int]:
+    """Return what the agent did over all questions, in counts; empty where no agent ran."""
+    if not trajectories:
+        return {}
+    counts = {
+        "n_steps": sum(each.steps for each in trajectories),
+        "n_tool_calls": sum(len(each.calls) for each in trajectories),
+        "n_tool_errors": sum(sum(each.tool_errors.values()) for each in trajectories),
+        "n_repaired": sum(call.repaired for each in trajectories for call in each.calls),
+        "n_nodes_seen": sum(each.seen for each in trajectories),
+        "n_backed_off": sum(each.backed_off for each in trajectories),
+    }
+    if any(each.answer_seen is not None for each in trajectories):
+        counts["n_answer_seen"] = sum(bool(each.answer_seen) for each in trajectories)
+        counts["n_answer_selected"] = sum(bool(each.answer_selected) for each in trajectories)
+    return counts
+
+
+def trajectory_warnings(trajectories: Sequence[Trajectory]) -> list[ScoreWarning]:
+    """Return what weakens an agent's figures: questions that its base answered, and those whose model failed."""
+    n, found = len(trajectories), []
+    ends = Counter(each.end for each in trajectories)
+    if failed := ends["failed"]:
+        message = f"The model failed on {failed:,} of {n:,} questions; the base's ranking counts for them."
+        found.append(ScoreWarning("agent_failed", message, "Start the same run again.", failed))
+    backed_off = sum(each.backed_off for each in trajectories)
+    if backed_off:
+        message = (
+            f"On {backed_off:,} of {n:,} questions the agent selected nothing; their figures are those of its base."
+        )
+        severe = backed_off > MOST_BACKED_OFF * n
+        remedy = "Compare it with the run of its base, question by question."
+        severity: Literal["note", "warning"] = "warning" if severe else "note"
+        found.append(ScoreWarning("backed_off", message, remedy, backed_off, severity=severity))
+    return found
