@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from kbbench_hf.benchmarks import Place, benchmark
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.leaderboard.index import Index
+from kbbench_hf.leaderboard.outbox import Outbox
 from kbbench_hf.leaderboard.table import Row, board, headline, places
 from kbbench_hf.leaderboard.view import Column, columns, default_columns, filled
 
@@ -24,8 +25,9 @@ class Board:
 class Boards:
     """The boards of a store, by place; each is made once and again when something was stored."""
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: Index, outbox: Outbox | None = None) -> None:
         self.index = index
+        self.outbox = outbox
         self._made: dict[Place, Board] = {}
         self._places: list[Place] | None = None
         self._lock = threading.Lock()

@@ -12,6 +12,7 @@ from kbbench_hf.app.submit_page import submit_tab
 from kbbench_hf.benchmarks import as_place
 from kbbench_hf.errors import KBBenchError, missing_extra
 from kbbench_hf.leaderboard.index import Index
+from kbbench_hf.leaderboard.outbox import Outbox
 from kbbench_hf.leaderboard.store import Store
 
 if TYPE_CHECKING:
@@ -39,15 +40,15 @@ PUT_ROW = "row => kbbench({row})"
 PUT_COMPARED = "rows => kbbench({compare: rows.join(',')})"
 
 
-def leaderboard(store: Store) -> "gr.Blocks":
-    """Return the app of a store; the caller launches it with `LAUNCH`."""
+def leaderboard(store: Store, outbox: Outbox | None = None) -> "gr.Blocks":
+    """Return the app of a store, copied to the Hub by the outbox if there is one; launch it with `LAUNCH`."""
     try:
         import gradio as gr
     except ImportError:
         raise missing_extra("gradio", "space") from None
 
     store.recover()
-    boards = Boards(Index(store))
+    boards = Boards(Index(store), outbox)
     with gr.Blocks(title="kbbench leaderboard", delete_cache=(KEEP_UPLOADS_S, KEEP_UPLOADS_S), fill_width=True) as app:
         gr.Markdown("# kbbench\nKnowledge benchmarks, scored from predictions that anyone can score again.")
         with gr.Tabs() as tabs:

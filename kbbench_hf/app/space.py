@@ -17,7 +17,7 @@ LOG = logging.getLogger("kbbench")
 def main() -> None:
     """Serve the board; restore its store from the dataset `KBBENCH_RESULTS` and keep copying to it."""
     store = Store(Path(os.environ.get("KBBENCH_STORE", "store")))
-    results = os.environ.get("KBBENCH_RESULTS")
+    results, outbox = os.environ.get("KBBENCH_RESULTS"), None
     if results:
         from huggingface_hub import HfApi
 
@@ -28,7 +28,7 @@ def main() -> None:
         threading.Thread(target=keep_flushing, args=(outbox,), daemon=True).start()
     else:
         LOG.warning("KBBENCH_RESULTS is not set: submissions are lost when this Space restarts")
-    leaderboard(store).launch(**LAUNCH)
+    leaderboard(store, outbox).launch(**LAUNCH)
 
 
 def keep_flushing(outbox: Outbox) -> None:

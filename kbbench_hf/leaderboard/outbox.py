@@ -62,6 +62,15 @@ class Outbox:
             return None
         return 1 + len(self.pending()) // FILES_PER_COMMIT
 
+    def state(self, submission: str) -> str:
+        """Return in words how safe a stored submission is: on the Hub, or when it is expected there."""
+        if submission in self.durable():
+            return "Saved, on the Hub."
+        minutes = self.minutes()
+        if minutes is None:
+            return "Saved here; the Hub does not answer now, and gets it when it does."
+        return f"Saved here, on the Hub within {minutes} minute{'' if minutes == 1 else 's'}."
+
     def flush(self) -> int:
         """Send everything that is pending, at most one commit a minute; return how many files were sent.
 

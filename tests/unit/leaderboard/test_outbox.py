@@ -117,3 +117,5 @@ def test_a_submission_is_durable_when_all_of_it_and_its_event_are_on_the_hub(sto
     outbox.flush()
     store_preview(store, read, System("second"), "tester")
     assert outbox.durable() == {first} and outbox.minutes() == 1
+    assert outbox.state(first) == "Saved, on the Hub."
+    assert outbox.state("0" * 32) == "Saved here, on the Hub within 1 minute."
