@@ -57,7 +57,7 @@ def command(
     name = name.removeprefix(f"{NAMESPACE}/")
     if name == "metrics":
         from kbbench_hf.hub.metric_modules import build_metrics
-        from kbbench_hf.reports.hub_records import evaluate_modules
+        from kbbench_hf.reports.publications import evaluate_modules
 
         if source or configs or archive or nodes or edges or queries or seed is not None:
             raise UsageError("The evaluate modules are built from nothing; expected no option but --out.")

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -21,6 +21,21 @@ class Publication:
     repo_id: str
     repo_type: Literal["dataset", "space"]
     files: Mapping[str, Path | bytes]
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """What a Space finds in its environment."""
+    secrets: tuple[str, ...] = ()
+    """The names of what a Space needs besides, which only its owner can give it."""
+    keeps_others: bool = False
+    """Whether files of the repository that are none of these stay."""
+    private: bool = False
+    """Whether the repository, if it is made now, is seen by its owner only."""
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        from huggingface_hub import constants
+
+        return f"{constants.ENDPOINT}/{self.repo_type}s/{self.repo_id}"
 
 
 @dataclass(frozen=True)
@@ -33,15 +48,24 @@ class Difference:
     unchanged: list[str]
     head: str | None
     """The commit that was compared with; None where the repository does not exist."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Those of a Space that are to be set."""
+
+    @property
+    def has_files(self) -> bool:
+        """Whether there is a commit to make."""
+        return bool(self.added or self.changed or self.removed)
 
     def __bool__(self) -> bool:
         """Say whether there is anything to send."""
-        return bool(self.added or self.changed or self.removed)
+        return self.has_files or bool(self.variables)
 
     def lines(self) -> list[str]:
         """Return the difference as a person reads it: `+` added, `~` changed, `-` removed."""
         marked = [("+", self.added), ("~", self.changed), ("-", self.removed)]
-        return [f"{mark} {path}" for mark, paths in marked for path in paths] + [f"{len(self.unchanged)} unchanged"]
+        files = [f"{mark} {path}" for mark, paths in marked for path in paths]
+        variables = [f"= {name}: {value}" for name, value in self.variables.items()]
+        return [*files, *variables, f"{len(self.unchanged)} unchanged"]
 
 
 def difference(wanted: Publication, api: "HfApi") -> Difference:
@@ -52,35 +76,50 @@ def difference(wanted: Publication, api: "HfApi") -> Difference:
     try:
         info = api.repo_info(wanted.repo_id, repo_type=wanted.repo_type)
     except RepositoryNotFoundError:
-        return Difference(sorted(wanted.files), [], [], [], None)
+        return Difference(sorted(wanted.files), [], [], [], None, wanted.variables)
     there = {
         entry.path: entry.lfs.sha256 if entry.lfs else entry.blob_id
         for entry in api.list_repo_tree(wanted.repo_id, repo_type=wanted.repo_type, recursive=True, revision=info.sha)
         if isinstance(entry, RepoFile)
     }
+    known = api.get_space_variables(wanted.repo_id) if wanted.variables else {}
     common = [path for path in sorted(wanted.files) if path in there]
     changed = [path for path in common if there[path] not in _hashes(wanted.files[path])]
     return Difference(
         added=sorted(set(wanted.files) - set(there)),
         changed=changed,
-        removed=sorted(path for path in there if path not in wanted.files and path != ".gitattributes"),
+        removed=[] if wanted.keeps_others else sorted({*there} - {*wanted.files, ".gitattributes"}),
         unchanged=sorted(set(common) - set(changed)),
         head=info.sha,
+        variables={
+            name: value for name, value in wanted.variables.items() if name not in known or known[name].value != value
+        },
     )
 
 
 def publish(wanted: Publication, change: Difference, api: "HfApi") -> str:
     """Send what differs in one commit, tag it with the package's version, and return the commit's sha.
 
-    Large files go first and by content, so a publication that broke off goes on where it stopped. A commit that another
-    one overtook is refused by the Hub (412): look at the difference again.
+    A Space has its variables before its first commit; a tag that is there stays with the commit that it names. Large
+    files go first and by content, so a publication that broke off goes on where it stopped. A commit that another one
+    overtook is refused by the Hub (412): look at the difference again.
     """
+    sdk = "gradio" if wanted.repo_type == "space" else None
+    api.create_repo(
+        wanted.repo_id, repo_type=wanted.repo_type, exist_ok=True, space_sdk=sdk, private=wanted.private or None
+    )
+    for name, value in change.variables.items():
+        api.add_space_variable(wanted.repo_id, name, value)
+    revision = _commit(wanted, change, api) if change.has_files or not change.head else change.head
+    api.create_tag(
+        wanted.repo_id, tag=f"v{version('kbbench-hf')}", revision=revision, repo_type=wanted.repo_type, exist_ok=True
+    )
+    return revision
+
+
+def _commit(wanted: Publication, change: Difference, api: "HfApi") -> str:
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
-    if not change and change.head:
-        return change.head
-    sdk = "gradio" if wanted.repo_type == "space" else None
-    api.create_repo(wanted.repo_id, repo_type=wanted.repo_type, exist_ok=True, space_sdk=sdk)
     operations: list[CommitOperationAdd | CommitOperationDelete] = [
         CommitOperationAdd(path, str(content) if isinstance(content, Path) else content)
         for path, content in wanted.files.items()

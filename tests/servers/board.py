@@ -23,7 +23,7 @@ class Server:
     """A running leaderboard: its address and its process."""
 
     def __init__(self, store: Path, environment: dict[str, str] | None = None, port: int | None = None) -> None:
-        self.port = port or _free_port()
+        self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         arguments = ["serve", "--store", str(store), "--port", str(self.port)]
         store.parent.mkdir(parents=True, exist_ok=True)
@@ -36,19 +36,7 @@ class Server:
                      "GRADIO_TEMP_DIR": str(store.parent / "uploads"), "PYTHONPATH": str(ROOT), **(environment or {})},
                 cwd=store.parent, stdout=log, stderr=log,
             )  # fmt: skip
-        self._wait()
-
-    def _wait(self) -> None:
-        for _ in range(600):
-            try:
-                urllib.request.urlopen(f"{self.url}/config", timeout=5).read()
-            except (OSError, urllib.error.URLError):
-                if self.process.poll() is not None:
-                    raise RuntimeError(self.log.read_text()) from None
-                time.sleep(0.1)
-            else:
-                return
-        raise TimeoutError(self.log.read_text())
+        await_answer(f"{self.url}/config", self.process, self.log)
 
     def kill(self) -> None:
         """End it as a crash does."""
@@ -136,7 +124,22 @@ class Visitor:
         return str(answer[0] if isinstance(answer, list) else answer)
 
 
-def _free_port() -> int:
+def await_answer(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until a process serves an address, or fail with what it wrote."""
+    for _ in range(600):
+        try:
+            urllib.request.urlopen(url, timeout=5).read()
+        except (OSError, urllib.error.URLError):
+            if process.poll() is not None:
+                raise RuntimeError(log.read_text()) from None
+            time.sleep(0.1)
+        else:
+            return
+    raise TimeoutError(log.read_text())
+
+
+def free_port() -> int:
+    """Return a port that nothing listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

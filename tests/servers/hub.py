@@ -32,6 +32,7 @@ class Repo:
     commits: list[tuple[str, dict[str, bytes]]] = field(default_factory=lambda: [("0" * 40, {})])
     refs: dict[str, int] = field(default_factory=lambda: {"main": 0})
     pull_requests: int = 0
+    variables: dict[str, str] = field(default_factory=dict)
 
     def at(self, revision: str) -> tuple[str, dict[str, bytes]] | None:
         """Return (sha, files) of a branch, tag, pull request or commit."""
@@ -173,7 +174,8 @@ class Handler(BaseHTTPRequestHandler):
         kind = asked.get("type") or "model"
         exists = (kind, name) in self.server.repos
         if not exists:
-            self.server.repos[kind, name] = Repo(kind, name, asked.get("sdk"))
+            given = {each["key"]: each["value"] for each in asked.get("variables", ())}
+            self.server.repos[kind, name] = Repo(kind, name, asked.get("sdk"), variables=given)
         prefix = "" if kind == "model" else f"{kind}s/"
         self.reply(409 if exists else 200, {"url": f"{self.server.url}/{prefix}{name}", "name": name})
 
@@ -316,6 +318,19 @@ class Handler(BaseHTTPRequestHandler):
                 found.refs[label] = found.refs.get(revision, len(found.commits) - 1)
             self.reply(409 if taken else 200, {})
 
+    def variables(self, kind: str, name: str) -> None:
+        found = self.repo(kind, name) if self.allowed() else None
+        if found:
+            if self.command == "POST":
+                asked = json.loads(self.body)
+                found.variables[asked["key"]] = asked["value"]
+            self.reply(200, {key: {"key": key, "value": value} for key, value in found.variables.items()})
+
+    def listed(self, kind: str) -> None:
+        names = [name for of, name in self.server.repos if of == kind]
+        author = self.query.get("author")
+        self.reply(200, [{"id": name} for name in sorted(names) if author in (None, name.partition("/")[0])])
+
     def resolve(self, kind: str | None, name: str, revision: str, file: str) -> None:
         found = self.repo((kind or "models")[:-1], name)
         if found is None:
@@ -364,6 +379,9 @@ ROUTES: list[tuple[str, str, Callable[..., None]]] = [
     ("POST", rf"{_API}/paths-info/(?P<revision>.+)", Handler.paths_info),
     ("GET", rf"{_API}/tree/(?P<revision>refs/pr/\d+|[^/]+)(?P<folder>/.*)?", Handler.tree),
     ("GET", rf"{_API}/refs", Handler.references),
+    ("GET", rf"{_API}/variables", Handler.variables),
+    ("POST", rf"{_API}/variables", Handler.variables),
+    ("GET", r"/api/(?P<kind>model|dataset|space)s", Handler.listed),
     ("GET", rf"{_API}/revision/(?P<revision>.+)", Handler.info),
     ("GET", _API, Handler.info),
     ("POST", rf"{_PLACE}\.git/info/lfs/objects/batch", Handler.lfs_batch),

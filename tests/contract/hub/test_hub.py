@@ -1,5 +1,6 @@
 """Published datasets, metrics and results, through unmodified clients in a fresh process with an empty cache."""
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import yaml
 from tests.servers.hub import LocalHub, local_hub
 
 Client = Callable[..., str]
+WHEEL = "kbbench_hf-0.1.0-py3-none-any.whl"
 KBBENCH = "from kbbench_hf.cli.verbs import kbbench; kbbench.main({!r}, standalone_mode=False)"
 
 
@@ -148,8 +150,8 @@ def test_every_module_loads_from_its_space_and_computes(client: Client, hub: Loc
     )
     for name in names:
         files = hub.repos["space", f"kbbench/{name}"].commits[-1][1]
-        assert {f"{name}.py", "README.md", "app.py", "requirements.txt"} <= set(files)
-        assert files["requirements.txt"].strip().endswith(b"==0.1.0")
+        assert {f"{name}.py", "README.md", "app.py", "requirements.txt", WHEEL} <= set(files)
+        assert hashlib.sha256(files[WHEEL]).hexdigest() in files["requirements.txt"].decode()
         assert b"sdk: gradio" in files["README.md"] and b"sdk_version: 6" in files["README.md"]
     printed = client(
         "import evaluate\n"
@@ -160,12 +162,32 @@ def test_every_module_loads_from_its_space_and_computes(client: Client, hub: Loc
     assert printed.splitlines() == [f"{name} Metric True" for name in names]
 
 
-def test_the_leaderboards_space_is_published_with_pinned_versions(client: Client, hub: LocalHub) -> None:
-    publish(client, "leaderboard")
-    files = hub.repos["space", "kbbench/leaderboard"].commits[-1][1]
-    assert set(files) == {"README.md", "app.py", "requirements.txt"}
+def test_the_leaderboards_space_comes_with_its_wheel_its_results_and_what_it_needs_to_know(
+    client: Client, hub: LocalHub
+) -> None:
+    printed = publish(client, "leaderboard", "--namespace", "boards")
+    space, results = hub.repos["space", "boards/leaderboard"], hub.repos["dataset", "boards/results"]
+    files = space.commits[-1][1]
+    assert set(files) == {"README.md", "app.py", "requirements.txt", WHEEL}
     front = yaml.safe_load(files["README.md"].split(b"---")[1])
     assert front["hf_oauth"] is True and tuple(map(int, front["sdk_version"].split("."))) >= (6, 20)
+    assert front["python_version"] == "3.12", "the Hub's own choice is older than what the package needs"
+    address = f"{hub.url}/spaces/boards/leaderboard/resolve/main/{WHEEL}"
+    sha256 = hashlib.sha256(files[WHEEL]).hexdigest()
+    assert files["requirements.txt"].decode() == f"kbbench-hf[space] @ {address}#sha256={sha256}\n"
+    assert space.variables == {"KBBENCH_RESULTS": "boards/results"} and "secret HF_TOKEN" in printed
+    assert yaml.safe_load(results.commits[-1][1]["README.md"].split(b"---")[1])["viewer"] is False
+    assert "v0.1.0" in space.refs and "v0.1.0" in results.refs
+    results.commit("main", {**results.commits[-1][1], "submissions/ab/x/record.json": b"{}"})
+    again = publish(client, "leaderboard", "--namespace", "boards")
+    assert again.count("Nothing to send") == 2 and "HF_TOKEN" not in again
+    assert "submissions/ab/x/record.json" in results.commits[-1][1], "a publication took a submission away"
+
+
+def test_a_space_may_install_the_release_instead(client: Client, hub: LocalHub) -> None:
+    publish(client, "leaderboard", "--namespace", "released", "--released")
+    files = hub.repos["space", "released/leaderboard"].commits[-1][1]
+    assert set(files) == {"README.md", "app.py", "requirements.txt"}
     assert files["requirements.txt"] == b"kbbench-hf[space]==0.1.0\n"
 
 

@@ -9,7 +9,7 @@ from kbbench_hf.benchmarks import audits
 from kbbench_hf.benchmarks.ska_bench.benchmark import MINI
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import DatasetFolder, copy_dataset
-from kbbench_hf.reports.hub_records import publication
+from kbbench_hf.reports.publications import publications
 
 
 @pytest.fixture
@@ -35,12 +35,12 @@ def test_a_figure_above_its_limit_ends_with_1_until_the_card_waives_it(kbbench, 
     over = [each for each in json.loads(done.out.partition("]\n")[0] + "]") if each["is_over"]]
     assert over and all(f"{each['part']}.{each['name']}" in done.err for each in over)
     with pytest.raises(UsageError, match="not to be released"):
-        publication("ska-open", "kbbench")
+        publications("ska-open", "kbbench")
     waived = "".join(f"- `{each['part']}.{each['name']}`: A dozen islands hold no more.\n" for each in over)
     file = built / "README.md"
     file.write_text(file.read_text(encoding="utf-8") + f"\n{waived}", encoding="utf-8")
     assert kbbench("audit", "ska-open").code == 0
-    assert publication("ska-open", "kbbench").files
+    assert publications("ska-open", "kbbench")
     assert "A dozen islands hold no more." in file.read_text(encoding="utf-8")
 
 

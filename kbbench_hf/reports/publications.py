@@ -1,0 +1,104 @@
+"""What is published: a dataset, a metric, or the leaderboard with the dataset of its results, as repositories."""
+
+from importlib.metadata import version
+from pathlib import Path
+
+from kbbench_hf.benchmarks import benchmark, benchmark_names, find_dataset, importable_names
+from kbbench_hf.benchmarks.audits import is_released, read_card
+from kbbench_hf.errors import UsageError, unknown_name
+from kbbench_hf.hub.metric_modules import metric_modules, space_files
+from kbbench_hf.hub.publish import Publication
+from kbbench_hf.hub.wheel import DISTRIBUTION, own_wheel
+from kbbench_hf.reports.hub_records import eval_yaml
+
+LEADERBOARD = "leaderboard"
+RESULTS = "results"
+"""The dataset of what was submitted to the leaderboard."""
+GRADIO_VERSION = "6.31.0"
+PYTHON_VERSION = "3.12"
+"""A Space that names none runs an older Python than the package does."""
+
+
+def evaluate_modules() -> dict[str, Path]:
+    """Return the folder of each `evaluate` module, by name: our own, and those of benchmarks that are plugged in."""
+    folders = (benchmark(name).showing.evaluate_module for name in importable_names())
+    return {**{folder.name: folder for folder in folders if folder}, **metric_modules()}
+
+
+def targets() -> list[str]:
+    """Return the names of what can be published."""
+    return [*benchmark_names(), *evaluate_modules(), LEADERBOARD]
+
+
+def publications(target: str, namespace: str, released: bool = False, private: bool = False) -> list[Publication]:
+    """Return what a target is on the Hub, in the order in which it is sent.
+
+    Args:
+        target: a dataset's name, a metric's name, or `leaderboard`, which is the Space and the dataset of its results.
+        namespace: the user or organisation whose it will be.
+        released: a Space installs the package's release; else the wheel of what runs here, which is sent with it.
+        private: repositories that are made are private.
+
+    Raises:
+        UsageError: no such target, or a dataset that was not built.
+    """
+    target = target.removeprefix("kbbench/")
+    metrics, repo_id = evaluate_modules(), f"{namespace}/{target}"
+    if target in metrics:
+        files = {**_metric_files(target, metrics[target]), **_installation(repo_id, released)}
+        return [Publication(repo_id, "space", files, private=private)]
+    if target == LEADERBOARD:
+        results = f"{namespace}/{RESULTS}"
+        files = {**space_files(LEADERBOARD), **_installation(repo_id, released)}
+        variables = {"KBBENCH_RESULTS": results}
+        return [
+            Publication(results, "dataset", dict(space_files(RESULTS)), keeps_others=True, private=private),
+            Publication(repo_id, "space", files, variables, secrets=("HF_TOKEN",), private=private),
+        ]
+    if target in benchmark_names():
+        return [Publication(repo_id, "dataset", _dataset_files(target), private=private)]
+    raise unknown_name("target", target, targets())
+
+
+def _dataset_files(name: str) -> dict[str, Path | bytes]:
+    folder = find_dataset(name)
+    folder.verify()
+    found = {file.relative_to(folder.path): file for file in sorted(folder.path.rglob("*")) if file.is_file()}
+    files = {str(name): file for name, file in found.items() if not any(part.startswith(".") for part in name.parts)}
+    if "README.md" not in files:
+        raise UsageError(
+            f"{folder.path} has no README.md; a dataset is not published without its card. Build it again."
+        )
+    if not is_released(read_card(folder)):
+        raise UsageError(
+            f"{folder.path} is not to be released: its audit has figures above their limits that the card does not "
+            f"waive. Expected none; see: kbbench audit {name}"
+        )
+    return {**files, "eval.yaml": eval_yaml(name).encode()}
+
+
+def _metric_files(name: str, folder: Path) -> dict[str, Path | bytes]:
+    files = {file.name: file for file in sorted(folder.iterdir()) if file.is_file() and file.name != "README.md"}
+    front = (
+        f"---\ntitle: {name}\nsdk: gradio\nsdk_version: {GRADIO_VERSION}\npython_version: '{PYTHON_VERSION}'\n"
+        "app_file: app.py\npinned: false\nlicense: apache-2.0\ntags:\n- evaluate\n- metric\n---\n\n"
+    )
+    app = f'from kbbench_hf.app.metric_page import page\n\npage("{name}").launch()\n'
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    if card.startswith("---\n"):
+        card = card.split("---\n", 2)[2].lstrip("\n")
+    return {**files, "README.md": (front + card).encode(), "app.py": app.encode()}
+
+
+def _installation(repo_id: str, released: bool) -> dict[str, Path | bytes]:
+    """Return what makes a Space install the package: requirements, and the wheel that they name.
+
+    A Space is built where only its `requirements.txt` is at hand, so the wheel has an address, not a path.
+    """
+    if released:
+        return {"requirements.txt": f"{DISTRIBUTION}[space]=={version(DISTRIBUTION)}\n".encode()}
+    from huggingface_hub import constants
+
+    wheel = own_wheel()
+    line = wheel.requirement(f"{constants.ENDPOINT}/spaces/{repo_id}/resolve/main")
+    return {"requirements.txt": f"{line}\n".encode(), wheel.name: wheel.content}
