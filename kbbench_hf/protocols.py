@@ -17,6 +17,13 @@ class Ranking(NamedTuple):
     scores: NDArray[np.float64]
 
 
+class Matches(NamedTuple):
+    """The nodes that match a query: rows, ascending, and the score of each."""
+
+    rows: NDArray[np.int64]
+    scores: NDArray[np.floating]
+
+
 class Retriever(Protocol):
     """Ranks the nodes of the knowledge base it was built on, by their rows; what ours are made of."""
 

@@ -145,6 +145,12 @@ class KnowledgeBase:
             )
         return np.array(found, np.int64)
 
+    def row_of(self, node_id: int | str) -> int | None:
+        """Return the row number of an id; None where no node has it."""
+        if self._is_dense:
+            return node_id if isinstance(node_id, int) and 0 <= node_id < len(self) else None
+        return self._row_of.get(node_id)
+
     def ids(self, rows: ArrayLike | None = None) -> list[int | str]:
         """Return the ids of these rows, of all rows where None."""
         found: list[int | str] = self._column("id", rows).to_pylist()
@@ -153,6 +159,11 @@ class KnowledgeBase:
     def names(self, rows: ArrayLike | None = None) -> list[str]:
         """Return the names of these rows, of all rows where None; "" where a node has none."""
         found: list[str] = self._column("name", rows).to_pylist()
+        return found
+
+    def texts(self, rows: ArrayLike | None = None) -> list[str]:
+        """Return the column `text` of these rows, of all rows where None; "" where a node has none."""
+        found: list[str] = self._column("text", rows).to_pylist()
         return found
 
     def types(self, rows: ArrayLike | None = None) -> list[str]:

@@ -7,7 +7,7 @@ import numpy as np
 from kbbench_hf.models.specs import Spec, one_of
 from kbbench_hf.models.top_k import best, pad
 from kbbench_hf.models.workplace import TEXT, Workplace
-from kbbench_hf.protocols import Ranking
+from kbbench_hf.protocols import Matches, Ranking
 
 METHODS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 
@@ -47,6 +47,21 @@ class BM25:
             self._index.index(words, show_progress=False)
         else:
             self._index.vocab_dict = {}
+
+    def matches(self, query: str) -> Matches:
+        """Return the nodes that share a word with a query, and their scores."""
+        import bm25s
+
+        (words,) = bm25s.tokenize([query], stopwords="en", return_ids=False, show_progress=False)
+        known = self._index.get_tokens_ids(words)
+        shared = np.zeros(self._n, dtype=bool)
+        if not known:
+            return Matches(np.flatnonzero(shared), np.zeros(0, np.float32))
+        postings, starts = self._index.scores["indices"], self._index.scores["indptr"]
+        for word in known:
+            shared[postings[starts[word] : starts[word + 1]]] = True
+        rows = np.flatnonzero(shared)
+        return Matches(rows, self._index.get_scores_from_ids(known)[rows])
 
     def search(self, queries: Sequence[str], top_k: int) -> Ranking:
         """Return the `top_k` best nodes of every query."""

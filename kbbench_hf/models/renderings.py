@@ -41,18 +41,13 @@ class Text:
         return f"{self.form}{' with relations' if self.relations else ''}"
 
 
-def _text(kb: KnowledgeBase, rows: Rows) -> list[str]:
-    column = kb.nodes["text"].chunk(0)
-    return [text or "" for text in (column if rows is None else column.take(rows)).to_pylist()]
-
-
 def _named(kb: KnowledgeBase, rows: Rows) -> list[str]:
-    columns = zip(kb.names(rows), kb.types(rows), _text(kb, rows), strict=True)
+    columns = zip(kb.names(rows), kb.types(rows), kb.texts(rows), strict=True)
     return [f"name: {name}. type: {node_type}. {body}" for name, node_type, body in columns]
 
 
 COLUMNS: Mapping[str, Callable[[KnowledgeBase, Rows], list[str]]] = {
-    "text": _text,
+    "text": lambda kb, rows: kb.texts(rows),
     "named": _named,
     "name": lambda kb, rows: kb.names(rows),
 }
