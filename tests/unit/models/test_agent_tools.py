@@ -13,26 +13,8 @@ from kbbench_hf.models.agent_tools import TOOLS, AgentTools, Question
 from kbbench_hf.models.bm25 import BM25
 from tests.unit.models.small_kb import small_kb
 
-_ODD_TEXTS = ["", " ", "x" * 9000, "[3]", "4", "\ud800"]
-STRANGE: list[Any] = [None, True, -1, 3, 10**5000, 1.5, float("nan"), *_ODD_TEXTS, [], [[]], {}, {"a": [1]}]
-    None,
-    True,
-    -1,
-    3,
-    10**5000,
-    1.5,
-    float("nan"),
-    "",
-    " ",
-    "x" * 9000,
-    "[3]",
-    "4",
-    [],
-    [[]],
-    {},
-    {"a": [1]},
-    "\ud800",
-]
+ODD_TEXTS = ["", " ", "x" * 9000, "[3]", "4", "\ud800"]
+STRANGE: list[Any] = [None, True, -1, 3, 10**5000, 1.5, float("nan"), *ODD_TEXTS, [], [[]], {}, {"a": [1]}]
 
 
 def question(kb: KnowledgeBase, candidates: list[int] | None = None) -> Question:
