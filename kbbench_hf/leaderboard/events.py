@@ -1,20 +1,28 @@
-"""What happened to a leaderboard: immutable files, one history per writer, each event naming the hash of the last."""
+"""What happened to a leaderboard: immutable files, one history per writer, each event naming the hash of the last.
+
+    events/<writer>/<thousands>/<number>.json
+
+Whoever reads takes every event that is intact, wherever the chain is broken; `problems` says where it is.
+"""
 
 import hashlib
 import json
+import os
+import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from kbbench_hf.errors import DataError
-from kbbench_hf.files.writing import write_new
+from kbbench_hf.files.writing import write_bytes, write_new
 
 Action = Literal["stored", "hidden", "shown"]
 START = "0" * 64
 PER_FOLDER = 1000
+_PATH = re.compile(r"events/[0-9a-f]+/\d{4}/\d{7,}\.json")
 
 
 @dataclass(frozen=True)
@@ -38,6 +46,11 @@ class Event:
         """What events of several writers are sorted by: time first."""
         return f"{self.time} {self.writer} {self.number:07}"
 
+    @property
+    def path(self) -> str:
+        """Where it stands in a store."""
+        return f"events/{self.writer}/{self.number // PER_FOLDER:04}/{self.number:07}.json"
+
     def to_bytes(self) -> bytes:
         """Return the event's file: the event and its own hash."""
         text = json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
@@ -59,19 +72,13 @@ class Event:
         return event
 
 
-class Position(NamedTuple):
-    """How far a history was read: the number of its last event and the hash of that event's file."""
-
-    number: int = 0
-    sha256: str = START
-
-
 class EventLog:
-    """A folder with one history per writer; any number of processes may append at once.
+    """A store's folder `events` with one history per writer; any number of processes may append at once.
 
     A writer is a machine's copy of the store: copies that send their events to one place never take the same name. An
     event's number is taken by linking its finished file to that name: the link either succeeds whole or finds the
-    number taken, and then the next one is tried.
+    number taken, and then the next one is tried. An event's time is never before that of an event known here, so that
+    what was done later, on whatever machine, comes later, however its clock goes.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -81,55 +88,76 @@ class EventLog:
         """Add an event to this machine's history and return it, on disk."""
         writer = self._own()
         number, last = self._newest(writer)
+        now = datetime.now(UTC).isoformat(timespec="microseconds")
         while True:
             number += 1
-            now = datetime.now(UTC).isoformat(timespec="microseconds")
-            time = max(now, Event.from_bytes(last).time) if last else now  # a clock set back changes no order
+            time = max(now, *(_time(self._newest(each)[1]) for each in self.writers()), _time(last))
             event = Event(writer, number, action, submission, content, actor, reason, time, _sha256(last))
-            file = self._file(writer, number)
+            file = self._file(event.path)
             file.parent.mkdir(exist_ok=True, parents=True)
-            if write_new(file, event.to_bytes()):
-                return event
+            try:
+                if write_new(file, event.to_bytes()):
+                    return event
+            except OSError:
+                if file.exists() and file.read_bytes() == event.to_bytes():
+                    return event  # it has its number, and was seen: only its name could not be flushed
+                raise
             last = file.read_bytes()
 
     def __iter__(self) -> Iterator[Event]:
-        """Yield all events, oldest first.
+        """Yield all intact events, oldest first."""
+        found = (self.read(file) for folder in self.folders() for file in folder.glob("[0-9]*.json"))
+        yield from sorted((event for event in found if event), key=lambda event: event.order)
 
-        Raises:
-            DataError: an event is missing, or is not the one that was written; the message names its file.
-        """
-        yield from self.since({})
+    def read(self, file: Path) -> Event | None:
+        """Return the event of a file; None where the file is damaged, or is that of another place."""
+        try:
+            event = Event.from_bytes(file.read_bytes())
+        except (ValueError, OSError):
+            return None
+        return event if self._file(event.path) == file else None
 
-    def since(self, read: Mapping[str, Position]) -> list[Event]:
-        """Return the events after those that were read of each writer's history, oldest first."""
-        found = [event for writer in self.writers() for event in self._since(writer, read.get(writer, Position()))]
-        return sorted(found, key=lambda event: event.order)
+    def receive(self, path: str, data: bytes) -> bool:
+        """Take an event of another copy of the store, instead of a damaged one; False where it is damaged itself."""
+        try:
+            event = Event.from_bytes(data)
+        except ValueError:
+            return False
+        if event.path != path:
+            return False
+        file = self._file(path)
+        if self.read(file) is None:
+            file.parent.mkdir(exist_ok=True, parents=True)
+            write_bytes(file, data)
+        return True
 
-    def path(self, event: Event) -> str:
-        """Return where an event stands in the store."""
-        return self._file(event.writer, event.number).relative_to(self.folder.parent).as_posix()
+    def lacks(self, path: str) -> bool:
+        """Say whether a path, of another copy of the store, is an event's, and no intact one stands there here."""
+        return bool(_PATH.fullmatch(path)) and self.read(self._file(path)) is None
 
     def writers(self) -> list[str]:
         """Return the names of the histories."""
         return sorted(folder.name for folder in self.folder.glob("[0-9a-f]*") if folder.is_dir())
 
-    def _since(self, writer: str, position: Position) -> Iterator[Event]:
-        number, previous = position
-        newest, _ = self._newest(writer)  # looked for first: others may be appending
-        while (file := self._file(writer, number + 1)).exists():
-            data = file.read_bytes()
-            try:
-                event = Event.from_bytes(data)
-            except ValueError as error:
-                raise DataError(f"{file} is {error}. Restore it from a copy.") from None
-            if (event.writer, event.number, event.previous) != (writer, number + 1, previous):
-                raise DataError(f"{file} does not follow the event before it: the history was altered. Restore a copy.")
-            yield event
-            number, previous = number + 1, _sha256(data)
-        if number < newest:
-            raise DataError(
-                f"Event {number + 1} is missing in {self.folder / writer}; {newest} is there. Restore a copy."
-            )
+    def folders(self) -> list[Path]:
+        """Return the folders that hold the files of the events."""
+        return [folder for writer in self.writers() for folder in sorted((self.folder / writer).glob("[0-9]*"))]
+
+    def problems(self) -> list[str]:
+        """Return everything wrong with the histories, in words: what is damaged, missing or was altered."""
+        return [problem for writer in self.writers() for problem in self._problems(writer)]
+
+    def _problems(self, writer: str) -> Iterator[str]:
+        files = sorted((self.folder / writer).glob("[0-9]*/[0-9]*.json"))
+        for (before, last), (number, file) in pairwise([(0, None), *((int(file.stem), file) for file in files)]):
+            event = self.read(file) if file else None
+            if number != before + 1:
+                names = f"Event {before + 1} is" if number == before + 2 else f"Events {before + 1} to {number - 1} are"
+                yield f"{names} missing in {self.folder / writer}; {number} is there"
+            elif event and event.previous != _sha256(last.read_bytes() if last else b""):
+                yield f"{file} does not follow the event before it: the history was altered"
+            if event is None:
+                yield f"{file} is damaged: not the event that was written"
 
     def _newest(self, writer: str) -> tuple[int, bytes]:
         """Return the number and the file's content of a writer's newest event; 0 and nothing where there is none."""
@@ -139,17 +167,43 @@ class EventLog:
         return 0, b""
 
     def _own(self) -> str:
-        """Return this machine's writer, named once and for all processes; its file is never copied elsewhere."""
-        file = self.folder.with_name("writer")
-        if not file.exists():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            write_new(file, secrets.token_hex(8).encode())
-        return file.read_text()
+        """Return this machine's writer, named once and for all processes.
 
-    def _file(self, writer: str, number: int) -> Path:
-        return self.folder / writer / f"{number // PER_FOLDER:04}" / f"{number:07}.json"
+        Beside the name stands the number that the file itself has on this disk: a copied store takes another name.
+        """
+        file = self.folder.with_name("writer")
+        while True:
+            try:
+                name, _, number = file.read_text().partition(" ")
+                if number in ("", str(file.stat().st_ino)):
+                    return name
+                file.unlink(missing_ok=True)
+            except FileNotFoundError:
+                pass
+            self.folder.mkdir(parents=True, exist_ok=True)
+            partial = file.with_name(f".writer.partial-{secrets.token_hex(6)}")
+            partial.touch()
+            write = f"{secrets.token_hex(8)} {partial.stat().st_ino}"
+            partial.write_text(write)
+            try:
+                os.link(partial, file)
+            except FileExistsError:
+                pass
+            finally:
+                partial.unlink()
+
+    def _file(self, path: str) -> Path:
+        return self.folder.parent / path
 
 
 def _sha256(data: bytes) -> str:
     """Return the hash that the next event names: of a file, or where there is none, zeros."""
     return hashlib.sha256(data).hexdigest() if data else START
+
+
+def _time(data: bytes) -> str:
+    """Return the time of an event's file, or nothing where there is none or it is damaged."""
+    try:
+        return Event.from_bytes(data).time
+    except ValueError:
+        return ""

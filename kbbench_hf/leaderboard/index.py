@@ -1,15 +1,15 @@
 """A SQLite copy of the store for the board's pages: kept up to date from the events, made again if lost."""
 
-import hashlib
 import json
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from kbbench_hf.benchmarks import Place
 from kbbench_hf.files.datasets import Row
-from kbbench_hf.leaderboard.events import Event, Position
+from kbbench_hf.leaderboard.events import Event
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.metrics.significance import PairedTest
 from kbbench_hf.scoring.result import annotations_of
@@ -23,8 +23,11 @@ CREATE INDEX IF NOT EXISTS place ON rows (benchmark, config, split, mode, shown)
 CREATE TABLE IF NOT EXISTS tests (
     a TEXT NOT NULL, b TEXT NOT NULL, metric TEXT NOT NULL, test TEXT NOT NULL, PRIMARY KEY (a, b, metric)
 );
-CREATE TABLE IF NOT EXISTS positions (writer TEXT PRIMARY KEY, number INTEGER NOT NULL, sha256 TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS taken (path TEXT PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS quiet (folder TEXT PRIMARY KEY, changed INTEGER NOT NULL);
 """
+SETTLED_NS = 2_000_000_000
+"""A folder changed longer ago than this has got another time of change if it was changed since, on any file system."""
 SEEN = ("answer_in_training", "seen")
 """Slices that tell apart the examples whose answer occurs in the training split."""
 
@@ -39,29 +42,50 @@ class Index:
     def update(self) -> int:
         """Take in the events that are new; return how many there were.
 
-        Events of other writers may come in after later ones: the rows do not depend on the order of arrival.
+        Events may come in in any order: the rows do not depend on it. One that is damaged, or whose submission is not
+        whole here yet, is left for a later call. A folder of events in which nothing happened is not read.
         """
+        events = self.store.events
         with self.connection() as db:
             db.execute("BEGIN IMMEDIATE")
-            read = {writer: Position(*at) for writer, *at in db.execute("SELECT writer, number, sha256 FROM positions")}
-            events = self.store.events.since(read)
-            for event in events:
-                self._take_in(db, event)
-                position = (event.writer, event.number, hashlib.sha256(event.to_bytes()).hexdigest())
-                db.execute("INSERT OR REPLACE INTO positions VALUES (?, ?, ?)", position)
-        return len(events)
+            quiet = dict(db.execute("SELECT folder, changed FROM quiet"))
+            n_new = 0
+            for folder in events.folders():
+                changed = folder.stat().st_mtime_ns
+                name = folder.relative_to(events.folder).as_posix()
+                if quiet.get(name) == changed:
+                    continue
+                n_here, all_of_it = self._take_in_folder(db, folder)
+                n_new += n_here
+                if all_of_it and time.time_ns() - changed > SETTLED_NS:
+                    db.execute("INSERT OR REPLACE INTO quiet VALUES (?, ?)", (name, changed))
+        return n_new
 
     def rebuild(self) -> int:
         """Forget the index and make it again from the files; return the number of events read."""
-        for suffix in ("", "-wal", "-shm"):
-            Path(f"{self.file}{suffix}").unlink(missing_ok=True)
+        with self.connection() as db:
+            db.executescript("DELETE FROM rows; DELETE FROM tests; DELETE FROM taken; DELETE FROM quiet;")
         return self.update()
+
+    def forget(self, submission: str) -> None:
+        """Forget one submission, whose files were replaced; the next update takes it in again."""
+        paths = [(event.path,) for event in self.store.events if event.submission == submission]
+        with self.connection() as db:
+            db.execute("BEGIN IMMEDIATE")
+            db.execute("DELETE FROM rows WHERE id = ?", (submission,))
+            db.execute("DELETE FROM quiet")
+            db.executemany("DELETE FROM taken WHERE path = ?", paths)
 
     def places(self) -> list[Place]:
         """Return the places that have rows on the board."""
         query = "SELECT DISTINCT benchmark, config, split, mode FROM rows WHERE shown ORDER BY 1, 2, 3, 4"
         with self.connection() as db:
             return [Place(*row) for row in db.execute(query)]
+
+    def n_rows(self) -> int:
+        """Return how many submissions the index holds, those off the board among them."""
+        with self.connection() as db:
+            return int(db.execute("SELECT count(*) FROM rows").fetchone()[0])
 
     def rows(self, place: Place) -> list[Row]:
         """Return the shown rows of a place: the record, when it was stored, and its headline result."""
@@ -91,6 +115,22 @@ class Index:
         with self.connection() as db:
             rows = db.execute("SELECT * FROM rows ORDER BY stored").fetchall()
         return "".join(f"{json.dumps(row)}\n" for row in rows)
+
+    def _take_in_folder(self, db: sqlite3.Connection, folder: Path) -> tuple[int, bool]:
+        """Take in what is new in a folder of events; return how many there were, and whether nothing was left."""
+        n_new, all_of_it = 0, True
+        for file in sorted(folder.glob("[0-9]*.json")):
+            path = file.relative_to(self.store.root).as_posix()
+            if db.execute("SELECT 1 FROM taken WHERE path = ?", (path,)).fetchone():
+                continue
+            event = self.store.events.read(file)
+            if event is None or not self.store.whole(event.submission):
+                all_of_it = False
+                continue
+            self._take_in(db, event)
+            db.execute("INSERT INTO taken VALUES (?)", (path,))
+            n_new += 1
+        return n_new, all_of_it
 
     @contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:

@@ -53,7 +53,7 @@ class Outbox:
         Empty until the Hub has answered for the first time. May be called from any thread.
         """
         held = self._pushed or set()
-        ids = {event.submission for event in self.store.events if self.store.events.path(event) in held}
+        ids = {event.submission for event in self.store.events if event.path in held}
         return {each for each in ids if held.issuperset(self.store.paths(each))}
 
     def minutes(self) -> int | None:

@@ -21,7 +21,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.errors import BusyError, DataError, UsageError
+from kbbench_hf.errors import BusyError, UsageError
 from kbbench_hf.files.datasets import Id
 from kbbench_hf.files.writing import new_folder
 from kbbench_hf.leaderboard.events import Action, EventLog
@@ -154,6 +154,13 @@ class Store:
             raise UsageError(f"No submission {submission!r} in {self.root}. Ids are on the board's row pages.")
         return Record.from_bytes(file.read_bytes())
 
+    def whole(self, submission: str) -> bool:
+        """Say whether a submission and all files that its record names are there."""
+        try:
+            return all((self.root / path).is_file() for path in self.paths(submission))
+        except (UsageError, ValueError, TypeError, KeyError, AttributeError):  # no record, or a damaged one
+            return False
+
     def result(self, submission: str) -> PlainResult:
         """Return the stored `result.json` of a submission."""
         return read_result(self._place(submission) / "result.json")
@@ -224,17 +231,14 @@ class Store:
 
     def check(self) -> list[str]:
         """Return everything wrong with the store, in words: altered events, altered, missing or unknown files."""
-        problems = []
+        problems = self.events.problems()
         known: dict[str, set[str]] = {}
-        try:
-            for event in self.events:
-                known.setdefault(event.submission, set()).add(event.content)
-        except DataError as error:
-            problems.append(str(error))
+        for event in self.events:
+            known.setdefault(event.submission, set()).add(event.content)
         for submission, contents in known.items():
             problems += self._check_files(submission, contents)
         for folder in sorted(self.root.glob("submissions/*/*")):
-            if folder.name not in known and not problems:
+            if folder.name not in known:
                 problems.append(f"{folder} stands in no event; 'recover' gives it one")
         return problems
 
