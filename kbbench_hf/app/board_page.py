@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -14,7 +13,7 @@ from kbbench_hf.app.plots import pareto_plot
 from kbbench_hf.benchmarks import Place, as_place, benchmark
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.leaderboard.table import Row
-from kbbench_hf.leaderboard.view import ALL, Column, View, cells, chosen, csv_text, latex_text, page_of
+from kbbench_hf.leaderboard.view import ALL, PAGE, Column, View, cells, chosen, csv_text, latex_text, page_of
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -172,7 +171,7 @@ def board_tab(boards: Boards) -> BoardTab:
         except KBBenchError as error:
             return json.dumps({"name": "error.txt", "content": str(error)})
         found = boards.board(where)
-        rows = chosen(found.rows, View(search[:MAX_SEARCH], origin, sort), found.columns)
+        rows = found.differences(chosen(found.rows, View(search[:MAX_SEARCH], origin, sort), found.columns))
         text = csv_text(rows, _kept(found, shown)) if kind == "csv" else latex_text(rows, found.benchmark, shown)
         name = f"{'-'.join(where[:3])}.{kind}"
         return json.dumps({"name": name, "content": text, "time": time.time()})  # the same file twice is two downloads
@@ -202,11 +201,14 @@ def table_html(found: Board, place: Place, view: View, shown: list[str]) -> str:
     visible, number, n_pages = page_of(rows, view.page)
     kept = _kept(found, shown)
     headings = [_heading(column, view.sort) for column in kept]
-    texts = [list(map(_cell, headings, line)) for line in cells(visible, kept)]
+    start = (number - 1) * PAGE
+    above = rows[max(0, start - 1) : start]  # the page's first row has one above it, too
+    visible = found.differences([*above, *visible])[len(above) :]
+    lines = cells(visible, kept)
+    texts = [[(head["css"], *cell) for head, cell in zip(headings, line, strict=True)] for line in lines]
     begins = [not view.sort and _begins(*two) for two in pairwise([*visible[:1], *visible])]
-    grouped = any(row.group for row in rows)
-    words = f"{len(rows):,} of {len(found.rows):,} systems" if len(rows) < len(found.rows) else f"{len(rows):,} systems"
-    words += ". Systems with the same # cannot be told from its first." if grouped else ""
+    words = f"{len(rows):,} of {_systems(len(found.rows))}" if len(rows) < len(found.rows) else _systems(len(rows))
+    words += ". Systems with the same # cannot be told from its first." if any(row.group for row in rows) else ""
     return rendered(
         "board",
         headings=headings,
@@ -240,16 +242,16 @@ def _heading(column: Column, sort: str) -> dict[str, str]:
     """Return a heading as the template has it: `order` where it is sorted by, `next` for what a click sorts by."""
     text, reverse = column.heading, sort.startswith("-")
     css = {"system": "name", "#": "", "licence": "", "origin": "", "date": ""}.get(text, "number")
-    if text != sort.removeprefix("-"):
-        return {"text": text, "css": css, "order": "", "next": text}
+    better = ("↑" if column.descending else "↓") if column.metric else ""
+    heading = {"text": text, "better": better, "css": css, "order": "", "next": text if column.order else ""}
+    if not column.order or text != sort.removeprefix("-"):
+        return heading
     order = "descending" if column.descending != reverse else "ascending"
-    return {"text": text, "css": css, "order": order, "next": "" if reverse else f"-{text}"}
+    return {**heading, "order": order, "next": "" if reverse else f"-{text}"}
 
 
-def _cell(heading: Mapping[str, str], text: str) -> tuple[str, str, str]:
-    """Return the class of a cell, its text, and the half width after it, which is set smaller."""
-    text, _, half = text.partition(" ±") if heading["css"] == "number" else (text, "", "")
-    return heading["css"], text, half
+def _systems(number: int) -> str:
+    return f"{number:,} system{'' if number == 1 else 's'}"
 
 
 def _begins(upper: Row, lower: Row) -> bool:

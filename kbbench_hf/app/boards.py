@@ -1,13 +1,15 @@
 """The boards of a store as the pages ask for them: by place, by family, made once until something is stored."""
 
 import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from kbbench_hf.benchmarks import Place, benchmark
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.outbox import Outbox
-from kbbench_hf.leaderboard.table import Row, board, headline, places
+from kbbench_hf.leaderboard.table import Row, board, headline, places, with_differences
 from kbbench_hf.leaderboard.view import Column, columns, default_columns, filled
 
 
@@ -20,6 +22,8 @@ class Board:
     columns: list[Column]
     headline: str
     default_columns: list[str]
+    differences: Callable[[Sequence[Row]], list[Row]]
+    """Some of the rows, in any order -> the same with the difference of each to the one above it."""
 
 
 class Boards:
@@ -67,7 +71,10 @@ class Boards:
     def _make(self, place: Place) -> Board:
         found = benchmark(place.benchmark)
         rows = board(self.index, place)
-        return Board(found, rows, filled(columns(found), rows), headline(found, rows), default_columns(found, rows))
+        metric = headline(found, rows)
+        differences = partial(with_differences, place=place, metric=metric, index=self.index)
+        there, first = filled(columns(found), rows), default_columns(found, rows)
+        return Board(found, rows, there, metric, first, differences)
 
 
 def place_label(place: Place) -> str:

@@ -1,5 +1,6 @@
 """The leaderboard as a Gradio app: Board, Row, Compare, Submit, About."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,36 +64,36 @@ def leaderboard(store: Store, outbox: Outbox | None = None) -> "gr.Blocks":
             with gr.Tab("About", id="about"):
                 gr.Markdown(ABOUT.read_text(encoding="utf-8"))
 
-        def menu(place: str) -> tuple[list[tuple[str, str]], list[str]]:
-            """Return the choices of a menu of rows, and the rows' ids."""
+        def menu(place: str, chosen: Sequence[str]) -> tuple[list[tuple[str, str]], list[str]]:
+            """Return the choices of a menu, the best rows and those that are chosen, and which ids a place has."""
             try:
-                rows = boards.board(as_place(place)).rows[:N_CHOICES]
+                rows = boards.board(as_place(place)).rows
             except KBBenchError:
                 return [], []
-            return [(f"{each.system} ({each.badge})", each.id) for each in rows], [each.id for each in rows]
+            there = [each for n, each in enumerate(rows) if n < N_CHOICES or each.id in chosen]
+            return [(f"{each.system} ({each.badge})", each.id) for each in there], [each.id for each in there]
 
         def open_row(event: gr.SelectData, place: str) -> object:
             if not (isinstance(event.value, list) and event.value[:1] == ["row"]):
                 return gr.skip(), gr.skip()
-            return gr.Dropdown(menu(place)[0], value=str(event.value[-1])), gr.Tabs(selected="row")
+            return fill(place, str(event.value[-1])), gr.Tabs(selected="row")
 
         def fill(place: str, value: str | None) -> object:
-            choices, known = menu(place)
-            return gr.Dropdown(choices, value=value if value in known else next(iter(known), None))
+            choices, known = menu(place, [value or ""])
+            return gr.Dropdown(choices, value=value or next(iter(known), None))
 
         def fill_compare(place: str, values: list[str]) -> object:
-            choices, known = menu(place)
+            choices, known = menu(place, values)
             return gr.Dropdown(choices, value=[value for value in values if value in known] or known[:2])
 
         def start(request: gr.Request) -> object:
             asked = dict(request.query_params)
-            tab = asked.get("tab", "")
+            tab, place = asked.get("tab", ""), asked.get("place", "")
             if tab not in TABS:
                 return gr.skip(), gr.skip(), gr.skip()
-            choices, known = menu(asked.get("place", ""))
-            one = gr.Dropdown(choices, value=asked["row"]) if asked.get("row") in known else gr.skip()
-            ids = [each for each in asked.get("compare", "").split(",") if each in known][:MOST]
-            return one, gr.Dropdown(choices, value=ids) if ids else gr.skip(), gr.Tabs(selected=tab)
+            ids = asked.get("compare", "").split(",")[:MOST]
+            one = fill(place, asked["row"]) if "row" in asked else gr.skip()
+            return one, fill_compare(place, ids) if ids != [""] else gr.skip(), gr.Tabs(selected=tab)
 
         quiet: Listener = {"show_progress": "hidden", "api_visibility": "private"}
         board.loaded.then(start, None, [row, compared, tabs], **quiet)

@@ -40,7 +40,8 @@ def row_tab(boards: Boards, place: "gr.Dropdown") -> "gr.Dropdown":
         found = boards.board(where)
         row = boards.row(where, str(row_id))
         if row is None:
-            block("Choose a system, here or by a click on the board.", "row-head")
+            missing = f"No such row: {str(row_id)[:80]!r} is no system of {place_label(where)}. Choose one above."
+            block(missing if row_id else "Choose a system, here or by a click on the board.", "row-head")
             return
         markup(head_html(row, where), "row-head")
         result = boards.index.store.result(row.id) if row.badge != "published" else None

@@ -3,7 +3,7 @@
 import json
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -95,14 +95,15 @@ class Index:
             found = db.execute(query, place).fetchall()
         return [{**json.loads(record), "stored": stored, **json.loads(result)} for record, stored, result in found]
 
-    def tests(self, metric: str) -> dict[tuple[str, str], PairedTest]:
-        """Return the paired tests of two submissions that were made before: neither of them ever changes."""
-        with self.connection() as db:
-            found = db.execute("SELECT a, b, test FROM tests WHERE metric = ?", (metric,)).fetchall()
+    def tests(self, metric: str, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], PairedTest]:
+        """Return those paired tests of two submissions that were made before: neither of them ever changes."""
+        query = "SELECT test FROM tests WHERE a = ? AND b = ? AND metric = ?"
         tests = {}
-        for a, b, text in found:
-            difference, (low, high), *others = json.loads(text)
-            tests[a, b] = PairedTest(difference, (low, high), *others)
+        with self.connection() as db:
+            for a, b in pairs:
+                for (text,) in db.execute(query, (a, b, metric)):
+                    difference, (low, high), *others = json.loads(text)
+                    tests[a, b] = PairedTest(difference, (low, high), *others)
         return tests
 
     def keep_test(self, a: str, b: str, metric: str, test: PairedTest) -> None:

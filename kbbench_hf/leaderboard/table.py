@@ -16,7 +16,6 @@ from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.files import datasets
 from kbbench_hf.leaderboard.flags import Flag
 from kbbench_hf.leaderboard.index import Index
-from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.metrics.significance import PairedTest, paired_test, rank_groups
 
 TESTED = 100
@@ -43,6 +42,14 @@ class Figure:
         """
         return f"{self.value:.{min(most, self.digits)}f}"
 
+    def interval(self, digits: int = 3) -> str:
+        """Return the ends of the interval; nothing where there is none.
+
+        >>> Figure(1.0, 0.926, 1.0).interval(), Figure(0.35).interval()
+        ('0.926–1.000', '')
+        """
+        return f"{self.low:.{digits}f}–{self.high:.{digits}f}" if math.isfinite(self.high - self.low) else ""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -56,7 +63,7 @@ class Row:
     group: int | None = None
     """Systems of one group cannot be told from its first one; None where there is nothing to test, or too far down."""
     gap: float | None = None
-    """By how much the headline figure is worse than that of the row above."""
+    """The headline figure minus that of the row above, in whatever order rows stand; see `with_differences`."""
     above: PairedTest | None = None
     """The paired test behind `gap`; None where one of the two has no scores per example."""
     link: str = ""
@@ -106,7 +113,28 @@ def board(index: Index, place: Place) -> list[Row]:
     metric = headline(found, rows)
     sign = 1 if metric in found.scoring.lower_is_better else -1
     rows.sort(key=lambda row: (_order(row, metric, sign), row.system, row.id))
-    return _with_tests(rows, index, found, metric)
+    return _with_groups(rows, index, found, metric)
+
+
+def with_differences(rows: Sequence[Row], place: Place, metric: str, index: Index, most: int = TESTED) -> list[Row]:
+    """Return rows with the difference of each to the one above it, in the order in which they are given.
+
+    The first `most` are tested too, where both have scores per example and annotations that were made alike.
+    """
+    of = benchmark(place.benchmark)
+    pairs = list(pairwise(rows))
+    tests = _tests(
+        [(upper.id, lower.id) for upper, lower in pairs[: most - 1] if _testable(upper, lower, metric)],
+        index,
+        of,
+        metric,
+    )
+    found = list(rows[:1])
+    for upper, lower in pairs:
+        both = _has(upper, metric) and _has(lower, metric)
+        gap = lower.figures[metric].value - upper.figures[metric].value if both else None
+        found.append(replace(lower, gap=gap, above=tests.get((upper.id, lower.id))))
+    return found
 
 
 def places(index: Index) -> list[Place]:
@@ -140,40 +168,38 @@ def _has(row: Row, metric: str) -> bool:
     return metric in row.figures and math.isfinite(row.figures[metric].value)
 
 
-def _with_tests(rows: Sequence[Row], index: Index, of: Benchmark, metric: str) -> list[Row]:
-    """Add the differences to the row above; for the best stored rows the paired tests and the rank groups too.
-
-    Only rows whose annotations were made alike are tested against each other: those that share the best row's.
-    """
+def _with_groups(rows: Sequence[Row], index: Index, of: Benchmark, metric: str) -> list[Row]:
+    """Add the rank groups of the best stored rows, as far as they can be tested against the best of all."""
     stored = [row for row in rows if row.badge != "published" and _has(row, metric)]
-    tested = [row.id for row in stored if row.annotations == stored[0].annotations][:TESTED]
-    known = index.tests(metric)
+    tested = [row.id for row in stored if _testable(stored[0], row, metric)][:TESTED]
 
-    def test(better: str, worse: str) -> PairedTest:
-        if (better, worse) not in known:
-            known[better, worse] = _paired(index.store, of, metric, better, worse)
-            index.keep_test(better, worse, metric, known[better, worse])
-        return known[better, worse]
+    def p_value(better: str, worse: str) -> float:
+        return _tests([(better, worse)], index, of, metric)[better, worse].p_value
 
-    groups = dict(zip(tested, rank_groups(tested, lambda a, b: test(a, b).p_value), strict=True))
-    found = [replace(row, group=groups.get(row.id)) for row in rows[:1]]
-    for upper, lower in pairwise(rows):
-        both = _has(upper, metric) and _has(lower, metric)
-        found.append(
-            replace(
-                lower,
-                group=groups.get(lower.id),
-                gap=abs(upper.figures[metric].value - lower.figures[metric].value) if both else None,
-                above=test(upper.id, lower.id) if upper.id in groups and lower.id in groups else None,
-            )
-        )
-    return found
+    groups = dict(zip(tested, rank_groups(tested, p_value), strict=True))
+    return [replace(row, group=groups.get(row.id)) for row in rows]
 
 
-def _paired(store: Store, of: Benchmark, metric: str, a: str, b: str) -> PairedTest:
-    """Test two stored systems; where the figure is a mean over groups, so is the statistic."""
-    groups = store.slices(a).get(of.scoring.group_by) if of.scoring.group_by else None
-    return paired_test(store.values(a, metric), store.values(b, metric), groups)
+def _testable(one: Row, other: Row, metric: str) -> bool:
+    """Say whether both have scores per example, and none their own judges or embedders."""
+    stored = "published" not in (one.badge, other.badge) and one.annotations == other.annotations
+    return stored and _has(one, metric) and _has(other, metric)
+
+
+def _tests(
+    pairs: Sequence[tuple[str, str]], index: Index, of: Benchmark, metric: str
+) -> dict[tuple[str, str], PairedTest]:
+    """Return the paired test of each pair of stored systems; a pair is tested once and for all.
+
+    Where the figure is a mean over groups, so is the statistic.
+    """
+    known = index.tests(metric, pairs)
+    for a, b in pairs:
+        if (a, b) not in known:
+            groups = index.store.slices(a).get(of.scoring.group_by) if of.scoring.group_by else None
+            known[a, b] = paired_test(index.store.values(a, metric), index.store.values(b, metric), groups)
+            index.keep_test(a, b, metric, known[a, b])
+    return known
 
 
 def _order(row: Row, metric: str, sign: int) -> float:

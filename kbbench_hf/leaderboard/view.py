@@ -21,8 +21,13 @@ class Column:
 
     heading: str
     text: Callable[[Row], str]
-    order: Callable[[Row], str | float]
+    order: Callable[[Row], str | float] | None
+    """None where rows are not sorted by it, because it depends on their order."""
     descending: bool = True
+    beside: Callable[[Row], str] = lambda row: ""
+    """What stands smaller beside the text: how sure it is."""
+    metric: str = ""
+    """The metric of which it has the figures; `descending` then says that more is better."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ def columns(benchmark: Benchmark) -> list[Column]:
         Column("#", lambda row: str(row.group or ""), lambda row: row.group or math.nan, descending=False),
         Column("system", lambda row: row.system, lambda row: row.system.casefold(), descending=False),
         *(_metric_column(benchmark, metric, label) for metric, label in benchmark.metrics.items()),
-        Column("vs above", _difference, lambda row: row.gap if row.gap is not None else math.nan, descending=False),
+        Column("vs above", _difference, None, beside=_test),
         _number_column("size, B", "parameters_b", "{:g}"),
         Column("licence", lambda row: row.licence, lambda row: row.licence, descending=False),
         _number_column("p50, s", "latency_p50_s", "{:.2f}"),
@@ -59,8 +64,8 @@ def columns(benchmark: Benchmark) -> list[Column]:
 
 
 def filled(all_columns: Sequence[Column], rows: Sequence[Row]) -> list[Column]:
-    """Return the columns that say something of at least one row."""
-    return [column for column in all_columns if any(column.text(row) for row in rows)]
+    """Return the columns that say something of at least one row, or of how two of them differ."""
+    return [each for each in all_columns if any(map(each.text, rows)) or (each.order is None and len(rows) > 1)]
 
 
 def default_columns(benchmark: Benchmark, rows: Sequence[Row]) -> list[str]:
@@ -93,9 +98,9 @@ def chosen(rows: Sequence[Row], view: View, all_columns: Sequence[Column]) -> li
     kept = [row for row in rows if view.origin in (ALL, row.badge) and all(word in row.searched for word in words)]
     heading = view.sort.removeprefix("-")
     column = next((column for column in all_columns if column.heading == heading), None)
-    if column:
+    if column and (order := column.order):
         descending = column.descending != view.sort.startswith("-")
-        kept.sort(key=lambda row: _missing_last(column.order(row), descending), reverse=descending)
+        kept.sort(key=lambda row: _missing_last(order(row), descending), reverse=descending)
     return kept
 
 
@@ -106,14 +111,30 @@ def page_of(rows: Sequence[Row], page: int) -> tuple[list[Row], int, int]:
     return list(rows[(page - 1) * PAGE : page * PAGE]), page, n_pages
 
 
-def cells(rows: Sequence[Row], shown: Sequence[Column]) -> list[list[str]]:
-    """Return the text of each cell."""
-    return [[column.text(row) for column in shown] for row in rows]
+def cells(rows: Sequence[Row], shown: Sequence[Column]) -> list[list[tuple[str, str]]]:
+    """Return the text of each cell, and what stands smaller beside it."""
+    return [[(column.text(row), column.beside(row)) for column in shown] for row in rows]
 
 
 def csv_text(rows: Sequence[Row], shown: Sequence[Column]) -> str:
-    """Return rows as CSV."""
-    return spreadsheet.csv_text([column.heading for column in shown], cells(rows, shown))
+    """Return rows as CSV; figures with all their digits, the ends of their intervals in columns of their own."""
+    heads = ["id"]
+    for column in shown:
+        ends = [f"{column.heading} low", f"{column.heading} high"] if column.metric else []
+        heads += [column.heading, *(["p"] if column.beside is _test else ends)]
+    return spreadsheet.csv_text(
+        heads, [[row.id, *(each for column in shown for each in _plain(column, row))] for row in rows]
+    )
+
+
+def _plain(column: Column, row: Row) -> list[str | float]:
+    """Return the values of a cell as a program reads them; empty where there is none."""
+    if column.metric:
+        figure = row.figures.get(column.metric, Figure(math.nan))
+        return ["" if math.isnan(each) else each for each in (figure.value, figure.low, figure.high)]
+    if column.beside is _test:
+        return ["" if row.gap is None else row.gap, row.above.p_value if row.above else ""]
+    return [column.text(row)]
 
 
 def latex_text(rows: Sequence[Row], benchmark: Benchmark, shown: Sequence[str]) -> str:
@@ -134,13 +155,15 @@ def _metric_column(benchmark: Benchmark, metric: str, label: str) -> Column:
         figure = row.figures.get(metric)
         if figure is None or math.isnan(figure.value):
             return ""
-        half = f" ±{(figure.high - figure.low) / 2:.3f}" if math.isfinite(figure.high - figure.low) else ""
-        return f"{figure.text()}{half}"
+        return figure.text()
 
     def order(row: Row) -> float:
         return row.figures[metric].value if metric in row.figures else math.nan
 
-    return Column(label, text, order, metric not in benchmark.scoring.lower_is_better)
+    def beside(row: Row) -> str:
+        return row.figures[metric].interval() if metric in row.figures else ""
+
+    return Column(label, text, order, metric not in benchmark.scoring.lower_is_better, beside, metric)
 
 
 def _number_column(heading: str, attribute: str, form: str) -> Column:
@@ -158,10 +181,20 @@ def _warnings(row: Row) -> str:
 
 
 def _difference(row: Row) -> str:
-    if row.gap is None:
-        return ""
-    test = f" {'✓' if row.above.p_value < ALPHA else '≈'} p {row.above.p_value:.3f}" if row.above else ""
-    return f"-{row.gap:.4f}{test}"
+    return "" if row.gap is None else f"{row.gap:+.4f}"
+
+
+def _test(row: Row) -> str:
+    return f"{'✓' if row.above.p_value < ALPHA else '≈'} {p_text(row.above.p_value)}" if row.above else ""
+
+
+def p_text(p_value: float) -> str:
+    """Return a p-value as it is read: never as 0, which no test finds.
+
+    >>> p_text(0.0001), p_text(0.0421)
+    ('p < 0.001', 'p 0.042')
+    """
+    return "p < 0.001" if p_value < 0.001 else f"p {p_value:.3f}"
 
 
 def _missing_last(value: str | float, descending: bool) -> tuple[bool, str | float]:

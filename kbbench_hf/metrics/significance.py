@@ -106,8 +106,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def rank_groups(names: Sequence[str], p_value: Callable[[str, str], float]) -> list[int]:
     """Return the rank group of each system, best first: those of a group cannot be told from its first one.
 
-    Each system is tested against the first of its group; where it differs, it begins the next group. Holm's correction
-    over all these tests then joins the groups whose beginning does not hold.
+    Each system is tested against the first of its group; where it differs, it begins the next group. If Holm's
+    correction over all these tests leaves one of the beginnings open, groups are made again with half the level, so
+    that what was left open is tested against the first of the group in which it now stands.
 
     Args:
         names: the systems, best first.
@@ -118,16 +119,20 @@ def rank_groups(names: Sequence[str], p_value: Callable[[str, str], float]) -> l
     >>> rank_groups(["good", "same", "bad"], lambda a, b: p_values[a, b])
     [1, 1, 2]
     """
-    leaders: list[int] = []
-    tests: list[float] = []
-    for position, name in enumerate(names):
-        p = p_value(names[leaders[-1]], name) if leaders else math.nan
-        tests.append(p)
-        if not p > ALPHA:
-            leaders.append(position)
-    corrected = iter(holm([p for p in tests if not math.isnan(p)]))
-    begins = [position for position, p in enumerate(tests) if math.isnan(p) or next(corrected) <= ALPHA]
-    return [sum(begin <= position for begin in begins) for position in range(len(names))]
+    level = ALPHA
+    while True:
+        leaders: list[int] = []
+        tests: list[float] = []
+        for position, name in enumerate(names):
+            p = p_value(names[leaders[-1]], name) if leaders else math.nan
+            tests.append(p)
+            if not p > level:
+                leaders.append(position)
+        tested = [position for position, p in enumerate(tests) if not math.isnan(p)]
+        corrected = dict(zip(tested, holm([tests[position] for position in tested]), strict=True))
+        if all(corrected.get(leader, 0.0) <= ALPHA for leader in leaders):  # at the latest where level is ALPHA / n
+            return [sum(leader <= position for leader in leaders) for position in range(len(names))]
+        level /= 2
 
 
 def minimum_detectable_effect(differences: ArrayLike, power: float = 0.8) -> float:

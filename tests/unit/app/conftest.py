@@ -39,6 +39,6 @@ def board_of(board: Board) -> Callable[[list[str]], Board]:
 
     def made(names: list[str]) -> Board:
         rows = [replace(board.rows[0], id=f"row-{n}", system=name, gap=None) for n, name in enumerate(names)]
-        return replace(board, rows=rows)
+        return replace(board, rows=rows, differences=list)
 
     return made

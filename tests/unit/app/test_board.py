@@ -20,13 +20,20 @@ def marks(table: Element) -> dict[str, tuple[str | None, str | None]]:
     }
 
 
-def test_the_best_system_stands_first_with_half_widths_set_smaller(board: Board, place: Place) -> None:
+def test_the_best_system_stands_first_with_the_ends_of_its_intervals_set_smaller(board: Board, place: Place) -> None:
     table = parsed(table_html(board, place, View(), SHOWN))
     assert table.rows() == [
-        ["1", "pattern", "0.6264 ±0.128", "0.0000 ±0.037", "re-scored"],
-        ["2", "copy", "0.4028 ±0.137", "0.0104 ±0.031", "re-scored"],
+        ["1", "pattern", "0.6264 0.492–0.748", "0.0000 0.000–0.074", "re-scored"],
+        ["2", "copy", "0.4028 0.272–0.545", "0.0104 0.000–0.063", "re-scored"],
     ]
-    assert [half.text for half in table.all("span", class_="half")] == ["±0.128", "±0.037", "±0.137", "±0.031"]
+    assert [each.text for each in table.all("span", class_="beside")][:2] == ["0.492–0.748", "0.000–0.074"]
+
+
+def test_the_difference_is_to_the_row_above_in_any_order(board: Board, place: Place) -> None:
+    def cells(sort: str) -> list[str]:
+        return [row[1] for row in parsed(table_html(board, place, View(sort=sort), ["vs above"])).rows()]
+
+    assert cells("") == ["", "-0.2236 ✓ p < 0.001"] and cells("-F1") == ["", "+0.2236 ✓ p < 0.001"]
 
 
 def test_columns_say_whether_they_are_names_numbers_or_words(board: Board, place: Place) -> None:
@@ -40,17 +47,17 @@ def test_columns_say_whether_they_are_names_numbers_or_words(board: Board, place
 
 
 def test_the_name_stays_whatever_columns_are_chosen(board: Board, place: Place) -> None:
-    assert list(marks(parsed(table_html(board, place, View(), ["F1"])))) == ["system", "F1"]
+    assert list(marks(parsed(table_html(board, place, View(), ["F1"])))) == ["system", "F1 ↑"]
 
 
 def test_a_heading_sorts_then_turns_round_then_lets_go(board: Board, place: Place) -> None:
     def mark(sort: str) -> dict[str, tuple[str | None, str | None]]:
         return marks(parsed(table_html(board, place, View(sort=sort), ["F1"])))
 
-    assert mark("") == {"system": (None, "system"), "F1": (None, "F1")}
-    assert mark("F1") == {"system": (None, "system"), "F1 ↓": ("descending", "-F1")}
-    assert mark("-F1") == {"system": (None, "system"), "F1 ↑": ("ascending", "")}
-    assert mark("system")["system ↑"] == ("ascending", "-system")
+    assert mark("") == {"system": (None, "system"), "F1 ↑": (None, "F1")}
+    assert mark("F1") == {"system": (None, "system"), "F1 ↑ ▼": ("descending", "-F1")}
+    assert mark("-F1") == {"system": (None, "system"), "F1 ↑ ▲": ("ascending", "")}
+    assert mark("system")["system ▲"] == ("ascending", "-system")
 
 
 def test_rows_come_in_the_order_that_was_asked_for(board: Board, place: Place) -> None:

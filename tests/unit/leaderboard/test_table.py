@@ -11,7 +11,7 @@ from kbbench_hf.leaderboard import table
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.store import Store, System
 from kbbench_hf.leaderboard.submissions import Preview, store_preview
-from kbbench_hf.leaderboard.table import board
+from kbbench_hf.leaderboard.table import board, with_differences
 
 PLACE = Place("mini-text2kg", "sentences", "test", "reference")
 
@@ -21,10 +21,12 @@ def test_rows_stand_best_first_with_the_difference_to_the_row_above(
 ) -> None:
     store_preview(store, other, System("one answer emptied", parameters_b=7, licence="mit"), "tester")
     store_preview(store, read, System("whole"), "tester", origin="own")
-    first, second = board(Index(store), PLACE)
+    index = Index(store)
+    first, second = with_differences(board(index, PLACE), PLACE, "f1", index)
     assert (first.system, second.system) == ("whole", "one answer emptied")
     assert (first.badge, second.badge) == ("own run", "re-scored")
     assert first.above is None and second.above is not None
+    assert second.gap == pytest.approx(-second.above.difference)
     assert second.above.difference == pytest.approx(first.figures["f1"].value - second.figures["f1"].value)
     assert (second.parameters_b, second.licence, second.coverage) == (7, "mit", 1.0)
 
@@ -43,7 +45,8 @@ def test_published_rows_stand_among_the_others_and_are_never_tested(
              PublishedRow(PLACE, "without", {"recall": PublishedFigure(0.5, 1, source, "without")})]  # fmt: skip
     monkeypatch.setattr(table, "published_systems", lambda place: found if place == PLACE else [])
     store_preview(store, read, System("mine"), "tester")
-    rows = board(Index(store), PLACE)
+    index = Index(store)
+    rows = with_differences(board(index, PLACE), PLACE, "f1", index)
     assert [row.system for row in rows] == ["best", "mine", "without"]
     assert [row.above for row in rows] == [None, None, None]
     assert [row.group for row in rows] == [None, 1, None]
@@ -58,9 +61,11 @@ def test_paired_tests_are_made_once(
     for name, each in (("a", read), ("b", other)):
         store_preview(store, each, System(name), "tester")
     index = Index(store)
-    before = board(index, PLACE)
-    monkeypatch.setattr(table, "_paired", lambda *args: pytest.fail("made again"))
-    assert board(index, PLACE) == before
+    before = with_differences(board(index, PLACE), PLACE, "f1", index)
+    monkeypatch.setattr(table, "paired_test", lambda *args: pytest.fail("made again"))
+    assert with_differences(board(index, PLACE), PLACE, "f1", index) == before
+    with pytest.raises(pytest.fail.Exception):  # the other way round is another test
+        with_differences(before[::-1], PLACE, "f1", index)
 
 
 def test_hidden_rows_leave_the_board(store: Store, read: Preview) -> None:

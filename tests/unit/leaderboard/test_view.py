@@ -33,8 +33,8 @@ def row(system: str, f1: float, **others: object) -> Row:
 
 ROWS = [
     row("alpha 70B", 0.9, parameters_b=70, licence="mit", group=1),
-    row("beta 7B", 0.5, parameters_b=7, gap=0.4, above=PairedTest(0.4, (0.3, 0.5), 0.001, 9, 1, 0), group=2),
-    row("published gamma", 0.4, badge="published", gap=0.1),
+    row("beta 7B", 0.5, parameters_b=7, gap=-0.4, above=PairedTest(0.4, (0.3, 0.5), 0.0002, 9, 1, 0), group=2),
+    row("published gamma", 0.4, badge="published", gap=-0.1),
 ]
 
 
@@ -68,7 +68,11 @@ def test_a_page_that_does_not_exist_is_the_nearest_one() -> None:
 
 def test_a_difference_is_marked_by_a_sign_not_by_a_colour() -> None:
     column = next(column for column in COLUMNS if column.heading == "vs above")
-    assert [column.text(each) for each in ROWS] == ["", "-0.4000 ✓ p 0.001", "-0.1000"]
+    assert [f"{column.text(each)} {column.beside(each)}".strip() for each in ROWS] == [
+        "",
+        "-0.4000 ✓ p < 0.001",
+        "-0.1000",
+    ]
 
 
 @pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1"])
@@ -92,7 +96,7 @@ def test_columns_that_say_nothing_are_not_shown_at_first() -> None:
 
 def test_default_columns_exist() -> None:
     assert set(default_columns(BENCHMARK, ROWS)) <= {column.heading for column in COLUMNS}
-    assert cells([row("x", math.nan)], COLUMNS)[0][2] == ""
+    assert cells([row("x", math.nan)], COLUMNS)[0][2] == ("", "")
 
 
 def test_ten_thousand_rows_are_searched_and_sorted_at_once() -> None:

@@ -143,8 +143,26 @@ def test_systems_that_cannot_be_told_apart_share_a_group() -> None:
 
 def test_holm_joins_groups_whose_beginning_does_not_hold() -> None:
     # .04 alone would begin a group; of two tests the smaller must stay under .025
-    p_values = {("a", "b"): 0.04, ("b", "c"): 0.9}
+    p_values = {("a", "b"): 0.04, ("b", "c"): 0.9, ("a", "c"): 0.03}
     assert rank_groups(["a", "b", "c"], lambda x, y: p_values[x, y]) == [1, 1, 1]
+
+
+def test_nobody_stays_in_a_group_whose_first_one_is_clearly_better() -> None:
+    # each of forty systems is hardly worse than the one before it, the last is far worse than the first
+    generator = np.random.default_rng(5)
+    order = generator.random(200)
+    systems = {str(n): (order > n / 40).astype(float) for n in range(40)}
+
+    def p_value(a: str, b: str) -> float:
+        return paired_test(systems[a], systems[b]).p_value
+
+    groups = rank_groups(list(systems), p_value)
+    firsts = {group: name for name, group in reversed(list(zip(systems, groups, strict=True)))}
+    alone = [p_value(firsts[group], name) for name, group in zip(systems, groups, strict=True)]
+    beginnings = [p_value(firsts[group - 1], firsts[group]) for group in list(firsts) if group > 1]
+    assert groups == sorted(groups) and len(firsts) > 5
+    assert max(holm([*beginnings, *(p for p in alone if p < 1)])[: len(beginnings)]) <= 0.05
+    assert min(alone) > 0.05 / 40  # what stays in a group would not have begun one among so many tests
 
 
 def test_a_system_that_cannot_be_tested_has_a_group_of_its_own() -> None:
