@@ -9,19 +9,22 @@ from shutil import copytree
 from tempfile import TemporaryDirectory
 from typing import Literal
 
-from kbbench_hf.benchmarks import benchmark
+from kbbench_hf.benchmarks import benchmark, find_dataset
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.baselines import answers_of, is_published
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import Id, Row, read_json
 from kbbench_hf.files.writing import write_text
+from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.reports.page import MARKS, MOST_ITEMS, TEMPLATES, Bar, bar, cut, in_order, spread
 from kbbench_hf.reports.retrieval_page import reasons_of
 from kbbench_hf.reports.tables import label, number, plain_interval, plain_value, words
+from kbbench_hf.reports.trajectory_page import totals, trajectory
 from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
 from kbbench_hf.scoring.result import Figures, PlainFigure, PlainResult, Result, read_result, write_result
 from kbbench_hf.scoring.score import annotated, annotations_beside, load_examples
+from kbbench_hf.scoring.trajectories import read_trajectories
 
 N_EXAMPLES = 30
 UNSHOWN = ("model", "canaries")
@@ -55,6 +58,7 @@ def run_page(folder: Path) -> str:
             for name, value in {**run.get("summary", {}), **run.get("latency", {})}.items()
             if value not in (None, {}, []) and name not in UNSHOWN
         ],
+        agent=totals(walks) if (walks := read_trajectories(folder)) else [],
         slices=[_slice(name, keys, found, result["config"]) for name, keys in slices.items()],
         examples=examples,
         n_shown=f"{n_shown:,} of {result['counters']['n_examples']:,}",
@@ -133,6 +137,8 @@ def _examples(folder: Path, result: PlainResult, benchmark: Benchmark) -> list[d
     examples = replace(examples, rows=[row for row in examples.rows if row["id"] in asked])
     predictions = read_predictions([folder / "predictions.jsonl"], benchmark, examples)
     responses, reasons = _responses(folder / "predictions.jsonl"), reasons_of(folder)
+    walks = {each.id: each for each in read_trajectories(folder)}
+    kb = KnowledgeBase.open(find_dataset(result["benchmark"]).path) if walks else None
     explain, headline = benchmark.showing.explain, next(iter(benchmark.metrics_of(result["config"])))
     figures = [each.get(headline) for each in scores]
     order = sorted(range(len(scores)), key=lambda n: math.inf if figures[n] is None else figures[n])
@@ -150,7 +156,9 @@ def _examples(folder: Path, result: PlainResult, benchmark: Benchmark) -> list[d
                 "row": json.dumps(row, ensure_ascii=False, indent=1, default=str),
                 "answer": json.dumps(answer, ensure_ascii=False),
                 "response": responses.get(row["id"]),
-                "reasons": reasons.get(row["id"]),
+                "reasons": trajectory(walks[row["id"]], row["answer_ids"], kb)
+                if kb is not None and row["id"] in walks
+                else reasons.get(row["id"]),
             }
         )
     return shown

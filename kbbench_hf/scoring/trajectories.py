@@ -2,8 +2,8 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -68,10 +68,10 @@ class Trajectory:
         >>> Trajectory(7, "test", 1, "finished", [3], False, [Call(1, "finish", {})]).line()[:58]
         '{"id": 7, "split": "test", "steps": 1, "end": "finished", '
         """
-        plain = {**asdict(self), "calls": [call._asdict() for call in self.calls]}
+        plain = {**vars(self), "calls": [call._asdict() for call in self.calls]}
         if self.messages is None:
             del plain["messages"]
-        return json.dumps(plain, ensure_ascii=False) + "\n"
+        return json.dumps(plain) + "\n"
 
     @property
     def hops(self) -> str:
@@ -100,7 +100,7 @@ def depths(calls: Sequence[Call]) -> dict[Id, int]:
     return found
 
 
-def start_of(call: Call, known: Mapping[Id, Any]) -> Id:
+def start_of(call: Call, known: Collection[Id]) -> Id:
     """Return the node from which a call of `neighbors` walked, as the knowledge base has its id.
 
     A model may write an integer as a string of digits; which of the two it is, the nodes seen so far say.

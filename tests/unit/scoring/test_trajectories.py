@@ -38,7 +38,7 @@ WALK = Trajectory(
 
 
 def test_a_trajectory_is_read_as_it_was_written(tmp_path: Path) -> None:
-    spoken = replace(WALK, id=8, messages=[{"role": "user", "content": "ü"}])
+    spoken = replace(WALK, id=8, messages=[{"role": "user", "content": "ü\u2028\ud800"}])
     (tmp_path / TRAJECTORIES).write_text(WALK.line() + spoken.line(), encoding="utf-8")
     assert [each.line() for each in read_trajectories(tmp_path)] == [WALK.line(), spoken.line()]
     assert "messages" not in json.loads(WALK.line())
