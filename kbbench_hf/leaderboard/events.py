@@ -10,7 +10,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -19,7 +19,8 @@ from typing import Literal
 
 from kbbench_hf.files.writing import write_bytes, write_new
 
-Action = Literal["stored", "hidden", "shown"]
+Action = Literal["stored", "hidden", "shown", "withdrawn", "returned", "edited"]
+"""Moderators hide and show; the owner withdraws, returns and edits. What a moderator hid, its owner cannot show."""
 START = "0" * 64
 PER_FOLDER = 1000
 _PATH = re.compile(r"events/[0-9a-f]+/\d{4}/\d{7,}\.json")
@@ -40,6 +41,8 @@ class Event:
     reason: str
     time: str
     previous: str
+    said: Mapping[str, object] | None = None
+    """What the owner says of the system from now on; None but where it was edited."""
 
     @property
     def order(self) -> str:
@@ -53,7 +56,8 @@ class Event:
 
     def to_bytes(self) -> bytes:
         """Return the event's file: the event and its own hash."""
-        text = json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
+        values = {name: value for name, value in asdict(self).items() if (name, value) != ("said", None)}
+        text = json.dumps(values, sort_keys=True, ensure_ascii=False)
         return f'{{"event": {text}, "sha256": "{hashlib.sha256(text.encode()).hexdigest()}"}}\n'.encode()
 
     @classmethod
@@ -84,7 +88,15 @@ class EventLog:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def append(self, action: Action, submission: str, content: str, actor: str, reason: str = "") -> Event:
+    def append(
+        self,
+        action: Action,
+        submission: str,
+        content: str,
+        actor: str,
+        reason: str = "",
+        said: Mapping[str, object] | None = None,
+    ) -> Event:
         """Add an event to this machine's history and return it, on disk."""
         writer = self._own()
         number, last = self._newest(writer)
@@ -92,7 +104,7 @@ class EventLog:
         while True:
             number += 1
             time = max(now, *(_time(self._newest(each)[1]) for each in self.writers()), _time(last))
-            event = Event(writer, number, action, submission, content, actor, reason, time, _sha256(last))
+            event = Event(writer, number, action, submission, content, actor, reason, time, _sha256(last), said)
             file = self._file(event.path)
             file.parent.mkdir(exist_ok=True, parents=True)
             try:

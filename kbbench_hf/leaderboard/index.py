@@ -14,17 +14,24 @@ from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.metrics.significance import PairedTest
 from kbbench_hf.scoring.result import annotations_of
 
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS rows (
+VERSION = 2
+"""Of the tables; an index of another version is made again."""
+SCHEMA = f"""
+DROP TABLE IF EXISTS rows; DROP TABLE IF EXISTS tests; DROP TABLE IF EXISTS positions;
+DROP TABLE IF EXISTS taken; DROP TABLE IF EXISTS quiet;
+PRAGMA user_version = {VERSION};
+CREATE TABLE rows (
     id TEXT PRIMARY KEY, benchmark TEXT NOT NULL, config TEXT NOT NULL, split TEXT NOT NULL, mode TEXT NOT NULL,
-    stored TEXT NOT NULL, shown INTEGER NOT NULL, decided TEXT NOT NULL, record TEXT NOT NULL, result TEXT NOT NULL
+    stored TEXT NOT NULL, shown INTEGER NOT NULL, decided TEXT NOT NULL,
+    returned INTEGER NOT NULL, withdrawn TEXT NOT NULL, edited TEXT NOT NULL,
+    record TEXT NOT NULL, result TEXT NOT NULL
 );
-CREATE INDEX IF NOT EXISTS place ON rows (benchmark, config, split, mode, shown);
-CREATE TABLE IF NOT EXISTS tests (
+CREATE INDEX place ON rows (benchmark, config, split, mode, shown, returned);
+CREATE TABLE tests (
     a TEXT NOT NULL, b TEXT NOT NULL, metric TEXT NOT NULL, test TEXT NOT NULL, PRIMARY KEY (a, b, metric)
 );
-CREATE TABLE IF NOT EXISTS taken (path TEXT PRIMARY KEY);
-CREATE TABLE IF NOT EXISTS quiet (folder TEXT PRIMARY KEY, changed INTEGER NOT NULL);
+CREATE TABLE taken (path TEXT PRIMARY KEY);
+CREATE TABLE quiet (folder TEXT PRIMARY KEY, changed INTEGER NOT NULL);
 """
 SETTLED_NS = 2_000_000_000
 """A folder changed longer ago than this has got another time of change if it was changed since, on any file system."""
@@ -78,7 +85,7 @@ class Index:
 
     def places(self) -> list[Place]:
         """Return the places that have rows on the board."""
-        query = "SELECT DISTINCT benchmark, config, split, mode FROM rows WHERE shown ORDER BY 1, 2, 3, 4"
+        query = "SELECT DISTINCT benchmark, config, split, mode FROM rows WHERE shown AND returned ORDER BY 1, 2, 3, 4"
         with self.connection() as db:
             return [Place(*row) for row in db.execute(query)]
 
@@ -90,7 +97,7 @@ class Index:
     def rows(self, place: Place) -> list[Row]:
         """Return the shown rows of a place: the record, when it was stored, and its headline result."""
         query = """SELECT record, stored, result FROM rows
-            WHERE benchmark = ? AND config = ? AND split = ? AND mode = ? AND shown ORDER BY stored"""
+            WHERE benchmark = ? AND config = ? AND split = ? AND mode = ? AND shown AND returned ORDER BY stored"""
         with self.connection() as db:
             found = db.execute(query, place).fetchall()
         return [{**json.loads(record), "stored": stored, **json.loads(result)} for record, stored, result in found]
@@ -141,7 +148,8 @@ class Index:
         try:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
-            db.executescript(SCHEMA)
+            if _version(db) != VERSION:
+                _make_tables(db)
             yield db
             if db.in_transaction:
                 db.commit()
@@ -150,12 +158,22 @@ class Index:
 
     def _take_in(self, db: sqlite3.Connection, event: Event) -> None:
         """Make one event count: a row was stored when it was first stored, and is shown as was last decided."""
-        row = db.execute("SELECT stored, decided FROM rows WHERE id = ?", (event.submission,)).fetchone()
+        query = "SELECT stored, decided, withdrawn, edited, record FROM rows WHERE id = ?"
+        row = db.execute(query, (event.submission,)).fetchone()
         if row is None:
             self._insert(db, event.submission, event.order)
-            row = (event.order, "")
+            row = db.execute(query, (event.submission,)).fetchone()
         if event.action == "stored":
             db.execute("UPDATE rows SET stored = ? WHERE id = ?", (min(event.order, row[0]), event.submission))
+        elif event.action in ("withdrawn", "returned"):
+            if event.order > row[2]:
+                change = (event.action == "returned", event.order, event.submission)
+                db.execute("UPDATE rows SET returned = ?, withdrawn = ? WHERE id = ?", change)
+        elif event.action == "edited":
+            if event.order > row[3]:
+                record = json.dumps({**json.loads(row[4]), "system": event.said}, sort_keys=True, ensure_ascii=False)
+                edit = (record, event.order, event.submission)
+                db.execute("UPDATE rows SET record = ?, edited = ? WHERE id = ?", edit)
         elif event.order > row[1]:
             change = (event.action == "shown", event.order, event.submission)
             db.execute("UPDATE rows SET shown = ?, decided = ? WHERE id = ?", change)
@@ -167,6 +185,18 @@ class Index:
         headline["seen"] = next((result["slices"][name] for name in SEEN if name in result["slices"]), {})
         headline["annotations"] = annotations_of(result["versions"])
         db.execute(
-            "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, 1, '', ?, ?)",
+            "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, 1, '', 1, '', '', ?, ?)",
             (submission, *place, stored, record.to_bytes().decode(), json.dumps(headline)),
         )
+
+
+def _version(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _make_tables(db: sqlite3.Connection) -> None:
+    """Make the tables anew, unless another process did while this one waited for its turn."""
+    db.execute("BEGIN IMMEDIATE")
+    for statement in SCHEMA.split(";") if _version(db) != VERSION else ():
+        db.execute(statement)
+    db.commit()

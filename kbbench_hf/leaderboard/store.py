@@ -116,7 +116,7 @@ class Store:
         annotated = [hashlib.sha256(annotations[name]).hexdigest() for name in sorted(annotations)]
         submission = _id(*scored_on, result.dataset_revision, submitter, system.name, sha256, *annotated)
         for known in (submission, _id(*scored_on, system.name, sha256, *annotated)):  # the second: as ids once were
-            if self._place(known).exists() and self._is_of(known, submitter, result.dataset_revision):
+            if self.whole(known) and self._is_of(known, submitter, result.dataset_revision):
                 self._ensure_event(known, submitter)
                 return Receipt(known, existed=True)
         place = self._place(submission)
@@ -200,14 +200,19 @@ class Store:
         return place if any(place.glob("*.parquet")) else None
 
     def visible(self) -> list[str]:
-        """Return the ids on the board, oldest first: stored, and not hidden since."""
+        """Return the ids of the submissions on the board, in the order in which they were first stored."""
         shown: dict[str, bool] = {}
+        withdrawn: set[str] = set()
         for event in self.events:
-            if event.action != "stored":
+            if event.action in ("hidden", "shown"):
                 shown[event.submission] = event.action == "shown"
+            elif event.action == "withdrawn":
+                withdrawn.add(event.submission)
+            elif event.action == "returned":
+                withdrawn.discard(event.submission)
             else:
                 shown.setdefault(event.submission, True)  # the same submission again changes nothing
-        return [submission for submission, is_shown in shown.items() if is_shown]
+        return [submission for submission, is_shown in shown.items() if is_shown and submission not in withdrawn]
 
     def hide(self, submission: str, actor: str, reason: str) -> None:
         """Take a submission off the board; the files and the reason stay."""
@@ -216,6 +221,26 @@ class Store:
     def show(self, submission: str, actor: str, reason: str) -> None:
         """Put a hidden submission back on the board."""
         self._append("shown", submission, actor, reason)
+
+    def withdraw(self, submission: str, actor: str, undo: bool = False) -> None:
+        """Take one's own submission off the board, or put it back; the files stay.
+
+        Raises:
+            UsageError: it is somebody else's.
+        """
+        self._check_owner(submission, actor)
+        self._append("returned" if undo else "withdrawn", submission, actor)
+
+    def edit(self, submission: str, system: System, actor: str) -> None:
+        """Change what one said of one's own system; its name stays, and so does what was said before.
+
+        Raises:
+            UsageError: it is somebody else's, or the system has another name.
+        """
+        name = self._check_owner(submission, actor).system.name
+        if system.name != name:
+            raise UsageError(f"{system.name!r} is another name; expected {name!r}. Submit again under the new one.")
+        self._append("edited", submission, actor, said=asdict(system))
 
     def recover(self) -> list[str]:
         """Finish what a killed process left: give whole submissions without an event theirs, remove partial folders."""
@@ -268,10 +293,27 @@ class Store:
             return False
         return True
 
-    def _append(self, action: Action, submission: str, actor: str, reason: str = "") -> None:
+    def _append(
+        self,
+        action: Action,
+        submission: str,
+        actor: str,
+        reason: str = "",
+        said: Mapping[str, object] | None = None,
+    ) -> None:
         self.record(submission)
         content = hashlib.sha256((self._place(submission) / RECORD).read_bytes()).hexdigest()
-        self.events.append(action, submission, content, actor, reason)
+        self.events.append(action, submission, content, actor, reason, said)
+
+    def _check_owner(self, submission: str, actor: str) -> Record:
+        """Return the record of one's own submission."""
+        record = self.record(submission)
+        if not actor or record.submitter != actor:
+            raise UsageError(
+                f"{submission} is {record.submitter}'s, and you are {actor or 'not logged in'}; only who submitted "
+                "it can change it. Log in as its submitter."
+            )
+        return record
 
     def _ensure_event(self, submission: str, actor: str) -> None:
         """Finish what another process may have been killed in: a stored submission without its event."""
