@@ -167,12 +167,13 @@ def shipped_answers(name: str) -> list[Path]:
     return sorted((folder.path / PREDICTIONS).glob("*.jsonl")) if folder else []
 
 
-def find_dataset(name: str, revision: str | None = None) -> DatasetFolder:
+def find_dataset(name: str, revision: str | None = None, whole: bool = True) -> DatasetFolder:
     """Return the folder of a dataset: `./kbbench/<name>` if it was built, else the packaged one, else the Hub's.
 
     Args:
         name: the dataset's name, with or without `kbbench/`.
         revision: a commit of the Hub's copy; a folder in `./kbbench` or the package is then not looked at.
+        whole: all files of the Hub's copy are fetched now; else each when it is read, by `table` and `file`.
 
     Raises:
         UsageError: it is nowhere; the message has the command that builds it.
@@ -182,9 +183,9 @@ def find_dataset(name: str, revision: str | None = None) -> DatasetFolder:
         return found
     if not _is_known(name):
         raise unknown_name("dataset", name, benchmark_names())
-    from kbbench_hf.hub.download import download_dataset
+    from kbbench_hf.hub.download import download_dataset, hub_dataset
 
-    return DatasetFolder(download_dataset(name, revision))
+    return DatasetFolder(download_dataset(name, revision)) if whole else hub_dataset(name, revision)
 
 
 def at_hand(name: str) -> DatasetFolder | None:

@@ -29,7 +29,7 @@ def load(name: str, split: str | None = None, revision: str | None = None) -> "D
     from datasets import load_dataset
 
     dataset, _, config = name.removeprefix(f"{NAMESPACE}/").partition("/")
-    folder = find_dataset(dataset, revision)
+    folder = find_dataset(dataset, revision, whole=False)
     configs = folder.configs()
     config = config or next(iter(configs))
     if config not in configs:
@@ -40,7 +40,8 @@ def load(name: str, split: str | None = None, revision: str | None = None) -> "D
         split = usual if usual in splits else splits[0]
     if split not in (*splits, "all"):
         raise unknown_name(f"split of {dataset}/{config}", split, splits)
-    files = {each: str(folder.path / "data" / config / f"{each}.parquet") for each in splits}
+    wanted = splits if split == "all" else [split]
+    files = {each: str(folder.file(f"data/{config}/{each}.parquet")) for each in wanted}
     loaded: Dataset = load_dataset("parquet", data_files=files, split=split)
     return loaded
 

@@ -39,6 +39,7 @@ METRICS = {
 
 HEADLINE_DEPTH = 20
 """The deepest cut-off among the headline metrics: that of R@20."""
+NODES = "data/nodes/full.parquet"
 WRITTEN = ("train", "validation", "test")
 """The splits that share out the questions; `all` is the three together. `test_0_1` is a tenth of `test`."""
 
@@ -81,13 +82,17 @@ def _load(
 
 
 def _candidates(folder: DatasetFolder, known: range | None, candidate_types: frozenset[str] | None) -> Candidates:
-    """Return the nodes of the candidate types; `known` where the knowledge base was not built."""
-    file = folder.path / "data" / "nodes" / "full.parquet"
-    if not file.is_file():
-        if known is None:
-            raise UsageError(f"{folder.path} holds no nodes; expected a knowledge base to rank. Build it with --nodes.")
-        return Candidates(known)
-    nodes = pq.read_table(file, columns=["id", "type"], read_dictionary=["type"]).to_pydict()
+    """Return the nodes of the candidate types; `known` where the nodes are not here, and tell nothing more."""
+    if not folder.path.joinpath(NODES).is_file():
+        if known is not None and candidate_types is not None and len(candidate_types) == 1:
+            return Candidates(known, dict.fromkeys(known, *candidate_types))
+        if "nodes" not in folder.configs():
+            if known is None:
+                raise UsageError(
+                    f"{folder.path} holds no nodes; expected a knowledge base to rank. Build it with --nodes."
+                )
+            return Candidates(known)
+    nodes = pq.read_table(folder.file(NODES), columns=["id", "type"], read_dictionary=["type"]).to_pydict()
     types = {
         node: kind
         for node, kind in zip(nodes["id"], nodes["type"], strict=True)

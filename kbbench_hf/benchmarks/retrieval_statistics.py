@@ -9,6 +9,7 @@ import numpy as np
 from kbbench_hf.benchmarks.answers import Id
 from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Mark, Statistics
 from kbbench_hf.files.datasets import DatasetFolder
+from kbbench_hf.knowledge_base.files import is_dataset
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.metrics.diversity import shannon_entropy, type_token_ratio
 
@@ -76,7 +77,7 @@ def explain(examples: Examples, example: Example, answer: Sequence[Id]) -> Expla
 
 @cache
 def _names(folder: Path) -> Callable[[Sequence[Id]], list[str]]:
-    kb = KnowledgeBase.open(folder) if "nodes" in DatasetFolder(folder).configs() else None
+    kb = KnowledgeBase.open(folder) if is_dataset(folder) else None
 
     def named(ids: Sequence[Id]) -> list[str]:
         if kb is None:

@@ -46,6 +46,10 @@ class DatasetFolder:
 
     path: Path
 
+    def file(self, name: str) -> Path:
+        """Return where one of the dataset's files is, by its path in the folder."""
+        return self.path / name
+
     @property
     def manifest(self) -> Row:
         """The manifest: `revision`, and for each file its `sha256` and number of `rows`; `answers` where it has any.
@@ -93,7 +97,7 @@ class DatasetFolder:
             raise unknown_name(f"config of {self.path}", config, configs)
         if split not in configs[config]:
             raise unknown_name(f"split of {self.path}, {config},", split, configs[config])
-        file = self.path / "data" / config / f"{split}.parquet"
+        file = self.file(f"data/{config}/{split}.parquet")
         return pq.ParquetFile(file, memory_map=True).read()  # read_table would import pandas
 
     def rows(self, config: str, split: str) -> list[Row]:
@@ -109,7 +113,7 @@ class DatasetFolder:
         """
         manifest = self.manifest
         for name, facts in {**manifest["files"], **manifest.get("answers", {})}.items():
-            file = self.path / name
+            file = self.file(name)
             found = file_sha256(file) if file.is_file() else "no file"
             if found != facts["sha256"]:
                 raise DataError(

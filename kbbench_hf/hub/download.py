@@ -1,35 +1,102 @@
-"""Datasets from the Hub."""
+"""Datasets from the Hub: whole, or file by file as they are read."""
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from kbbench_hf.errors import UsageError
-from kbbench_hf.files.datasets import NAMESPACE
+from kbbench_hf.files.datasets import MANIFEST, NAMESPACE, PREDICTIONS, DatasetFolder
+
+FIRST = (MANIFEST, "README.md", f"{PREDICTIONS}/*")
+"""What is fetched of a dataset before anybody reads it."""
 
 
-def download_dataset(name: str, revision: str | None = None) -> Path:
-    """Return the local copy of a dataset on the Hub, at a commit or the newest.
+@dataclass(frozen=True)
+class HubDataset(DatasetFolder):
+    """A dataset on the Hub at one commit, whose files are fetched when they are first read."""
+
+    name: str
+    """Without its owner."""
+
+    def file(self, name: str) -> Path:
+        """Return where one of the dataset's files is, and fetch it where it is not here yet.
+
+        Raises:
+            UsageError: it could not be had.
+        """
+        from huggingface_hub import hf_hub_download
+
+        if (here := self.path / name).is_file():
+            return here
+        with _fetching(self.name):
+            commit = self.path.name
+            return Path(hf_hub_download(_repository(self.name), name, repo_type="dataset", revision=commit))
+
+
+def hub_dataset(name: str, revision: str | None = None) -> HubDataset:
+    """Return a dataset on the Hub, at a commit or the newest; without the network, the last one that was here.
 
     Raises:
         UsageError: it could not be had; the message has the command that builds it.
     """
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
 
     try:
-        return Path(snapshot_download(f"{NAMESPACE}/{name}", repo_type="dataset", revision=revision))
-    except (HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
-        raise UsageError(
-            f"Dataset {name!r} is not in ./{NAMESPACE} and could not be had from the Hub ({type(error).__name__}). "
-            f"Build it: kbbench build {name}"
-        ) from error
+        with _fetching(name):
+            repository, first = _repository(name), list(FIRST)
+            folder = snapshot_download(repository, repo_type="dataset", revision=revision, allow_patterns=first)
+            return HubDataset(Path(folder), name)
+    except UsageError:
+        if here := downloaded_dataset(name, revision):
+            return HubDataset(here, name)
+        raise
 
 
-def downloaded_dataset(name: str) -> Path | None:
-    """Return the copy of a dataset that was had from the Hub before, without asking it; None where there is none."""
+def download_dataset(name: str, revision: str | None = None) -> Path:
+    """Return the whole local copy of a dataset on the Hub, at a commit or the newest.
+
+    Raises:
+        UsageError: it could not be had; the message has the command that builds it.
+    """
+    from huggingface_hub import snapshot_download
+
+    with _fetching(name):
+        return Path(snapshot_download(_repository(name), repo_type="dataset", revision=revision))
+
+
+def downloaded_dataset(name: str, revision: str | None = None) -> Path | None:
+    """Return the copy of a dataset that was had from the Hub before, whole or not, without asking; None if none was."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     try:
-        return Path(snapshot_download(f"{NAMESPACE}/{name}", repo_type="dataset", local_files_only=True))
+        folder = snapshot_download(
+            _repository(name), repo_type="dataset", revision=revision, allow_patterns=list(FIRST), local_files_only=True
+        )
     except LocalEntryNotFoundError:
         return None
+    return Path(folder)
+
+
+def _repository(name: str) -> str:
+    """Return the repository of a dataset: that of `KBBENCH_DATASETS`, the owner, where it is set."""
+    return f"{os.environ.get('KBBENCH_DATASETS', NAMESPACE)}/{name}"
+
+
+@contextmanager
+def _fetching(name: str) -> Iterator[None]:
+    from huggingface_hub.errors import (  # type: ignore[attr-defined]
+        HTTPError,  # httpx's or httpx2's, as the version has it
+        LocalEntryNotFoundError,
+        OfflineModeIsEnabled,
+    )
+
+    try:
+        yield
+    except (HTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
+        raise UsageError(
+            f"Dataset {name!r} is not in ./{NAMESPACE} and could not be had from the Hub ({type(error).__name__}). "
+            f"Build it: kbbench build {name}"
+        ) from error

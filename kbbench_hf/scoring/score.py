@@ -78,7 +78,7 @@ def load_examples(
         UsageError: a name that does not exist, or a split without examples.
     """
     place = place_of(name, config, split, mode)
-    found, folder = benchmark_of(place.benchmark), find_dataset(place.benchmark)
+    found, folder = benchmark_of(place.benchmark), find_dataset(place.benchmark, whole=False)
     examples = found.data.load(folder, place.config, place.split)
     if not examples.rows:
         raise UsageError(

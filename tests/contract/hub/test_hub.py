@@ -65,9 +65,48 @@ def test_a_published_dataset_loads_every_config_in_a_fresh_process(client: Clien
     assert "eval.yaml" in hub.repos["dataset", "kbbench/mini-text2kg"].commits[-1][1]
 
 
-def test_scoring_uses_the_hubs_copy_where_none_was_built(client: Client) -> None:
+def test_scoring_fetches_only_what_it_reads_of_the_hubs_copy_and_only_once(client: Client, hub: LocalHub) -> None:
     publish(client, "mini-text2kg")
-    assert "revision" not in client(
+    score = (
+        "import kbbench_hf.benchmarks as benchmarks\n"
+        "from kbbench_hf.scoring.score import score\n"
+        "answers = benchmarks.shipped_answers('mini-text2kg')[1]\n"
+        "benchmarks.at_hand = lambda name: None\n"
+        "print(score(answers, 'mini-text2kg').scores['f1'].value)"
+    )
+    hub.log.clear()
+    assert client(score).startswith("0.626")
+    fetched = {path.rpartition("/data/")[2] for method, path in hub.log if method == "GET" and "/data/" in path}
+    assert fetched == {"ontologies/full.parquet", "sentences/test.parquet"}
+    hub.log.clear()
+    client(score)
+    assert not [path for _, path in hub.log if "/data/" in path], "a file that is here was asked for again"
+    hub.fault = lambda method, path: "timeout"
+    try:
+        assert client(score).startswith("0.626"), "what was fetched serves without the Hub"
+    finally:
+        hub.fault = lambda method, path: None
+
+
+def test_rankings_are_checked_by_the_hubs_questions_without_its_knowledge_base(client: Client, hub: LocalHub) -> None:
+    publish(client, "mini-stark")
+    hub.log.clear()
+    printed = client(
+        "import kbbench_hf.benchmarks as benchmarks\n"
+        "from kbbench_hf.benchmarks.retrieval_statistics import explain\n"
+        "from kbbench_hf.scoring.score import load_examples\n"
+        "benchmarks.at_hand = lambda name: None\n"
+        "asked = load_examples('mini-stark')\n"
+        "print(len(asked.examples.context.candidates.ids), explain(asked.examples, asked.examples.rows[0], [1]))"
+    )
+    assert printed.startswith("281 ")
+    assert not [path for _, path in hub.log if "/data/edges" in path]
+
+
+def test_datasets_of_another_owner_are_read_where_one_is_named(client: Client, hub: LocalHub) -> None:
+    publish(client, "mini-text2kg", "--namespace", "somebody")
+    assert "datasets--somebody--mini-text2kg" in client(
+        "import os; os.environ['KBBENCH_DATASETS'] = 'somebody'\n"
         "import kbbench_hf.benchmarks as benchmarks\n"
         "benchmarks.at_hand = lambda name: None\n"
         "folder = benchmarks.find_dataset('mini-text2kg')\n"

@@ -72,7 +72,11 @@ def test_standard_mode_counts_answers_that_are_no_candidates_and_leaves_nothing_
 
 def test_slices_say_how_many_answers_and_whether_training_has_them(examples):
     slices = MAG.scoring.score(examples, [[], [], []], "reference").slices
-    assert slices == {"answer_count": ["2-5", "2-5", "1"], "answer_in_training": ["false", "true", "false"]}
+    assert slices == {
+        "answer_count": ["2-5", "2-5", "1"],
+        "answer_in_training": ["false", "true", "false"],
+        "answer_type": ["paper", "paper", "none"],  # only papers may be ranked, whether or not their nodes are here
+    }
 
 
 @pytest.mark.parametrize(
