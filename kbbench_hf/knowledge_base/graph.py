@@ -7,6 +7,7 @@ edges of one relation count as one (as they do upstream, whose sparse matrices a
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -59,6 +60,11 @@ class Adjacency:
         )
         places, offsets = spans(starts, stops)
         return Neighbors(offsets, self.indices[places])
+
+    def by_relation(self, node: int) -> list[Rows]:
+        """Return the neighbours of one node by each relation, ascending."""
+        bounds = self.indptr[node * self.n_relations : (node + 1) * self.n_relations + 1].tolist()
+        return [self.indices[start:stop] for start, stop in pairwise(bounds)]
 
     def edges(self, nodes: Rows) -> Edges:
         """Return all edges of these nodes, node by node; it costs what they hold, not what the graph holds."""
@@ -163,7 +169,10 @@ class Graph:
         """
         adjacency = self._one_sided.get(direction)
         if adjacency is None or relation is None or not 0 <= node < len(self.type_ids):
-            return self.neighbors_of([node], relation, direction).rows
+            (row,), number = self.checked([node]), None if relation is None else self.relation_id(relation)
+            every = np.concatenate([each.gather(np.array([row]), number).rows for each in self._sides(direction)])
+            every.sort()
+            return every[np.diff(every, prepend=-1) > 0]
         key = node * adjacency.n_relations + self.relation_id(relation)
         return adjacency.indices[adjacency.indptr[key] : adjacency.indptr[key + 1]]
 
