@@ -10,6 +10,7 @@ from typing import Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from kbbench_hf.errors import DataError, UsageError
@@ -225,6 +226,16 @@ class KnowledgeBase:
     @cached_property
     def _row_of(self) -> dict[int | str, int]:
         return {one: row for row, one in enumerate(self.ids())}
+
+    @cached_property
+    def id_places(self) -> NDArray[np.int64] | None:
+        """The place of each row's id among all ids in order; None where the rows stand in this order."""
+        order = pc.array_sort_indices(self.nodes["id"].chunk(0)).to_numpy()
+        if (order[1:] > order[:-1]).all():
+            return None
+        places = np.empty(len(order), np.int64)
+        places[order] = np.arange(len(order))
+        return places
 
     @cached_property
     def _rows_of_name(self) -> dict[str, list[int]]:

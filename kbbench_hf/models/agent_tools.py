@@ -15,6 +15,8 @@ from typing import Any, NamedTuple, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from kbbench_hf.knowledge_base.documents.clean import known_of
+from kbbench_hf.knowledge_base.documents.rendering import nodes
 from kbbench_hf.knowledge_base.graph import Direction
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.models.top_k import best
@@ -23,6 +25,8 @@ from kbbench_hf.protocols import Matches
 Id = int | str
 LONGEST_QUERY = 400
 LONGEST_SNIPPET = 300
+_READ = 600
+"""So much of a text is looked at to cut a snippet from."""
 _LONGEST_NAME = 80
 """Of a name that is offered for a wrong one."""
 _MOST_IGNORED = 20
@@ -303,6 +307,8 @@ class AgentTools:
         rows = self.kb.neighbors(row, relation, direction).astype(np.int64)
         if node_type is not None:
             rows = rows[self.kb.graph.type_ids[rows] == node_type]
+        if self.kb.id_places is not None:
+            rows = rows[np.argsort(self.kb.id_places[rows])]
         total = len(rows)
         if query is None:
             rows = rows[:limit]
@@ -381,35 +387,31 @@ class AgentTools:
         """Return, for each neighbour that is shown, its relations to the node and where their edges lead."""
         graph = self.kb.graph
         found: list[dict[str, set[str]]] = [{} for _ in shown]
-        order = np.argsort(shown)
         for side, adjacency in (("out", graph.out), ("in", graph.into)):
             if direction not in (side, "both"):
                 continue
-            edges = adjacency.edges(np.array([row]))
-            spots = np.searchsorted(shown, edges.rows, sorter=order)
-            spots[spots == len(shown)] = 0
-            for edge in np.flatnonzero(shown[order[spots]] == edges.rows) if len(shown) else ():
-                name = graph.relations[int(edges.relations[edge])]
-                if relation in (None, name):
-                    found[int(order[spots[edge]])].setdefault(name, set()).add(side)
+            for name, ends in zip(graph.relations, adjacency.by_relation(row), strict=True):
+                if len(ends) and relation in (None, name):
+                    places = np.minimum(np.searchsorted(ends, shown), len(ends) - 1)
+                    for spot in np.flatnonzero(ends[places] == shown).tolist():
+                        found[spot].setdefault(name, set()).add(side)
         return [{name: "both" if len(s) == 2 else s.pop() for name, s in sorted(each.items())} for each in found]
 
     def _listed(
         self, rows: NDArray[np.int64], total: int, relations: Sequence[Mapping[str, str]] | None = None
     ) -> Outcome:
         ids = self.kb.ids(rows)
-        columns = zip(ids, self.kb.types(rows), self.kb.names(rows), self.kb.texts(rows), strict=True)
-        nodes = [
+        listed = [
             {
                 "id": node_id,
-                "type": node_type,
-                "name": clean(name),
+                "type": node.type,
+                "name": clean(node.name),
                 **({} if relations is None else {"relations": relations[place]}),
-                "snippet": clean(text),
+                "snippet": clean(known_of(node, _READ + 1)),
             }
-            for place, (node_id, node_type, name, text) in enumerate(columns)
+            for place, (node_id, node) in enumerate(zip(ids, nodes(self.kb, rows), strict=True))
         ]
-        return Outcome({"nodes": nodes, "total": total}, shown=tuple(ids))
+        return Outcome({"nodes": listed, "total": total}, shown=tuple(ids))
 
 
 @dataclass
@@ -447,8 +449,10 @@ def clean(text: str, longest: int = LONGEST_SNIPPET) -> str:
     >>> clean("Salt\x1b[31m\nof the earth, of the sea", 20)
     'Salt [31m of the…'
     """
-    words = " ".join(_HIDDEN.sub(" ", text[: 8 * longest]).split())
-    if len(words) <= longest:
+    words = " ".join(text[:_READ].split())
+    if not words.isprintable():
+        words = " ".join(_HIDDEN.sub(" ", words).split())
+    if len(words) <= longest and len(text) <= _READ:
         return words
     head = words[: longest - 1]
     return f"{head[: head.rfind(' ')] if ' ' in head else head}…"

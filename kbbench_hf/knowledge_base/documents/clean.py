@@ -5,7 +5,8 @@ line; then each relation as `relation: name; name`, and what points at the node 
 the edges are directed. A neighbour without a name stands with its id.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +18,34 @@ from kbbench_hf.knowledge_base.documents.rendering import Node, Rendering, Sampl
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 
 
+def known_of(node: Node, longest: int) -> str:
+    r"""Return what is known of a node beside name, type and neighbours: text, further columns, details; "" if nothing.
+
+    Lines that begin after `longest` characters are left out.
+
+    >>> known_of(Node("Bern", "town", "On the Aare.", {}, {"founded": 1191}), 300)
+    'On the Aare.\nfounded: 1191'
+    """
+    return "\n".join(_first(_known(node), longest))
+
+
+def _first(lines: Iterable[str], longest: int) -> Iterator[str]:
+    written = 0
+    for line in lines:
+        yield line
+        written += len(line)
+        if written >= longest:
+            return
+
+
 def _body(node: Node) -> str:
+    return "\n".join([*filter(None, [node.name]), f"type: {node.type}", *_known(node)])
+
+
+def _known(node: Node) -> Iterator[str]:
     known = {"name": node.name, "title": node.name, "type": node.type}
     record = {key: value for key, value in node.record.items() if known.get(key) != value}
-    lines = [node.name, f"type: {node.type}", node.text, *_lines("", node.further), *_lines("", record)]
-    return "\n".join(line for line in lines if line)
+    return filter(None, chain([node.text], _lines("", node.further), _lines("", record)))
 
 
 def _lines(key: str, value: object) -> Iterator[str]:

@@ -79,10 +79,14 @@ def nodes(kb: KnowledgeBase, rows: NDArray[np.int64]) -> Iterator[Node]:
 
 
 def _read(text: str) -> Record:
-    """Return what `json.loads` returns, without what surrounds its scanner, which costs as much as the reading."""
+    """Return the record in `details`; text that is none stands in one under its column's name.
+
+    The scanner alone, because what `json.loads` does round it costs as much as the reading.
+    """
     try:
-        record, end = _SCAN(text, 0) if text.startswith("{") else ({}, -1)
-    except StopIteration:  # the scanner's word for an error, which `json.loads` explains
-        end = -1
-    found: Record = record if end == len(text) else json.loads(text)
-    return found
+        record, end = _SCAN(text, 0) if text.startswith("{") else (None, -1)
+        if end != len(text):
+            record = json.loads(text)
+    except (StopIteration, ValueError, RecursionError):  # the first is the scanner's word for an error
+        record = None
+    return record if isinstance(record, dict) else {"details": text}
