@@ -1,0 +1,154 @@
+"""What answers are like: how many are exactly the gold, and which other rows have the same ones."""
+
+import hashlib
+import json
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kbbench_hf.benchmarks.answers import Answer
+from kbbench_hf.benchmarks.base import Benchmark, Examples
+from kbbench_hf.scoring.result import Result
+
+N_PARTS = 16
+N_PARTS_LONG = 64
+LONG = 512
+"""From so many examples on, answers are compared in more parts."""
+RANKED = 10
+"""So many candidates of a ranking are compared; what stands below them is easily made up."""
+ENOUGH = 20
+"""So many examples must have a gold before anything is said of answers that are all right."""
+ENOUGH_SHORT = 100
+"""The same where answers are short and stand in what was given: a good system may have every one."""
+MISTAKES = 5
+"""So many answers that are not the gold must be shared before they say that one row is another's copy."""
+
+
+class GoldLikeness(NamedTuple):
+    """How many of the answers are the gold."""
+
+    n: int
+    """Examples with a gold."""
+    exact: int
+    """Those answered with the gold and nothing else."""
+    padded: int
+    """Those answered with the whole gold and something else."""
+    short: bool
+    """Whether answers are single values that stand in what was given."""
+
+    def suspicious(self) -> bool:
+        """Say whether so much gold is more than a system has, as far as so many examples can tell.
+
+        At most one answer in twenty is not the gold (one in a hundred where answers are short), or every one holds the
+        whole gold and most of them something else beside it. A benchmark that is too small for this accuses nobody.
+
+        >>> GoldLikeness(48, 47, 0, False).suspicious(), GoldLikeness(48, 41, 2, False).suspicious()
+        (True, False)
+        >>> GoldLikeness(48, 0, 48, False).suspicious(), GoldLikeness(14, 14, 0, True).suspicious()
+        (True, False)
+        """
+        if self.n < (ENOUGH_SHORT if self.short else ENOUGH):
+            return False
+        wrong = self.n - self.exact
+        padded = not self.short and 2 * self.padded > self.n and self.exact + self.padded == self.n
+        return wrong <= self.n // (100 if self.short else 20) or padded
+
+
+def gold_likeness(
+    benchmark: Benchmark, examples: Examples, answers: Sequence[Answer | None], result: Result
+) -> GoldLikeness:
+    """Return how many answers are the gold, spelling and order aside.
+
+    A ranking is the gold where its first candidates are, as many as there are gold ones. A benchmark that shows no gold
+    is judged by its headline figure.
+    """
+    kind = benchmark.scoring.answer
+    short = kind.separable and not kind.ranked
+    if kind.ranked or benchmark.showing.explain is None:
+        values = result.values.get("r_precision", result.values.get(benchmark.headline, np.zeros(0)))
+        scored = values[~np.isnan(values)]
+        return GoldLikeness(len(scored), int((scored == 1).sum()), 0, short)
+    n = exact = padded = 0
+    for example, answer in zip(examples.rows, answers, strict=True):
+        gold = {_plain(each) for each in benchmark.showing.explain(examples, example, []).gold}
+        said = {_plain(each) for each in kind.words(answer or [])}
+        n, exact, padded = n + bool(gold), exact + (gold == said != set()), padded + (set() < gold < said)
+    return GoldLikeness(n, exact, padded, short)
+
+
+def fingerprint(lines: Iterable[Mapping[str, object]]) -> list[str]:
+    """Return a hash of each part of the answers, `{"id", field: answer}` in the dataset's order.
+
+    The same for the same answers however they are spelled; of lists that are no rankings the order does not count.
+
+    >>> a = fingerprint([{"id": 1, "triples": [["A b", "r", "c"], ["d", "r", "e"]]}])
+    >>> a == fingerprint([{"id": 1, "triples": [["d", "r", "e"], ["a  B", "r", "c"]]}])
+    True
+    """
+    hashes = [_hash([json.dumps(line["id"]), *_comparable(line)]) for line in lines]
+    n_parts = min(len(hashes), N_PARTS_LONG if len(hashes) >= LONG else N_PARTS)
+    return [_hash([str(each) for each in part]) for part in np.array_split(hashes, n_parts)] if hashes else []
+
+
+class Answered(NamedTuple):
+    """What there is to know of a row's answers."""
+
+    id: str
+    name: str
+    submitter: str
+    parts: Sequence[str]
+    n_mistakes: int
+    """How many answers are not the gold."""
+    own: bool = False
+
+
+class Copy(NamedTuple):
+    """A row whose answers another row has too."""
+
+    of: str
+    whole: bool
+    """Whether every answer is the same, or all but a few."""
+
+
+def copies(rows: Sequence[Answered]) -> dict[str, Copy]:
+    """Return the rows of one place that are copies of an earlier one; the rows are given in order of precedence.
+
+    A copy has the other's answers, mistakes included, to the last one; another submitter's also if it has all but those
+    of one part in sixteen. One system may be sent again under its own name, with other annotations say.
+    """
+    first: dict[tuple[int, int, str], Answered] = {}
+    found: dict[str, Copy] = {}
+    for row in rows:
+        keys = [(len(row.parts), n, part) for n, part in enumerate(row.parts)]
+        shared = Counter(first[key].id for key in keys if key in first)
+        earlier = {first[key].id: first[key] for key in keys if key in first}
+        if shared and not row.own and row.n_mistakes >= MISTAKES:
+            other, n_shared = shared.most_common(1)[0]
+            whole, theirs = n_shared == len(keys), earlier[other].submitter != row.submitter
+            nearly = theirs and len(keys) >= N_PARTS and len(keys) - n_shared <= len(keys) // N_PARTS
+            if (whole and (theirs or earlier[other].name != row.name)) or nearly:
+                found[row.id] = Copy(other, whole)
+        for key in keys:
+            first.setdefault(key, row)
+    return found
+
+
+def _comparable(line: Mapping[str, object]) -> list[str]:
+    (field, answer), *_ = ((name, value) for name, value in line.items() if name != "id")
+    items = answer if isinstance(answer, list) else [answer]
+    if field == "ids":
+        return [str(each) for each in items[:RANKED]]
+    return sorted({_plain(" | ".join(map(str, each)) if isinstance(each, list) else str(each)) for each in items})
+
+
+def _plain(text: str) -> str:
+    """Return text without case, spaces and punctuation, but with what parts the items of a triple."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return "".join(each for each in folded if each.isalnum() or each == "|" or unicodedata.category(each)[0] == "M")
+
+
+def _hash(parts: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:12]
