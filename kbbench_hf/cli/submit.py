@@ -57,4 +57,5 @@ def command(
     annotations = sorted(beside.glob("*.parquet")) if beside else []
     read = preview(file, place.benchmark, place.config, place.split, annotations, place.mode)
     receipt = store_preview(Store(store), read, system, submitter or getpass.getuser())
-    echo(f"{'Was there already' if receipt.existed else 'Stored'}: {receipt.id} in {store}")
+    what = "Changed" if receipt.edited else "Was there already" if receipt.existed else "Stored"
+    echo(f"{what}: {receipt.id} in {store}")

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from kbbench_hf.files.writing import write_bytes, write_new
 
@@ -41,7 +41,7 @@ class Event:
     reason: str
     time: str
     previous: str
-    said: Mapping[str, object] | None = None
+    said: Mapping[str, Any] | None = None
     """What the owner says of the system from now on; None but where it was edited."""
 
     @property

@@ -10,11 +10,13 @@ from pathlib import Path
 from kbbench_hf.benchmarks import Place
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.leaderboard.events import Event
+from kbbench_hf.leaderboard.likeness import fingerprint
+from kbbench_hf.leaderboard.owners import Named
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.metrics.significance import PairedTest
 from kbbench_hf.scoring.result import annotations_of
 
-VERSION = 2
+VERSION = 3
 """Of the tables; an index of another version is made again."""
 SCHEMA = f"""
 DROP TABLE IF EXISTS rows; DROP TABLE IF EXISTS tests; DROP TABLE IF EXISTS positions;
@@ -102,6 +104,15 @@ class Index:
             found = db.execute(query, place).fetchall()
         return [{**json.loads(record), "stored": stored, **json.loads(result)} for record, stored, result in found]
 
+    def names(self) -> list[Named]:
+        """Return the names of the shown rows of all places, in the order in which they were stored."""
+        query = """SELECT id, json_extract(record, '$.system.name'), json_extract(record, '$.submitter'),
+            json_extract(record, '$.vouched_by'), json_extract(record, '$.origin')
+            FROM rows WHERE shown AND returned ORDER BY stored"""
+        with self.connection() as db:
+            found = db.execute(query).fetchall()
+        return [Named(row, name, who, vouched or "", origin == "own") for row, name, who, vouched, origin in found]
+
     def tests(self, metric: str, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], PairedTest]:
         """Return those paired tests of two submissions that were made before: neither of them ever changes."""
         query = "SELECT test FROM tests WHERE a = ? AND b = ? AND metric = ?"
@@ -184,6 +195,7 @@ class Index:
         headline: Row = {name: result.get(name, []) for name in ("scores", "counters", "warnings")}
         headline["seen"] = next((result["slices"][name] for name in SEEN if name in result["slices"]), {})
         headline["annotations"] = annotations_of(result["versions"])
+        headline["parts"] = fingerprint(self.store.predictions(submission))
         db.execute(
             "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, 1, '', 1, '', '', ?, ?)",
             (submission, *place, stored, record.to_bytes().decode(), json.dumps(headline)),

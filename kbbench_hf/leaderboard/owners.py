@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache, lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 VOWEL_SIGNS = (0, 7, 8, 9)
 """The classes of marks that make another letter: vowel signs, and the marks of Indic and Japanese letters. The others,
@@ -41,7 +41,7 @@ class Named(NamedTuple):
 class Doubt(NamedTuple):
     """What is doubtful about a name."""
 
-    code: str
+    code: Literal["name", "look_alike", "claim"]
     reason: str
     other: str = ""
 
@@ -87,6 +87,7 @@ def same_name(a: str, b: str) -> bool:
     return _bare(a.casefold()) == _bare(b.casefold())
 
 
+@lru_cache(maxsize=1 << 16)
 def disguised(name: str) -> tuple[str, str] | None:
     """Return a letter that stands for a Latin one in a Latin word, and what the name reads as; None for honest names.
 
@@ -112,8 +113,7 @@ def doubts(rows: Sequence[Named]) -> dict[str, list[Doubt]]:
     accounts = {account.casefold(): account for row in rows for account in (row.submitter, row.vouched_by) if account}
     owners: dict[str, Named] = {}
     found: dict[str, list[Doubt]] = {}
-    ranked = sorted(rows, key=lambda row: (not row.own, not row.vouched_by, disguised(row.name) is not None))
-    for row in ranked:
+    for row in sorted(rows, key=lambda row: (not row.own, not row.vouched_by, disguised(row.name) is not None)):
         of_row = [] if row.own else [*_disguise(row), *_claims(row, accounts.keys())]
         taken = [owners[each] for each in readings(row.name) if each in owners]
         others = [owner for owner in taken if not _are_one(owner, row)]

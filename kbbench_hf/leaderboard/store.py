@@ -13,7 +13,7 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from uuid import uuid4
@@ -25,6 +25,7 @@ from kbbench_hf.errors import BusyError, UsageError
 from kbbench_hf.files.datasets import Id
 from kbbench_hf.files.writing import new_folder
 from kbbench_hf.leaderboard.events import Action, EventLog
+from kbbench_hf.leaderboard.likeness import GoldLikeness
 from kbbench_hf.scoring.result import PlainResult, Result, read_result
 
 RECORD = "record.json"
@@ -65,6 +66,8 @@ class Record:
     files: Mapping[str, str] = field(default_factory=dict)
     vouched_by: str = ""
     """The account under which the name stands, `ada/KOTO`, whose owner or member the submitter was; mostly none."""
+    gold: GoldLikeness | None = None
+    """How many answers are exactly the gold; None where it was stored before that was counted."""
 
     def to_bytes(self) -> bytes:
         """Return the record's file."""
@@ -74,15 +77,17 @@ class Record:
     def from_bytes(cls, data: bytes) -> "Record":
         """Return the record of a file."""
         values = json.loads(data)
-        return cls(**{**values, "system": System(**values["system"])})
+        gold = values.get("gold")
+        return cls(**{**values, "system": System(**values["system"]), "gold": gold and GoldLikeness(*gold)})
 
 
 @dataclass(frozen=True)
 class Receipt:
-    """What a submitter gets: the id, and whether it was there already."""
+    """What a submitter gets: the id, whether it was there already, and whether it now says something else."""
 
     id: str
     existed: bool
+    edited: bool = False
 
 
 class Store:
@@ -101,6 +106,7 @@ class Store:
         origin: str = "submitted",
         annotations: Mapping[str, bytes] | None = None,
         vouched_by: str = "",
+        gold: GoldLikeness | None = None,
     ) -> Receipt:
         """Store a scored submission; when this returns, it is on disk for good. The same submission twice is one.
 
@@ -129,7 +135,7 @@ class Store:
         }
         hashes = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
         record = Record(
-            submission, *scored_on, result.dataset_revision, sha256, system, submitter, origin, hashes, vouched_by
+            submission, *scored_on, result.dataset_revision, sha256, system, submitter, origin, hashes, vouched_by, gold
         )
         try:
             existed = not self._write(place, {**contents, RECORD: record.to_bytes()})
@@ -153,6 +159,11 @@ class Store:
         if not file.is_file():
             raise UsageError(f"No submission {submission!r} in {self.root}. Ids are on the board's row pages.")
         return Record.from_bytes(file.read_bytes())
+
+    def said(self, submission: str) -> System:
+        """Return what the owner of a submission says of the system, as last edited."""
+        edits = [event.said for event in self.events if event.submission == submission and event.said]
+        return System(**edits[-1]) if edits else self.record(submission).system
 
     def whole(self, submission: str) -> bool:
         """Say whether a submission and all files that its record names are there."""
@@ -184,6 +195,11 @@ class Store:
         """Return the lines of a submission's scores, one per example."""
         with gzip.open(self._place(submission) / "scores.jsonl.gz", "rt", encoding="utf-8", newline="\n") as lines:
             return [line.rstrip("\n") for line in lines]
+
+    def predictions(self, submission: str) -> Iterator[Mapping[str, object]]:
+        """Yield the parsed predictions of a submission, one object per example, in the dataset's order."""
+        with gzip.open(self.predictions_file(submission), "rt", encoding="utf-8", newline="\n") as lines:
+            yield from map(json.loads, lines)
 
     def predictions_file(self, submission: str) -> Path:
         """Return the file of a submission's parsed predictions."""

@@ -10,11 +10,14 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from kbbench_hf.benchmarks import benchmark as find_benchmark
 from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.benchmarks.base import Benchmark, Examples
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import Id, Row
 from kbbench_hf.leaderboard.annotation_files import checked_annotations
+from kbbench_hf.leaderboard.likeness import GoldLikeness, gold_likeness
+from kbbench_hf.leaderboard.owners import vouched_by
 from kbbench_hf.leaderboard.store import Receipt, Store, System
 from kbbench_hf.scoring.predictions import Predictions, ReadOptions, read_predictions
 from kbbench_hf.scoring.result import Result
@@ -26,7 +29,11 @@ MAX_ITEMS = 1_000
 """So many ids, triples or answers one example may have: more is no answer, and costs memory to read."""
 MAX_NAME = 80
 MAX_NOTES = 500
-_NAME = re.compile(r"[\w][\w .+:/@()\-]*", re.UNICODE)
+_PUNCTUATION = set(" .,+:/@()-_")
+_INVISIBLE = {
+    *map(chr, (0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, *range(0x180B, 0x1810), *range(0xFE00, 0xFE10)))
+}
+"""Letters and marks that show nothing."""
 _SECRET = re.compile(
     r"\b(?:hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_\-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|AKIA[A-Z0-9]{16}|xox[abp]-[\w\-]{10,})"
 )
@@ -34,14 +41,19 @@ _SECRET = re.compile(
 
 @dataclass(frozen=True)
 class Preview:
-    """A submission that was read and scored but not stored."""
+    """A submission that was read and scored but not stored; small, and can be sent from process to process."""
 
-    benchmark: Benchmark
-    examples: Examples
     predictions: Predictions
     result: Result
+    gold: GoldLikeness
+    """How many of the answers are exactly the gold."""
     annotations: Mapping[str, bytes] = field(default_factory=dict)
     """The files with which it was scored, by name."""
+
+    @property
+    def benchmark(self) -> Benchmark:
+        """What it answers."""
+        return find_benchmark(self.result.benchmark)
 
 
 def preview(
@@ -74,7 +86,7 @@ def preview(
     strict = replace(benchmark, scoring=replace(benchmark.scoring, check=partial(_check, benchmark)))
     predictions = read_predictions([file], strict, examples, options)
     if not annotations:
-        return Preview(benchmark, examples, predictions, score_asked(asked, predictions))
+        return _previewed(benchmark, examples, predictions, score_asked(asked, predictions))
     if benchmark.scoring.annotations is None:
         raise UsageError(f"{dataset} is scored without annotations; expected none. Leave them out.")
     with TemporaryDirectory() as folder:
@@ -87,7 +99,18 @@ def preview(
                 "'kbbench annotate' wrote. Send them as they are."
             ) from error
         kept = {each.name: each.read_bytes() for each in Path(folder).iterdir()}
-    return Preview(benchmark, examples, predictions, result, kept)
+    return _previewed(benchmark, examples, predictions, result, kept)
+
+
+def _previewed(
+    benchmark: Benchmark,
+    examples: Examples,
+    predictions: Predictions,
+    result: Result,
+    annotations: Mapping[str, bytes] | None = None,
+) -> Preview:
+    gold = gold_likeness(benchmark, examples, predictions.answers, result)
+    return Preview(predictions, result, gold, annotations or {})
 
 
 def _check(benchmark: Benchmark, examples: Examples, example_id: Id, answer: Answer) -> str | None:
@@ -108,8 +131,18 @@ def _check(benchmark: Benchmark, examples: Examples, example_id: Id, answer: Ans
     return benchmark.scoring.check(examples, example_id, answer)
 
 
-def store_preview(store: Store, read: Preview, system: System, submitter: str, origin: str = "submitted") -> Receipt:
-    """Store a scored submission under a submitter's name.
+def store_preview(
+    store: Store,
+    read: Preview,
+    system: System,
+    submitter: str,
+    origin: str = "submitted",
+    organisations: Sequence[str] = (),
+) -> Receipt:
+    """Store a scored submission under a submitter's name; sent again, what is said of the system anew replaces the old.
+
+    The organisations are those that have the submitter as a member, as the login provider says: they vouch for names
+    that stand under theirs, `acme/KOTO`.
 
     Raises:
         DataError: what the submitter says of the system cannot be shown; the message says why.
@@ -118,10 +151,16 @@ def store_preview(store: Store, read: Preview, system: System, submitter: str, o
         raise DataError("Nobody is logged in; a submission needs a name to stand under. Log in and submit again.")
     rows = (
         {"id": example_id, read.benchmark.scoring.answer.field: answer}
-        for example_id, answer in zip(read.examples.ids, read.predictions.answers, strict=True)
+        for example_id, answer in zip(read.result.ids, read.predictions.answers, strict=True)
         if answer is not None
     )
-    return store.add(read.result, rows, checked_system(system), submitter, origin, read.annotations)
+    said = checked_system(system)
+    vouched = vouched_by(said.name, submitter, organisations)
+    receipt = store.add(read.result, rows, said, submitter, origin, read.annotations, vouched, read.gold)
+    if receipt.existed and store.said(receipt.id) != said:
+        store.edit(receipt.id, said, submitter)
+        return replace(receipt, edited=True)
+    return receipt
 
 
 def checked_system(system: System) -> System:
@@ -136,10 +175,10 @@ def checked_system(system: System) -> System:
     text: Row = {key: _clean(value) for key, value in asdict(system).items() if isinstance(value, str)}
     if secret := next((key for key, value in text.items() if _SECRET.search(value)), None):
         raise DataError(f"{secret!r} holds what looks like a secret token; it was not stored. Revoke it and remove it.")
-    if not _NAME.fullmatch(text["name"]) or len(text["name"]) > MAX_NAME:
+    if not _can_be_name(text["name"]):
         raise DataError(
             f"{system.name[:MAX_NAME]!r} cannot be a system's name; expected 1 to {MAX_NAME} letters, digits and "
-            ". + : / @ ( ) -, beginning with a letter or digit. Choose another name."
+            ". , + : / @ ( ) - _, beginning with a letter or digit. Choose another name."
         )
     if text["link"] and not re.fullmatch(r"https://[\w.\-]+(?:/[\w.\-~/%?=&#+:@]*)?", text["link"]):
         raise DataError(
@@ -151,6 +190,14 @@ def checked_system(system: System) -> System:
         if isinstance(value, int | float) and not (math.isfinite(value) and 0 <= value < 1e6):
             raise DataError(f"{key} is {value!r}; expected a number from 0 to 1,000,000. Correct it or leave it out.")
     return replace(system, **text)
+
+
+def _can_be_name(name: str) -> bool:
+    """Say whether a name has letters, digits and their marks, not four on one, and little else."""
+    kinds = [unicodedata.category(each)[0] for each in name]
+    too_marked = "MMMM" in "".join(kinds)
+    plain = all(kind in "LNM" or each in _PUNCTUATION for each, kind in zip(name, kinds, strict=True))
+    return 0 < len(name) <= MAX_NAME and kinds[0] in "LN" and plain and not too_marked and not _INVISIBLE & {*name}
 
 
 def _clean(text: str) -> str:

@@ -14,7 +14,7 @@ from kbbench_hf.benchmarks.baselines import published_places, published_systems
 from kbbench_hf.benchmarks.published import PublishedFigure, PublishedRow
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.files import datasets
-from kbbench_hf.leaderboard.flags import Flag
+from kbbench_hf.leaderboard.flags import Flag, flags
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.metrics.significance import PairedTest, paired_test, rank_groups
 
@@ -108,7 +108,9 @@ def board(index: Index, place: Place) -> list[Row]:
     """Return the rows of a place, best first by the headline metric; rows without a finite headline come last."""
     index.update()
     found = benchmark(place.benchmark)
-    rows = [_stored(each, found) for each in index.rows(place)]
+    stored = index.rows(place)
+    flagged = flags(index.names(), stored)
+    rows = [_stored(each, found, flagged.get(each["id"], ())) for each in stored]
     rows += [_published(each) for each in published_systems(place)]
     metric = headline(found, rows)
     sign = 1 if metric in found.scoring.lower_is_better else -1
@@ -216,7 +218,7 @@ def _figures(published: Mapping[str, PublishedFigure]) -> dict[str, Figure]:
     return {metric: Figure(each.value, digits=each.digits) for metric, each in published.items()}
 
 
-def _stored(row: datasets.Row, of: Benchmark) -> Row:
+def _stored(row: datasets.Row, of: Benchmark, flagged: tuple[Flag, ...]) -> Row:
     counters = row["counters"]
     n = counters["n_examples"] or 1
     figures = {
@@ -233,6 +235,7 @@ def _stored(row: datasets.Row, of: Benchmark) -> Row:
         coverage=1 - counters.get("n_missing", 0) / n,
         seen_gap=None if None in seen else seen[0] - seen[1],
         submitter=row["submitter"],
+        flags=flagged,
         stored=row["stored"],
         warnings=[ScoreWarning.of(each) for each in row.get("warnings", [])],
         annotations=row.get("annotations", {}),

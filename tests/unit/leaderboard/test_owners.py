@@ -25,6 +25,14 @@ def test_an_owner_corrects_what_was_said_and_the_history_keeps_both(store: Store
     assert store.record(row).system.link == "https://example.org/old" and store.check() == []
 
 
+def test_sending_again_with_a_corrected_link_corrects_it(store: Store, read: Preview) -> None:
+    first = store_preview(store, read, System("pattern", link="https://example.org/old"), "ada")
+    again = store_preview(store, read, System("pattern", link="https://example.org/new"), "ada")
+    assert (again.id, again.existed, again.edited) == (first.id, True, True)
+    assert [system["link"] for system in systems(store, read)] == ["https://example.org/new"]
+    assert not store_preview(store, read, System("pattern", link="https://example.org/new"), "ada").edited
+
+
 def test_an_owner_withdraws_a_row_and_returns_it(store: Store, read: Preview) -> None:
     row = store_preview(store, read, System("pattern"), "ada").id
     store.withdraw(row, "ada")
