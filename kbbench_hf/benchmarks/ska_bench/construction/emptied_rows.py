@@ -1,14 +1,15 @@
 """Rows with one cell emptied, which take the place of real ones in the rejection twins of a table.
 
-Where the cell that an answer is read from is empty, the question cannot be answered, though all its words are there.
+Where the cell that an answer is read from is empty, or the one that leads to the passage with the answer, the question
+cannot be answered, though all its words are there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from kbbench_hf.benchmarks.ska_bench.programs import Program
 from kbbench_hf.benchmarks.ska_bench.table_programs import TYPES, execute, reads
-from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Origin, Release
+from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Origin, Pool, Release
 
 TOTALS = frozenset({"count", "sum"})
 """Programs that find another answer, and not none, where a row lacks a cell: their questions have no twins."""
@@ -26,28 +27,44 @@ def with_emptied_rows(release: Release) -> Release:
     """
     if "table" not in release.pools:
         return release
-    pool, instances = release.pools["table"], list(release.instances)
-    sk, origins = dict(pool.sk), dict(pool.origins)
-    for place, instance in enumerate(instances):
+    pool, columns = release.pools["table"], dict[str, Sequence[int]]()
+    for instance in release.instances:
         program = instance.program
-        if instance.subset != "table" or not program or program["type"] not in TYPES - TOTALS:
-            continue
-        rows, group = pool.sk[instance.group], group_of(instance)
-        column = _answer_column(program, [rows[number] for number in instance.positive_sk])
-        if column is not None:
-            own = pool.origins.get(instance.group, Origin("", ""))
-            sk[group], origins[group] = [emptied(row, column) for row in rows], own._replace(made=True)
-            instances[place] = replace(instance, noise_groups=(*instance.noise_groups, group))
-    return Release(instances, {**release.pools, "table": replace(pool, sk=sk, origins=origins)})
+        if instance.subset == "table" and program and program["type"] in TYPES - TOTALS:
+            rows = pool.sk[instance.group]
+            column = _answer_column(program, [rows[number] for number in instance.positive_sk])
+            columns |= {} if column is None else {instance.id: (column,)}
+    instances, pool = emptied_in(columns, release.instances, pool)
+    return Release(instances, {**release.pools, "table": pool})
 
 
-def emptied(row: Cells, column: int) -> Cells:
-    """Return a row with one cell empty.
+def emptied_in(
+    columns: Mapping[str, Sequence[int]], instances: Sequence[Instance], pool: Pool
+) -> tuple[list[Instance], Pool]:
+    """Return instances, and their pool, with a last group of their own rows in which these columns are empty.
 
-    >>> emptied(("Ann", "12"), 1)
+    Args:
+        columns: instance id -> columns of its table; instances without any stay as they are.
+        instances: the instances of a release.
+        pool: the pool of those with columns.
+    """
+    sk, origins, found = dict(pool.sk), dict(pool.origins), list(instances)
+    for place, instance in enumerate(instances):
+        if chosen := columns.get(instance.id):
+            group = group_of(instance)
+            sk[group] = [emptied(row, chosen) for row in pool.sk[instance.group]]
+            origins[group] = pool.origins.get(instance.group, Origin("", ""))._replace(made=True)
+            found[place] = replace(instance, noise_groups=(*instance.noise_groups, group))
+    return found, replace(pool, sk=sk, origins=origins)
+
+
+def emptied(row: Cells, columns: Sequence[int]) -> Cells:
+    """Return a row with the cells of some columns empty.
+
+    >>> emptied(("Ann", "12"), [1])
     ('Ann', '')
     """
-    return (*row[:column], "", *row[column + 1 :])
+    return tuple("" if column in columns else cell for column, cell in enumerate(row))
 
 
 def finds(program: Program, rows: Sequence[Cells]) -> bool:
@@ -57,7 +74,7 @@ def finds(program: Program, rows: Sequence[Cells]) -> bool:
 
 def _answer_column(program: Program, positives: Sequence[Cells]) -> int | None:
     for column in range(len(positives[0])):
-        without = [emptied(row, column) for row in positives]
+        without = [emptied(row, [column]) for row in positives]
         if all(reads(program, row) for row in without) and not finds(program, without):
             return column
     return None

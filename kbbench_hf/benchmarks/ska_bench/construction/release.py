@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from kbbench_hf.benchmarks.ska_bench.construction import hybridqa, kg_text, metaqa, table
+from kbbench_hf.benchmarks.ska_bench.construction import kg_text, metaqa, table, table_text
 from kbbench_hf.benchmarks.ska_bench.units import SEED, SUBSETS, Cells, Instance, Release
 
 _T = TypeVar("_T")
@@ -21,7 +21,7 @@ MAKERS: dict[str, Maker] = {
     "kg": metaqa.make,
     "table": table.make,
     "kg_text": kg_text.make,
-    "table_text": hybridqa.make,
+    "table_text": table_text.make,
 }
 """Subset -> its maker."""
 REMOVED = Path(__file__).parents[1] / "removed.csv"

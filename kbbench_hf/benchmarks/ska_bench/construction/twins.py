@@ -73,11 +73,10 @@ def twins(instance: Instance, pool: Pool, candidates: Candidates, noise: Units) 
         candidates: what its contexts are made of.
         noise: the noise of the standard context.
     """
-    cut = smallest_cut(instance, pool, candidates)
+    cut = smallest_cut(instance, pool, candidates, noise)
     if not cut:
         return None
-    cells, emptied = pool.structured(instance), candidates.emptied.numbers.tolist()
-    stand_in = {n: other for n, other in enumerate(emptied) if cells[n] != cells[other]}
+    stand_in = _stand_ins(instance, pool, candidates)
     shown = _places(noise)
     like = _likeness(instance, pool, [*_places(candidates.positives), *shown])
     lost: dict[Place, int | None] = {}
@@ -100,13 +99,12 @@ def twins(instance: Instance, pool: Pool, candidates: Candidates, noise: Units) 
     return Twin(False, lost), Twin(True, matched)
 
 
-def smallest_cut(instance: Instance, pool: Pool, candidates: Candidates) -> list[Place]:
+def smallest_cut(instance: Instance, pool: Pool, candidates: Candidates, noise: Units) -> list[Place]:
     """Return the fewest positives without which no answer follows; none for programs of `TOTALS`.
 
-    Of cuts of one size it is the one that shares fewest words with the question. Without a program it is the positive
-    passages that mention an answer, or all positives.
+    Of cuts of one size it is the one that shares fewest words with the question. Without a program see `_telling`.
     """
-    positives, program = _places(candidates.positives), instance.program
+    program = instance.program
     if candidates.derivations:
         cuts: list[list[Place]] = [list(cut) for cut in smallest_cuts(candidates.derivations, positive_units(instance))]
     elif program and program["type"] in TOTALS:
@@ -114,10 +112,36 @@ def smallest_cut(instance: Instance, pool: Pool, candidates: Candidates) -> list
     elif program and instance.is_table and program["type"] in TYPES:
         cuts = _cuts_of_rows(instance, pool, program, candidates.emptied.numbers.tolist())
     else:
-        told = [place for place in positives if place[0] and _tells(pool.text[place[1]], instance.answers)]
-        return told or positives
+        return _telling(instance, pool, candidates, noise)
     asked = _words(instance.question)
     return sorted(min(cuts, key=lambda cut: sum(len(asked & _words(_text(instance, pool, unit))) for unit in cut)))
+
+
+def _telling(instance: Instance, pool: Pool, candidates: Candidates, noise: Units) -> list[Place]:
+    """Return the positives that tell the answer of a question without a program; all of them where none does.
+
+    That is the row whose emptied cell says it, or else the passages that do. Where no passage of noise shares as many
+    words with the question as such a passage, its absence would show: the cell that leads to it is emptied instead.
+    """
+    positives, shown = _places(candidates.positives), _places(noise)
+    stand_in, cells = _stand_ins(instance, pool, candidates), pool.structured(instance)
+    rows = [place for place in positives if not place[0] and place[1] in stand_in]
+    for _, n in rows:
+        gone = " ".join(cell for cell, left in zip(cells[n], cells[stand_in[n]], strict=True) if not left)
+        if _tells(gone, instance.answers):
+            return [(False, n)]
+    told = [place for place in positives if place[0] and _tells(pool.text[place[1]][1], instance.answers)]
+    if told and rows:
+        like = _likeness(instance, pool, [*positives, *shown])
+        close = all(any(o[0] and (like[o][:2] >= like[place][:2]).all() for o in shown) for place in told)
+        return told if close else rows
+    return told or positives
+
+
+def _stand_ins(instance: Instance, pool: Pool, candidates: Candidates) -> dict[int, int]:
+    """Return the number of the row with cells emptied that can take the place of each own row."""
+    cells = pool.structured(instance)
+    return {n: other for n, other in enumerate(candidates.emptied.numbers.tolist()) if cells[n] != cells[other]}
 
 
 def _cuts_of_rows(instance: Instance, pool: Pool, program: Program, emptied: Sequence[int]) -> list[list[Place]]:
@@ -133,8 +157,8 @@ def _cuts_of_rows(instance: Instance, pool: Pool, program: Program, emptied: Seq
     return []
 
 
-def _tells(passage: Cells, answers: Cells) -> bool:
-    return any(answer.casefold() in passage[1].casefold() for answer in answers)
+def _tells(text: str, answers: Cells) -> bool:
+    return any(answer.casefold() in text.casefold() for answer in answers)
 
 
 def _likeness(instance: Instance, pool: Pool, shown: Sequence[Place]) -> Likeness:

@@ -92,7 +92,8 @@ def test_a_row_that_a_twin_lost_stands_there_without_the_cell_that_the_answer_is
 
 def test_totals_have_no_twins_because_they_have_another_answer_instead_of_none() -> None:
     total = replace(LOOKUP, program={"type": "count", "where": [[1, "oslo"]]}, positive_sk=(0, 2), answers=("2",))
-    assert smallest_cut(total, TABLE, Library(TABLE, tokenizer()).candidates(total)) == []
+    candidates = Library(TABLE, tokenizer()).candidates(total)
+    assert smallest_cut(total, TABLE, candidates, candidates.noise) == []
 
 
 def test_a_cut_is_the_thinnest_layer_of_a_path() -> None:
@@ -109,7 +110,8 @@ def test_a_cut_is_the_thinnest_layer_of_a_path() -> None:
         topics=("Ann",),
         program={"type": "match", "find": "?s", "where": where},
     )
-    assert smallest_cut(asked, pool, Library(pool, tokenizer()).candidates(asked)) == [(False, 0)]
+    candidates = Library(pool, tokenizer()).candidates(asked)
+    assert smallest_cut(asked, pool, candidates, candidates.noise) == [(False, 0)]
 
 
 def test_positives_and_noise_in_different_sections_are_placed_at_all() -> None:

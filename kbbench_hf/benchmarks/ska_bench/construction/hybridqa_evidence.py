@@ -1,49 +1,34 @@
-"""The subset `table_text`: HybridQA's questions on OTT-QA's tables, with the row and the passages that each one needs.
+"""Which row and passages a question of HybridQA needs, where its words settle that.
 
-People wrote the questions on a row and a passage that it links to, but which passage counts was not released. A
-question is kept if its words settle it: every name and number in it stands in the evidence, no other row with its
-passages holds its words as well, each part of the evidence holds a word that the others lack, and the answer stands
-nowhere else. Two rows compared on what their passages say are composed by grammar (`composed_questions`). Questions on
-three units or more, and composed ones, wait for people to read them.
+People wrote the questions on a row and a passage that it links to, but which passage counts was not released. The words
+of a question settle it if every name and number in it stands in the evidence, no other row with its passages holds its
+words as well, each part of the evidence holds a word that the others lack, and the answer stands nowhere else. Of two
+passages neither names the other's page: only the row joins them.
 """
 
-import hashlib
 import math
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import NamedTuple
 
-from kbbench_hf.benchmarks.ska_bench.construction import composed_questions
 from kbbench_hf.benchmarks.ska_bench.construction.evidence_words import Words, says
-from kbbench_hf.benchmarks.ska_bench.construction.hybridqa_tables import (
-    ORIGIN,
-    SOURCE,
-    Question,
-    Table,
-    read,
-    subset_of,
-    title_of,
-)
+from kbbench_hf.benchmarks.ska_bench.construction.hybridqa_tables import Question, Table, title_of
 from kbbench_hf.benchmarks.ska_bench.construction.table_selection import found_by_words
 from kbbench_hf.benchmarks.ska_bench.mentions import normal_name
-from kbbench_hf.benchmarks.ska_bench.units import SEED, Cells, Instance, Pool, Release
-from kbbench_hf.metrics.typed_answers import answer_type
+from kbbench_hf.benchmarks.ska_bench.units import Cells
 
 MOST_WORDS = 12
 """The most words of an answer: longer ones, and coordinates, nobody writes in just that way."""
-PER_TABLE, PER_ANSWER = 2, 4
-"""The most questions on one table, and with one answer."""
-BY_WORDS = 0.33
-"""The largest share of questions whose row a search for the question's cells finds."""
 MOST_BRIDGE_HITS = 3
 """In how many of a table's passages the words of a second passage may stand."""
-COMPOSED = 30
-"""How many questions are composed."""
 MARGIN = math.log(3)
 """How much more the evidence's words must weigh: one word that a third of the passages has."""
+_ASKED = re.compile(
+    r"\b(?:what(?:'s| is| was| are| were)(?: the)?(?: full)?(?: names? of(?: the)?)?|which|what) ([a-z]+)\b",
+    re.IGNORECASE,
+)
 _COMPARES = re.compile(
     r"\b(first|last|most|least|more|less|fewer|than|earliest|latest|oldest|youngest|highest|lowest|largest|smallest"
     r"|longest|shortest|biggest|both|between|or|times|before|after|second|third|not|only|all|every|each)\b",
@@ -61,33 +46,18 @@ class Found(NamedTuple):
     table: str
     rows: tuple[int, ...]
     links: tuple[str, ...]
+    told_in: tuple[int, ...]
+    """The columns whose cell gives the answer, or leads to the passage that does."""
     method: str
     by_words: bool = False
+    """Whether a search for the question's cells finds its rows."""
+    is_joined: bool = True
+    """Whether nothing but its rows joins its passages; otherwise a row may not be needed."""
 
     @property
-    def is_reviewed(self) -> bool:
-        """Whether the release rule lets it stand without people having read it."""
-        return len(self.rows) + len(self.links) == 2
-
-
-def make(folder: Path) -> Release:
-    """Return the instances of the subset, and the tables and passages that they are asked on.
-
-    Raises:
-        DataError: a file of the source is absent or malformed.
-    """
-    questions, tables = read(folder)
-    subsets = subset_of(questions)
-    own = [question for question in questions if subsets[question.table] == "table_text"]
-    sheets = {name: Sheet(tables[name]) for name in sorted({question.table for question in own})}
-    found = _chosen([each for question in own if (each := evidence(question, sheets[question.table]))])
-    taken = {each.table for each in found if each.is_reviewed}
-    free = {name: sheet.table for name, sheet in sheets.items() if name not in taken}
-    found += [
-        Found(**composed._asdict(), method="composed")
-        for composed in sorted(composed_questions.compose(free), key=lambda each: _hash(each.id))[:COMPOSED]
-    ]
-    return _release(sorted(found), {each.table: tables[each.table] for each in sorted(found)})
+    def size(self) -> int:
+        """How many units it needs."""
+        return len(self.rows) + len(self.links)
 
 
 class Sheet:
@@ -128,8 +98,7 @@ def evidence(question: Question, sheet: Sheet) -> Found | None:
         return None
     if not _is_settled(question, asked, links, sheet):
         return None
-    others = [tuple(cells) for n, cells in enumerate(sheet.table.rows) if n != row]
-    by_words = found_by_words(question.text, [sheet.table.rows[row]], others)
+    others = [cells for n, cells in enumerate(sheet.table.rows) if n != row]
     titles = [name for link in links for name in (title_of(link), title_of(link).partition(" (")[0])]
     aliases = tuple(dict.fromkeys(name for name in titles if normal_name(titles[-1]) == normal_name(question.answer)))
     return Found(
@@ -140,8 +109,21 @@ def evidence(question: Question, sheet: Sheet) -> Found | None:
         question.table,
         (row,),
         links,
+        _told_in(question, sheet.table),
         "trace:answer-in-table" if question.answer_in_table else "trace:answer-in-passage",
-        by_words,
+        found_by_words(question.text, [sheet.table.rows[row]], others),
+        len(links) == 1 or not _name_each_other(links, sheet),
+    )
+
+
+def _told_in(question: Question, table: Table) -> tuple[int, ...]:
+    """Return the columns whose cell in the question's row says the answer, or links to or names a page that does."""
+    names = [question.answer, *(title_of(link).partition(" (")[0] for link in question.answer_passages)]
+    cells = zip(table.rows[question.row], table.links[question.row], strict=True)
+    return tuple(
+        column
+        for column, (cell, linked) in enumerate(cells)
+        if set(linked) & set(question.answer_passages) or any(says(cell, name) for name in names)
     )
 
 
@@ -155,6 +137,7 @@ def _links(question: Question, asked: frozenset[str], sheet: Sheet) -> tuple[str
             answering != [row]
             or _is_named_elsewhere(row, links, sheet)
             or any(_gives(sheet.table.passages[link], question.answer) for link in links)
+            or _asks_for_another_column(question, sheet)
         ):
             return ()
     else:
@@ -166,6 +149,16 @@ def _links(question: Question, asked: frozenset[str], sheet: Sheet) -> tuple[str
     if question.bridges and question.bridge_hits > MOST_BRIDGE_HITS:
         return ()
     return tuple(dict.fromkeys([*links, *question.bridges]))
+
+
+def _asks_for_another_column(question: Question, sheet: Sheet) -> bool:
+    """Say whether the thing that is asked for is that of another column: a club's stadium is not the club."""
+    asked = {word for found in _ASKED.findall(question.text)[:1] for word in sheet.words.of(found)}
+    cells = zip(sheet.table.header, sheet.table.rows[question.row], strict=True)
+    headers: dict[bool, set[str]] = {False: set(), True: set()}
+    for header, cell in cells:
+        headers[says(cell, question.answer)] |= sheet.words.of(header)
+    return bool(asked & headers[False]) and not asked & headers[True]
 
 
 def _is_named_elsewhere(row: int, links: Sequence[str], sheet: Sheet) -> bool:
@@ -218,7 +211,7 @@ def _is_settled(question: Question, asked: frozenset[str], links: Sequence[str],
     for n, part in enumerate(parts):
         rest = sheet.frame.union(*(other for m, other in enumerate(parts) if m != n))
         holds_answer = bool(answer) and answer <= part and not answer <= rest
-        joins = n == 0 and len(links) == 2 and not any(says(*pair) for pair in _mentions_of_titles(links, sheet))
+        joins = n == 0 and len(links) == 2 and not _name_each_other(links, sheet)
         if not holds_answer and not joins and sheet.words.weight((asked & part) - rest) < MARGIN:
             return False
     wanted = asked - sheet.frame
@@ -231,71 +224,7 @@ def _is_settled(question: Question, asked: frozenset[str], links: Sequence[str],
     return all(rival < score - MARGIN for rival in rivals)
 
 
-def _mentions_of_titles(links: Sequence[str], sheet: Sheet) -> list[tuple[str, str]]:
-    one, other = links
-    texts = sheet.table.passages
-    return [
-        (texts[one], title_of(other).partition(" (")[0]),
-        (texts[other], title_of(one).partition(" (")[0]),
-    ]
-
-
-def _chosen(found: Sequence[Found]) -> list[Found]:
-    """Return the questions without those too many of a table or an answer, or whose row a search finds."""
-    tables: Counter[str] = Counter()
-    answers: Counter[str] = Counter()
-    kept: list[Found] = []
-    for each in sorted(found, key=lambda each: (each.is_reviewed, each.by_words, _hash(each.id))):
-        if tables[each.table] < PER_TABLE and answers[each.answer] < PER_ANSWER:
-            tables[each.table] += 1
-            answers[each.answer] += 1
-            kept.append(each)
-    others = [each for each in kept if not (each.is_reviewed and each.by_words)]
-    plain = sum(each.is_reviewed for each in others)
-    searched = [each for each in kept if each.is_reviewed and each.by_words]
-    return others + searched[: int(plain * BY_WORDS / (1 - BY_WORDS))]
-
-
-def _release(found: Sequence[Found], tables: Mapping[str, Table]) -> Release:
-    text = sorted({_passage(table, link) for table in tables.values() for link in table.passages})
-    numbers = {cells: n for n, cells in enumerate(text)}
-    shown = {name: tuple(sorted({numbers[_passage(t, link)] for link in t.passages})) for name, t in tables.items()}
-    instances = [
-        Instance(
-            id=each.id,
-            subset="table_text",
-            question=each.question,
-            answers=(each.answer,),
-            group=each.table,
-            answer_type=answer_type(each.answer),
-            answer_aliases=(each.aliases,) if each.aliases else (),
-            split="test" if each.is_reviewed else "unreviewed",
-            split_key=each.table,
-            title=tables[each.table].title,
-            positive_sk=each.rows,
-            positive_text=tuple(sorted(numbers[_passage(tables[each.table], link)] for link in each.links)),
-            own_text=shown[each.table],
-            method=each.method,
-            source=SOURCE.name,
-            source_id=each.id.partition("-")[2],
-            commit=SOURCE.commit,
-            licence=SOURCE.licence,
-        )
-        for each in found
-    ]
-    pool = Pool(
-        {name: list(table.rows) for name, table in tables.items()},
-        text,
-        {name: table.header for name, table in tables.items()},
-        origins=dict.fromkeys(tables, ORIGIN),
-        text_origins=[ORIGIN] * len(text),
-    )
-    return Release(instances, {"table_text": pool})
-
-
-def _passage(table: Table, link: str) -> Cells:
-    return title_of(link), table.passages[link]
-
-
-def _hash(name: str) -> str:
-    return hashlib.sha256(f"{SEED}|table_text|{name}".encode()).hexdigest()
+def _name_each_other(links: Sequence[str], sheet: Sheet) -> bool:
+    """Say whether one of two passages names the other's page."""
+    titles = [title_of(link).partition(" (")[0] for link in links]
+    return any(says(sheet.table.passages[link], title) for link, title in zip(links, reversed(titles), strict=True))
