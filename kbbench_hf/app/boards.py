@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from kbbench_hf.benchmarks import Place, benchmark
+from kbbench_hf.benchmarks import Place, at_hand, benchmark, importable_names
 from kbbench_hf.benchmarks.base import Benchmark
+from kbbench_hf.hub.listing import Listing
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.outbox import Outbox
 from kbbench_hf.leaderboard.table import Row, board, headline, places, with_differences
@@ -29,9 +30,10 @@ class Board:
 class Boards:
     """The boards of a store, by place; each is made once and again when something was stored."""
 
-    def __init__(self, index: Index, outbox: Outbox | None = None) -> None:
+    def __init__(self, index: Index, outbox: Outbox | None = None, listing: Listing | None = None) -> None:
         self.index = index
         self.outbox = outbox
+        self.listing = listing
         self._made: dict[Place, Board] = {}
         self._places: list[Place] | None = None
         self._lock = threading.Lock()
@@ -44,10 +46,26 @@ class Boards:
                 self._places = places(self.index)
             return self._places
 
+    def open_places(self) -> list[Place]:
+        """Return the places that take submissions: the default split and mode of what is here or listed."""
+        listed = self.listing.names() if self.listing else ()
+        found = {name: benchmark(name) for name in importable_names() if name in listed or at_hand(name)}
+        return [
+            Place(name, config, each.data.default_split, each.scoring.modes[0])
+            for name, each in found.items()
+            for config in each.data.configs
+        ]
+
     def families(self) -> dict[str, list[Place]]:
-        """Return the tabs that have places, in the order of the benchmarks, each with its places."""
+        """Return the tabs, in the order of the benchmarks, each with its places that have rows.
+
+        A benchmark that has none yet and takes submissions has its default place.
+        """
+        places = self.places()
+        with_rows = {place.benchmark for place in places}
+        empty = {place.benchmark: place for place in reversed(self.open_places()) if place.benchmark not in with_rows}
         found: dict[str, list[Place]] = {}
-        for place in self.places():
+        for place in [*places, *reversed(empty.values())]:
             found.setdefault(benchmark(place.benchmark).facts.family, []).append(place)
         return found
 

@@ -12,6 +12,7 @@ from kbbench_hf.app.row_page import row_tab
 from kbbench_hf.app.submit_page import submit_tab
 from kbbench_hf.benchmarks import as_place
 from kbbench_hf.errors import KBBenchError, missing_extra
+from kbbench_hf.hub.listing import Listing
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.outbox import Outbox
 from kbbench_hf.leaderboard.store import Store
@@ -41,15 +42,18 @@ PUT_ROW = "row => kbbench({row})"
 PUT_COMPARED = "rows => kbbench({compare: rows.join(',')})"
 
 
-def leaderboard(store: Store, outbox: Outbox | None = None) -> "gr.Blocks":
-    """Return the app of a store, copied to the Hub by the outbox if there is one; launch it with `LAUNCH`."""
+def leaderboard(store: Store, outbox: Outbox | None = None, listing: Listing | None = None) -> "gr.Blocks":
+    """Return the app of a store, copied to the Hub by the outbox if there is one; launch it with `LAUNCH`.
+
+    It takes submissions to the datasets that are here, and to those of the listing.
+    """
     try:
         import gradio as gr
     except ImportError:
         raise missing_extra("gradio", "space") from None
 
     store.recover()
-    boards = Boards(Index(store), outbox)
+    boards = Boards(Index(store), outbox, listing)
     with gr.Blocks(title="kbbench leaderboard", delete_cache=(KEEP_UPLOADS_S, KEEP_UPLOADS_S), fill_width=True) as app:
         gr.Markdown("# kbbench\nKnowledge benchmarks, scored from predictions that anyone can score again.")
         with gr.Tabs() as tabs:

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from kbbench_hf.app.leaderboard import LAUNCH, leaderboard
+from kbbench_hf.hub.listing import Listing
 from kbbench_hf.leaderboard.outbox import Outbox, restore
 from kbbench_hf.leaderboard.store import Store
 
@@ -28,7 +29,7 @@ def main() -> None:
         threading.Thread(target=keep_flushing, args=(outbox,), daemon=True).start()
     else:
         LOG.warning("KBBENCH_RESULTS is not set: submissions are lost when this Space restarts")
-    leaderboard(store, outbox).launch(**LAUNCH)
+    leaderboard(store, outbox, Listing()).launch(**LAUNCH)
 
 
 def keep_flushing(outbox: Outbox) -> None:

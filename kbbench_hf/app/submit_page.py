@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kbbench_hf.app.boards import Boards, place_label
 from kbbench_hf.app.html import Listener
-from kbbench_hf.benchmarks import Place, as_place, at_hand, benchmark, importable_names
+from kbbench_hf.benchmarks import as_place, benchmark
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.leaderboard.store import System
 from kbbench_hf.leaderboard.submissions import Preview, preview, store_preview
@@ -21,16 +21,6 @@ PREDICTIONS = "Predictions: .jsonl or .jsonl.gz"
 ANNOTATED = f"{PREDICTIONS}, and with them the .parquet files that 'kbbench annotate' wrote"
 READ_AT_ONCE = 4
 """So many uploads are read and scored at once; the others wait, so that memory stays bounded."""
-
-
-def submit_places() -> list[Place]:
-    """Return the places that can be submitted to: the default split and mode of every benchmark that is built here."""
-    found = {name: benchmark(name) for name in sorted(importable_names()) if at_hand(name)}
-    return [
-        Place(name, config, each.data.default_split, each.scoring.modes[0])
-        for name, each in found.items()
-        for config in each.data.configs
-    ]
 
 
 def submit_tab(boards: Boards, tab: "gr.Tab") -> None:
@@ -65,7 +55,7 @@ def submit_tab(boards: Boards, tab: "gr.Tab") -> None:
     receipt = gr.Markdown(elem_id="receipt")
 
     def choose(place: str | None) -> object:
-        places = submit_places()
+        places = boards.open_places()
         value = place or str(places[0])
         return gr.Dropdown([(place_label(each), str(each)) for each in places], value=value), *describe(value)
 

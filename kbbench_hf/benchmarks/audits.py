@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from kbbench_hf.errors import DataError, KBBenchError
-from kbbench_hf.files.datasets import DatasetFolder
+from kbbench_hf.files.datasets import CARD, DatasetFolder
 from kbbench_hf.files.writing import write_text
 
 ClosedBook = Mapping[str, Sequence[str]]
 """Instance id -> what a model answered that was shown the question alone."""
 BEGIN, END = "<!-- audit -->", "<!-- end of audit -->"
 _WAIVER = re.compile(r"^[-*] `(?P<key>[\w.]+)`: (?P<sentence>\S.{20,})$", re.MULTILINE)
-_CARD = "README.md"
 FEWEST = 40
 """On fewer examples a figure is chance, and held to no limit."""
 
@@ -73,14 +72,14 @@ def waivers(card: str) -> dict[str, str]:
 
 def read_card(folder: DatasetFolder) -> str:
     """Return the card of a dataset; empty where it has none."""
-    file = folder.path / _CARD
+    file = folder.path / CARD
     return file.read_text(encoding="utf-8") if file.is_file() else ""
 
 
 def write_into_card(folder: DatasetFolder, findings: Sequence[Finding]) -> None:
     """Write the table of an audit at the end of the dataset's card, in place of the last one."""
     card = _outside(read_card(folder)).rstrip()
-    write_text(folder.path / _CARD, f"{card}\n\n{BEGIN}\n{in_markdown(findings)}{END}\n")
+    write_text(folder.path / CARD, f"{card}\n\n{BEGIN}\n{in_markdown(findings)}{END}\n")
 
 
 def in_markdown(findings: Sequence[Finding]) -> str:

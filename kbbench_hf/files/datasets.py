@@ -22,6 +22,7 @@ from kbbench_hf.files.writing import whole_file, whole_folder, write_text
 NAMESPACE = "kbbench"
 """The Hub's organisation that has the datasets, and the folder here into which they are built."""
 MANIFEST = "manifest.json"
+CARD = "README.md"
 ROW_GROUP_SIZE = 16_384
 """Rows per Parquet row group: small enough to stream, large enough to compress."""
 
@@ -77,6 +78,16 @@ class DatasetFolder:
         """The content hash of all data files, 40 hexadecimal digits; the same data gives the same revision."""
         revision: str = self.manifest["revision"]
         return revision
+
+    @property
+    def is_private(self) -> bool:
+        """Whether its card's front matter says `private: true`: it is kept from models, and its gold from browsers."""
+        import yaml
+
+        card = self.path / CARD
+        parts = card.read_text(encoding="utf-8").split("---\n", 2) if card.is_file() else []
+        said = yaml.safe_load(parts[1]) if len(parts) == 3 and not parts[0] else None
+        return isinstance(said, dict) and said.get("private") is True
 
     def configs(self) -> dict[str, list[str]]:
         """Return the splits of each config that this folder holds."""
@@ -171,7 +182,7 @@ def write_dataset(
         if answers:
             manifest["answers"] = _write_answers(partial, answers)
         write_text(partial / MANIFEST, json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
-        write_text(partial / "README.md", complete_card(card, tables, partial))
+        write_text(partial / CARD, complete_card(card, tables, partial))
     return DatasetFolder(out.resolve())
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kbbench_hf.errors import UsageError
-from kbbench_hf.files.datasets import MANIFEST, NAMESPACE, PREDICTIONS, DatasetFolder
+from kbbench_hf.files.datasets import CARD, MANIFEST, NAMESPACE, PREDICTIONS, DatasetFolder
 
-FIRST = (MANIFEST, "README.md", f"{PREDICTIONS}/*")
+FIRST = (MANIFEST, CARD, f"{PREDICTIONS}/*")
 """What is fetched of a dataset before anybody reads it."""
 
 
@@ -80,9 +80,13 @@ def downloaded_dataset(name: str, revision: str | None = None) -> Path | None:
     return Path(folder)
 
 
+def owner() -> str:
+    """Return whose the datasets are: `KBBENCH_DATASETS` of the environment where it is set."""
+    return os.environ.get("KBBENCH_DATASETS", NAMESPACE)
+
+
 def _repository(name: str) -> str:
-    """Return the repository of a dataset: that of `KBBENCH_DATASETS`, the owner, where it is set."""
-    return f"{os.environ.get('KBBENCH_DATASETS', NAMESPACE)}/{name}"
+    return f"{owner()}/{name}"
 
 
 @contextmanager

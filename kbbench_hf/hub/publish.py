@@ -7,6 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import NAMESPACE
 from kbbench_hf.hub.connection import connection
 
@@ -69,7 +70,11 @@ class Difference:
 
 
 def difference(wanted: Publication, api: "HfApi") -> Difference:
-    """Compare a publication with the repository on the Hub, by content."""
+    """Compare a publication with the repository on the Hub, by content.
+
+    Raises:
+        UsageError: it shall be private, and the repository is not.
+    """
     from huggingface_hub.errors import RepositoryNotFoundError
     from huggingface_hub.hf_api import RepoFile
 
@@ -77,6 +82,11 @@ def difference(wanted: Publication, api: "HfApi") -> Difference:
         info = api.repo_info(wanted.repo_id, repo_type=wanted.repo_type)
     except RepositoryNotFoundError:
         return Difference(sorted(wanted.files), [], [], [], None, wanted.variables)
+    if wanted.private and not info.private:
+        raise UsageError(
+            f"{wanted.repo_id} is public already; expected a private repository. Name another --namespace, or make it "
+            f"private: {wanted.url}/settings"
+        )
     there = {
         entry.path: entry.lfs.sha256 if entry.lfs else entry.blob_id
         for entry in api.list_repo_tree(wanted.repo_id, repo_type=wanted.repo_type, recursive=True, revision=info.sha)

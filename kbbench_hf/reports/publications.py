@@ -40,10 +40,16 @@ def publications(target: str, namespace: str, released: bool = False, private: b
         private: repositories that are made are private.
 
     Raises:
-        UsageError: no such target, or a dataset that was not built.
+        UsageError: no such target; a dataset that was not built, or is private and shall not be; a private Space that
+            is to be sent with a wheel.
     """
     target = target.removeprefix("kbbench/")
     metrics, repo_id = evaluate_modules(), f"{namespace}/{target}"
+    if private and not released and (target in metrics or target == LEADERBOARD):
+        raise UsageError(
+            "A private Space cannot fetch its own wheel where it is built; expected a dataset, or a Space of the "
+            "release. Add --released, or leave --private out."
+        )
     if target in metrics:
         files = {**_metric_files(target, metrics[target]), **_installation(repo_id, released)}
         return [Publication(repo_id, "space", files, private=private)]
@@ -56,13 +62,17 @@ def publications(target: str, namespace: str, released: bool = False, private: b
             Publication(repo_id, "space", files, variables, secrets=("HF_TOKEN",), private=private),
         ]
     if target in benchmark_names():
-        return [Publication(repo_id, "dataset", _dataset_files(target), private=private)]
+        return [Publication(repo_id, "dataset", _dataset_files(target, private), private=private)]
     raise unknown_name("target", target, targets())
 
 
-def _dataset_files(name: str) -> dict[str, Path | bytes]:
+def _dataset_files(name: str, private: bool) -> dict[str, Path | bytes]:
     folder = find_dataset(name)
     folder.verify()
+    if folder.is_private and not private:
+        raise UsageError(
+            f"{folder.path} is to be kept from models, says its card; expected a private repository: publish --private"
+        )
     found = {file.relative_to(folder.path): file for file in sorted(folder.path.rglob("*")) if file.is_file()}
     files = {str(name): file for name, file in found.items() if not any(part.startswith(".") for part in name.parts)}
     if "README.md" not in files:

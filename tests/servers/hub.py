@@ -33,6 +33,7 @@ class Repo:
     refs: dict[str, int] = field(default_factory=lambda: {"main": 0})
     pull_requests: int = 0
     variables: dict[str, str] = field(default_factory=dict)
+    private: bool = False
 
     def at(self, revision: str) -> tuple[str, dict[str, bytes]] | None:
         """Return (sha, files) of a branch, tag, pull request or commit."""
@@ -175,7 +176,8 @@ class Handler(BaseHTTPRequestHandler):
         exists = (kind, name) in self.server.repos
         if not exists:
             given = {each["key"]: each["value"] for each in asked.get("variables", ())}
-            self.server.repos[kind, name] = Repo(kind, name, asked.get("sdk"), variables=given)
+            is_private = asked.get("visibility") == "private" or bool(asked.get("private"))
+            self.server.repos[kind, name] = Repo(kind, name, asked.get("sdk"), variables=given, private=is_private)
         prefix = "" if kind == "model" else f"{kind}s/"
         self.reply(409 if exists else 200, {"url": f"{self.server.url}/{prefix}{name}", "name": name})
 
@@ -262,8 +264,8 @@ class Handler(BaseHTTPRequestHandler):
         state = found.at(revision or "main") if found else None
         if state:
             siblings = [{"rfilename": path, "size": len(data)} for path, data in sorted(state[1].items())]
-            facts = {"id": name, "sha": state[0], "siblings": siblings, "private": False, "gated": False, "tags": []}
-            self.reply(200, {**facts, "downloads": 0, "likes": 0, "disabled": False})
+            facts = {"id": name, "sha": state[0], "siblings": siblings, "private": found.private, "gated": False}
+            self.reply(200, {**facts, "tags": [], "downloads": 0, "likes": 0, "disabled": False})
         elif found:
             self.reply(404, {"error": "Invalid rev id"}, {"X-Error-Code": "RevisionNotFound"})
 

@@ -230,6 +230,28 @@ def test_a_space_may_install_the_release_instead(client: Client, hub: LocalHub) 
     assert files["requirements.txt"] == b"kbbench-hf[space]==0.1.0\n"
 
 
+def test_the_hub_lists_its_owners_datasets(client: Client) -> None:
+    publish(client, "mini-text2kg", "--namespace", "lister")
+    names = "from kbbench_hf.hub.listing import datasets_on_hub; print(*datasets_on_hub())"
+    assert client(f"import os; os.environ['KBBENCH_DATASETS'] = 'lister'; {names}") == "mini-text2kg\n"
+
+
+def test_what_is_kept_from_models_is_published_in_private_only(client: Client, hub: LocalHub, tmp_path: Path) -> None:
+    make = (
+        "from pathlib import Path; from kbbench_hf.benchmarks import shipped_dataset\n"
+        "from kbbench_hf.files.datasets import copy_dataset\n"
+        "made = copy_dataset(shipped_dataset('mini-text2kg'), Path('kbbench/mini-text2kg')).path / 'README.md'\n"
+        "made.write_text(made.read_text().replace('---\\n', '---\\nprivate: true\\n', 1))\n"
+    )
+    client(make)
+    client(KBBENCH.format(["publish", "mini-text2kg", "--namespace", "own", "--yes"]), expect=1)
+    assert ("dataset", "own/mini-text2kg") not in hub.repos
+    publish(client, "mini-text2kg", "--namespace", "own", "--private")
+    assert hub.repos["dataset", "own/mini-text2kg"].private
+    hub.repos["dataset", "own/mini-text2kg"].private = False
+    client(KBBENCH.format(["publish", "mini-text2kg", "--namespace", "own", "--private", "--yes"]), expect=1)
+
+
 def test_a_knowledge_base_is_published_with_its_questions(client: Client) -> None:
     publish(client, "mini-stark")
     printed = client(

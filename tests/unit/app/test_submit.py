@@ -4,8 +4,12 @@ import gzip
 import json
 from pathlib import Path
 
-from kbbench_hf.app.submit_page import preview_text, submit_places
-from kbbench_hf.benchmarks import shipped_answers
+from kbbench_hf.app.boards import Boards
+from kbbench_hf.app.submit_page import preview_text
+from kbbench_hf.benchmarks import benchmark_names, shipped_answers
+from kbbench_hf.hub.listing import Listing
+from kbbench_hf.leaderboard.index import Index
+from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import preview
 
 
@@ -28,5 +32,19 @@ def test_responses_that_could_not_be_read_are_counted(tmp_path: Path) -> None:
     assert said[-1].startswith("⚠ 1 of 48 responses held no answer")
 
 
-def test_every_benchmark_that_is_at_hand_can_be_submitted_to() -> None:
-    assert "mini-text2kg/sentences/test/reference" in map(str, submit_places())
+def test_what_is_here_or_listed_by_the_hub_can_be_submitted_to(tmp_path: Path) -> None:
+    heard: list[str] = []
+    listing = Listing(ask=lambda: frozenset(heard))
+    boards = Boards(Index(Store(tmp_path)), listing=listing)
+    assert "mini-text2kg/sentences/test/reference" in map(str, boards.open_places())
+    assert "stark-prime/queries/test/reference" not in map(str, boards.open_places())
+    heard += ["mini-text2kg", "stark-prime", "somebody-elses"]
+    listing.refresh()
+    assert "stark-prime/queries/test/reference" in map(str, boards.open_places())
+    assert {place.benchmark for place in boards.open_places()} <= set(benchmark_names())
+
+
+def test_a_benchmark_without_rows_has_its_default_place_on_the_board(tmp_path: Path) -> None:
+    boards = Boards(Index(Store(tmp_path)))
+    mini = [str(place) for place in boards.families()["Mini"]]
+    assert "mini-text2kg/sentences/test/reference" in mini and len(mini) == len({name.split("/")[0] for name in mini})

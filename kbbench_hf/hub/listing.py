@@ -1,0 +1,53 @@
+"""Which datasets their owner has on the Hub, as it was last heard: whoever asks never waits for the Hub."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from kbbench_hf.hub.download import owner
+
+LOG = logging.getLogger("kbbench")
+MAX_AGE_S = 600.0
+"""After so long the Hub is asked again."""
+RETRY_S = 60.0
+"""The same where it did not answer."""
+
+
+class Listing:
+    """The names of the datasets that `owner()` has on the Hub; none until the Hub was heard."""
+
+    def __init__(
+        self, ask: Callable[[], frozenset[str]] | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._ask = ask or datasets_on_hub
+        self._clock = clock
+        self._names: frozenset[str] = frozenset()
+        self._due = clock()
+        self._lock = threading.Lock()
+
+    def names(self) -> frozenset[str]:
+        """Return the names as last heard; where that is long ago, the Hub is asked in the background."""
+        with self._lock:
+            is_due = self._clock() >= self._due
+            if is_due:
+                self._due = self._clock() + RETRY_S
+        if is_due:
+            threading.Thread(target=self.refresh, name="listing", daemon=True).start()
+        return self._names
+
+    def refresh(self) -> None:
+        """Ask the Hub now; what was heard before stays where it does not answer."""
+        try:
+            self._names = self._ask()
+        except Exception as error:  # whatever the Hub's client raises, whose classes depend on its HTTP library
+            LOG.warning("the Hub did not list the datasets of %s: %s", owner(), type(error).__name__)
+        else:
+            self._due = self._clock() + MAX_AGE_S
+
+
+def datasets_on_hub() -> frozenset[str]:
+    """Return the names of the owner's datasets on the Hub, without the owner."""
+    from huggingface_hub import HfApi
+
+    return frozenset(each.id.partition("/")[2] for each in HfApi().list_datasets(author=owner()))
