@@ -1,7 +1,7 @@
 """What a model must answer. Whatever has these methods is one; nothing needs to be inherited."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,6 +113,8 @@ class Completion(NamedTuple):
     reasoning_tokens: int | None = None
     cached_tokens: int | None = None
     total_tokens: int | None = None
+    tool_calls: object = None
+    """The calls of tools in it, as the server sent them; see `replies.tool_calls`."""
 
     @property
     def produced_tokens(self) -> int | None:
@@ -126,8 +128,8 @@ class Completion(NamedTuple):
         return max(self.total_tokens - self.prompt_tokens, self.completion_tokens or 0)
 
 
-Message = Mapping[str, str]
-"""One message of a chat: its `role` and its `content`."""
+Message = Mapping[str, Any]
+"""One message of a chat: its `role`, its `content`, a text, and what else a conversation with tools has."""
 Found = Sequence[str | int] | Sequence[tuple[str | int, float]]
 """What a query found, best first: the dataset's ids, or pairs of id and score."""
 

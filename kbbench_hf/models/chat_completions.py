@@ -75,6 +75,46 @@ def read_completion(body: object, latency_s: float) -> Completion:
     >>> read_completion(reply, latency_s=0.1)[:2]
     ('film(a, b)', 'stop')
     """
+    reply, message, has_content = _read(body, latency_s)
+    text, reasoning, finish = reply.text, reply.reasoning, reply.finish_reason
+    unanswered = partial(Failure, reply=reply)
+    ended = f"finish reason {finish!r}"
+    if not text:
+        if message.get("refusal"):
+            raise unanswered("refusal", transient=False, text=words_of(message["refusal"]))
+        if calls := _calls(message):
+            raise unanswered("tool_call", words_of(calls), transient=False)
+    if not text.strip() and (reasoning or (reply.reasoning_tokens and finish == "length")):
+        raise unanswered("reasoning_only", ended, transient=False, text=reasoning or "")
+    if not has_content or (not text and finish == "tool_calls"):
+        raise unanswered("no_content", ended, transient=True)
+    return reply
+
+
+def read_tool_turn(body: object, latency_s: float) -> Completion:
+    """Return the completion in the body of a reply to a request with tools, `tool_calls` included.
+
+    A reply without a call and without a word is one too: the model may be asked again, in the same conversation.
+
+    Raises:
+        Failure: the reply is broken, or the server filtered it.
+    """
+    reply, message, _ = _read(body, latency_s)
+    if not reply.text and message.get("refusal"):
+        reply = reply._replace(text=words_of(message["refusal"]))
+    return reply._replace(tool_calls=_calls(message))
+
+
+def _calls(message: Mapping[str, object]) -> object:
+    return message.get("tool_calls") or message.get("function_call") or None
+
+
+def _read(body: object, latency_s: float) -> tuple[Completion, Mapping[str, object], bool]:
+    """Return the completion in a body, the message that it stands in, and whether that has a content at all.
+
+    Raises:
+        Failure: there is no message, or the server ended it.
+    """
     if not isinstance(body, dict):
         raise Failure("not_an_object", f"a JSON {type(body).__name__}", transient=True)
     if body.get("error"):
@@ -89,26 +129,15 @@ def read_completion(body: object, latency_s: float) -> Completion:
     raw = reason.lower() if isinstance(reason, str) else ""
     finish = FINISHED.get(raw, raw)
     said = _said(message.get("content"))
-    text, reasoning = said.text, said.thought
+    reasoning = said.thought
     for field in ("reasoning_content", "reasoning", "reasoning_details"):
         reasoning = _said(message.get(field)).text or reasoning
-    reply = _reply(body, text or "", finish, reasoning or None, latency_s)
-    unanswered = partial(Failure, reply=reply)
-    ended = f"finish reason {raw!r}"
+    reply = _reply(body, said.text or "", finish, reasoning or None, latency_s)
     if finish == "content_filter":
-        raise unanswered("content_filter", transient=False, text=text or "")
+        raise Failure("content_filter", transient=False, text=reply.text, reply=reply)
     if finish in BROKEN_OFF:
-        raise unanswered("broken_off", ended, transient=True)
-    if not text:
-        if message.get("refusal"):
-            raise unanswered("refusal", transient=False, text=words_of(message["refusal"]))
-        if calls := message.get("tool_calls") or message.get("function_call"):
-            raise unanswered("tool_call", words_of(calls), transient=False)
-    if not (text or "").strip() and (reasoning or (reply.reasoning_tokens and finish == "length")):
-        raise unanswered("reasoning_only", ended, transient=False, text=reasoning)
-    if text is None or (not text and finish == "tool_calls"):
-        raise unanswered("no_content", ended, transient=True)
-    return reply
+        raise Failure("broken_off", f"finish reason {raw!r}", transient=True, reply=reply)
+    return reply, message, said.text is not None
 
 
 def _reply(body: Mapping[str, object], text: str, finish: str, reasoning: str | None, latency_s: float) -> Completion:

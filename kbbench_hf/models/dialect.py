@@ -14,7 +14,7 @@ from kbbench_hf.protocols import Message
 Schema = Mapping[str, object]
 SCHEMA_FORMS = ("json_schema", "json_object", "json_object in words", "value", "guided_json", "grammar")
 """The ways to ask for structured answers, in the order in which they are tried."""
-LEFT_OUT = ("temperature", "top_p", "seed", "stop")
+LEFT_OUT = ("temperature", "top_p", "seed", "stop", "tool_choice")
 """What is left out where it is refused; a stop string then ends the answer here."""
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
 
 from kbbench_hf.errors import UsageError
-from kbbench_hf.models.chat_completions import parse_json, read_completion
+from kbbench_hf.models.chat_completions import parse_json, read_completion, read_tool_turn
 from kbbench_hf.models.dialect import Dialect, Schema
 from kbbench_hf.models.error_words import error_words
 from kbbench_hf.models.failures import Failure, Refused
@@ -132,6 +132,8 @@ class Endpoint:
     ) -> Completion:
         """Send one chat request once, and return the answer; `sampling` goes into the request as it is.
 
+        Where `tools` stand in it, the answer may be calls of them.
+
         Raises:
             Failure: no answer came of it; `transient` says whether to try again.
             Refused: no request of this run can succeed, or it is open whether one can.
@@ -150,7 +152,8 @@ class Endpoint:
         if isinstance(reply, dict) and reply.get("error") and not reply.get("choices"):
             raise self._failure(200, headers, reply, body, dialect)
         try:
-            done = read_completion(reply, time.perf_counter() - started)
+            read = read_tool_turn if "tools" in body else read_completion
+            done = read(reply, time.perf_counter() - started)
         except RecursionError:
             raise Failure("not_json", "nested too deeply", transient=True) from None
         stops = sampling.get("stop") if "stop" in dialect.left_out else None
