@@ -12,6 +12,7 @@ from kbbench_hf.errors import UsageError, missing_extra, unknown_name
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.models.exact_search import search
 from kbbench_hf.models.renderings import render
+from kbbench_hf.protocols import Message
 from kbbench_hf.replies.reading import ParseError
 from kbbench_hf.scoring.score import load_examples
 
@@ -91,7 +92,7 @@ class GenerationScores(TrainerCallback):  # type: ignore[misc]
         figures = _figures(self._benchmark, self._examples, answers, prefix)
         return {**figures, f"{prefix}unparsed": n_unparsed / len(texts)}
 
-    def _generate(self, prompts: Sequence[Sequence[dict[str, str]]]) -> list[str]:
+    def _generate(self, prompts: Sequence[Sequence[Message]]) -> list[str]:
         import torch
 
         model, tokenizer = self._trainer.accelerator.unwrap_model(self._trainer.model), self._trainer.processing_class

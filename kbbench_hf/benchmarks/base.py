@@ -99,7 +99,7 @@ ROOM_FOR_THOUGHT = 2048
 class Prompt:
     """A chat prompt, and what the runner may make of it."""
 
-    messages: list[dict[str, str]]
+    messages: Sequence[Mapping[str, Any]]
     max_tokens: int = 512
     json_schema: Mapping[str, object] | None = None
     """The schema that a reply follows, for servers that can enforce one; None where the reply is free text."""

@@ -63,6 +63,17 @@ RETRIEVERS = Options(
         _option("--rerank", metavar="llm:MODEL", help="Re-rank with a language model (served, or llm:hf:MODEL)."),
         _option("--depth", type=click.IntRange(1), help="Candidates to re-rank.  [default: 20]"),
         _option("--rerank-prompt", metavar="NAME", help="clean, or reference: as upstream asks.  [default: clean]"),
+        _option("--agent", metavar="llm:MODEL", help="Let a language model walk from there with tools, and select."),
+        _option("--max-steps", type=click.IntRange(1), help="Replies of an agent for one question.  [default: 12]"),
+        _option("--question-tokens", type=click.IntRange(1), help="Its tokens for one question.  [default: 200000]"),
+        _option(
+            "--protocol",
+            type=click.Choice(["tools", "json"]),
+            help="How it calls: in tool calls, or JSON in its text.  [default: tools, where it takes them]",
+        ),
+        _option("--tool-choice", metavar="WORD", help="Sent with each request; required forces a call."),
+        _option("--compact", is_flag=True, default=None, help="Send older results again without their texts."),
+        _option("--keep-texts", is_flag=True, default=None, help="Keep all messages in trajectories.jsonl."),
         _option("--rerank-weight", type=click.FloatRange(0), help="Weight of the first ranking.  [default: 0.1]"),
     ],
 )
@@ -232,9 +243,10 @@ def command(benchmark: str, model: str, json_output: bool, **options: Any) -> No
     """
     how = {name: value for name, value in options.items() if value is not None}
     found = benchmark_of(benchmark.removeprefix("kbbench/").partition("/")[0])
-    if how.get("base_url") and not found.asking.prompts and not how.get("rerank"):
+    if how.get("base_url") and not found.asking.prompts and not (how.get("rerank") or how.get("agent")):
         raise UsageError(
-            f"{found.dataset} is answered by a retriever; a served model re-ranks it: --rerank llm:{model}."
+            f"{found.dataset} is answered by a retriever; a served model re-ranks it, --rerank llm:{model}, or walks "
+            f"from it, --agent llm:{model}."
         )
     dry, testbed, subset = (how.pop(name, None) for name in ("dry_run", "testbed", "subset"))
     if subset and not testbed:

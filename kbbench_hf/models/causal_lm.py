@@ -20,6 +20,8 @@ SAMPLED_BY = ("temperature", "top_p", "top_k", "min_p", "typical_p")
 """What counts only where a temperature above 0 is asked for."""
 SHAPED_BY = ("repetition_penalty", "no_repeat_ngram_size", "length_penalty", "encoder_repetition_penalty")
 """What shapes greedy answers too. A model's own `generation_config` sets what is not asked for, and is recorded."""
+NOT_SAMPLED_BY = ("max_tokens", "stop", "seed", "tools", "tool_choice")
+"""What a request says besides."""
 ADAPTER = "adapter"
 """In the options of a model: the adapter to load over it, by peft."""
 
@@ -159,7 +161,9 @@ class CausalLM:
         import torch
 
         started = time.perf_counter()
-        texts = [self._text(messages) for messages in prompts]
+        texts = [
+            self._text(messages, limits.get("tools")) for messages, limits in zip(prompts, parameters, strict=True)
+        ]
         lengths = [len(ids) for ids in self._tokenizer(texts, add_special_tokens=not self._chat)["input_ids"]]
         longest = getattr(self._model.config, "max_position_embeddings", None) or 2**62
         fits = [length + limits["max_tokens"] <= longest for length, limits in zip(lengths, parameters, strict=True)]
@@ -192,7 +196,7 @@ class CausalLM:
     def _generation(self, parameters: Sequence[Parameters], fits: Sequence[bool]) -> object:
         from transformers import GenerationConfig
 
-        asked = {name: value for name, value in parameters[0].items() if name not in ("max_tokens", "stop", "seed")}
+        asked = {name: value for name, value in parameters[0].items() if name not in NOT_SAMPLED_BY}
         if strange := asked.keys() - {*SAMPLED_BY, *SHAPED_BY}:
             raise UsageError(
                 f"A local model takes no {', '.join(sorted(strange))}; expected some of "
@@ -239,23 +243,39 @@ class CausalLM:
             latency_s=seconds,
         )
 
-    def _text(self, messages: Sequence[Message]) -> str:
+    @property
+    def takes_tools(self) -> bool:
+        """Whether the model's chat template tells it of tools."""
+        return self._chat and "tools" in str(self._tokenizer.chat_template)
+
+    def _text(self, messages: Sequence[Message], tools: Sequence[object] | None = None) -> str:
         if not self._chat:
             return "\n\n".join(message["content"] for message in messages)
         from jinja2 import TemplateError
 
         try:
-            return self._templated(messages)
+            return self._templated(messages, tools)
         except TemplateError as error:
             if messages[0]["role"] != "system":
                 raise UsageError(
                     f"The chat template of {self.name} refuses the prompt: {error}. Run it with --no-chat-template."
                 ) from None
-        return self._templated(without_system(messages))
+        return self._templated(without_system(messages), tools)
 
-    def _templated(self, messages: Sequence[Message]) -> str:
-        text: str = self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    def _templated(self, messages: Sequence[Message], tools: Sequence[object] | None = None) -> str:
+        more = {"tools": tools} if tools else {}
+        chat = [_with_objects(message) if "tool_calls" in message else message for message in messages]
+        text: str = self._tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True, **more)
         return text
+
+
+def _with_objects(message: Message) -> Message:
+    """Return a message whose calls have their arguments as objects: templates write these as JSON, not texts of it."""
+    calls = [
+        {**call, "function": {**call["function"], "arguments": json.loads(call["function"]["arguments"])}}
+        for call in message["tool_calls"]
+    ]
+    return {**message, "tool_calls": calls}
 
 
 def _own_sampling(config: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from kbbench_hf.errors import DataError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.models.specs import Spec, parse
 from kbbench_hf.models.workplace import Workplace
-from kbbench_hf.protocols import Ranking, Reading, Retriever
+from kbbench_hf.protocols import Matches, Ranking, Reading, Retriever, Searcher
 
 RETRIEVERS = {
     "bm25": "kbbench_hf.models.bm25:build",
@@ -38,6 +38,28 @@ class Among:
         """Return the `top_k` best of these nodes for every query."""
         found = self.retriever.search(queries, top_k)
         return Ranking(np.where(found.ids < 0, -1, self.rows[found.ids]), found.scores)
+
+
+@dataclass(frozen=True)
+class OverAll:
+    """A searcher, by rows or by ids, as the search of an agent's tools: all nodes that it ranks match."""
+
+    searcher: Retriever | Searcher
+    kb: KnowledgeBase
+
+    def matches(self, query: str) -> Matches:
+        """Return the nodes that the searcher finds, and their scores."""
+        found = self.searcher.search([query], len(self.kb))
+        if isinstance(found, Ranking):
+            rows, scores = found.ids[0], found.scores[0]
+        else:
+            pairs = [each if isinstance(each, tuple) else (each, -float(place)) for place, each in enumerate(found[0])]
+            known = [(self.kb.row_of(name), score) for name, score in pairs]
+            rows = np.array([-1 if row is None else row for row, _ in known], np.int64)
+            scores = np.array([score for _, score in known], np.float64)
+        kept = np.flatnonzero(rows >= 0)
+        kept = kept[np.argsort(rows[kept])]
+        return Matches(rows[kept], scores[kept])
 
 
 @dataclass(frozen=True)

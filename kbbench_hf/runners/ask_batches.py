@@ -27,7 +27,8 @@ def answer_in_batches(
 
     Which prompts stand in a batch follows from the run alone, longest first, never from what is already done or from
     the number of processes: padding moves the last bits of the logits, so another batch could be another answer. A
-    batch that was recorded in part is made again as a whole, and its missing answers are recorded.
+    batch that was recorded in part is made again as a whole, and its missing answers are recorded. Conversations that
+    begin in one batch go on in it, those that have not ended.
     """
     size = getattr(model, "batch_size", BATCH)
     rank, n_processes = getattr(model, "rank", 0), getattr(model, "n_processes", 1)
@@ -41,9 +42,13 @@ def answer_in_batches(
     batches = [order[start : start + size] for start in range(0, len(order), size)]
     for number in range(rank, len(batches), n_processes):
         batch = batches[number]
-        if any(keys[place] not in journal for place in batch):
-            jobs = [_job(work, name, examples, place) for place in batch]
-            _answer(model, jobs, journal, record)
+        jobs = [_job(work, name, examples, place) for place in batch]
+        while jobs:
+            if any(job.key not in journal for job in jobs):
+                _answer(model, jobs, journal, record)
+            held = zip(jobs, journal.read([job.key for job in jobs]), strict=True)
+            jobs = [after for job, done in held if done is not None and (after := work.after(name, job, done))]
+            keys += [job.key for job in jobs]
         advance(len(batch), note=meter.line())
     return keys
 
@@ -58,7 +63,7 @@ def _answer(model: Generator, jobs: list[Job], journal: Journal, record: Callabl
     more: dict[str, Any] = {}
     if takes(model.generate, "parameters", "seed"):
         # the same batch samples the same answers in every process
-        more = {"parameters": [job.parameters for job in jobs], "seed": int(jobs[0].key[:8], 16)}
+        more = {"parameters": [job.parameters for job in jobs], "seed": int(jobs[0].request[:8], 16)}
     if any(job.schema is not None for job in jobs):
         if not takes(model.generate, "schemas"):
             raise UsageError(f"{name_of(model)} cannot be held to a JSON schema. Run it without --structured.")

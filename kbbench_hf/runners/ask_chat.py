@@ -46,6 +46,8 @@ class Asker:
         self.arbiter = Arbiter(model, self._complete, self._keep)
         self.check: Callable[[Completion], None] = lambda completion: None
         """Asked of every answer before it is recorded; raises where it may not count."""
+        self.follow: Callable[[Job, Record], Job | None] = lambda job, record: None
+        """Asked, after a record is stored, what to ask next in the same conversation."""
         self._takes_more = takes(model.complete, "schema")
         self.gate = Gate(concurrency)
         self.attempts = attempts
@@ -125,19 +127,22 @@ class Asker:
                 await asyncio.sleep(self._wait(attempt, failure))
 
     async def _work(self, jobs: Iterator[Job]) -> None:
-        for job in jobs:
-            try:
-                record = await self._outcome(job)
-                if record["error"] == _STOPPED:
+        for first in jobs:
+            job: Job | None = first
+            while job is not None:
+                try:
+                    record = await self._outcome(job)
+                    if record["error"] == _STOPPED:
+                        return
+                    self.record(record)
+                    if record["finish_reason"] is not None:
+                        self.budget.pay(record["prompt_tokens"], produced_tokens(record))
+                    self._watch(record)
+                    job = self.follow(job, record)
+                except KBBenchError as error:
+                    self._stop(error, DRAIN_S if isinstance(error.__cause__, Refused) else None)
+                if self._stopping.is_set():
                     return
-                self.record(record)
-                if record["finish_reason"] is not None:
-                    self.budget.pay(record["prompt_tokens"], produced_tokens(record))
-                self._watch(record)
-            except KBBenchError as error:
-                self._stop(error, DRAIN_S if isinstance(error.__cause__, Refused) else None)
-            if self._stopping.is_set():
-                return
 
     def _stop(self, reason: KBBenchError, drain_s: float | None = None) -> None:
         """Send nothing more; wait for what is under way (it may be paid for), at most `drain_s` seconds if given."""

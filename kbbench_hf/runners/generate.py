@@ -138,6 +138,7 @@ def generate(
             _wait_for_everyone(model)
             meter = Meter(price)
             journal.reload(meter.add)
+            keys = [job.key for first in work.jobs(name) for job in work.walk(name, first, journal)]
         summary = finish(
             _unless_stopped(journal.read(keys), work, stopped),
             meter,
@@ -202,13 +203,23 @@ async def _by_chat(
     keys: list[str] = []
 
     def missing(name: str) -> Iterator[Job]:
-        for job in work.jobs(name):
-            keys.append(job.key)
-            if job.key in journal:
-                meter.n_done += 1
+        for first in work.jobs(name):
+            for job in work.walk(name, first, journal):
+                keys.append(job.key)
+                if job.key not in journal:
+                    yield job
+                    break
                 _recall(asker, job, journal)
             else:
-                yield job
+                meter.n_done += 1
+
+    def follow(job: Job, record: Record) -> Job | None:
+        following = work.after(name, job, record)
+        if following is None:
+            meter.n_done += 1
+        else:
+            keys.append(following.key)
+        return following
 
     stopped: KBBenchError | None = None
     async with AsyncExitStack() as stack:
@@ -218,6 +229,7 @@ async def _by_chat(
         await asker.recognise()
         name = identity.meet(asker.model)
         asker.check, asker.arbiter.said_otherwise = identity.check, identity.said_otherwise
+        asker.follow = follow
         jobs = missing(name)
         first = next(jobs, None)
         if first is not None:

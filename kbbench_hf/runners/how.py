@@ -34,6 +34,20 @@ class How(TypedDict, total=False):
     depth: int
     rerank_prompt: str
     rerank_weight: float
+    agent: "str | LanguageModel | None"
+    """What walks the knowledge base with tools, from the ranking of the model: a name, or an object."""
+    max_steps: int
+    """The most replies for one question."""
+    question_tokens: int
+    """The most tokens for one question, in all its requests and replies."""
+    protocol: Literal["tools", "json"]
+    """How the agent calls; by default as it can."""
+    tool_choice: str
+    """Sent with each request: "required" makes servers force a call."""
+    compact: bool
+    """Whether older results are sent again without their texts."""
+    keep_texts: bool
+    """Whether `trajectories.jsonl` holds all messages."""
     # language models
     base_url: str | None
     api_key_env: str | None
@@ -76,14 +90,16 @@ class How(TypedDict, total=False):
 
 NAMED = frozenset("base_url api_key_env timeout batch_size chat_template model_kwargs bill_to".split())
 """Options of language models that are named, not given."""
-SEARCHING = frozenset({"top_k", "batch", "rerank", "depth", "rerank_prompt", "rerank_weight"})
+WALKING = frozenset({"max_steps", "question_tokens", "protocol", "tool_choice", "compact", "keep_texts"})
+"""Options of agents."""
+SEARCHING = frozenset({"top_k", "batch", "rerank", "depth", "rerank_prompt", "rerank_weight", "agent"}) | WALKING
 """Options of retrievers."""
 RE_RANKING = frozenset(
     "base_url api_key_env timeout temperature top_p max_tokens seed structured concurrency attempts canary "
     "max_requests prices max_cost batch_size chat_template extra_body model_kwargs bill_to allow_other_server "
     "one_server".split()
 )
-"""Options of language models that a re-ranking one takes too."""
+"""Options of language models that one which re-ranks or walks takes too."""
 ANNOTATING = frozenset({"annotate", "thresholds", "judge_base_url", "judge_api_key_env"})
 """Options of benchmarks whose metrics need other models."""
 ANSWERING = RE_RANKING | ANNOTATING | {"prompt", "parser", "shots", "demonstrations", "similar_by", "repeats"}

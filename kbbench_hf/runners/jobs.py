@@ -9,8 +9,8 @@ from inspect import Parameter, signature
 from typing import Any, NamedTuple
 
 from kbbench_hf.benchmarks.base import Prompt
-from kbbench_hf.errors import KBBenchError
-from kbbench_hf.files.journal import Record
+from kbbench_hf.errors import KBBenchError, UsageError
+from kbbench_hf.files.journal import Journal, Record
 from kbbench_hf.models.chat_completions import token_count
 from kbbench_hf.models.failures import SETTLED, Failure
 from kbbench_hf.protocols import Completion
@@ -68,6 +68,8 @@ class Job(NamedTuple):
     prompt: Prompt
     parameters: dict[str, Any]
     schema: Mapping[str, Any] | None
+    request: str = ""
+    """The digest of what is sent, which is the key of all but turns."""
 
     @property
     def max_tokens(self) -> int:
@@ -77,7 +79,8 @@ class Job(NamedTuple):
 
     def record(self, **fields: Any) -> Record:
         """Return the journal's record of this job; unnamed fields are None."""
-        return {**dict.fromkeys(FIELDS), "key": self.key, "id": self.id, "repeat": self.repeat, **fields}
+        sent = {"request_sha256": self.request} if isinstance(self.prompt, Turn) else {}
+        return {**dict.fromkeys(FIELDS), "key": self.key, "id": self.id, "repeat": self.repeat, **sent, **fields}
 
     def answered(self, completion: Completion, attempts: int) -> Record:
         """Return the journal's record of an answer, which says how it breaks the schema where one was asked for."""
@@ -104,6 +107,8 @@ def _fields(completion: Completion) -> dict[str, Any]:
     fields = completion._asdict()
     fields["response"] = fields.pop("text")
     del fields["total_tokens"]
+    if completion.tool_calls is None:
+        del fields["tool_calls"]
     fields["produced_tokens"] = completion.produced_tokens
     return fields
 
@@ -122,8 +127,24 @@ FIELDS = tuple(
 """The fields of a record; older journals have fewer.
 
 `error` is None or the class of what went wrong, and `settled` then true where the model was reached and gave no answer
-(a refusal): it was paid for and is not asked again. `response` is the raw text, `at` a Unix time.
+(a refusal): it was paid for and is not asked again. `response` is the raw text, `at` a Unix time. Records of turns have
+`request_sha256` besides, and those of replies that call tools `tool_calls`, as they came.
 """
+
+
+@dataclass(frozen=True)
+class Turn(Prompt):
+    """One request of a conversation: its answer decides what is asked next, if anything.
+
+    Its answer is kept under `key`, which names the conversation and the step. What is sent follows from all answers
+    before it, so that a digest of the request, kept with the answer, shows whether a resumed conversation is the same.
+    """
+
+    key: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """More of the request: the tools that may be called."""
+    then: Callable[[Record], "Turn | None"] | None = None
+    """What is asked after the answer, or after none came (`error`); None where the conversation has ended."""
 
 
 class Prompts(Mapping[Any, Prompt]):
@@ -169,9 +190,41 @@ class Work:
         """Return one job."""
         parameters = self.sampling.parameters(prompt, repeat)
         schema = prompt.json_schema if self.structured else None
-        asked = [model, prompt.messages, parameters, schema, example, repeat]
-        key = hashlib.sha256(_to_json(asked).encode("ascii")).hexdigest()
-        return Job(key, example, repeat, prompt, parameters, schema)
+        if not isinstance(prompt, Turn):
+            key = _digest([model, prompt.messages, parameters, schema, example, repeat])
+            return Job(key, example, repeat, prompt, parameters, schema, key)
+        parameters |= prompt.parameters
+        # without the schema, which a server may turn out not to take
+        request = _digest([model, prompt.messages, parameters, example, repeat])
+        return Job(prompt.key, example, repeat, prompt, parameters, schema, request)
+
+    def walk(self, model: str, first: Job, journal: Journal) -> Iterator[Job]:
+        """Yield a job and, as far as the journal holds the answers, those that follow in its conversation."""
+        job: Job | None = first
+        while job is not None:
+            record = next(journal.read([job.key])) if job.key in journal and isinstance(job.prompt, Turn) else None
+            yield job
+            job = None if record is None else self.after(model, job, record)
+
+    def after(self, model: str, job: Job, record: Record) -> Job | None:
+        """Return what is asked in a conversation after this record of a job; None where it ends, or is none.
+
+        Raises:
+            UsageError: the record answers another request.
+        """
+        if not isinstance(job.prompt, Turn) or job.prompt.then is None:
+            return None
+        if record.get("request_sha256") != job.request:
+            raise UsageError(
+                f"The answer kept as {job.key!r} was given to another request: what was sent before it has changed, "
+                "with the knowledge base, the tools, or the words. Name another folder with --out to ask anew."
+            )
+        following = job.prompt.then(record)
+        return None if following is None else self.job(model, job.id, job.repeat, following)
+
+
+def _digest(asked: list[Any]) -> str:
+    return hashlib.sha256(_to_json(asked).encode("ascii")).hexdigest()
 
 
 def takes(function: Callable[..., Any], *names: str) -> bool:

@@ -200,7 +200,7 @@ def finish(
 def _count(record: Record, counts: Counter[str], latencies: "array[float]") -> None:
     counts["answered"] += 1
     counts["cut_off"] += record["finish_reason"] == "length"
-    counts["empty"] += not record["response"].strip()
+    counts["empty"] += not record["response"].strip() and not record.get("tool_calls")
     counts["schema_violations"] += record["schema_violation"] is not None
     counts["without_usage"] += record["completion_tokens"] is None
     latencies.append(record["latency_s"])

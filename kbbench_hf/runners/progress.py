@@ -78,7 +78,7 @@ class Meter:
     def __init__(self, price: "Price | None" = None) -> None:
         self.price = price
         self.n_done = 0
-        """Jobs that need no more work in this part of the run: found in the journal, answered, or given up."""
+        """Prompts and conversations that need no more work in this part of the run, as its runner counts them."""
         self.n_answers = self.n_requests = self.n_parse_failures = 0
         self.prompt_tokens = self.completion_tokens = 0
         self.errors: Counter[str] = Counter()
@@ -103,7 +103,6 @@ class Meter:
             if record["error"] is None and str(record["key"]).startswith("canary"):
                 self.canaries.append(record["response"])
             return
-        self.n_done += 1
         if record["error"] is None:
             self.n_answers += 1
             self._latencies.append(record["latency_s"])

@@ -1,10 +1,13 @@
 """Retrievers by name on a benchmark's knowledge base: rank its nodes, perhaps re-rank them."""
 
+import hashlib
+import json
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -13,16 +16,19 @@ from kbbench_hf.benchmarks.base import Asking, Examples
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.knowledge_base.store import KnowledgeBase
+from kbbench_hf.models.agent_tools import AgentTools, Search
 from kbbench_hf.models.renderings import Forms, Text
-from kbbench_hf.models.retrievers import RETRIEVERS, OverNodes, retriever
+from kbbench_hf.models.retrievers import RETRIEVERS, OverAll, OverNodes, retriever
 from kbbench_hf.models.specs import Spec, parse
 from kbbench_hf.models.workplace import Question, Workplace
-from kbbench_hf.protocols import LanguageModel
+from kbbench_hf.protocols import LanguageModel, Searcher, name_of
 from kbbench_hf.runners.retrieve import Latency, Site, retrieve
 from kbbench_hf.runners.run_folder import add_to_run, default_folder, open_run
 from kbbench_hf.scoring.score import RUN, Asked, load_examples
 
 if TYPE_CHECKING:
+    from kbbench_hf.models.agent import Limits, Protocol
+    from kbbench_hf.runners.jobs import Sampling
     from kbbench_hf.runners.outcome import Summary
 
 TOP_K = 100
@@ -45,8 +51,7 @@ def rank(asked: Asked, model: str, folder: Path | None = None, *, top_k: int | N
 
     `top_k` is by default the number of candidates where `MOST_RANKED` allows it, else 100. `how` goes to `rank_nodes`.
     """
-    names = _names(parse(model))
-    for name in names:
+    for name in _names(parse(model)):
         if name not in RETRIEVERS:
             raise unknown_name("retriever", name, RETRIEVERS)
     kb = knowledge_base(asked)
@@ -57,14 +62,7 @@ def rank(asked: Asked, model: str, folder: Path | None = None, *, top_k: int | N
     if folder is None:
         chosen = {**place, "top_k": top_k, "n_examples": len(asked.examples.rows)}
         folder = default_folder(asked.place, model, chosen)
-    if "knn" in names:
-        if TRAINING not in asked.benchmark.data.splits:
-            raise UsageError(
-                f"knn answers from training questions; {asked.place.benchmark} has no split {TRAINING!r}. "
-                "Take another model."
-            )
-        how["training"] = load_examples(asked.place.benchmark, asked.place.config, TRAINING)[1]
-    how |= {"asking": asked.benchmark.asking, "top_k": top_k}
+    how |= {"asking": asked.benchmark.asking, "top_k": top_k, "training": _training(asked, parse(model))}
     return RankedRun(folder, rank_nodes(asked.examples, kb, model, folder, about=place, **how))
 
 
@@ -86,24 +84,50 @@ def rank_nodes(
     `model` is spelled as in `models.specs`; only `knn` sees the `training` split. `about` (benchmark, config, split and
     dataset revision) goes into `run.json`, `how` to `retrieve`. Embeddings are kept in `cache`, see `default_cache`.
     """
-    spec, asking = parse(model), asking or Asking()
-    learnt = None if training is None else [(row["query"], row["answer_ids"]) for row in training.rows]
+    spec = parse(model)
+    general = _workplace(examples, kb, asking or Asking(), training, cache)
 
     def build(site: Site) -> OverNodes:
-        place = Workplace(
-            kb,
-            cache or default_cache(),
-            _candidates(examples, kb),
-            site.share,
-            site.progress,
-            Forms(asking.documents, asking.own_documents),
-            training=learnt,
-            questions=[Question(row["query"], row["id"], row.get("split", "")) for row in examples.rows],
+        place = replace(
+            general,
+            candidates=_candidates(examples, kb),
+            share=site.share,
+            progress=site.progress,
             revisions=site.revisions,
         )
         return OverNodes(retriever(spec, place), kb)
 
     return retrieve(examples, build, folder, {**about, "model": str(spec), "knowledge_base": kb.hash}, **how)
+
+
+def _workplace(
+    examples: Examples, kb: KnowledgeBase, asking: Asking, training: Examples | None, cache: Path | None = None
+) -> Workplace:
+    return Workplace(
+        kb,
+        cache or default_cache(),
+        forms=Forms(asking.documents, asking.own_documents),
+        training=None if training is None else [(row["query"], row["answer_ids"]) for row in training.rows],
+        questions=[Question(row["query"], row["id"], row.get("split", "")) for row in examples.rows],
+    )
+
+
+def agent_tools(asked: Asked, base: "str | Searcher") -> AgentTools:
+    """Return the tools on a benchmark's knowledge base, which search as `base` does, but all nodes.
+
+    What an agent walks over need not be a candidate, and it searches for names: where a model reads the column `text`
+    by default, it reads name and type too.
+    """
+    kb = knowledge_base(asked)
+    search: Search = OverAll(base, kb) if not isinstance(base, str) else _search(asked, kb, base)
+    return AgentTools(kb, search, _candidates(asked.examples, kb))
+
+
+def _search(asked: Asked, kb: KnowledgeBase, base: str) -> Search:
+    spec = parse(base)
+    place = _workplace(asked.examples, kb, asked.benchmark.asking, _training(asked, spec))
+    built = retriever(spec, replace(place, named=True))
+    return cast(Search, built) if hasattr(built, "matches") else OverAll(built, kb)
 
 
 def knowledge_base(asked: Asked) -> KnowledgeBase:
@@ -129,7 +153,6 @@ def rerank(
         UnreadError: more than a tenth of the answers hold no score.
     """
     from kbbench_hf.models.reranker import ASKING, RANK_WEIGHT
-    from kbbench_hf.protocols import name_of
     from kbbench_hf.runners.rerank import rerank_run
 
     if wording not in ASKING:
@@ -141,7 +164,7 @@ def rerank(
     own = {"wording": wording, "weight": weight}
     usual = {"wording": "clean", "weight": RANK_WEIGHT}
     ways = "".join(f"-{key}-{value}" for key, value in own.items() if value != usual[key])
-    folder = first.with_name(f"{first.name}-{re.sub(r'[^A-Za-z0-9_.]+', '-', name)}-{depth}{ways}")
+    folder = first.with_name(f"{first.name}-{_in_a_name(name)}-{depth}{ways}")
     open_run(folder, {**before, "rerank": name, "depth": depth, "documents": str(documents), **own}, {})
     how |= {
         "depth": depth,
@@ -157,10 +180,71 @@ def rerank(
     return folder, summary, done.n_unread
 
 
+def walk(
+    asked: Asked,
+    first: Path,
+    base: "str | Searcher",
+    model: LanguageModel,
+    name: str,
+    *,
+    limits: "Limits",
+    sampling: "Sampling",
+    protocol: "Protocol | None" = None,
+    compact: bool = False,
+    tool_choice: str | None = None,
+    **how: Any,
+) -> "tuple[Path, Summary]":
+    """Let a model walk the knowledge base from the run in `first`; return the new run's folder and its summary.
+
+    Without a `protocol` the model is sent tools if it takes them, else it is told of them in words.
+
+    Raises:
+        UsageError: the model takes no tools, or another run is in the folder.
+    """
+    from kbbench_hf.models.agent import Agent
+    from kbbench_hf.runners.agent import contract_sha256, takes_tools, walk_run
+
+    kb = knowledge_base(asked)
+    protocol = protocol or ("tools" if takes_tools(model) else "json")
+    agent = Agent(agent_tools(asked, base), limits, protocol, compact)
+    own = {**asdict(limits), "protocol": protocol, "compact": compact, "tool_choice": tool_choice}
+    own |= {"sampling": asdict(sampling)}
+    digest = hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()[:8]
+    folder = first.with_name(f"{first.name}-{_in_a_name(name)}-{digest}")
+    before = read_json(first / RUN)["settings"]
+    same = {"knowledge_base": kb.hash, "contract_sha256": contract_sha256(agent)}
+    open_run(folder, {**before, "agent": name, **own, **same}, {})
+    done = walk_run(asked.examples, agent, first, model, folder, sampling=sampling, tool_choice=tool_choice, **how)
+    summary, warnings = done.generation.summary, [warning.to_dict() for warning in done.generation.warnings]
+    add_to_run(folder, model=name_of(model), summary=summary.to_json(), structured=done.structured, warnings=warnings)
+    return folder, summary
+
+
 def default_cache() -> Path:
     """Return where embeddings are kept: under `$XDG_CACHE_HOME`, by default `~/.cache`."""
     root = os.environ.get("XDG_CACHE_HOME")
     return (Path(root) if root else Path.home() / ".cache") / "kbbench-hf" / "embeddings"
+
+
+def _in_a_name(model: str) -> str:
+    """Return what of a model's name can stand in a folder's."""
+    return re.sub(r"[^A-Za-z0-9_.]+", "-", model)
+
+
+def _training(asked: Asked, spec: Spec) -> Examples | None:
+    """Return the training questions, for a model that answers from them.
+
+    Raises:
+        UsageError: there are none.
+    """
+    if "knn" not in _names(spec):
+        return None
+    if TRAINING not in asked.benchmark.data.splits:
+        raise UsageError(
+            f"knn answers from training questions; {asked.place.benchmark} has no split {TRAINING!r}. "
+            "Take another model."
+        )
+    return load_examples(asked.place.benchmark, asked.place.config, TRAINING).examples
 
 
 def _names(spec: Spec) -> Sequence[str]:

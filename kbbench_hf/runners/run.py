@@ -14,6 +14,7 @@ from kbbench_hf.runners.how import (
     NAMED,
     RE_RANKING,
     SEARCHING,
+    WALKING,
     How,
     asking_options,
     check_names,
@@ -95,12 +96,13 @@ def finished_run(benchmark: str, model: Model, **how: Unpack[How]) -> Run:
     asked = load_examples(benchmark, None, how.get("split"), how.get("mode"), how.get("limit"))
     _check_model(model, asked)
     annotators = _annotators(asked, how)  # a wrong name is said before anything is asked, and perhaps paid for
-    if not isinstance(model, str) and not isinstance(how.get("rerank"), str):
+    after = how.get("rerank") or how.get("agent")
+    if not isinstance(model, str) and not isinstance(after, str):
         refuse_options(how, NAMED, "is for models that are named", asked.place.benchmark)
     if not asked.benchmark.asking.prompts:
         refuse_options(
             how,
-            ANSWERING - ({*RE_RANKING} if how.get("rerank") else set()),
+            ANSWERING - (RE_RANKING if after else frozenset()),
             "is for language models",
             asked.place.benchmark,
         )
@@ -188,11 +190,16 @@ def _annotated(done: Run, annotators: "Annotators", *, show: bool) -> Run:
 
 
 def _retrieved(asked: Asked, model: str | Searcher, how: How) -> Run:
-    rerank, judge, name = how.get("rerank"), None, ""
-    if rerank is not None:
-        name = rerank.removeprefix("llm:") if isinstance(rerank, str) else name_of(rerank)
-        judge = language_model(name, how) if isinstance(rerank, str) else rerank
-        judging = asking_options(name, judge, how)
+    rerank, agent = how.get("rerank"), how.get("agent")
+    if rerank is not None and agent is not None:
+        raise UsageError("--rerank and --agent both follow the model; expected one of them.")
+    if agent is None:
+        refuse_options(how, WALKING, "is for agents (--agent)", asked.place.benchmark)
+    second, name = rerank if agent is None else agent, ""
+    if second is not None:
+        name = second.removeprefix("llm:") if isinstance(second, str) else name_of(second)
+        second = language_model(name, how) if isinstance(second, str) else second
+        asking = asking_options(name, second, how)
     chosen: dict[str, Any] = {k: how[k] for k in ("top_k", "batch", "processes", "show") if k in how}
     if isinstance(model, str):
         from kbbench_hf.runners.retrieval import rank
@@ -201,16 +208,38 @@ def _retrieved(asked: Asked, model: str | Searcher, how: How) -> Run:
     else:
         folder, latency = _searched(asked, model, how, chosen)
     summary = unread = None
-    if judge is not None:
+    if second is not None and agent is not None:
+        folder, summary = _walked(asked, folder, model, second, name, asking, how)
+    elif second is not None:
         from kbbench_hf.runners.retrieval import rerank as re_ranked
 
         wording = how.get("rerank_prompt", "clean")
-        judging |= {"sampling": sampling_of({**_usual_sampling(wording), **how}), "structured": how.get("structured")}
-        judging |= {"depth": how.get("depth", 20), "weight": how.get("rerank_weight"), "wording": wording}
-        folder, summary, unread = re_ranked(asked, folder, judge, name, **judging)
+        asking |= {"sampling": sampling_of({**_usual_sampling(wording), **how}), "structured": how.get("structured")}
+        asking |= {"depth": how.get("depth", 20), "weight": how.get("rerank_weight"), "wording": wording}
+        folder, summary, unread = re_ranked(asked, folder, second, name, **asking)
     predictions = read_predictions([folder / "predictions.jsonl"], asked.benchmark, asked.examples)
     of_run = stored_warnings(read_json(folder / RUN).get("warnings", []))
     return Run(asked, folder, score_asked(asked, predictions, of_run), summary, latency, unread)
+
+
+def _walked(
+    asked: Asked,
+    first: Path,
+    base: str | Searcher,
+    model: LanguageModel,
+    name: str,
+    asking: dict[str, Any],
+    how: How,
+) -> "tuple[Path, Summary]":
+    """Let an agent walk from the run of its base."""
+    from kbbench_hf.models.agent import Limits
+    from kbbench_hf.runners.retrieval import walk
+
+    usual = Limits()
+    limits = Limits(max_steps=how.get("max_steps", usual.max_steps), tokens=how.get("question_tokens", usual.tokens))
+    chosen: dict[str, Any] = {k: how[k] for k in WALKING - {"max_steps", "question_tokens"} if k in how}  # type: ignore[literal-required]
+    chosen |= {"top_k": how.get("top_k") or 100, "structured": how.get("structured"), "sampling": sampling_of(how)}
+    return walk(asked, first, base, model, name, limits=limits, **chosen, **asking)
 
 
 def _usual_sampling(wording: str) -> How:

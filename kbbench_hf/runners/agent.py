@@ -1,0 +1,196 @@
+"""A language model as a retriever: its conversations with the tools, run, kept, and written as rankings."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from kbbench_hf.benchmarks.base import Examples
+from kbbench_hf.files.journal import Record
+from kbbench_hf.files.writing import write_text
+from kbbench_hf.models.agent import JSON_SCHEMA, Agent, Conversation, ranking, shown_ids
+from kbbench_hf.models.agent_tools import TOOLS, Id
+from kbbench_hf.protocols import LanguageModel
+from kbbench_hf.runners.cost import Price
+from kbbench_hf.runners.generate import Generation, generate
+from kbbench_hf.runners.jobs import Prompts, Sampling, Turn, produced_tokens, takes
+from kbbench_hf.runners.unread import generate_judgements
+from kbbench_hf.scoring.trajectories import TRAJECTORIES, Call, Trajectory
+
+ANSWER_TOKENS = 2048
+"""How long one reply may be: thought and calls."""
+
+
+@dataclass(frozen=True)
+class Walked:
+    """A finished run of an agent: the run of its requests, and what it did for each question, in their order."""
+
+    generation: Generation
+    trajectories: list[Trajectory] = field(repr=False)
+    structured: bool
+
+
+@dataclass
+class Walk:
+    """One question on its way: the conversation, and what its replies took."""
+
+    row: Mapping[str, Any]
+    conversation: Conversation
+    more: Mapping[str, Any]
+    price: Price | None = None
+    records: int = 0
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    seconds: float = 0.0
+    ended: "Callable[[Walk], None]" = lambda walk: None
+
+    def turn(self) -> Turn:
+        """Return the next request."""
+        conversation = self.conversation
+        return Turn(
+            conversation.messages(),
+            max_tokens=ANSWER_TOKENS,
+            json_schema=JSON_SCHEMA if conversation.agent.protocol == "json" else None,
+            key=f"{self.row['id']}/{len(conversation.steps) + 1}",
+            parameters=self.more,
+            then=self.take,
+        )
+
+    def take(self, record: Record) -> Turn | None:
+        """Take the record of a reply, or of none, and return the next request; None at the end."""
+        conversation, prompt, produced = self.conversation, record["prompt_tokens"], produced_tokens(record)
+        if prompt is not None:
+            self.prompt_tokens = (self.prompt_tokens or 0) + prompt
+        if produced is not None:
+            self.completion_tokens = (self.completion_tokens or 0) + produced
+        self.seconds += record["latency_s"] or 0.0
+        if record["error"] is not None:
+            conversation.fail(record["error"])
+        else:
+            conversation.take(record["response"] or "", record.get("tool_calls"), prompt, produced)
+        if conversation.end is None:
+            return self.turn()
+        self.ended(self)
+        return None
+
+    def trajectory(self, *, keep_texts: bool = False) -> Trajectory:
+        """Return what was done; a conversation without an end has failed."""
+        conversation, selected = self.conversation, self.conversation.question.selected
+        calls = [
+            Call(step, call.name, call.arguments, outcome.error, outcome.total, outcome.shown, outcome.repaired)
+            for step, each in enumerate(conversation.steps, 1)
+            for call, outcome in zip(each.calls, each.outcomes, strict=True)
+        ]
+        errors = [call.error for call in calls if call.error is not None]
+        seen = set(shown_ids(conversation.steps))
+        gold = self.row.get("answer_ids")
+        tokens = None if self.prompt_tokens is None else (self.prompt_tokens, self.completion_tokens or 0)
+        in_dollars = self.price is not None and self.price.currency == "USD"
+        return Trajectory(
+            id=self.row["id"],
+            split=self.row.get("split", ""),
+            steps=len(conversation.steps),
+            end=conversation.end or "failed",
+            selected=list(selected),
+            backed_off=not selected,
+            calls=calls,
+            tool_errors={code: errors.count(code) for code in sorted(set(errors))},
+            seen=len(seen),
+            answer_seen=None if gold is None else not seen.isdisjoint(gold),
+            answer_selected=None if gold is None else not set(selected).isdisjoint(gold),
+            prompt_tokens=self.prompt_tokens,
+            completion_tokens=self.completion_tokens,
+            cost_usd=self.price.cost(*tokens) if in_dollars and self.price and tokens else None,
+            seconds=round(self.seconds, 6),
+            messages=conversation.messages() if keep_texts else None,
+        )
+
+
+def walk_run(
+    examples: Examples,
+    agent: Agent,
+    first: Path,
+    model: LanguageModel,
+    folder: Path,
+    *,
+    top_k: int = 100,
+    sampling: Sampling | None = None,
+    structured: bool | None = None,
+    tool_choice: str | None = None,
+    keep_texts: bool = False,
+    price: Price | None = None,
+    **how: Any,
+) -> Walked:
+    """Let a model walk for every question, and write its rankings, on those of the run in `first`, to `folder`.
+
+    Every reply is journalled before its calls are carried out; the same call goes on in the middle of a conversation.
+    Beside the rankings stands `trajectories.jsonl`, whose messages are kept with `keep_texts`. A question whose model
+    failed has what was selected until then; it goes on when the run is started again.
+
+    Raises:
+        UsageError: a kept reply answers other requests than this run's, or the server takes no tools.
+    """
+    done: dict[Id, Trajectory] = {}
+    open_ones: dict[Id, Walk] = {}
+
+    def end(walk: Walk) -> None:
+        done[walk.row["id"]] = walk.trajectory(keep_texts=keep_texts)
+        open_ones.pop(walk.row["id"], None)
+
+    def begin(row: Mapping[str, Any]) -> Turn:
+        more = requested(agent, tool_choice)
+        walk = open_ones[row["id"]] = Walk(row, agent.conversation(row["query"]), more, price, ended=end)
+        return walk.turn()
+
+    prompts = Prompts({row["id"]: partial(begin, row) for row in examples.rows})
+    options = {"sampling": sampling, "title": "Walk", "price": price, **how}
+    if agent.protocol == "json":
+        generation, by_schema = generate_judgements(prompts, model, folder, structured=structured, **options)
+    else:
+        generation, by_schema = generate(prompts, model, folder, **options), False
+    done |= {name: walk.trajectory(keep_texts=keep_texts) for name, walk in open_ones.items() if name not in done}
+    trajectories = [done[row["id"]] for row in examples.rows]
+    write_text(folder / TRAJECTORIES, "".join(each.line() for each in trajectories))
+    write_text(folder / "predictions.jsonl", "".join(_lines(trajectories, first, top_k)))
+    return Walked(generation, trajectories, by_schema)
+
+
+def requested(agent: Agent, tool_choice: str | None = None) -> dict[str, Any]:
+    """Return what a request says of the tools: nothing where the model is told of them in words.
+
+    `tool_choice` is sent only where it is given: some servers refuse a request that has one.
+    """
+    if agent.protocol == "json":
+        return {}
+    return {"tools": [tool.function() for tool in TOOLS]} | ({"tool_choice": tool_choice} if tool_choice else {})
+
+
+def contract_sha256(agent: Agent) -> str:
+    """Return a hash of what every request of a run says: the instructions and the tools."""
+    said = [agent.instructions, [tool.function() for tool in TOOLS]]
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def takes_tools(model: LanguageModel) -> bool:
+    """Say whether a model can be sent tools; it need not be able to call them."""
+    said: bool | None = getattr(model, "takes_tools", None)
+    if said is not None:
+        return said
+    return takes(model.complete, "tools") if hasattr(model, "complete") else False
+
+
+def _lines(trajectories: list[Trajectory], first: Path, top_k: int) -> Iterator[str]:
+    lines = map(json.loads, (first / "predictions.jsonl").read_text(encoding="utf-8").splitlines())
+    base = {line["id"]: line for line in lines}
+    for each in trajectories:
+        line = base[each.id]
+        if each.backed_off:
+            yield json.dumps(line, ensure_ascii=False) + "\n"
+            continue
+        scores = line.get("scores") or range(len(line["ids"]), 0, -1)
+        ranked = ranking(each.selected, list(zip(line["ids"], scores, strict=True)), top_k)
+        written = {"id": each.id, "ids": [one.id for one in ranked], "scores": [one.score for one in ranked]}
+        yield json.dumps(written, ensure_ascii=False) + "\n"
