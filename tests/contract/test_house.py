@@ -23,7 +23,7 @@ ROOMS = (
         "benchmarks",
         "scoring",
     ),
-    *("reports", "leaderboard", "models", "runners", "training", "app", "cli"),
+    *("reports", "leaderboard", "models", "runners", "training", "mcp_server", "app", "cli"),
 )
 """Lowest first; a module imports from its own room or a lower one."""
 HUGGING_FACE = {
