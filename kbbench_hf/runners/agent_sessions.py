@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import cast
 from uuid import uuid4
 
 from kbbench_hf.errors import UsageError
@@ -23,11 +22,8 @@ from kbbench_hf.files.datasets import Id, Row, read_json
 from kbbench_hf.files.journal import Journal, Record
 from kbbench_hf.files.writing import whole_file
 from kbbench_hf.models.agent import Limits, ranking
-from kbbench_hf.models.agent_tools import FINISH, AgentTools, Outcome, Question, Search, failed, said
-from kbbench_hf.models.renderings import Forms
-from kbbench_hf.models.retrievers import retriever
-from kbbench_hf.models.workplace import Workplace
-from kbbench_hf.runners.retrieval import _candidates, default_cache, knowledge_base, rank
+from kbbench_hf.models.agent_tools import FINISH, AgentTools, Outcome, Question, failed, said
+from kbbench_hf.runners.retrieval import agent_tools, rank
 from kbbench_hf.runners.run_folder import open_run
 from kbbench_hf.scoring.score import RUN, load_examples
 from kbbench_hf.scoring.trajectories import TRAJECTORIES, Call, Trajectory
@@ -271,15 +267,11 @@ def open_sessions(
             f"{asked.place.benchmark} is answered by language models; expected one with a knowledge base to walk. "
             "See: kbbench list"
         )
+    tools = agent_tools(asked, base)
     first = rank(asked, base, show=show, timed=False).folder
     settings = read_json(first / RUN)["settings"]
     folder = out or first.with_name(f"{first.name}-{re.sub(r'[^A-Za-z0-9_.]+', '-', name)}")
     open_run(folder, {**settings, "agent": name}, {"base": os.path.relpath(first, folder.parent)})
-    kb = knowledge_base(asked)
-    place = Workplace(
-        kb, default_cache(), forms=Forms(asked.benchmark.asking.documents, asked.benchmark.asking.own_documents)
-    )
-    tools = AgentTools(kb, cast(Search, retriever(base, place)), _candidates(asked.examples, kb))
     lines = (first / "predictions.jsonl").read_text(encoding="utf-8").split("\n")
 
     def ranked(at: int) -> list[tuple[Id, float]]:

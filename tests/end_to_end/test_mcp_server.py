@@ -30,8 +30,7 @@ from tests.puzzles import Puzzle, Puzzles, mini_stark
 from tests.servers.tool_policies import Case, noisy, plain
 
 N = 20
-BASE = "bm25@text=named"
-SERVE = [sys.executable, "-m", "kbbench_hf.cli", "serve", "--tools", "mini-stark", "--base", BASE]
+SERVE = [sys.executable, "-m", "kbbench_hf.cli", "serve", "--tools", "mini-stark"]
 SCRIPTS = ("oracle", "search only", "lazy", "unknown", "wrong first", "only wrong", "twice", "one by one")
 
 
@@ -100,7 +99,7 @@ def check(folder: Path, puzzles: Puzzles) -> list[str]:
 
 @pytest.fixture
 def sessions(in_tmp: Path) -> Iterator[AgentSessions]:
-    with open_sessions("mini-stark", base=BASE, limit=N, show=False) as opened:
+    with open_sessions("mini-stark", limit=N, show=False) as opened:
         yield opened
 
 

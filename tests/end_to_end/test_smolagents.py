@@ -23,7 +23,6 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 from smolagents_agent import answer_all
 
 N = 20
-BASE = "bm25@text=named"
 SCRIPTS = ("oracle", "search only", "lazy", "wrong first", "only wrong", "twice", "one by one")
 END = Call("final_answer", {"answer": "done"})
 
@@ -67,7 +66,7 @@ def test_an_agent_of_another_framework_selects_what_its_model_says(in_tmp: Path)
     puzzles = mini_stark()
     known = {**plain(puzzles), **noisy(puzzles)}
     cases = [known[name] for name in SCRIPTS]
-    with open_sessions("mini-stark", base=BASE, name="smolagents", limit=N, show=False) as sessions:
+    with open_sessions("mini-stark", name="smolagents", limit=N, show=False) as sessions:
         answer_all(sessions, ScriptedModel(puzzles, cases))
     walks = read_trajectories(sessions.folder)
     assert len(walks) == N
