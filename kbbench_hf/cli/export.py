@@ -19,7 +19,7 @@ from kbbench_hf.reports.ranking_files import RANKING_FILES
 from kbbench_hf.reports.terminal import echo
 from kbbench_hf.scoring.predictions import read_predictions
 from kbbench_hf.scoring.result import read_result
-from kbbench_hf.scoring.score import RUN, asked_of
+from kbbench_hf.scoring.score import RUN, asked_of, system_of
 
 TRAJECTORIES = "trajectories"
 
@@ -116,7 +116,7 @@ def _export_rankings(run: Path, target: str) -> None:
     rankings = {row["id"]: answer for row, answer in pairs if answer}
     gold = {row["id"]: row["answer_ids"] for row in asked.examples.rows}
     folder = (run if run.is_dir() else run.parent) / target
-    files = RANKING_FILES[target](rankings, gold, str(read_json(folder.parent / RUN)["settings"]["model"]))
+    files = RANKING_FILES[target](rankings, gold, str(system_of(read_json(folder.parent / RUN)["settings"])))
     folder.mkdir(exist_ok=True)
     for name, content in files.items():
         write_text(folder / name, content)
