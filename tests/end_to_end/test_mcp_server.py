@@ -27,7 +27,8 @@ from kbbench_hf.models.agent_tools import TOOLS
 from kbbench_hf.runners.agent_sessions import AgentSessions, open_sessions
 from kbbench_hf.scoring.trajectories import read_trajectories
 from tests.puzzles import Puzzle, Puzzles, mini_stark
-from tests.servers.tool_policies import Case, noisy, plain
+from tests.servers.tool_caller import ToolCaller
+from tests.servers.tool_policies import Case, noisy, plain, policy
 
 N = 20
 SERVE = [sys.executable, "-m", "kbbench_hf.cli", "serve", "--tools", "mini-stark"]
@@ -169,13 +170,20 @@ def stranger(url: str, **headers: str) -> int:
     return refused.value.code
 
 
-def test_a_client_in_memory_answers_twenty_questions(sessions: AgentSessions, puzzles: Puzzles) -> None:
+def test_a_client_in_memory_gets_the_predictions_of_our_own_loop(sessions: AgentSessions, puzzles: Puzzles) -> None:
     async def main() -> None:
         async with Client(mcp_server(sessions)) as client:
             await play_all(client, puzzles)
 
     anyio.run(main)
-    check(sessions.folder, puzzles)
+    sessions.write()
+    place_of = {puzzle.id: place for place, puzzle in enumerate(puzzles.questions)}
+    with ToolCaller(
+        policy=policy(puzzles, lambda puzzle: case_of(place_of[puzzle.id], puzzles).play(puzzle))
+    ) as server:
+        ours = kbbench_hf.run("mini-stark", "bm25", agent="llm:m", base_url=f"{server.url}/v1", limit=N, show=False)
+    assert ours.folder is not None
+    assert check(sessions.folder, puzzles) == lines(ours.folder)
 
 
 def test_over_stdio_the_same_predictions_come_out_as_over_http(

@@ -13,11 +13,12 @@ pytest.importorskip("smolagents")
 from smolagents import ChatMessage, ChatMessageToolCall, MessageRole, Model
 from smolagents.models import ChatMessageToolCallFunction
 
+import kbbench_hf
 from kbbench_hf.runners.agent_sessions import open_sessions
 from kbbench_hf.scoring.trajectories import read_trajectories
 from tests.puzzles import Puzzles, mini_stark
-from tests.servers.tool_caller import Call
-from tests.servers.tool_policies import Case, noisy, plain
+from tests.servers.tool_caller import Call, ToolCaller
+from tests.servers.tool_policies import Case, noisy, plain, policy
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 from smolagents_agent import answer_all
@@ -68,6 +69,13 @@ def test_an_agent_of_another_framework_selects_what_its_model_says(in_tmp: Path)
     cases = [known[name] for name in SCRIPTS]
     with open_sessions("mini-stark", name="smolagents", limit=N, show=False) as sessions:
         answer_all(sessions, ScriptedModel(puzzles, cases))
+    place_of = {puzzle.id: place for place, puzzle in enumerate(puzzles.questions)}
+    play = policy(puzzles, lambda puzzle: cases[place_of[puzzle.id] % len(cases)].play(puzzle))
+    with ToolCaller(policy=play) as server:
+        ours = kbbench_hf.run("mini-stark", "bm25", agent="llm:m", base_url=f"{server.url}/v1", limit=N, show=False)
+    assert ours.folder is not None
+    written = [(folder / "predictions.jsonl").read_bytes() for folder in (sessions.folder, ours.folder)]
+    assert written[0] == written[1]
     walks = read_trajectories(sessions.folder)
     assert len(walks) == N
     for place, (walk, puzzle) in enumerate(zip(walks, puzzles.questions, strict=False)):
