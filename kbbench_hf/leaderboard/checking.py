@@ -23,9 +23,10 @@ from heapq import heappop, heappush
 from pathlib import Path
 from typing import NamedTuple
 
-from kbbench_hf.benchmarks import Place, importable_names, shipped_answers
+from kbbench_hf.benchmarks import Place, at_hand, importable_names, shipped_answers
 from kbbench_hf.errors import BusyError, DataError, KBBenchError, UsageError
 from kbbench_hf.leaderboard.submissions import MAX_UPLOAD_BYTES, Preview, preview
+from kbbench_hf.scoring.score import load_examples
 
 MAX_WAITING = 500
 CAN_FORK = hasattr(os, "fork") and hasattr(socket, "SOCK_SEQPACKET") and hasattr(socket, "send_fds")
@@ -117,6 +118,7 @@ class Checks:
     """Checks uploads, some at once; for handlers that run in one event loop."""
 
     def __init__(self) -> None:
+        self._here: set[Place] = set()
         self._lanes = {limits: _Lane(limits) for limits in (SMALL, LARGE)}
         self._forker = _Forker() if CAN_FORK else None
 
@@ -132,6 +134,7 @@ class Checks:
             KBBenchError: what `preview` raises; the check needs more memory or time than it may have; too many wait.
             UsageError: a large upload of somebody who is not logged in.
         """
+        await self._fetch(upload.place)
         size = upload.size()
         if size <= SMALL.upload_bytes:
             with suppress(_TooLarge):
@@ -142,6 +145,12 @@ class Checks:
                 f"{SMALL.expanded_bytes:,} unpacked, are checked for whoever is not logged in. Sign in and try again."
             )
         return await self._turn(LARGE, upload, who, size)
+
+    async def _fetch(self, place: Place) -> None:
+        """Have the examples here: a check has no time to fetch them."""
+        if place not in self._here and not at_hand(place.benchmark):
+            await asyncio.to_thread(load_examples, *place)
+        self._here.add(place)
 
     async def _turn(self, limits: Limits, upload: Upload, who: str, size: int) -> Preview:
         async with self._lanes[limits].turn(who, size):

@@ -14,7 +14,7 @@ from kbbench_hf.files.datasets import Row
 from kbbench_hf.leaderboard.events import Event
 from kbbench_hf.leaderboard.likeness import fingerprint
 from kbbench_hf.leaderboard.owners import Named
-from kbbench_hf.leaderboard.store import Store
+from kbbench_hf.leaderboard.store import Record, Store
 from kbbench_hf.metrics.significance import PairedTest
 from kbbench_hf.scoring.result import annotations_of
 
@@ -138,6 +138,22 @@ class Index:
         with self.connection() as db:
             found = db.execute(query).fetchall()
         return [Named(row, name, who, vouched or "", origin == "own") for row, name, who, vouched, origin in found]
+
+    def n_stored(self, submitter: str, since: str) -> tuple[int, int]:
+        """Return how many submissions somebody, and how many all users, stored since a time, shown or not."""
+        query = """SELECT total(lower(json_extract(record, '$.submitter')) = lower(?)), count(*) FROM rows
+            WHERE stored >= ? AND json_extract(record, '$.origin') != 'own'"""
+        with self.connection() as db:
+            theirs, all_of_them = db.execute(query, (submitter, since)).fetchone()
+        return int(theirs), all_of_them
+
+    def of_submitter(self, submitter: str) -> list[tuple[Record, bool]]:
+        """Return the records of somebody's submissions, newest first, and whether each is withdrawn."""
+        query = """SELECT record, returned FROM rows
+            WHERE shown AND json_extract(record, '$.submitter') = ? ORDER BY stored DESC"""
+        with self.connection() as db:
+            found = db.execute(query, (submitter,)).fetchall()
+        return [(Record.from_bytes(record.encode()), not returned) for record, returned in found]
 
     def tests(self, metric: str, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], PairedTest]:
         """Return those paired tests of two submissions that were made before: neither of them ever changes."""
