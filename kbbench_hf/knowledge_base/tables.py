@@ -184,8 +184,13 @@ def _with(table: pa.Table, **columns: object) -> pa.Table:
 
 
 def _ids(column: pa.ChunkedArray) -> pa.Array:
-    """Return the ids as int64 where every one is a canonical decimal number, else as large strings; check them."""
+    """Return the ids as int64 where every one is a canonical decimal number, else as large strings; check them.
+
+    Where one is below 0 they are strings: rankings keep such numbers for what is no node.
+    """
     ids = _as_ids(column)
+    if pa.types.is_int64(ids.type) and pc.any(pc.less(ids, 0)).as_py():
+        ids = ids.cast(pa.large_string())
     if ids.null_count:
         raise DataError(
             f"{ids.null_count} nodes have no id, the first in row {pc.index(ids.is_null(), True)}. Give each one."

@@ -91,3 +91,11 @@ def test_a_file_that_is_not_there_or_of_another_kind_is_named(tmp_path: Path) ->
     (tmp_path / "n.parquet").write_bytes(b"PAR1 no")
     with pytest.raises(DataError, match="cannot be read as a table"):
         KnowledgeBase.from_tables(tmp_path / "n.parquet", tmp_path / "e.csv")
+
+
+def test_ids_below_zero_are_strings_which_rankings_can_hold(tmp_path: Path) -> None:
+    kb = load(tmp_path, nodes="id,type,name,text\n-7,a,A,\n7,a,B,\n", edges="head,relation,tail\n7,r,-7\n")
+    assert kb.ids() == ["-7", "7"] and kb.ids(kb.neighbors(1, "r")) == ["-7"]
+    numbers = pa.table({"id": [-7, 7], "type": ["a", "a"], "name": ["A", "B"], "text": ["", ""]})
+    edges = pa.table({"head": [7], "relation": ["r"], "tail": [-7]})
+    assert KnowledgeBase.from_arrow(numbers, edges).ids() == ["-7", "7"]
