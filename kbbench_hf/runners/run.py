@@ -28,7 +28,6 @@ from kbbench_hf.runners.run_folder import default_folder
 from kbbench_hf.scoring.predictions import read_predictions
 from kbbench_hf.scoring.result import Result, write_result
 from kbbench_hf.scoring.score import RUN, Asked, load_examples, repeat_files, score, score_asked
-from kbbench_hf.scoring.trajectories import read_trajectories
 from kbbench_hf.scoring.warnings import stored_warnings
 
 if TYPE_CHECKING:
@@ -220,8 +219,7 @@ def _retrieved(asked: Asked, model: str | Searcher, how: How) -> Run:
         folder, summary, unread = re_ranked(asked, folder, second, name, **asking)
     predictions = read_predictions([folder / "predictions.jsonl"], asked.benchmark, asked.examples)
     of_run = stored_warnings(read_json(folder / RUN).get("warnings", []))
-    result = score_asked(asked, predictions, of_run, read_trajectories(folder))
-    return Run(asked, folder, result, summary, latency, unread)
+    return Run(asked, folder, score_asked(asked, predictions, of_run), summary, latency, unread)
 
 
 def _walked(
@@ -240,8 +238,7 @@ def _walked(
     usual = Limits()
     limits = Limits(max_steps=how.get("max_steps", usual.max_steps), tokens=how.get("question_tokens", usual.tokens))
     chosen: dict[str, Any] = {k: how[k] for k in WALKING - {"max_steps", "question_tokens"} if k in how}  # type: ignore[literal-required]
-    depth = read_json(first / RUN)["settings"]["top_k"]  # of both, or the two could not be compared
-    chosen |= {"top_k": depth, "structured": how.get("structured"), "sampling": sampling_of(how)}
+    chosen |= {"top_k": how.get("top_k") or 100, "structured": how.get("structured"), "sampling": sampling_of(how)}
     return walk(asked, first, base, model, name, limits=limits, **chosen, **asking)
 
 
