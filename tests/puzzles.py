@@ -144,11 +144,11 @@ TYPES = ("ring light", "Ørsted/größe", "型", "select")
 RELATIONS = ("is in", "is in/of", "größer als", "finish", "→")
 _SYLLABLES = ("ka", "lo", "mi", "tu", "re", "vas", "nor", "pel", "dri", "zum")
 STRANGE = (
-    "7", "007", "7.0", "-1", "0x10", "1e3", "true", "null", "NaN", "[1]", '{"id": 1}', "a b", "a/b", "a:b#c", "..", "'",
-    '"', "\\", "é", "e\u0301", "ⅷ", "٣", "日本", "🦊", "<b>", "select", "x" * 300, "ID", "id", "Id",
+    "7", "007", "7.0", "-1", "-7", "0x10", "1e3", "true", "null", "NaN", "[1]", '{"id": 1}', "a b", "a/b", "a:b#c",
+    "..", "'", '"', "\\", "é", "e\u0301", "ⅷ", "٣", "日本", "🦊", "<b>", "select", "x" * 300, "ID", "id", "Id",
 )  # fmt: skip
 """Ids that a careless reader takes for another thing, or for one another."""
-FAR = (-(10**17), -7, -1, 0, 1, 10, 2**31, 2**53, 2**53 + 1, 10**18 - 1)
+FAR = (0, 1, 10, 2**31, 2**53, 2**53 + 1, 10**18 - 1)
 """Whole numbers that are no rows; two of them are one float."""
 
 

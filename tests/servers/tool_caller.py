@@ -132,8 +132,9 @@ class ToolCaller(ScriptedServer):
     def _check(self, payload: dict[str, Any]) -> None:
         unknown = payload.keys() - FIELDS - self.extra_fields
         _require(not unknown, f"fields that the server does not know: {sorted(unknown)}")
-        _check_tools(payload["tools"])
-        self._tools = self._tools or payload["tools"]
+        if self._tools is None:
+            _check_tools(payload["tools"])
+            self._tools = payload["tools"]
         _require(payload["tools"] == self._tools, "other tools than before")
         question, exchanges = conversation(payload["messages"])
         self._check_places(payload, question, exchanges)
@@ -265,7 +266,9 @@ def _called(call: Mapping[str, Any]) -> str:
     _require(isinstance(function["name"], str) and bool(_NAME.fullmatch(function["name"])), f"a name: {function}")
     _require(isinstance(function["arguments"], str), f"arguments that are no string: {function}")
     try:
-        arguments = json.loads(function["arguments"])  # as the servers do that put them into a template
+        arguments = json.loads(
+            function["arguments"], parse_constant=_no_constant
+        )  # as the servers do that put them into a template
     except ValueError:
         arguments = None
     _require(isinstance(arguments, dict), f"arguments that are no JSON object: {function}")

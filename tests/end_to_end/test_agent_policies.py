@@ -1,0 +1,215 @@
+"""Scripted models walk knowledge bases: what they select, how they end and what they are told follows exactly."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from kbbench_hf.benchmarks.base import Examples
+from kbbench_hf.errors import KBBenchError
+from kbbench_hf.knowledge_base.store import KnowledgeBase
+from kbbench_hf.models.agent import Agent, Limits
+from kbbench_hf.models.agent_tools import AgentTools
+from kbbench_hf.models.bm25 import BM25
+from kbbench_hf.models.endpoint import Endpoint
+from kbbench_hf.runners.agent import Walked, walk_run
+from tests.puzzles import Puzzle, Puzzles, mini_stark, odd
+from tests.servers.scripted import MODEL, TRANSIENT
+from tests.servers.tool_caller import ToolCaller
+from tests.servers.tool_policies import Case, malformed, noisy, oracle, oracle_steps, plain, policy, search_and_select
+
+N_QUESTIONS = 5
+TOP_K = 60
+
+
+@dataclass(frozen=True)
+class World:
+    """A knowledge base with some of its questions, and the run of its base."""
+
+    puzzles: Puzzles
+    agent: Agent
+    examples: Examples
+    base: Path
+
+    @property
+    def questions(self) -> list[Puzzle]:
+        asked = {row["id"] for row in self.examples.rows}
+        return [each for each in self.puzzles.questions if each.id in asked]
+
+
+def world(puzzles: Puzzles, folder: Path, n: int = N_QUESTIONS) -> World:
+    from kbbench_hf.benchmarks.own_kb.release import build_own_knowledge_base
+
+    build_own_knowledge_base("world", *puzzles.write(folder), folder / "built")
+    kb = KnowledgeBase.open(folder / "built")
+    search = BM25([f"{name} {text}" for name, text in zip(kb.names(), kb.texts(), strict=True)])
+    step = max(1, len(puzzles.questions) // n)
+    chosen = puzzles.questions[::step][:n]
+    rows = [{"id": each.id, "query": each.query, "answer_ids": list(each.answers)} for each in chosen]
+    found = search.search([each.query for each in chosen], TOP_K)
+    base = folder / "base"
+    base.mkdir()
+    lines = [
+        {"id": each.id, "ids": kb.ids(ids[ids >= 0]), "scores": scores[ids >= 0].tolist()}
+        for each, ids, scores in zip(chosen, found.ids, found.scores, strict=True)
+    ]
+    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    (base / "predictions.jsonl").write_text(text, encoding="utf-8")
+    return World(puzzles, Agent(AgentTools(kb, search)), Examples(rows), base)
+
+
+WORLDS: Mapping[str, Callable[[], Puzzles]] = {
+    "mini": mini_stark,
+    "strings": lambda: odd("strings"),
+    "numbers": lambda: odd("numbers"),
+}
+
+
+@pytest.fixture(scope="module", params=WORLDS)
+def here(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> World:
+    return world(WORLDS[request.param](), tmp_path_factory.mktemp("world"))
+
+
+class Served(Protocol):
+    url: str
+
+
+def walk(
+    here: World, server: Served, folder: Path, *, agent: Agent | None = None, timeout_s: float = 30, **how: Any
+) -> Walked:
+    model = Endpoint(server.url, MODEL, timeout_s=timeout_s)
+    options = {"top_k": TOP_K, "show": False, "canary": False, **how}
+    return walk_run(here.examples, agent or here.agent, here.base, model, folder, **options)
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "predictions.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def told(here: World) -> list[str]:
+    """Return texts and names of nodes that stand in no question's words and no name of a type."""
+    texts = {node.text for node in here.puzzles.nodes if len(node.text) > 20} | {
+        node.name for node in here.puzzles.nodes if len(node.name) > 8
+    }
+    return sorted(texts)[:100]
+
+
+def check(here: World, case: Case, walked: Walked, folder: Path) -> None:
+    base = lines(here.base)
+    for puzzle, trajectory, line, before in zip(here.questions, walked.trajectories, lines(folder), base, strict=True):
+        wanted = list(case.selected(puzzle))
+        assert trajectory.id == line["id"] == puzzle.id and trajectory.end == case.end
+        assert trajectory.selected == wanted and list(map(type, trajectory.selected)) == list(map(type, wanted))
+        assert trajectory.steps == case.n_steps(puzzle) or case.n_steps(puzzle) is None
+        assert case.errors is None or trajectory.tool_errors == dict(case.errors)
+        assert trajectory.backed_off is (not wanted)
+        assert trajectory.answer_selected is bool(set(wanted) & set(puzzle.answers))
+        shown = {each for call in trajectory.calls for each in call.shown}
+        assert trajectory.seen == len(shown) and trajectory.answer_seen is bool(shown & set(puzzle.answers))
+        if not wanted:
+            assert line == before
+            continue
+        assert line["ids"] == [*wanted, *(each for each in before["ids"] if each not in wanted)][:TOP_K]
+        assert line["scores"][: len(wanted)] == [2 - i / len(wanted) for i in range(len(wanted))][:TOP_K]
+        assert line["scores"] == sorted(line["scores"], reverse=True)
+        assert all(score < 1 for score in line["scores"][len(wanted) :])
+
+
+@pytest.mark.parametrize("cases", [plain, noisy, malformed])
+def test_every_policy_comes_to_what_it_must(
+    here: World, cases: Callable[[Puzzles], dict[str, Case]], tmp_path: Path
+) -> None:
+    for name, case in cases(here.puzzles).items():
+        folder = tmp_path / name.replace(" ", "-")
+        with ToolCaller(policy=policy(here.puzzles, case.play), node_texts=told(here)) as server:
+            walked = walk(here, server, folder)
+            assert server.n_paid_twice == 0
+        try:
+            check(here, case, walked, folder)
+        except AssertionError as error:
+            raise AssertionError(f"the policy {name!r}") from error
+        assert len(server.times) == n_requests(walked)
+
+
+def test_who_selects_what_the_search_found_has_the_base_in_front(here: World, tmp_path: Path) -> None:
+    with ToolCaller(policy=policy(here.puzzles, search_and_select)) as server:
+        walk(here, server, tmp_path)
+    for line, before in zip(lines(tmp_path), lines(here.base), strict=True):
+        matched = sum(score > 0 for score in before["scores"][:20])
+        assert line["ids"][:matched] == before["ids"][:matched]
+
+
+def test_the_oracle_is_right_whatever_the_order_and_the_faults(here: World, tmp_path: Path) -> None:
+    """At 1 and at 32 requests at a time, undisturbed, and with two of five replies spoilt."""
+    kinds = tuple(kind for kind in TRANSIENT if kind not in ("length", "hang"))
+    written = []
+    for name, rate, concurrency in (("one", 0.0, 1), ("many", 0.0, 32), ("faults", 0.4, 32)):
+        faults = {"fault_rate": rate, "kinds": kinds, "retry_after_s": 0.01}
+        with ToolCaller(policy=policy(here.puzzles, oracle), **faults) as server:  # type: ignore[arg-type]
+            walked = walk(here, server, tmp_path / name, concurrency=concurrency)
+            assert server.n_paid_twice == 0
+        assert [each.steps for each in walked.trajectories] == [oracle_steps(each) for each in here.questions]
+        written.append((tmp_path / name / "predictions.jsonl").read_bytes())
+        for puzzle, line in zip(here.questions, lines(tmp_path / name), strict=True):
+            assert tuple(line["ids"][: len(puzzle.answers)]) == puzzle.answers  # Hit@1 and MRR are 1
+    assert len(set(written)) == 1
+
+
+def test_a_run_that_stops_between_any_two_steps_goes_on_there(here: World, tmp_path: Path) -> None:
+    cases = plain(here.puzzles) | noisy(here.puzzles)
+    for name in ("oracle", "unknown", "stuck"):
+        with ToolCaller(policy=policy(here.puzzles, cases[name].play)) as server:
+            whole = walk(here, server, tmp_path / name)
+        with ToolCaller(policy=policy(here.puzzles, cases[name].play)) as server:
+            for most in range(1, n_requests(whole), 6):
+                with pytest.raises(KBBenchError, match="max-requests"):
+                    walk(here, server, tmp_path / f"{name}, stopped", max_requests=most, concurrency=4)
+            walked = walk(here, server, tmp_path / f"{name}, stopped")
+            assert server.n_paid_twice == 0 and len(server.times) == n_requests(whole)
+        check(here, cases[name], walked, tmp_path / f"{name}, stopped")
+        for file in ("predictions.jsonl", "trajectories.jsonl"):
+            first, second = (untimed(tmp_path / each / file) for each in (name, f"{name}, stopped"))
+            assert first == second
+
+
+def n_requests(walked: Walked) -> int:
+    return sum(each.steps for each in walked.trajectories)
+
+
+def untimed(file: Path) -> list[dict[str, Any]]:
+    found = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    return [{key: value for key, value in each.items() if key != "seconds"} for each in found]
+
+
+def test_the_limits_are_what_the_options_say(here: World, tmp_path: Path) -> None:
+    cases = plain(here.puzzles)
+    agent = Agent(here.agent.tools, Limits(max_steps=3))
+    with ToolCaller(policy=policy(here.puzzles, cases["endless, selecting"].play)) as server:
+        walked = walk(here, server, tmp_path / "steps", agent=agent)
+    assert {each.steps for each in walked.trajectories} == {3}
+    agent = Agent(here.agent.tools, Limits(tokens=3_000))
+    with ToolCaller(policy=policy(here.puzzles, cases["endless, selecting"].play)) as server:
+        walked = walk(here, server, tmp_path / "tokens", agent=agent)
+        last = max(payload_tokens(each) for each in server.payloads)
+    for each in walked.trajectories:
+        assert each.end == "budget" and each.selected
+        spent = (each.prompt_tokens or 0) + (each.completion_tokens or 0)
+        assert 3_000 <= spent < 3_000 + last + 500
+    with ToolCaller(policy=policy(here.puzzles, cases["endless, selecting"].play)) as server:
+        agent = Agent(here.agent.tools, Limits(calls=4))
+        walked = walk(here, server, tmp_path / "calls", agent=agent)
+    for each in walked.trajectories:
+        assert (each.end, each.steps, each.tool_errors) == ("stuck", 7, {"too_many_calls": 3})
+
+
+def payload_tokens(payload: Mapping[str, Any]) -> int:
+    return len(json.dumps(payload["messages"])) // 4
+
+
+def test_a_model_that_thinks_is_not_told_its_thoughts(here: World, tmp_path: Path) -> None:
+    with ToolCaller(policy=policy(here.puzzles, oracle), reasons=True) as server:
+        walked = walk(here, server, tmp_path)
+    assert all(each.end == "finished" for each in walked.trajectories)
