@@ -63,18 +63,27 @@ RETRIEVERS = Options(
         _option("--rerank", metavar="llm:MODEL", help="Re-rank with a language model (served, or llm:hf:MODEL)."),
         _option("--depth", type=click.IntRange(1), help="Candidates to re-rank.  [default: 20]"),
         _option("--rerank-prompt", metavar="NAME", help="clean, or reference: as upstream asks.  [default: clean]"),
-        _option("--agent", metavar="llm:MODEL", help="Let a language model walk from there with tools, and select."),
-        _option("--max-steps", type=click.IntRange(1), help="Replies of an agent for one question.  [default: 12]"),
-        _option("--question-tokens", type=click.IntRange(1), help="Its tokens for one question.  [default: 200000]"),
+        _option("--rerank-weight", type=click.FloatRange(0), help="Weight of the first ranking.  [default: 0.1]"),
+    ],
+)
+AGENTS = Options(
+    "agents over knowledge bases",
+    [
+        _option("--agent", metavar="llm:MODEL", help="Let a language model search, walk and select with tools."),
+        _option("--max-steps", type=click.IntRange(1), help="Most replies for one question.  [default: 12]"),
+        _option(
+            "--question-tokens",
+            type=click.IntRange(1),
+            help="Most tokens for one question.  [default: 200000]",
+        ),
         _option(
             "--protocol",
             type=click.Choice(["tools", "json"]),
-            help="How it calls: in tool calls, or JSON in its text.  [default: tools, where it takes them]",
+            help="Calls of tools, or JSON in the text.  [default: tools, where it takes them]",
         ),
         _option("--tool-choice", metavar="WORD", help="Sent with each request; required forces a call."),
         _option("--compact", is_flag=True, default=None, help="Send older results again without their texts."),
         _option("--keep-texts", is_flag=True, default=None, help="Keep all messages in trajectories.jsonl."),
-        _option("--rerank-weight", type=click.FloatRange(0), help="Weight of the first ranking.  [default: 0.1]"),
     ],
 )
 ASKING = Options(
@@ -108,7 +117,7 @@ ASKING = Options(
         ),
     ],
 )
-"""Of every language model, also one that re-ranks."""
+"""Of every language model, also one that re-ranks or walks."""
 PROMPTS = Options(
     "language models",
     [
@@ -168,7 +177,7 @@ TESTBEDS = Options(
 def options_of(found: Benchmark) -> list[Options]:
     """Return the options that a benchmark has, beside those that all have."""
     if not found.asking.prompts:
-        return [RETRIEVERS, ASKING]
+        return [RETRIEVERS, AGENTS, ASKING]
     shots = [DEMONSTRATIONS] if found.asking.with_similar_ids else []
     annotating = [ANNOTATING] if found.scoring.annotations else []
     return [PROMPTS, ASKING, *shots, *annotating, *([TESTBEDS] if found.asking.testbeds else [])]
@@ -178,7 +187,7 @@ class _Command(click.Command):
     """A command whose options depend on the benchmark that is named; without one, its help shows all."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        groups, named = [RETRIEVERS, PROMPTS, ASKING, DEMONSTRATIONS, ANNOTATING, TESTBEDS], _named(args)
+        groups, named = [RETRIEVERS, AGENTS, PROMPTS, ASKING, DEMONSTRATIONS, ANNOTATING, TESTBEDS], _named(args)
         if named is not None:
             has = options_of(named)
             for group in groups:
@@ -239,6 +248,7 @@ def command(benchmark: str, model: str, json_output: bool, **options: Any) -> No
 
     Examples:
       kbbench run mini-stark --model bm25
+      kbbench run mini-stark --model bm25 --agent llm:my-model --base-url http://localhost:8000/v1
       kbbench run mini-text2kg --base-url http://localhost:8000/v1 --model my-model
     """
     how = {name: value for name, value in options.items() if value is not None}

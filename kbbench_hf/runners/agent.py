@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from kbbench_hf.benchmarks.base import Examples
+from kbbench_hf.errors import UsageError
 from kbbench_hf.files.journal import Record
 from kbbench_hf.files.writing import write_text
-from kbbench_hf.models.agent import JSON_SCHEMA, Agent, Conversation, ranking, shown_ids
+from kbbench_hf.models.agent import JSON_SCHEMA, Agent, Conversation, Protocol, ranking, shown_ids
 from kbbench_hf.models.agent_tools import TOOLS, Id
-from kbbench_hf.protocols import LanguageModel
+from kbbench_hf.protocols import LanguageModel, name_of
 from kbbench_hf.runners.cost import Price
 from kbbench_hf.runners.generate import Generation, generate
 from kbbench_hf.runners.jobs import Prompts, Sampling, Turn, produced_tokens, takes
@@ -174,12 +175,19 @@ def contract_sha256(agent: Agent) -> str:
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
-def takes_tools(model: LanguageModel) -> bool:
-    """Say whether a model can be sent tools; it need not be able to call them."""
-    said: bool | None = getattr(model, "takes_tools", None)
-    if said is not None:
-        return said
-    return takes(model.complete, "tools") if hasattr(model, "complete") else False
+def chosen_protocol(model: LanguageModel, given: Protocol | None = None, *, structured: bool | None = None) -> Protocol:
+    """Return how a model is to call: as was asked for, else by tools where it can be sent them.
+
+    Raises:
+        UsageError: it cannot be sent tools, or is to be held to a schema beside them.
+    """
+    takes_them = getattr(model, "takes_tools", hasattr(model, "complete") and takes(model.complete, "tools"))
+    if given == "tools" and not takes_them:
+        raise UsageError(f"{name_of(model)} takes no tools; expected --protocol json, which tells it of them in words.")
+    protocol = given or ("tools" if takes_them else "json")
+    if structured is not None and protocol == "tools":
+        raise UsageError("--structured holds replies to JSON; calls of tools are none. Give --protocol json with it.")
+    return protocol
 
 
 def _lines(trajectories: list[Trajectory], first: Path, top_k: int) -> Iterator[str]:

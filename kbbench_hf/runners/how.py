@@ -92,7 +92,9 @@ NAMED = frozenset("base_url api_key_env timeout batch_size chat_template model_k
 """Options of language models that are named, not given."""
 WALKING = frozenset({"max_steps", "question_tokens", "protocol", "tool_choice", "compact", "keep_texts"})
 """Options of agents."""
-SEARCHING = frozenset({"top_k", "batch", "rerank", "depth", "rerank_prompt", "rerank_weight", "agent"}) | WALKING
+ORDERING = frozenset({"depth", "rerank_prompt", "rerank_weight"})
+"""Options of re-ranking."""
+SEARCHING = frozenset({"top_k", "batch", "rerank", "agent"}) | WALKING | ORDERING
 """Options of retrievers."""
 RE_RANKING = frozenset(
     "base_url api_key_env timeout temperature top_p max_tokens seed structured concurrency attempts canary "

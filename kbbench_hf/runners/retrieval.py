@@ -189,23 +189,20 @@ def walk(
     *,
     limits: "Limits",
     sampling: "Sampling",
-    protocol: "Protocol | None" = None,
+    protocol: "Protocol",
     compact: bool = False,
     tool_choice: str | None = None,
     **how: Any,
 ) -> "tuple[Path, Summary]":
     """Let a model walk the knowledge base from the run in `first`; return the new run's folder and its summary.
 
-    Without a `protocol` the model is sent tools if it takes them, else it is told of them in words.
-
     Raises:
-        UsageError: the model takes no tools, or another run is in the folder.
+        UsageError: another run is in the folder, or the server takes no tools.
     """
     from kbbench_hf.models.agent import Agent
-    from kbbench_hf.runners.agent import contract_sha256, takes_tools, walk_run
+    from kbbench_hf.runners.agent import contract_sha256, walk_run
 
     kb = knowledge_base(asked)
-    protocol = protocol or ("tools" if takes_tools(model) else "json")
     agent = Agent(agent_tools(asked, base), limits, protocol, compact)
     own = {**asdict(limits), "protocol": protocol, "compact": compact, "tool_choice": tool_choice}
     own |= {"sampling": asdict(sampling)}
@@ -214,7 +211,8 @@ def walk(
     before = read_json(first / RUN)["settings"]
     same = {"knowledge_base": kb.hash, "contract_sha256": contract_sha256(agent)}
     open_run(folder, {**before, "agent": name, **own, **same}, {})
-    done = walk_run(asked.examples, agent, first, model, folder, sampling=sampling, tool_choice=tool_choice, **how)
+    how |= {"top_k": before["top_k"], "sampling": sampling, "tool_choice": tool_choice}
+    done = walk_run(asked.examples, agent, first, model, folder, **how)
     summary, warnings = done.generation.summary, [warning.to_dict() for warning in done.generation.warnings]
     add_to_run(folder, model=name_of(model), summary=summary.to_json(), structured=done.structured, warnings=warnings)
     return folder, summary

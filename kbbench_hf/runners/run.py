@@ -12,6 +12,7 @@ from kbbench_hf.runners.how import (
     ANNOTATING,
     ANSWERING,
     NAMED,
+    ORDERING,
     RE_RANKING,
     SEARCHING,
     WALKING,
@@ -195,11 +196,17 @@ def _retrieved(asked: Asked, model: str | Searcher, how: How) -> Run:
         raise UsageError("--rerank and --agent both follow the model; expected one of them.")
     if agent is None:
         refuse_options(how, WALKING, "is for agents (--agent)", asked.place.benchmark)
+    if rerank is None:
+        refuse_options(how, ORDERING, "is for models that re-rank (--rerank)", asked.place.benchmark)
     second, name = rerank if agent is None else agent, ""
     if second is not None:
         name = second.removeprefix("llm:") if isinstance(second, str) else name_of(second)
         second = language_model(name, how) if isinstance(second, str) else second
         asking = asking_options(name, second, how)
+    if second is not None and agent is not None:
+        from kbbench_hf.runners.agent import chosen_protocol
+
+        asking["protocol"] = chosen_protocol(second, how.get("protocol"), structured=how.get("structured"))
     chosen: dict[str, Any] = {k: how[k] for k in ("top_k", "batch", "processes", "show") if k in how}
     if isinstance(model, str):
         from kbbench_hf.runners.retrieval import rank
@@ -237,8 +244,8 @@ def _walked(
 
     usual = Limits()
     limits = Limits(max_steps=how.get("max_steps", usual.max_steps), tokens=how.get("question_tokens", usual.tokens))
-    chosen: dict[str, Any] = {k: how[k] for k in WALKING - {"max_steps", "question_tokens"} if k in how}  # type: ignore[literal-required]
-    chosen |= {"top_k": how.get("top_k") or 100, "structured": how.get("structured"), "sampling": sampling_of(how)}
+    chosen: dict[str, Any] = {k: how[k] for k in WALKING - {"max_steps", "question_tokens", "protocol"} if k in how}  # type: ignore[literal-required]
+    chosen |= {"structured": how.get("structured"), "sampling": sampling_of(how)}
     return walk(asked, first, base, model, name, limits=limits, **chosen, **asking)
 
 
