@@ -1,7 +1,9 @@
 """The leaderboard as a Gradio app: Board, Row, Compare, Submit, About."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from kbbench_hf.app.board_page import board_tab
@@ -47,6 +49,8 @@ def leaderboard(store: Store, outbox: Outbox | None = None, listing: Listing | N
 
     It takes submissions to the datasets that are here, and to those of the listing.
     """
+    if "SPACE_ID" not in os.environ:  # where there is no secret, sessions are signed with what everybody knows
+        os.environ.setdefault("OAUTH_CLIENT_SECRET", token_hex())
     try:
         import gradio as gr
     except ImportError:

@@ -2,49 +2,69 @@
 
 import logging
 import os
+import signal
 import threading
 import time
 from pathlib import Path
 
 from kbbench_hf.app.leaderboard import LAUNCH, leaderboard
 from kbbench_hf.hub.listing import Listing
-from kbbench_hf.leaderboard.outbox import Outbox, restore
+from kbbench_hf.leaderboard.outbox import Outbox
 from kbbench_hf.leaderboard.store import Store
 
-SECONDS_BETWEEN_FLUSHES = 60.0
+FIRST_LOOK_S = 20.0
+"""For so long the pages wait for the rows on the Hub; then they are served, and the rows come as they come."""
+LAST_LOOK_S = 10.0
+SECONDS_BETWEEN_LOOKS = 60.0
+"""So often the Hub is asked whether another Space sent something, and asked again after it did not answer."""
+SECONDS_BETWEEN_FLUSHES = 5.0
 LOG = logging.getLogger("kbbench")
 
 
 def main() -> None:
-    """Serve the board; restore its store from the dataset `KBBENCH_RESULTS` and keep copying to it."""
+    """Serve the board; keep its store and the dataset `KBBENCH_RESULTS` alike, whether or not the Hub answers."""
     store = Store(Path(os.environ.get("KBBENCH_STORE", "store")))
     results, outbox = os.environ.get("KBBENCH_RESULTS"), None
     if results:
         from huggingface_hub import HfApi
+        from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
 
-        api = HfApi()
-        outbox = Outbox(store, results, api)
-        outbox.pending()
-        LOG.warning("restored %d files from %s", restore(store, results, api), results)
-        threading.Thread(target=keep_flushing, args=(outbox,), daemon=True).start()
+        disable_progress_bars()
+        outbox = Outbox(store, results, HfApi())
+        looked = threading.Event()
+        threading.Thread(target=keep_alike, args=(outbox, looked), daemon=True).start()
+        looked.wait(FIRST_LOOK_S)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the launch below returns
     else:
         LOG.warning("KBBENCH_RESULTS is not set: submissions are lost when this Space restarts")
     leaderboard(store, outbox, Listing()).launch(**LAUNCH)
+    if outbox and outbox.pending():
+        last = threading.Thread(target=_look, args=(outbox,), daemon=True)
+        last.start()
+        last.join(LAST_LOOK_S)
 
 
-def keep_flushing(outbox: Outbox) -> None:
-    """Copy what is new to the Hub and from it, once a minute, for ever; a Hub that is down is tried again.
+def keep_alike(outbox: Outbox, looked: threading.Event) -> None:
+    """Copy what is new to the Hub at once and from it once a minute, for ever; a Hub that is down is tried again.
 
-    Several Spaces may share one dataset: each writes a history of its own, and takes in those of the others.
+    Several Spaces may share one dataset: each writes a history of its own, and takes in those of the others. `looked`
+    is set when the Hub was looked at for the first time, with or without success.
     """
-    seen = None
     while True:
-        try:
-            outbox.flush()
-            head = outbox.api.repo_info(outbox.repo_id, repo_type="dataset").sha
-            if head != seen:
-                restore(outbox.store, outbox.repo_id, outbox.api)
-                seen = head
-        except Exception as error:  # nothing is lost: what was not sent stays pending
-            LOG.warning("the Hub took no results: %s", type(error).__name__)
-        time.sleep(SECONDS_BETWEEN_FLUSHES)
+        answers = _look(outbox)
+        looked.set()
+        left, until = outbox.pending(), time.monotonic() + SECONDS_BETWEEN_LOOKS
+        while time.monotonic() < until and not (answers and outbox.pending() != left):
+            time.sleep(SECONDS_BETWEEN_FLUSHES)
+
+
+def _look(outbox: Outbox) -> bool:
+    """Make the store and its copy alike once; False where the Hub does not let it, which is said."""
+    try:
+        outbox.sync()
+    except Exception as error:  # nothing is lost: what was not sent stays here, and pending
+        words = f"{type(error).__name__}: {error}".splitlines()[0]
+        n = sum(path.startswith("events/") for path in outbox.pending())
+        LOG.warning("%s is not as the store here yet; %d events wait: %s", outbox.repository.name, n, words)
+        return False
+    return True

@@ -19,7 +19,9 @@ from kbbench_hf.reports.ranking_files import RANKING_FILES
 from kbbench_hf.reports.terminal import echo
 from kbbench_hf.scoring.predictions import read_predictions
 from kbbench_hf.scoring.result import read_result
-from kbbench_hf.scoring.score import RUN, asked_of
+from kbbench_hf.scoring.score import RUN, asked_of, system_of
+
+TRAJECTORIES = "trajectories"
 
 
 @click.command()
@@ -27,12 +29,13 @@ from kbbench_hf.scoring.score import RUN, asked_of
 @click.option(
     "--as",
     "target",
-    type=click.Choice(["hub", "eee", *RANKING_FILES]),
+    type=click.Choice(["hub", "eee", *RANKING_FILES, TRAJECTORIES]),
     default="hub",
     show_default=True,
     help="hub: .eval_results of a model on the Hub; eee: the JSON of Every Eval Ever; trec (for trec_eval and "
-    "ir_measures too), ranx: rankings and gold.",
+    "ir_measures too), ranx: rankings and gold; trajectories: an agent's conversations, to train on with TRL.",
 )
+@click.option("--all", "of_all", is_flag=True, help="trajectories: also where the first selected node is no answer.")
 @click.option("--source-url", type=NAME, help="hub: where the run can be looked at.")
 @click.option(
     "--pull-request", type=NAME, metavar="MODEL", help="hub: open a pull request that adds the results to this model."
@@ -46,12 +49,20 @@ from kbbench_hf.scoring.score import RUN, asked_of
     help="eee: what these are to the model's makers.",
 )
 def command(
-    run: Path, target: str, source_url: str | None, pull_request: str | None, organization: str, relationship: str
+    run: Path,
+    target: str,
+    of_all: bool,
+    source_url: str | None,
+    pull_request: str | None,
+    organization: str,
+    relationship: str,
 ) -> None:
     """Write the figures of RUN, a run folder or a result.json, for another system, beside it.
 
     With trec or ranx, its rankings and the gold, with scores that say the rank: equal ones would be ordered by rules
     that differ from evaluator to evaluator. Their figures on these files are ours of mode standard.
+
+    With trajectories, the conversations of an agent on the training split, as messages with calls of tools.
 
     Examples:
       kbbench export runs/my-run --as trec
@@ -62,6 +73,9 @@ def command(
         check_name(pull_request)
     if target in RANKING_FILES:
         _export_rankings(run, target)
+        return
+    if target == TRAJECTORIES:
+        _export_trajectories(run, successes=not of_all)
         return
     file = run / "result.json" if run.is_dir() else run
     if not file.is_file():
@@ -102,10 +116,22 @@ def _export_rankings(run: Path, target: str) -> None:
     rankings = {row["id"]: answer for row, answer in pairs if answer}
     gold = {row["id"]: row["answer_ids"] for row in asked.examples.rows}
     folder = (run if run.is_dir() else run.parent) / target
-    files = RANKING_FILES[target](rankings, gold, str(read_json(folder.parent / RUN)["settings"]["model"]))
+    files = RANKING_FILES[target](rankings, gold, str(system_of(read_json(folder.parent / RUN)["settings"])))
     folder.mkdir(exist_ok=True)
     for name, content in files.items():
         write_text(folder / name, content)
         echo(f"{folder / name}")
     if missing := len(gold) - len(rankings):
         echo(f"{missing:,} of {len(gold):,} queries have no candidates; count them as 0 (trec_eval -c).")
+
+
+def _export_trajectories(run: Path, *, successes: bool) -> None:
+    """Write the conversations of an agent's run to `training.jsonl`."""
+    from kbbench_hf.runners.replay import training_lines
+
+    folder = run if run.is_dir() else run.parent
+    lines = list(training_lines(folder, successes=successes))
+    if not lines:
+        raise UsageError(f"In no conversation of {folder} is the first selected node an answer. Take --all, or none.")
+    write_text(folder / "training.jsonl", "".join(lines))
+    echo(f"{folder / 'training.jsonl'}  ({len(lines):,} conversations)")

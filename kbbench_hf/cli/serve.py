@@ -1,24 +1,71 @@
-"""`kbbench serve`: the leaderboard on your own machine."""
+"""`kbbench serve`: the leaderboard, or the tools on a knowledge base, on your own machine."""
 
+import shlex
 import socket
 from pathlib import Path
+from typing import Any
 
 import click
+from click.core import ParameterSource
 
-from kbbench_hf.cli.names import NAME, FilePath
+from kbbench_hf.cli.names import BENCHMARK, NAME, FilePath, of_benchmark
 from kbbench_hf.errors import UsageError
-from kbbench_hf.reports.terminal import echo
+from kbbench_hf.reports.terminal import called_as, echo
+
+LOOPBACK = "127.0.0.1"
+OF_THE_LEADERBOARD = ("store", "host", "port")
+OF_THE_TOOLS = ("http", "base", "split", "limit", "name", "out")
 
 
 @click.command()
 @click.option("--store", type=FilePath(), default=Path("kbbench-leaderboard"), show_default=True)
-@click.option("--host", type=NAME, default="127.0.0.1", show_default=True)
+@click.option("--host", type=NAME, default=LOOPBACK, show_default=True)
 @click.option("--port", type=click.IntRange(1, 65_535), default=7860, show_default=True)
-def command(store: Path, host: str, port: int) -> None:
-    """Serve the leaderboard of a store, offline, until interrupted.
+@click.option(
+    "--tools",
+    "benchmark",
+    type=BENCHMARK,
+    metavar="NAME",
+    help="Serve agents the tools on this dataset's knowledge base instead, by the Model Context Protocol.",
+)
+@click.option(
+    "--http", type=click.IntRange(1, 65_535), metavar="PORT", help="--tools: over HTTP; else stdin and stdout."
+)
+@click.option("--base", type=NAME, default="bm25", show_default=True, help="--tools: what searches, and backs off.")
+@click.option(
+    "--split", type=of_benchmark(lambda found: found.data.splits), help="--tools: whose questions; the usual split's."
+)
+@click.option("--limit", type=click.IntRange(1), help="--tools: only the first questions.")
+@click.option("--name", type=NAME, default="agent", show_default=True, help="--tools: what the agent is called.")
+@click.option("--out", type=FilePath(), help="--tools: the run's folder; one under ./kbbench-runs by default.")
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    store: Path,
+    host: str,
+    port: int,
+    benchmark: str | None,
+    http: int | None,
+    **options: Any,
+) -> None:
+    """Serve the leaderboard of a store, offline, until interrupted; or with --tools the tools on a knowledge base.
 
-    Example: kbbench serve --port 7860
+    An agent of any framework starts a question, walks, selects and finishes; its folder is then a run like any other.
+    No answers are served. Needs the extra mcp.
+
+    Examples:
+      kbbench serve --port 7860
+      kbbench serve --tools mini-stark --http 8765
     """
+    others = OF_THE_LEADERBOARD if benchmark else OF_THE_TOOLS
+    for option in others:
+        if context.get_parameter_source(option) is ParameterSource.COMMANDLINE:
+            whom = "the leaderboard, not --tools" if benchmark else "--tools NAME"
+            raise UsageError(f"--{option} is for {whom}. Leave it out, or see 'kbbench serve --help'.")
+    if benchmark:
+        _serve_tools(benchmark, http, **options)
+        return
     _refuse_address(host, port)
     from kbbench_hf.app.leaderboard import LAUNCH, leaderboard
     from kbbench_hf.leaderboard.store import Store
@@ -26,6 +73,29 @@ def command(store: Path, host: str, port: int) -> None:
     pages = leaderboard(Store(store))
     echo(f"http://{host}:{port}  (Ctrl-C ends it)")
     pages.launch(server_name=host, server_port=port, quiet=True, **LAUNCH)
+
+
+def _serve_tools(benchmark: str, port: int | None, **options: Any) -> None:
+    """Serve until the client goes, or over HTTP until interrupted; stdout is the protocol's alone."""
+    from kbbench_hf.mcp_server import mcp_server, serve_http, serve_stdio
+    from kbbench_hf.runners.agent_sessions import open_sessions
+
+    if port is not None:
+        _refuse_address(LOOPBACK, port)
+    with open_sessions(benchmark, **options) as sessions:
+        server = mcp_server(sessions)
+        said = f"{sessions.n_finished:,} of {len(sessions.rows):,} questions are finished; {sessions.folder}"
+        click.echo(said, err=True)
+        if port is None:
+            serve_stdio(server)
+        else:
+            click.echo(f"http://{LOOPBACK}:{port}/mcp  (Ctrl-C ends it)", err=True)
+            serve_http(server, LOOPBACK, port)
+        if sessions.n_started:
+            score = f"{called_as()} score {shlex.quote(str(sessions.folder))}"
+            click.echo(
+                f"{sessions.n_started:,} of {len(sessions.rows):,} questions are answered. Score: {score}", err=True
+            )
 
 
 def _refuse_address(host: str, port: int) -> None:

@@ -22,7 +22,7 @@ VERBS = {
     "validate": "Check a predictions file without scoring it.",
     "submit": "Check, score and store a predictions file in a leaderboard.",
     "leaderboard": "Look after a leaderboard's store: seed, re-score, audit, check.",
-    "serve": "Serve the leaderboard on your own machine.",
+    "serve": "Serve the leaderboard, or a knowledge base's tools to agents, on your own machine.",
     "publish": "Publish a dataset, a metric or the leaderboard to the Hub.",
     "export": "Write a run's figures for other systems: the Hub, Every Eval Ever.",
     "doctor": "Check this installation: packages, data, memory, disk.",

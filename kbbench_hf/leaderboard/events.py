@@ -12,7 +12,7 @@ import re
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -69,7 +69,9 @@ class Event:
         """
         try:
             event = cls(**json.loads(data)["event"])
-        except (ValueError, TypeError, KeyError):
+            if not (isinstance(event.number, int) and isinstance(event.submission, str) and event.time.isascii()):
+                raise ValueError
+        except (ValueError, TypeError, KeyError, AttributeError):
             raise ValueError("not an event") from None
         if event.to_bytes() != data:
             raise ValueError("not the event that was written")
@@ -81,7 +83,7 @@ class EventLog:
 
     A writer is a machine's copy of the store: copies that send their events to one place never take the same name. An
     event's number is taken by linking its finished file to that name: the link either succeeds whole or finds the
-    number taken, and then the next one is tried. An event's time is never before that of an event known here, so that
+    number taken, and then the next one is tried. An event's time is after that of every event known here, so that
     what was done later, on whatever machine, comes later, however its clock goes.
     """
 
@@ -103,7 +105,7 @@ class EventLog:
         now = datetime.now(UTC).isoformat(timespec="microseconds")
         while True:
             number += 1
-            time = max(now, *(_time(self._newest(each)[1]) for each in self.writers()), _time(last))
+            time = max(now, *(_after(self._newest(each)[1]) for each in self.writers()), _after(last))
             event = Event(writer, number, action, submission, content, actor, reason, time, _sha256(last), said)
             file = self._file(event.path)
             file.parent.mkdir(exist_ok=True, parents=True)
@@ -213,9 +215,10 @@ def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest() if data else START
 
 
-def _time(data: bytes) -> str:
-    """Return the time of an event's file, or nothing where there is none or it is damaged."""
+def _after(data: bytes) -> str:
+    """Return the moment after an event, or nothing where its file is damaged or there is none."""
     try:
-        return Event.from_bytes(data).time
-    except ValueError:
+        time = datetime.fromisoformat(Event.from_bytes(data).time)
+        return (time + timedelta(microseconds=1)).isoformat(timespec="microseconds")
+    except (ValueError, OverflowError):
         return ""

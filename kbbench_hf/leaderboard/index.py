@@ -2,17 +2,19 @@
 
 import json
 import sqlite3
+import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kbbench_hf.benchmarks import Place
+from kbbench_hf.errors import KBBenchError
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.leaderboard.events import Event
 from kbbench_hf.leaderboard.likeness import fingerprint
 from kbbench_hf.leaderboard.owners import Named
-from kbbench_hf.leaderboard.store import Store
+from kbbench_hf.leaderboard.store import Record, Store
 from kbbench_hf.metrics.significance import PairedTest
 from kbbench_hf.scoring.result import annotations_of
 
@@ -35,6 +37,8 @@ CREATE TABLE tests (
 CREATE TABLE taken (path TEXT PRIMARY KEY);
 CREATE TABLE quiet (folder TEXT PRIMARY KEY, changed INTEGER NOT NULL);
 """
+NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
+DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 SETTLED_NS = 2_000_000_000
 """A folder changed longer ago than this has got another time of change if it was changed since, on any file system."""
 SEEN = ("answer_in_training", "seen")
@@ -42,11 +46,17 @@ SEEN = ("answer_in_training", "seen")
 
 
 class Index:
-    """The index of a store; `update` is cheap when nothing happened. Deleting its file loses nothing."""
+    """The index of a store; `update` is cheap when nothing happened. Deleting its file loses nothing.
+
+    Where the disk is full it goes on in memory, because what was acknowledged is to be seen; a damaged file is made
+    again.
+    """
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self.file = store.root / "index.sqlite"
+        self._in_memory: sqlite3.Connection | None = None
+        self._lock = threading.RLock()
 
     def update(self) -> int:
         """Take in the events that are new; return how many there were.
@@ -54,6 +64,19 @@ class Index:
         Events may come in in any order: the rows do not depend on it. One that is damaged, or whose submission is not
         whole here yet, is left for a later call. A folder of events in which nothing happened is not read.
         """
+        try:
+            return self._update()
+        except sqlite3.DatabaseError as error:
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            if code in NO_ROOM:
+                self._in_memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+            elif code in DAMAGED:
+                self._remove()
+            else:
+                raise
+            return self._update()
+
+    def _update(self) -> int:
         events = self.store.events
         with self.connection() as db:
             db.execute("BEGIN IMMEDIATE")
@@ -72,8 +95,11 @@ class Index:
 
     def rebuild(self) -> int:
         """Forget the index and make it again from the files; return the number of events read."""
-        with self.connection() as db:
-            db.executescript("DELETE FROM rows; DELETE FROM tests; DELETE FROM taken; DELETE FROM quiet;")
+        try:
+            with self.connection() as db:
+                db.executescript("DELETE FROM rows; DELETE FROM tests; DELETE FROM taken; DELETE FROM quiet;")
+        except sqlite3.DatabaseError:
+            self._remove()
         return self.update()
 
     def forget(self, submission: str) -> None:
@@ -113,6 +139,22 @@ class Index:
             found = db.execute(query).fetchall()
         return [Named(row, name, who, vouched or "", origin == "own") for row, name, who, vouched, origin in found]
 
+    def n_stored(self, submitter: str, since: str) -> tuple[int, int]:
+        """Return how many submissions somebody, and how many all users, stored since a time, shown or not."""
+        query = """SELECT total(lower(json_extract(record, '$.submitter')) = lower(?)), count(*) FROM rows
+            WHERE stored >= ? AND json_extract(record, '$.origin') != 'own'"""
+        with self.connection() as db:
+            theirs, all_of_them = db.execute(query, (submitter, since)).fetchone()
+        return int(theirs), all_of_them
+
+    def of_submitter(self, submitter: str) -> list[tuple[Record, bool]]:
+        """Return the records of somebody's submissions, newest first, and whether each is withdrawn."""
+        query = """SELECT record, returned FROM rows
+            WHERE shown AND json_extract(record, '$.submitter') = ? ORDER BY stored DESC"""
+        with self.connection() as db:
+            found = db.execute(query, (submitter,)).fetchall()
+        return [(Record.from_bytes(record.encode()), not returned) for record, returned in found]
+
     def tests(self, metric: str, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], PairedTest]:
         """Return those paired tests of two submissions that were made before: neither of them ever changes."""
         query = "SELECT test FROM tests WHERE a = ? AND b = ? AND metric = ?"
@@ -125,8 +167,8 @@ class Index:
         return tests
 
     def keep_test(self, a: str, b: str, metric: str, test: PairedTest) -> None:
-        """Keep a paired test for the next time."""
-        with self.connection() as db:
+        """Keep a paired test for the next time, if there is room."""
+        with suppress(sqlite3.OperationalError), self.connection() as db:
             db.execute("INSERT OR REPLACE INTO tests VALUES (?, ?, ?, ?)", (a, b, metric, json.dumps(test)))
 
     def dump(self) -> str:
@@ -146,7 +188,11 @@ class Index:
             if event is None or not self.store.whole(event.submission):
                 all_of_it = False
                 continue
-            self._take_in(db, event)
+            try:
+                self._take_in(db, event)
+            except (KBBenchError, ValueError, TypeError, KeyError, AttributeError):  # a file that is there, and damaged
+                all_of_it = False
+                continue
             db.execute("INSERT INTO taken VALUES (?)", (path,))
             n_new += 1
         return n_new, all_of_it
@@ -154,18 +200,30 @@ class Index:
     @contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:
         """Open the index for one piece of work, committed at its end; waits for other processes."""
+        if self._in_memory:
+            with self._lock, self._in_memory:  # commits, or rolls back
+                yield self._prepared(self._in_memory)
+            return
         self.store.root.mkdir(parents=True, exist_ok=True)
         db = sqlite3.connect(self.file, timeout=30, isolation_level=None)
         try:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
-            if _version(db) != VERSION:
-                _make_tables(db)
-            yield db
+            yield self._prepared(db)
             if db.in_transaction:
                 db.commit()
         finally:
             db.close()
+
+    @staticmethod
+    def _prepared(db: sqlite3.Connection) -> sqlite3.Connection:
+        if _version(db) != VERSION:
+            _make_tables(db)
+        return db
+
+    def _remove(self) -> None:
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{self.file}{suffix}").unlink(missing_ok=True)
 
     def _take_in(self, db: sqlite3.Connection, event: Event) -> None:
         """Make one event count: a row was stored when it was first stored, and is shown as was last decided."""
@@ -185,7 +243,7 @@ class Index:
                 record = json.dumps({**json.loads(row[4]), "system": event.said}, sort_keys=True, ensure_ascii=False)
                 edit = (record, event.order, event.submission)
                 db.execute("UPDATE rows SET record = ?, edited = ? WHERE id = ?", edit)
-        elif event.order > row[1]:
+        elif event.action in ("hidden", "shown") and event.order > row[1]:
             change = (event.action == "shown", event.order, event.submission)
             db.execute("UPDATE rows SET shown = ?, decided = ? WHERE id = ?", change)
 

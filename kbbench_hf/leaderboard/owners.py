@@ -129,8 +129,9 @@ def doubts(rows: Sequence[Named]) -> dict[str, list[Doubt]]:
 def _taken(row: Named, owner: Named) -> Doubt:
     whose = owner.vouched_by or owner.submitter
     if same_name(row.name, owner.name):
-        return Doubt("name", f"The name {owner.name!r} is {whose}'s; {row.submitter} is somebody else.", owner.id)
-    return Doubt("look_alike", f"Its name can be taken for {owner.name!r}, which is {whose}'s.", owner.id)
+        how = "which vouches for it" if owner.vouched_by else "who used it first"
+        return Doubt("name", f"Another row has the name {owner.name!r}, that of {whose}, {how}.", owner.id)
+    return Doubt("look_alike", f"Its name can be taken for {owner.name!r}, that of {whose}.", owner.id)
 
 
 def _are_one(a: Named, b: Named) -> bool:

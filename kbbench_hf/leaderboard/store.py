@@ -11,6 +11,7 @@ import errno
 import gzip
 import hashlib
 import json
+import re
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Set
@@ -29,6 +30,7 @@ from kbbench_hf.leaderboard.likeness import GoldLikeness
 from kbbench_hf.scoring.result import PlainResult, Result, read_result
 
 RECORD = "record.json"
+_ID = re.compile("[0-9a-f]{32}")
 STALE_S = 3600
 """A partial folder this old belongs to nobody alive."""
 
@@ -137,6 +139,7 @@ class Store:
         record = Record(
             submission, *scored_on, result.dataset_revision, sha256, system, submitter, origin, hashes, vouched_by, gold
         )
+        existed = False
         try:
             existed = not self._write(place, {**contents, RECORD: record.to_bytes()})
             if existed:
@@ -144,10 +147,15 @@ class Store:
             else:
                 self._append("stored", submission, submitter)
         except OSError as error:
-            if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-                raise BusyError("The storage is full; your file was not accepted. Try again later.") from error
-            raise
+            if existed or self._taken_back(submission):
+                if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+                    raise BusyError("The storage is full; your file was not accepted. Try again later.") from error
+                raise
         return Receipt(submission, existed)
+
+    def install(self, submission: str, files: Iterable[Path]) -> None:
+        """Take the checked files of a submission from another copy of the store, instead of what is here of it."""
+        self._write(self._place(submission), {file.name: file.read_bytes() for file in files}, instead=True)
 
     def record(self, submission: str) -> Record:
         """Return the record of a stored submission.
@@ -207,8 +215,11 @@ class Store:
 
     def paths(self, submission: str) -> list[str]:
         """Return where the files of a submission stand in the store, the record last."""
-        folder = self._place(submission).relative_to(self.root)
-        return [(folder / name).as_posix() for name in (*self.record(submission).files, RECORD)]
+        return [f"{self.path(submission)}/{name}" for name in (*self.record(submission).files, RECORD)]
+
+    def path(self, submission: str) -> str:
+        """Return where the folder of a submission stands in the store."""
+        return self._place(submission).relative_to(self.root).as_posix()
 
     def annotations(self, submission: str) -> Path | None:
         """Return the folder of the annotations that a submission was scored with; None where it has none."""
@@ -216,7 +227,7 @@ class Store:
         return place if any(place.glob("*.parquet")) else None
 
     def visible(self) -> list[str]:
-        """Return the ids of the submissions on the board, in the order in which they were first stored."""
+        """Return the ids on the board, in the order in which they were first stored: whole, and not hidden since."""
         shown: dict[str, bool] = {}
         withdrawn: set[str] = set()
         for event in self.events:
@@ -228,7 +239,8 @@ class Store:
                 withdrawn.discard(event.submission)
             else:
                 shown.setdefault(event.submission, True)  # the same submission again changes nothing
-        return [submission for submission, is_shown in shown.items() if is_shown and submission not in withdrawn]
+        off = {each for each, is_shown in shown.items() if not is_shown} | withdrawn
+        return [each for each in shown if each not in off and self.whole(each)]
 
     def hide(self, submission: str, actor: str, reason: str) -> None:
         """Take a submission off the board; the files and the reason stay."""
@@ -259,10 +271,12 @@ class Store:
         self._append("edited", submission, actor, said=asdict(system))
 
     def recover(self) -> list[str]:
-        """Finish what a killed process left: give whole submissions without an event theirs, remove partial folders."""
+        """Finish what a killed process left: give whole submissions without an event theirs, remove partial folders.
+
+        So does a submission whose event was lost or damaged get another; the rows that are whole are all shown.
+        """
         known = {event.submission for event in self.events}
-        found = sorted(file.parent.name for file in self.root.glob(f"submissions/*/*/{RECORD}"))
-        orphans = [submission for submission in found if submission not in known]
+        orphans = [each for each in self._found() if each not in known and not self.damage(each)]
         for submission in orphans:
             self._ensure_event(submission, self.record(submission).submitter)
         for partial in (self.root / "partial").glob("*"):
@@ -277,36 +291,70 @@ class Store:
         for event in self.events:
             known.setdefault(event.submission, set()).add(event.content)
         for submission, contents in known.items():
-            problems += self._check_files(submission, contents)
-        for folder in sorted(self.root.glob("submissions/*/*")):
-            if folder.name not in known:
-                problems.append(f"{folder} stands in no event; 'recover' gives it one")
-        return problems
+            problems += self.damage(submission, contents)
+        lost = set(self._found()) - known.keys()
+        return problems + [f"{self._place(each)} stands in no event; 'fsck --recover' gives it one" for each in lost]
 
-    def _check_files(self, submission: str, contents: Set[str]) -> list[str]:
-        """Return what is wrong with a submission's files; two machines may have stored it for two submitters."""
+    def damage(self, submission: str, contents: Set[str] | None = None) -> list[str]:
+        """Return in words which files of a submission are missing, or are not those that were stored.
+
+        `contents` are the hashes that events name for the record: two machines may have stored it.
+        """
+        if not _ID.fullmatch(submission):
+            return [f"{submission!r} stands in an event and is no submission id"]
         place = self._place(submission)
-        file = place / RECORD
-        if not file.is_file() or hashlib.sha256(file.read_bytes()).hexdigest() not in contents:
-            return [f"{file} is not the record that was stored"]
+        try:
+            record = (place / RECORD).read_bytes()
+            files = Record.from_bytes(record).files
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            return [f"{place / RECORD} is missing or damaged"]
+        if contents and hashlib.sha256(record).hexdigest() not in contents:
+            return [f"{place / RECORD} is not the record that was stored"]
         return [
             f"{place / name} is not the file that was stored"
-            for name, sha256 in Record.from_bytes(file.read_bytes()).files.items()
+            for name, sha256 in files.items()
             if not (place / name).is_file() or hashlib.sha256((place / name).read_bytes()).hexdigest() != sha256
         ]
+
+    def _found(self) -> list[str]:
+        """Return the ids of which there is a folder."""
+        return sorted(each.name for each in self.root.glob("submissions/*/*") if _ID.fullmatch(each.name))
 
     def _is_of(self, submission: str, submitter: str, revision: str) -> bool:
         record = self.record(submission)
         return (record.submitter, record.dataset_revision) == (submitter, revision)
 
-    def _write(self, place: Path, files: Mapping[str, bytes]) -> bool:
-        """Write the folder of a submission, whole or not at all; False where another process was first."""
+    def _write(self, place: Path, files: Mapping[str, bytes], instead: bool = False) -> bool:
+        """Write the folder of a submission, whole or not at all; False where another process was first.
+
+        What is there of a submission that is not whole gives way, and `instead` of a whole one too.
+        """
+        if place.exists() and (instead or not self.whole(place.name)):
+            self._set_aside(place)
         try:
             with new_folder(place, self.root / "partial" / uuid4().hex) as partial:
                 for name, data in files.items():
                     (partial / name).write_bytes(data)
         except FileExistsError:
             return False
+        return True
+
+    def _set_aside(self, place: Path) -> Path:
+        """Take the folder of a submission out of the store, for `recover` to remove, and return where it is."""
+        aside = self.root / "partial" / uuid4().hex
+        aside.parent.mkdir(exist_ok=True)
+        place.rename(aside)
+        return aside
+
+    def _taken_back(self, submission: str) -> bool:
+        """Remove a submission that could not be given an event; False where another process gave it one."""
+        place = self._place(submission)
+        if place.exists():
+            aside = self._set_aside(place)
+            if any(event.submission == submission for event in self.events):
+                aside.rename(place)
+                return False
+            shutil.rmtree(aside, ignore_errors=True)
         return True
 
     def _append(
@@ -337,7 +385,7 @@ class Store:
             self._append("stored", submission, actor)
 
     def _place(self, submission: str) -> Path:
-        if not (len(submission) == 32 and set(submission) <= set("0123456789abcdef")):
+        if not _ID.fullmatch(submission):
             raise UsageError(f"{submission!r} is no submission id; expected 32 hexadecimal digits.")
         return self.root / "submissions" / submission[:2] / submission
 

@@ -174,6 +174,12 @@ NOT_TAKEN = any_of(
     r"do(es)? not (support|match|take)|doesn't support|incompatible|not a valid|failed to (parse|deserial|compile)",
     r"features not|not implemented|deprecated|up to \d",
 )
+NO_TOOLS = any_of(
+    r"(tools?|tool[- ](use|call\w*|choice)|functions?|function[- ]call\w*)\b[^.;]{0,40}\b(requires?|(not|n't) (be )?"
+    r"(support|enabl|availab|implement))",
+    r"(not|n't|that) support (tools?|functions?|tool[- ]|function[- ])",
+)
+"""Who takes no tools at all: vLLM without a parser, smaller models, llama.cpp without a template, routers."""
 QUOTED = re.compile(r"[`'\"“]([A-Za-z_][\w.]*)[`'\"”]|(?:^|\s)([a-z_]+): ")
 NAMED = re.compile(
     r"(?i:unknown (?:name|field|parameter|argument|key)s?|unrecognized (?:request )?(?:argument|parameter|field"

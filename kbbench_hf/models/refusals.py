@@ -76,6 +76,8 @@ def meaning_of(status: int, said: ErrorWords, sent: Iterable[str] = ()) -> Refus
     crowded = status in CROWDED
     if said.html:
         return _by_status(status, said)
+    if "tools" in sent and status not in (401, 402, 403, 429) and _has(said, words.NO_TOOLS):
+        return Refusal(Meaning.PARAMETER, parameter="tools")
     if _has(said, words.CLOSED):
         return Refusal(Meaning.QUOTA if _has(said, words.MONEY, words.MONEY_CODES) or crowded else Meaning.KEY)
     if status == 429 and said.seconds is not None and not _has(said, words.NO_ALLOWANCE, words.MONEY_CODES):

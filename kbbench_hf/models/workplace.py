@@ -66,8 +66,8 @@ class Workplace:
     progress: Progress = no_bar
     forms: Forms = field(default_factory=Forms)
     """The documents that the benchmark has of its own."""
-    named: bool = False
-    """Whether a node's name and type belong to its text where a model is not told what it reads."""
+    plain: str = "text"
+    """What a model reads of a node where it is not told, wants no relations, and there is no official document."""
     build: Callable[[Spec, "Workplace"], Retriever] | None = None
     """What builds the parts of a model that is made of others; `retrievers.retriever`."""
     training: Sequence[tuple[str, Sequence[str | int]]] | None = None
@@ -83,7 +83,7 @@ class Workplace:
         Where they are not given: the official document where there is one, else the column `text`; or where the model
         reads `relations` by default, these too, and without an official document `named`. `usual` is another default.
         """
-        usual = usual or ("official" if self.forms.official else "named" if relations or self.named else "text")
+        usual = usual or ("official" if self.forms.official else "named" if relations else self.plain)
         return self.forms.choose(options.pop("text", None) or usual, options.pop("relations", None), usually=relations)
 
     @property

@@ -107,7 +107,7 @@ _BEFORE_JSON = re.compile(
         (
             rf"\bto={_NAME}[^{{]{{0,80}}?<\|message\|>\s*",  # gpt-oss
             rf"<｜tool▁sep｜>{_NAME}\s*```(?:json)?\s*",  # DeepSeek V3, R1
-            rf"<｜tool▁call▁begin｜>{_NAME}<｜tool▁sep｜>\s*",  # DeepSeek V3.1
+            rf"<｜tool▁call▁begin｜>{_NAME}<｜tool▁sep｜>\s*(?=\{{)",  # DeepSeek V3.1
             rf"<\|tool_call_begin\|>\s*{_NAME}(?::\d+)?\s*<\|tool_call_argument_begin\|>\s*",  # Kimi K2
             rf"\[TOOL_CALLS\]\s*{_NAME}(?:\[CALL_ID\]\w+)?(?:\[ARGS\])?\s*(?=\{{)",  # Mistral
             rf"<function={_NAME}>\s*(?=\{{)",  # Llama 3

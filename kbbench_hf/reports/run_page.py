@@ -23,7 +23,7 @@ from kbbench_hf.reports.tables import label, number, plain_interval, plain_value
 from kbbench_hf.reports.trajectory_page import totals, trajectory
 from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
 from kbbench_hf.scoring.result import Figures, PlainFigure, PlainResult, Result, read_result, write_result
-from kbbench_hf.scoring.score import annotated, annotations_beside, load_examples
+from kbbench_hf.scoring.score import annotated, annotations_beside, load_examples, system_of
 from kbbench_hf.scoring.trajectories import read_trajectories
 
 N_EXAMPLES = 30
@@ -48,7 +48,7 @@ def run_page(folder: Path) -> str:
     slices = {name: keys for name, keys in result["slices"].items() if len(keys) > 1}
     n_shown = len(examples) if isinstance(examples, list) else 0
     return TEMPLATES.get_template("run.html.jinja").render(
-        title=f"{found.title}: {run.get('settings', {}).get('model', folder.name)}",
+        title=f"{found.title}: {system_of(run.get('settings', {})) or folder.name}",
         place=f"{result['config']}, {result['split']}, mode {result['mode']}, data {result['dataset_revision']}",
         warnings=[ScoreWarning.of(each) for each in result.get("warnings", [])],
         scores=_scores(result, found),

@@ -30,11 +30,6 @@ _ENOUGH = 4
 _WAIT_S = 0.02
 _TRIES = 3
 _ODDITIES = re.compile(r"\d[\d.,]*|[`'\"“][^`'\"”]*[`'\"”]")
-_OF_TOOLS = re.compile(r"\btools?\b|tool[-_ ](call|choice|use)", re.IGNORECASE)
-_NO_TOOLS = (
-    "Let the server read calls (vLLM: --enable-auto-tool-choice --tool-call-parser NAME; llama.cpp: --jinja), "
-    "or let the model write them as JSON: --protocol json."
-)
 
 
 class Arbiter:
@@ -150,16 +145,21 @@ def explained(refused: Refused, model: Any) -> KBBenchError:
         Meaning.QUOTA: ("for want of money or quota", "Top the account up, or take another, and start the same again."),
         Meaning.MODEL: ("the model", f"Does it serve the model {getattr(model, 'model', '?')!r}?"),
         Meaning.ADDRESS: ("the address", "Give the base URL of its OpenAI-compatible interface."),
-        Meaning.PARAMETER: (f"the parameter {name!r}", f"Change or leave out {_option(name)}."),
+        Meaning.PARAMETER: (f"the parameter {name!r}", _remedy(name)),
     }.get(found.meaning, ("the request", "Does the server take these parameters?"))
     said = f"{refused.reason.replace('_', ' ').upper()}{': ' if refused.detail else ''}{refused.detail}"
-    if "tools" in refused.sent and _OF_TOOLS.search(refused.detail):
-        what, remedy = "calls of tools", _NO_TOOLS
     kind = KBBenchError if found.meaning is Meaning.QUOTA else UsageError
     return kind(f"{where} refused {what} with {said}{'' if said.endswith('.') else '.'} {remedy}")
 
 
-def _option(parameter: str | None) -> str:
+def _remedy(parameter: str | None) -> str:
+    """Return what to do about a parameter that is not taken."""
+    if parameter == "tools":
+        return (
+            "Start the server so that the model can call them (vLLM: --enable-auto-tool-choice --tool-call-parser NAME;"
+            " llama.cpp: --jinja), or tell it of them in words: --protocol json."
+        )
     options = {"max_tokens": "--max-tokens", "max_completion_tokens": "--max-tokens", "temperature": "--temperature"}
     options |= {"top_p": "--top-p", "seed": "--seed", "response_format": "--structured", "messages": "the prompt"}
-    return options.get(parameter or "", f"{parameter!r}, perhaps in --extra-body")
+    options |= {"tool_choice": "--tool-choice"}
+    return f"Change or leave out {options.get(parameter or '', f'{parameter!r}, perhaps in --extra-body')}."

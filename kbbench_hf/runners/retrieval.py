@@ -115,8 +115,8 @@ def _workplace(
 def agent_tools(asked: Asked, base: "str | Searcher") -> AgentTools:
     """Return the tools on a benchmark's knowledge base, which search as `base` does, but all nodes.
 
-    What an agent walks over need not be a candidate, and it searches for names: where a model reads the column `text`
-    by default, it reads name and type too.
+    What an agent walks over need not be a candidate, and it searches for names: where a model would read the column
+    `text` by default, it reads all that is known of a node.
     """
     kb = knowledge_base(asked)
     search: Search = OverAll(base, kb) if not isinstance(base, str) else _search(asked, kb, base)
@@ -126,7 +126,7 @@ def agent_tools(asked: Asked, base: "str | Searcher") -> AgentTools:
 def _search(asked: Asked, kb: KnowledgeBase, base: str) -> Search:
     spec = parse(base)
     place = _workplace(asked.examples, kb, asked.benchmark.asking, _training(asked, spec))
-    built = retriever(spec, replace(place, named=True))
+    built = retriever(spec, replace(place, plain="clean"))
     return cast(Search, built) if hasattr(built, "matches") else OverAll(built, kb)
 
 
@@ -210,7 +210,7 @@ def walk(
     folder = first.with_name(f"{first.name}-{_in_a_name(name)}-{digest}")
     before = read_json(first / RUN)["settings"]
     same = {"knowledge_base": kb.hash, "contract_sha256": contract_sha256(agent)}
-    open_run(folder, {**before, "agent": name, **own, **same}, {})
+    open_run(folder, {**before, "agent": name, **own, **same}, {"base": first.name})
     how |= {"top_k": before["top_k"], "sampling": sampling, "tool_choice": tool_choice}
     done = walk_run(asked.examples, agent, first, model, folder, **how)
     summary, warnings = done.generation.summary, [warning.to_dict() for warning in done.generation.warnings]

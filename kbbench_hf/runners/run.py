@@ -29,6 +29,7 @@ from kbbench_hf.runners.run_folder import default_folder
 from kbbench_hf.scoring.predictions import read_predictions
 from kbbench_hf.scoring.result import Result, write_result
 from kbbench_hf.scoring.score import RUN, Asked, load_examples, repeat_files, score, score_asked
+from kbbench_hf.scoring.trajectories import read_trajectories
 from kbbench_hf.scoring.warnings import stored_warnings
 
 if TYPE_CHECKING:
@@ -226,7 +227,8 @@ def _retrieved(asked: Asked, model: str | Searcher, how: How) -> Run:
         folder, summary, unread = re_ranked(asked, folder, second, name, **asking)
     predictions = read_predictions([folder / "predictions.jsonl"], asked.benchmark, asked.examples)
     of_run = stored_warnings(read_json(folder / RUN).get("warnings", []))
-    return Run(asked, folder, score_asked(asked, predictions, of_run), summary, latency, unread)
+    result = score_asked(asked, predictions, of_run, read_trajectories(folder))
+    return Run(asked, folder, result, summary, latency, unread)
 
 
 def _walked(

@@ -18,7 +18,7 @@ from kbbench_hf.metrics.significance import PairedTest, holm, paired_test, rank_
 from kbbench_hf.scoring.comparison import refuse_incomparable
 from kbbench_hf.scoring.predictions import ReadOptions
 from kbbench_hf.scoring.result import Result
-from kbbench_hf.scoring.score import RUN, no_benchmark, place_of_run, score
+from kbbench_hf.scoring.score import RUN, no_benchmark, place_of_run, score, system_of
 
 N_METRICS = 5
 """So many metrics are shown where nobody says which, and nothing published does."""
@@ -165,7 +165,7 @@ def _named(given: str | Path | Result) -> tuple[str, str | Path | Result]:
 
 def _name_of_run(folder: Path) -> str | None:
     file = folder / RUN
-    return read_json(file).get("settings", {}).get("model") if file.is_file() else None
+    return system_of(read_json(file).get("settings", {})) if file.is_file() else None
 
 
 def _own_place(given: str | Path | Result) -> Place | None:

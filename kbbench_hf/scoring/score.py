@@ -204,6 +204,19 @@ def asked_of(
     return load_examples(*place, limit=run.get("n_examples") if same_questions else None)
 
 
+def system_of(settings: Mapping[str, object]) -> str | None:
+    """Return what a run's answers are called by its settings: its model, and who re-ranked or walked after it.
+
+    >>> system_of({"model": "bm25", "agent": "my-model"})
+    'bm25, walked by my-model'
+    """
+    model = settings.get("model")
+    for key, did in (("agent", "walked by"), ("rerank", "re-ranked by")):
+        if second := settings.get(key):
+            return f"{model}, {did} {second}"
+    return None if model is None else str(model)
+
+
 def no_benchmark(paths: Iterable[Path]) -> UsageError:
     """Return the error for predictions of which nobody says what they answer, or which are not there at all."""
     for path in paths:

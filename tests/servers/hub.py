@@ -1,6 +1,6 @@
 """A Hub in memory: the part of its protocol that unmodified `datasets`, `evaluate` and `huggingface_hub` clients use.
 
-Not imitated: Xet storage, gating, token scopes, server-side validation of cards, merging of pull requests, pagination.
+Not imitated: Xet storage, gating, token scopes, server-side validation of cards, merging of pull requests.
 """
 
 import base64
@@ -8,12 +8,13 @@ import hashlib
 import json
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
 TOKEN = "hf_test_token_of_the_local_hub"
 TEXT = (".md", ".py", ".json", ".yaml", ".yml", ".txt", ".gitattributes", ".jsonl")
@@ -50,6 +51,20 @@ class Repo:
         self.refs[ref] = len(self.commits) - 1
         return digest.hexdigest()
 
+    def added(self) -> list[dict[str, bytes]]:
+        """Return what each commit on `main` added or changed, oldest first."""
+        states = [files for _, files in self.commits[: self.refs["main"] + 1]]
+        return [
+            {path: data for path, data in after.items() if before.get(path) != data}
+            for before, after in pairwise(states)
+        ]
+
+    def replay(self, additions: Iterable[dict[str, bytes]]) -> None:
+        """Put another history in the place of that of `main`: these additions, one commit each."""
+        self.commits, self.refs["main"] = self.commits[:1], 0
+        for files in additions:
+            self.commit("main", {**self.commits[-1][1], **files})
+
 
 class LocalHub(ThreadingHTTPServer):
     """The server; `repos` is its whole state, `log` the requests it saw, `fault` what it does wrong on purpose."""
@@ -63,6 +78,8 @@ class LocalHub(ThreadingHTTPServer):
         self.blobs: dict[str, bytes] = {}
         self.log: list[tuple[str, str]] = []
         self.fault: Fault = lambda method, path: None
+        self.per_page = 1000
+        """So many entries of a tree are in one answer; the next page is in its header `Link`, as on the Hub."""
         self.lock = threading.RLock()
 
     @property
@@ -291,7 +308,12 @@ class Handler(BaseHTTPRequestHandler):
                     entries[folder_path] = {"type": "directory", "path": folder_path, "oid": "", "size": 0}
             if recursive or len(parts) == 1:
                 entries[path] = file_entry(path, data)
-        self.reply(200, list(entries.values()))
+        first = int(self.query.get("cursor", 0))
+        last = first + self.server.per_page
+        following = urlencode({**self.query, "cursor": last})
+        place = f"{self.server.url}{urlsplit(self.path).path}?{following}"
+        headers = {"Link": f'<{place}>; rel="next"'} if last < len(entries) else {}
+        self.reply(200, list(entries.values())[first:last], headers)
 
     def paths_info(self, kind: str, name: str, revision: str) -> None:
         found = self.repo(kind, name)

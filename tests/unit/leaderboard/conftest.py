@@ -2,13 +2,16 @@
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from huggingface_hub import constants
 
 from kbbench_hf.benchmarks import shipped_dataset
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import Preview, preview
+from tests.servers.hub import LocalHub, local_hub
 
 PATTERN = shipped_dataset("mini-text2kg").path / "predictions" / "pattern.jsonl"
 
@@ -36,3 +39,12 @@ def store(tmp_path: Path) -> Store:
 @pytest.fixture
 def upload(tmp_path: Path) -> Path:
     return Path(shutil.copy(PATTERN, tmp_path / "mine.jsonl"))
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalHub]:
+    """A Hub that pages its answers, and that this process may talk to."""
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    with local_hub() as server:
+        server.per_page = 7
+        yield server

@@ -1,0 +1,84 @@
+"""Let a smolagents agent answer mini-stark's questions with the same tools as `kbbench run --agent`, and score it.
+
+    python examples/smolagents_agent.py BASE_URL MODEL [QUESTIONS]
+
+The tools are wrapped in one subclass of smolagents' `Tool`; ending the agent's run finishes the question. Each call is
+journalled, so the same line goes on where it was stopped. The folder it prints is a run like any other: score it,
+compare it with the run of bm25, look at its report.
+"""
+
+import sys
+from pathlib import Path
+
+from smolagents import LogLevel, Model, OpenAIModel, Tool, ToolCallingAgent
+
+import kbbench_hf
+from kbbench_hf.models.agent_tools import FINISH, NEIGHBORS, SEARCH_NODES, SELECT
+from kbbench_hf.models.agent_tools import Tool as Contract
+from kbbench_hf.runners.agent_sessions import AgentSessions, open_sessions
+
+MAX_STEPS = 12
+
+
+class KnowledgeTool(Tool):
+    """One of the tools on the knowledge base, for the question that is open."""
+
+    skip_forward_signature_validation = True
+    output_type = "string"
+
+    def __init__(self, contract: Contract, sessions: AgentSessions) -> None:
+        self.name, self.description = contract.name, contract.description
+        self.inputs = {
+            name: {"description": "", **schema, **({} if name in contract.required else {"nullable": True})}
+            for name, schema in contract.properties.items()
+        }
+        self.sessions, self.session = sessions, ""
+        super().__init__()
+
+    def forward(self, **arguments: object) -> str:
+        """Return the result on one line, as our own loop shows it to a model."""
+        return self.sessions.call(self.session, self.name, arguments).text
+
+
+class FinalAnswer(KnowledgeTool):
+    """The tool that ends a run of smolagents: it finishes the question."""
+
+    def __init__(self, sessions: AgentSessions) -> None:
+        super().__init__(FINISH, sessions)
+        self.name, self.inputs = "final_answer", {"answer": {"type": "any", "description": "Anything, say 'done'."}}
+
+    def forward(self, answer: object) -> str:
+        """Finish the question, whatever the model says: its selection is its answer."""
+        return self.sessions.call(self.session, FINISH.name, {}).text
+
+
+def answer_all(sessions: AgentSessions, model: Model, questions: int | None = None) -> None:
+    """Let an agent answer the next questions that nobody has started."""
+    tools = [*(KnowledgeTool(each, sessions) for each in (SEARCH_NODES, NEIGHBORS, SELECT)), FinalAnswer(sessions)]
+    # one thread: calls of one reply are carried out in their order, as selections are a ranking
+    agent = ToolCallingAgent(tools, model, max_tool_threads=1, verbosity_level=LogLevel.ERROR)
+    instructions = (
+        "Find the nodes of the knowledge base that answer the question, select them, the most certain first, and end "
+        "with final_answer.\nQuestion: "
+    )
+    for _ in range(len(sessions.rows) if questions is None else questions):
+        session, started = sessions.start()
+        if session is None:
+            break
+        for tool in tools:
+            tool.session = session.handle
+        agent.run(instructions + started.result["question"], max_steps=MAX_STEPS)
+
+
+def main() -> None:
+    """Run the agent and print its score."""
+    base_url, model, *questions = sys.argv[1:]
+    with open_sessions("mini-stark", name="smolagents") as sessions:
+        answer_all(sessions, OpenAIModel(model, api_base=base_url, api_key="none"), *map(int, questions))
+        folder: Path = sessions.folder
+    print(kbbench_hf.score(folder))  # noqa: T201
+    print(folder)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

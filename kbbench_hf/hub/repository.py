@@ -1,0 +1,102 @@
+"""A dataset repository on the Hub as a set of files at one commit, changed by whole commits only."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
+
+ANSWER_S = 60.0
+"""A Hub that says nothing for so long counts as down; huggingface_hub alone would wait for ever."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """What the Hub says of a file that it holds: its bytes, and the sha256 where it is stored as LFS or Xet."""
+
+    size: int
+    sha256: str = ""
+
+    def same(self, other: "Held") -> bool:
+        """Say whether two may be the same file, as far as is known of both."""
+        return self.size == other.size and self.sha256 in ("", other.sha256 or self.sha256)
+
+
+class Repository:
+    """The files of a dataset repository's branch `main` as they were last seen; nothing is asked but by a method."""
+
+    def __init__(self, name: str, api: "HfApi") -> None:
+        self.name = name
+        self.api = api
+        self.head: str | None = None
+        """The commit whose files are known; None where the Hub is to be asked again."""
+        self.files: dict[str, Held] = {}
+
+    def refresh(self, create: bool = False) -> None:
+        """Look where the branch stands, and list its files if it moved; `create` makes the repository if need be."""
+        from huggingface_hub.errors import RepositoryNotFoundError
+
+        self._bound()
+        try:
+            head = self._head()
+        except RepositoryNotFoundError:
+            if not create:
+                raise
+            self.api.create_repo(self.name, repo_type="dataset", exist_ok=True)
+            head = self._head()
+        if head != self.head or head is None:
+            self.files = self._listed(head)
+            self.head = head
+
+    def forget(self) -> None:
+        """Have the next `refresh` list the files, whatever the branch says: an answer was lost."""
+        self.head = None
+
+    def commit(self, files: Mapping[str, Path], message: str) -> None:
+        """Add files, all or none, on top of the commit that is known; refused if the branch has moved since."""
+        from huggingface_hub import CommitOperationAdd
+
+        self._bound()
+        contents = {path: file.read_bytes() for path, file in files.items()}
+        done = self.api.create_commit(
+            self.name,
+            [CommitOperationAdd(path, data) for path, data in contents.items()],
+            commit_message=message,
+            repo_type="dataset",
+            parent_commit=self.head,
+        )
+        self.head = done.oid
+        self.files.update((path, Held(len(data), hashlib.sha256(data).hexdigest())) for path, data in contents.items())
+
+    def fetch(self, path: str, folder: Path) -> Path:
+        """Download a file as it is in the commit that is known into a folder, under its path, and return it."""
+        self._bound()
+        return Path(
+            self.api.hf_hub_download(self.name, path, repo_type="dataset", revision=self.head, local_dir=folder)
+        )
+
+    def _head(self) -> str | None:
+        return self.api.repo_info(self.name, repo_type="dataset").sha
+
+    def _listed(self, head: str | None) -> dict[str, Held]:
+        from huggingface_hub.errors import EntryNotFoundError
+        from huggingface_hub.hf_api import RepoFile
+
+        try:
+            found = list(self.api.list_repo_tree(self.name, recursive=True, revision=head, repo_type="dataset"))
+        except EntryNotFoundError:  # a repository without a file
+            return {}
+        return {
+            each.path: Held(each.size, each.lfs.sha256 if each.lfs else "")
+            for each in found
+            if isinstance(each, RepoFile)
+        }
+
+    @staticmethod
+    def _bound() -> None:
+        from huggingface_hub.utils import get_session  # type: ignore[attr-defined]
+
+        get_session().timeout = ANSWER_S

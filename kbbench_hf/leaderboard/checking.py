@@ -1,0 +1,302 @@
+"""Uploads are read and scored in processes of their own, bounded in memory and time: none of them stalls the others.
+
+One process has everything imported and does nothing but fork: a check is a child of it, which lives for one upload.
+Small uploads go before large ones, and who has none under way before who has many. Where a system cannot fork, uploads
+are checked in threads, unbounded.
+"""
+
+import asyncio
+import gzip
+import json
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from pathlib import Path
+from typing import NamedTuple
+
+from kbbench_hf.benchmarks import Place, at_hand, importable_names, shipped_answers
+from kbbench_hf.errors import BusyError, DataError, KBBenchError, UsageError
+from kbbench_hf.leaderboard.submissions import MAX_UPLOAD_BYTES, Preview, preview
+from kbbench_hf.scoring.score import load_examples
+
+MAX_WAITING = 500
+CAN_FORK = hasattr(os, "fork") and hasattr(socket, "SOCK_SEQPACKET") and hasattr(socket, "send_fds")
+_CHUNK = 1 << 20
+
+
+class Limits(NamedTuple):
+    """What one check may use."""
+
+    at_once: int
+    upload_bytes: int
+    expanded_bytes: int
+    memory_bytes: int
+    seconds: int
+    niceness: int
+
+
+SMALL = Limits(2, 1_000_000, 4_000_000, 200_000_000, 10, 0)
+"""Of checks that anybody may have."""
+LARGE = Limits(1, 4 * MAX_UPLOAD_BYTES, 4 * MAX_UPLOAD_BYTES, 600_000_000, 120, 10)
+"""Of checks for which one must be logged in."""
+
+
+class Upload(NamedTuple):
+    """A file of predictions and what it answers, with the annotations made of it."""
+
+    file: str
+    place: Place
+    annotations: Sequence[str] = ()
+
+    def size(self) -> int:
+        """Return how many bytes were uploaded."""
+        return sum(Path(each).stat().st_size for each in (self.file, *self.annotations))
+
+
+class _TooLarge(Exception):
+    """An upload that is not small, though it looked so."""
+
+
+@dataclass
+class _Lane:
+    """Whose turn it is: so many at once, first who has the fewest under way, then the smallest upload."""
+
+    limits: Limits
+    n_running: int = 0
+    waiting: list[tuple[int, int, int, asyncio.Future[None]]] = field(default_factory=list)
+    under_way: Counter[str] = field(default_factory=Counter)
+    n_arrived: int = 0
+
+    @asynccontextmanager
+    async def turn(self, who: str, size: int) -> AsyncIterator[None]:
+        if len(self.waiting) >= MAX_WAITING:
+            raise BusyError(f"{MAX_WAITING} uploads wait already; expected fewer. Try again in some minutes.")
+        self.under_way[who] += 1
+        try:
+            if self.n_running < self.limits.at_once:
+                self.n_running += 1
+            else:
+                await self._wait(who, size)
+            try:
+                yield
+            finally:
+                self._next()
+        finally:
+            self.under_way[who] -= 1
+            self.under_way += Counter()  # forgets those without any
+
+    async def _wait(self, who: str, size: int) -> None:
+        mine = asyncio.get_running_loop().create_future()
+        self.n_arrived += 1
+        heappush(self.waiting, (self.under_way[who], size, self.n_arrived, mine))
+        try:
+            await mine
+        except asyncio.CancelledError:
+            if mine.done() and not mine.cancelled():
+                self._next()
+            raise
+
+    def _next(self) -> None:
+        """Give the turn to who is next, or to nobody."""
+        while self.waiting:
+            if not (chosen := heappop(self.waiting)[-1]).done():
+                chosen.set_result(None)
+                return
+        self.n_running -= 1
+
+
+class Checks:
+    """Checks uploads, some at once; for handlers that run in one event loop."""
+
+    def __init__(self) -> None:
+        self._here: set[Place] = set()
+        self._lanes = {limits: _Lane(limits) for limits in (SMALL, LARGE)}
+        self._forker = _Forker() if CAN_FORK else None
+
+    async def check(self, upload: Upload, who: str, logged_in: bool) -> Preview:
+        """Return an upload as it was read and scored.
+
+        Args:
+            upload: the files.
+            who: whose turn it is; who sends many waits for who sends one.
+            logged_in: whether a large upload may be checked.
+
+        Raises:
+            KBBenchError: what `preview` raises; the check needs more memory or time than it may have; too many wait.
+            UsageError: a large upload of somebody who is not logged in.
+        """
+        await self._fetch(upload.place)
+        size = upload.size()
+        if size <= SMALL.upload_bytes:
+            with suppress(_TooLarge):
+                return await self._turn(SMALL, upload, who, size)
+        if not logged_in:
+            raise UsageError(
+                f"The upload has {size:,} bytes or unpacks to many; only up to {SMALL.upload_bytes:,} bytes, "
+                f"{SMALL.expanded_bytes:,} unpacked, are checked for whoever is not logged in. Sign in and try again."
+            )
+        return await self._turn(LARGE, upload, who, size)
+
+    async def _fetch(self, place: Place) -> None:
+        """Have the examples here: a check has no time to fetch them."""
+        if place not in self._here and not at_hand(place.benchmark):
+            await asyncio.to_thread(load_examples, *place)
+        self._here.add(place)
+
+    async def _turn(self, limits: Limits, upload: Upload, who: str, size: int) -> Preview:
+        async with self._lanes[limits].turn(who, size):
+            if self._forker is None:
+                return await asyncio.to_thread(_preview, upload)
+            return await self._forker.ask(limits, upload)
+
+    def close(self) -> None:
+        """End the process that forks."""
+        if self._forker:
+            self._forker.close()
+
+
+class _Forker:
+    """The process that forks, started again when it is gone."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._started()
+
+    def _started(self) -> socket.socket:
+        with self._lock:
+            if self._control is None or self._process is None or self._process.poll() is not None:
+                self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                command = [sys.executable, "-m", "kbbench_hf.leaderboard.checking", str(theirs.fileno())]
+                environment = {
+                    **os.environ,
+                    "OMP_NUM_THREADS": "1",
+                    "OPENBLAS_NUM_THREADS": "1",
+                    "ARROW_NUM_THREADS": "1",
+                }
+                with theirs:
+                    self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment)  # noqa: S603
+            return self._control
+
+    async def ask(self, limits: Limits, upload: Upload) -> Preview:
+        loop = asyncio.get_running_loop()
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        with ours:
+            with theirs:
+                message = json.dumps([limits, upload]).encode()
+                try:
+                    socket.send_fds(self._started(), [message], [theirs.fileno()])
+                except OSError:  # it ended since it was looked at
+                    socket.send_fds(self._started(), [message], [theirs.fileno()])
+            data = bytearray()
+            with suppress(ConnectionError, TimeoutError):
+                async with asyncio.timeout(2 * limits.seconds):
+                    while chunk := await loop.sock_recv(ours, _CHUNK):
+                        data += chunk
+        try:
+            found = pickle.loads(data)  # noqa: S301 - of our own process
+        except (EOFError, pickle.UnpicklingError):
+            found = _needs_too_much(limits)
+        if isinstance(found, Preview):
+            return found
+        raise found
+
+    def close(self) -> None:
+        with self._lock:
+            if self._control:
+                self._control.close()
+            if self._process:
+                self._process.wait(10)
+
+
+def _needs_too_much(limits: Limits) -> DataError:
+    return DataError(
+        f"The check of this upload was ended: it needs more than {limits.memory_bytes // 1_000_000} MB of memory or "
+        f"{limits.seconds} s. Leave out what is not scored (raw responses, scores), and keep the best answers."
+    )
+
+
+def _preview(upload: Upload) -> Preview:
+    place = upload.place
+    annotations = [Path(each) for each in upload.annotations]
+    return preview(Path(upload.file), place.benchmark, place.config, place.split, annotations, place.mode)
+
+
+def _answer(limits: Limits, upload: Upload) -> object:
+    """Return the preview of an upload within limits, or the error that says why there is none."""
+    try:
+        _bound(limits)
+        if _expands_beyond(Path(upload.file), limits.expanded_bytes):
+            return _TooLarge()
+        return _preview(upload)
+    except MemoryError:
+        return _needs_too_much(limits)
+    except KBBenchError as error:
+        return DataError(str(error), code=error.code)
+    except Exception as error:
+        return DataError(
+            f"The upload could not be checked ({type(error).__name__}). Check the file with kbbench validate."
+        )
+
+
+def _bound(limits: Limits) -> None:
+    """Bound this process: memory beyond what it has now, time, and no core file."""
+    import resource
+
+    has = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_DATA, (has + limits.memory_bytes,) * 2)
+    resource.setrlimit(resource.RLIMIT_CPU, (limits.seconds,) * 2)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.alarm(limits.seconds)
+    os.nice(limits.niceness)
+
+
+def _expands_beyond(file: Path, most: int) -> bool:
+    if not file.name.endswith(".gz"):
+        return file.stat().st_size > most
+    with suppress(OSError, EOFError, ValueError), gzip.open(file) as unpacked:
+        return all(unpacked.read(_CHUNK) for _ in range(most // _CHUNK + 1))
+    return False  # it is no gzip file: whoever reads it says so
+
+
+def _import_everything() -> None:
+    """Check what is shipped, so that no check has to import anything: half a second each."""
+    for name in importable_names():
+        for file in shipped_answers(name):
+            with suppress(KBBenchError):
+                preview(file, name)
+
+
+def serve(control: socket.socket) -> None:
+    """Fork for each message: limits and an upload, with the socket on which the answer is awaited. Until the end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _import_everything()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while True:
+        message, (*fds,), *_ = socket.recv_fds(control, _CHUNK, 1)
+        if not message:
+            return
+        if os.fork() == 0:
+            control.close()
+            limits, (file, place, annotations) = json.loads(message)
+            answer = _answer(Limits(*limits), Upload(file, Place(*place), annotations))
+            with socket.socket(fileno=fds[0]) as asking, suppress(OSError):
+                asking.sendall(pickle.dumps(answer))
+            os._exit(0)
+        for fd in fds:
+            os.close(fd)
+
+
+if __name__ == "__main__":
+    serve(socket.socket(fileno=int(sys.argv[1])))

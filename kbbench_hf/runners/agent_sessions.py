@@ -1,0 +1,281 @@
+"""Questions that somebody else's agent answers with our tools: journalled, ranked and written as our own loop's are.
+
+A session is one attempt at one question. What it did is in the journal before the agent hears of it, so a server that
+dies loses nothing: the same session goes on with the next one. A question that was finished stays as it is; one that
+was left open may be started again, and the last attempt counts.
+"""
+
+import hashlib
+import json
+import os
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from uuid import uuid4
+
+from kbbench_hf.errors import UsageError
+from kbbench_hf.files.datasets import Id, Row, read_json
+from kbbench_hf.files.journal import Journal, Record
+from kbbench_hf.files.writing import whole_file
+from kbbench_hf.models.agent import Limits, ranking
+from kbbench_hf.models.agent_tools import FINISH, AgentTools, Outcome, Question, failed, said
+from kbbench_hf.runners.retrieval import agent_tools, rank
+from kbbench_hf.runners.run_folder import open_run
+from kbbench_hf.scoring.score import RUN, load_examples
+from kbbench_hf.scoring.trajectories import TRAJECTORIES, Call, Trajectory
+
+MOST_CALLS = Limits().calls
+"""Of one question, as in our own loop; a call over the wire is a step of its own, so steps have no other bound."""
+
+
+@dataclass
+class Session:
+    """One attempt at one question."""
+
+    place: int
+    """Of the question among the examples."""
+    attempt: int
+    handle: str
+    question: Question
+    calls: list[Call] = field(default_factory=list)
+    seconds: float = 0.0
+    """From the start to the last call."""
+    began: float = field(default_factory=perf_counter)
+
+    @property
+    def key(self) -> str:
+        """What the journal calls it."""
+        return f"{self.place}/{self.attempt}"
+
+    @property
+    def end(self) -> str:
+        """How it ended, or would if nothing more came."""
+        if self.question.finished:
+            return "finished"
+        return "step_limit" if len(self.calls) >= MOST_CALLS else "no_call"
+
+
+class AgentSessions:
+    """The questions of a benchmark, and what agents have done about them.
+
+    `base` gives the base's ranking of an example by its place, which stands behind what is selected, `top_k` in all. No
+    method returns an answer, nor anything from which the right ones could be told. Threads may call at once.
+
+    Raises:
+        BusyError: another process serves this folder.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        tools: AgentTools,
+        base: Callable[[int], Sequence[tuple[Id, float]]],
+        folder: Path,
+        top_k: int = 100,
+    ) -> None:
+        self.rows, self.tools, self.folder, self.top_k = rows, tools, folder, top_k
+        self._base = base
+        self._lock = threading.RLock()
+        self._places = {row["id"]: place for place, row in enumerate(rows)}
+        self._attempts: dict[int, Session] = {}
+        self._open: dict[str, Session] = {}
+        self._next = 0
+        self._journal = Journal(folder, observe=self._remember)
+        if self._attempts:
+            self.write()
+
+    @property
+    def n_started(self) -> int:
+        """How many questions were started."""
+        return len(self._attempts)
+
+    @property
+    def n_finished(self) -> int:
+        """How many questions were finished."""
+        return sum(session.question.finished for session in self._attempts.values())
+
+    def start(self, example_id: object = None) -> tuple[Session | None, Outcome]:
+        """Start a question, the next one that nobody has started where no id is given.
+
+        Returns the session, None where there is none to start, and what the agent is told: `{"id", "question",
+        "session", "left"}`, or an error. A question that is open starts anew: its selection is empty.
+        """
+        with self._lock:
+            return self._start(example_id)
+
+    def _start(self, example_id: object) -> tuple[Session | None, Outcome]:
+        place = self._place(example_id)
+        if isinstance(place, Outcome):
+            return None, place
+        before = self._attempts.get(place)
+        if before is not None and before.question.finished:
+            message = f"Question {said(self.rows[place]['id'])} is finished; its answer stands. Start another."
+            return None, failed("already_answered", message)
+        attempt = 1 if before is None else before.attempt + 1
+        session = Session(place, attempt, uuid4().hex[:16], self.tools.question())
+        self._journal.append({"key": session.key, "error": None, "session": session.handle})
+        self._note(session)
+        row = self.rows[place]
+        left = len(self.rows) - len(self._attempts)
+        return session, Outcome({"id": row["id"], "question": row["query"], "session": session.handle, "left": left})
+
+    def call(self, handle: str, name: str, arguments: object) -> Outcome:
+        """Answer one call of a tool in an open session; the journal has it when this returns."""
+        with self._lock:
+            return self._call(handle, name, arguments)
+
+    def _call(self, handle: str, name: str, arguments: object) -> Outcome:
+        session = self._open.get(handle)
+        if session is None:
+            message = "No question is open here: it was finished, started again, or never started. Call start_question."
+            return failed("no_question", message)
+        if len(session.calls) >= MOST_CALLS and name != FINISH.name:
+            return failed("too_many_calls", f"{MOST_CALLS} calls were made, the most for a question. Call finish.")
+        outcome = session.question.call(name, arguments)
+        session.seconds = perf_counter() - session.began
+        call = Call(
+            len(session.calls) + 1, name, arguments, outcome.error, outcome.total, list(outcome.shown), outcome.repaired
+        )
+        self._journal.append(
+            {
+                "key": f"{session.key}/{call.step}",
+                "error": None,
+                "call": list(call),
+                "result_sha256": hashlib.sha256(outcome.text.encode("utf-8", "surrogatepass")).hexdigest(),
+                "selected": session.question.selected,
+                "finished": session.question.finished,
+                "seconds": session.seconds,
+            }
+        )
+        session.calls.append(call)
+        if session.question.finished:
+            del self._open[handle]
+            if self.n_finished == len(self.rows):
+                self.write()
+        return outcome
+
+    def write(self) -> None:
+        """Write `predictions.jsonl` and `trajectories.jsonl` of the questions that were started, each whole."""
+        with self._lock:
+            sessions = [self._attempts[place] for place in sorted(self._attempts)]
+            with whole_file(self.folder / "predictions.jsonl") as sink:
+                sink.writelines(self._prediction(each).encode() for each in sessions)
+            with whole_file(self.folder / TRAJECTORIES) as sink:
+                sink.writelines(self._trajectory(each).line().encode() for each in sessions)
+
+    def close(self) -> None:
+        """Write what there is, and free the folder."""
+        self.write()
+        self._journal.close()
+
+    def __enter__(self) -> "AgentSessions":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _place(self, example_id: object) -> int | Outcome:
+        """Return the place of a question, or why there is none."""
+        if example_id is None:
+            while self._next in self._attempts:
+                self._next += 1
+            if self._next == len(self.rows):
+                return failed("no_question", f"All {len(self.rows):,} questions were started. There is none left.")
+            return self._next
+        known = isinstance(example_id, int | str) and not isinstance(example_id, bool)
+        place = self._places.get(example_id) if known else None
+        if place is None and isinstance(example_id, str) and example_id.strip().isdecimal():
+            place = self._places.get(int(example_id))
+        if place is None:
+            message = f"No question has the id {said(example_id)}; leave it out for the next one."
+            return failed("unknown_question", message)
+        return place
+
+    def _note(self, session: Session) -> None:
+        """Make this the attempt that counts."""
+        if before := self._attempts.get(session.place):
+            self._open.pop(before.handle, None)
+        self._attempts[session.place] = self._open[session.handle] = session
+
+    def _remember(self, record: Record) -> None:
+        """Take up a record of an earlier server."""
+        place, attempt, *step = map(int, record["key"].split("/"))
+        if not step:
+            self._note(Session(place, attempt, record["session"], self.tools.question()))
+            return
+        session = self._attempts.get(place)
+        if session is None or session.attempt != attempt:
+            return  # its beginning is lost
+        session.calls.append(Call(*record["call"]))
+        for node_id in record["selected"]:
+            session.question.select(node_id)
+        session.seconds = record["seconds"]
+        session.began = perf_counter() - session.seconds
+        if record["finished"]:
+            session.question.finished = True
+            del self._open[session.handle]
+
+    def _prediction(self, session: Session) -> str:
+        ranked = ranking(session.question.selected, self._base(session.place), self.top_k)
+        line = {"id": self.rows[session.place]["id"], "ids": [one.id for one in ranked]}
+        return json.dumps({**line, "scores": [one.score for one in ranked]}, ensure_ascii=False) + "\n"
+
+    def _trajectory(self, session: Session) -> Trajectory:
+        row, selected = self.rows[session.place], session.question.selected
+        gold, seen = {*row["answer_ids"]}, {node for call in session.calls for node in call.shown}
+        return Trajectory(
+            id=row["id"],
+            split=row.get("split", ""),
+            steps=len(session.calls),
+            end=session.end,
+            selected=selected,
+            backed_off=not selected,
+            calls=session.calls,
+            tool_errors=Counter(call.error for call in session.calls if call.error),
+            seen=len(seen),
+            answer_seen=not gold.isdisjoint(seen),
+            answer_selected=not gold.isdisjoint(selected),
+            seconds=session.seconds,
+        )
+
+
+def open_sessions(
+    benchmark: str,
+    *,
+    base: str = "bm25",
+    name: str = "agent",
+    split: str | None = None,
+    limit: int | None = None,
+    out: Path | None = None,
+    show: bool = True,
+) -> AgentSessions:
+    """Return the sessions of a benchmark for somebody else's agent; the same call goes on where it stopped.
+
+    `base` ranks all questions first, in a run of its own, and is what the tools search with. `name` is what the agent
+    is called. The folder, one beside the base's run by default, is a run's: `kbbench score` and `report` take it.
+
+    Raises:
+        UsageError: the benchmark has no knowledge base, or the base does not exist.
+    """
+    asked = load_examples(benchmark, None, split, None, limit)
+    if asked.benchmark.asking.prompts:
+        raise UsageError(
+            f"{asked.place.benchmark} is answered by language models; expected one with a knowledge base to walk. "
+            "See: kbbench list"
+        )
+    tools = agent_tools(asked, base)
+    first = rank(asked, base, show=show, timed=False).folder
+    settings = read_json(first / RUN)["settings"]
+    folder = out or first.with_name(f"{first.name}-{re.sub(r'[^A-Za-z0-9_.]+', '-', name)}")
+    open_run(folder, {**settings, "agent": name}, {"base": os.path.relpath(first, folder.parent)})
+    lines = (first / "predictions.jsonl").read_text(encoding="utf-8").split("\n")
+
+    def ranked(at: int) -> list[tuple[Id, float]]:
+        line = json.loads(lines[at])
+        return list(zip(line["ids"], line["scores"], strict=True))
+
+    return AgentSessions(asked.examples.rows, tools, ranked, folder, settings["top_k"])
