@@ -61,13 +61,13 @@ class Repository:
 
         self._bound()
         contents = {path: file.read_bytes() for path, file in files.items()}
-        done = self.api.create_commit(
-            self.name,
-            [CommitOperationAdd(path, data) for path, data in contents.items()],
-            commit_message=message,
-            repo_type="dataset",
-            parent_commit=self.head,
-        )
+        added = [CommitOperationAdd(path, data) for path, data in contents.items()]
+        try:
+            done = self.api.create_commit(
+                self.name, added, commit_message=message, repo_type="dataset", parent_commit=self.head
+            )
+        except RuntimeError as error:  # around what went wrong with one file
+            raise (error.__cause__ or error) from None
         self.head = done.oid
         self.files.update((path, Held(len(data), hashlib.sha256(data).hexdigest())) for path, data in contents.items())
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbbench_hf.hub.repository import Held, Repository
 from kbbench_hf.leaderboard.events import Event
-from kbbench_hf.leaderboard.restoring import Restored, agree, restore
+from kbbench_hf.leaderboard.restoring import Restored, agree, differing, restore
 from kbbench_hf.leaderboard.store import RECORD, Store
 
 if TYPE_CHECKING:
@@ -78,6 +78,10 @@ class Outbox:
         with self._lock:
             return [path for event in self._pending() for path in (*self._to_send(event), event.path)]
 
+    def backlog(self) -> list[str]:
+        """Return the submissions that wait, they or something that was done to them; the oldest first."""
+        return list(dict.fromkeys(event.submission for event in self._pending()))
+
     def minutes(self) -> int | None:
         """Return within how many minutes what waits is expected on the Hub; None while the Hub does not answer."""
         with self._lock:
@@ -96,15 +100,15 @@ class Outbox:
             return "Saved here; the Hub does not answer now, and gets it when it does."
         return f"Saved here, on the Hub within {minutes} minute{'' if minutes == 1 else 's'}."
 
-    def fetch(self, only: Collection[str] | None = None, create: bool = False) -> Restored:
-        """Take from the Hub the events, and the submissions that lack here, all or some.
+    def fetch(self, only: Collection[str] | None = None, create: bool = False, check: bool = False) -> Restored:
+        """Take from the Hub the events, and the submissions that lack here, all or some; `check` those damaged too.
 
         An error of the connection is raised; what came until then stays.
         """
         with self._asking():
             self.repository.refresh(create)
             head = self.repository.head
-            done = restore(self.store, self.repository, only)
+            done = restore(self.store, self.repository, only, check)
             if only is None and not done.lost:
                 self._restored = head
         if done.n_submissions:
@@ -113,6 +117,15 @@ class Outbox:
         for problem in (*done.problems, *done.lost):
             LOG.warning("%s", problem)
         return done
+
+    def verify(self) -> list[str]:
+        """Compare every file on the Hub with the one here; return in words what is not the same.
+
+        What is whole here and other there no longer counts as held there: `flush` sends it again.
+        """
+        with self._asking():
+            self.repository.refresh()
+            return differing(self.store, self.repository)
 
     def sync(self) -> int:
         """Take from the Hub what others sent, and send what it lacks; return how many files were sent."""
@@ -144,7 +157,7 @@ class Outbox:
             except Exception as error:  # whose class depends on the Hub client's HTTP library
                 self.repository.forget()
                 attempt += 1
-                answer = _answer(error)
+                answer = getattr(error, "response", None)
                 status = answer.status_code if answer is not None else None
                 if status in REFUSED and len(events) == 1:
                     LOG.warning("the Hub refuses %s, which stays here: %s", events[0].path, error)
@@ -257,13 +270,6 @@ class Outbox:
                 self._allowed -= 1
                 return
             self._sleep((1 - self._allowed) * SECONDS_BETWEEN_COMMITS + 0.001)
-
-
-def _answer(error: BaseException | None) -> Any:
-    """Return what the Hub answered, where it was an answer that made an error or what led to it; else None."""
-    while error and not hasattr(error, "response"):
-        error = error.__cause__
-    return getattr(error, "response", None)
 
 
 def _pause(answer: Any, attempt: int) -> float:

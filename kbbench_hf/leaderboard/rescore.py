@@ -32,6 +32,10 @@ def rescore(store: Store, submission: str) -> Rescored:
     for part in ("scores", "slices", "predictions_sha256"):
         if again[part] != stored[part]:
             return Rescored(submission, "different", f"{part} differ")
+    counted = stored["counters"].items()  # those that were counted then: others may have been added since
+    if other := [f"{name} {value}, now {again['counters'].get(name)}" for name, value in counted
+                 if again["counters"].get(name) != value]:  # fmt: skip
+        return Rescored(submission, "different", f"counters differ: {', '.join(other)}")
     if list(result.example_lines()) != store.score_lines(submission):
         return Rescored(submission, "different", "scores of single examples differ")
     return Rescored(submission, "identical")

@@ -45,8 +45,10 @@ class _NotWholeError(DataError):
         self.path = path
 
 
-def restore(store: Store, repository: Repository, only: Collection[str] | None = None) -> Restored:
+def restore(store: Store, repository: Repository, only: Collection[str] | None = None, check: bool = False) -> Restored:
     """Fetch the events, and the submissions that are not whole here, all or some, from a refreshed repository.
+
+    A submission is whole whose files are there; where `check` is set, whose files are those that were stored.
 
     First the events, that a row which was hidden is never seen; then every submission by itself, its files checked
     against its record. What is damaged on the Hub no longer counts as held there, so that an intact copy is sent again.
@@ -56,13 +58,44 @@ def restore(store: Store, repository: Repository, only: Collection[str] | None =
         lacking = sorted(path for path in repository.files if store.events.lacks(path))
         tasks = pool.map(partial(_tried, _fetch_event, store, repository, staging), lacking)
         done.n_events = sum(_noted(done, repository, error) for error in tasks)
-        held = sorted({path.split("/")[2] for path in repository.files if _is_record(path)})
-        wanted = [each for each in held if (only is None or each in only) and not store.whole(each)]
+        wanted = [each for each in lacks(store, repository, check) if only is None or each in only]
         tasks = pool.map(partial(_tried, fetch_submission, store, repository, staging), wanted)
         done.n_submissions = sum(_noted(done, repository, error) for error in tasks)
     if only is None and not done.lost:
         done.recovered = store.recover()
     return done
+
+
+def lacks(store: Store, repository: Repository, check: bool = False) -> list[str]:
+    """Return the submissions that a refreshed repository holds, and that are not whole here."""
+    held = sorted({path.split("/")[2] for path in repository.files if _is_record(path)})
+    return [each for each in held if (store.damage(each) if check else not store.whole(each))]
+
+
+def differing(store: Store, repository: Repository) -> list[str]:
+    """Return in words which files of a refreshed repository are not those here; see `Outbox.verify`.
+
+    What the Hub says of a file is believed where it says its sha256; the others are downloaded.
+    """
+    problems = []
+    held = sorted(path for path in repository.files if path.startswith(("submissions/", "events/")))
+    with _staging(store) as staging, ThreadPoolExecutor(AT_ONCE) as pool:
+        for path, same in zip(held, pool.map(partial(_same, store, repository, staging), held), strict=True):
+            if same is None:
+                problems.append(f"{path} on the Hub belongs to nothing whole")
+            elif not same:
+                problems.append(f"{path} on the Hub is not the file here")
+                del repository.files[path]
+    return problems
+
+
+def _same(store: Store, repository: Repository, staging: Path, path: str) -> bool | None:
+    """Say whether a file is the same on the Hub as here; None where there is none here."""
+    if not (store.root / path).is_file():
+        return None
+    here = hashlib.sha256((store.root / path).read_bytes()).hexdigest()
+    there = repository.files[path].sha256 or hashlib.sha256(repository.fetch(path, staging).read_bytes()).hexdigest()
+    return here == there
 
 
 def agree(store: Store, repository: Repository, submission: str) -> bool:

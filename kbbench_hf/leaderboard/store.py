@@ -293,7 +293,9 @@ class Store:
         for submission, contents in known.items():
             problems += self.damage(submission, contents)
         lost = set(self._found()) - known.keys()
-        return problems + [f"{self._place(each)} stands in no event; 'fsck --recover' gives it one" for each in lost]
+        return problems + [
+            f"{self._place(each)} stands in no event; give it one: kbbench leaderboard fsck --recover" for each in lost
+        ]
 
     def damage(self, submission: str, contents: Set[str] | None = None) -> list[str]:
         """Return in words which files of a submission are missing, or are not those that were stored.
