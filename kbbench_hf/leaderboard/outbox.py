@@ -114,8 +114,6 @@ class Outbox:
         if done.n_submissions:
             with self._lock:
                 self._files.clear()
-        for problem in (*done.problems, *done.lost):
-            LOG.warning("%s", problem)
         return done
 
     def verify(self) -> list[str]:
@@ -132,7 +130,9 @@ class Outbox:
         with self._asking():
             self.repository.refresh(create=True)
         if self._restored is None or self._restored != self.repository.head:
-            self.fetch(create=True)
+            done = self.fetch(create=True)
+            for line in (*done.problems, *done.lost):
+                LOG.warning("%s", line)
         return self.flush()
 
     def flush(self) -> int:
