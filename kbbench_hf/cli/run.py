@@ -255,8 +255,8 @@ def command(benchmark: str, model: str, json_output: bool, **options: Any) -> No
     found = benchmark_of(benchmark.removeprefix("kbbench/").partition("/")[0])
     if how.get("base_url") and not found.asking.prompts and not (how.get("rerank") or how.get("agent")):
         raise UsageError(
-            f"{found.dataset} is answered by a retriever; a served model re-ranks it, --rerank llm:{model}, or walks "
-            f"from it, --agent llm:{model}."
+            f"{found.dataset} is answered by a retriever; a served model re-ranks it: --rerank llm:{model}, or walks "
+            f"from it: --agent llm:{model}."
         )
     dry, testbed, subset = (how.pop(name, None) for name in ("dry_run", "testbed", "subset"))
     if subset and not testbed:

@@ -190,3 +190,39 @@ def test_options_that_would_be_ignored_or_cannot_be_kept_are_refused(
 def test_calls_of_tools_are_not_held_to_a_schema_of_ours(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--structured.*--protocol json"), ScriptedServer(reply=in_field) as server:
         served(tmp_path, server, structured=True)
+
+
+TEMPLATE = (
+    "{% if tools %}{% endif %}{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}"
+    "{% for call in message['tool_calls'] or [] %}{{ call['function']['arguments']['node_ids'][0] }}{% endfor %}<|end|>"
+    "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+
+def test_a_local_model_calls_by_its_chat_template_or_in_words_where_that_has_no_tools(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    """The template reads the arguments as an object, as those of real models do."""
+    from kbbench_hf.models.agent import Agent
+    from kbbench_hf.runners.retrieval import agent_tools
+    from kbbench_hf.scoring.score import load_examples
+    from tests.unit.models.tiny_lm import train
+
+    for name in ("INSTRUCTIONS", "JSON_INSTRUCTIONS"):
+        monkeypatch.setattr(f"kbbench_hf.models.agent.{name}", f"{name}.")  # few words are learnt sooner
+    asked = load_examples("mini-stark", limit=1)
+    tools, (row,) = agent_tools(asked, "bm25"), asked.examples.rows
+    begun = {each: Agent(tools, protocol=each).conversation(row["query"]).messages() for each in ("tools", "json")}
+    said = {
+        "tools": '<tool_call>{"name": "select", "arguments": {"node_ids": [7]}}</tool_call>',
+        "json": '{"tool": "select", "arguments": {"node_ids": [8]}}',
+    }
+    folder = train(tmp_path / "model", [([dict(m) for m in begun[each]], said[each]) for each in begun], steps=60)
+    how = {"agent": f"llm:hf:{folder}", "limit": 1, "max_steps": 2, "max_tokens": 60}
+    for protocol, selected in (("json", 8), ("tools", 7)):
+        if protocol == "tools":
+            (folder / "chat_template.jinja").write_text(TEMPLATE)
+        done = walk(tmp_path / protocol, **how)
+        assert read_json(done.folder / "run.json")["settings"]["protocol"] == protocol
+        (trajectory,) = read_trajectories(done.folder)
+        assert (trajectory.steps, trajectory.selected[:1]) == (2, [selected])
