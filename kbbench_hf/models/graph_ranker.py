@@ -8,6 +8,7 @@ It starts from the ranking of another retriever and adds what texts cannot tell.
     type        the logarithm of the probability that the question asks for its type (`answer_type`)
     one edge    how strongly nodes that the question names are joined to it, more by relations that it speaks of
     two edges   the same over one node in between
+    found       the same for nodes that it does not name in so many words: the best of the base, of other types
     ruled out   what joins it to nodes that the question rules out ("but not directed by X"), against it
 
 What the question sets aside or rules out is not asked of the base (`question`). Only nodes that a signal touches are
@@ -42,11 +43,14 @@ Vector = NDArray[np.float64]
 DEPTH = 1000
 """How far into the base's ranking to look; nodes further down have text score 0."""
 VOTERS = 50
-"""The best of the base, whose types say what is asked for where the wording does not."""
+"""The best of the base: their types say what is asked for where the wording does not, and they may be spoken of."""
 TYPE_WEIGHT = 0.3
 """With a type that is read for sure, others lose 0.3 log 1/P, which no text makes up for."""
 ONE_EDGE_WEIGHT, TWO_EDGES_WEIGHT = 0.6, 0.4
 """To be joined to what is named counts about half of the best text; both ways together as much as it."""
+FOUND_WEIGHT = 0.3
+"""What is found is less sure to be meant than what is named. Chosen, as the square of its text score, on training and
+validation questions."""
 RULED_OUT_WEIGHT = 0.5
 """What is joined to something ruled out loses about what joining gives."""
 N_GOLD, N_TYPES, N_NAMED = 3, 4, 6
@@ -184,10 +188,12 @@ class GraphRanker:
     def _signals(self, asked: Asked, text: Sparse, top_k: int) -> tuple[Rows, Mapping[str, Vector]]:
         """Return the nodes that may be among the best, ascending, and what each signal gives to each."""
         types = self._asked_types(asked, text)
-        one, two = self._joined(asked)
+        relations = self._spoken(asked.reading.said, asked.reading.asked)
+        one, two = self._joined(asked, relations)
+        by_text = self._step(self._found(text, types), relations)
         excluded = self._step(asked.excluded, self._spoken(asked.reading.excluded))
         highest = self._highest(top_k + len(excluded.rows) + len(asked.excluded.rows))
-        rows = np.unique(np.concatenate([text.rows, one.rows, two.rows, highest]))
+        rows = np.unique(np.concatenate([text.rows, one.rows, two.rows, by_text.rows, highest]))
         rows = rows[self._is_candidate[rows]]
         place = np.zeros(len(self._kb), dtype=np.int64)  # pages that nothing touches cost nothing
         place[rows] = np.arange(1, len(rows) + 1)
@@ -206,6 +212,7 @@ class GraphRanker:
             "type": TYPE_WEIGHT * np.log(types)[of_type],
             "one edge": ONE_EDGE_WEIGHT * sure * at(one),
             "two edges": TWO_EDGES_WEIGHT * sure * at(two),
+            "found": FOUND_WEIGHT * sure * at(by_text),
             "ruled out": -RULED_OUT_WEIGHT * (at(excluded) + at(asked.excluded)),
         }
 
@@ -216,9 +223,17 @@ class GraphRanker:
         votes = np.bincount(self._type_ids[found[others]], text.values[others], len(self._types.names))
         return self._types.probabilities(asked.reading.asked, votes / max(votes.sum(), 1e-12))
 
-    def _joined(self, asked: Asked) -> tuple[Sparse, Sparse]:
+    def _found(self, text: Sparse, types: Vector) -> Sparse:
+        """Return the nodes that the question seems to speak of by their texts, and how surely.
+
+        What is of the type that is asked for is an answer, and joins nothing.
+        """
+        values = text.values**2 * (1 - types / types.max())[self._type_ids[text.rows]]
+        found = best(values, VOTERS)
+        return Sparse(text.rows[found], values[found])
+
+    def _joined(self, asked: Asked, relations: Sequence[Vector]) -> tuple[Sparse, Sparse]:
         """Return how strongly nodes are joined to the named ones, by one edge and by two."""
-        relations = self._spoken(asked.reading.said, asked.reading.asked)
         one = self._step(asked.named, relations)
         order = best(one.values, len(one.values))
         near = order[np.cumsum(self._edges[one.rows[order]]) <= FRONTIER]
