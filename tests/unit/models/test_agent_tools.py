@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.models.agent_tools import TOOLS, AgentTools, Question
+from kbbench_hf.models.agent_tools import AgentTools, Question
 from kbbench_hf.models.bm25 import BM25
+from kbbench_hf.models.tool_contract import TOOLS
 from tests.unit.models.small_kb import small_kb
 
 ODD_TEXTS = ["", " ", "x" * 9000, "[3]", "4", "\ud800"]
