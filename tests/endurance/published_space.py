@@ -87,7 +87,7 @@ def main(source: Path, environment: Path | None) -> None:
 
 def _every_answer(file: Path, home: Path) -> bytes:
     """Return a system's answers, empty ones for the sentences that it did not answer, as a submission needs them."""
-    found = {(row := json.loads(line))["id"]: row for line in file.read_text().splitlines()}
+    found = {(row := json.loads(line))["id"]: row for line in file.read_text().split("\n") if line}
     ids = DatasetFolder(home / "kbbench" / PLACE.split("/")[0]).table("sentences", "test")["id"].to_pylist()
     return "".join(f"{json.dumps(found.get(each, {'id': each, 'triples': []}))}\n" for each in ids).encode()
 
