@@ -118,7 +118,8 @@ def sync(store: Path, results: str, dry_run: bool) -> None:
 def rescore_(store: Path, results: str | None, everything: bool, submissions: tuple[str, ...]) -> None:
     """Score stored predictions again; exits 1 unless every figure is the same to the last bit.
 
-    Rows of which only figures are kept do not count."""
+    Rows of which only figures are kept do not count.
+    """
     if not (everything or submissions):
         raise UsageError("No submission is named; expected some, or --all.")
     opened, _ = _opened(store, results, None if everything else submissions)
