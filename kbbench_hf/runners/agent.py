@@ -16,7 +16,7 @@ from kbbench_hf.models.agent import JSON_SCHEMA, Agent, Conversation, Protocol, 
 from kbbench_hf.models.tool_contract import TOOLS, Id
 from kbbench_hf.protocols import LanguageModel, name_of
 from kbbench_hf.runners.cost import Price
-from kbbench_hf.runners.generate import Generation, generate
+from kbbench_hf.runners.generate import Generation, generate, wait_for_everyone
 from kbbench_hf.runners.jobs import Prompts, Sampling, Turn, produced_tokens, takes
 from kbbench_hf.runners.unread import generate_judgements
 from kbbench_hf.scoring.trajectories import TRAJECTORIES, Call, Trajectory
@@ -154,8 +154,10 @@ def walk_run(
         generation, by_schema = generate(prompts, model, folder, **options), False
     done |= {name: walk.trajectory(keep_texts=keep_texts) for name, walk in open_ones.items() if name not in done}
     trajectories = [done[row["id"]] for row in examples.rows]
-    write_text(folder / TRAJECTORIES, "".join(each.line() for each in trajectories))
-    write_text(folder / "predictions.jsonl", "".join(_lines(trajectories, first, top_k)))
+    if not getattr(model, "rank", 0):
+        write_text(folder / TRAJECTORIES, "".join(each.line() for each in trajectories))
+        write_text(folder / "predictions.jsonl", "".join(_lines(trajectories, first, top_k)))
+    wait_for_everyone(model)  # so that every process finds them when this returns
     return Walked(generation, trajectories, by_schema)
 
 

@@ -135,7 +135,7 @@ def generate(
                 name = identity.meet(model)
                 keys = answer_in_batches(cast(Generator, model), name, work, journal, record, meter, advance)
         if n_processes > 1:
-            _wait_for_everyone(model)
+            wait_for_everyone(model)
             meter = Meter(price)
             journal.reload(meter.add)
             keys = [job.key for first in work.jobs(name) for job in work.walk(name, first, journal)]
@@ -148,7 +148,7 @@ def generate(
             answer=answer,
             folder=folder if parse is not None and shard == 0 else None,
         )
-        _wait_for_everyone(model)  # so that every process finds the predictions when this returns
+        wait_for_everyone(model)  # so that every process finds the predictions when this returns
     summary = replace(summary, servers=tuple(identity.servers), stopped=str(stopped) if stopped else None)
     return Generation(summary, journal, keys, stopped, [*_warnings(summary), *identity.warnings()])
 
@@ -186,7 +186,8 @@ def _interruptible() -> Iterator[None]:
         raise InterruptedRunError from None
 
 
-def _wait_for_everyone(model: LanguageModel) -> None:
+def wait_for_everyone(model: LanguageModel) -> None:
+    """Wait until every process of a model's group is here, where it has one."""
     getattr(model, "wait_for_everyone", lambda: None)()
 
 

@@ -210,11 +210,15 @@ def walk(
     folder = first.with_name(f"{first.name}-{_in_a_name(name)}-{digest}")
     before = read_json(first / RUN)["settings"]
     same = {"knowledge_base": kb.hash, "contract_sha256": contract_sha256(agent)}
-    open_run(folder, {**before, "agent": name, **own, **same}, {"base": first.name})
+    writes = not getattr(model, "rank", 0)
+    if writes:
+        open_run(folder, {**before, "agent": name, **own, **same}, {"base": first.name})
     how |= {"top_k": before["top_k"], "sampling": sampling, "tool_choice": tool_choice}
     done = walk_run(asked.examples, agent, first, model, folder, **how)
     summary, warnings = done.generation.summary, [warning.to_dict() for warning in done.generation.warnings]
-    add_to_run(folder, model=name_of(model), summary=summary.to_json(), structured=done.structured, warnings=warnings)
+    facts = {"structured": done.structured, "warnings": warnings}
+    if writes:
+        add_to_run(folder, model=name_of(model), summary=summary.to_json(), **facts)
     return folder, summary
 
 
