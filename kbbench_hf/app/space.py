@@ -14,7 +14,7 @@ from kbbench_hf.leaderboard.store import Store
 
 FIRST_LOOK_S = 20.0
 """For so long the pages wait for the rows on the Hub; then they are served, and the rows come as they come."""
-LAST_LOOK_S = 10.0
+LAST_LOOK_S = 5.0
 SECONDS_BETWEEN_LOOKS = 60.0
 """So often the Hub is asked whether another Space sent something, and asked again after it did not answer."""
 SECONDS_BETWEEN_FLUSHES = 5.0

@@ -1,6 +1,7 @@
 """From a file to a row: checked and scored at once, stored after login."""
 
 import asyncio
+import logging
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +13,7 @@ from kbbench_hf.app.boards import Boards, place_label
 from kbbench_hf.app.html import Listener
 from kbbench_hf.benchmarks import Place, as_place, benchmark
 from kbbench_hf.errors import KBBenchError, UsageError
+from kbbench_hf.hub.connection import answer_within
 from kbbench_hf.leaderboard.checking import Checks, Upload
 from kbbench_hf.leaderboard.flags import flags
 from kbbench_hf.leaderboard.quotas import Quotas
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
 PREDICTIONS = "Predictions: .jsonl or .jsonl.gz"
 ANNOTATED = f"{PREDICTIONS}, and with them the .parquet files that 'kbbench annotate' wrote"
+LOG = logging.getLogger("kbbench")
+WHO_S = 10.0
+"""For so long the Hub is waited for to say whose token the machine's is."""
 WAITING = 200
 """So many uploads are read or wait for it; none of them holds a thread."""
 
@@ -172,10 +177,21 @@ def submit_tab(boards: Boards, tab: "gr.Tab") -> None:
 
 
 def can_log_in() -> bool:
-    """Say whether somebody can log in: on a Space, or where the machine itself is logged in to the Hub."""
-    from huggingface_hub import get_token
+    """Say whether somebody can log in: on a Space, or where the Hub knows the machine's own token.
 
-    return "SPACE_ID" in os.environ or get_token() is not None
+    Elsewhere than on a Space, Gradio asks the Hub who that is before it serves, and does not serve without an answer.
+    """
+    from huggingface_hub import get_token, whoami
+
+    if "SPACE_ID" in os.environ or get_token() is None:
+        return "SPACE_ID" in os.environ
+    try:
+        answer_within(WHO_S)
+        whoami()
+    except Exception as error:  # whatever the Hub's client raises, whose classes depend on its HTTP library
+        LOG.warning("nobody can log in until this is started again: the Hub did not say who (%s)", type(error).__name__)
+        return False
+    return True
 
 
 def organisations(profile: Mapping[str, Any]) -> list[str]:

@@ -291,8 +291,6 @@ class Facts:
     paper: str = ""
     homepage: str = ""
     licence: str = ""
-    redistributable: bool = True
-    """Whether the licence lets examples and answers be handed on; where it does not, figures alone are shown."""
     citation: str = ""
 
 

@@ -43,6 +43,13 @@ def connection(repository: str) -> Iterator[None]:
         ) from error
 
 
+def answer_within(seconds: float) -> None:
+    """Have what asks the Hub next fail where it says nothing for so long; huggingface_hub alone would wait for ever."""
+    from huggingface_hub.utils import get_session  # type: ignore[attr-defined]
+
+    get_session().timeout = seconds
+
+
 def check_name(repository: str) -> None:
     """Refuse what cannot be the name of a repository, before anything is sent or written.
 

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kbbench_hf.hub.connection import answer_within
+
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
 ANSWER_S = 60.0
-"""A Hub that says nothing for so long counts as down; huggingface_hub alone would wait for ever."""
+"""A Hub that says nothing for so long counts as down."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Repository:
         """Look where the branch stands, and list its files if it moved; `create` makes the repository if need be."""
         from huggingface_hub.errors import RepositoryNotFoundError
 
-        self._bound()
+        answer_within(ANSWER_S)
         try:
             head = self._head()
         except RepositoryNotFoundError:
@@ -59,7 +61,7 @@ class Repository:
         """Add files, all or none, on top of the commit that is known; refused if the branch has moved since."""
         from huggingface_hub import CommitOperationAdd
 
-        self._bound()
+        answer_within(ANSWER_S)
         contents = {path: file.read_bytes() for path, file in files.items()}
         added = [CommitOperationAdd(path, data) for path, data in contents.items()]
         try:
@@ -73,7 +75,7 @@ class Repository:
 
     def fetch(self, path: str, folder: Path) -> Path:
         """Download a file as it is in the commit that is known into a folder, under its path, and return it."""
-        self._bound()
+        answer_within(ANSWER_S)
         return Path(
             self.api.hf_hub_download(self.name, path, repo_type="dataset", revision=self.head, local_dir=folder)
         )
@@ -94,9 +96,3 @@ class Repository:
             for each in found
             if isinstance(each, RepoFile)
         }
-
-    @staticmethod
-    def _bound() -> None:
-        from huggingface_hub.utils import get_session  # type: ignore[attr-defined]
-
-        get_session().timeout = ANSWER_S

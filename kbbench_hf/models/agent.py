@@ -15,8 +15,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from kbbench_hf.models.agent_tools import AgentTools
-from kbbench_hf.models.tool_contract import TOOLS, Id, Outcome, failed
+from kbbench_hf.models.agent_tools import TOOLS, AgentTools, Id, Outcome, failed
 from kbbench_hf.protocols import Message
 from kbbench_hf.replies.tool_calls import Call, read_turn
 

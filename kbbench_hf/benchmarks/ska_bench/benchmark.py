@@ -248,12 +248,7 @@ SKA_OPEN = base.Benchmark(
 )
 SKA_BENCH = base.Benchmark(
     replace(
-        _FACTS,
-        dataset="ska-bench",
-        title="SKA-Bench",
-        homepage="https://github.com/Lza12a/SKA-Bench",
-        licence="other",
-        redistributable=False,
+        _FACTS, dataset="ska-bench", title="SKA-Bench", homepage="https://github.com/Lza12a/SKA-Bench", licence="other"
     ),
     replace(
         SKA_OPEN.data,

@@ -1,0 +1,209 @@
+"""The Space itself, killed after every commit of a backlog and started on an empty disk; with a Hub that misbehaves.
+
+    python -m tests.endurance.leaderboard_restarts [--submissions 200] [--histories 20]
+
+The process is `spaces/leaderboard/app.py`, its client huggingface_hub's own. Exits 1 if a promise broke.
+"""
+
+import argparse
+import json
+import logging
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from kbbench_hf.leaderboard.outbox import Outbox
+from kbbench_hf.leaderboard.store import Store, System
+from kbbench_hf.leaderboard.submissions import preview, store_preview
+from tests.servers.board import ROOT, await_answer, free_port
+from tests.servers.hostile import GOOD
+from tests.servers.hub import TOKEN, LocalHub, Repo, local_hub
+
+NAME = "kbbench/results"
+START_S = 90.0
+CATCH_UP_S = 180.0
+FAULTS = ("timeout", "409", "412", "429", "500", "500-after-commit")
+
+
+@contextmanager
+def space(hub: LocalHub, store: Path) -> Iterator[tuple["subprocess.Popen[bytes]", float]]:
+    """Run the Space until the block ends; give its process and the seconds until it answered."""
+    port, log = free_port(), store.with_suffix(".log")
+    environment = {**os.environ, **hub.environment(str(store.parent / "hf")), "PYTHONPATH": str(ROOT),
+                   "KBBENCH_STORE": str(store), "KBBENCH_RESULTS": NAME, "GRADIO_SERVER_PORT": str(port),
+                   "GRADIO_ANALYTICS_ENABLED": "False", "OMP_NUM_THREADS": "1"}  # fmt: skip
+    started = time.monotonic()
+    with log.open("wb") as out:
+        command = [sys.executable, "-W", "ignore", str(ROOT / "spaces/leaderboard/app.py")]
+        process = subprocess.Popen(command, cwd=store.parent, env=environment, stdout=out, stderr=out)
+    hub.space = process  # type: ignore[attr-defined]
+    try:
+        await_answer(f"http://127.0.0.1:{port}/config", process, log)
+        yield process, time.monotonic() - started
+    finally:
+        process.kill()
+        process.wait(30)
+
+
+def await_true(said: Callable[[], bool], seconds: float = CATCH_UP_S) -> bool:
+    """Wait until something is so; False where it never was."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if said():
+            return True
+        time.sleep(0.2)
+    return False
+
+
+def fill(store: Path, n: int, name: str = "system") -> set[str]:
+    """Store n submissions and return their ids."""
+    file = store.parent / "a.jsonl"
+    file.write_bytes(GOOD)
+    read = preview(file, "mini-text2kg")
+    return {store_preview(Store(store), read, System(f"{name} {k}"), "tester").id for k in range(n)}
+
+
+def whole(files: Mapping[str, bytes]) -> set[str]:
+    """Return the submissions of which a set of files holds the record, all that it names, and an event."""
+    named = {json.loads(data)["event"]["submission"] for path, data in files.items() if path.startswith("events/")}
+    records = {path.split("/")[2]: json.loads(data) for path, data in files.items() if path.endswith("record.json")}
+    return {
+        each
+        for each in named & records.keys()
+        if all(f"submissions/{each[:2]}/{each}/{name}" in files for name in records[each]["files"])
+    }
+
+
+def killed_after_every_commit(hub: LocalHub, folder: Path, n: int) -> dict[str, object]:
+    """Kill the Space after its first commit, after its second ...; every time the disk is lost, and it starts again."""
+    full, wrong, seconds, after = folder / "full", [], [], 0
+    ids = fill(full, n)
+    while True:
+        after += 1
+        hub.repos.clear()
+        store = folder / "store"
+        shutil.rmtree(store, ignore_errors=True)
+        shutil.copytree(full, store)
+
+        def fault(method: str, path: str, after: int = after) -> str | None:
+            repo = hub.repos.get(("dataset", NAME))
+            if repo and len(repo.commits) > after:
+                os.kill(hub.space.pid, signal.SIGKILL)  # type: ignore[attr-defined]
+                return "timeout"
+            return None
+
+        hub.fault = fault
+        try:
+            with space(hub, store) as (process, _):
+                await_true(lambda process=process: process.poll() is not None, 60)  # type: ignore[misc]
+        except RuntimeError:
+            pass  # it was killed before it served
+        hub.fault = lambda method, path: None
+        held = whole(hub.repos["dataset", NAME].commits[-1][1])
+        n_commits = len(hub.repos["dataset", NAME].commits) - 1
+        shutil.rmtree(store)
+        with space(hub, store) as (_, took):
+            seconds.append(took)
+            here = Store(store)
+            if not await_true(lambda here=here, held=held: set(here.visible()) == held) or here.check():  # type: ignore[misc]
+                wrong.append(after)
+        if n_commits < after or held == ids:
+            break
+    return {
+        "submissions": n,
+        "kills, one after each commit": after,
+        "all sent at the last": held == ids,
+        "starts that showed other than what was on the Hub": wrong,
+        "slowest start, s": round(max(seconds), 1),
+    }
+
+
+def histories(hub: LocalHub, folder: Path, n: int, trials: int) -> dict[str, object]:
+    """Truncate and reorder the commits, tear one of them as once they were; then let who has all of it come back."""
+    from huggingface_hub import HfApi
+
+    generator, wrong, lost = random.Random(11), 0, 0
+    store, api = folder / "history", HfApi(endpoint=hub.url, token=TOKEN)
+    ids = fill(store, n)
+    hub.repos.clear()
+    box = Outbox(Store(store), NAME, api, sleep=lambda seconds: None)
+    box.flush()
+    commits = hub.repos["dataset", NAME].added()
+    for trial in range(trials):
+        repo: Repo = hub.repos["dataset", NAME]
+        kept = generator.sample(commits, generator.randrange(1, len(commits)))
+        torn = generator.choice(commits)
+        repo.replay([*kept, dict(generator.sample(sorted(torn.items()), generator.randrange(1, len(torn))))])
+        held = whole(repo.commits[-1][1])
+        fresh = Store(folder / f"history {trial}")
+        again = Outbox(fresh, NAME, api, sleep=lambda seconds: None)
+        again.sync()
+        wrong += not held <= set(fresh.visible()) == again.durable()
+        box.sync()
+        lost += len(ids - whole(repo.commits[-1][1])) + (box.durable() != ids)
+        shutil.rmtree(fresh.root)
+    return {"histories truncated, reordered and torn": trials, "of them shown wrong": wrong, "lost": lost}
+
+
+def misbehaving(hub: LocalHub, folder: Path) -> list[dict[str, object]]:
+    """Start on a Hub that does not answer, is slow or refuses, with rows on the disk; then let it come to itself."""
+    tables: list[dict[str, object]] = []
+    for what in ("absent dataset", "slow", *FAULTS):
+        hub.repos.clear()
+        store = folder / what.replace(" ", "-")
+        ids = fill(store, 5)
+
+        def fault(method: str, path: str, what: str = what) -> str | None:
+            if what == "slow":
+                time.sleep(1.0)
+            only_writes = what in ("409", "412", "500-after-commit")
+            return what if what in FAULTS and ("/commit/" in path or not only_writes) else None
+
+        hub.fault = fault
+        with space(hub, store) as (process, took):
+            served = process.poll() is None and set(Store(store).visible()) == ids
+            if what not in ("absent dataset", "slow"):
+                time.sleep(3)
+                hub.fault = lambda method, path: None
+
+            def sent(ids: set[str] = ids) -> bool:
+                repo = hub.repos.get(("dataset", NAME))
+                return bool(repo) and whole(repo.commits[-1][1]) == ids  # type: ignore[union-attr]
+
+            caught_up = await_true(sent)
+        hub.fault = lambda method, path: None
+        tables.append({"Hub": what, "start, s": round(took, 1), "served": served, "caught up": caught_up})
+        print(json.dumps(tables[-1]), flush=True)
+    return tables
+
+
+def main() -> None:
+    """Run it; disk syncs are left out here, because power is not what fails."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--submissions", type=int, default=200)
+    parser.add_argument("--histories", type=int, default=20)
+    options = parser.parse_args()
+    logging.disable()
+    os.fsync = lambda handle: None  # type: ignore[assignment]
+    with tempfile.TemporaryDirectory() as name, local_hub() as hub:
+        os.environ.update(hub.environment(f"{name}/hf"), HF_HUB_DISABLE_PROGRESS_BARS="1")  # read at the first import
+        starts = misbehaving(hub, Path(name))
+        past = histories(hub, Path(name), options.submissions, options.histories)
+        print(json.dumps(past), flush=True)
+        kills = killed_after_every_commit(hub, Path(name), options.submissions)
+        print(json.dumps(kills), flush=True)
+    good = all(each["served"] and each["caught up"] for each in starts)
+    good = good and not (past["of them shown wrong"] or past["lost"]) and bool(kills["all sent at the last"])
+    sys.exit(0 if good and not kills["starts that showed other than what was on the Hub"] else "broken")
+
+
+if __name__ == "__main__":
+    main()
