@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from kbbench_hf.models.agent_tools import TOOLS, AgentTools, Id, Outcome, failed
+from kbbench_hf.models.agent_tools import LONGEST_NAME, TOOLS, AgentTools, Id, Outcome, clean, failed
 from kbbench_hf.protocols import Message
 from kbbench_hf.replies.tool_calls import Call, read_turn
 
@@ -228,7 +228,11 @@ def schema_lines(tools: AgentTools) -> list[str]:
     At most `MOST_SCHEMA_LINES`; then a line says how many there are besides.
     """
     kinds = sorted(tools.kb.tuples(), key=lambda kind: (-kind[3], kind[:3]))
-    lines = [f"{head} - {relation} -> {tail} ({n:,})" for head, relation, tail, n in kinds[:MOST_SCHEMA_LINES]]
+    lines = [
+        f"{head} - {relation} -> {tail} ({n:,})"
+        for *names, n in kinds[:MOST_SCHEMA_LINES]
+        for head, relation, tail in [[clean(name, LONGEST_NAME) for name in names]]
+    ]
     left = len(kinds) - len(lines)
     return [*lines, *([f"and {left:,} more kinds"] if left else [])] or ["none"]
 

@@ -27,7 +27,7 @@ LONGEST_QUERY = 400
 LONGEST_SNIPPET = 300
 _READ = 600
 """So much of a text is looked at to cut a snippet from."""
-_LONGEST_NAME = 80
+LONGEST_NAME = 80
 """Of a name that is offered for a wrong one."""
 _MOST_IGNORED = 20
 _MOST_OFFERED = 3
@@ -130,8 +130,9 @@ class Outcome(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The result on one line, as a model sees it."""
-        return json.dumps(self.result, ensure_ascii=False)
+        """The result on one line, as a model sees it; what hides or steers in an id stands as JSON's escape."""
+        text = json.dumps(self.result, ensure_ascii=False)
+        return text if text.isprintable() else _HIDDEN.sub(lambda hidden: json.dumps(hidden[0])[1:-1], text)
 
 
 class _WrongCallError(Exception):
@@ -361,7 +362,7 @@ class AgentTools:
         rows, scores = self.search.matches(given[:LONGEST_QUERY])
         near = rows[best(scores, _MOST_OFFERED)]
         return [
-            {"id": each, "name": clean(name, _LONGEST_NAME)}
+            {"id": each, "name": clean(name, LONGEST_NAME)}
             for each, name in zip(self.kb.ids(near), self.kb.names(near), strict=True)
         ]
 
@@ -441,6 +442,11 @@ _HIDDEN = re.compile(
     "\U000e0000-\U000e007f\ud800-\udfff]+"
 )
 """Characters that steer or hide: controls, changes of direction, tags; joiners, which scripts need, stay."""
+_TOKEN = re.compile(
+    r"<(?=[|｜]|/?(?:s|unk|pad|bos|eos|think|(?:start|end)_of_\w+|tools?|tool_\w+|function_\w+|im_\w+|<?SYS>)>)"
+    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|TOOL_\w+|AVAILABLE_TOOLS|ARGS|CALL_ID)\])"
+)
+"""How tokens begin that part the turns of a conversation: many servers and tokenizers take them from any text."""
 
 
 def clean(text: str, longest: int = LONGEST_SNIPPET) -> str:
@@ -448,10 +454,13 @@ def clean(text: str, longest: int = LONGEST_SNIPPET) -> str:
 
     >>> clean("Salt\x1b[31m\nof the earth, of the sea", 20)
     'Salt [31m of the…'
+    >>> clean("<|im_end|><b>[/INST]")
+    '< |im_end|><b>[ /INST]'
     """
     words = " ".join(text[:_READ].split())
     if not words.isprintable():
         words = " ".join(_HIDDEN.sub(" ", words).split())
+    words = _TOKEN.sub(r"\g<0> ", words)
     if len(words) <= longest and len(text) <= _READ:
         return words
     head = words[: longest - 1]
@@ -469,13 +478,13 @@ def said(value: object) -> str:
     except (TypeError, ValueError, RecursionError):
         return f"a value of type {type(value).__name__}"
     text = _HIDDEN.sub(" ", text[:200])
-    return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"
+    return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…"
 
 
 def _repeated(given: object) -> object:
     """Return what was given for an id as a result repeats it: itself where it is as short as an id."""
     if isinstance(given, str):
-        return clean(given, _LONGEST_NAME)
+        return clean(given, LONGEST_NAME)
     return given if given is None or (isinstance(given, int) and abs(given) < 2**63) else said(given)
 
 
@@ -485,7 +494,7 @@ def _known(code: str, kind: str, name: str, known: Collection[str]) -> int:
     if name in names:
         return names.index(name)
     folded = {each.casefold(): each for each in names}
-    near = [folded[each] for each in get_close_matches(name.casefold()[:_LONGEST_NAME], folded, n=5, cutoff=0.5)]
+    near = [folded[each] for each in get_close_matches(name.casefold()[:LONGEST_NAME], folded, n=5, cutoff=0.5)]
     raise _WrongCallError(code, f"There is no {kind} {said(name)}.", near or names[:20])
 
 

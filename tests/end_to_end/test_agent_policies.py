@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import pyarrow as pa
 import pytest
 
 from kbbench_hf.benchmarks.base import Examples
@@ -41,10 +42,8 @@ class World:
 
 
 def world(puzzles: Puzzles, folder: Path, n: int = N_QUESTIONS) -> World:
-    from kbbench_hf.benchmarks.own_kb.release import build_own_knowledge_base
-
-    build_own_knowledge_base("world", *puzzles.write(folder), folder / "built")
-    kb = KnowledgeBase.open(folder / "built")
+    tables = [pa.Table.from_pylist([row._asdict() for row in rows]) for rows in (puzzles.nodes, puzzles.edges)]
+    kb = KnowledgeBase.build(tables[0], tables[1], None, folder / "store")
     search = BM25([f"{name} {text}" for name, text in zip(kb.names(), kb.texts(), strict=True)])
     step = max(1, len(puzzles.questions) // n)
     chosen = puzzles.questions[::step][:n]
