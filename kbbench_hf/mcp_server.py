@@ -80,9 +80,8 @@ def mcp_server(sessions: AgentSessions) -> "Server[Any]":
             outcome = sessions.call(str(handle), params.name, arguments)
             if params.name == FINISH.name and connection is not None:
                 current.pop(connection, None)
-        return types.CallToolResult(
-            content=[types.TextContent(type="text", text=outcome.text)], structured_content=outcome.result
-        )
+        # as text alone, which models read: the same again as structured content costs as much as the call itself
+        return types.CallToolResult(content=[types.TextContent(type="text", text=outcome.text)])
 
     @asynccontextmanager
     async def written(_server: Any) -> AsyncIterator[dict[str, Any]]:
