@@ -158,9 +158,10 @@ class Conversation:
         self.steps.append(Step(calls, tuple(self._outcomes(calls)), turn.said))
         self.end = self._ended()
 
-    def fail(self, error: str) -> None:
-        """End it: the next request brought no reply."""
-        self.end = "budget" if error in ("context_length", "prompt_too_long") else "failed"
+    def fail(self, error: str, *, settled: bool = False) -> None:
+        """End it: the next request brought no reply, and never will where that is `settled`."""
+        too_long = error in ("context_length", "prompt_too_long")
+        self.end = "budget" if too_long else "no_call" if settled else "failed"
 
     @property
     def n_calls(self) -> int:

@@ -69,7 +69,7 @@ class Walk:
             self.completion_tokens = (self.completion_tokens or 0) + produced
         self.seconds += record["latency_s"] or 0.0
         if record["error"] is not None:
-            conversation.fail(record["error"])
+            conversation.fail(record["error"], settled=bool(record.get("settled")))
         else:
             conversation.take(record["response"] or "", record.get("tool_calls"), prompt, produced)
         if conversation.end is None:

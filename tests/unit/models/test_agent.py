@@ -102,12 +102,13 @@ def test_limits_bound_steps_calls_and_tokens() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "end"), [("context_length", "budget"), ("http_500", "failed"), ("refusal", "failed")]
+    ("error", "settled", "end"),
+    [("context_length", True, "budget"), ("http_500", False, "failed"), ("content_filter", True, "no_call")],
 )
-def test_a_request_without_a_reply_ends_it(error: str, end: str) -> None:
+def test_a_request_without_a_reply_ends_it(error: str, settled: bool, end: str) -> None:
     walk = conversation()
     take(walk, SELECT)
-    walk.fail(error)
+    walk.fail(error, settled=settled)
     assert (walk.end, walk.question.selected) == (end, [7])
 
 
