@@ -64,7 +64,7 @@ def submit_tab(boards: Boards, tab: "gr.Tab") -> None:
     send = gr.Button("Submit", variant="primary", elem_id="send")
     receipt = gr.Markdown(elem_id="receipt")
     with gr.Accordion("Your submissions", open=False, visible=False, elem_id="own-rows") as own_rows:
-        mine = gr.Dropdown([], label="Submission", elem_id="mine")
+        mine = gr.Dropdown([], label="Submission", elem_id="mine", allow_custom_value=True)
         with gr.Row():
             changing = gr.Button("Say of it what stands above", size="sm", elem_id="change")
             withdrawing = gr.Button("Withdraw it from the board", size="sm", elem_id="withdraw")

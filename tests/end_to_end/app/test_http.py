@@ -1,5 +1,9 @@
 """Strangers over plain HTTP: no identity, no write; hostile files are refused in words; many at once are all stored."""
 
+import base64
+import hashlib
+import json
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -47,6 +51,40 @@ def test_no_handler_writes_without_identity_however_it_is_called(server: Server,
             stranger.client.post("/gradio_api/api/predict", json=body)
             stranger.client.post("/gradio_api/queue/join", json=body)
     assert set((folder / "store").rglob("*.json*")) == before and Store(folder / "store").visible() == []
+
+
+def test_a_session_cannot_be_made_up(server: Server, folder: Path) -> None:
+    from itsdangerous import TimestampSigner
+
+    now = int(time.time())
+    profile = {"sub": "1", "name": "A", "preferred_username": "ada", "profile": "", "picture": ""}
+    told = {"oauth_info": {"access_token": "x", "scope": "", "expires_at": now + 3600, "userinfo": profile}}
+    for secret in ("-v4", "", "None-v4"):  # what sessions are signed with where there is no secret
+        key = hashlib.sha256(secret.encode()).hexdigest()
+        cookie = TimestampSigner(key).sign(base64.b64encode(json.dumps(told).encode())).decode()
+        stranger = Visitor(server)
+        stranger.client.headers["Cookie"] = f"session={cookie}"
+        assert "nobody is logged in" in stranger.submit(PLACE, stranger.upload("a.jsonl", GOOD), "forged")
+
+
+def test_an_owner_withdraws_a_row_over_http_and_a_stranger_does_not(
+    server: Server, visitor: Visitor, folder: Path
+) -> None:
+    said = visitor.submit(PLACE, visitor.upload("a.jsonl", GOOD), "soon gone")
+    row = said.split("`")[1]
+    stranger, store = Visitor(server), Store(folder / "store")
+    buttons = [
+        each["id"]
+        for each in visitor.client.get("/config").json()["dependencies"]
+        if each["api_name"] in ("withdraw", "put_back", "edit")
+    ]
+    for button in buttons:
+        for data in ([row], [row, "", "", 0, 0, 0, ""]):
+            body = {"data": data, "fn_index": button, "session_hash": "x"}
+            stranger.client.post("/gradio_api/queue/join", json=body)
+    assert row in store.visible() and buttons
+    visitor.call("withdraw", row)
+    assert row not in store.visible()
 
 
 def test_only_the_handlers_for_programs_are_advertised(server: Server) -> None:
