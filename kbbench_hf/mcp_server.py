@@ -1,6 +1,6 @@
 """The tools on a knowledge base as an MCP server: agents of any framework answer a benchmark's questions with them.
 
-It has the four tools of `models.agent_tools` and `start_question`, reads the knowledge base, writes its own run's
+It has the four tools of `models.tool_contract` and `start_question`, reads the knowledge base, writes its own run's
 folder, and nothing else. What wrong arguments are answered is what our own loop answers: a result that a model can act
 on, since frameworks make exceptions of MCP's own errors.
 """
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from kbbench_hf.errors import missing_extra
 from kbbench_hf.models.agent import answer_types, schema_lines
-from kbbench_hf.models.agent_tools import FINISH, TOOLS, AgentTools, Tool
+from kbbench_hf.models.agent_tools import AgentTools
+from kbbench_hf.models.tool_contract import FINISH, TOOLS, Tool
 from kbbench_hf.runners.agent_sessions import MOST_CALLS, AgentSessions
 
 if TYPE_CHECKING:

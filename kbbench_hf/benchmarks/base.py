@@ -291,6 +291,8 @@ class Facts:
     paper: str = ""
     homepage: str = ""
     licence: str = ""
+    redistributable: bool = True
+    """Whether the licence lets examples and answers be handed on; where it does not, figures alone are shown."""
     citation: str = ""
 
 

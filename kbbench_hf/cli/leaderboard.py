@@ -2,23 +2,28 @@
 
 import getpass
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import partial
 from pathlib import Path
 
 import click
 
-from kbbench_hf.benchmarks import benchmark, importable_names, shipped_answers
+from kbbench_hf.benchmarks import place_of
 from kbbench_hf.cli.names import NAME, FilePath
+from kbbench_hf.cli.options import MODE, on_benchmark, read_how
 from kbbench_hf.errors import UsageError
 from kbbench_hf.hub.connection import check_name, connection
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.outbox import Outbox
 from kbbench_hf.leaderboard.rescore import rescore
 from kbbench_hf.leaderboard.restoring import Restored, lacks
+from kbbench_hf.leaderboard.seeding import Seed, released_seeds, run_seed, shipped_seeds, sow
 from kbbench_hf.leaderboard.store import Store, System
-from kbbench_hf.leaderboard.submissions import preview, store_preview
 from kbbench_hf.reports.terminal import echo
+from kbbench_hf.scoring.predictions import ReadOptions
+
+SEEDED_BY = "kbbench"
+"""The submitter of the rows with which a board begins."""
 
 STORE = click.option("--store", type=FilePath(), default=Path("kbbench-leaderboard"), show_default=True)
 _results = partial(click.option, "--results", type=NAME, metavar="OWNER/NAME")
@@ -37,12 +42,49 @@ def command() -> None:
 
 @command.command()
 @STORE
-def seed(store: Path) -> None:
-    """Store our own runs: the answers shipped with the mini benchmarks, scored now."""
-    for dataset in sorted(importable_names()):
-        for file in shipped_answers(dataset):
-            receipt = store_preview(Store(store), preview(file, dataset), System(file.stem), "kbbench", origin="own")
-            echo(f"{receipt.id}  {benchmark(dataset).title}: {file.stem}")
+@click.argument("sources", nargs=-1, type=FilePath(exists=True))
+@on_benchmark
+@MODE
+@click.option("--name", type=NAME, help="The system, where SOURCES is one file or run.")
+@click.option("--link", default="", help="Where a file is from.")
+@click.option("--licence", default="", help="Under which its source hands it on; figures alone are kept without one.")
+@click.option("--notes", default="", help="What else is to be known of it.")
+@read_how
+def seed(
+    store: Path,
+    sources: tuple[Path, ...],
+    benchmark: str | None,
+    split: str | None,
+    mode: str | None,
+    name: str | None,
+    link: str,
+    licence: str,
+    notes: str,
+    read_options: ReadOptions,
+) -> None:
+    """Begin a board with what you have: score it again and store it, each row with where it is from.
+
+    Without SOURCES these are our own runs on the mini benchmarks, and the answers of published systems that datasets
+    built here bring with them. SOURCES are folders of your runs, or one file of answers that somebody released.
+
+    Example: kbbench leaderboard seed kbbench-runs/mini-stark/*
+    """
+    if name and len(sources) != 1:
+        raise UsageError(f"--name names one system, and there are {len(sources)} sources. Leave it out, or name one.")
+    seeds: Iterable[Seed] = [*shipped_seeds(), *released_seeds()]
+    if sources and benchmark is None:
+        seeds = [run_seed(each, name) for each in sources]
+    elif sources:
+        if len(sources) != 1 or not name:
+            raise UsageError(
+                "A file that somebody released is seeded alone, with its --name. Name one file and system."
+            )
+        where = place_of(benchmark or "", split=split, mode=mode)
+        said = System(name, link, licence or "none stated", notes=notes)
+        seeds = [Seed(where, sources[0], said, "released", not licence, read_options)]
+    for each, receipt in sow(Store(store), seeds, SEEDED_BY):
+        state = "  (was there already)" if receipt.existed else "  (figures only)" if each.figures_only else ""
+        echo(f"{receipt.id}  {each.place}: {each.system.name}{state}")
 
 
 @command.command()
@@ -74,16 +116,20 @@ def sync(store: Path, results: str, dry_run: bool) -> None:
 @click.option("--all", "everything", is_flag=True, help="Every submission on the board.")
 @click.argument("submissions", nargs=-1, type=NAME)
 def rescore_(store: Path, results: str | None, everything: bool, submissions: tuple[str, ...]) -> None:
-    """Score stored predictions again; exits 1 unless every figure is the same to the last bit."""
+    """Score stored predictions again; exits 1 unless every figure is the same to the last bit.
+
+    Rows of which only figures are kept do not count.
+    """
     if not (everything or submissions):
         raise UsageError("No submission is named; expected some, or --all.")
     opened, _ = _opened(store, results, None if everything else submissions)
     found = [rescore(opened, each) for each in (opened.visible() if everything else submissions)]
     for each in found:
         echo(f"{each.submission}  {each.outcome}{f': {each.detail}' if each.detail else ''}")
-    same = sum(each.outcome == "identical" for each in found)
-    echo(f"{same:,} of {len(found):,} identical")
-    sys.exit(0 if same == len(found) else 1)
+    kept = [each for each in found if each.outcome != "figures only"]
+    same = sum(each.outcome == "identical" for each in kept)
+    echo(f"{same:,} of {len(kept):,} identical")
+    sys.exit(0 if same == len(kept) else 1)
 
 
 @command.command()

@@ -1,8 +1,9 @@
 """Uploads are read and scored in processes of their own, bounded in memory and time: none of them stalls the others.
 
 One process has everything imported and does nothing but fork: a check is a child of it, which lives for one upload.
-Small uploads go before large ones, and who has none under way before who has many. Where a system cannot fork, uploads
-are checked in threads, unbounded.
+What is small is checked beside what is large, for a second at most; what takes longer starts again among the large.
+Of each, who has none under way goes before who has many. Where a system cannot fork, uploads are checked in threads,
+unbounded.
 """
 
 import asyncio
@@ -31,6 +32,7 @@ from kbbench_hf.scoring.score import load_examples
 MAX_WAITING = 500
 CAN_FORK = hasattr(os, "fork") and hasattr(socket, "SOCK_SEQPACKET") and hasattr(socket, "send_fds")
 _CHUNK = 1 << 20
+_SERVE = "import sys; from kbbench_hf.leaderboard.checking import serve; serve(int(sys.argv[1]))"
 
 
 class Limits(NamedTuple):
@@ -38,16 +40,20 @@ class Limits(NamedTuple):
 
     at_once: int
     upload_bytes: int
-    expanded_bytes: int
+    expanded_bytes: int | None
+    """None for as many as `preview` reads."""
     memory_bytes: int
-    seconds: int
+    seconds: float
+    """Of computing."""
     niceness: int
 
 
-SMALL = Limits(2, 1_000_000, 4_000_000, 200_000_000, 10, 0)
+SMALL = Limits(3, 1_000_000, 4_000_000, 120_000_000, 1.0, 0)
 """Of checks that anybody may have."""
-LARGE = Limits(1, 4 * MAX_UPLOAD_BYTES, 4 * MAX_UPLOAD_BYTES, 600_000_000, 120, 10)
+LARGE = Limits(2, 4 * MAX_UPLOAD_BYTES, None, 350_000_000, 60.0, 10)
 """Of checks for which one must be logged in."""
+PATIENCE = 10
+"""A process gets so many times the seconds by the clock: others may compute too."""
 
 
 class Upload(NamedTuple):
@@ -62,8 +68,8 @@ class Upload(NamedTuple):
         return sum(Path(each).stat().st_size for each in (self.file, *self.annotations))
 
 
-class _TooLarge(Exception):
-    """An upload that is not small, though it looked so."""
+class TooLargeError(Exception):
+    """An upload that needs more than it was given."""
 
 
 @dataclass
@@ -137,14 +143,22 @@ class Checks:
         await self._fetch(upload.place)
         size = upload.size()
         if size <= SMALL.upload_bytes:
-            with suppress(_TooLarge):
+            with suppress(TooLargeError):
                 return await self._turn(SMALL, upload, who, size)
         if not logged_in:
             raise UsageError(
-                f"The upload has {size:,} bytes or unpacks to many; only up to {SMALL.upload_bytes:,} bytes, "
-                f"{SMALL.expanded_bytes:,} unpacked, are checked for whoever is not logged in. Sign in and try again."
+                f"The upload has {size:,} bytes, or takes long to unpack or to score. Without a login only what has up "
+                f"to {SMALL.upload_bytes:,} bytes, {SMALL.expanded_bytes:,} unpacked, and takes no more than "
+                f"{SMALL.seconds:g} s is checked. Sign in and try again."
             )
-        return await self._turn(LARGE, upload, who, size)
+        try:
+            return await self._turn(LARGE, upload, who, size)
+        except TooLargeError:
+            raise DataError(
+                f"The check of this upload needs more than {LARGE.memory_bytes // 1_000_000} MB of memory or "
+                f"{LARGE.seconds:g} s; expected less. Leave out what is not scored (raw responses), and keep the best "
+                "answers."
+            ) from None
 
     async def _fetch(self, place: Place) -> None:
         """Have the examples here: a check has no time to fetch them."""
@@ -176,8 +190,10 @@ class _Forker:
     def _started(self) -> socket.socket:
         with self._lock:
             if self._control is None or self._process is None or self._process.poll() is not None:
+                if self._control:
+                    self._control.close()
                 self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-                command = [sys.executable, "-m", "kbbench_hf.leaderboard.checking", str(theirs.fileno())]
+                command = [sys.executable, "-c", _SERVE, str(theirs.fileno())]
                 environment = {
                     **os.environ,
                     "OMP_NUM_THREADS": "1",
@@ -201,13 +217,13 @@ class _Forker:
                     socket.send_fds(self._started(), [message], [theirs.fileno()])
             data = bytearray()
             with suppress(ConnectionError, TimeoutError):
-                async with asyncio.timeout(2 * limits.seconds):
+                async with asyncio.timeout(2 * PATIENCE * limits.seconds):
                     while chunk := await loop.sock_recv(ours, _CHUNK):
                         data += chunk
         try:
             found = pickle.loads(data)  # noqa: S301 - of our own process
-        except (EOFError, pickle.UnpicklingError):
-            found = _needs_too_much(limits)
+        except (EOFError, pickle.UnpicklingError):  # it was ended, or nothing came
+            raise TooLargeError from None
         if isinstance(found, Preview):
             return found
         raise found
@@ -220,13 +236,6 @@ class _Forker:
                 self._process.wait(10)
 
 
-def _needs_too_much(limits: Limits) -> DataError:
-    return DataError(
-        f"The check of this upload was ended: it needs more than {limits.memory_bytes // 1_000_000} MB of memory or "
-        f"{limits.seconds} s. Leave out what is not scored (raw responses, scores), and keep the best answers."
-    )
-
-
 def _preview(upload: Upload) -> Preview:
     place = upload.place
     annotations = [Path(each) for each in upload.annotations]
@@ -237,11 +246,11 @@ def _answer(limits: Limits, upload: Upload) -> object:
     """Return the preview of an upload within limits, or the error that says why there is none."""
     try:
         _bound(limits)
-        if _expands_beyond(Path(upload.file), limits.expanded_bytes):
-            return _TooLarge()
+        if limits.expanded_bytes and _expands_beyond(Path(upload.file), limits.expanded_bytes):
+            return TooLargeError()
         return _preview(upload)
     except MemoryError:
-        return _needs_too_much(limits)
+        return TooLargeError()
     except KBBenchError as error:
         return DataError(str(error), code=error.code)
     except Exception as error:
@@ -256,9 +265,9 @@ def _bound(limits: Limits) -> None:
 
     has = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_DATA, (has + limits.memory_bytes,) * 2)
-    resource.setrlimit(resource.RLIMIT_CPU, (limits.seconds,) * 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    signal.alarm(limits.seconds)
+    signal.setitimer(signal.ITIMER_PROF, limits.seconds)  # nobody handles these signals: they end the process
+    signal.setitimer(signal.ITIMER_REAL, PATIENCE * limits.seconds)
     os.nice(limits.niceness)
 
 
@@ -278,8 +287,9 @@ def _import_everything() -> None:
                 preview(file, name)
 
 
-def serve(control: socket.socket) -> None:
-    """Fork for each message: limits and an upload, with the socket on which the answer is awaited. Until the end."""
+def serve(fd: int) -> None:
+    """Fork for each message on a socket: limits and an upload, with the socket on which the answer is awaited."""
+    control = socket.socket(fileno=fd)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _import_everything()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -296,7 +306,3 @@ def serve(control: socket.socket) -> None:
             os._exit(0)
         for fd in fds:
             os.close(fd)
-
-
-if __name__ == "__main__":
-    serve(socket.socket(fileno=int(sys.argv[1])))

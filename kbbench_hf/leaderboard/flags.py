@@ -61,4 +61,4 @@ def _likeness(row: Mapping[str, object]) -> GoldLikeness | None:
 
 
 def _is_own(row: Row) -> bool:
-    return bool(row["origin"] == "own")
+    return bool(row["origin"] != "submitted")

@@ -13,13 +13,15 @@ class Rescored(NamedTuple):
     """What scoring a submission again came to, and in words where it was not the same."""
 
     submission: str
-    outcome: Literal["identical", "different", "other data", "not possible"]
+    outcome: Literal["identical", "different", "other data", "figures only", "not possible"]
     detail: str = ""
 
 
 def rescore(store: Store, submission: str) -> Rescored:
     """Score one stored submission again and compare all of its figures, slices, counters and per-example scores."""
     record, stored = store.record(submission), store.result(submission)
+    if not store.has_predictions(submission):
+        return Rescored(submission, "figures only", "its source states no licence, so its predictions are not kept")
     try:
         asked = load_examples(record.benchmark, record.config, record.split, record.mode)
         if (here := asked.revision) != (there := record.dataset_revision):

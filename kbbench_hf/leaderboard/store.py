@@ -30,6 +30,7 @@ from kbbench_hf.leaderboard.likeness import GoldLikeness
 from kbbench_hf.scoring.result import PlainResult, Result, read_result
 
 RECORD = "record.json"
+PREDICTIONS = "predictions.jsonl.gz"
 _ID = re.compile("[0-9a-f]{32}")
 STALE_S = 3600
 """A partial folder this old belongs to nobody alive."""
@@ -64,7 +65,7 @@ class Record:
     system: System
     submitter: str
     origin: str
-    """`submitted` by a user, or one of our `own` runs."""
+    """`submitted` by a user; by whoever runs the board: one of their `own` runs, or answers `released` by others."""
     files: Mapping[str, str] = field(default_factory=dict)
     vouched_by: str = ""
     """The account under which the name stands, `ada/KOTO`, whose owner or member the submitter was; mostly none."""
@@ -102,7 +103,7 @@ class Store:
     def add(
         self,
         result: Result,
-        predictions: Iterable[Mapping[str, object]],
+        predictions: Iterable[Mapping[str, object]] | None,
         system: System,
         submitter: str,
         origin: str = "submitted",
@@ -112,9 +113,10 @@ class Store:
     ) -> Receipt:
         """Store a scored submission; when this returns, it is on disk for good. The same submission twice is one.
 
-        The predictions are the parsed ones, one object per example in the dataset's order; the submitter is the Hub's
-        user name; the annotations are the files with which the result was scored, by name. The same is what has the
-        same place, data, submitter, name, answers and annotations: nobody else can send it first.
+        The predictions are the parsed ones, one object per example in the dataset's order, or None where only figures
+        may be kept; the submitter is the Hub's user name; the annotations are the files with which the result was
+        scored, by name. The same is what has the same place, data, submitter, name, answers and annotations: nobody
+        else can send it first.
 
         Raises:
             BusyError: the disk is full; nothing was stored.
@@ -129,7 +131,7 @@ class Store:
                 return Receipt(known, existed=True)
         place = self._place(submission)
         contents = {
-            "predictions.jsonl.gz": _compressed(json.dumps(row, ensure_ascii=False) for row in predictions),
+            **({PREDICTIONS: _compressed(map(_as_json, predictions))} if predictions is not None else {}),
             "result.json": json.dumps(result.to_dict(), indent=1).encode() + b"\n",
             "scores.jsonl.gz": _compressed(result.example_lines()),
             "slices.json.gz": _compressed([json.dumps(result.example_slices, ensure_ascii=False)]),
@@ -205,13 +207,18 @@ class Store:
             return [line.rstrip("\n") for line in lines]
 
     def predictions(self, submission: str) -> Iterator[Mapping[str, object]]:
-        """Yield the parsed predictions of a submission, one object per example, in the dataset's order."""
-        with gzip.open(self.predictions_file(submission), "rt", encoding="utf-8", newline="\n") as lines:
-            yield from map(json.loads, lines)
+        """Yield the parsed predictions of a submission by example; none where figures alone are kept."""
+        if self.has_predictions(submission):
+            with gzip.open(self.predictions_file(submission), "rt", encoding="utf-8", newline="\n") as lines:
+                yield from map(json.loads, lines)
 
     def predictions_file(self, submission: str) -> Path:
         """Return the file of a submission's parsed predictions."""
-        return self._place(submission) / "predictions.jsonl.gz"
+        return self._place(submission) / PREDICTIONS
+
+    def has_predictions(self, submission: str) -> bool:
+        """Say whether the predictions of a submission are kept, and not its figures alone."""
+        return PREDICTIONS in self.record(submission).files
 
     def paths(self, submission: str) -> list[str]:
         """Return where the files of a submission stand in the store, the record last."""
@@ -395,6 +402,10 @@ class Store:
 def _id(*parts: str) -> str:
     """Return the name of what is told apart by these parts."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+
+
+def _as_json(row: Mapping[str, object]) -> str:
+    return json.dumps(row, ensure_ascii=False)
 
 
 def _compressed(lines: Iterable[str]) -> bytes:

@@ -86,7 +86,7 @@ def preview(
     strict = replace(benchmark, scoring=replace(benchmark.scoring, check=partial(_check, benchmark)))
     predictions = read_predictions([file], strict, examples, options)
     if not annotations:
-        return _previewed(benchmark, examples, predictions, score_asked(asked, predictions))
+        return previewed(benchmark, examples, predictions, score_asked(asked, predictions))
     if benchmark.scoring.annotations is None:
         raise UsageError(f"{dataset} is scored without annotations; expected none. Leave them out.")
     with TemporaryDirectory() as folder:
@@ -99,16 +99,17 @@ def preview(
                 "'kbbench annotate' wrote. Send them as they are."
             ) from error
         kept = {each.name: each.read_bytes() for each in Path(folder).iterdir()}
-    return _previewed(benchmark, examples, predictions, result, kept)
+    return previewed(benchmark, examples, predictions, result, kept)
 
 
-def _previewed(
+def previewed(
     benchmark: Benchmark,
     examples: Examples,
     predictions: Predictions,
     result: Result,
     annotations: Mapping[str, bytes] | None = None,
 ) -> Preview:
+    """Return a submission that was scored, with how much of it is the gold."""
     gold = gold_likeness(benchmark, examples, predictions.answers, result)
     return Preview(predictions, result, gold, annotations or {})
 
@@ -138,8 +139,11 @@ def store_preview(
     submitter: str,
     origin: str = "submitted",
     organisations: Sequence[str] = (),
+    figures_only: bool = False,
 ) -> Receipt:
     """Store a scored submission under a submitter's name; sent again, what is said of the system anew replaces the old.
+
+    With `figures_only` neither predictions nor annotations are kept.
 
     The organisations are those that have the submitter as a member, as the login provider says: they vouch for names
     that stand under theirs, `acme/KOTO`.
@@ -156,7 +160,8 @@ def store_preview(
     )
     said = checked_system(system)
     vouched = vouched_by(said.name, submitter, organisations)
-    receipt = store.add(read.result, rows, said, submitter, origin, read.annotations, vouched, read.gold)
+    kept = (None, {}) if figures_only else (rows, read.annotations)
+    receipt = store.add(read.result, kept[0], said, submitter, origin, kept[1], vouched, read.gold)
     if receipt.existed and store.said(receipt.id) != said:
         store.edit(receipt.id, said, submitter)
         return replace(receipt, edited=True)

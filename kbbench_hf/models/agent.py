@@ -15,7 +15,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from kbbench_hf.models.agent_tools import LONGEST_NAME, TOOLS, AgentTools, Id, Outcome, clean, failed
+from kbbench_hf.models.agent_tools import AgentTools
+from kbbench_hf.models.tool_contract import LONGEST_NAME, TOOLS, Id, Outcome, clean, failed
 from kbbench_hf.protocols import Message
 from kbbench_hf.replies.tool_calls import Call, read_turn
 

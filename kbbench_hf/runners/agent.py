@@ -13,7 +13,7 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.files.journal import Record
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.models.agent import JSON_SCHEMA, Agent, Conversation, Protocol, ranking, shown_ids
-from kbbench_hf.models.agent_tools import TOOLS, Id
+from kbbench_hf.models.tool_contract import TOOLS, Id
 from kbbench_hf.protocols import LanguageModel, name_of
 from kbbench_hf.runners.cost import Price
 from kbbench_hf.runners.generate import Generation, generate, wait_for_everyone

@@ -22,7 +22,8 @@ from kbbench_hf.files.datasets import Id, Row, read_json
 from kbbench_hf.files.journal import Journal, Record
 from kbbench_hf.files.writing import whole_file
 from kbbench_hf.models.agent import Limits, ranking
-from kbbench_hf.models.agent_tools import FINISH, AgentTools, Outcome, Question, failed, said
+from kbbench_hf.models.agent_tools import AgentTools, Question
+from kbbench_hf.models.tool_contract import FINISH, Outcome, failed, said
 from kbbench_hf.runners.retrieval import agent_tools, rank
 from kbbench_hf.runners.run_folder import open_run
 from kbbench_hf.scoring.score import RUN, load_examples

@@ -11,7 +11,7 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import Row, read_json
 from kbbench_hf.files.journal import Journal
 from kbbench_hf.models.agent import Agent, Limits
-from kbbench_hf.models.agent_tools import TOOLS
+from kbbench_hf.models.tool_contract import TOOLS
 from kbbench_hf.protocols import Message
 from kbbench_hf.runners.retrieval import agent_tools
 from kbbench_hf.scoring.score import RUN, Asked, asked_of

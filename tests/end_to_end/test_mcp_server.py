@@ -23,7 +23,7 @@ from mcp import Client, StdioServerParameters
 
 import kbbench_hf
 from kbbench_hf.mcp_server import mcp_server
-from kbbench_hf.models.agent_tools import TOOLS
+from kbbench_hf.models.tool_contract import TOOLS
 from kbbench_hf.runners.agent_sessions import AgentSessions, open_sessions
 from kbbench_hf.scoring.trajectories import read_trajectories
 from tests.puzzles import Puzzle, Puzzles, mini_stark

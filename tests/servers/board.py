@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,23 +19,21 @@ ROOT = Path(__file__).resolve().parents[2]
 SERVE = "from kbbench_hf.cli.verbs import kbbench; kbbench.main({!r}, standalone_mode=False)"
 
 
-class Server:
+class Site:
     """A running leaderboard: its address and its process."""
 
-    def __init__(self, store: Path, environment: dict[str, str] | None = None, port: int | None = None) -> None:
-        self.port = port or free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
-        arguments = ["serve", "--store", str(store), "--port", str(self.port)]
-        store.parent.mkdir(parents=True, exist_ok=True)
+    def __init__(
+        self, command: Sequence[str], folder: Path, environment: Mapping[str, str], port: int, temporary: Path
+    ) -> None:
+        self.port = port
+        self.url = f"http://127.0.0.1:{port}"
         self.on_stop: list[Callable[[], None]] = []
-        self.log = store.parent / f"serve-{self.port}-{uuid4().hex[:6]}.log"
+        self.log = temporary / f"serve-{port}-{uuid4().hex[:6]}.log"
+        given = {"GRADIO_ANALYTICS_ENABLED": "False", "OMP_NUM_THREADS": "1", "GRADIO_TEMP_DIR": f"{temporary}/uploads"}
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-W", "ignore", "-c", SERVE.format(arguments)],
-                env={**os.environ, "GRADIO_ANALYTICS_ENABLED": "False", "OMP_NUM_THREADS": "1",
-                     "GRADIO_TEMP_DIR": str(store.parent / "uploads"), "PYTHONPATH": str(ROOT), **(environment or {})},
-                cwd=store.parent, stdout=log, stderr=log,
-            )  # fmt: skip
+                command, env={**os.environ, **given, **environment}, cwd=folder, stdout=log, stderr=log
+            )
         await_answer(f"{self.url}/config", self.process, self.log)
 
     def kill(self) -> None:
@@ -68,6 +66,27 @@ class Server:
         return int(next(line for line in lines if line.startswith(key)).split()[1])
 
 
+class Server(Site):
+    """A leaderboard as `kbbench serve` runs it."""
+
+    def __init__(self, store: Path, environment: dict[str, str] | None = None, port: int | None = None) -> None:
+        port = port or free_port()
+        arguments = ["serve", "--store", str(store), "--port", str(port)]
+        store.parent.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-W", "ignore", "-c", SERVE.format(arguments)]
+        environment = {"PYTHONPATH": str(ROOT), **(environment or {})}
+        super().__init__(command, store.parent, environment, port, store.parent)
+
+
+class Space(Site):
+    """A leaderboard as the Hub runs a Space: the files of its repository, an interpreter, an environment."""
+
+    def __init__(self, python: str, folder: Path, environment: Mapping[str, str], temporary: Path) -> None:
+        port = free_port()
+        command = [python, "-W", "ignore", "app.py"]
+        super().__init__(command, folder, {"GRADIO_SERVER_PORT": str(port), **environment}, port, temporary)
+
+
 @contextmanager
 def board_server(store: Path, environment: dict[str, str] | None = None) -> Iterator[Server]:
     """Serve a store until the block ends."""
@@ -81,7 +100,7 @@ def board_server(store: Path, environment: dict[str, str] | None = None) -> Iter
 class Visitor:
     """What a browser does, without one: upload a file, call a handler, keep cookies."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Site) -> None:
         import httpx
 
         self.session = uuid4().hex
@@ -95,6 +114,17 @@ class Visitor:
         answers = [*(first := self.client.get("/login/huggingface")).history, first]
         cookies = [value.split(";")[0] for each in answers for value in each.headers.get_list("set-cookie")]
         self.client.headers["Cookie"] = cookies[-1]  # it is for https only; browsers make an exception for 127.0.0.1
+
+    def log_in_as(self, user: str) -> None:
+        """Log in as a user of the provider, as on a Space."""
+        import httpx
+
+        left = self.client.get("/login/huggingface", follow_redirects=False)
+        self.client.headers["Cookie"] = left.headers["set-cookie"].split(";")[0]
+        sent_back = httpx.get(f"{left.headers['location']}&user={user}")
+        back = self.client.get(sent_back.headers["location"], follow_redirects=False)
+        assert back.status_code in (302, 307), back.text
+        self.client.headers["Cookie"] = back.headers["set-cookie"].split(";")[0]
 
     def upload(self, name: str, data: bytes) -> dict[str, Any]:
         """Send a file; return what a file component takes."""

@@ -307,6 +307,7 @@ CORPORA = base.Benchmark(
         paper="https://arxiv.org/abs/2402.10744",
         homepage="https://github.com/pat-jj/GenRES",
         licence="none stated by the release; built from the user's clone",
+        redistributable=False,
         citation=_CITATION,
     ),
     base.Data(

@@ -248,7 +248,12 @@ SKA_OPEN = base.Benchmark(
 )
 SKA_BENCH = base.Benchmark(
     replace(
-        _FACTS, dataset="ska-bench", title="SKA-Bench", homepage="https://github.com/Lza12a/SKA-Bench", licence="other"
+        _FACTS,
+        dataset="ska-bench",
+        title="SKA-Bench",
+        homepage="https://github.com/Lza12a/SKA-Bench",
+        licence="other",
+        redistributable=False,
     ),
     replace(
         SKA_OPEN.data,

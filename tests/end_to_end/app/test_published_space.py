@@ -1,8 +1,6 @@
 """The Space as it was published: the wheel that it names, unpacked where no checkout is, starts its app."""
 
 import io
-import os
-import subprocess
 import sys
 import zipfile
 from importlib.metadata import Distribution
@@ -12,7 +10,7 @@ import pytest
 
 from kbbench_hf.hub.wheel import own_wheel, packed
 from kbbench_hf.reports.publications import publications
-from tests.servers.board import await_answer, free_port
+from tests.servers.board import Space
 
 
 @pytest.fixture(scope="module")
@@ -40,15 +38,5 @@ def test_a_published_space_starts_without_a_checkout(target: str, installed: Pat
     (*_, space) = publications(target, "org")
     for name, content in space.files.items():
         (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.read_bytes())
-    port = free_port()
-    environment = {**os.environ, "PYTHONPATH": str(installed), "GRADIO_SERVER_PORT": str(port),
-                   "GRADIO_ANALYTICS_ENABLED": "False", "GRADIO_TEMP_DIR": str(tmp_path / "uploads")}  # fmt: skip
-    log = tmp_path / "log"
-    with log.open("wb") as out:
-        command = [sys.executable, "-W", "ignore", "app.py"]
-        process = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=out, stderr=out)
-    try:
-        await_answer(f"http://127.0.0.1:{port}/config", process, log)
-    finally:
-        process.terminate()
-        process.wait(10)
+    site = Space(sys.executable, tmp_path, {"PYTHONPATH": str(installed)}, tmp_path)
+    site.stop()

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.models.agent_tools import TOOLS, AgentTools, Question
+from kbbench_hf.models.agent_tools import AgentTools, Question
 from kbbench_hf.models.bm25 import BM25
+from kbbench_hf.models.tool_contract import TOOLS
 from tests.unit.models.small_kb import small_kb
 
 ODD_TEXTS = ["", " ", "x" * 9000, "[3]", "4", "\ud800"]
@@ -24,7 +25,7 @@ def question(kb: KnowledgeBase, candidates: list[int] | None = None) -> Question
 
 def scattered_kb(kind: type) -> KnowledgeBase:
     """Three nodes whose ids are neither rows nor in the order of anything."""
-    ids = {int: [900, -7, 42], str: ["node/β", "7", "a b"]}[kind]
+    ids = {int: [900, 7, 42], str: ["node/β", "7", "a b"]}[kind]
     nodes = pa.table({"id": ids, "type": ["t", "u", "u"], "name": ["Alpha", "Beta", "Gamma"], "text": ["", "", ""]})
     edges = pa.table({"head": [ids[0], ids[1], ids[0]], "relation": ["r", "r", "s"], "tail": [ids[1], ids[0], ids[2]]})
     return KnowledgeBase.from_arrow(nodes, edges)
@@ -43,7 +44,7 @@ def test_neighbours_ascend_each_once_with_every_relation_and_where_its_edge_lead
     kb = scattered_kb(int)
     found = question(kb).call("neighbors", {"node_id": 900})
     assert [(each["id"], each["relations"]) for each in found.result["nodes"]] == [
-        (-7, {"r": "both"}),
+        (7, {"r": "both"}),
         (42, {"s": "out"}),
     ]
     assert found.total == 2

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.models.agent_tools import ERRORS, TOOLS, AgentTools
+from kbbench_hf.models.agent_tools import AgentTools
 from kbbench_hf.models.bm25 import BM25
+from kbbench_hf.models.tool_contract import ERRORS, TOOLS
 from tests.puzzles import RELATIONS, TYPES, Id, Puzzles, mini_stark, odd
 
 KNOWN = {"strings": odd("strings"), "numbers": odd("numbers"), "mini": mini_stark()}

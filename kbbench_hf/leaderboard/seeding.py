@@ -1,0 +1,116 @@
+"""What a board begins with: runs and released answers of whoever runs it, scored again, each with where it is from."""
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from kbbench_hf.benchmarks import Place, at_hand, benchmark, importable_names, shipped_answers
+from kbbench_hf.benchmarks.baselines import published_answers, published_rows
+from kbbench_hf.errors import UsageError
+from kbbench_hf.files.datasets import Row, read_json
+from kbbench_hf.leaderboard.store import Receipt, Store, System
+from kbbench_hf.leaderboard.submissions import MAX_NOTES, Preview, previewed, store_preview
+from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
+from kbbench_hf.scoring.score import RUN, Asked, annotated, annotations_beside, asked_of, load_examples, score_asked
+
+
+class Seed(NamedTuple):
+    """Answers of a system, and what is known of it."""
+
+    place: Place
+    file: Path
+    system: System
+    origin: str
+    """`own`, or `released` by others."""
+    figures_only: bool = False
+    """Whether nothing but figures may be kept: who released the answers states no licence."""
+    options: ReadOptions = ReadOptions()
+
+
+def shipped_seeds() -> Iterator[Seed]:
+    """Yield the answers that packages carry with their small datasets: our own runs."""
+    for dataset in importable_names():
+        for file in shipped_answers(dataset):
+            yield Seed(_default_place(dataset), file, System(file.stem), "own")
+
+
+def released_seeds() -> Iterator[Seed]:
+    """Yield the answers of published systems that the datasets built here bring with them, each with its source."""
+    for dataset in importable_names():
+        folder, found = at_hand(dataset), benchmark(dataset)
+        if folder is None or folder.path == found.data.shipped:
+            continue
+        for config in found.data.configs:
+            for split in found.data.splits:
+                place = Place(dataset, config, split, found.scoring.modes[0])
+                for system, file in published_answers(place).items():
+                    yield Seed(place, file, _released(system, place), "released", not found.facts.redistributable)
+
+
+def run_seed(folder: Path, name: str | None = None) -> Seed:
+    """Return a run of one's own, with how long it took and what it cost where that is known.
+
+    Raises:
+        UsageError: the folder is no run's, or of some examples only.
+    """
+    if not (folder / RUN).is_file():
+        raise UsageError(f"{folder} holds no {RUN}; expected a run's folder. Check the path.")
+    asked, run = asked_of([folder]), read_json(folder / RUN)
+    if asked.n_available != len(asked.examples.rows):
+        raise UsageError(
+            f"{folder} asked {len(asked.examples.rows):,} of {asked.n_available:,} examples; a row of the board is of "
+            "all. Run it without --limit."
+        )
+    return Seed(asked.place, folder / "predictions.jsonl", _of_run(run, name), "own")
+
+
+def sow(store: Store, seeds: Iterable[Seed], submitter: str) -> Iterator[tuple[Seed, Receipt]]:
+    """Score and store seeds one after the other, and yield what became of each; the same seed again is one row.
+
+    Raises:
+        PredictionsError: a file cannot be read as answers to its place; seeds before it are stored.
+    """
+    load = lru_cache(maxsize=1)(load_examples)
+    for seed in seeds:
+        read = _scored(load(*seed.place), seed)
+        yield (
+            seed,
+            store_preview(store, read, seed.system, submitter, origin=seed.origin, figures_only=seed.figures_only),
+        )
+
+
+def _scored(asked: Asked, seed: Seed) -> Preview:
+    predictions = read_predictions([seed.file], asked.benchmark, asked.examples, seed.options)
+    folder = annotations_beside(seed.file)
+    annotations = {file.name: file.read_bytes() for file in sorted(folder.glob("*.parquet"))} if folder else {}
+    result = score_asked(annotated(asked, folder), predictions)
+    return previewed(asked.benchmark, asked.examples, predictions, result, annotations)
+
+
+def _default_place(dataset: str) -> Place:
+    found = benchmark(dataset)
+    return Place(dataset, found.data.configs[0], found.data.default_split, found.scoring.modes[0])
+
+
+def _released(name: str, place: Place) -> System:
+    """Return what is known of a published system: where its answers and figures are from, and under which licence."""
+    found = benchmark(place.benchmark)
+    rows = [row for mode in found.scoring.modes for row in published_rows(*place[:3], mode) if row.system == name]
+    sources = [source for row in rows for source in row.sources if source.kind in ("released", "recomputed")]
+    link = sources[0].url if sources else found.facts.homepage or found.facts.paper
+    notes = f"Released answers, scored here. {sources[0]}" if sources else "Released answers, scored here."
+    licence = found.facts.licence if found.facts.redistributable else "none stated"
+    return System(name, link, licence, notes=notes[:MAX_NOTES])
+
+
+def _of_run(run: Row, name: str | None) -> System:
+    summary = run.get("summary") or {}
+    took = run.get("latency") or summary
+    cost = summary.get("cost") if summary.get("currency") == "USD" else None
+    return System(
+        name or run["settings"]["model"],
+        latency_p50_s=took.get("latency_p50_s"),
+        latency_p95_s=took.get("latency_p95_s"),
+        cost_per_1000_usd=cost and 1000 * cost / summary["n_prompts"],
+    )

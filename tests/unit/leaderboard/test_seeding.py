@@ -1,0 +1,84 @@
+"""A board that begins with what its owner has: own runs, released answers, and figures alone where none is licensed."""
+
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kbbench_hf.benchmarks import OURS, Place, shipped_dataset
+from kbbench_hf.benchmarks.text2kgbench.benchmark import MINI
+from kbbench_hf.errors import UsageError
+from kbbench_hf.files.datasets import copy_dataset
+from kbbench_hf.leaderboard.index import Index
+from kbbench_hf.leaderboard.rescore import rescore
+from kbbench_hf.leaderboard.seeding import Seed, released_seeds, run_seed, shipped_seeds, sow
+from kbbench_hf.leaderboard.store import Store, System
+from kbbench_hf.leaderboard.table import board
+from tests.unit.leaderboard.conftest import PATTERN
+
+PLACE = Place("mini-text2kg", "sentences", "test", "reference")
+
+
+@pytest.fixture
+def built(in_tmp: Path) -> Path:
+    """A built dataset that brings the answers of a published system."""
+    folder = copy_dataset(shipped_dataset("mini-text2kg"), Path("kbbench/mini-text2kg")).path
+    (folder / "predictions/sentences/test").mkdir(parents=True)
+    lines = PATTERN.read_text().splitlines(keepends=True)
+    (folder / "predictions/sentences/test/Somebody, open.jsonl").write_text("".join(lines[:-1]))
+    return folder
+
+
+def test_released_answers_stand_on_the_board_with_intervals_and_where_they_are_from(built: Path, store: Store) -> None:
+    seeds = [each for each in released_seeds() if each.file.stem.startswith("Somebody")]
+    ((seed, receipt),) = sow(store, seeds, "kbbench")
+    (row,) = board(Index(store), PLACE)
+    assert row.id == receipt.id and row.system == "Somebody, open" and row.group == 1
+    assert row.figures["f1"].low < row.figures["f1"].value < row.figures["f1"].high
+    assert row.coverage == pytest.approx(47 / 48), "answers that a release lacks are missing, not invented"
+    assert "Released answers" in row.notes and row.licence == "apache-2.0"
+    assert seed.origin == store.record(receipt.id).origin == "released"
+    assert rescore(store, receipt.id).outcome == "identical"
+    assert [again.existed for _, again in sow(store, seeds, "kbbench")] == [True]
+
+
+def test_of_a_source_without_a_licence_nothing_but_figures_is_kept(
+    built: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unlicensed = replace(MINI, facts=replace(MINI.facts, redistributable=False))
+    monkeypatch.setattr("tests.unit.leaderboard.test_seeding.UNLICENSED", unlicensed, raising=False)
+    monkeypatch.setitem(OURS, "mini-text2kg", "tests.unit.leaderboard.test_seeding:UNLICENSED")
+    seeds = [each for each in released_seeds() if each.file.stem.startswith("Somebody")]
+    ((seed, receipt),) = sow(store, seeds, "kbbench")
+    assert seed.figures_only and not store.has_predictions(receipt.id) and not list(store.predictions(receipt.id))
+    files = [each for each in (store.root / "submissions").rglob("*") if each.is_file()]
+    kept = b"".join(gzip.decompress(each.read_bytes()) if each.suffix == ".gz" else each.read_bytes() for each in files)
+    rows = shipped_dataset("mini-text2kg").rows("sentences", "test")
+    said = {triple[key] for row in rows for triple in row["triples"] for key in ("sub", "obj")}
+    assert not [text for text in (*said, *(row["sentence"] for row in rows)) if text.encode() in kept]
+    (row,) = board(Index(store), PLACE)
+    assert row.figures["f1"].low < row.figures["f1"].value and row.group == 1
+    assert store.check() == []
+    assert rescore(store, receipt.id).outcome == "figures only"
+
+
+def test_our_own_runs_are_the_shipped_answers(in_tmp: Path, store: Store) -> None:
+    seeds = [each for each in shipped_seeds() if each.place == PLACE]
+    assert [(each.system.name, each.origin) for each in seeds] == [("copy", "own"), ("pattern", "own")]
+    assert len(list(sow(store, seeds, "kbbench"))) == len(store.visible()) == 2
+
+
+def test_a_run_is_seeded_with_its_latency_and_a_part_of_one_is_refused(tmp_path: Path, store: Store) -> None:
+    (tmp_path / "predictions.jsonl").write_text(PATTERN.read_text())
+    place = {"benchmark": "mini-text2kg", "config": "sentences", "split": "test"}
+    run = {"settings": {**place, "model": "mine", "n_examples": 48}, "latency": {"latency_p95_s": 0.5}}
+    (tmp_path / "run.json").write_text(json.dumps(run))
+    seed = run_seed(tmp_path)
+    assert seed == Seed(PLACE, tmp_path / "predictions.jsonl", System("mine", latency_p95_s=0.5), "own")
+    assert len(list(sow(store, [seed], "kbbench"))) == 1
+    run["settings"]["n_examples"] = 20
+    (tmp_path / "run.json").write_text(json.dumps(run))
+    with pytest.raises(UsageError, match=r"asked 20 of 48 examples.*without --limit"):
+        run_seed(tmp_path)
