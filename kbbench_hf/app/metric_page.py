@@ -1,9 +1,16 @@
-"""The small page of a metric's Space: paste predictions and references, read the figures."""
+"""The page of a metric's Space: an example to begin with, whatever one pastes instead, and the figures explained."""
 
+import ast
 import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from kbbench_hf.app.html import CSS, markup, rendered, table
+from kbbench_hf.errors import DataError, KBBenchError
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.hub.metric_modules import metric_modules
 
@@ -11,34 +18,183 @@ if TYPE_CHECKING:
     import gradio as gr
 
 MAX_CHARACTERS = 200_000
+MAX_EXAMPLES_SHOWN = 20
+PASTE = "a JSON list with one entry per example, or one entry a line"
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a metric's page says beside the figures: `example.json` in its module's folder."""
+
+    predictions: Sequence[Any]
+    references: Sequence[Any]
+    modes: Sequence[str]
+    """The scoring modes that may be chosen, the default first; empty where there is one."""
+    headline: Sequence[str]
+    """The figures that are shown of each example."""
+    says: Mapping[str, str]
+    """Figure -> what it is, in a sentence."""
+
+
+@lru_cache
+def page_of(name: str) -> Page:
+    """Return what the page of a module says."""
+    return Page(**json.loads((metric_modules()[name] / "example.json").read_text(encoding="utf-8")))
+
+
+def main(name: str) -> None:
+    """Serve the page of an `evaluate` module, by name, as its Space does."""
+    page(name).launch(css=CSS)
 
 
 def page(name: str) -> "gr.Blocks":
     """Return the page of an `evaluate` module, by name."""
     import gradio as gr
 
+    said = page_of(name)
     card = (metric_modules()[name] / "README.md").read_text(encoding="utf-8")
     if card.startswith("---\n"):
         card = card.split("---\n", 2)[2]
-    with gr.Blocks(title=f"kbbench: {name}") as app:
+    with gr.Blocks(title=f"kbbench: {name}", fill_width=True) as app:
+        gr.Markdown(f"# {name}\nPaste predictions and references, {PASTE}, in the same order.")
         with gr.Row():
-            predictions = gr.Textbox(label="predictions (JSON list)", lines=8)
-            references = gr.Textbox(label="references (JSON list)", lines=8)
+            predictions = gr.Textbox(_lines(said.predictions), label="predictions", lines=10, max_lines=20)
+            references = gr.Textbox(_lines(said.references), label="references", lines=10, max_lines=20)
+        mode = gr.Dropdown(list(said.modes), label="mode", visible=bool(said.modes))
         button = gr.Button("Compute", variant="primary")
-        result = gr.JSON(label="result")
-        gr.Markdown(card)
-        button.click(lambda p, r: compute(name, p, r), [predictions, references], result)
+        answer = markup("", "answer")
+        with gr.Accordion("As JSON", open=False):
+            figures = gr.JSON(label="result")
+        with gr.Accordion("About this metric", open=False):
+            gr.Markdown(card)
+
+        def computed(predictions: str, references: str, mode: str | None) -> tuple[str, Row]:
+            found = compute(name, predictions, references, mode)
+            return explained(name, found, predictions, references, mode), found
+
+        inputs = [predictions, references, mode]
+        button.click(computed, inputs, [answer, figures], api_name="compute")
+        app.load(computed, inputs, [answer, figures], api_visibility="private")
     return app
 
 
-def compute(name: str, predictions: str, references: str) -> Row:
-    """Return a module's figures for pasted JSON, or `{"error": ...}` in words. Safe from any number of threads."""
+def compute(name: str, predictions: str, references: str, mode: str | None = None) -> Row:
+    """Return a module's figures for what was pasted, or `{"error": ...}` in words. Safe from any number of threads."""
     if len(predictions) + len(references) > MAX_CHARACTERS:
         return {"error": f"More than {MAX_CHARACTERS:,} characters; use the Python package for more."}
     try:
-        values = json.loads(predictions), json.loads(references)
-        loaded = import_module("evaluate").load(str(metric_modules()[name]))
-        figures: Row = loaded._compute(*values)
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        return {"error": f"{type(error).__name__}: {error}"}
+        return _figures(name, read(predictions, "predictions"), read(references, "references"), mode)
+    except KBBenchError as error:
+        return {"error": str(error)}
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        said, why = page_of(name), next(iter(str(error).splitlines()), type(error).__name__).rstrip(".")
+        why = f"an entry has no {why}" if isinstance(error, KeyError) else why
+        return {
+            "error": f"This cannot be scored: {why}. Compare its form with the example's: a prediction is "
+            f"{_short(said.predictions[0])}, a reference {_short(said.references[0])}."
+        }
+
+
+def read(text: str, what: str) -> list[Any]:
+    r"""Return the entries of a pasted text: a JSON list, one JSON value or text a line, or a list as Python prints it.
+
+    >>> read('[["a"], ["b"]]', "predictions"), read("[['a'], ['b']]", "predictions")
+    ([['a'], ['b']], [['a'], ['b']])
+    >>> read('["a"]\n["b"]', "predictions"), read("yes\nno", "references")
+    ([['a'], ['b']], ['yes', 'no'])
+
+    Raises:
+        DataError: there is nothing.
+    """
+    if not text.strip():
+        raise DataError(f"There are no {what}; expected {PASTE}. Paste some.")
+    whole = _value(text.strip())
+    return whole if isinstance(whole, list) else [_value(line.strip()) for line in text.splitlines() if line.strip()]
+
+
+def explained(name: str, figures: Row, predictions: str, references: str, mode: str | None) -> str:
+    """Return the answer as a page: each figure with its interval and what it is, warnings, and example by example."""
+    if "error" in figures:
+        return rendered("words", text=figures["error"])
+    said, warnings = page_of(name), figures.get("warnings", [])
+    rows = [
+        (metric, _shown(value), _interval(figures.get(f"{metric}_ci95")), said.says.get(metric, ""))
+        for metric, value in figures.items()
+        if isinstance(value, float)
+    ]
+    counts = [f"{metric} {value:,}" for metric, value in figures.items() if isinstance(value, int) and value]
+    parts = [
+        table(["figure", "value", "95 % interval", "what it is"], rows, text_columns=(0, 3), wrapped=(3,)),
+        *(rendered("words", text=f"{each['message']} {each['remedy']}") for each in warnings),
+        rendered("words", text=", ".join(counts)),
+        _each(name, read(predictions, "predictions"), read(references, "references"), mode),
+    ]
+    return "".join(parts)
+
+
+def _each(name: str, predictions: Sequence[Any], references: Sequence[Any], mode: str | None) -> str:
+    said, rows = page_of(name), []
+    for number, prediction in enumerate(predictions[:MAX_EXAMPLES_SHOWN], start=1):
+        figures = _figures(name, [prediction], [references[number - 1]], mode)
+        rows.append((number, _short(prediction), *(_shown(figures[metric]) for metric in said.headline)))
+    note = f"The first {len(rows)} of {len(predictions):,}." if len(predictions) > len(rows) else ""
+    headings = ["example", "prediction", *said.headline]
+    return table(headings, rows, "Each example alone", note=note, text_columns=(0, 1), wrapped=(1,))
+
+
+@lru_cache
+def _module(name: str) -> Any:
+    return import_module("evaluate").load(str(metric_modules()[name]))
+
+
+def _figures(name: str, predictions: list[Any], references: list[Any], mode: str | None) -> Row:
+    if len(predictions) != len(references):
+        raise DataError(
+            f"There are {len(predictions):,} predictions and {len(references):,} references; expected as many of both, "
+            f"in the same order: {PASTE}. Add what is missing."
+        )
+    module, chosen = _module(name), {"mode": mode} if mode else {}
+    given = _checked(module, {"predictions": predictions, "references": references})
+    figures: Row = module._compute(**given, return_ci=True, return_warnings=True, **chosen)
     return figures
+
+
+def _checked(module: Any, batch: Row) -> Row:
+    """Return a batch as `evaluate` gives it to a module: of the form that the module declares.
+
+    `compute` itself would write it to a file, which threads cannot share.
+    """
+    from datasets import Dataset
+
+    if len({isinstance(each, str) for each in batch["predictions"]}) > 1:
+        raise DataError("Predictions mix texts and lists; expected one kind. Convert one of them.")
+    features = module._infer_feature_from_batch(batch)
+    given: Row = Dataset.from_dict(batch, features=features).to_dict()
+    return given
+
+
+def _value(text: str) -> Any:
+    """Return what a text says in JSON, or as Python prints it; the text itself where it is neither."""
+    for parse in (json.loads, ast.literal_eval):
+        try:
+            return parse(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            continue
+    return text
+
+
+def _lines(entries: Sequence[Any]) -> str:
+    return "[\n" + ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries) + "\n]"
+
+
+def _shown(value: float) -> str:
+    return "not scored" if math.isnan(value) else f"{value:.4f}"
+
+
+def _interval(ends: Sequence[float] | None) -> str:
+    return "" if ends is None or math.isnan(ends[0]) else f"{ends[0]:.3f} to {ends[1]:.3f}"
+
+
+def _short(entry: object) -> str:
+    text = json.dumps(entry, ensure_ascii=False)
+    return text if len(text) <= 120 else f"{text[:120]} ..."

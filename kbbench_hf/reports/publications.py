@@ -93,7 +93,7 @@ def _metric_files(name: str, folder: Path) -> dict[str, Path | bytes]:
         f"---\ntitle: {name}\nsdk: gradio\nsdk_version: {GRADIO_VERSION}\npython_version: '{PYTHON_VERSION}'\n"
         "app_file: app.py\npinned: false\nlicense: apache-2.0\ntags:\n- evaluate\n- metric\n---\n\n"
     )
-    app = f'from kbbench_hf.app.metric_page import page\n\npage("{name}").launch()\n'
+    app = f'from kbbench_hf.app.metric_page import main\n\nmain("{name}")\n'
     card = (folder / "README.md").read_text(encoding="utf-8")
     if card.startswith("---\n"):
         card = card.split("---\n", 2)[2].lstrip("\n")
