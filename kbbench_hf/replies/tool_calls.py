@@ -7,6 +7,7 @@ that nobody could carry out is a call with a `problem`.
 
 import ast
 import json
+import math
 import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -70,7 +71,17 @@ def _of_field(entry: object) -> Call:
 _NAMES = ("tool", "name", "tool_name", "function")
 _ARGUMENTS = ("arguments", "parameters", "args", "input")
 _FENCE = re.compile(r"\s*```(?:json)?\s*\n?(.*?)\n?\s*```\s*", re.DOTALL)
-_DECODER = json.JSONDecoder(strict=False)
+
+
+def _number(text: str) -> float:
+    """Return a number that JSON can hold; what could not be sent back is refused."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:20]} is no number of JSON's")
+    return number
+
+
+_DECODER = json.JSONDecoder(strict=False, parse_float=_number, parse_constant=_number)
 
 
 def _members(record: Mapping[str, Any], names: Collection[str]) -> Iterator[Any]:
@@ -197,7 +208,9 @@ def _records(text: str) -> Iterator[dict[str, Any]]:
             tries += 1
             position = match.end()
             continue
-        yield from (each for each in (value if isinstance(value, list) else [value]) if isinstance(each, dict))
+        if isinstance(value, dict):
+            value = value.get("tool_calls") or [value]
+        yield from (each for each in value if isinstance(each, dict)) if isinstance(value, list) else ()
 
 
 def _of_python(text: str, names: Collection[str]) -> list[Call]:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,7 +20,19 @@ from kbbench_hf.runners.agent import Walked, walk_run
 from tests.puzzles import Puzzle, Puzzles, mini_stark, odd
 from tests.servers.scripted import MODEL, TRANSIENT
 from tests.servers.tool_caller import ToolCaller
-from tests.servers.tool_policies import Case, malformed, noisy, oracle, oracle_steps, plain, policy, search_and_select
+from tests.servers.tool_policies import (
+    DIALECTS,
+    Case,
+    in_json,
+    malformed,
+    noisy,
+    oracle,
+    oracle_steps,
+    plain,
+    policy,
+    search_and_select,
+    singly,
+)
 
 N_QUESTIONS = 5
 TOP_K = 60
@@ -212,3 +224,29 @@ def test_a_model_that_thinks_is_not_told_its_thoughts(here: World, tmp_path: Pat
     with ToolCaller(policy=policy(here.puzzles, oracle), reasons=True) as server:
         walked = walk(here, server, tmp_path)
     assert all(each.end == "finished" for each in walked.trajectories)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_calls_are_read_however_a_model_writes_them(here: World, tmp_path: Path, dialect: str) -> None:
+    case = plain(here.puzzles)["oracle"]
+    with ToolCaller(policy=policy(here.puzzles, oracle), dialect=DIALECTS[dialect]) as server:
+        check(here, case, walk(here, server, tmp_path), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["oracle", "search only", "silent", "endless", "stuck", "reminded"])
+def test_a_model_that_is_told_of_the_tools_in_words_does_as_well_a_call_at_a_time(
+    here: World, tmp_path: Path, name: str
+) -> None:
+    limits = Limits(max_steps=40, calls=200, tokens=10**8)
+    agent = Agent(here.agent.tools, limits, protocol="json")
+    case = plain(here.puzzles)[name]
+    server = ToolCaller(
+        policy=policy(here.puzzles, singly(case.play)),
+        dialect=in_json,
+        told_in_words=True,
+        extra_fields=frozenset({"response_format"}),
+        node_texts=told(here),
+    )
+    with server:
+        walked = walk(here, server, tmp_path, agent=agent)
+    check(here, replace(case, steps=None), walked, tmp_path)

@@ -30,6 +30,8 @@ MESSAGE_FIELDS = {
     "assistant": {"role", "content", "tool_calls"},
     "tool": {"role", "content", "tool_call_id", "name"},
 }
+RESULT = "Result: "
+"""What a result begins with that comes as a text."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _CHARACTERS_PER_TOKEN = 4
 
@@ -91,6 +93,10 @@ class ToolCaller(ScriptedServer):
     """What must stand in tool messages only, and there never in an error's message."""
     reasons: bool = False
     """Whether the model thinks before each turn, in the field that servers have for it."""
+    dialect: Callable[[Sequence[Call]], str] | None = None
+    """How the model writes its calls into its text; None where it has the field for them."""
+    told_in_words: bool = False
+    """Whether requests name the tools in their text, and results come as texts: one call a turn, written in JSON."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -113,8 +119,8 @@ class ToolCaller(ScriptedServer):
         return sum(self.answered.values()) - len(self.answered)
 
     def _refusal(self, payload: dict[str, Any]) -> Reply | None:
-        if "tools" not in payload:
-            return None  # a canary
+        if self._is_canary(payload):
+            return None
         self.fields.update(payload.keys())
         words: str | None = None
         for refused in sorted(self.refuses & payload.keys()):
@@ -129,27 +135,34 @@ class ToolCaller(ScriptedServer):
         body = {"error": {"message": words, "type": "invalid_request_error", "param": None, "code": None}}
         return Reply(400, json.dumps(body).encode())
 
+    def _is_canary(self, payload: dict[str, Any]) -> bool:
+        return "tools" not in payload and payload["messages"][0]["role"] != "system"
+
     def _check(self, payload: dict[str, Any]) -> None:
         unknown = payload.keys() - FIELDS - self.extra_fields
         _require(not unknown, f"fields that the server does not know: {sorted(unknown)}")
-        if self._tools is None:
+        if self.told_in_words:
+            system = payload["messages"][0]["content"]
+            _require("tools" not in payload and all(tool in system for tool in TOOLS), "tools that are not told of")
+        elif self._tools is None:
             _check_tools(payload["tools"])
             self._tools = payload["tools"]
-        _require(payload["tools"] == self._tools, "other tools than before")
+        _require(payload.get("tools") == self._tools, "other tools than before")
         question, exchanges = conversation(payload["messages"])
         self._check_places(payload, question, exchanges)
         play(self.policy, question, exchanges)
 
     def _check_places(self, payload: dict[str, Any], question: str, exchanges: Sequence[Exchange]) -> None:
         system = payload["messages"][0]["content"]
-        apart = [system, json.dumps(payload["tools"], ensure_ascii=False)]
+        apart = [system, json.dumps(payload.get("tools"), ensure_ascii=False)]
         apart += [
             json.dumps(json.loads(result)["error"]["message"], ensure_ascii=False)
             for exchange in exchanges
             for result in exchange.results
             if "error" in json.loads(result)
         ]
-        apart += [message["content"] for message in payload["messages"][2:] if message["role"] == "user"]
+        users = [message["content"] for message in payload["messages"][2:] if message["role"] == "user"]
+        apart += [text for text in users if not text.startswith(RESULT)]
         for text in self.node_texts:
             _require(
                 text in question or not any(text in each for each in apart),
@@ -157,14 +170,19 @@ class ToolCaller(ScriptedServer):
             )
 
     def _answer(self, payload: dict[str, Any]) -> str | dict[str, Any]:
-        if "tools" not in payload:
+        if self._is_canary(payload):
             return "canary"
         try:
             question, exchanges = conversation(payload["messages"])
             turn = play(self.policy, question, exchanges)
         except Violation:
             return ""  # the refusal is sent
-        message = dict(turn.message) if turn.message is not None else _message(turn, len(exchanges))
+        if turn.message is not None:
+            message = dict(turn.message)
+        elif self.dialect is not None and turn.calls:
+            message = {"role": "assistant", "content": f"{turn.content or ''}{self.dialect(turn.calls)}"}
+        else:
+            message = _message(turn, len(exchanges))
         if self.reasons:
             message["reasoning_content"] = f"Thought {len(exchanges)}."
         used = {
@@ -202,8 +220,11 @@ def conversation(messages: Sequence[Mapping[str, Any]]) -> tuple[str, list[Excha
         if "tool_calls" not in said:
             _require(isinstance(said.get("content"), str), "an assistant message without content and calls")
             _require(place < len(messages) and messages[place]["role"] == "user", "no reminder after a text")
-            place += 1
-            exchanges.append(Exchange(said, []))
+            text, place = messages[place]["content"], place + 1
+            results = [text.removeprefix(RESULT)] if text.startswith(RESULT) else []
+            for each in results:
+                _check_result(each)
+            exchanges.append(Exchange(said, results))
             continue
         called = [_called(call) for call in said["tool_calls"]]
         _require(bool(called), "an empty list of calls is sent back")
@@ -253,6 +274,9 @@ def _message(turn: Turn, step: int) -> dict[str, Any]:
 
 def _compare(turn: Turn, exchange: Exchange) -> None:
     calls = [call["function"] for call in exchange.message.get("tool_calls", ())]
+    if not calls and exchange.results:
+        called = json.loads(exchange.message["content"])
+        calls = [{"name": called["tool"], "arguments": json.dumps(called["arguments"])}]
     _require(len(calls) == turn.expects, f"{len(calls)} calls are sent back of {turn.expects}")
     if turn.message is None:
         found = [Call(call["name"], json.loads(call["arguments"])) for call in calls]

@@ -160,6 +160,25 @@ def finish_first(puzzle: Puzzle) -> Script:
     yield Turn([FINISH, search(puzzle.query), select(puzzle.answers)])
 
 
+def singly(play: Play) -> Play:
+    """Return a policy that makes the same calls, each in a reply of its own."""
+
+    def played(puzzle: Puzzle) -> Script:
+        script, results = play(puzzle), None
+        while True:
+            try:
+                turn = next(script) if results is None else script.send(results)
+            except StopIteration:
+                return
+            results = []
+            for call in turn.calls:
+                results += yield Turn([call], turn.content)
+            if not turn.calls:
+                yield turn
+
+    return played
+
+
 def noisy(puzzles: Puzzles) -> dict[str, Case]:
     """Return policies that know the way and stumble on it."""
 
@@ -297,6 +316,20 @@ def malformed(puzzles: Puzzles) -> dict[str, Case]:
         strange = [None, True, 1.5, [puzzle.answers[0]], {"id": puzzle.answers[0]}, "", 10**400, -(10**30)]
         return Turn([select([*strange, *puzzle.answers])])
 
+    def no_numbers(puzzle: Puzzle) -> Turn:
+        return raw(*(("search_nodes", f'{{"query": "a", "limit": {each}}}') for each in ("NaN", "-Infinity", "1e999")))
+
+    def odd_characters(puzzle: Puzzle) -> Turn:
+        lone = '{"query": "a\\ud800 \\u0000 \\u2028", "\\udfff": "\\udfff"}'
+        return Turn(message=message(tool_calls=[call("search_nodes", lone), call("finish\ud800", "{}")]), n_results=2)
+
+    def long_ones(puzzle: Puzzle) -> Turn:
+        return raw(
+            ("select", f'{{"node_ids": {"[" * 50_000}'),
+            ("select", f'{{"node_ids": [{"9" * 5_000}]}}'),
+            ("select", json.dumps({"node_ids": ["x" * 100_000]})),
+        )
+
     every: Callable[[Puzzle], Sequence[Id]] = lambda puzzle: puzzle.answers  # noqa: E731
     bad = {"bad_arguments": 1}
     return {
@@ -314,5 +347,86 @@ def malformed(puzzles: Puzzles) -> dict[str, Case]:
         "odd names": Case(wrap(odd_name, select_it), every, steps=2, errors={"unknown_tool": 3}),
         "a list for an object": Case(wrap(not_an_object, select_it), every, steps=2, errors=None),
         "odd ids": Case(wrap(odd_ids, lambda puzzle: Turn([FINISH])), every, steps=2),
+        "numbers that are none": Case(wrap(no_numbers, select_it), every, steps=2, errors={"bad_arguments": 3}),
+        "characters that are none": Case(wrap(odd_characters, select_it), every, steps=2, errors={"unknown_tool": 1}),
+        "arguments without end": Case(wrap(long_ones, select_it), every, steps=2, errors={"bad_arguments": 2}),
         "only broken arguments": Case(wrap(*[broken] * 20), end="stuck", steps=3, errors={"bad_arguments": 3}),
     }
+
+
+def _xml(call: Call) -> str:
+    values = [
+        f"<parameter={key}>\n{value if isinstance(value, str) else json.dumps(value)}\n</parameter>\n"
+        for key, value in call.arguments.items()
+    ]
+    return f"<tool_call>\n<function={call.name}>\n{''.join(values)}</function>\n</tool_call>"
+
+
+def _arguments(call: Call) -> str:
+    return json.dumps(call.arguments, ensure_ascii=False)
+
+
+def _named(call: Call, key: str = "arguments") -> str:
+    return json.dumps({"name": call.name, key: dict(call.arguments)}, ensure_ascii=False)
+
+
+def _python(call: Call) -> str:
+    return f"{call.name}({', '.join(f'{key}={value!r}' for key, value in call.arguments.items())})"
+
+
+DIALECTS: dict[str, Callable[[Sequence[Call]], str]] = {
+    "hermes": lambda calls: "\n".join(f"<tool_call>\n{_named(call)}\n</tool_call>" for call in calls),
+    "hermes after thought": lambda calls: "<think>Or <tool_call>{\"name\": \"finish\"}</think>\n"
+    + "\n".join(f"<tool_call>\n{_named(call)}\n</tool_call>" for call in calls),
+    "qwen coder": lambda calls: "I look it up.\n\n" + "\n".join(map(_xml, calls)),
+    "llama 3.1": lambda calls: "<|python_tag|>" + "; ".join(_named(call, "parameters") for call in calls),
+    "llama 3.2": lambda calls: f"[{', '.join(map(_python, calls))}]",
+    "llama function": lambda calls: "".join(f"<function={call.name}>{_arguments(call)}</function>" for call in calls),
+    "mistral": lambda calls: f"[TOOL_CALLS] [{', '.join(map(_named, calls))}]",
+    "mistral small": lambda calls: "".join(f"[TOOL_CALLS]{call.name}[ARGS]{_arguments(call)}" for call in calls),
+    "deepseek v3": lambda calls: "<｜tool▁calls▁begin｜>"
+    + "\n".join(
+        f"<｜tool▁call▁begin｜>function<｜tool▁sep｜>{call.name}\n```json\n{_arguments(call)}\n```<｜tool▁call▁end｜>"
+        for call in calls
+    )
+    + "<｜tool▁calls▁end｜>",
+    "deepseek v3.1": lambda calls: "<｜tool▁calls▁begin｜>"
+    + "".join(f"<｜tool▁call▁begin｜>{call.name}<｜tool▁sep｜>{_arguments(call)}<｜tool▁call▁end｜>" for call in calls)
+    + "<｜tool▁calls▁end｜>",
+    "kimi": lambda calls: "<|tool_calls_section_begin|>"
+    + "".join(
+        f"<|tool_call_begin|>functions.{call.name}:{n}<|tool_call_argument_begin|>{_arguments(call)}<|tool_call_end|>"
+        for n, call in enumerate(calls)
+    )
+    + "<|tool_calls_section_end|>",
+    "glm": lambda calls: "\n".join(
+        f"<tool_call>{call.name}\n"
+        + "".join(
+            f"<arg_key>{key}</arg_key>\n<arg_value>{value if isinstance(value, str) else json.dumps(value)}"
+            "</arg_value>\n"
+            for key, value in call.arguments.items()
+        )
+        + "</tool_call>"
+        for call in calls
+    ),
+    "granite": lambda calls: f"<|tool_call|>[{', '.join(map(_named, calls))}]",
+    "granite 3.3": lambda calls: f"<tool_call>[{', '.join(map(_named, calls))}]",
+    "phi 4": lambda calls: f"<|tool_call|>[{', '.join(map(_named, calls))}]<|/tool_call|>",
+    "functools": lambda calls: f"functools[{', '.join(map(_named, calls))}]",
+    "gpt-oss": lambda calls: "".join(
+        f"<|channel|>commentary to=functions.{call.name} <|constrain|>json<|message|>{_arguments(call)}<|call|>"
+        for call in calls
+    ),
+    "a fence": lambda calls: "Here it is:\n```json\n" + "\n".join(map(_named, calls)) + "\n```",
+    "a list": lambda calls: json.dumps([{"name": call.name, "arguments": dict(call.arguments)} for call in calls]),
+    "as the api": lambda calls: json.dumps(
+        {"tool_calls": [{"function": {"name": call.name, "arguments": _arguments(call)}} for call in calls]}
+    ),
+}  # fmt: skip
+"""How models write calls into their text, where no server reads them."""
+
+
+def in_json(calls: Sequence[Call]) -> str:
+    """Write the one call of a turn as a model does that is told of the tools in words."""
+    (call,) = calls
+    return json.dumps({"tool": call.name, "arguments": dict(call.arguments)}, ensure_ascii=False)
