@@ -20,7 +20,7 @@ from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.reports.page import MARKS, MOST_ITEMS, TEMPLATES, Bar, bar, cut, in_order, spread
 from kbbench_hf.reports.retrieval_page import reasons_of
 from kbbench_hf.reports.tables import label, number, plain_interval, plain_value, words
-from kbbench_hf.reports.trajectory_page import totals, trajectory
+from kbbench_hf.reports.trajectory_page import beside_base, totals, trajectory
 from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
 from kbbench_hf.scoring.result import Figures, PlainFigure, PlainResult, Result, read_result, write_result
 from kbbench_hf.scoring.score import annotated, annotations_beside, load_examples, system_of
@@ -59,6 +59,7 @@ def run_page(folder: Path) -> str:
             if value not in (None, {}, []) and name not in UNSHOWN
         ],
         agent=totals(walks) if (walks := read_trajectories(folder)) else [],
+        beside_base=beside_base(folder, found) if walks else [],
         slices=[_slice(name, keys, found, result["config"]) for name, keys in slices.items()],
         examples=examples,
         n_shown=f"{n_shown:,} of {result['counters']['n_examples']:,}",

@@ -4,20 +4,27 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import fmean, quantiles
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from kbbench_hf.files.datasets import Id
+from kbbench_hf.benchmarks.base import Benchmark
+from kbbench_hf.files.datasets import Id, read_json
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.reports.page import TEMPLATES
+from kbbench_hf.reports.tables import interval, label, number
+from kbbench_hf.scoring.comparison import compare
+from kbbench_hf.scoring.score import RUN
 from kbbench_hf.scoring.trajectories import Call, Trajectory, start_of
 
 BOX, GAP, LINE = 172, 96, 46
 """Width of a node, of an edge, and height of a row, in pixels: three hops from a search fit on a page."""
 IN_BOX, ON_ARROW = 22, 15
 """Letters that fit into a box, and beside an arrow; the whole text is its title."""
+N_HEADLINE = 4
+"""Figures that are shown beside the base's."""
 MOST_ROWS = 40
 """Of a picture."""
 MOST_NAMED = 6
@@ -125,6 +132,30 @@ def totals(walks: Sequence[Trajectory]) -> list[tuple[str, str]]:
     return rows
 
 
+def beside_base(folder: Path, benchmark: Benchmark) -> list[list[str]]:
+    """Return the headline figures of an agent's run beside its base's, as rows of a table; empty without the base.
+
+    Each has both figures, their difference with its interval at 95 %, the p-value of the paired test, and on how many
+    questions the agent is better, equal and worse.
+    """
+    base = read_json(folder / RUN).get("base")
+    if not base or not (folder.parent / base / "predictions.jsonl").is_file():
+        return []
+    found = compare(folder, folder.parent / base)
+    headline = [metric for metric in benchmark.metrics if metric in found.tests][:N_HEADLINE]
+    return [
+        [
+            label(benchmark, metric),
+            number(found.b.scores[metric].value),
+            number(found.a.scores[metric].value),
+            f"{test.difference:+.4f} {interval(test.ci95)}",
+            f"{test.p_value:.4f}",
+            f"{test.wins:,} / {test.ties:,} / {test.losses:,}",
+        ]
+        for metric, test in ((each, found.tests[each]) for each in headline)
+    ]
+
+
 def drawn(walk: Trajectory, gold: Sequence[Id], kb: KnowledgeBase) -> Walked:
     """Return the picture of what was walked: searches on the left, and how each node that mattered was first reached.
 
@@ -140,13 +171,13 @@ def drawn(walk: Trajectory, gold: Sequence[Id], kb: KnowledgeBase) -> Walked:
         nonlocal n_rows
         x, row = depth * (BOX + GAP), n_rows
         boxes.append(Box(x, row * LINE, _cut(spot.text, IN_BOX), spot.text, spot.kind))
-        for number, below in enumerate(spot.below):
-            n_rows += number > 0
+        for nth, below in enumerate(spot.below):
+            n_rows += nth > 0
             arrows.append(Arrow(x + BOX, row * LINE, n_rows * LINE, _cut(below.label, ON_ARROW), below.label))
             place(below, depth + 1)
 
-    for number, root in enumerate(roots):
-        n_rows += number > 0
+    for nth, root in enumerate(roots):
+        n_rows += nth > 0
         place(root, 0)
     n_rows += bool(roots)
     height = min(n_rows, MOST_ROWS) * LINE

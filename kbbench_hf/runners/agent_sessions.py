@@ -5,7 +5,6 @@ dies loses nothing: the same session goes on with the next one. A question that 
 was left open may be started again, and the last attempt counts.
 """
 
-import hashlib
 import json
 import os
 import re
@@ -146,7 +145,6 @@ class AgentSessions:
                 "key": f"{session.key}/{call.step}",
                 "error": None,
                 "call": list(call),
-                "result_sha256": hashlib.sha256(outcome.text.encode("utf-8", "surrogatepass")).hexdigest(),
                 "selected": session.question.selected,
                 "finished": session.question.finished,
                 "seconds": session.seconds,

@@ -113,8 +113,14 @@ def test_the_report_of_an_agents_run_draws_every_example(in_tmp: Path) -> None:
     hit = KnowledgeBase.open(find_dataset("mini-stark").path).names()[80]
     walks[0] = replace(walks[0], calls=[Call(1, "neighbors", {"node_id": "80"}, None, 1, [211])])
     (folder / TRAJECTORIES).write_text("".join(each.line() for each in walks), encoding="utf-8")
+    assert "Beside its base" not in run_page(folder)
+    run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    (folder / "run.json").write_text(json.dumps({**run, "base": folder.name}), encoding="utf-8")
     page = run_page(folder)
     assert "What the agent did" in page
+    assert re.search(
+        r"<td>Hit@1</td><td>([\d.]+)</td><td>\1</td><td>\+0.0000 [^<]*</td><td>1.0000</td><td>0 / 2 / 0", page
+    )
     assert page.count("<b>walk</b>") == 2
     assert f"{hit} (80)" in page
     assert json.loads(walks[1].line())["calls"] == []
