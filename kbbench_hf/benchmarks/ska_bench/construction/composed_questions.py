@@ -8,89 +8,21 @@ the passage of another entity of it, which is asked for.
 
 import hashlib
 import re
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from itertools import combinations, permutations, product
-from typing import NamedTuple
+from itertools import combinations, product
 
 from kbbench_hf.benchmarks.ska_bench.construction.evidence_words import says
 from kbbench_hf.benchmarks.ska_bench.construction.hybridqa_evidence import Found
 from kbbench_hf.benchmarks.ska_bench.construction.hybridqa_tables import Table, title_of
+from kbbench_hf.benchmarks.ska_bench.construction.stated_facts import Fact, facts_of, noun, pairs_of
 from kbbench_hf.benchmarks.ska_bench.construction.table_selection import found_by_words
 from kbbench_hf.benchmarks.ska_bench.mentions import normal_name
 from kbbench_hf.benchmarks.ska_bench.units import SEED
 
-_DATE = r"(?:\d{1,2} [A-Z][a-z]+ |[A-Z][a-z]+ \d{1,2}, )(\d{4})"
-_NOUN = re.compile(r"[A-Z][A-Za-z' -]*(?:[^s]|ss)$")
-_NO_NOUN = re.compile(
-    r"\b(?:from|to|by|at|in|with|on|via|nationality|country|nation|nominees?|third|second|first)\b", re.IGNORECASE
-)
 _REMARKS = re.compile(r"note|comment|remark|reason|description|ref|result", re.IGNORECASE)
 _NAME, _YEAR = re.compile(r"[A-Z][a-z]"), re.compile(r"(?:1[89]|20)\d\d$")
 MOST_PAIRS, MOST_NAMES = 20, 4
 """How many pairs of rows of a column are looked at, and how many ways of naming a row."""
-
-
-class _Kind(NamedTuple):
-    """A number that passages state of their entity, and how questions speak of it."""
-
-    stated: re.Pattern[str]
-    noun: str
-    """What its entity is called under the header "Name"."""
-    says: str
-    asks: str
-    compares: str
-    wins: Callable[[float, float], float]
-    least: float
-    """How much of the larger number two that are compared differ by."""
-
-
-_KINDS = (
-    _Kind(
-        re.compile(rf"^[^.]{{0,120}}\((?:[^()]*[,;] )?(?:born |b\. )?(?:on )?{_DATE}(?: ?[-–—]|\)|,| in)"),
-        "person",
-        "was born in {}",
-        "in which year was the {} born",
-        "who was born earlier",
-        min,
-        1 / 3000,
-    ),
-    _Kind(
-        re.compile(r"\bpopulation (?:of|was|is)(?: [a-z]+){0,3} (\d{1,3}(?:,\d{3})+|\d{3,})\b"),
-        "place",
-        "has a population of {}",
-        "what is the population of the {}",
-        "which has more inhabitants",
-        max,
-        1 / 6,
-    ),
-    _Kind(
-        re.compile(
-            r"(?:^[^.]{0,200}|\. |\. (?:It|The \w+) was )\b(?:[Ff]ounded|[Ee]stablished)(?: [a-z]+){0,2} in "
-            r"(1[5-9]\d\d|20\d\d)\b"
-        ),
-        "body",
-        "was founded in {}",
-        "in which year was the {} founded",
-        "which was founded earlier",
-        min,
-        1 / 3000,
-    ),
-)
-_BORN = _KINDS[0]
-
-
-class _Fact(NamedTuple):
-    """What the passage behind a cell states: its number, as it is written."""
-
-    row: int
-    column: int
-    link: str
-    stated: str
-
-    @property
-    def number(self) -> float:
-        return float(self.stated.replace(",", ""))
 
 
 def compared(tables: Iterable[Table]) -> Iterator[Found]:
@@ -110,7 +42,7 @@ def _one_each(tables: Iterable[Table], compose: Callable[[Table], Iterator[Found
 
 
 def _comparisons(table: Table) -> Iterator[Found]:
-    for (kind, column), facts in _facts(table).items():
+    for (kind, column), facts in facts_of(table).items():
         for one, other in list(combinations(facts, 2))[:MOST_PAIRS]:
             most = max(one.number, other.number)
             if one.link == other.link or abs(one.number - other.number) <= most * kind.least:
@@ -119,8 +51,8 @@ def _comparisons(table: Table) -> Iterator[Found]:
             answer, both = table.rows[winner.row][column], [table.rows[each.row] for each in (one, other)]
             rest = [cells for n, cells in enumerate(table.rows) if n not in (one.row, other.row)]
             for first, second in product(_descriptions(table, one), _descriptions(table, other)):
-                noun = _noun(table.header[column], kind.noun)
-                question = _question(table, f"{kind.compares}: the {noun} where {first}, or the one where {second}")
+                what = noun(table.header[column], kind.noun)
+                question = _question(table, f"{kind.compares}: the {what} where {first}, or the one where {second}")
                 if not says(question, answer) and not found_by_words(question, both, rest):
                     title = title_of(winner.link)
                     aliases = tuple(dict.fromkeys((title, title.partition(" (")[0])))
@@ -129,25 +61,11 @@ def _comparisons(table: Table) -> Iterator[Found]:
 
 
 def _chains(table: Table) -> Iterator[Found]:
-    by_row: defaultdict[int, list[tuple[_Kind, _Fact]]] = defaultdict(list)
-    for (kind, _), facts in _facts(table).items():
-        for fact in facts:
-            by_row[fact.row].append((kind, fact))
-    for n, facts_of_row in by_row.items():
-        for (kind, known), (asked_kind, asked) in permutations(facts_of_row, 2):
-            others = [text for link, text in table.passages.items() if link != known.link]
-            shown = [*table.rows[n], table.passages[known.link]]
-            if (
-                known.link == asked.link
-                or any(says(text, known.stated) for text in [*others, *table.rows[n]])
-                or any(says(text, asked.stated) for text in [*shown, table.title])
-                or _names(table, known.link, asked.link)
-            ):
-                continue
-            wanted = asked_kind.asks.format(_noun(table.header[asked.column], asked_kind.noun))
-            condition = f"the {_noun(table.header[known.column], kind.noun)} {kind.says.format(known.stated)}"
-            question = _question(table, f"{wanted} in whose row {condition}")
-            yield _found(table, question, asked.stated, (known, asked), (asked.column,))
+    for kind, known, asked_kind, asked in pairs_of(table):
+        wanted = asked_kind.asks.format(noun(table.header[asked.column], asked_kind.noun))
+        condition = f"the {noun(table.header[known.column], kind.noun)} {kind.says.format(known.stated)}"
+        question = _question(table, f"{wanted} in whose row {condition}")
+        yield _found(table, question, asked.stated, (known, asked), (asked.column,))
 
 
 def _question(table: Table, asked: str) -> str:
@@ -158,7 +76,7 @@ def _found(
     table: Table,
     question: str,
     answer: str,
-    facts: tuple[_Fact, _Fact],
+    facts: tuple[Fact, Fact],
     told_in: tuple[int, ...],
     aliases: tuple[str, ...] = (),
 ) -> Found:
@@ -168,36 +86,7 @@ def _found(
     return Found(f"hybridqa-{name}", question, answer, aliases, table.name, rows, links, told_in, "composed")
 
 
-def _facts(table: Table) -> dict[tuple[_Kind, int], list[_Fact]]:
-    """Return what the passages of each column state, row by row, by kind of number."""
-    linking = Counter(link for row in table.links for link in {link for cell in row for link in cell})
-    found: defaultdict[tuple[_Kind, int], list[_Fact]] = defaultdict(list)
-    for column, header in enumerate(table.header):
-        noun = _noun(header, "")
-        if not _NOUN.match(noun) or _NO_NOUN.search(noun) or table.header.count(header) > 1:
-            continue
-        for row, cells in enumerate(table.rows):
-            links = table.links[row][column]
-            named = len(links) == 1 and normal_name(title_of(links[0]).partition(" (")[0]) == normal_name(cells[column])
-            if not named or linking[links[0]] > 1:
-                continue
-            text = table.passages[links[0]]
-            born = bool(_BORN.stated.search(text))
-            for kind in _KINDS:
-                numbers = {number.rstrip(",") for number in kind.stated.findall(text)}
-                if len(numbers) == 1 and (kind is _BORN or not born):  # what a person founded is something else
-                    found[kind, column].append(_Fact(row, column, links[0], numbers.pop()))
-    return found
-
-
-def _names(table: Table, one: str, other: str) -> bool:
-    """Say whether one of two passages names the page of the other."""
-    return any(
-        says(table.passages[link], title_of(page).partition(" (")[0]) for link, page in ((one, other), (other, one))
-    )
-
-
-def _descriptions(table: Table, fact: _Fact) -> list[str]:
+def _descriptions(table: Table, fact: Fact) -> list[str]:
     """Return what names a row: "School is Tampa", or two such conditions of which each holds of another row as well.
 
     What the passage of its entity says too names nothing: the row would not be needed.
@@ -230,12 +119,6 @@ def _is_fit(table: Table, column: int, cell: str) -> bool:
         and 1 < len(cell) <= 40
         and bool(_NAME.match(cell) or _YEAR.match(cell))
     )
-
-
-def _noun(header: str, name: str) -> str:
-    """Return what a header calls its entities; `name` where it only says that they are named."""
-    noun = re.sub(r" ?\(s\)$", "", header)
-    return name if name and noun == "Name" else noun
 
 
 def _hash(text: str) -> bytes:

@@ -94,7 +94,7 @@ def evidence(question: Question, sheet: Sheet) -> Found | None:
     passages = [sheet.table.passages[link] for link in links]
     if not links or len(links) > 2 or any(sheet.linking[link] != [row] for link in links):
         return None
-    if not all(any(says(text, words) for text in passages) for words in _comparisons(question.text)):
+    if not all(any(says(text, words) for text in passages) for words in comparisons(question.text)):
         return None
     if not _is_settled(question, asked, links, sheet):
         return None
@@ -137,7 +137,7 @@ def _links(question: Question, asked: frozenset[str], sheet: Sheet) -> tuple[str
             answering != [row]
             or _is_named_elsewhere(row, links, sheet)
             or any(_gives(sheet.table.passages[link], question.answer) for link in links)
-            or _asks_for_another_column(question, sheet)
+            or asks_for_another_column(question, sheet.table)
         ):
             return ()
     else:
@@ -151,13 +151,13 @@ def _links(question: Question, asked: frozenset[str], sheet: Sheet) -> tuple[str
     return tuple(dict.fromkeys([*links, *question.bridges]))
 
 
-def _asks_for_another_column(question: Question, sheet: Sheet) -> bool:
+def asks_for_another_column(question: Question, table: Table) -> bool:
     """Say whether the thing that is asked for is that of another column: a club's stadium is not the club."""
-    asked = {word for found in _ASKED.findall(question.text)[:1] for word in sheet.words.of(found)}
-    cells = zip(sheet.table.header, sheet.table.rows[question.row], strict=True)
+    words = Words([])
+    asked = {word for found in _ASKED.findall(question.text)[:1] for word in words.of(found)}
     headers: dict[bool, set[str]] = {False: set(), True: set()}
-    for header, cell in cells:
-        headers[says(cell, question.answer)] |= sheet.words.of(header)
+    for header, cell in zip(table.header, table.rows[question.row], strict=True):
+        headers[says(cell, question.answer)] |= words.of(header)
     return bool(asked & headers[False]) and not asked & headers[True]
 
 
@@ -181,10 +181,10 @@ def _gives(text: str, answer: str) -> bool:
     return says(text, answer) or any(says(text, number) for number in numbers)
 
 
-def _comparisons(question: str) -> list[str]:
+def comparisons(question: str) -> list[str]:
     """Return the words by which a question compares, each with the next word: a passage must say them, not all rows.
 
-    >>> _comparisons("Who coached the team of the second-largest city after 1990?")
+    >>> comparisons("Who coached the team of the second-largest city after 1990?")
     ['second largest', 'largest city', 'after 1990']
     """
     words = re.findall(r"[^\W_]+", question)

@@ -114,13 +114,9 @@ def read(folder: Path) -> tuple[list[Question], dict[str, Table]]:
 
 
 def subset_of(questions: Sequence[Question]) -> dict[str, str]:
-    """Return the subset of each table that has questions: `kg_text` or `table_text`, by the hash of its name.
-
-    Tables with a question that may need a second passage are halved; of the others, table_text has three in five.
-    """
-    bridged = {question.table for question in questions if question.bridges}
-    shares = {name: 0.5 if name in bridged else 0.6 for name in sorted({question.table for question in questions})}
-    return {name: "table_text" if _share(name) < share else "kg_text" for name, share in shares.items()}
+    """Return the subset of each table that has questions: `kg_text` or `table_text`, halves by the hash of its name."""
+    names = sorted({question.table for question in questions})
+    return {name: "table_text" if _share(name) < 0.5 else "kg_text" for name in names}
 
 
 def _share(name: str) -> float:

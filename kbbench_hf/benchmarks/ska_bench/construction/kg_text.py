@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kbbench_hf.benchmarks.ska_bench.construction import hybridqa_graph, tekgen
+from kbbench_hf.benchmarks.ska_bench.construction import hybridqa_graph_questions, tekgen
 from kbbench_hf.benchmarks.ska_bench.construction.evidence import Evidence
 from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool, Release
 
@@ -21,7 +21,7 @@ def make(folder: Path) -> Release:
     Raises:
         DataError: a file is absent or malformed.
     """
-    parts = [hybridqa_graph.make(folder)]
+    parts = [hybridqa_graph_questions.make(folder)]
     parts += [tekgen.make(place / TEKGEN) for place in (folder, folder.parent) if (place / TEKGEN).is_dir()][:1]
     whole = merged("kg_text", parts)
     pool = whole.pools["kg_text"]

@@ -1,17 +1,20 @@
 """Subset `kg_text`, templates: Text2KGBench's Wikidata-TekGen half (CC BY-SA), questions with several conditions.
 
-A question asks for the one entity that meets two to five conditions. Some are triples; the others have to be read from
-sentences, each of which names the entity and the condition's object, has a word of the relation ("directed"), and names
-no object of another condition; their triples are never shown.
+A question asks for the one entity that meets two to five conditions, or for every entity that meets one. Some of the
+facts are triples; the others have to be read from sentences, each of which names the entity and the condition's object,
+has a word of the relation ("directed"), and names no object of another condition, or other answer; their triples are
+never shown.
 """
 
 import hashlib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from kbbench_hf.benchmarks.ska_bench.construction.decoys import Decoys
 from kbbench_hf.benchmarks.ska_bench.construction.evidence import Evidence
@@ -23,6 +26,9 @@ from kbbench_hf.errors import DataError
 SOURCE = Source("Text2KGBench Wikidata-TekGen", "cenguix/Text2KGBench", "CC BY-SA 4.0; TekGen's sentences CC BY-SA 2.0")
 GROUP = "tekgen"
 MOST_TRIPLES, MOST_TEXTS = 4, 2
+MOST_ANSWERS = 5
+NEAR = 80
+"""How many characters may stand between the word of a relation and its object."""
 Fact = tuple[str, str, str]
 PHRASES = {
     "director": ("film", "was directed by {}", r"direct"),
@@ -82,7 +88,12 @@ def make(folder: Path) -> Release:
     )
     evidence, decoys, asked = Evidence(pool), Decoys(facts), set[str]()
     instances = []
-    for instance in sorted(_instances(pool, number), key=_order):
+    saying: defaultdict[int, list[int]] = defaultdict(list)
+    for passage, links in sorted(pool.links.items()):
+        for link in links:
+            saying[link].append(passage)
+    said = _Said(number, saying, [normal_name(text) for text in texts])
+    for instance in sorted(chain(_of_several_conditions(said), _of_several_answers(said)), key=_order):
         if not asked & set(instance.topics) and not evidence.problems(instance):
             asked |= set(instance.topics)
             positives = [facts[n] for n in instance.positive_sk]
@@ -90,60 +101,99 @@ def make(folder: Path) -> Release:
     return Release(instances, {"kg_text": pool})
 
 
-def _instances(pool: Pool, number: dict[Fact, int]) -> Iterator[Instance]:
+class _Said(NamedTuple):
+    """Facts, and the sentences that state them."""
+
+    number: dict[Fact, int]
+    saying: Mapping[int, Sequence[int]]
+    """Number of a fact -> the passages that are marked with it."""
+    normal: Sequence[str]
+    """The passages in normal form."""
+
+    def passage(self, fact: Fact, others: Sequence[str]) -> int | None:
+        """Return the first passage that states a fact in so many words, and names none of some others."""
+        marked = self.saying.get(self.number[fact], ())
+        return next((n for n in marked if _tells(self.normal[n], fact, others)), None)
+
+
+def _of_several_conditions(said: _Said) -> Iterator[Instance]:
     """Yield one question for each entity of which texts tell some facts and triples others, not two of one relation."""
     of_entity: defaultdict[str, dict[str, Fact]] = defaultdict(dict)
-    for fact in sorted(number, key=lambda each: _key("|".join(each))):
+    for fact in sorted(said.number, key=lambda each: _key("|".join(each))):
         if fact[1] in PHRASES:
             of_entity[fact[0]].setdefault(fact[1], fact)
-    saying: defaultdict[int, list[int]] = defaultdict(list)
-    for passage, links in sorted(pool.links.items()):
-        for link in links:
-            saying[link].append(passage)
-    normal = [normal_name(text) for _, text in pool.text]
     for entity, by_relation in sorted(of_entity.items()):
         facts = list({fact[2]: fact for fact in by_relation.values()}.values())
         nouns = {PHRASES[fact[1]][0] for fact in facts} - {"work"}
         told: dict[Fact, int] = {}
         for fact in facts:
-            others = [other[2] for other in facts if other != fact]
-            passages = [n for n in saying[number[fact]] if _tells(normal[n], fact, others)]
-            if passages and len(told) < MOST_TEXTS:
-                told[fact] = passages[0]
+            passage = said.passage(fact, [other[2] for other in facts if other != fact])
+            if passage is not None and len(told) < MOST_TEXTS:
+                told[fact] = passage
         shown = [fact for fact in facts if fact not in told][:MOST_TRIPLES]
         if told and not shown and len(told) > 1:
             shown = [fact := next(iter(told))]
             del told[fact]
         if told and shown and len(nouns) <= 1:
-            yield _asked(next(iter(nouns), "work"), entity, shown, told, number)
+            noun, conditions = next(iter(nouns), "work"), [*shown, *told]
+            phrases = [PHRASES[relation][1].format(tail) for _, relation, tail in conditions]
+            question = f"Which {noun} {', '.join(phrases[:-1])} and {phrases[-1]}?"
+            yield _asked(question, shown, told, said.number, (entity,))
+
+
+def _of_several_answers(said: _Said) -> Iterator[Instance]:
+    """Yield one question for each condition that a few entities meet; texts tell it of half of them or fewer."""
+    meeting: defaultdict[tuple[str, str], list[Fact]] = defaultdict(list)
+    for fact in sorted(said.number, key=lambda each: _key("|".join(each))):
+        if fact[1] in PHRASES:
+            meeting[fact[1:]].append(fact)
+    for (relation, tail), facts in sorted(meeting.items()):
+        if not 2 <= len(facts) <= MOST_ANSWERS:
+            continue
+        told: dict[Fact, int] = {}
+        for fact in facts:
+            passage = said.passage(fact, [other[0] for other in facts if other != fact])
+            if passage is not None and 2 * len(told) < len(facts) and passage not in told.values():
+                told[fact] = passage
+        shown = [fact for fact in facts if fact not in told]
+        if told and shown:
+            noun, phrase, _ = PHRASES[relation]
+            question = f"Name every {noun} that {phrase.format(tail)}."
+            yield _asked(question, shown, told, said.number, tuple(sorted(fact[0] for fact in facts)))
 
 
 def _tells(text: str, fact: Fact, others: Sequence[str]) -> bool:
-    """Say whether a sentence states a fact in so many words, and gives away no object of another one."""
+    """Say whether a sentence states a fact in so many words, and gives away none of some other names.
+
+    The word of the relation stands before the object, and not far: "an album by Ann, produced by Bo" says not that Ann
+    produced it.
+    """
     head, relation, tail = fact
-    return (
-        all(mentions(text, normal_name(name)) for name in (head, tail))
-        and bool(re.search(PHRASES[relation][2], text))
-        and not any(normal_name(other) in text for other in others)
-    )
+    if not mentions(text, normal_name(head)) or any(normal_name(other) in text for other in others):
+        return False
+    name = re.escape(normal_name(tail))
+    return bool(re.search(rf"(?:{PHRASES[relation][2]})(?:.{{0,{NEAR}}} | ){name}(?!\w)", text))
 
 
-def _asked(noun: str, entity: str, shown: list[Fact], told: dict[Fact, int], number: dict[Fact, int]) -> Instance:
-    conditions = [*shown, *told]
-    phrases = [PHRASES[relation][1].format(tail) for _, relation, tail in conditions]
-    identifier = hashlib.sha256("|".join(part for fact in conditions for part in fact).encode()).hexdigest()[:10]
+def _asked(
+    question: str, shown: Sequence[Fact], told: Mapping[Fact, int], number: Mapping[Fact, int], answers: tuple[str, ...]
+) -> Instance:
+    """Return a question for all entities that meet the conditions of some facts, of which texts tell a part."""
+    facts = [*shown, *told]
+    conditions = list(dict.fromkeys(fact[1:] for fact in facts))
+    identifier = hashlib.sha256("|".join(part for fact in facts for part in fact).encode()).hexdigest()[:10]
     return Instance(
         id=f"tekgen-{identifier}",
         subset="kg_text",
-        question=f"Which {noun} {', '.join(phrases[:-1])} and {phrases[-1]}?",
-        answers=(entity,),
-        split_key=entity,
+        question=question,
+        answers=answers,
+        split_key=answers[0] if len(conditions) > 1 else conditions[0][1],
         group=GROUP,
         positive_sk=tuple(sorted(number[fact] for fact in shown)),
         positive_text=tuple(sorted(told.values())),
         withheld_sk=tuple(sorted(number[fact] for fact in told)),
-        topics=tuple(tail for _, _, tail in conditions),
-        program={"type": "match", "find": "?x", "where": [["?x", relation, tail] for _, relation, tail in conditions]},
+        topics=tuple(dict.fromkeys(tail for _, tail in conditions)),
+        program={"type": "match", "find": "?x", "where": [["?x", relation, tail] for relation, tail in conditions]},
         method="template: conditions in triples and in texts",
         source=SOURCE.name,
         source_id=identifier,

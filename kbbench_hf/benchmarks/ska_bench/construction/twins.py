@@ -26,6 +26,8 @@ from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Pool
 
 FEWEST_OF_TOPIC = 3
 """So many units of noise about a topic stay in both twins."""
+WORLD = 24 * 1024
+"""A world whose noise has fewer tokens is an example, in which little is said of each topic: there, what there is."""
 _WORD = re.compile(r"\w+")
 Place = tuple[bool, int]
 """A unit of an instance: whether it stands in the text section, and its number."""
@@ -82,6 +84,8 @@ def twins(instance: Instance, pool: Pool, candidates: Candidates, noise: Units) 
     lost: dict[Place, int | None] = {}
     matched: dict[Place, int | None] = {}
     of_topic = {place for place in shown if not instance.is_table and _is_about(instance, pool, place)}
+    if not instance.is_table and len(of_topic) < FEWEST_OF_TOPIC and candidates.noise.tokens.sum() >= WORLD:
+        return None
     for unit in cut:
         lost[unit] = None if unit[0] else stand_in.get(unit[1])
         pairs: list[Swap] = [

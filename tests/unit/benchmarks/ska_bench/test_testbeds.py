@@ -11,7 +11,7 @@ import pytest
 
 from kbbench_hf.benchmarks import shipped_dataset
 from kbbench_hf.benchmarks.ska_bench.configs import bucket, configs
-from kbbench_hf.benchmarks.ska_bench.construction.emptied_rows import with_emptied_rows
+from kbbench_hf.benchmarks.ska_bench.construction.emptied_rows import emptied_in, with_emptied_rows
 from kbbench_hf.benchmarks.ska_bench.construction.measured import measure
 from kbbench_hf.benchmarks.ska_bench.construction.noise import Library
 from kbbench_hf.benchmarks.ska_bench.construction.placing import Placing, drawn_ranks
@@ -94,6 +94,38 @@ def test_totals_have_no_twins_because_they_have_another_answer_instead_of_none()
     total = replace(LOOKUP, program={"type": "count", "where": [[1, "oslo"]]}, positive_sk=(0, 2), answers=("2",))
     candidates = Library(TABLE, tokenizer()).candidates(total)
     assert smallest_cut(total, TABLE, candidates, candidates.noise) == []
+
+
+LINKED = Pool(
+    sk={"t": ROWS},
+    text=[("Ann", "She bakes bread in the harbour."), ("Bo", "He bakes cakes in the harbour."), ("Cy", "A tailor.")],
+    headers={"t": ("Name", "City", "Age")},
+)
+BAKES = Instance(
+    "b", "table_text", "What does who is 12 bake in the harbour?", ("bread",), "t", positive_sk=(0,), positive_text=(0,)
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "cut"),
+    [
+        ("What does who is 12 bake in the harbour?", (True, 0)),  # another passage has these words
+        ("What does she bake who is 12?", (False, 0)),  # none has "she": the absence would show
+    ],
+)
+def test_a_passage_goes_only_if_another_one_is_as_close_to_the_question(question: str, cut: tuple[bool, int]) -> None:
+    [asked], pool = emptied_in({"b": (0,)}, [replace(BAKES, question=question)], LINKED)
+    candidates = Library(pool, tokenizer()).candidates(asked)
+    assert smallest_cut(asked, pool, candidates, candidates.noise) == [cut]
+
+
+def test_a_question_that_little_else_is_said_about_has_no_twins() -> None:
+    others = [(f"Cy {n}", "met", f"Di {n}") for n in range(4000)]
+    pool = Pool(sk={"g": [("Ann", "made", "Up"), ("Ann", "met", "Bo"), *others]})
+    program = {"type": "match", "find": "?f", "where": [["Ann", "made", "?f"]]}
+    asked = Instance("q", "kg", "What did Ann make?", ("Up",), "g", positive_sk=(0,), topics=("Ann",), program=program)
+    candidates = Library(pool, tokenizer()).candidates(asked)
+    assert twins(asked, pool, candidates, candidates.noise[:50]) is None
 
 
 def test_a_cut_is_the_thinnest_layer_of_a_path() -> None:

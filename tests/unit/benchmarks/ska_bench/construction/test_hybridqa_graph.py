@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from kbbench_hf.benchmarks.ska_bench.construction.evidence import Evidence
-from kbbench_hf.benchmarks.ska_bench.construction.hybridqa_graph import make
+from kbbench_hf.benchmarks.ska_bench.construction.hybridqa_graph import Graph
+from kbbench_hf.benchmarks.ska_bench.construction.hybridqa_graph_questions import make
 from kbbench_hf.benchmarks.ska_bench.construction.hybridqa_tables import read, subset_of
 from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool
 
@@ -135,6 +136,27 @@ def test_a_question_is_left_out(changes: dict[str, str], tmp_path: Path, numbers
     n = str(numbers[0])
     instance, _ = made(tmp_path, numbers, {name: text.replace("{n}", n) for name, text in changes.items()})
     assert instance is None
+
+
+def test_where_no_column_names_the_rows_two_do(tmp_path: Path, numbers: list[int]) -> None:
+    twice = table(numbers[0])
+    for row, club in zip(twice["rows"], ("Ardal", "Ardal", "Bergby", "Bergby"), strict=True):
+        row[0], row[1] = [club, []], [f"17{len(club)}{row[1][0][0]}", []]
+    _, tables = read(write(tmp_path / "twice", [twice], [asked(numbers[0])]))
+    graph = Graph.of(tables[f"League_{numbers[0]}"])
+    assert graph and graph.key is None and len(set(graph.names)) == 4
+    assert graph.names[0] == "Ardal (175A)" and graph.triple(0, 0) == ("Ardal (175A)", "Club", "Ardal")
+
+
+def test_a_chain_goes_from_what_one_page_states_to_what_another_does(tmp_path: Path, numbers: list[int]) -> None:
+    n = numbers[0]
+    stated = table(n)
+    for year, (link, text) in enumerate(stated["passages"].items()):
+        stated["passages"][link] = f"The place was founded in {1800 + year} . {text}"
+    tables, rows = [stated, *map(table, numbers[1:])], [asked(n, answer="none"), *map(asked, numbers[1:])]
+    instance = next(i for i in make(write(tmp_path / "stated", tables, rows)).instances if i.method == "composed")
+    assert instance.split_key == f"League_{n}" and len(instance.positive_sk) == len(instance.positive_text) == 2
+    assert "founded" in instance.question and instance.answers[0] not in instance.question
 
 
 def test_another_club_of_the_same_town_makes_two_answers(tmp_path: Path, numbers: list[int]) -> None:

@@ -43,13 +43,32 @@ def test_conditions_are_read_from_triples_and_from_sentences_that_state_them(tmp
     assert not any(answer in instance.question for answer in instance.answers)
 
 
+def test_all_that_meet_a_condition_are_asked_for_some_by_triples_and_some_by_sentences(tmp_path: Path) -> None:
+    release = make(
+        write(tmp_path, [*STATED, ("Una", "director", "Ann Ash", "Una, a film by Bo, is known to Ann Ash.")])
+    )
+    pool = release.pools["kg_text"]
+    instance = next(each for each in release.instances if len(each.answers) > 1)
+    assert instance.question == "Name every film that was directed by Ann Ash."
+    assert instance.answers == ("Ada", "Eve", "Una")
+    assert [pool.sk["tekgen"][n][0] for n in instance.positive_sk] == ["Eve", "Una"]
+    assert [pool.text[n][1] for n in instance.positive_text] == ["Ada was directed by Ann Ash."]
+    assert Evidence(pool).problems(instance) == []
+
+
+def test_a_word_of_the_relation_that_is_of_something_else_states_nothing(tmp_path: Path) -> None:
+    other = [("Una", "director", "Cy Cedar", "Una, with Cy Cedar, was directed by nobody.")]
+    asked = next(each for each in make(write(tmp_path, STATED + other)).instances if "Una" in each.answers)
+    assert asked.answers == ("Ivy", "Una") and len(asked.positive_text) == 1
+
+
 def test_an_entity_without_a_sentence_that_states_a_fact_is_not_asked_for(tmp_path: Path) -> None:
-    assert "Eve" not in {each.answers[0] for each in make(write(tmp_path, STATED)).instances}
+    assert ("Eve",) not in {each.answers for each in make(write(tmp_path, STATED)).instances}
 
 
 def test_another_entity_that_sentences_put_there_too_drops_the_question(tmp_path: Path) -> None:
     rival = [("Uma", "based on", "Ada", "Uma, with Bo Birch, was directed by Ann Ash in Oslo.")]
-    assert "Ada" not in {each.answers[0] for each in make(write(tmp_path, STATED + rival)).instances}
+    assert ("Ada",) not in {each.answers for each in make(write(tmp_path, STATED + rival)).instances}
 
 
 def test_shuffled_lines_give_the_same_release(tmp_path: Path) -> None:
