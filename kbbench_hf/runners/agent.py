@@ -42,7 +42,6 @@ class Walk:
     conversation: Conversation
     more: Mapping[str, Any]
     price: Price | None = None
-    records: int = 0
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     seconds: float = 0.0

@@ -1,6 +1,8 @@
 """A run is one function: a benchmark, a model, a folder in which it can be stopped and resumed, a result."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
@@ -192,22 +194,7 @@ def _annotated(done: Run, annotators: "Annotators", *, show: bool) -> Run:
 
 
 def _retrieved(asked: Asked, model: str | Searcher, how: How) -> Run:
-    rerank, agent = how.get("rerank"), how.get("agent")
-    if rerank is not None and agent is not None:
-        raise UsageError("--rerank and --agent both follow the model; expected one of them.")
-    if agent is None:
-        refuse_options(how, WALKING, "is for agents (--agent)", asked.place.benchmark)
-    if rerank is None:
-        refuse_options(how, ORDERING, "is for models that re-rank (--rerank)", asked.place.benchmark)
-    second, name = rerank if agent is None else agent, ""
-    if second is not None:
-        name = second.removeprefix("llm:") if isinstance(second, str) else name_of(second)
-        second = language_model(name, how) if isinstance(second, str) else second
-        asking = asking_options(name, second, how)
-    if second is not None and agent is not None:
-        from kbbench_hf.runners.agent import chosen_protocol
-
-        asking["protocol"] = chosen_protocol(second, how.get("protocol"), structured=how.get("structured"))
+    second = _second(asked, model, how)
     chosen: dict[str, Any] = {k: how[k] for k in ("top_k", "batch", "processes", "show") if k in how}
     if isinstance(model, str):
         from kbbench_hf.runners.retrieval import rank
@@ -216,39 +203,69 @@ def _retrieved(asked: Asked, model: str | Searcher, how: How) -> Run:
     else:
         folder, latency = _searched(asked, model, how, chosen)
     summary = unread = None
-    if second is not None and agent is not None:
-        folder, summary = _walked(asked, folder, model, second, name, asking, how)
-    elif second is not None:
-        from kbbench_hf.runners.retrieval import rerank as re_ranked
-
-        wording = how.get("rerank_prompt", "clean")
-        asking |= {"sampling": sampling_of({**_usual_sampling(wording), **how}), "structured": how.get("structured")}
-        asking |= {"depth": how.get("depth", 20), "weight": how.get("rerank_weight"), "wording": wording}
-        folder, summary, unread = re_ranked(asked, folder, second, name, **asking)
+    if second is not None:
+        folder, summary, unread = second(folder)
     predictions = read_predictions([folder / "predictions.jsonl"], asked.benchmark, asked.examples)
     of_run = stored_warnings(read_json(folder / RUN).get("warnings", []))
     result = score_asked(asked, predictions, of_run, read_trajectories(folder))
     return Run(asked, folder, result, summary, latency, unread)
 
 
+def _second(
+    asked: Asked, base: str | Searcher, how: How
+) -> "Callable[[Path], tuple[Path, Summary, int | None]] | None":
+    """Return what goes on from the run of a base, if anything does; its options are checked now, before that run."""
+    rerank, agent = how.get("rerank"), how.get("agent")
+    if rerank is not None and agent is not None:
+        raise UsageError("--rerank and --agent both follow the model; expected one of them.")
+    if agent is None:
+        refuse_options(how, WALKING, "is for agents (--agent)", asked.place.benchmark)
+    if rerank is None:
+        refuse_options(how, ORDERING, "is for models that re-rank (--rerank)", asked.place.benchmark)
+    given = rerank if agent is None else agent
+    if given is None:
+        return None
+    name = given.removeprefix("llm:") if isinstance(given, str) else name_of(given)
+    model = language_model(name, how) if isinstance(given, str) else given
+    options = {"structured": how.get("structured"), **asking_options(name, model, how)}
+    if agent is None:
+        return partial(_re_ranked, asked, model=model, name=name, options=options, how=how)
+    from kbbench_hf.runners.agent import chosen_protocol
+
+    options["protocol"] = chosen_protocol(model, how.get("protocol"), structured=how.get("structured"))
+    return partial(_walked, asked, base=base, model=model, name=name, options=options, how=how)
+
+
+def _re_ranked(
+    asked: Asked, first: Path, *, model: LanguageModel, name: str, options: dict[str, Any], how: How
+) -> "tuple[Path, Summary, int]":
+    from kbbench_hf.runners.retrieval import rerank
+
+    wording = how.get("rerank_prompt", "clean")
+    options |= {"sampling": sampling_of({**_usual_sampling(wording), **how})}
+    options |= {"depth": how.get("depth", 20), "weight": how.get("rerank_weight"), "wording": wording}
+    return rerank(asked, first, model, name, **options)
+
+
 def _walked(
     asked: Asked,
     first: Path,
+    *,
     base: str | Searcher,
     model: LanguageModel,
     name: str,
-    asking: dict[str, Any],
+    options: dict[str, Any],
     how: How,
-) -> "tuple[Path, Summary]":
-    """Let an agent walk from the run of its base."""
+) -> "tuple[Path, Summary, None]":
     from kbbench_hf.models.agent import Limits
     from kbbench_hf.runners.retrieval import walk
 
     usual = Limits()
     limits = Limits(max_steps=how.get("max_steps", usual.max_steps), tokens=how.get("question_tokens", usual.tokens))
-    chosen: dict[str, Any] = {k: how[k] for k in WALKING - {"max_steps", "question_tokens", "protocol"} if k in how}  # type: ignore[literal-required]
-    chosen |= {"structured": how.get("structured"), "sampling": sampling_of(how)}
-    return walk(asked, first, base, model, name, limits=limits, **chosen, **asking)
+    for each in ("compact", "keep_texts", "tool_choice"):
+        if each in how:
+            options[each] = how[each]
+    return *walk(asked, first, base, model, name, limits=limits, sampling=sampling_of(how), **options), None
 
 
 def _usual_sampling(wording: str) -> How:
