@@ -58,8 +58,10 @@ def page(name: str) -> "gr.Blocks":
     with gr.Blocks(title=f"kbbench: {name}", fill_width=True) as app:
         gr.Markdown(f"# {name}\nPaste predictions and references, {PASTE}, in the same order.")
         with gr.Row():
-            predictions = gr.Textbox(_lines(said.predictions), label="predictions", lines=10, max_lines=20)
-            references = gr.Textbox(_lines(said.references), label="references", lines=10, max_lines=20)
+            predictions = gr.Textbox(
+                _lines(said.predictions), label="predictions", lines=10, max_lines=20, min_width=300
+            )
+            references = gr.Textbox(_lines(said.references), label="references", lines=10, max_lines=20, min_width=300)
         mode = gr.Dropdown(list(said.modes), label="mode", visible=bool(said.modes))
         button = gr.Button("Compute", variant="primary")
         answer = markup("", "answer")
@@ -116,20 +118,25 @@ def explained(name: str, figures: Row, predictions: str, references: str, mode: 
     """Return the answer as a page: each figure with its interval and what it is, warnings, and example by example."""
     if "error" in figures:
         return rendered("words", text=figures["error"])
-    said, warnings = page_of(name), figures.get("warnings", [])
-    rows = [
-        (metric, _shown(value), _interval(figures.get(f"{metric}_ci95")), said.says.get(metric, ""))
-        for metric, value in figures.items()
-        if isinstance(value, float)
-    ]
-    counts = [f"{metric} {value:,}" for metric, value in figures.items() if isinstance(value, int) and value]
+    headline, values = page_of(name).headline, [name for name, value in figures.items() if isinstance(value, float)]
+    counts = [f"{name} {value:,}" for name, value in figures.items() if isinstance(value, int) and value]
     parts = [
-        table(["figure", "value", "95 % interval", "what it is"], rows, text_columns=(0, 3), wrapped=(3,)),
-        *(rendered("words", text=f"{each['message']} {each['remedy']}") for each in warnings),
+        _table(name, figures, [metric for metric in values if metric in headline]),
+        *(rendered("words", text=f"{each['message']} {each['remedy']}") for each in figures.get("warnings", [])),
         rendered("words", text=", ".join(counts)),
         _each(name, read(predictions, "predictions"), read(references, "references"), mode),
+        _table(name, figures, [metric for metric in values if metric not in headline], "The other figures"),
     ]
     return "".join(parts)
+
+
+def _table(name: str, figures: Row, metrics: Sequence[str], caption: str = "") -> str:
+    says = page_of(name).says
+    rows = [
+        (f"{metric}: {says.get(metric, '')}", _shown(figures[metric]), _interval(figures.get(f"{metric}_ci95")))
+        for metric in metrics
+    ]
+    return table(["figure", "value", "95 % interval"], rows, caption, wrapped=(0,))
 
 
 def _each(name: str, predictions: Sequence[Any], references: Sequence[Any], mode: str | None) -> str:
