@@ -1,12 +1,16 @@
 """The boards of a store as the pages ask for them: by place, by family, made once until something is stored."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
-from kbbench_hf.benchmarks import Place, at_hand, benchmark, importable_names
+from kbbench_hf.app.drawings import Axis, axis_of
+from kbbench_hf.benchmarks import Place, as_place, at_hand, benchmark, importable_names
 from kbbench_hf.benchmarks.base import Benchmark
+from kbbench_hf.benchmarks.baselines import published_systems
+from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.hub.listing import Listing
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.outbox import Outbox
@@ -25,6 +29,21 @@ class Board:
     default_columns: list[str]
     differences: Callable[[Sequence[Row]], list[Row]]
     """Some of the rows, in any order -> the same with the difference of each to the one above it."""
+
+    @property
+    def label(self) -> str:
+        """What the headline is called."""
+        return self.benchmark.metrics[self.headline]
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether less of the headline is better."""
+        return self.headline in self.benchmark.scoring.lower_is_better
+
+    @cached_property
+    def axis(self) -> Axis | None:
+        """The axis on which the headline figures of all rows are drawn."""
+        return axis_of(row.figures[self.headline] for row in self.rows if self.headline in row.figures)
 
 
 class Boards:
@@ -81,6 +100,23 @@ class Boards:
         """Return one row, or None where the place has none of that id."""
         return next((row for row in self.board(place).rows if row.id == row_id), None)
 
+    def asked_place(self, asked: Mapping[str, str]) -> Place:
+        """Return the place that an address asks for: by name, by a row of it, or the first one that has rows."""
+        with suppress(KBBenchError):
+            return as_place(asked.get("place", ""))
+        return self.place_of(asked.get("row", "")) or next(iter(self.families().values()))[0]
+
+    def place_of(self, row_id: str) -> Place | None:
+        """Return the place of a row by its id alone; None where no board has it."""
+        if row_id.startswith("published-"):
+            found = (each for each in self.places() if any(row.id == row_id for row in published_systems(each)))
+            return next(found, None)
+        with suppress(UsageError):
+            record = self.index.store.record(row_id)
+            place = Place(record.benchmark, record.config, record.split, record.mode)
+            return place if self.row(place, row_id) else None
+        return None
+
     def _refresh(self) -> None:
         if self.index.update():
             self._made.clear()
@@ -93,6 +129,32 @@ class Boards:
         differences = partial(with_differences, place=place, metric=metric, index=self.index)
         there, first = filled(columns(found), rows), default_columns(found, rows)
         return Board(found, rows, there, metric, first, differences)
+
+
+def dataset_label(place: Place) -> str:
+    """Return what is chosen first of a place: its dataset, and of configs in several words the first one.
+
+    >>> dataset_label(Place("mini-ska", "noise_kg_4k", "test", "typed")).partition(" · ")[2]
+    'noise'
+    """
+    return " · ".join(part for part in (benchmark(place.benchmark).title, _config_words(place)[0]) if part)
+
+
+def setting_label(place: Place) -> str:
+    """Return what is chosen then: the rest of its config, its split, and its mode where that is not the default.
+
+    >>> setting_label(Place("mini-ska", "noise_kg_4k", "test", "typed"))
+    'kg 4k · test'
+    """
+    mode = "" if place.mode == benchmark(place.benchmark).scoring.modes[0] else place.mode
+    return " · ".join(part for part in (_config_words(place)[1], place.split, mode) if part)
+
+
+def _config_words(place: Place) -> tuple[str, str]:
+    if len(benchmark(place.benchmark).data.configs) == 1:
+        return "", ""
+    first, _, rest = place.config.partition("_")
+    return (first, rest.replace("_", " ")) if rest else ("", first)
 
 
 def place_label(place: Place) -> str:

@@ -1,66 +1,50 @@
 """Two to five rows side by side: figures, paired tests with Holm's correction, and where they disagree."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kbbench_hf.app.boards import Board, Boards
-from kbbench_hf.app.html import block, markup, rendered, table
-from kbbench_hf.app.plots import forest_plot
-from kbbench_hf.benchmarks import as_place
-from kbbench_hf.errors import KBBenchError
+from kbbench_hf.app.drawings import Bar, around_zero
+from kbbench_hf.app.examples import examples_of, why_no_answers
+from kbbench_hf.app.html import rendered, table
+from kbbench_hf.app.multiples import Panel, multiples
+from kbbench_hf.app.row_page import examples_html, test_words
+from kbbench_hf.benchmarks import Place
+from kbbench_hf.files.datasets import Id
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.table import Figure, Row
 from kbbench_hf.metrics.aggregate import estimate
-from kbbench_hf.metrics.significance import holm, minimum_detectable_effect, paired_test
-
-if TYPE_CHECKING:
-    import gradio as gr
+from kbbench_hf.metrics.significance import PairedTest, holm, minimum_detectable_effect, paired_test
 
 MOST = 5
 N_DISAGREEMENTS = 20
+N_EXAMPLES = 10
 MAX_KEYS = 20
 
 
-def compare_tab(boards: Boards, place: "gr.Dropdown") -> "gr.Dropdown":
-    """Lay out the tab and return its menu of rows, whose change compares them."""
-    import gradio as gr
-
-    choice = gr.Dropdown(
-        label="Two to five systems", choices=[], multiselect=True, max_choices=MOST, elem_id="compare", value=[],
-        allow_custom_value=True,
-    )  # fmt: skip
+def compare_html(boards: Boards, place: Place, ids: Sequence[str]) -> str:
+    """Return rows of a place side by side; what cannot be compared is said."""
+    found = boards.board(place)
+    rows = [row for each in list(dict.fromkeys(ids))[:MOST] if (row := boards.row(place, str(each)))]
+    if len(rows) < 2:
+        return rendered("words", text="Choose two to five systems of the dataset that the board shows.")
     store = boards.index.store
-
-    @gr.render([place, choice], triggers=[choice.change], show_progress="hidden")  # type: ignore[untyped-decorator]
-    def show(place: str, ids: list[str]) -> None:
-        try:
-            where = as_place(place)
-        except KBBenchError as error:
-            block(error, "compare-words")
-            return
-        found = boards.board(where)
-        rows = [row for each in ids[:MOST] if (row := boards.row(where, str(each)))]
-        if len(rows) < 2:
-            block("Choose two to five systems of the dataset that the board shows.", "compare-words")
-            return
-        markup(warnings_html(rows), "compare-warnings")
-        markup(figure_table(found, rows), "compare-figures")
-        scored = [row for row in rows if row.badge != "published"]
-        if untested := [row.system for row in rows if row.badge == "published"]:
-            block(f"Published figures cannot be tested: {', '.join(untested)}.", "compare-words")
-        if len(scored) < 2:
-            return
-        markup(test_table(store, found, scored), "compare-tests")
-        if names := list(slices(store, scored)):
-            by = gr.Dropdown(names, value=names[0], label="Difference by slice", elem_id="compare-slice")
-            plot = gr.Plot(slice_picture(store, found, scored, names[0]), show_label=False)
-            by.input(lambda name: slice_picture(store, found, scored, name), by, plot, show_progress="hidden")
-        markup(disagreement_table(store, found, scored), "compare-examples")
-
-    return choice
+    scored = [row for row in rows if row.badge != "published"]
+    tested = len(scored) > 1
+    return rendered(
+        "compare",
+        warnings=warnings_html(rows),
+        figures=figure_table(found, rows),
+        untested=[row.system for row in rows if row.badge == "published"],
+        tests=test_table(store, found, scored) if tested else "",
+        differences=difference_table(store, found, scored) if len(rows) == len(scored) == 2 else "",
+        slices=slice_differences(store, found, scored) if tested else "",
+        disagreements=disagreement_table(store, found, scored) if tested else "",
+        examples=disagreement_examples(boards, found, place, scored) if tested else "",
+    )
 
 
 def warnings_html(rows: Sequence[Row]) -> str:
@@ -69,37 +53,55 @@ def warnings_html(rows: Sequence[Row]) -> str:
 
 
 def figure_table(found: Board, rows: Sequence[Row]) -> str:
-    """Return every metric that a row has, of every row."""
+    """Return every metric that a row has, of every row, with the ends of the intervals; and the headline drawn."""
     lines = [
-        [label, *(_with_half(row.figures.get(metric)) for row in rows)]
-        for metric, label in found.benchmark.metrics.items()
+        [_label(found, metric), *(_with_ends(row.figures.get(metric)) for row in rows)]
+        for metric in found.benchmark.metrics
         if any(metric in row.figures for row in rows)
     ]
-    return table(["metric", *(row.system for row in rows)], lines, "Figures")
+    drawn = {row.system: (row.figures[found.headline], "") for row in rows if found.headline in row.figures}
+    return multiples([Panel(_label(found, found.headline), drawn)], found.label) + table(
+        ["metric", *(row.system for row in rows)], lines, "Figures"
+    )
 
 
 def test_table(store: Store, found: Board, rows: Sequence[Row]) -> str:
     """Return the paired test of every two rows, and what difference so many examples can show."""
-    metric, group_by = found.headline, found.benchmark.scoring.group_by
-    groups = store.slices(rows[0].id).get(group_by) if group_by else None
-    values = {row.id: store.values(row.id, metric) for row in rows}
+    values = {row.id: store.values(row.id, found.headline) for row in rows}
     pairs = list(combinations(rows, 2))
-    tests = [paired_test(values[a.id], values[b.id], groups) for a, b in pairs]
+    tests = [_paired(store, found, found.headline, a, b) for a, b in pairs]
     adjusted = holm([test.p_value for test in tests])
     lines = [
-        [f"{a.system} - {b.system}", f"{test.difference:+.4f}", f"[{test.ci95[0]:+.4f}, {test.ci95[1]:+.4f}]",
-         f"{p:.4f}{' ✓' if p < 0.05 else ' ≈'}", f"{test.wins:,} / {test.ties:,} / {test.losses:,}"]
+        [f"{a.system} - {b.system}", f"{test.difference:+.4f}", _signed(test.ci95),
+         test_words(p), f"{test.wins:,} / {test.ties:,} / {test.losses:,}"]
         for (a, b), test, p in zip(pairs, tests, adjusted, strict=True)
     ]  # fmt: skip
-    label = found.benchmark.metrics[metric]
     smallest = minimum_detectable_effect(values[rows[0].id] - values[rows[1].id])
     note = (
         f"With these {len(values[rows[0].id]):,} examples, a difference of {smallest:.4f} between the first two "
         "would be found 4 times in 5."
     )
-    headings = ["A - B", f"difference in {label}", "95 % interval", "p (Holm)", "wins / ties / losses"]
-    caption = "Paired tests on the same examples"
-    return table(headings, lines, caption, note=note if np.isfinite(smallest) else "")
+    headings = ["A - B", f"difference in {found.label}", "95 % interval", "p (Holm)", "wins / ties / losses"]
+    return table(
+        headings,
+        lines,
+        "Paired tests on the same examples",
+        note=note if np.isfinite(smallest) else "",
+        bars=_bars(tests),
+    )
+
+
+def difference_table(store: Store, found: Board, rows: Sequence[Row]) -> str:
+    """Return the difference of two rows in every figure, with its paired interval; each is a test of its own."""
+    a, b = rows
+    metrics = [each for each in found.benchmark.metrics if each in a.figures and each in b.figures]
+    tests = {metric: _paired(store, found, metric, a, b) for metric in metrics}
+    tests = {metric: test for metric, test in tests.items() if math.isfinite(test.difference)}
+    lines = [[_label(found, metric), f"{test.difference:+.4f}", _signed(test.ci95)] for metric, test in tests.items()]
+    unbounded = found.benchmark.scoring.unbounded
+    bars = _bars([test._replace(difference=math.nan) if m in unbounded else test for m, test in tests.items()])
+    caption = f"Differences, {a.system} - {b.system}"
+    return table(["metric", "difference", "95 % interval"], lines, caption, bars=bars)
 
 
 def slices(store: Store, rows: Sequence[Row]) -> dict[str, list[str]]:
@@ -112,40 +114,81 @@ def slices(store: Store, rows: Sequence[Row]) -> dict[str, list[str]]:
     }
 
 
-def slice_picture(store: Store, found: Board, rows: Sequence[Row], name: str) -> object:
-    """Return the differences of every row to the first one in each key of a slice."""
-    keys = np.asarray(slices(store, rows)[name])
+def slice_differences(store: Store, found: Board, rows: Sequence[Row]) -> str:
+    """Return the differences of the first row to every other one in each key of each slice, on one axis."""
     first, *others = rows
     values = {row.id: store.values(row.id, found.headline) for row in rows}
-    differences = {
-        f"{first.system} - {other.system}": {
-            str(key): estimate((values[first.id] - values[other.id])[keys == key], bounded=False)
-            for key in np.unique(keys)
-        }
-        for other in others
-    }
-    return forest_plot(differences, found.benchmark.metrics[found.headline])
+    panels = []
+    for name, all_keys in slices(store, rows).items():
+        keys = np.asarray(all_keys)
+        for other in others:
+            differences = values[first.id] - values[other.id]
+            parts = {str(key): differences[keys == key] for key in np.unique(keys)}
+            drawn = {
+                f"{key} (n = {np.isfinite(part).sum():,})": (_figure(part), "")
+                for key, part in parts.items()
+                if np.isfinite(part).any()
+            }
+            against = f": {first.system} - {other.system}" if len(others) > 1 else ""
+            panels.append(Panel(f"{name.replace('_', ' ')}{against}", drawn))
+    minus = " and ".join(other.system for other in others)
+    axis = around_zero([figure for panel in panels for figure, _ in panel.figures.values()])
+    return multiples(panels, f"Difference in {found.label}, {first.system} minus {minus}", axis)
 
 
 def disagreement_table(store: Store, found: Board, rows: Sequence[Row]) -> str:
     """Return the examples on which the rows' headline figures lie furthest apart."""
+    lines = [[each, *scores.values()] for each, scores in disagreements(store, found, rows, N_DISAGREEMENTS).items()]
+    return table(["id", *(row.system for row in rows)], lines, f"Where they disagree most in {found.label}")
+
+
+def disagreement_examples(boards: Boards, found: Board, place: Place, rows: Sequence[Row]) -> str:
+    """Return the first of these examples in full, with every answer marked, or why none are shown."""
+    if why := why_no_answers(boards, place, rows):
+        return rendered("words", text=why)
+    chosen = disagreements(boards.index.store, found, rows, N_EXAMPLES)
+    return examples_html(examples_of(boards, place, rows, chosen), "The first of them in full", found.label)
+
+
+def disagreements(store: Store, found: Board, rows: Sequence[Row], n: int) -> dict[Id, Mapping[str, str]]:
+    """Return the examples on which the rows differ most: id -> system -> score, the widest difference first."""
     columns = [store.values(row.id, found.headline).tolist() for row in rows]
     spread = sorted(
         ((max(values) - min(values), position) for position, values in enumerate(zip(*columns, strict=True))),
         reverse=True,
     )
     ids = store.ids(rows[0].id)
-    lines = [
-        [ids[position], *(f"{column[position]:.4f}" for column in columns)]
-        for width, position in spread[:N_DISAGREEMENTS]
+    return {
+        ids[position]: {row.system: f"{column[position]:.4f}" for row, column in zip(rows, columns, strict=True)}
+        for width, position in spread[:n]
         if width > 0
-    ]
-    label = found.benchmark.metrics[found.headline]
-    return table(["id", *(row.system for row in rows)], lines, f"Where they disagree most in {label}")
+    }
 
 
-def _with_half(figure: Figure | None) -> str:
-    if figure is None:
-        return ""
-    half = (figure.high - figure.low) / 2
-    return f"{figure.text()}{f' ±{half:.3f}' if np.isfinite(half) else ''}"
+def _paired(store: Store, found: Board, metric: str, a: Row, b: Row) -> PairedTest:
+    group_by = found.benchmark.scoring.group_by
+    groups = store.slices(a.id).get(group_by) if group_by else None
+    return paired_test(store.values(a.id, metric), store.values(b.id, metric), groups)
+
+
+def _bars(tests: Sequence[PairedTest]) -> list[Bar | None]:
+    figures = [Figure(test.difference, *test.ci95) for test in tests]
+    axis = around_zero(figures)
+    return [axis.bar(each) if axis else None for each in figures]
+
+
+def _figure(differences: np.ndarray) -> Figure:
+    found = estimate(differences, bounded=False)
+    return Figure(found.value, *found.ci95)
+
+
+def _label(found: Board, metric: str) -> str:
+    return f"{found.benchmark.metrics[metric]} {'↓' if metric in found.benchmark.scoring.lower_is_better else '↑'}"
+
+
+def _signed(ends: tuple[float, float]) -> str:
+    return f"{ends[0]:+.4f} to {ends[1]:+.4f}" if math.isfinite(ends[1] - ends[0]) else ""
+
+
+def _with_ends(figure: Figure | None) -> str:
+    return f"{figure.text()} {figure.interval()}".strip() if figure else ""

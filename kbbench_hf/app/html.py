@@ -9,6 +9,8 @@ from kbbench_hf.reports.html import templates
 if TYPE_CHECKING:
     import gradio as gr
 
+    from kbbench_hf.app.drawings import Bar
+
 Listener = dict[str, Any]
 """Options of Gradio's: of an event listener, of a launch."""
 _FOLDER = Path(__file__).parent / "templates"
@@ -16,7 +18,9 @@ _TEMPLATES = templates(_FOLDER)
 CSS, _ADDRESS, ON_CLICK = (
     (_FOLDER / name).read_text(encoding="utf-8") for name in ("leaderboard.css", "address.js", "clicks.js")
 )
-SCRIPT = f"<script>{_ADDRESS}</script>"
+STYLES = "kbbench.css"
+"""Where the styles stand beside the pages, so that a browser asks for them once."""
+HEAD = f'<link rel="stylesheet" href="{STYLES}"><script>{_ADDRESS}</script>'
 
 
 def rendered(template: str, **values: object) -> str:
@@ -42,15 +46,17 @@ def table(
     caption: str = "",
     *,
     note: str = "",
+    bars: Sequence["Bar | None"] = (),
     text_columns: Collection[int] = (0,),
     wrapped: Collection[int] = (),
 ) -> str:
     """Return a table whose first column names its rows; nothing where there are no rows.
 
-    The `text_columns` are no numbers, and stand left; the text of the `wrapped` ones may take several lines.
+    The `bars` are drawn beside the rows. The `text_columns` are no numbers, and stand left; the text of the `wrapped`
+    ones may take several lines.
     """
     if not rows:
         return ""
     kinds = {"name": (0,), "wrap": wrapped, "number": set(range(len(headings))) - set(text_columns)}
     classes = [" ".join(word for word, of in kinds.items() if n in of) for n in range(len(headings))]
-    return rendered("table", headings=headings, rows=rows, caption=caption, note=note, classes=classes)
+    return rendered("table", headings=headings, rows=rows, caption=caption, note=note, classes=classes, bars=bars)

@@ -1,18 +1,21 @@
-"""The leaderboard as a Gradio app: Board, Row, Compare, Submit, About."""
+"""The leaderboard as a Gradio app: Overview, Board, Row, Compare, Submit, About; and the addresses under /api."""
 
 import os
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from kbbench_hf.app.board_page import board_tab
+from kbbench_hf.app.board_table import board_problem
 from kbbench_hf.app.boards import Boards
-from kbbench_hf.app.compare_page import MOST, compare_tab
-from kbbench_hf.app.html import CSS, SCRIPT, Listener
-from kbbench_hf.app.row_page import row_tab
+from kbbench_hf.app.compare_page import MOST, compare_html
+from kbbench_hf.app.html import HEAD, ON_CLICK, Listener, markup
+from kbbench_hf.app.overview_page import overview_html
+from kbbench_hf.app.row_page import row_html
 from kbbench_hf.app.submit_page import submit_tab
-from kbbench_hf.benchmarks import as_place
+from kbbench_hf.benchmarks import Place, as_place
 from kbbench_hf.errors import KBBenchError, missing_extra
 from kbbench_hf.hub.listing import Listing
 from kbbench_hf.leaderboard.index import Index
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 ABOUT = Path(__file__).parent / "about.md"
 KEEP_UPLOADS_S = 600
 N_CHOICES = 500
-TABS = ("board", "row", "compare", "submit", "about")
+TABS = ("overview", "board", "row", "compare", "submit", "about")
 LAUNCH: Listener = {
     "max_file_size": "50mb",
     "allowed_paths": [],
@@ -33,22 +36,38 @@ LAUNCH: Listener = {
     "enable_monitoring": False,
     "ssr_mode": False,
     "footer_links": ["gradio"],
-    "css": CSS,
-    "head": SCRIPT,
+    "head": HEAD,
 }
 PUT_TAB = """() => setTimeout(() => {
   const tab = document.querySelector('[role=tab][aria-selected=true]').innerText.toLowerCase();
-  kbbench({tab: tab === 'board' ? '' : tab});
+  kbbench({tab});
 }, 50)"""
-PUT_ROW = "row => kbbench({row})"
-PUT_COMPARED = "rows => kbbench({compare: rows.join(',')})"
+PUT_ROW = """(place, row) => {
+  kbbench({row});
+  return [place, row];
+}"""
+PUT_COMPARED = """(place, rows) => {
+  kbbench({compare: rows.join(",")});
+  return [place, rows];
+}"""
 
 
-def leaderboard(store: Store, outbox: Outbox | None = None, listing: Listing | None = None) -> "gr.Blocks":
-    """Return the app of a store, copied to the Hub by the outbox if there is one; launch it with `LAUNCH`.
+def serve(store: Store, outbox: Outbox | None = None, listing: Listing | None = None, **options: object) -> None:
+    """Serve the pages and the API of a store until interrupted; `options` are those of `launch`.
 
-    It takes submissions to the datasets that are here, and to those of the listing.
+    The store is copied to the Hub by the outbox if there is one; submissions are taken to the datasets that are here,
+    and to those of the listing.
     """
+    from kbbench_hf.app.api import routes
+
+    store.recover()
+    boards = Boards(Index(store), outbox, listing)
+    threading.Thread(target=overview_html, args=(boards,), daemon=True).start()  # made while the server starts
+    leaderboard(boards).launch(**LAUNCH, **options, app_kwargs={"routes": routes(boards)})
+
+
+def leaderboard(boards: Boards) -> "gr.Blocks":
+    """Return the pages of the boards of a store; `serve` launches them."""
     if "SPACE_ID" not in os.environ:  # where there is no secret, sessions are signed with what everybody knows
         os.environ.setdefault("OAUTH_CLIENT_SECRET", token_hex())
     try:
@@ -56,24 +75,31 @@ def leaderboard(store: Store, outbox: Outbox | None = None, listing: Listing | N
     except ImportError:
         raise missing_extra("gradio", "space") from None
 
-    store.recover()
-    boards = Boards(Index(store), outbox, listing)
     with gr.Blocks(title="kbbench leaderboard", delete_cache=(KEEP_UPLOADS_S, KEEP_UPLOADS_S), fill_width=True) as app:
-        gr.Markdown("# kbbench\nKnowledge benchmarks, scored from predictions that anyone can score again.")
-        with gr.Tabs() as tabs:
-            with gr.Tab("Board", id="board"):
+        gr.Markdown(
+            "# kbbench\nKnowledge benchmarks, scored from predictions that anyone can score again. [For programs](/api)"
+        )
+        with gr.Tabs(selected="overview") as tabs:
+            with gr.Tab("Overview", id="overview") as overview_page:
+                overview = markup("", "overview")
+            with gr.Tab("Board", id="board", render_children=True):
                 board = board_tab(boards)
-            with gr.Tab("Row", id="row") as row_page:
-                row = row_tab(boards, board.place)
+            with gr.Tab("Row", id="row"):
+                row = gr.Textbox(visible=False)
+                shown_row = gr.HTML("", elem_id="row", js_on_load=ON_CLICK, apply_default_css=False)
             with gr.Tab("Compare", id="compare") as compare_page:
-                compared = compare_tab(boards, board.place)
+                compared = gr.Dropdown(
+                    label="Two to five systems", choices=[], multiselect=True, max_choices=MOST, elem_id="compare",
+                    value=[], allow_custom_value=True,
+                )  # fmt: skip
+                comparison = markup("", "comparison")
             with gr.Tab("Submit", id="submit") as submit_page:
                 submit_tab(boards, submit_page)
             with gr.Tab("About", id="about"):
                 gr.Markdown(ABOUT.read_text(encoding="utf-8"))
 
         def menu(place: str, chosen: Sequence[str]) -> tuple[list[tuple[str, str]], list[str]]:
-            """Return the choices of a menu, the best rows and those that are chosen, and which ids a place has."""
+            """Return the choices of a menu, the best rows and those that are chosen, and which ids they have."""
             try:
                 rows = boards.board(as_place(place)).rows
             except KBBenchError:
@@ -81,35 +107,52 @@ def leaderboard(store: Store, outbox: Outbox | None = None, listing: Listing | N
             there = [each for n, each in enumerate(rows) if n < N_CHOICES or each.id in chosen]
             return [(f"{each.system} ({each.badge})", each.id) for each in there], [each.id for each in there]
 
-        def open_row(event: gr.SelectData, place: str) -> object:
+        def open_row(event: gr.SelectData) -> object:
             if not (isinstance(event.value, list) and event.value[:1] == ["row"]):
                 return gr.skip(), gr.skip()
-            return fill(place, str(event.value[-1])), gr.Tabs(selected="row")
+            return str(event.value[-1]), gr.Tabs(selected="row")
 
-        def fill(place: str, value: str | None) -> object:
-            choices, known = menu(place, [value or ""])
-            return gr.Dropdown(choices, value=value or next(iter(known), None))
+        def show_row(place: str, row: str | None) -> str:
+            return row_html(boards, _place(place), row or "")
 
         def fill_compare(place: str, values: list[str]) -> object:
             choices, known = menu(place, values)
             return gr.Dropdown(choices, value=[value for value in values if value in known] or known[:2])
 
+        def compare(place: str, values: list[str]) -> str:
+            try:
+                return compare_html(boards, as_place(place), [str(each) for each in values])
+            except KBBenchError as error:
+                return board_problem(error)
+
         def start(request: gr.Request) -> object:
             asked = dict(request.query_params)
-            tab, place = asked.get("tab", ""), asked.get("place", "")
+            tab = asked.get("tab", "")
             if tab not in TABS:
-                return gr.skip(), gr.skip(), gr.skip()
+                tab = "row" if "row" in asked else "board" if "place" in asked else "overview"
             ids = asked.get("compare", "").split(",")[:MOST]
-            one = fill(place, asked["row"]) if "row" in asked else gr.skip()
-            return one, fill_compare(place, ids) if ids != [""] else gr.skip(), gr.Tabs(selected=tab)
+            return (
+                *board.start(asked),
+                overview_html(boards) if tab == "overview" else gr.skip(),
+                asked.get("row", gr.skip()),
+                fill_compare(str(boards.asked_place(asked)), ids) if ids != [""] else gr.skip(),
+                gr.Tabs(selected=tab),
+            )
 
         quiet: Listener = {"show_progress": "hidden", "api_visibility": "private"}
-        board.loaded.then(start, None, [row, compared, tabs], **quiet)
-        board.table.select(open_row, board.place, [row, tabs], **quiet)
-        row_page.select(fill, [board.place, row], row, **quiet)
+        app.load(start, None, [*board.outputs, overview, row, compared, tabs], **quiet)
+        board.table.select(open_row, None, [row, tabs], **quiet)
+        overview_page.select(lambda: overview_html(boards), None, overview, **quiet)
+        row.change(show_row, [board.place, row], shown_row, js=PUT_ROW, **quiet)
         compare_page.select(fill_compare, [board.place, compared], compared, **quiet)
-        row.change(None, row, None, js=PUT_ROW)
-        compared.change(None, compared, None, js=PUT_COMPARED)
+        compared.change(compare, [board.place, compared], comparison, js=PUT_COMPARED, **quiet)
         tabs.change(None, None, None, js=PUT_TAB)
         app.queue(default_concurrency_limit=8, max_size=None)
     return app
+
+
+def _place(text: str) -> Place | None:
+    try:
+        return as_place(text)
+    except KBBenchError:
+        return None

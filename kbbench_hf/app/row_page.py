@@ -1,90 +1,57 @@
-"""One row in full: where it comes from, its figures and slices, examples, and the command that makes it again."""
+"""One row in full: its figures, their sources, parts and examples, how it was made, and the way to make it again."""
 
-import gzip
 import json
 import math
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
+from functools import partial
 
+from kbbench_hf.app.board_table import n_systems, row_address
 from kbbench_hf.app.boards import Board, Boards, place_label
-from kbbench_hf.app.html import block, markup, rendered, table
-from kbbench_hf.app.plots import curve_plot
-from kbbench_hf.benchmarks import Place, as_place, benchmark
+from kbbench_hf.app.drawings import Bar, axis_of
+from kbbench_hf.app.examples import MARKS, MOST_ITEMS, Shown, examples_of, why_no_answers
+from kbbench_hf.app.html import rendered, table
+from kbbench_hf.app.multiples import Panel, multiples
+from kbbench_hf.benchmarks import Place, benchmark
 from kbbench_hf.benchmarks.base import Benchmark
-from kbbench_hf.errors import KBBenchError
+from kbbench_hf.files.datasets import Id
 from kbbench_hf.leaderboard.table import Figure, Row
-from kbbench_hf.scoring.result import PlainFigure, PlainResult
+from kbbench_hf.leaderboard.view import p_text
+from kbbench_hf.metrics.significance import ALPHA
+from kbbench_hf.reports.page import spread
+from kbbench_hf.scoring.result import PlainResult
 
-if TYPE_CHECKING:
-    import gradio as gr
-
-N_EXAMPLES = 20
-MAX_ANSWER = 400
+N_EXAMPLES = 12
 MAX_KEYS = 40
-"""More keys of a slice than this are in the table only."""
+"""A slice with more keys than this is in the result's file only."""
 
 
-def row_tab(boards: Boards, place: "gr.Dropdown") -> "gr.Dropdown":
-    """Lay out the tab and return its menu of rows, whose change shows the row."""
-    import gradio as gr
-
-    choice = gr.Dropdown(label="System", choices=[], elem_id="row", allow_custom_value=True)
-
-    @gr.render([place, choice], triggers=[choice.change], show_progress="hidden")  # type: ignore[untyped-decorator]
-    def show(place: str, row_id: str | None) -> None:
-        try:
-            where = as_place(place)
-        except KBBenchError as error:
-            block(error, "row-head")
-            return
-        found = boards.board(where)
-        row = boards.row(where, str(row_id))
-        if row is None:
-            missing = f"No such row: {str(row_id)[:80]!r} is no system of {place_label(where)}. Choose one above."
-            block(missing if row_id else "Choose a system, here or by a click on the board.", "row-head")
-            return
-        markup(head_html(row, where), "row-head")
-        result = boards.index.store.result(row.id) if row.badge != "published" else None
-        others = same_system(boards, where, row)
-        metric, label = found.headline, found.benchmark.metrics[found.headline]
-        points = series(where, others, metric)
-        with gr.Row():
-            with gr.Column():
-                markup(figures_table(found.benchmark, row, result), "row-figures")
-                if len(points) > 2:
-                    gr.Plot(curve_plot(points, label, where.config.rpartition("_")[0]), show_label=False)
-            if len(others) > 1:
-                with gr.Column():
-                    markup(elsewhere_table(found.benchmark, others), "row-elsewhere")
-        for name, keys in row.slices.items():
-            markup(published_slice(found.benchmark, name, keys), "row-published-slices")
-        if result:
-            _slices(boards, found, result)
-            markup(worst_examples(boards, found, row.id), "row-examples")
-            command = command_text(where, row)
-            gr.Code(command, label="The same figures on your machine", language="shell", elem_id="row-command")
-            with gr.Accordion("Provenance: hashes, revisions, versions", open=False, elem_id="row-provenance"):
-                gr.Code(provenance_text(boards, row.id), show_label=False, language="json")
-
-    return choice
-
-
-def _slices(boards: Boards, found: Board, result: PlainResult) -> None:
-    """Lay out the slices of a stored row that have more than one key, if there are any."""
-    import gradio as gr
-
-    names = [name for name, keys in result["slices"].items() if len(keys) > 1]
-    if not names:
-        return
-    chosen = gr.Dropdown(names, value=names[0], label="Slice", elem_id="slice")
-    with gr.Row():
-        rows = markup(slice_rows(found.benchmark, result, names[0]), "row-slices")
-        plot = gr.Plot(slice_plot(found, result, names[0]), show_label=False)
-    chosen.input(
-        lambda name: (slice_rows(found.benchmark, result, name), slice_plot(found, result, name)),
-        chosen,
-        [rows, plot],
-        show_progress="hidden",
+def row_html(boards: Boards, place: Place | None, row_id: str) -> str:
+    """Return the page of a row: of the one with exactly this id, wherever it stands, or that there is none."""
+    if not row_id:
+        return rendered("words", text="Choose a system by its name on the board.")
+    found_at = place if place and boards.row(place, row_id) else boards.place_of(row_id)
+    row = boards.row(found_at, row_id) if found_at else None
+    if found_at is None or row is None:
+        return rendered("no_row", row=row_id[:80])
+    found = boards.board(found_at)
+    stored = row.badge != "published"
+    result = boards.index.store.result(row.id) if stored else None
+    others = same_system(boards, found_at, row)
+    return rendered(
+        "row",
+        head=head_html(row, found_at),
+        state=boards.outbox.state(row.id) if boards.outbox and stored else "",
+        rank=rank_words(found, row),
+        links=neighbours(found, found_at, row),
+        board=f"?place={found_at}",
+        figures=figures_table(found.benchmark, row, result),
+        elsewhere=elsewhere_table(found, others) if len(others) > 1 else "",
+        slices=slices_html(found, row, result),
+        examples=worst_examples(boards, found, found_at, row) if stored else "",
+        command=command_text(found_at, row) if stored else "",
+        provenance=provenance_text(boards, row.id) if stored else "",
+        downloads=downloads(boards, found_at, row),
+        citation=citation(found_at, row, found.benchmark),
     )
 
 
@@ -99,25 +66,77 @@ def head_html(row: Row, place: Place) -> str:
     return rendered("row_head", row=row, facts=facts)
 
 
+def rank_words(found: Board, row: Row) -> str:
+    """Return where a row stands on its board, and what is known of its difference to the first of its group."""
+    position = next(n for n, each in enumerate(found.rows, 1) if each.id == row.id)
+    figure = row.figures.get(found.headline)
+    if figure is None or math.isnan(figure.value):
+        return ""
+    words = f"{found.label} {figure.text()}: number {position} of {n_systems(len(found.rows))}"
+    if row.group is None:
+        return f"{words}. Not tested against others." if row.badge == "published" else f"{words}."
+    alike = [each.system for each in found.rows if each.group == row.group and each.id != row.id]
+    if not alike:
+        return f"{words}, in rank group {row.group}, alone."
+    first = next(each for each in found.rows if each.group == row.group)
+    others = f"{len(alike)} other{'' if len(alike) == 1 else 's'}"
+    if first.id == row.id:
+        return f"{words}, first of rank group {row.group}: {others} cannot be told from it."
+    return f"{words}, in rank group {row.group}: it cannot be told from {first.system}."
+
+
+def neighbours(found: Board, place: Place, row: Row) -> list[tuple[str, str]]:
+    """Return where to go from a row: the rows above and below, and comparisons that can be tested."""
+    position = next(n for n, each in enumerate(found.rows) if each.id == row.id)
+    near = {
+        "above": found.rows[position - 1] if position else None,
+        "below": next(iter(found.rows[position + 1 :]), None),
+    }
+    links = [(f"Row {where}: {each.system}", row_address(place, each)) for where, each in near.items() if each]
+    rivals = {"the best": found.rows[0], "the row above": near["above"], "the row below": near["below"]}
+    seen = {row.id}
+    for words, other in rivals.items():
+        if other is not None and other.id not in seen:
+            seen.add(other.id)
+            links.append((f"Compare with {words}", f"?place={place}&tab=compare&compare={row.id},{other.id}"))
+    return links
+
+
 def figures_table(of: Benchmark, row: Row, result: PlainResult | None) -> str:
     """Return the figures of a row: with intervals where it was scored here, without where it was published."""
     names = {**of.metrics, **{name: name.replace("_", " ") for name in row.figures if name not in of.metrics}}
     there = {name: row.figures[name] for name in names if name in row.figures}
+    arrows = {name: "↓" if name in of.scoring.lower_is_better else "↑" for name in of.metrics}
+    labels = {name: f"{names[name]} {arrows.get(name, '')}".strip() for name in there}
+    bars = _bars(of, there)
     if result is None:
-        values = [[names[name], each.text()] for name, each in there.items()]
-        return table(["metric", "value"], values, "Figures")
+        values = [[labels[name], each.text()] for name, each in there.items()]
+        return table(["metric", "value"], values, "Figures", bars=list(bars.values()))
     lines = [
-        [names[name], _number(each.value), _interval(each), f"{result['scores'][name]['n_scored']:,}"]
+        [labels[name], _number(each.value), _interval(each), f"{result['scores'][name]['n_scored']:,}"]
         for name, each in there.items()
     ]
-    return table(["metric", "value", "95 % interval", "scored"], lines, "Figures")
+    return table(["metric", "value", "95 % interval", "scored"], lines, "Figures", bars=list(bars.values()))
 
 
-def published_slice(of: Benchmark, name: str, keys: Mapping[str, Mapping[str, Figure]]) -> str:
-    """Return the figures that were published of each part."""
-    metrics = [metric for metric in of.metrics if metric in next(iter(keys.values()))]
-    lines = [[key, *(figures[metric].text() for metric in metrics)] for key, figures in keys.items()]
-    return table([name, *(of.metrics[metric] for metric in metrics)], lines, f"Published by {name}")
+def slices_html(found: Board, row: Row, result: PlainResult | None) -> str:
+    """Return the headline figure on parts of the examples, a small picture for each way to part them."""
+    parts: dict[str, dict[str, Figure]] = {
+        name: {key: part[found.headline] for key, part in keys.items() if found.headline in part}
+        for name, keys in row.slices.items()
+    }
+    for name, scored in (result["slices"] if result else {}).items():
+        parts[name] = {
+            f"{key} (n = {part[found.headline]['n_scored']:,})": Figure.of(part[found.headline])
+            for key, part in scored.items()
+            if found.headline in part
+        }
+    panels = [
+        Panel(name.replace("_", " "), {key: (each, "") for key, each in keys.items()})
+        for name, keys in parts.items()
+        if 1 < len(keys) <= MAX_KEYS
+    ]
+    return multiples(panels, f"{found.label} on parts of the examples")
 
 
 def same_system(boards: Boards, place: Place, row: Row) -> dict[Place, Row]:
@@ -136,67 +155,35 @@ def same_system(boards: Boards, place: Place, row: Row) -> dict[Place, Row]:
     return found
 
 
-def series(place: Place, others: Mapping[Place, Row], metric: str) -> dict[str, Figure]:
-    """Return one system's figure over the settings of one testbed: configs that differ in their last word only."""
-    stem, _, last = place.config.rpartition("_")
-    points = {
-        each.config.rpartition("_")[2]: row.figures[metric]
-        for each, row in others.items()
-        if each.split == place.split and each.config.rpartition("_")[0] == stem and metric in row.figures
-    }
-    return points if stem and last in points else {}
-
-
-def elsewhere_table(of: Benchmark, others: Mapping[Place, Row]) -> str:
-    """Return the first figures of a system in other places."""
-    there = {metric for row in others.values() for metric in row.figures}
-    metrics = [metric for metric in of.metrics if metric in there][:4]
-    lines = [
-        [_short(place, others), *(row.figures[metric].text() if metric in row.figures else "" for metric in metrics)]
+def elsewhere_table(found: Board, others: Mapping[Place, Row]) -> str:
+    """Return the headline figure of a system in this and in other places, on one axis."""
+    figures = {
+        _short(place, others): (row.figures[found.headline], row_address(place, row))
         for place, row in others.items()
-    ]
-    return table(["place", *(of.metrics[metric] for metric in metrics)], lines, "The same name elsewhere")
+        if found.headline in row.figures
+    }
+    return multiples([Panel("The same name elsewhere", figures)], found.label) if len(figures) > 1 else ""
 
 
-def slice_rows(of: Benchmark, result: PlainResult, name: str | None) -> str:
-    """Return the table of one slice."""
-    keys = result["slices"].get(name or "", {})
-    metrics = [each for each in of.metrics if any(_value(figures, each) is not None for figures in keys.values())][:6]
-    lines = [
-        [key, f"{max(each['n_scored'] for each in figures.values()):,}"]
-        + [_number(_value(figures, metric)) for metric in metrics]
-        for key, figures in keys.items()
-    ]
-    return table([str(name).replace("_", " "), "n", *(of.metrics[metric] for metric in metrics)], lines)
-
-
-def slice_plot(found: Board, result: PlainResult, name: str | None) -> object:
-    """Return the headline figure of each key of a slice, with intervals, as a picture."""
-    keys = list(result["slices"].get(name or "", {}).items())[:MAX_KEYS]
-    figures = {key: each[found.headline] for key, each in keys if _value(each, found.headline) is not None}
-    if not figures:
-        return None
-    from kbbench_hf.reports.plots import plot_slice
-
-    return plot_slice(figures, found.benchmark.metrics[found.headline], str(name))
-
-
-def worst_examples(boards: Boards, found: Board, row_id: str) -> str:
-    """Return the examples with the lowest headline score: id, score, answer."""
+def worst_examples(boards: Boards, found: Board, place: Place, row: Row) -> str:
+    """Return examples from the lowest headline score to the highest, with the answers marked, or why there are none."""
+    if why := why_no_answers(boards, place, [row]):
+        return rendered("words", text=why)
     store = boards.index.store
-    values = store.values(row_id, found.headline)
-    with gzip.open(store.predictions_file(row_id), "rt", encoding="utf-8") as lines:
-        answers = {row["id"]: row[found.benchmark.scoring.answer.field] for row in map(json.loads, lines)}
-    sign = -1 if found.headline in found.benchmark.scoring.lower_is_better else 1
+    values, ids = store.values(row.id, found.headline), store.ids(row.id)
+    sign = -1 if found.lower_is_better else 1
     scored = sorted((sign * value, position) for position, value in enumerate(values) if not math.isnan(value))
-    ids = store.ids(row_id)
-    rows = []
-    for value, position in scored[:N_EXAMPLES]:
-        text = json.dumps(answers.get(ids[position]), ensure_ascii=False)
-        text = text if len(text) <= MAX_ANSWER else f"{text[:MAX_ANSWER]} ..."
-        rows.append([ids[position], _number(sign * value), text])
-    headings = ["id", found.benchmark.metrics[found.headline], "answer"]
-    return table(headings, rows, f"The {len(rows)} worst examples", text_columns=(0, 2), wrapped=(2,))
+    chosen: dict[Id, Mapping[str, str]] = {
+        ids[position]: {row.system: f"{values[position]:.4f}"}
+        for position in spread([n for _, n in scored], N_EXAMPLES)
+    }
+    title = f"{len(chosen)} of {len(values):,} examples, the worst first"
+    return examples_html(examples_of(boards, place, [row], chosen), title, found.label)
+
+
+def examples_html(shown: list[Shown], title: str, label: str) -> str:
+    """Return examples with the question, the gold, and each answer in parts that are marked."""
+    return rendered("examples", examples=shown, title=title, label=label, marks=MARKS, most=MOST_ITEMS) if shown else ""
 
 
 def provenance_text(boards: Boards, row_id: str) -> str:
@@ -210,11 +197,50 @@ def command_text(place: Place, row: Row) -> str:
     """Return the commands that score the stored predictions again."""
     beside = "# and its .parquet files, in a folder predictions.annotations\n" if row.annotations else ""
     return (
-        f"# predictions.jsonl.gz of submissions/{row.id[:2]}/{row.id}/ in the leaderboard's store\n{beside}"
-        f"pip install kbbench-hf\n"
+        f"# predictions.jsonl.gz: the download above; submissions/{row.id[:2]}/{row.id}/ in the leaderboard's store\n"
+        f"{beside}pip install kbbench-hf\n"
         f"kbbench score predictions.jsonl.gz --benchmark {place.benchmark}/{place.config} "
         f"--split {place.split} --mode {place.mode}"
     )
+
+
+def downloads(boards: Boards, place: Place, row: Row) -> list[tuple[str, str]]:
+    """Return what there is to take away of a row: name -> address."""
+    files = [("Row as JSON", f"/api/rows/{row.id}")]
+    if row.badge != "published" and not why_no_answers(boards, place, [row]):
+        files.append(("Predictions (.jsonl.gz)", f"/api/rows/{row.id}/predictions.jsonl.gz"))
+    return files
+
+
+def citation(place: Place, row: Row, of: Benchmark) -> str:
+    """Return how to cite a row and the benchmark, as BibTeX."""
+    name = row.system.replace("{", "").replace("}", "").replace("\\", "")
+    fields = {
+        "title": f"{name} on {place_label(place)}",
+        "author": row.submitter,
+        "year": row.stored[:4],
+        "note": f"kbbench leaderboard, row {row.id}",
+    }
+    lines = ",\n".join(f"  {key} = {{{value}}}" for key, value in fields.items())
+    own = f"@misc{{kbbench-{row.id[:12]},\n{lines}\n}}\n\n" if row.badge != "published" else ""
+    return own + of.facts.citation.strip()
+
+
+def test_words(p_value: float) -> str:
+    """Return a p-value with its sign: told apart, or not.
+
+    >>> test_words(0.01), test_words(0.3)
+    ('✓ p 0.010', '≈ p 0.300')
+    """
+    return f"{'✓' if p_value < ALPHA else '≈'} {p_text(p_value)}"
+
+
+def _bars(of: Benchmark, figures: Mapping[str, Figure]) -> dict[str, Bar | None]:
+    """Return each figure as it is drawn from 0 to 1; those that may leave it are not drawn."""
+    whole = axis_of([Figure(0.0), Figure(1.0)])
+    return {
+        name: whole.bar(each) if whole and name not in of.scoring.unbounded else None for name, each in figures.items()
+    }
 
 
 def _short(place: Place, places: Collection[Place]) -> str:
@@ -223,13 +249,8 @@ def _short(place: Place, places: Collection[Place]) -> str:
     return " ".join(part for part, all_of_it in parts if len(set(all_of_it)) > 1)
 
 
-def _value(figures: Mapping[str, PlainFigure], metric: str) -> float | None:
-    return figures[metric]["value"] if metric in figures else None
-
-
 def _number(value: float | None) -> str:
     return "" if value is None or math.isnan(value) else f"{value:.4f}"
 
 
-def _interval(figure: Figure) -> str:
-    return f"[{figure.low:.4f}, {figure.high:.4f}]" if math.isfinite(figure.high - figure.low) else ""
+_interval = partial(Figure.interval, digits=4)

@@ -7,7 +7,7 @@ import threading
 import time
 from pathlib import Path
 
-from kbbench_hf.app.leaderboard import LAUNCH, leaderboard
+from kbbench_hf.app.leaderboard import serve
 from kbbench_hf.hub.listing import Listing
 from kbbench_hf.leaderboard.outbox import Outbox
 from kbbench_hf.leaderboard.store import Store
@@ -37,7 +37,7 @@ def main() -> None:
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the launch below returns
     else:
         LOG.warning("KBBENCH_RESULTS is not set: submissions are lost when this Space restarts")
-    leaderboard(store, outbox, Listing()).launch(**LAUNCH)
+    serve(store, outbox, Listing())
     if outbox and outbox.pending():
         last = threading.Thread(target=_look, args=(outbox,), daemon=True)
         last.start()

@@ -67,12 +67,11 @@ def command(
         _serve_tools(benchmark, http, **options)
         return
     _refuse_address(host, port)
-    from kbbench_hf.app.leaderboard import LAUNCH, leaderboard
+    from kbbench_hf.app.leaderboard import serve
     from kbbench_hf.leaderboard.store import Store
 
-    pages = leaderboard(Store(store))
     echo(f"http://{host}:{port}  (Ctrl-C ends it)")
-    pages.launch(server_name=host, server_port=port, quiet=True, **LAUNCH)
+    serve(Store(store), server_name=host, server_port=port, quiet=True)
 
 
 def _serve_tools(benchmark: str, port: int | None, **options: Any) -> None:

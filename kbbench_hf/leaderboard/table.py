@@ -17,6 +17,7 @@ from kbbench_hf.files import datasets
 from kbbench_hf.leaderboard.flags import Flag, flags
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.metrics.significance import PairedTest, paired_test, rank_groups
+from kbbench_hf.scoring.result import PlainFigure
 
 TESTED = 100
 """So many of a board's best stored rows are tested and grouped: the work of a board is bounded."""
@@ -33,6 +34,12 @@ class Figure:
     high: float = math.nan
     digits: int = 4
     """To how many digits after the point it is known: those that were printed, where it was published."""
+
+    @classmethod
+    def of(cls, plain: PlainFigure) -> "Figure":
+        """Return the figure that stands in a `result.json`."""
+        low, high = plain["ci95"]
+        return cls(_number(plain["value"]), _number(low), _number(high))
 
     def text(self, most: int = 4) -> str:
         """Return the value with the digits that are known of it, at most so many.
@@ -86,6 +93,8 @@ class Row:
     slices: Mapping[str, Mapping[str, Mapping[str, Figure]]] = field(default_factory=dict)
     """What was published of parts of the examples: slice -> key -> metric -> figure."""
 
+    sources: Sequence[tuple[str, str]] = ()
+    """Where published figures stand, and the address of it."""
     warnings: Sequence[ScoreWarning] = ()
     """What weakens the figures."""
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -210,8 +219,8 @@ def _order(row: Row, metric: str, sign: int) -> float:
 
 def _published(row: PublishedRow) -> Row:
     slices = {name: {key: _figures(part) for key, part in keys.items()} for name, keys in row.slices.items()}
-    sources = "; ".join(f"{each} ({each.kind})" for each in row.sources)
-    return Row(row.id, row.system, _figures(row.figures), "published", link=sources, notes=row.note, slices=slices)
+    sources = [(f"{each} ({each.kind})", each.url) for each in row.sources]
+    return Row(row.id, row.system, _figures(row.figures), "published", sources=sources, notes=row.note, slices=slices)
 
 
 def _figures(published: Mapping[str, PublishedFigure]) -> dict[str, Figure]:
@@ -221,10 +230,7 @@ def _figures(published: Mapping[str, PublishedFigure]) -> dict[str, Figure]:
 def _stored(row: datasets.Row, of: Benchmark, flagged: tuple[Flag, ...]) -> Row:
     counters = row["counters"]
     n = counters["n_examples"] or 1
-    figures = {
-        metric: Figure(_number(figure["value"]), _number(figure["ci95"][0]), _number(figure["ci95"][1]))
-        for metric, figure in row["scores"].items()
-    }
+    figures = {metric: Figure.of(figure) for metric, figure in row["scores"].items()}
     seen = [row["seen"].get(key, {}).get(of.headline, {}).get("value") for key in ("true", "false")]
     return Row(
         id=row["id"],

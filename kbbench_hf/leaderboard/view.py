@@ -1,7 +1,7 @@
 """What of the board is shown: searched, filtered, sorted and paged, so that a page is small however long the board."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kbbench_hf.benchmarks.base import Benchmark
@@ -13,6 +13,8 @@ from kbbench_hf.reports.latex import bold, latex, tabular
 PAGE = 50
 N_FIGURES = 5
 ALL = "all"
+ORIGINS = [ALL, "re-scored", "own run", "published"]
+MAX_SEARCH = 200
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,24 @@ class View:
     """A column's heading, with - before it for the other way round; empty for the order of the board."""
     page: int = 1
 
+    @classmethod
+    def of(cls, asked: Mapping[str, str], all_columns: Sequence[Column]) -> "View":
+        """Return what an address asks for; what it asks in vain is left out."""
+        sort, page = asked.get("sort", ""), asked.get("sheet", "")
+        sortable = {column.heading for column in all_columns if column.order}
+        return cls(
+            asked.get("search", "")[:MAX_SEARCH],
+            asked["origin"] if asked.get("origin") in ORIGINS else ALL,
+            sort if sort.removeprefix("-") in sortable else "",
+            int(page) if page.isdecimal() and len(page) < 7 else 1,
+        )
+
+
+def asked_columns(asked: str, all_columns: Sequence[Column], default: Sequence[str]) -> list[str]:
+    """Return the headings that an address asks for, in its words; the default ones where it names none."""
+    headings = [column.heading for column in all_columns]
+    return [heading for heading in asked.split(",") if heading in headings] or list(default)
+
 
 def columns(benchmark: Benchmark) -> list[Column]:
     """Return all columns of a benchmark's board, the figures in the order of the paper's tables."""
@@ -58,6 +78,7 @@ def columns(benchmark: Benchmark) -> list[Column]:
         _number_column("seen - unseen", "seen_gap", "{:+.3f}"),
         Column("warnings", _warnings, _warnings),
         Column("annotated with", lambda row: row.annotators, lambda row: row.annotators, descending=False),
+        Column("submitter", lambda row: row.submitter, lambda row: row.submitter.casefold(), descending=False),
         Column("origin", lambda row: row.badge, lambda row: row.badge, descending=False),
         Column("date", lambda row: row.stored[:10], lambda row: row.stored),
     ]
@@ -87,6 +108,7 @@ def default_columns(benchmark: Benchmark, rows: Sequence[Row]) -> list[str]:
         "seen - unseen",
         "warnings",
         "annotated with",
+        "submitter",
         "origin",
     }
     return [heading for heading in there if heading in shown]

@@ -1,5 +1,6 @@
 """What a visitor does, in a real browser: board, search, row, compare, submit; nothing leaves the machine."""
 
+import gzip
 import json
 import re
 from collections.abc import Iterator
@@ -68,8 +69,15 @@ def systems(page: Page) -> list[str]:
     return page.locator("#board tbody th").all_inner_texts()
 
 
+def test_the_first_page_has_a_line_for_each_benchmark_that_leads_to_its_board(page: Page, server: Server) -> None:
+    page.goto(server.url)
+    expect(page.locator("#overview .kb-line h3", has_text="STaRK-Prime")).to_have_count(1)
+    page.get_by_role("link", name=f"{TITLE} · test").click()
+    expect(page.locator("#board tbody tr")).to_have_count(50)
+
+
 def test_every_family_has_a_tab_with_its_datasets(page: Page, server: Server) -> None:
-    opened(page, server, "")
+    opened(page, server)
     for name in ("Text2KGBench", "SKA-Bench", "GenRES", "Mini", "STaRK"):
         page.get_by_role("tab", name=name, exact=True).click()
         expect(page).to_have_url(re.compile(f"place={ {'Text2KGBench': 'text2kg', 'SKA-Bench': 'ska', 'GenRES': 'genres', 'Mini': 'mini', 'STaRK': 'stark'}[name]}-"))  # fmt: skip  # noqa: E501
@@ -116,7 +124,7 @@ def test_downloads_work_with_one_click(page: Page, server: Server) -> None:
     assert found.value.suggested_filename == "mini-text2kg-sentences-test.csv" and len(lines) == 63
     for _ in range(2):  # the same file twice is two downloads
         with page.expect_download() as found:
-            page.click("#save-tex")
+            page.click("#save-latex")
         assert Path(found.value.path()).read_text().startswith("\\begin{tabular}")
 
 
@@ -125,14 +133,28 @@ def test_a_row_opens_with_provenance_examples_and_the_command(page: Page, server
     page.locator("#board tbody a", has_text="pattern").click()
     expect(page.locator("#row-head")).to_contain_text("pattern")
     expect(page.locator("#row-figures tbody tr")).to_have_count(11)
-    expect(page.locator("#row-examples caption")).to_contain_text("worst examples")
+    expect(page.locator("#row-examples")).to_contain_text("12 of 48 examples, the worst first")
     expect(page.locator("#row-command")).to_contain_text("kbbench score predictions.jsonl.gz")
-    page.get_by_role("button", name="Provenance").click()
+    page.get_by_text("How it was made").click()
     expect(page.locator("#row-provenance")).to_contain_text("predictions_sha256")
+    with page.expect_download() as found:
+        page.get_by_role("link", name="Predictions").click()
+    assert len(gzip.decompress(Path(found.value.path()).read_bytes()).splitlines()) == 48
     address = page.url
     page.reload()
     expect(page.locator("#row-head")).to_contain_text("pattern")
     assert "tab=row" in address and page.url == address
+
+
+def test_a_row_s_id_alone_is_its_address_and_an_unknown_one_is_no_row(page: Page, server: Server) -> None:
+    opened(page, server)
+    row = page.locator("#board tbody tr").nth(3)
+    name, row_id = row.locator("th a").inner_text(), row.get_attribute("data-row") or ""
+    page.goto(f"{server.url}/?row={row_id}")
+    expect(page.locator("#row-head h2")).to_have_text(name)
+    for unknown in (row_id[:-1] + "x", "nobody", "published-bm25-000000"):
+        page.goto(f"{server.url}/?place={PLACE}&tab=row&row={unknown}")
+        expect(page.locator("#row-head")).to_contain_text("No such row")
 
 
 def test_a_published_row_shows_no_empty_boxes(page: Page, server: Server) -> None:
@@ -147,8 +169,9 @@ def test_two_rows_are_compared_with_a_paired_test(page: Page, server: Server) ->
     opened(page, server, f"?place={PLACE}&search=p")
     page.get_by_role("tab", name="Compare", exact=True).click()
     expect(page.locator("#compare-tests tbody tr")).to_have_count(1)
-    expect(page.locator("#compare-tests")).to_contain_text("✓")
+    expect(page.locator("#compare-tests")).to_contain_text("✓ p < 0.001")
     expect(page.locator("#compare-examples caption")).to_contain_text("disagree")
+    expect(page.locator("#compare-differences tbody tr")).to_have_count(11)
     address = page.url
     page.reload()
     expect(page.locator("#compare-tests tbody tr")).to_have_count(1)

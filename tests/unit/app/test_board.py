@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from kbbench_hf.app.board_page import table_html
+from kbbench_hf.app.board_table import table_html
 from kbbench_hf.app.boards import Board
 from kbbench_hf.benchmarks import Place
 from kbbench_hf.leaderboard.view import View

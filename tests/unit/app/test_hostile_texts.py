@@ -7,18 +7,27 @@ from dataclasses import replace
 import pytest
 
 from kbbench_hf.app import compare_page, row_page
-from kbbench_hf.app.board_page import board_problem, table_html
+from kbbench_hf.app.board_table import board_problem, table_html
 from kbbench_hf.app.boards import Board, Boards
-from kbbench_hf.app.html import CSS, ON_CLICK, SCRIPT, rendered, table
+from kbbench_hf.app.drawings import Dot, scatter
+from kbbench_hf.app.examples import Shown
+from kbbench_hf.app.html import CSS, HEAD, ON_CLICK, rendered, table
+from kbbench_hf.app.multiples import Panel, multiples
 from kbbench_hf.benchmarks import Place
+from kbbench_hf.benchmarks.base import Explanation
 from kbbench_hf.errors import UsageError
+from kbbench_hf.leaderboard.flags import Flag
 from kbbench_hf.leaderboard.table import Figure
 from kbbench_hf.leaderboard.view import View
 from tests.servers.hostile import INJECTIONS
 from tests.unit.app.parsed import Element, parsed
 
 HOSTILE = [*INJECTIONS, "{{value}}", "${value}", "`${1 + 1}`", "\\u003cscript>", "{% raw %}", "&#123;&#123;", "a ±b"]
-OURS = {"div", "table", "caption", "thead", "tbody", "tr", "th", "td", "button", "span", "a", "p", "h2"}
+OURS = {
+    *("div", "table", "caption", "thead", "tbody", "tr", "th", "td", "button", "span", "a", "p", "h2", "h3", "i", "b"),
+    *("article", "section", "nav", "details", "summary", "pre", "ul", "li", "mark", "code", "figure", "figcaption"),
+    *("svg", "line", "text", "polyline", "circle", "title"),
+}
 
 
 def inert(html: str) -> Element:
@@ -27,9 +36,8 @@ def inert(html: str) -> Element:
     page = parsed(html)
     assert page.tags() <= OURS
     assert not [name for tag in OURS for each in page.all(tag) for name in each.attributes if name.startswith("on")]
-    assert [
-        each for each in page.all("a") if not str(each.attributes["href"]).startswith(("?place=", "https://"))
-    ] == []
+    ours = ("?place=", "?tab=row&row=", "/api/", "https://")
+    assert [each for each in page.all("a") if not str(each.attributes["href"]).startswith(ours)] == []
     return page
 
 
@@ -64,9 +72,32 @@ def test_names_and_keys_in_tables_are_text(boards: Boards, board: Board) -> None
         rows = [replace(row, system=text) for row in board.rows]
         inert(compare_page.figure_table(board, rows))
         inert(compare_page.test_table(boards.index.store, board, rows))
-        inert(row_page.published_slice(board.benchmark, text, {text: {"f1": Figure(0.5)}}))
+        inert(compare_page.difference_table(boards.index.store, board, rows))
+        inert(multiples([Panel(text, {text: (Figure(0.5, 0.4, 0.6), "?place=x")})], text))
         page = inert(table([text, text], [[text, text]], text, note=text))
         assert page.rows() == [[words(text)] * 2] and page.all("p")[0].text == words(text)
+
+
+def test_pictures_flags_and_examples_are_text() -> None:
+    for text in HOSTILE:
+        drawn = scatter([Dot(n, Figure(0.5 / n), text, "?place=x") for n in (1, 20)], text, text, False)
+        inert(rendered("board_more", scatters=[drawn], slices={}))
+        explained = Explanation([(text, True), (text, False)], [text], [(text, "wrong")])
+        shown = [
+            Shown(text, {text: text}, {text: explained}, {text: text}),
+            Shown(text, {text: text}, {}, {text: text}),
+        ]
+        page = inert(row_page.examples_html(shown, text, text))
+        assert page.all("mark")[0].text == words(text) and page.all("code")[0].text == words(text)
+        inert(rendered("no_row", row=text).replace('href="?"', 'href="?place=x"'))
+
+
+def test_a_whole_row_and_its_flags_are_text(boards: Boards, board: Board, place: Place) -> None:
+    page = inert(row_page.row_html(boards, place, board.rows[0].id))
+    assert page.all("h2")[0].text == board.rows[0].system
+    for text in HOSTILE:
+        flagged = replace(board.rows[0], flags=(Flag("copy", text, text),))
+        assert words(text) in inert(row_page.head_html(flagged, place)).text
 
 
 def test_a_text_is_inert_by_itself_wherever_a_template_puts_it() -> None:
@@ -75,4 +106,4 @@ def test_a_text_is_inert_by_itself_wherever_a_template_puts_it() -> None:
 
 def test_what_the_pages_bring_along_stays_as_it_was_written() -> None:
     assert CSS.startswith(".gradio-container {") and "element.addEventListener('click'" in ON_CLICK
-    assert SCRIPT.startswith("<script>") and SCRIPT.endswith("</script>") and "window.kbbench = choices =>" in SCRIPT
+    assert HEAD.endswith("</script>") and "window.kbbench = choices =>" in HEAD

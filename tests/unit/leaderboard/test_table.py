@@ -51,7 +51,7 @@ def test_published_rows_stand_among_the_others_and_are_never_tested(
     assert [row.above for row in rows] == [None, None, None]
     assert [row.group for row in rows] == [None, 1, None]
     assert [row.gap is None for row in rows] == [True, False, True]
-    assert (rows[0].id, rows[0].link) == (found[0].id, "A Paper, Table 1 (secondary)")
+    assert (rows[0].id, rows[0].sources) == (found[0].id, [("A Paper, Table 1 (secondary)", "https://example.org")])
     assert rows[0].notes == "f1: no stored basis" and math.isnan(rows[0].figures["f1"].low)
 
 

@@ -1,0 +1,165 @@
+"""The board for programs: addresses under `/api` that answer in JSON, CSV or LaTeX, and a page that explains them.
+
+They are read only and need no login; what a browser may not see is not here either.
+"""
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from kbbench_hf.app.board_table import kept_columns
+from kbbench_hf.app.boards import Boards, place_label
+from kbbench_hf.app.examples import why_no_answers
+from kbbench_hf.app.html import CSS, STYLES, rendered
+from kbbench_hf.benchmarks import Place, as_place
+from kbbench_hf.errors import KBBenchError, UsageError
+from kbbench_hf.files.datasets import Row as PlainRow
+from kbbench_hf.leaderboard.table import Row
+from kbbench_hf.leaderboard.view import View, asked_columns, chosen, csv_text, latex_text
+
+FORMATS = ("json", "csv", "tex")
+
+
+def routes(boards: Boards) -> list[Route]:
+    """Return the addresses of a store's boards, for the server that has the pages too."""
+
+    def answered(make: Callable[[Request], Response]) -> Callable[[Request], Any]:
+        async def answer(request: Request) -> Response:
+            try:
+                return await run_in_threadpool(make, request)
+            except KBBenchError as error:
+                return JSONResponse({"error": str(error)}, status_code=404)
+
+        return answer
+
+    def page(request: Request) -> Response:
+        place = boards.asked_place({})
+        row = boards.board(place).rows[0].id
+        scheme = request.headers.get("x-forwarded-proto", request.url.scheme)
+        base = str(request.base_url.replace(scheme=scheme.partition(",")[0])).rstrip("/")
+        return HTMLResponse(rendered("api", styles=STYLES, base=base, place=str(place), row=row))
+
+    def places(request: Request) -> Response:
+        return _json([_place(boards, place) for place in boards.places()])
+
+    def board(request: Request) -> Response:
+        asked = dict(request.query_params)
+        return board_answer(boards, as_place(asked.get("place", "")), asked)
+
+    def row(request: Request) -> Response:
+        return _json(row_values(boards, request.path_params["row"]))
+
+    def predictions(request: Request) -> Response:
+        row_id = request.path_params["row"]
+        place = _known(boards, row_id)
+        row = boards.row(place, row_id)
+        if row is None or row.badge == "published":
+            raise UsageError(f"{row_id!r} was published as figures; it has no predictions here.")
+        if why := why_no_answers(boards, place, [row]):
+            raise UsageError(f"{row_id!r} has predictions that are not handed on. {why}")
+        data = boards.index.store.predictions_file(row_id).read_bytes()
+        name = f"{row_id[:12]}.predictions.jsonl.gz"
+        return Response(data, media_type="application/gzip", headers=_attachment(name))
+
+    def styles(request: Request) -> Response:
+        return Response(CSS, media_type="text/css", headers={"Cache-Control": "max-age=300"})
+
+    return [
+        Route(f"/{STYLES}", styles),
+        Route("/api", answered(page)),
+        Route("/api/boards", answered(places)),
+        Route("/api/board", answered(board)),
+        Route("/api/rows/{row}", answered(row)),
+        Route("/api/rows/{row}/predictions.jsonl.gz", answered(predictions)),
+    ]
+
+
+def board_answer(boards: Boards, place: Place, asked: Mapping[str, str]) -> Response:
+    """Return a board as a view of it asks, whole: `search`, `origin`, `sort` and `columns` as in the page's address.
+
+    Raises:
+        UsageError: a format that there is not.
+    """
+    found, form = boards.board(place), asked.get("format", "json")
+    if form not in FORMATS:
+        raise UsageError(f"{form[:20]!r} is no format; expected {', '.join(FORMATS)}. Name one of them.")
+    rows = found.differences(chosen(found.rows, View.of(asked, found.columns), found.columns))
+    headings = asked_columns(asked.get("columns", ""), found.columns, [each.heading for each in found.columns])
+    name = f"{'-'.join(place[:3])}.{form}"
+    if form == "csv":
+        text = csv_text(rows, kept_columns(found, headings))
+        return PlainTextResponse(text, media_type="text/csv", headers=_attachment(name))
+    if form == "tex":
+        return PlainTextResponse(latex_text(rows, found.benchmark, headings), headers=_attachment(name))
+    return _json({**_place(boards, place), "rows": [_row(row) for row in rows]})
+
+
+def row_values(boards: Boards, row_id: str) -> PlainRow:
+    """Return everything that may be shown of a row; of a stored one its record and its result too.
+
+    Raises:
+        UsageError: no board has a row of this id.
+    """
+    place = _known(boards, row_id)
+    row = boards.row(place, row_id)
+    values = {"place": str(place), **_row(row)} if row else {}
+    if row and row.badge != "published":
+        store = boards.index.store
+        values |= {"record": json.loads(store.record(row_id).to_bytes()), "result": store.result(row_id)}
+    return values
+
+
+def _known(boards: Boards, row_id: str) -> Place:
+    place = boards.place_of(row_id)
+    if place is None:
+        raise UsageError(f"No such row: {row_id[:80]!r}. The ids of all rows of a place: /api/board?place=PLACE")
+    return place
+
+
+def _place(boards: Boards, place: Place) -> PlainRow:
+    found = boards.board(place)
+    return {
+        "place": str(place),
+        "title": place_label(place),
+        "headline": found.headline,
+        "lower_is_better": found.lower_is_better,
+        "n_rows": len(found.rows),
+    }
+
+
+def _row(row: Row) -> PlainRow:
+    """Return a row as JSON has it: full precision, null where nothing is known."""
+    values = {key: value for key, value in asdict(row).items() if key not in ("slices", "warnings", "flags", "above")}
+    values["figures"] = {metric: _figure(each) for metric, each in values["figures"].items()}
+    values["warnings"] = [{"code": each.code, "text": str(each)} for each in row.warnings]
+    values["flags"] = [each._asdict() for each in row.flags]
+    values["p_value"] = row.above.p_value if row.above else None
+    return values
+
+
+def _figure(figure: Mapping[str, float]) -> PlainRow:
+    ends = [figure["low"], figure["high"]]
+    return {"value": _finite(figure["value"]), "ci95": [_finite(each) for each in ends]}
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _json(values: object) -> Response:
+    return Response(json.dumps(values, ensure_ascii=False), media_type="application/json", headers=_OPEN)
+
+
+def _attachment(name: str) -> dict[str, str]:
+    return {**_OPEN, "Content-Disposition": f'attachment; filename="{name}"'}
+
+
+_OPEN = {"Access-Control-Allow-Origin": "*"}
+"""Any page may read what is public."""

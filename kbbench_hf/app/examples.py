@@ -1,0 +1,109 @@
+"""Single examples of stored rows as a visitor may see them: question, gold, and each answer with what it is."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from kbbench_hf.app.boards import Boards
+from kbbench_hf.benchmarks import Place, at_hand, benchmark
+from kbbench_hf.benchmarks.base import Explanation, Mark
+from kbbench_hf.files.datasets import DatasetFolder, Id
+from kbbench_hf.hub.download import downloaded_dataset
+from kbbench_hf.leaderboard.table import Row
+from kbbench_hf.scoring.score import Asked, annotated, load_examples
+
+MARKS: Mapping[Mark, str] = {"right": "✓", "wrong": "✗", "hallucinated": "⚠"}
+MOST_ITEMS = 20
+MOST_CHARACTERS = 1500
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One example: of each row its score, and what it answered, part by part."""
+
+    id: Id
+    scores: Mapping[str, str]
+    """System -> the headline figure of its answer."""
+    explained: Mapping[str, Explanation | None]
+    """System -> its answer explained; None where there is nothing to explain it with."""
+    answers: Mapping[str, str]
+    """System -> its answer as it was submitted."""
+
+    @property
+    def first(self) -> Explanation | None:
+        """One explanation, for the question and the gold, which are the same in all."""
+        return next((each for each in self.explained.values() if each), None)
+
+
+def examples_of(
+    boards: Boards, place: Place, rows: Sequence[Row], chosen: Mapping[Id, Mapping[str, str]]
+) -> list[Shown]:
+    """Return some examples as the rows answered them: id -> system -> score gives which, and in what order."""
+    asked = _at_hand(place, rows[0].id, boards)
+    answers = {row.system: _answers(boards, row, asked) for row in rows}
+    by_id = {each["id"]: each for each in asked.examples.rows} if asked else {}
+    explain = asked.benchmark.showing.explain if asked else None
+    return [
+        Shown(
+            example_id,
+            scores,
+            {
+                name: explain(asked.examples, by_id[example_id], said[example_id])
+                if explain and asked and example_id in by_id and said.get(example_id) is not None
+                else None
+                for name, said in answers.items()
+            },
+            {name: _cut(json.dumps(said.get(example_id), ensure_ascii=False)) for name, said in answers.items()},
+        )
+        for example_id, scores in chosen.items()
+    ]
+
+
+def why_no_answers(boards: Boards, place: Place, rows: Sequence[Row]) -> str:
+    """Return why what rows answered is not shown nor handed on; empty where it is."""
+    if why := why_hidden(place):
+        return why
+    kept = all(boards.index.store.has_predictions(row.id) for row in rows)
+    return "" if kept else "Figures alone are kept: the source states no licence to hand its answers on."
+
+
+def why_hidden(place: Place) -> str:
+    """Return why no example of a place may be shown; empty where they may.
+
+    Answers are kept from browsers with the gold: right ones are the gold.
+    """
+    if not benchmark(place.benchmark).facts.redistributable:
+        return "The source states no licence under which examples could be shown: figures only."
+    downloaded = downloaded_dataset(place.benchmark)
+    folder = at_hand(place.benchmark) or (DatasetFolder(downloaded) if downloaded else None)
+    if folder is not None and folder.is_private:
+        return "This split is private: its examples, gold and answers are not shown."
+    return ""
+
+
+def _answers(boards: Boards, row: Row, asked: Asked | None) -> dict[Id, object]:
+    store = boards.index.store
+    field = benchmark(store.record(row.id).benchmark).scoring.answer.field
+    return {each["id"]: each.get(field) for each in store.predictions(row.id)}  # type: ignore[misc]
+
+
+def _at_hand(place: Place, row_id: str, boards: Boards) -> Asked | None:
+    """Return the examples that a row was scored on, where they are here and still the same."""
+    store = boards.index.store
+    revision = store.record(row_id).dataset_revision
+    if at_hand(place.benchmark) is None and downloaded_dataset(place.benchmark) is None:
+        return None
+    asked = _loaded(place, revision)
+    folder = store.annotations(row_id)
+    return annotated(asked, folder) if asked and folder else asked
+
+
+@lru_cache(maxsize=4)
+def _loaded(place: Place, revision: str) -> Asked | None:
+    asked = load_examples(*place)
+    return asked if asked.revision == revision else None
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]} ..."

@@ -1,0 +1,106 @@
+"""The first page: a line per benchmark, its leaders with their intervals, and what is known of their differences."""
+
+from typing import NamedTuple
+
+from kbbench_hf.app.board_table import n_systems, row_address
+from kbbench_hf.app.boards import Board, Boards, place_label
+from kbbench_hf.app.drawings import Bar, axis_of
+from kbbench_hf.app.html import rendered
+from kbbench_hf.benchmarks import Place
+from kbbench_hf.leaderboard.table import Figure, Row
+from kbbench_hf.leaderboard.view import p_text
+from kbbench_hf.metrics.significance import ALPHA
+
+N_LEADERS = 3
+
+
+class Leader(NamedTuple):
+    """A row of a line's picture."""
+
+    name: str
+    href: str
+    figure: Figure
+    bar: Bar | None
+    badge: str
+
+
+class Line(NamedTuple):
+    """What is said of one benchmark."""
+
+    title: str
+    href: str
+    facts: str
+    label: str
+    axis: str
+    leaders: list[Leader]
+    significant: str
+
+
+def overview_html(boards: Boards) -> str:
+    """Return a line for each benchmark that has rows, from the place of which most is known."""
+    families = {
+        family: [line_of(boards, group) for group in _by_benchmark(places)]
+        for family, places in boards.families().items()
+    }
+    return rendered("overview", families=families)
+
+
+def line_of(boards: Boards, places: list[Place]) -> Line:
+    """Return the line of a benchmark's places: of the one with most stored rows, else of the first."""
+    found = {place: boards.board(place) for place in places}
+    place = max(places, key=lambda each: sum(row.badge != "published" for row in found[each].rows))
+    here = found[place]
+    leaders = here.rows[:N_LEADERS]
+    axis = axis_of(row.figures[here.headline] for row in leaders if here.headline in row.figures)
+    more = f" · {len(places) - 1} more part{'' if len(places) == 2 else 's'}" if len(places) > 1 else ""
+    stored = sum(row.badge != "published" for row in here.rows)
+    scored = f", {stored:,} scored here" if 0 < stored < len(here.rows) else " scored here" if stored else ""
+    return Line(
+        place_label(place),
+        f"?place={place}",
+        f"{n_systems(len(here.rows))}{scored}{more}",
+        f"{here.label} {'↓' if here.lower_is_better else '↑'}" if leaders else "",
+        axis.ends if axis else "",
+        [
+            Leader(row.system, row_address(place, row), figure, axis.bar(figure) if axis else None, row.badge)
+            for row in leaders
+            if (figure := row.figures.get(here.headline))
+        ],
+        significant(here),
+    )
+
+
+def significant(found: Board) -> str:
+    """Return what the tests say of a board's best rows, in a sentence."""
+    stored = [row for row in found.rows if row.group is not None]
+    if not stored:
+        published = "Published figures only: nothing can be tested, because no scores per example were published."
+        return published if found.rows else "No system yet: submit the first one."
+    first = [row for row in stored if row.group == 1]
+    ahead = found.rows.index(first[0])
+    above = f" {n_systems(ahead)} with published figures stand above, untested." if ahead else ""
+    if len(stored) == 1:
+        return f"One system was scored here: {first[0].system}.{above}"
+    if len(first) == len(stored):
+        others = "the other one" if len(stored) == 2 else f"all {len(stored) - 1} others that were tested"
+        return f"{first[0].system} stands first; {others} cannot be told from it.{above}"
+    if len(first) == 1:
+        return f"{first[0].system} is better than every other system scored here{_by(found, first[0], stored)}.{above}"
+    n_alike = len(first) - 1
+    return (
+        f"{first[0].system} leads; {n_alike} other{'' if n_alike == 1 else 's'} cannot be told from it, "
+        f"{len(stored) - len(first)} can.{above}"
+    )
+
+
+def _by(found: Board, first: Row, stored: list[Row]) -> str:
+    """Return the test of the first two, if it was made."""
+    second = found.differences([first, stored[1]])[1]
+    return (
+        f" ({p_text(second.above.p_value)} against the next)" if second.above and second.above.p_value < ALPHA else ""
+    )
+
+
+def _by_benchmark(places: list[Place]) -> list[list[Place]]:
+    names = dict.fromkeys(place.benchmark for place in places)
+    return [[place for place in places if place.benchmark == name] for name in names]
