@@ -267,11 +267,14 @@ def _said(walk: Trajectory, gold: Sequence[Id]) -> str:
 
 def _facts(walk: Trajectory) -> str:
     facts = [
-        f"{walk.steps:,} steps",
-        f"{len(walk.calls):,} calls",
-        f"{sum(walk.tool_errors.values()):,} errors",
-        f"{walk.seen:,} nodes seen",
+        f"{n:,} {one}{'' if n == 1 else 's'}"
+        for n, one in (
+            (walk.steps, "step"),
+            (len(walk.calls), "call"),
+            (sum(walk.tool_errors.values()), "error"),
+        )
     ]
+    facts.append(f"{walk.seen:,} seen")
     if walk.prompt_tokens is not None:
         facts.append(f"{walk.prompt_tokens:,} tokens in, {walk.completion_tokens or 0:,} out")
     if walk.cost_usd is not None:

@@ -32,6 +32,10 @@ MOST_CALLS = Limits().calls
 """Of one question, as in our own loop; a call over the wire is a step of its own, so steps have no other bound."""
 
 
+LONGEST_NAME, LONGEST_ARGUMENTS = 100, 20_000
+"""Characters of a call that are kept; what is longer was no call that a tool could answer, or is cut."""
+
+
 @dataclass
 class Session:
     """One attempt at one question."""
@@ -135,17 +139,17 @@ class AgentSessions:
             return failed("no_question", message)
         if len(session.calls) >= MOST_CALLS and name != FINISH.name:
             return failed("too_many_calls", f"{MOST_CALLS} calls were made, the most for a question. Call finish.")
+        n_selected = len(session.question.selected)
         outcome = session.question.call(name, arguments)
         session.seconds = perf_counter() - session.began
-        call = Call(
-            len(session.calls) + 1, name, arguments, outcome.error, outcome.total, list(outcome.shown), outcome.repaired
-        )
+        shown, step = list(outcome.shown), len(session.calls) + 1
+        call = Call(step, name[:LONGEST_NAME], _kept(arguments), outcome.error, outcome.total, shown, outcome.repaired)
         self._journal.append(
             {
                 "key": f"{session.key}/{call.step}",
                 "error": None,
                 "call": list(call),
-                "selected": session.question.selected,
+                "selected": session.question.selected[n_selected:],
                 "finished": session.question.finished,
                 "seconds": session.seconds,
             }
@@ -240,6 +244,19 @@ class AgentSessions:
             answer_selected=not gold.isdisjoint(selected),
             seconds=session.seconds,
         )
+
+
+def _kept(arguments: object) -> object:
+    """Return the arguments of a call as JSON can hold them; as a text that says what they began with, where not.
+
+    >>> _kept({"query": "salt", "limit": float("nan")}), _kept({1, 2}), _kept(None)
+    ({'query': 'salt', 'limit': 'NaN'}, '{1, 2}', None)
+    """
+    try:
+        text = json.dumps(arguments, default=repr)
+        return json.loads(text, parse_constant=str) if len(text) <= LONGEST_ARGUMENTS else f"{text[:100]}..."
+    except (TypeError, ValueError, RecursionError):
+        return f"arguments of type {type(arguments).__name__} that JSON cannot hold"
 
 
 def open_sessions(
