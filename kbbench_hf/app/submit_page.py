@@ -211,7 +211,7 @@ def receipt_text(boards: Boards, place: Place, stored: Receipt) -> str:
     state = "It was there already; it says now what you wrote." if stored.edited else state
     safe = f" {boards.outbox.state(stored.id)}" if boards.outbox else ""
     boards.index.update()
-    of_row = flags(boards.index.names(), boards.index.rows(place)).get(stored.id, ())
+    of_row = flags(boards.index.names(), boards.index.rows(place, any_mode=True)).get(stored.id, ())
     notes = "".join(f"\n\n⚠ The board notes of it: {_plain(each.reason)}" for each in of_row)
     return f"**Stored** as `{stored.id}`. {state}{safe}{notes}"
 

@@ -26,7 +26,7 @@ def flags(names: Sequence[Named], rows: Sequence[Row]) -> dict[str, tuple[Flag, 
 
     Args:
         names: the names of all rows of all places, in the order in which they were stored.
-        rows: the place's rows as `Index.rows` gives them, in that order too.
+        rows: the place's rows, and those in its other modes, as `Index.rows` gives them, in that order too.
     """
     found: dict[str, list[Flag]] = defaultdict(list)
     in_doubt = doubts(names)
@@ -35,7 +35,7 @@ def flags(names: Sequence[Named], rows: Sequence[Row]) -> dict[str, tuple[Flag, 
         found[row["id"]] += [Flag(*doubt) for doubt in in_doubt.get(row["id"], ())]
         if (likeness := _likeness(row)) and likeness.suspicious() and not _is_own(row):
             found[row["id"]].append(Flag("gold", _gold(likeness)))
-    first = sorted(rows, key=lambda row: (not _is_own(row), not row.get("vouched_by")))
+    first = sorted(rows, key=lambda row: row["id"] in in_doubt)  # whose name is in doubt is not first with the answers
     for copy, (of, whole) in copies([_answered(row) for row in first]).items():
         name, submitter = by_id[of]["system"]["name"], by_id[of]["submitter"]
         how = "Its answers are" if whole else "All but a few of its answers, mistakes among them, are"

@@ -122,12 +122,13 @@ class Index:
         with self.connection() as db:
             return int(db.execute("SELECT count(*) FROM rows").fetchone()[0])
 
-    def rows(self, place: Place) -> list[Row]:
-        """Return the shown rows of a place: the record, when it was stored, and its headline result."""
+    def rows(self, place: Place, any_mode: bool = False) -> list[Row]:
+        """Return the shown rows of a place, oldest first: the record, when it was stored, and its headline result."""
         query = """SELECT record, stored, result FROM rows
-            WHERE benchmark = ? AND config = ? AND split = ? AND mode = ? AND shown AND returned ORDER BY stored"""
+            WHERE benchmark = ? AND config = ? AND split = ? AND (mode = ? OR ?) AND shown AND returned
+            ORDER BY stored"""
         with self.connection() as db:
-            found = db.execute(query, place).fetchall()
+            found = db.execute(query, (*place, any_mode)).fetchall()
         return [{**json.loads(record), "stored": stored, **json.loads(result)} for record, stored, result in found]
 
     def names(self) -> list[Named]:

@@ -107,16 +107,21 @@ def disguised(name: str) -> tuple[str, str] | None:
 def doubts(rows: Sequence[Named]) -> dict[str, list[Doubt]]:
     """Return what is doubtful about the names of rows, given in the order in which they were stored; most have none.
 
-    A name is its first owner's. Whoever's account the name stands under comes before that; so do rows of whoever runs
-    the board. A name with letters in disguise is nobody's.
+    A name is its first owner's, but one under an account, `acme/KOTO`, is that account's. A name with letters in
+    disguise is nobody's. Nothing is said of rows of whoever runs the board.
     """
+    order = {row.id: n for n, row in enumerate(rows)}
     accounts = {account.casefold(): account for row in rows for account in (row.submitter, row.vouched_by) if account}
     owners: dict[str, Named] = {}
     found: dict[str, list[Doubt]] = {}
-    for row in sorted(rows, key=lambda row: (not row.own, not row.vouched_by, disguised(row.name) is not None)):
+    for row in sorted(rows, key=lambda row: (not row.vouched_by, disguised(row.name) is not None)):
         of_row = [] if row.own else [*_disguise(row), *_claims(row, accounts.keys())]
         taken = [owners[each] for each in readings(row.name) if each in owners]
-        others = [owner for owner in taken if not _are_one(owner, row)]
+        others = [
+            owner
+            for owner in taken
+            if not _are_one(owner, row) and (order[owner.id] < order[row.id] or "/" in row.name or disguised(row.name))
+        ]
         if others and not row.own:
             of_row.append(_taken(row, others[0]))
         for each in readings(row.name):

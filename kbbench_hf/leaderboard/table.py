@@ -118,7 +118,7 @@ def board(index: Index, place: Place) -> list[Row]:
     index.update()
     found = benchmark(place.benchmark)
     stored = index.rows(place)
-    flagged = flags(index.names(), stored)
+    flagged = flags(index.names(), index.rows(place, any_mode=True))
     rows = [_stored(each, found, flagged.get(each["id"], ())) for each in stored]
     rows += [_published(each) for each in published_systems(place)]
     metric = headline(found, rows)

@@ -140,7 +140,9 @@ def main() -> None:
         (folder / "direct").mkdir()
         tables = [offer_malformed(options.malformed, folder / "direct")]
         print(tables[-1], flush=True)
-        with board_server(folder / "served" / "store", hub.environment(f"{name}/hf")) as server:
+        with board_server(
+            folder / "served" / "store", {**hub.environment(f"{name}/hf"), "KBBENCH_PER_USER_AND_DAY": "10000"}
+        ) as server:
             visitor = Visitor(server)
             visitor.log_in()
             for check in (

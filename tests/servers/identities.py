@@ -28,6 +28,7 @@ class Sent(NamedTuple):
     rows: Rows
     organisations: tuple[str, ...] = ()
     dataset: str = DATASET
+    mode: str | None = None
 
 
 class Attack(NamedTuple):
@@ -116,6 +117,12 @@ def attacks(seed: int = 7) -> Iterator[Attack]:
         {"id": row["id"], "triples": [[f" {part.upper()} " for part in each] for each in reversed(row["triples"])]}
         for row in mine
     ]
+    vouching = [Sent("ada", "KOTO", mine), Sent("eve", "eve/Mine", mine)]
+    yield Attack("copy under one's own account", vouching, frozenset({1}))
+    repaired = Sent("eve", "Mine", mine, (), DATASET, "repaired")
+    yield Attack("copy in another mode", [Sent("ada", "KOTO", mine), repaired], frozenset({1}))
+    taken = [Sent("ada", "Eve KOTO", mine), Sent("eve", "eve/KOTO", other)]
+    yield Attack("an account like a name blames nobody", taken, frozenset())
     yield Attack("copy in other spelling", [Sent("ada", "KOTO", mine), Sent("eve", "Mine", spelled)], frozenset({1}))
     edited = changed(mine, wrong, [20])
     yield Attack("copy with one edit", [Sent("ada", "KOTO", mine), Sent("eve", "Mine", edited)], frozenset({1}))
@@ -204,7 +211,7 @@ def flagged(store: Store, sent: Sequence[Sent], folder: Path) -> dict[int, list[
     for number, each in enumerate(sent):
         file = folder / "mine.jsonl"
         file.write_text("".join(f"{json.dumps(row)}\n" for row in each.rows), encoding="utf-8")
-        read = preview(file, each.dataset)
+        read = preview(file, each.dataset, mode=each.mode)
         receipt = store_preview(store, read, System(each.name), each.who, organisations=each.organisations)
         numbers.setdefault(receipt.id, number)
     index = Index(store)
