@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from kbbench_hf.app.leaderboard import serve
@@ -39,7 +40,7 @@ def main() -> None:
         LOG.warning("KBBENCH_RESULTS is not set: submissions are lost when this Space restarts")
     serve(store, outbox, Listing())
     if outbox and outbox.pending():
-        last = threading.Thread(target=_look, args=(outbox,), daemon=True)
+        last = threading.Thread(target=_tried, args=(outbox, outbox.flush), daemon=True)
         last.start()
         last.join(LAST_LOOK_S)
 
@@ -51,20 +52,21 @@ def keep_alike(outbox: Outbox, looked: threading.Event) -> None:
     is set when the Hub was looked at for the first time, with or without success.
     """
     while True:
-        answers = _look(outbox)
+        answers = _tried(outbox, outbox.catch_up)
         looked.set()
+        answers = _tried(outbox, outbox.flush) and answers
         left, until = outbox.pending(), time.monotonic() + SECONDS_BETWEEN_LOOKS
         while time.monotonic() < until and not (answers and outbox.pending() != left):
             time.sleep(SECONDS_BETWEEN_FLUSHES)
 
 
-def _look(outbox: Outbox) -> bool:
-    """Make the store and its copy alike once; False where the Hub does not let it, which is said."""
+def _tried(outbox: Outbox, work: Callable[[], object]) -> bool:
+    """Do something with the Hub; False where it does not let it, which is said."""
     try:
-        outbox.sync()
+        work()
     except Exception as error:  # nothing is lost: what was not sent stays here, and pending
         words = f"{type(error).__name__}: {error}".splitlines()[0]
-        n = sum(path.startswith("events/") for path in outbox.pending())
-        LOG.warning("%s is not as the store here yet; %d events wait: %s", outbox.repository.name, n, words)
+        n = len(outbox.backlog())
+        LOG.warning("%s is not as the store here yet; %d submissions wait: %s", outbox.repository.name, n, words)
         return False
     return True

@@ -127,13 +127,17 @@ class Outbox:
 
     def sync(self) -> int:
         """Take from the Hub what others sent, and send what it lacks; return how many files were sent."""
+        self.catch_up()
+        return self.flush()
+
+    def catch_up(self) -> None:
+        """Take from the Hub what others sent since the last time; make the dataset where there is none."""
         with self._asking():
             self.repository.refresh(create=True)
         if self._restored is None or self._restored != self.repository.head:
             done = self.fetch(create=True)
             for line in (*done.problems, *done.lost):
                 LOG.warning("%s", line)
-        return self.flush()
 
     def flush(self) -> int:
         """Send everything that is pending; return how many files were sent.
