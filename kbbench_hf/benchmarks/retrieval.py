@@ -1,6 +1,6 @@
 """Ranking the nodes of a semi-structured knowledge base for a question: what such benchmarks share, one's own too."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
@@ -53,6 +53,28 @@ class Candidates:
 
 
 @dataclass(frozen=True)
+class OneType(Mapping[Id, str]):
+    """The types of candidates that are all of one, without a dictionary of a million equal words."""
+
+    ids: range
+    kind: str
+
+    def __getitem__(self, name: Id) -> str:
+        """Return the type of a candidate."""
+        if name not in self.ids:
+            raise KeyError(name)
+        return self.kind
+
+    def __iter__(self) -> Iterator[Id]:
+        """Yield the candidates."""
+        return iter(self.ids)
+
+    def __len__(self) -> int:
+        """Return how many candidates there are."""
+        return len(self.ids)
+
+
+@dataclass(frozen=True)
 class Context:
     """What scoring needs once: the candidates, and in which training questions each answer stands."""
 
@@ -85,7 +107,7 @@ def _candidates(folder: DatasetFolder, known: range | None, candidate_types: fro
     """Return the nodes of the candidate types; `known` where the nodes are not here, and tell nothing more."""
     if not folder.path.joinpath(NODES).is_file():
         if known is not None and candidate_types is not None and len(candidate_types) == 1:
-            return Candidates(known, dict.fromkeys(known, *candidate_types))
+            return Candidates(known, OneType(known, *candidate_types))
         if "nodes" not in folder.configs():
             if known is None:
                 raise UsageError(
