@@ -169,7 +169,7 @@ def odd(ids: str, n_questions: int = 30, seed: int = 0, n_nodes: int = 120) -> P
     nodes = [
         Node(each, draw.choice(TYPES), _name(name, draw), _text(draw)) for each, name in zip(some, names, strict=True)
     ]
-    for place in range(0, n_nodes, 10):
+    for place in range(0, n_nodes - 1, 10):
         nodes[place] = nodes[place]._replace(name="The Same", text="")
         nodes[place + 1] = nodes[place + 1]._replace(name="", text=nodes[place + 1].text if place % 20 else "")
     alone = {nodes[3].id, nodes[7].id}

@@ -18,7 +18,7 @@ from kbbench_hf.models.bm25 import BM25
 from kbbench_hf.models.endpoint import Endpoint
 from kbbench_hf.runners.agent import Walked, walk_run
 from tests.puzzles import Puzzle, Puzzles, mini_stark, odd
-from tests.servers.scripted import MODEL, TRANSIENT
+from tests.servers.scripted import MODEL, TRANSIENT, Reply
 from tests.servers.tool_caller import ToolCaller
 from tests.servers.tool_policies import (
     DIALECTS,
@@ -250,3 +250,51 @@ def test_a_model_that_is_told_of_the_tools_in_words_does_as_well_a_call_at_a_tim
     with server:
         walked = walk(here, server, tmp_path, agent=agent)
     check(here, replace(case, steps=None), walked, tmp_path)
+
+
+def too_long(payload: dict[str, Any]) -> Reply | None:
+    """Refuse conversations of more than two steps as servers do whose window is full."""
+    words = "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens."
+    body = {"error": {"message": words, "type": "invalid_request_error", "code": "context_length_exceeded"}}
+    steps = sum(message["role"] == "assistant" for message in payload["messages"])
+    return Reply(400, json.dumps(body).encode()) if steps > 2 else None
+
+
+def test_a_full_window_ends_a_question_with_what_was_selected(here: World, tmp_path: Path) -> None:
+    play = plain(here.puzzles)["endless, selecting"].play
+    with ToolCaller(policy=policy(here.puzzles, play)) as server:
+        server.reply = too_long
+        walked = walk(here, server, tmp_path)
+    for puzzle, each in zip(here.questions, walked.trajectories, strict=True):
+        assert (each.end, each.steps, each.selected) == ("budget", 3, list(puzzle.answers[:1]))
+
+
+def test_a_question_whose_server_gives_up_is_asked_on_when_the_run_starts_again(here: World, tmp_path: Path) -> None:
+    case, hopeless = plain(here.puzzles)["oracle"], here.questions[1]
+
+    def broken(payload: dict[str, Any]) -> Reply | None:
+        asked = here.puzzles.of(payload["messages"][1]["content"]) is hopeless
+        return Reply(500, b"{}") if asked and len(payload["messages"]) > 3 else None
+
+    with ToolCaller(policy=policy(here.puzzles, oracle)) as server:
+        server.reply, strict = broken, server.reply
+        walked = walk(here, server, tmp_path, attempts=2)
+        ends = [each.end for each in walked.trajectories]
+        assert ends.count("failed") == 1 and ends[1] == "failed" and walked.trajectories[1].steps == 1
+        assert lines(tmp_path)[1] == lines(here.base)[1]
+        server.reply = strict
+        asked = len(server.times)
+        walked = walk(here, server, tmp_path)
+        assert len(server.times) - asked == oracle_steps(hopeless) - 1 and server.n_paid_twice == 0
+    check(here, case, walked, tmp_path)
+
+
+def test_compact_conversations_leave_out_old_texts_and_nothing_else(here: World, tmp_path: Path) -> None:
+    play = plain(here.puzzles)["nearly stuck"]
+    sent = []
+    for compact in (False, True):
+        agent = Agent(here.agent.tools, compact=compact)
+        with ToolCaller(policy=policy(here.puzzles, play.play)) as server:
+            check(here, play, walk(here, server, tmp_path / str(compact), agent=agent), tmp_path / str(compact))
+            sent.append(max(payload_tokens(each) for each in server.payloads))
+    assert sent[1] < sent[0]
