@@ -19,14 +19,16 @@ import pytest
 
 pytest.importorskip("mcp")
 import anyio
+from click.testing import CliRunner
 from mcp import Client, StdioServerParameters
 
 import kbbench_hf
+from kbbench_hf.cli.verbs import kbbench
 from kbbench_hf.mcp_server import mcp_server
 from kbbench_hf.models.tool_contract import TOOLS
 from kbbench_hf.runners.agent_sessions import AgentSessions, open_sessions
 from kbbench_hf.scoring.trajectories import read_trajectories
-from tests.puzzles import Puzzle, Puzzles, mini_stark
+from tests.puzzles import Puzzle, Puzzles, mini_stark, odd
 from tests.servers.tool_caller import ToolCaller
 from tests.servers.tool_policies import Case, noisy, plain, policy
 
@@ -182,6 +184,28 @@ def test_a_client_in_memory_gets_the_predictions_of_our_own_loop(sessions: Agent
         ours = kbbench_hf.run("mini-stark", "bm25", agent="llm:m", base_url=f"{server.url}/v1", limit=N, show=False)
     assert ours.folder is not None
     assert check(sessions.folder, puzzles) == lines(ours.folder)
+
+
+@pytest.mark.parametrize("ids", ["strings", "numbers"])
+def test_odd_ids_are_walked_as_they_are(in_tmp: Path, ids: str) -> None:
+    puzzles = odd(ids, seed=7)
+    nodes, edges, queries = puzzles.write(in_tmp)
+    tables = ["--nodes", str(nodes), "--edges", str(edges), "--queries", str(queries)]
+    assert CliRunner().invoke(kbbench, ["build", "odd-kb", *tables]).exit_code == 0
+    scripts = {**plain(puzzles), **noisy(puzzles)}
+
+    async def main(sessions: AgentSessions) -> None:
+        async with Client(mcp_server(sessions)) as client:
+            for puzzle, name in zip(puzzles.questions, SCRIPTS, strict=False):
+                await play(client, puzzle, scripts[name])
+
+    with open_sessions("odd-kb", show=False) as sessions:
+        anyio.run(main, sessions)
+    walks = read_trajectories(sessions.folder)
+    assert len(walks) == min(len(SCRIPTS), len(puzzles.questions))
+    by_id = {puzzle.id: puzzle for puzzle in puzzles.questions}
+    for walk, name in zip(walks, SCRIPTS, strict=False):
+        assert list(walk.selected) == list(scripts[name].selected(by_id[walk.id])), (ids, name)
 
 
 def test_over_stdio_the_same_predictions_come_out_as_over_http(
