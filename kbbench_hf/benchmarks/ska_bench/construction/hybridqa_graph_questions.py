@@ -60,10 +60,8 @@ def make(folder: Path) -> Release:
     }
     pool = Graphs(graphs)
     asked = [instance for question in questions if (instance := asked_by_people(question, pool))]
-    taken = {instance.split_key for instance in asked}
-    free = [graph for name, graph in graphs.items() if name not in taken]
     most = int(len(asked) * CHAINED / (1 - CHAINED))
-    return Release([*asked, *islice(chains(free, pool), most)], {"kg_text": pool.pool})
+    return Release([*asked, *islice(chains(graphs.values(), pool), most)], {"kg_text": pool.pool})
 
 
 def asked_by_people(question: Question, graphs: Graphs) -> Instance | None:
