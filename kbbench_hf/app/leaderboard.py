@@ -39,8 +39,8 @@ LAUNCH: Listener = {
     "head": HEAD,
 }
 PUT_TAB = """() => setTimeout(() => {
-  const tab = document.querySelector('[role=tab][aria-selected=true]').innerText.toLowerCase();
-  kbbench({tab});
+  const tab = document.querySelector('[role=tab][aria-selected=true]')?.innerText.toLowerCase();
+  if (tab) kbbench({tab});  // on a narrow page the chosen one may stand in a menu that is closed
 }, 50)"""
 PUT_ROW = """(place, row) => {
   kbbench({row});
