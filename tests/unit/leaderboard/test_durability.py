@@ -6,9 +6,11 @@ What must be on disk before what is seen from a recorded order of calls (`Disk`)
 import errno
 import os
 import shutil
+import sqlite3
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -190,3 +192,61 @@ def test_what_is_done_later_comes_later_though_another_clock_is_ahead(
     store.hide(submission, "maintainer", "again")
     assert [each.action for each in store.events] == ["stored", "hidden", "shown", "hidden"]
     assert store.visible() == []
+
+
+@pytest.mark.parametrize("call", ["fsync", "link", "rename", "mkdir"])
+def test_wherever_a_disk_is_found_full_there_is_a_receipt_with_its_row_or_neither(
+    call: str, tmp_path: Path, read: Preview, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    works, outcomes = getattr(os, call), set()
+    for fails_at in range(40):
+        store, calls = Store(tmp_path / f"{call} {fails_at}"), 0
+        store_preview(store, read, System("before"), "tester")
+
+        def full(*arguments: object, fails_at: int = fails_at, **options: object) -> object:
+            nonlocal calls
+            calls += 1
+            if calls == fails_at + 1:
+                raise OSError(errno.ENOSPC, "full")
+            return works(*arguments, **options)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, call, full)
+            try:
+                acknowledged = bool(store_preview(store, read, System("pattern"), "tester").id)
+            except BusyError:
+                acknowledged = False
+        store.recover()
+        assert len(store.visible()) == 1 + acknowledged and store.check() == []
+        outcomes.add(acknowledged)
+        if calls <= fails_at:
+            break
+    assert outcomes == {True, False}
+
+
+def test_a_damaged_index_is_made_again(store: Store, read: Preview) -> None:
+    store_preview(store, read, System("pattern"), "tester")
+    index = Index(store)
+    index.update()
+    for suffix in ("-wal", "-shm"):
+        Path(f"{index.file}{suffix}").unlink(missing_ok=True)
+    index.file.write_bytes(b"no database" * 1000)
+    assert (index.update(), index.n_rows()) == (1, 1)
+
+
+def test_an_index_without_room_goes_on_in_memory(store: Store, read: Preview, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = Index(store)
+    index.update()
+    connect = sqlite3.connect
+
+    def small(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        db = connect(*arguments, **options)
+        if arguments[0] == index.file:
+            n_pages = db.execute("PRAGMA page_count").fetchone()[0]
+            db.execute(f"PRAGMA max_page_count = {n_pages}")
+        return db
+
+    monkeypatch.setattr(sqlite3, "connect", small)
+    ids = [store_preview(store, read, System(f"system {n}"), "tester").id for n in range(9)]
+    assert (index.update(), index.n_rows()) == (9, 9)
+    assert [row["id"] for place in index.places() for row in index.rows(place)] == ids
