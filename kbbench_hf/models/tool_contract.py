@@ -223,7 +223,8 @@ def clean(text: str, longest: int = LONGEST_SNIPPET) -> str:
     words = " ".join(text[:MOST_READ].split())
     if not words.isprintable():
         words = " ".join(_HIDDEN.sub(" ", words).split())
-    words = _TOKEN.sub(r"\g<0> ", words)
+    if "<" in words or "[" in words:
+        words = _TOKEN.sub(r"\g<0> ", words)
     if len(words) <= longest and len(text) <= MOST_READ:
         return words
     head = words[: longest - 1]
