@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import Literal
 
@@ -184,6 +184,7 @@ def _with_groups(rows: Sequence[Row], index: Index, of: Benchmark, metric: str) 
     stored = [row for row in rows if row.badge != "published" and _has(row, metric)]
     tested = [row.id for row in stored if _testable(stored[0], row, metric)][:TESTED]
 
+    @cache
     def p_value(better: str, worse: str) -> float:
         return _tests([(better, worse)], index, of, metric)[better, worse].p_value
 
