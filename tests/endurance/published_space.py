@@ -138,7 +138,7 @@ def _seen(space: Space, picture: Path) -> str:
     with chromium() as browser:
         page = browser.new_page(viewport={"width": 1440, "height": 900})
         page.goto(f"{space.url}/?place={PLACE}")
-        page.get_by_text(next(iter(SYSTEMS))).first.wait_for()
+        page.locator("#board").get_by_text(next(iter(SYSTEMS))).first.wait_for()
         page.screenshot(path=picture, full_page=True)
         return page.locator("#board").inner_text()
 
