@@ -24,6 +24,8 @@ from kbbench_hf.files.datasets import SMALL_STEPS, Row
 
 LONG_SAMPLE = {"test": 50, "demo": 5}
 """How many instances of a subset the long budgets are built for."""
+UNEVEN = 0.02
+"""How much longer than the other one a context of one level of hardness may be."""
 FILLED, SAME = 0.9, 0.02
 """A budget's config exists where its contexts reach this share of it in the mean, and fewer than this share of them are
 those of the budget before."""
@@ -132,15 +134,18 @@ class Builder:
         return [self._row(asked, config, *asked.noise(config.budget))]
 
     def _hardness(self, asked: _Asked, config: Config) -> list[Row]:
-        """Return the row with noise of the config's hops; none where either level has too little for any budget."""
+        """Return the row with noise of the config's hops; none where the levels fill no budget, or not alike."""
         noise = asked.candidates.noise
         of_level = {hops: noise[(noise.hops >= hops[0]) & (noise.hops <= hops[1])] for hops in HARDNESS.values()}
         reached = asked.fixed + min(int(units.tokens.sum()) for units in of_level.values())
         budget = max((size for size in HARDNESS_BUDGETS if size <= reached), default=0)
         if asked.fixed >= budget or config.hops is None:
             return []
-        filled = of_level[config.hops].filling(budget - asked.fixed)
-        return [self._row(asked, replace(config, budget=budget), filled, "ok")]
+        filled = {hops: units.filling(budget - asked.fixed) for hops, units in of_level.items()}
+        lengths = [asked.fixed + int(units.tokens.sum()) for units in filled.values()]
+        if max(lengths) - min(lengths) > UNEVEN * max(lengths):
+            return []
+        return [self._row(asked, replace(config, budget=budget), filled[config.hops], "ok")]
 
     def _rejection(self, asked: _Asked, config: Config) -> list[Row]:
         """Return the unanswerable twin, and for the control the answerable one; none where there are no twins."""
