@@ -55,6 +55,7 @@ class Boards:
         self.listing = listing
         self._made: dict[Place, Board] = {}
         self._places: list[Place] | None = None
+        self._position = 0
         self._lock = threading.Lock()
 
     def places(self) -> list[Place]:
@@ -118,9 +119,10 @@ class Boards:
         return None
 
     def _refresh(self) -> None:
-        if self.index.update():
+        self.index.update()
+        if (position := self.index.position()) != self._position:  # others take events in too
             self._made.clear()
-            self._places = None
+            self._places, self._position = None, position
 
     def _make(self, place: Place) -> Board:
         found = benchmark(place.benchmark)

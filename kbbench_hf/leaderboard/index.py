@@ -18,7 +18,7 @@ from kbbench_hf.leaderboard.store import Record, Store
 from kbbench_hf.metrics.significance import PairedTest
 from kbbench_hf.scoring.result import annotations_of
 
-VERSION = 3
+VERSION = 4
 """Of the tables; an index of another version is made again."""
 SCHEMA = f"""
 DROP TABLE IF EXISTS rows; DROP TABLE IF EXISTS tests; DROP TABLE IF EXISTS positions;
@@ -34,7 +34,7 @@ CREATE INDEX place ON rows (benchmark, config, split, mode, shown, returned);
 CREATE TABLE tests (
     a TEXT NOT NULL, b TEXT NOT NULL, metric TEXT NOT NULL, test TEXT NOT NULL, PRIMARY KEY (a, b, metric)
 );
-CREATE TABLE taken (path TEXT PRIMARY KEY);
+CREATE TABLE taken (number INTEGER PRIMARY KEY AUTOINCREMENT, path TEXT NOT NULL UNIQUE);
 CREATE TABLE quiet (folder TEXT PRIMARY KEY, changed INTEGER NOT NULL);
 """
 NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
@@ -92,6 +92,11 @@ class Index:
                 if all_of_it and time.time_ns() - changed > SETTLED_NS:
                     db.execute("INSERT OR REPLACE INTO quiet VALUES (?, ?)", (name, changed))
         return n_new
+
+    def position(self) -> int:
+        """Return a number that is another one after every event that was taken in, by whichever process."""
+        with self.connection() as db:
+            return int(db.execute("SELECT coalesce(max(number), 0) FROM taken").fetchone()[0])
 
     def rebuild(self) -> int:
         """Forget the index and make it again from the files; return the number of events read."""
@@ -194,7 +199,7 @@ class Index:
             except (KBBenchError, ValueError, TypeError, KeyError, AttributeError):  # a file that is there, and damaged
                 all_of_it = False
                 continue
-            db.execute("INSERT INTO taken VALUES (?)", (path,))
+            db.execute("INSERT INTO taken (path) VALUES (?)", (path,))
             n_new += 1
         return n_new, all_of_it
 

@@ -2,10 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from kbbench_hf.app.board_table import table_html
-from kbbench_hf.app.boards import Board
-from kbbench_hf.benchmarks import Place
+from kbbench_hf.app.boards import Board, Boards
+from kbbench_hf.benchmarks import Place, as_place, shipped_answers
+from kbbench_hf.leaderboard.index import Index
+from kbbench_hf.leaderboard.store import Store, System
+from kbbench_hf.leaderboard.submissions import preview, store_preview
 from kbbench_hf.leaderboard.view import View
 from tests.unit.app.parsed import Element, parsed
 
@@ -90,3 +94,14 @@ def test_the_table_scrolls_by_keyboard_under_a_name(board: Board, place: Place) 
         "class": "kb-scroll", "tabindex": "0", "role": "region", "aria-label": "Table, scrolls sideways"
     }  # fmt: skip
     assert around.all("table", class_="kb")
+
+
+def test_a_board_shows_what_somebody_else_stored_and_took_in(tmp_path: Path) -> None:
+    store, (first, second, *_) = Store(tmp_path / "store"), shipped_answers("mini-text2kg")
+    boards, place = Boards(Index(store)), as_place("mini-text2kg/sentences/test/reference")
+    store_preview(store, preview(first, "mini-text2kg"), System("first"), "somebody")
+    shown = {row.system for row in boards.board(place).rows}
+    assert "first" in shown
+    store_preview(store, preview(second, "mini-text2kg"), System("second"), "somebody")
+    Index(store).update()  # another process, or a part of this one
+    assert {row.system for row in boards.board(place).rows} == shown | {"second"}
