@@ -125,7 +125,11 @@ def test_a_download_given_up_leaves_only_a_part_that_the_next_call_continues(ser
 def under_way(server: _Server, folder: Path) -> "subprocess.Popen[bytes]":
     """Start a download in another process, and return it once something has arrived."""
     part = folder / "folder/a.bin.part"
-    code = "import sys, pathlib; from kbbench_hf.files.download import *; fetch([{}], pathlib.Path(sys.argv[1]))"
+    # whoever runs the tests in the background has interrupts ignored, and what it starts inherits that
+    listens = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    code = (
+        listens + "import sys, pathlib; from kbbench_hf.files.download import *; fetch([{}], pathlib.Path(sys.argv[1]))"
+    )
     running = subprocess.Popen([sys.executable, "-c", code.format(pinned(server)), str(folder)], stderr=subprocess.PIPE)
     deadline = time.monotonic() + 30
     while not (part.is_file() and part.stat().st_size) and time.monotonic() < deadline:
