@@ -6,7 +6,6 @@ the edges are directed. A neighbour without a name stands with its id.
 """
 
 from collections.abc import Iterable, Iterator
-from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -43,24 +42,27 @@ def _body(node: Node) -> str:
 
 
 def _known(node: Node) -> Iterator[str]:
+    if node.text:
+        yield node.text
+    for key, value in node.further.items():
+        yield from _lines(key, value)
     known = {"name": node.name, "title": node.name, "type": node.type}
-    record = {key: value for key, value in node.record.items() if known.get(key) != value}
-    return filter(None, chain([node.text], _lines("", node.further), _lines("", record)))
+    for key, value in node.record.items():
+        if known.get(key) != value:
+            yield from _lines(key, value)
 
 
-def _lines(key: str, value: object) -> Iterator[str]:
-    """Yield `key: value` for every value, whose key is the nearest one above it."""
+def _lines(key: str, value: object) -> list[str]:
+    """Return `key: value` for every value, whose key is the nearest one above it."""
+    if isinstance(value, str):
+        return [f"{key}: {value}"] if value else []
     if isinstance(value, dict):
-        for inner, one in value.items():
-            yield from _lines(inner, one)
-    elif isinstance(value, list):
+        return [line for inner, one in value.items() for line in _lines(inner, one)]
+    if isinstance(value, list):
         if any(isinstance(one, dict | list) for one in value):
-            for one in value:
-                yield from _lines(key, one)
-        else:
-            yield from _lines(key, "; ".join(str(one) for one in value if not _is_nothing(one)))
-    elif not _is_nothing(value):
-        yield f"{key}: {value}"
+            return [line for one in value for line in _lines(key, one)]
+        value = "; ".join([str(one) for one in value if not _is_nothing(one)])
+    return [] if _is_nothing(value) else [f"{key}: {value}"]
 
 
 def _is_nothing(value: object) -> bool:
