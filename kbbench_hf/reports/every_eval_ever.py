@@ -14,6 +14,7 @@ from kbbench_hf.files import file_sha256
 from kbbench_hf.files.datasets import NAMESPACE, Row
 from kbbench_hf.metrics.intervals import CONFIDENCE
 from kbbench_hf.scoring.result import PlainFigure, PlainResult
+from kbbench_hf.scoring.score import system_of
 
 SCHEMA_VERSION = "0.2.1"
 RELATIONSHIPS = ("first_party", "third_party", "collaborative", "other")
@@ -50,10 +51,10 @@ def eval_record(
     if not figures:
         raise UsageError("The result has no figure that was scored; expected at least one. Score the run first.")
     settings = run.get("settings", {})
-    model = str(settings.get("model") or "unknown")
+    system = system_of(settings) or "unknown"
     record: Record = {
         "schema_version": SCHEMA_VERSION,
-        "evaluation_id": f"{result['benchmark']}/{model.replace('/', '_')}/{scored.timestamp():.0f}",
+        "evaluation_id": f"{result['benchmark']}/{system.replace('/', '_')}/{scored.timestamp():.0f}",
         "retrieved_timestamp": f"{scored.timestamp():.0f}",
         "source_metadata": {
             "source_name": "kbbench-hf",
@@ -62,7 +63,11 @@ def eval_record(
             "evaluator_relationship": relationship,
         },
         "eval_library": {"name": "kbbench-hf", "version": result["versions"].get("kbbench_hf", version("kbbench-hf"))},
-        "model_info": {"name": model, "id": model, **_engine(run)},
+        "model_info": {
+            "name": system,
+            "id": str(settings.get("agent") or settings.get("rerank") or system),
+            **_engine(run),
+        },
         "evaluation_results": [_figure(result, metric, figure, settings) for metric, figure in figures.items()],
     }
     if "started" in run:

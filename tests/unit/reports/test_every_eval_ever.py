@@ -42,6 +42,13 @@ def test_warnings_go_with_every_figure_of_the_record() -> None:
     assert details and all("49 of 99" in each["warning:missing"] for each in details)
 
 
+def test_a_record_names_who_walked_after_the_search_and_what_it_walked_after() -> None:
+    rows = [{"id": row["id"], "ids": [0]} for row in load_examples("mini-stark").examples.rows]
+    walked = {"settings": {"model": "bm25", "agent": "org/m"}}
+    record = eval_record(score(rows, "mini-stark").to_dict(), walked, DAY, "us", "other")
+    assert (record["model_info"]["name"], record["model_info"]["id"]) == ("bm25, walked by org/m", "org/m")
+
+
 def test_a_result_without_figures_is_refused() -> None:
     result = score(shipped_answers("mini-text2kg")[0], "mini-text2kg").to_dict()
     result["scores"] = {}
