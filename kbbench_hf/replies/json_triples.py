@@ -77,11 +77,10 @@ class _Reader:
     def _strings(self, value: list[Value]) -> list[Triple] | None:
         """Return the triple that three texts are, or the triples that each of several texts is."""
         texts = [str(each) for each in value]
-        written = [triple for text in texts if (triple := written_triple(text, self.relations)) is not None]
-        if len(written) < len(texts):
-            written = [
-                triple for text in texts if (triple := written_triple(text, self.relations, weak=False)) is not None
-            ]
+        read = [written_triple(text, self.relations) for text in texts]
+        if None in read:
+            read = [written_triple(text, self.relations, weak=False) for text in texts]
+        written = [triple for triple in read if triple is not None]
         if written and (len(written) == len(texts) or len(texts) != 3):
             return written
         if isinstance(value, CutList):

@@ -33,6 +33,8 @@ _SEPARATORS: tuple[tuple[str, "re.Pattern[str]", bool], ...] = (
     ("hyphens", re.compile(r"\s+-\s+"), True),
 )
 """Name, what parts a triple, and whether it also occurs in prose: then every line must be a triple."""
+_MARK = re.compile(r"[^\w .,'’]")
+"""What no written triple is without: names and sentences of plain words need no further look."""
 _LONGEST_PART = 300
 
 
@@ -48,6 +50,8 @@ def written_triple(text: str, relations: Collection[str] = (), *, weak: bool = T
     >>> written_triple("director(Up, Pete)"), written_triple("director: Up -> Pete")
     (('Up', 'director', 'Pete'), ('Up', 'director', 'Pete'))
     """
+    if not _MARK.search(text):
+        return None
     line = _bare_line(text)
     if not line or len(line) > 4 * _LONGEST_PART:
         return None

@@ -1,9 +1,10 @@
-"""Fifty replies that mean harm, each to a run of its own in a fresh process: memory, time, terminal, files.
+"""Fifty replies that mean harm, each to a run of its own: memory, time, terminal, files.
 
 python -m tests.endurance.hostile_replies [--only NAME]
 
-A run has one prompt that gets the reply and one that is answered. It must end without a trace, below 300 MB, with
-nothing on the terminal that steers it, and with the key in no file.
+A run has one prompt that gets the reply and one that is answered. It must end without a trace, with nothing on the
+terminal that steers it, and with the key in no file. A few processes make the runs, one after the other, and each
+process must stay below 300 MB over all of its own.
 """
 
 import argparse
@@ -19,13 +20,17 @@ import tempfile
 import threading
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
 KEY = "sk-planted+secret/with=signs"
 MOST_MB = 300
 MOST_SECONDS = 60
+N_PROCESSES = 4
+"""Most of the time is waiting."""
 STEERING = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 BAR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 MB = 2**20
@@ -135,26 +140,33 @@ def replies() -> Iterator[tuple[str, Hostile]]:
 
 
 RUN = """
-import json, resource, sys
+import json, resource, sys, time, traceback
 from pathlib import Path
 from kbbench_hf.benchmarks.base import Prompt, Reading
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.models.endpoint import Endpoint
 from kbbench_hf.runners.generate import generate
-url, folder, key = sys.argv[1:]
+key, folder, *urls = sys.argv[1:]
 prompts = {name: Prompt([{"role": "user", "content": name}], max_tokens=16) for name in ("good", "bad")}
-try:
-    done = generate(prompts, Endpoint(url, "m", key, timeout_s=3.0), Path(folder), canary=False, attempts=2,
-                    concurrency=1, parse=lambda text, _: Reading(text.split(), "words"))
-    print(done.summary)
-    for record in done.records():
-        print(record["id"], record["error"])
-except KBBenchError as error:
-    print(error, file=sys.stderr)
-status = Path("/proc/self/status")  # ru_maxrss would count the process that started this one too
-lines = status.read_text().splitlines() if status.is_file() else []
-peak = next((int(line.split()[1]) for line in lines if line.startswith("VmHWM")), None)
-print("MB", (peak or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) // 1024)
+for n, url in enumerate(urls):
+    started = time.perf_counter()
+    try:
+        done = generate(prompts, Endpoint(url, "m", key, timeout_s=3.0), Path(folder, str(n)), canary=False, attempts=2,
+                        concurrency=1, parse=lambda text, _: Reading(text.split(), "words"))
+        print(done.summary)
+        for record in done.records():
+            print(record["id"], record["error"])
+    except KBBenchError as error:
+        print(error)
+    except BaseException:
+        traceback.print_exc()
+    status = Path("/proc/self/status")  # ru_maxrss would count the process that started this one too
+    lines = status.read_text().splitlines() if status.is_file() else []
+    peak = next((int(line.split()[1]) for line in lines if line.startswith("VmHWM")), None)
+    print("MB", (peak or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) // 1024)
+    print(f"seconds {time.perf_counter() - started:.1f}")
+    sys.stderr.flush()
+    print("=====", flush=True)
 """
 
 
@@ -207,27 +219,49 @@ class Server:
                 return
 
 
-def problems(hostile: Hostile) -> tuple[list[str], str, float]:
-    """Return what is wrong after a run against a reply, what became of the prompt, and the megabytes it took."""
-    with Server(hostile) as server, tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-c", RUN, f"http://127.0.0.1:{server.port}", folder, KEY]
-        started = time.perf_counter()
+class Found(NamedTuple):
+    """What a reply did."""
+
+    problems: list[str]
+    outcome: str
+    """What became of its prompt."""
+    megabytes: float
+    """The most that its process had held by then."""
+
+
+def problems(replies: Mapping[str, Hostile]) -> dict[str, Found]:
+    """Return what each reply did to its run; one process makes them all."""
+    with ExitStack() as stack:
+        servers = [stack.enter_context(Server(hostile)) for hostile in replies.values()]
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        urls = [f"http://127.0.0.1:{server.port}" for server in servers]
         try:
             done = subprocess.run(
-                command, capture_output=True, timeout=MOST_SECONDS, env={**os.environ, "COLUMNS": "200"}
-            )
-        except subprocess.TimeoutExpired:
-            return [f"more than {MOST_SECONDS} s"], "", 0.0
-        seconds = time.perf_counter() - started
-        seen = (done.stdout + done.stderr).decode("utf-8", "replace")
-        files = "".join(file.read_text("utf-8", "replace") for file in Path(folder).rglob("*") if file.is_file())
+                [sys.executable, "-c", RUN, KEY, folder, *urls],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=MOST_SECONDS * len(replies),
+                env={**os.environ, "COLUMNS": "200"},
+            ).stdout
+        except subprocess.TimeoutExpired as late:
+            done = late.stdout or b""
+        printed = [*done.decode("utf-8", "replace").split("=====\n"), *[""] * len(urls)]
+        return {name: _found(printed[n], Path(folder, str(n))) for n, name in enumerate(replies)}
+
+
+def _found(seen: str, folder: Path) -> Found:
+    files = "".join(file.read_text("utf-8", "replace") for file in folder.rglob("*") if file.is_file())
     found = []
-    size = re.search(r"MB (\d+)", seen)
-    megabytes = float(size[1]) if size else 0.0
-    if done.returncode or "Traceback" in seen:
+    megabytes, seconds = (
+        float(match[1]) if (match := re.search(rf"^{word} ([\d.]+)$", seen, re.MULTILINE)) else float("inf")
+        for word in ("MB", "seconds")
+    )
+    if "Traceback" in seen:
         found.append(f"trace: {seen[-300:]!r}")
     if megabytes > MOST_MB:
         found.append(f"{megabytes:.0f} MB")
+    if seconds > MOST_SECONDS:
+        found.append(f"{seconds:.0f} s")
     if steering := STEERING.search(BAR.sub("", seen)):
         found.append(f"{steering[0]!r} on the terminal")
     if any(form in seen + files for form in (KEY, *(_escaped(each) for each in ("%{h}", "&#{n};", "\\u{u}")))):
@@ -235,21 +269,27 @@ def problems(hostile: Hostile) -> tuple[list[str], str, float]:
     if not re.search(r"^good None$", seen, re.MULTILINE) and "refused" not in seen:
         found.append(f"the other prompt was not answered: {seen[-200:]!r}")
     outcome = re.search(r"^bad (.*)$", seen, re.MULTILINE)
-    return found, f"{outcome[1] if outcome else 'stopped'}, {seconds:.1f} s", megabytes
+    return Found(found, f"{outcome[1] if outcome else 'stopped'}, {seconds:.1f} s", megabytes)
+
+
+def all_problems(only: str | None = None) -> dict[str, Found]:
+    """Return what every reply did, or one of a name."""
+    chosen = {name: hostile for name, hostile in replies() if only in (None, name)}
+    batches = [dict([*chosen.items()][n::N_PROCESSES]) for n in range(N_PROCESSES)]
+    with ThreadPoolExecutor(N_PROCESSES) as pool:
+        found = [each for batch in pool.map(problems, filter(None, batches)) for each in batch.items()]
+    return dict(found)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only")
-    only = parser.parse_args().only
-    n = n_bad = 0
-    most = 0.0
-    for name, hostile in replies():
-        if only in (None, name):
-            found, outcome, megabytes = problems(hostile)
-            n, n_bad, most = n + 1, n_bad + bool(found), max(most, megabytes)
-            print(f"{name:28}{megabytes:6.0f} MB  {outcome:36}{'; '.join(found)}", flush=True)
-    print(f"{n} replies, {n_bad} with problems, at most {most:.0f} MB")
+    found = all_problems(parser.parse_args().only)
+    for name, each in found.items():
+        print(f"{name:28}{each.megabytes:6.0f} MB  {each.outcome:36}{'; '.join(each.problems)}", flush=True)
+    n_bad = sum(bool(each.problems) for each in found.values())
+    most = max((each.megabytes for each in found.values()), default=0.0)
+    print(f"{len(found)} replies, {n_bad} with problems, at most {most:.0f} MB")
 
 
 if __name__ == "__main__":
