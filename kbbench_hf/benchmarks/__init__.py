@@ -46,7 +46,7 @@ def benchmark_names() -> list[str]:
 
 
 def own_names() -> list[str]:
-    """Return the names of the datasets built into `./kbbench` that are no benchmark's: knowledge bases of one's own."""
+    """Return the names of the datasets built into `./kbbench` that are no benchmark's but one's own."""
     known = {*OURS, *plug_ins()}
     names = sorted(file.parent.name for file in Path(NAMESPACE).glob(f"*/{MANIFEST}") if file.is_file())
     return [name for name in names if name not in known]
@@ -68,7 +68,8 @@ def importable_names() -> list[str]:
 def benchmark(name: str) -> Benchmark:
     """Return the benchmark of a dataset's name, with or without `kbbench/` before it.
 
-    A knowledge base of one's own, built with questions into `./kbbench`, is one too.
+    A knowledge base of one's own, built with questions into `./kbbench`, is one too, and so are sentences with an
+    ontology.
 
     Raises:
         UsageError: there is none of that name, and the message has the closest one; or its plug-in fails to import.
@@ -80,13 +81,17 @@ def benchmark(name: str) -> Benchmark:
     if name in plug_ins():
         return _plugged_in(name, plug_ins()[name])
     if folder := built(name):
+        from kbbench_hf.benchmarks.own_extraction.benchmark import is_extraction, own_extraction
         from kbbench_hf.benchmarks.own_kb.benchmark import is_knowledge_base, own_knowledge_base
 
         if is_knowledge_base(folder):
             return own_knowledge_base(name, folder)
+        if is_extraction(folder):
+            return own_extraction(name, folder)
         raise UsageError(
-            f"{folder.path} is neither a known benchmark's nor a knowledge base; expected configs nodes, edges and "
-            f"queries, and found {', '.join(folder.configs()) or 'none'}. Build it again, or remove the folder."
+            f"{folder.path} is neither a known benchmark's nor a knowledge base nor one of sentences; expected configs "
+            "nodes, edges and queries, or sentences and ontologies, and found "
+            f"{', '.join(folder.configs()) or 'none'}. Build it again, or remove the folder."
         )
     raise unknown_name("benchmark", name, [*benchmark_names(), *own_names()])
 

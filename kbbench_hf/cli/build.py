@@ -29,6 +29,16 @@ FILE = FilePath(exists=True, dir_okay=False)
 @click.option("--nodes", type=FILE, help="Your own knowledge base: nodes, columns id,type,name,text (csv or Parquet).")
 @click.option("--edges", type=FILE, help="Its edges, if any, columns head,relation,tail.")
 @click.option("--queries", type=FILE, help="Its questions, columns id,query,answer_ids[,split].")
+@click.option("--ontology", type=FILE, help="Your own ontology, to be read from sentences: Turtle, RDF/XML or JSON.")
+@click.option("--triples", type=FILE, help="Its triples, columns subject,relation,object (csv, Parquet), or RDF.")
+@click.option("--sentences", type=FILE, help="Sentences, one a line, or columns id,sentence[,triples,split,selected].")
+@click.option("--pairs", type=FILE, help="Which sentence states which, columns id,subject,relation,object.")
+@click.option(
+    "--min-grade",
+    type=click.Choice(["mentioned", "both_verbatim", "relation_cued"]),
+    help="What must speak for an aligned triple; relation_cued by default.",
+)
+@click.option("--split-by", type=click.Choice(["group", "subject"]), help="How sentences are split; group by default.")
 @click.option(
     "--private",
     "seed",
@@ -45,7 +55,13 @@ def command(
     nodes: Path | None,
     edges: Path | None,
     queries: Path | None,
+    ontology: Path | None,
+    triples: Path | None,
+    sentences: Path | None,
+    pairs: Path | None,
     seed: str | None,
+    min_grade: str | None,
+    split_by: str | None,
     out: Path | None,
 ) -> None:
     """Build the dataset NAME into ./kbbench/NAME, or, with NAME 'metrics', the evaluate modules into ./kbbench.
@@ -53,6 +69,7 @@ def command(
     Examples:
       kbbench build NAME --source RELEASE
       kbbench build my-kb --nodes n.csv --edges e.csv --queries q.csv
+      kbbench build my-extraction --ontology o.ttl --triples t.csv --sentences s.csv
     """
     name = name.removeprefix(f"{NAMESPACE}/")
     if name == "metrics":
@@ -80,6 +97,16 @@ def command(
         from kbbench_hf.benchmarks.own_kb.release import build_own_knowledge_base
 
         build_own_knowledge_base(name, nodes, edges, queries, place)
+    elif ontology or triples or sentences or pairs or min_grade or split_by:
+        if not ontology or not sentences:
+            raise UsageError("A benchmark of your own ontology needs --ontology and --sentences, and triples for them.")
+        if source or configs or archive or seed is not None:
+            raise UsageError("--source, --configs, --archive and --private are for releases. Leave them out.")
+        from kbbench_hf.benchmarks.own_extraction.release import build_own_extraction
+
+        given = {"min_grade": min_grade, "split_by": split_by}
+        chosen = {name: value for name, value in given.items() if value is not None}
+        build_own_extraction(name, ontology, triples, sentences, pairs, place, **chosen)
     elif seed is not None:
         build_private = _benchmark(name).data.build_private
         if build_private is None or archive:

@@ -7,7 +7,7 @@ that the sentences name. `metrics/triples.py` and `metrics/triple_values.py` hav
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Decimal
 from functools import cached_property, partial
@@ -91,12 +91,12 @@ class Material:
     @cached_property
     def released(self) -> dict[str, Ontology]:
         """The ontologies as the release's JSON has them: what prompts show and `reference` scores by."""
-        return {name: _ontology(row, {"json"}) for name, row in self.ontologies.items()}
+        return {name: _ontology(row, without={"ttl"}) for name, row in self.ontologies.items()}
 
     @cached_property
     def complete(self) -> dict[str, Ontology]:
         """The same with the relations that only the Turtle files have, by which our own modes score."""
-        return {name: _ontology(row, {"json", "ttl"}) for name, row in self.ontologies.items()}
+        return {name: _ontology(row) for name, row in self.ontologies.items()}
 
     @cached_property
     def typed_by_train(self) -> dict[str, TypedOntology]:
@@ -104,10 +104,10 @@ class Material:
         return typed_by(list(self.demonstrations.rows.values()), self.ontologies, overlapping=True)
 
 
-def _ontology(row: Row, relation_sources: set[str]) -> Ontology:
+def _ontology(row: Row, without: Collection[str] = ()) -> Ontology:
     return Ontology(
-        concepts=tuple(each["label"] for each in row["concepts"] if each["source"] == "json"),
-        relations=tuple(each["label"] for each in row["relations"] if each["source"] in relation_sources),
+        concepts=tuple(each["label"] for each in prompts.in_prompts(row["concepts"])),
+        relations=tuple(each["label"] for each in row["relations"] if each["source"] not in without),
     )
 
 

@@ -180,7 +180,7 @@ def render(template: str, sentence: str, ontology: Row, shown: Sequence[Row]) ->
     """
     example = _text("example_lines" if template == "h2_d" else "example_inline")
     return _text("h1" if template == "h1" else "h2").format(
-        concepts="".join(f"{each['label']}, " for each in _released(ontology["concepts"]))[:-1],
+        concepts="".join(f"{each['label']}, " for each in in_prompts(ontology["concepts"]))[:-1],
         relations=", ".join(_signatures(template, ontology)),
         examples="".join(
             example.format(sentence=row["sentence"], triples=_written(template, row["triples"])) for row in shown
@@ -191,8 +191,8 @@ def render(template: str, sentence: str, ontology: Row, shown: Sequence[Row]) ->
 
 def _signatures(template: str, ontology: Row) -> Iterator[str]:
     """Yield `relation(domain,range)` of each relation. What is no concept is blank, but for the ranges of `h2_d`."""
-    labels = {each["qid"]: each["label"] for each in reversed(_released(ontology["concepts"]))}
-    for each in _released(ontology["relations"]):
+    labels = {each["qid"]: each["label"] for each in reversed(in_prompts(ontology["concepts"]))}
+    for each in in_prompts(ontology["relations"]):
         unknown = each["range"] if template == "h2_d" else ""
         yield f"{_underscored(each['label'])}({labels.get(each['domain'], '')},{labels.get(each['range'], unknown)})"
 
@@ -254,7 +254,7 @@ def current(example: Example, examples: Examples, options: PromptOptions) -> Pro
 
 
 def _instructions(ontology: Row) -> str:
-    labels = {each["qid"]: each["label"].strip() for each in reversed(_released(ontology["concepts"]))}
+    labels = {each["qid"]: each["label"].strip() for each in reversed(in_prompts(ontology["concepts"]))}
 
     def concept(name: str) -> str:
         """Return a concept's label; a literal's type, like "number", as it is; nothing for an id that has no label."""
@@ -262,21 +262,21 @@ def _instructions(ontology: Row) -> str:
 
     relations = [
         f"- {_underscored(each['label'].strip())}: {concept(each['domain'])} -> {concept(each['range'])}"
-        for each in _released(ontology["relations"])
+        for each in in_prompts(ontology["relations"])
     ]
     return (
         _text("current_system")
         .rstrip("\n")
         .format(
             title=ontology["title"],
-            concepts=", ".join(dict.fromkeys(each["label"].strip() for each in _released(ontology["concepts"]))),
+            concepts=", ".join(dict.fromkeys(each["label"].strip() for each in in_prompts(ontology["concepts"]))),
             relations="\n".join(dict.fromkeys(relations)),
         )
     )
 
 
 def _schema(ontology: Row) -> dict[str, object]:
-    relations = dict.fromkeys(_underscored(each["label"].strip()) for each in _released(ontology["relations"]))
+    relations = dict.fromkeys(_underscored(each["label"].strip()) for each in in_prompts(ontology["relations"]))
     text = {"type": "string"}
     triple = {
         "type": "object",
@@ -292,9 +292,9 @@ def _schema(ontology: Row) -> dict[str, object]:
     }
 
 
-def _released(parts: Sequence[Row]) -> list[Row]:
-    """Return the concepts or relations that the ontology's JSON has."""
-    return [each for each in parts if each["source"] == "json"]
+def in_prompts(parts: Sequence[Row]) -> list[Row]:
+    """Return the concepts or relations that prompts show: not those that only the release's Turtle files have."""
+    return [each for each in parts if each["source"] != "ttl"]
 
 
 def _underscored(label: str) -> str:

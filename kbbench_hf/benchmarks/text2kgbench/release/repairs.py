@@ -100,10 +100,9 @@ def flag_across_rows(splits: Mapping[str, list[Row]]) -> None:
                 )
             if split not in ("test", "unseen"):
                 continue
-            demonstration = row["similar_ids"][0]
-            if train[demonstration]["sentence"] == row["sentence"]:
+            if row["similar_ids"] and train[demonstration := row["similar_ids"][0]]["sentence"] == row["sentence"]:
                 row["repairs"].append({"kind": "demonstration_leaks", "detail": demonstration})
-            if not facts[row["ontology_id"]].isdisjoint(_labels(row)):
+            if not facts.get(row["ontology_id"], set()).isdisjoint(_labels(row)):
                 row["repairs"].append({"kind": "fact_in_train", "detail": ""})
 
 

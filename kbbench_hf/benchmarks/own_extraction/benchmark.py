@@ -1,0 +1,29 @@
+"""The benchmark of a user's own ontology: asked, scored and shown as Text2KGBench is."""
+
+from dataclasses import replace
+
+from kbbench_hf.benchmarks import base
+from kbbench_hf.benchmarks.text2kgbench import prompts
+from kbbench_hf.benchmarks.text2kgbench.benchmark import MINI
+from kbbench_hf.files.datasets import DatasetFolder
+
+MODES = ("reference", "repaired", "repaired-2")
+"""Not `paper`: its rules are those of the published tables."""
+
+
+def is_extraction(folder: DatasetFolder) -> bool:
+    """Say whether a dataset is one of sentences and an ontology."""
+    return {"sentences", "ontologies"} <= folder.configs().keys()
+
+
+def own_extraction(name: str, folder: DatasetFolder) -> base.Benchmark:
+    """Return the benchmark of an ontology of one's own."""
+    splits = tuple(folder.configs()["sentences"])
+    default = next(split for split in ("test", splits[-1]) if split in splits)
+    return base.Benchmark(
+        base.Facts(name, name),
+        base.Data(("sentences",), splits, default, MINI.data.load),
+        replace(MINI.scoring, modes=MODES),
+        replace(MINI.asking, prompts={**MINI.asking.prompts, "h2": prompts.h2}),
+        MINI.showing,
+    )

@@ -1,0 +1,245 @@
+"""From an ontology, triples and sentences to the tables of a dataset, and an account of what became of them."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import pyarrow as pa
+
+from kbbench_hf.benchmarks.text2kgbench.construction.alignment import GRADES, Grade, Names, align
+from kbbench_hf.benchmarks.text2kgbench.construction.demonstrations import TokenOverlap, add_similar_ids
+from kbbench_hf.benchmarks.text2kgbench.construction.inputs import Sentence, Triples
+from kbbench_hf.benchmarks.text2kgbench.construction.own_ontologies import OwnOntology
+from kbbench_hf.benchmarks.text2kgbench.construction.selection import keep
+from kbbench_hf.benchmarks.text2kgbench.construction.splits import by_group, by_subject, grouped, row_marks
+from kbbench_hf.benchmarks.text2kgbench.construction.unseen import swapped
+from kbbench_hf.benchmarks.text2kgbench.release.columns import ONTOLOGIES, PROMPTS, SENTENCES
+from kbbench_hf.benchmarks.text2kgbench.release.mentions import with_mentions
+from kbbench_hf.benchmarks.text2kgbench.release.repairs import distinct, flag_across_rows
+from kbbench_hf.errors import DataError
+from kbbench_hf.files.datasets import Row
+from kbbench_hf.metrics.text import unscramble
+from kbbench_hf.metrics.triples import fold
+from kbbench_hf.protocols import Embedder
+
+COLUMNS = pa.schema([*SENTENCES, ("grades", pa.list_(pa.string())), ("origin", pa.string())])
+"""Columns of `sentences`: those of the elders, how each triple came to its sentence, and how the row was made."""
+ORDER = ("train", "validation", "test", "unseen")
+TEMPLATE = "h2"
+"""The published template that stores of prompts name."""
+SELECTED_WORDS = range(5, 61)
+
+
+class Choices(NamedTuple):
+    """What a user may choose."""
+
+    min_grade: Grade = "relation_cued"
+    """The weakest grade that an aligned triple is taken at."""
+    split_by: Literal["group", "subject"] = "group"
+    seed: int = 0
+    embedder: Embedder | None = None
+    """What finds similar train sentences; token overlap where None."""
+
+
+@dataclass
+class Account:
+    """What became of what was given, for the card."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    grades: Counter[str] = field(default_factory=Counter)
+    """Grade -> triples of the dataset."""
+    selected_by: str = ""
+    similar_by: str = ""
+    largest_group: float = 0.0
+    """The share of rows that hang together, and so had to go to one split."""
+
+
+@dataclass
+class Built:
+    """The rows of each split, the ontology, and the account."""
+
+    ontology: OwnOntology
+    splits: dict[str, list[Row]]
+    account: Account
+
+    def tables(self) -> dict[str, dict[str, pa.Table]]:
+        """Return the configs `sentences`, `ontologies` and `prompts`."""
+        prompts = {
+            split: [
+                {
+                    "id": row["id"],
+                    "ontology_id": row["ontology_id"],
+                    "template": TEMPLATE,
+                    "demonstration_id": row["similar_ids"][0] if row["similar_ids"] else None,
+                }
+                for row in rows
+            ]
+            for split, rows in self.splits.items()
+            if split in ("test", "unseen")
+        }
+        return {
+            "sentences": {
+                split: pa.Table.from_pylist(with_mentions(rows), COLUMNS) for split, rows in self.splits.items()
+            },
+            "ontologies": {"full": pa.Table.from_pylist([self.ontology.row], ONTOLOGIES)},
+            "prompts": {split: pa.Table.from_pylist(rows, PROMPTS) for split, rows in prompts.items()},
+        }
+
+
+def make(
+    ontology: OwnOntology,
+    sentences: Sequence[Sentence],
+    triples: Triples | None,
+    pairs: Mapping[str, list[Row]],
+    choices: Choices,
+) -> Built:
+    """Return the dataset of an ontology: sentences with the triples that they are given, or are aligned with.
+
+    Raises:
+        DataError: no sentence has a triple, or some have a split and others have none.
+    """
+    account = Account()
+    given, open_ones = _given(sentences, pairs, ontology)
+    aligned = _aligned(open_ones, triples, ontology, choices, account) if triples and open_ones else []
+    kept = keep(aligned)
+    if kept.dropped:
+        named = ", ".join(f"{relation!r} ({n})" for relation, n in kept.dropped.items())
+        account.notes.append(f"Relations of too few sentences were dropped: {named}.")
+    place = {each.id: position for position, each in enumerate(sentences)}
+    rows = sorted([*given, *kept.rows], key=lambda row: place[row["id"]])
+    account.counts = {
+        "sentences": len(sentences),
+        "sentences without a triple": len(sentences) - len(given) - len(aligned),
+        "sentences over the limit of their relations": len(aligned) - len(kept.rows),
+        "triples": len(triples.rows) if triples else sum(len(row["triples"]) for row in given),
+    }
+    if not rows:
+        raise DataError(
+            f"None of the {len(sentences):,} sentences has a triple: expected some that name the subject and the "
+            "object of one, and a word of its relation. Give --pairs, or lower --min-grade."
+        )
+    splits = _split(rows, sentences, choices, account)
+    if "unseen" not in splits and "test" in splits:
+        known = triples.rows if triples else [triple for row in rows for triple in row["triples"]]
+        if made := swapped(splits["test"], known, choices.seed):
+            splits["unseen"] = made
+    _complete(splits, choices, account)
+    _select(splits.get("test", []), sentences, account)
+    account.grades = Counter(grade for rows in splits.values() for row in rows for grade in row["grades"])
+    return Built(ontology, splits, account)
+
+
+def _given(
+    sentences: Sequence[Sentence], pairs: Mapping[str, list[Row]], ontology: OwnOntology
+) -> tuple[list[Row], list[Sentence]]:
+    """Return the rows of sentences whose triples are given, and the sentences that are to be aligned."""
+    rows, open_ones = [], []
+    for each in sentences:
+        stated = distinct([*(each.triples or ()), *pairs.get(each.id, ())])
+        if each.triples is None and each.id not in pairs:
+            open_ones.append(each)
+        elif stated:
+            rows.append(_new_row(each, ontology, stated, ["given"] * len(stated), "given"))
+    return rows, open_ones
+
+
+def _aligned(
+    sentences: Sequence[Sentence], triples: Triples, ontology: OwnOntology, choices: Choices, account: Account
+) -> list[Row]:
+    """Return the rows of sentences that triples align with, each sentence once."""
+    texts = {fold(each.text): each for each in reversed(sentences)}
+    once = [each for each in sentences if texts[fold(each.text)] is each]
+    if len(once) < len(sentences):
+        account.notes.append(f"{len(sentences) - len(once):,} sentences stand there twice, and are taken once.")
+    names = Names(triples.names, ontology.relation_names)
+    found = align([each.text for each in once], triples.rows, names)
+    least = GRADES.index(choices.min_grade)
+    rows = []
+    for each, alignments in zip(once, found, strict=True):
+        taken = [one for one in alignments if GRADES.index(one.grade) >= least]
+        if taken:
+            stated = [triples.rows[one.triple] for one in taken]
+            rows.append(_new_row(each, ontology, stated, [one.grade for one in taken], "aligned"))
+    return rows
+
+
+def _new_row(sentence: Sentence, ontology: OwnOntology, stated: list[Row], grades: Sequence[str], origin: str) -> Row:
+    return {
+        "id": sentence.id,
+        "ontology_id": ontology.row["ontology_id"],
+        "split": sentence.split,
+        "sentence": sentence.text,
+        "triples": stated,
+        "repairs": [],
+        "selected": False,
+        "similar_ids": [],
+        "grades": [*grades],
+        "origin": origin,
+    }
+
+
+def _split(rows: list[Row], sentences: Sequence[Sentence], choices: Choices, account: Account) -> dict[str, list[Row]]:
+    names = [row["split"] for row in rows]
+    if not any(names):
+        sizes = Counter(grouped([row_marks(row) for row in rows]))
+        account.largest_group = max(sizes.values()) / len(rows)
+        if choices.split_by == "subject":
+            names = by_subject([{triple["sub"] for triple in row["triples"]} for row in rows])
+        else:
+            names = by_group(rows, choices.seed)
+            if account.largest_group > 0.5:
+                account.notes.append(
+                    f"{account.largest_group:.0%} of the rows hang together by shared sentences and triples, and are "
+                    "in one split: the shares could not be kept."
+                )
+    elif not all(names) or not {*names} <= {*ORDER}:
+        wrong = next(row for row in rows if row["split"] not in ORDER)
+        raise DataError(
+            f"Sentence {wrong['id']!r} has the split {wrong['split']!r}; expected one of {', '.join(ORDER)} for each "
+            "sentence, or for none."
+        )
+    else:
+        account.notes.append("The splits are those given.")
+    for row, name in zip(rows, names, strict=True):
+        row["split"] = name
+    return {split: part for split in ORDER if (part := [row for row in rows if row["split"] == split])}
+
+
+def _complete(splits: dict[str, list[Row]], choices: Choices, account: Account) -> None:
+    """Fill in what takes the other rows: similar train sentences, and flags."""
+    train = splits.get("train", [])
+    embedder = choices.embedder or TokenOverlap([row["sentence"] for row in train])
+    account.similar_by = embedder.name
+    for split, rows in splits.items():
+        for row in rows:
+            row["triples_repaired"] = row["triples"]
+            if (readable := unscramble(row["sentence"])) != row["sentence"]:
+                row["repairs"].append({"kind": "mojibake", "detail": readable})
+        if split != "train":
+            add_similar_ids(rows, train, embedder)
+    flag_across_rows({"train": [], **splits})
+
+
+def _select(rows: Sequence[Row], sentences: Sequence[Sentence], account: Account) -> None:
+    """Mark the rows of which the most speaks for their triples, or those that a person confirmed."""
+    chosen = {each.id: each.selected for each in sentences if each.selected is not None}
+    account.selected_by = "the table of sentences" if chosen else "grades"
+    seen: set[str] = set()
+    for row in rows:
+        sentence: Any = fold(row["sentence"])
+        row["selected"] = (
+            chosen.get(row["id"], False)
+            if chosen
+            else sentence not in seen and len(row["sentence"].split()) in SELECTED_WORDS and _is_sure(row)
+        )
+        seen.add(sentence)
+
+
+def _is_sure(row: Row) -> bool:
+    """Return whether all that can be asked of an aligned row speaks for it."""
+    if not {*row["grades"]} <= {"relation_cued", "given"} or row["repairs"]:
+        return False
+    (found,) = with_mentions([row])
+    return all(each[f"{end}_form"] == "verbatim" for each in found["mentions"] for end in ("subject", "object"))

@@ -1,0 +1,154 @@
+"""One's own ontology becomes a benchmark in one command, and is run and scored like the elders."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kbbench_hf.benchmarks import benchmark, find_dataset
+from kbbench_hf.benchmarks.text2kgbench.prompts import published
+from tests.servers.scripted import MODEL, ScriptedServer
+
+ONTOLOGY = """\
+@prefix owl: <http://www.w3.org/2002/07/owl#> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
+@prefix l: <https://example.org/lights#> .
+l: a owl:Ontology ; rdfs:label "Lighthouses"@en .
+l:Lighthouse a owl:Class ; rdfs:label "Leuchtturm"@de, "lighthouse"@en .
+l:Harbour a owl:Class .
+l:Keeper a owl:Class ; rdfs:subClassOf l:Person .
+l:Person a owl:Class .
+l:guards a owl:ObjectProperty ; rdfs:domain l:Lighthouse ; rdfs:range l:Harbour .
+l:keptBy a owl:ObjectProperty ; rdfs:domain l:Lighthouse ; rdfs:range l:Keeper .
+l:builtIn a owl:DatatypeProperty ; rdfs:domain l:Lighthouse ; rdfs:range xsd:gYear .
+"""
+LIGHTS = [f"{tree} {kind}" for tree in "Alder Birch Cedar Dorn Elm".split() for kind in ("Light", "Beacon")]
+
+
+def write_inputs() -> list[str]:
+    """Write an ontology, 30 triples and 41 sentences, of which 30 state one triple each; return the command."""
+    triples, sentences = [], []
+    for number, light in enumerate(LIGHTS):
+        harbour, keeper, year = f"Port {light.split()[0]}", f"Ann {light.split()[0]}son", str(1800 + number)
+        triples += [(light, "guards", harbour), (light, "kept by", keeper), (light, "builtIn", year)]
+        sentences += [
+            f"The {light} guards {harbour}.",
+            f"{light} was kept by {keeper}.",
+            f"{light} was built in {year}.",
+        ]
+        sentences.append(f"{light}, {keeper} and {harbour} are far away.")  # names, but no word of a relation
+    sentences.append("Nothing to say.")
+    Path("o.ttl").write_text(ONTOLOGY)
+    rows = "\n".join(map(",".join, triples))
+    Path("t.csv").write_text(f"subject,relation,object\n{rows}\n")
+    Path("s.txt").write_text("\n".join(sentences) + "\n")
+    return ["build", "lights", "--ontology", "o.ttl", "--triples", "t.csv", "--sentences", "s.txt"]
+
+
+def test_an_ontology_becomes_a_benchmark_in_one_command(kbbench):
+    done = kbbench(*write_inputs())
+    assert done.code == 0, done.err
+    folder = find_dataset("lights")
+    (ontology,) = folder.rows("ontologies", "full")
+    assert ontology["title"] == "Lighthouses"
+    assert [each["label"] for each in ontology["concepts"]] == ["harbour", "keeper", "lighthouse", "person"]
+    assert {(each["label"], each["domain"], each["range"]) for each in ontology["relations"]} == {
+        ("built in", "Lighthouse", "year"),
+        ("guards", "Lighthouse", "Harbour"),
+        ("kept by", "Lighthouse", "Keeper"),
+    }
+    rows = [row for split in ("train", "validation", "test") for row in folder.rows("sentences", split)]
+    assert len(rows) == 30
+    for row in rows:
+        (triple,) = row["triples"]
+        assert triple["sub"] in row["sentence"]
+        assert triple["obj"] in row["sentence"]
+        assert triple["rel"].split()[0] in row["sentence"]
+    splits = {split: folder.rows("sentences", split) for split in folder.configs()["sentences"]}
+    facts = {s: {tuple(t.values()) for row in of for t in row["triples"]} for s, of in splits.items()}
+    assert not facts["train"] & facts["test"]
+    assert not facts["unseen"] & {*facts["train"], *facts["validation"], *facts["test"]}
+    card = (folder.path / "README.md").read_text()
+    assert "F1 1.000, conformance 1.000" in card
+    assert "11 sentences without a triple" in card
+
+
+def test_its_prompts_show_the_ontology_and_never_the_answer(kbbench):
+    kbbench(*write_inputs())
+    found, folder = benchmark("lights"), find_dataset("lights")
+    examples = found.data.load(folder, "sentences", "test")
+    by_id = {row["id"]: row for row in examples.rows}
+    for row in folder.rows("prompts", "test"):
+        example = by_id[row["id"]]
+        text = published(row, example, examples.context.ontologies, examples.context.demonstrations)
+        assert "guards(lighthouse,harbour)" in text
+        (triple,) = example["triples"]
+        assert f"({triple['sub']},{triple['obj']})" not in text
+        assert text.count(example["sentence"]) == 1
+
+
+@pytest.mark.parametrize("mode", ["reference", "repaired-2"])
+def test_a_scripted_model_scores_as_by_hand(kbbench, mode):
+    kbbench(*write_inputs())
+    rows = find_dataset("lights").rows("sentences", "test")
+
+    def answer(payload) -> str:
+        sentence = payload["messages"][-1]["content"]
+        (triple,) = next((row["triples"] for row in rows if row["sentence"] == sentence), [None])
+        if triple is None:
+            return "{}"
+        right = {"subject": triple["sub"], "relation": triple["rel"].replace(" ", "_"), "object": triple["obj"]}
+        if "guards" in sentence:
+            answers = [right]
+        elif "built" in sentence:
+            answers = [right, right | {"object": "1999"}]  # P 1/2, R 1, F1 2/3; one object of two is in no sentence
+        else:
+            answers = [right | {"relation": "loved_by"}]  # no relation of the ontology: P = R = F1 = 0, OC 0
+        return json.dumps({"triples": answers})
+
+    with ScriptedServer(answer=answer) as server:
+        done = kbbench("run", "lights", "--base-url", server.url, "--model", MODEL, "--mode", mode, "--json")
+    assert done.code == 0, done.err
+    n = {word: sum(word in row["sentence"] for row in rows) for word in ("guards", "built", "kept")}
+    assert all(n.values())
+    scores = {name: each["value"] for name, each in json.loads(done.out)["scores"].items()}
+    assert scores["f1"] == pytest.approx((n["guards"] + n["built"] * 2 / 3) / len(rows))
+    assert scores["precision"] == pytest.approx((n["guards"] + n["built"] / 2) / len(rows))
+    assert scores["recall"] == pytest.approx((n["guards"] + n["built"]) / len(rows))
+    assert scores["ontology_conformance"] == pytest.approx((n["guards"] + n["built"]) / len(rows))
+    assert scores["subject_hallucination"] == 0
+
+
+def test_pairs_and_splits_that_are_given_are_kept(kbbench):
+    write_inputs()
+    Path("s.csv").write_text("id,sentence,split\na,One.,train\nb,Two.,test\nc,Three.,test\n")
+    Path("p.csv").write_text("id,subject,relation,object\na,A,guards,B\nb,C,keptBy,D\nb,C,kept_by,D\nb,C,owns,D\n")
+    done = kbbench("build", "mine", "--ontology", "o.ttl", "--sentences", "s.csv", "--pairs", "p.csv")
+    assert done.code == 0, done.err
+    (row,) = find_dataset("mine").rows("sentences", "test")
+    assert [(t["sub"], t["rel"], t["obj"]) for t in row["triples"]] == [("C", "kept by", "D")]
+    assert (row["id"], row["origin"], row["grades"]) == ("b", "given", ["given"])
+    assert "relations that the ontology lacks were left out: 'owns' (1)" in Path("kbbench/mine/README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--ontology", "o.ttl"], 2, "needs --ontology and --sentences"),
+        (["--ontology", "o.ttl", "--sentences", "s.txt"], 2, "--triples to align them with"),
+        (["--ontology", "s.txt", "--sentences", "s.txt", "--triples", "t.csv"], 65, "s.txt cannot be read as turtle"),
+        (["--ontology", "o.ttl", "--sentences", "t.csv", "--triples", "t.csv"], 65, "has no column 'id', 'sentence'"),
+        (["--ontology", "o.ttl", "--sentences", "s.txt", "--pairs", "p.csv"], 65, "1 pairs name no sentence: 'zz'"),
+        (["--ontology", "o.ttl", "--sentences", "s.txt", "--triples", "n.csv"], 65, "its relations are 'owns'"),
+        (["--ontology", "o.ttl", "--sentences", "s.txt", "--triples", "e.csv"], 65, "e.csv, row 1: no object"),
+    ],
+)
+def test_what_cannot_be_built_is_refused_and_nothing_written(kbbench, arguments, code, message):
+    write_inputs()
+    Path("p.csv").write_text("id,subject,relation,object\nzz,A,guards,B\n")
+    Path("n.csv").write_text("subject,relation,object\nA,owns,B\n")
+    Path("e.csv").write_text("subject,relation,object\nA,guards,\n")
+    done = kbbench("build", "mine", *arguments)
+    assert (done.code, message in " ".join(done.err.split())) == (code, True), done.err
+    assert not Path("kbbench").exists()
