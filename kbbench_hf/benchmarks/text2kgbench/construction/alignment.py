@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, get_args
 
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.metrics.mention_forms import Mention, find_mention, find_mentions, meant_dates, named_text
-from kbbench_hf.metrics.named_text import Label
+from kbbench_hf.metrics.named_text import Label, Span
 from kbbench_hf.metrics.names import SMALL_WORDS, clean, fold, nation, root
 from kbbench_hf.metrics.porter import stem
 from kbbench_hf.metrics.quantities import read_quantity
@@ -130,7 +130,12 @@ class _Finder:
                     ends = self.ends(sentence, subject, self.triples[place]["obj"])
                     if all(end.found for end in ends):
                         found[place] = ends
-        return [Alignment(place, self.grade(sentence, place, found[place])) for place in sorted(found)]
+        longer = _longer_names(sentence, possible) if found else {}
+        return [
+            Alignment(place, self.grade(sentence, place, ends))
+            for place, ends in sorted(found.items())
+            if not any(_is_inside(sentence, end, longer, self.triples[place]["sub"]) for end in ends)
+        ]
 
     def mention(self, sentence: str, entity: str) -> Mention:
         mentions = (find_mention(sentence, name) for name in self.all_names(entity))
@@ -148,6 +153,27 @@ class _Finder:
         if relation_cue(sentence, relation, self.names.of_relations.get(relation, ()), words):
             return "relation_cued"
         return "both_verbatim" if all(end.form == "verbatim" for end in ends) else "mentioned"
+
+
+def _longer_names(sentence: str, names: Iterable[str]) -> dict[str, list[Span]]:
+    """Return where those of the names that have several words stand word for word."""
+    text = named_text(sentence)
+    labels = {name: Label.of(_BRACKET.sub("", name.replace("_", " "))) for name in names}
+    found = {name: list(text.places(label)) for name, label in labels.items() if len(label.words) > 1}
+    return {name: spans for name, spans in found.items() if spans}
+
+
+def _is_inside(sentence: str, end: Mention, longer: Mapping[str, Sequence[Span]], subject: str) -> bool:
+    """Return whether what names an end stands nowhere but inside longer names.
+
+    The triple's own subject is none of them if it has a comma: "Austin, Texas" names Texas as well.
+    """
+    spans = list(named_text(sentence).places(Label.of(end.words))) if end.form == "verbatim" else []
+    outer = [span for name, places in longer.items() if name != subject or "," not in name for span in places]
+    return bool(spans) and all(
+        any(start <= first and last <= stop and stop - start > last - first for start, stop in outer)
+        for first, last in spans
+    )
 
 
 def _name_keys(name: str) -> Iterator[str]:

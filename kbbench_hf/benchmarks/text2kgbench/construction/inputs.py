@@ -95,7 +95,7 @@ def _triple(row: Mapping[str, Any], relations: Relations, where: str) -> Row | N
     Raises:
         DataError: one of them is empty.
     """
-    cells = {part: " ".join(str(row.get(column) or "").split()) for column, part in PARTS.items()}
+    cells = {part: str(row.get(column) or "").strip() for column, part in PARTS.items()}
     if empty := [column for column, part in PARTS.items() if not cells[part]]:
         raise DataError(f"{where}: no {empty[0]}; expected a subject, a relation and an object. Fill in the cell.")
     label = relations.find(str(row["relation"]).strip())

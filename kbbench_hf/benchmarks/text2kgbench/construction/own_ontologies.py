@@ -155,12 +155,12 @@ def _form(file: Path, text: str) -> str:
     start = text.lstrip()[:200]
     if start.startswith("<?xml") or "<rdf:RDF" in start:
         return "xml"
+    if re.match(r"(?:Prefix|Ontology)\s*[(:]", start):
+        raise DataError(f"{file} is in OWL's functional or Manchester syntax. Expected RDF: save it as Turtle.")
     if re.match(r"(?:#.*\n\s*)*@?(?:prefix|base)\b", start, re.IGNORECASE):
         return "turtle"
     if start.startswith(("{", "[")) and file.suffix in (".json", ".jsonld"):
         return "json-ld"
-    if re.match(r"(?:Prefix|Ontology)\s*[(:]", start):
-        raise DataError(f"{file} is in OWL's functional or Manchester syntax. Expected RDF: save it as Turtle.")
     form = _FORMATS.get(file.suffix.lower().lstrip("."), "turtle")
     return "turtle" if form == "xml" else form
 
