@@ -130,11 +130,13 @@ class Explanation:
 
 
 class Statistics(NamedTuple):
-    """What a dataset is like: tables of (what, figure) rows by title, and the lengths that a picture shows."""
+    """What a dataset is like: tables of (what, figure, ...) rows by title, and the lengths that a picture shows."""
 
-    tables: Mapping[str, list[tuple[str, str]]]
+    tables: Mapping[str, Sequence[tuple[str, ...]]]
     lengths: Mapping[str, list[int]]
     """What is counted -> its values, a histogram each."""
+    columns: Mapping[str, Sequence[str]] = {}
+    """Title -> what stands over its figures, where a row has several."""
 
 
 class Shown(NamedTuple):
@@ -439,6 +441,8 @@ class Showing:
     """The same of what its authors published, on data of their own."""
     statistics: Callable[[DatasetFolder], Statistics] | None = None
     """Folder -> the dataset's size, lengths and diversity, as `kbbench report NAME --dataset` shows them."""
+    errors: Callable[[Examples, Sequence[Answer | None]], FigureTable] | None = None
+    """(examples, answers) -> how many parts of the answers are wrong in which way."""
 
 
 @dataclass(frozen=True)

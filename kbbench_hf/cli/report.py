@@ -25,7 +25,7 @@ from kbbench_hf.scoring.score import RUN
     "--dataset",
     "of_dataset",
     is_flag=True,
-    help="WHAT is a dataset with a knowledge base: its size, lengths, diversity.",
+    help="WHAT is a dataset: its size, lengths, diversity.",
 )
 @click.option("--out", type=FilePath(), help="The file to write; of a folder of runs, the folder.")
 def command(
@@ -104,7 +104,7 @@ def _describe(name: str, out: Path | None) -> None:
     found = benchmark_of(name)
     if found.showing.statistics is None:
         raise UsageError(
-            f"{name} has no statistics to show; expected a dataset with a knowledge base, or one of your own."
+            f"{name} has no statistics to show; expected a dataset that 'kbbench list' has, or one of your own."
         )
     file = out or Path(f"{name}-lengths.png")
     check_picture(file)
@@ -112,7 +112,8 @@ def _describe(name: str, out: Path | None) -> None:
     console = terminal.console()
     for title, rows in statistics.tables.items():
         if rows:
-            terminal.print_table(console, [title, *[""] * (len(rows[0]) - 1)], rows)
+            columns = statistics.columns.get(title, [""] * (len(rows[0]) - 1))
+            terminal.print_table(console, [title, *columns], rows)
             terminal.echo()
     plot_lengths(statistics.lengths, found.title, file)
     terminal.echo(str(file))

@@ -2,21 +2,23 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
 from tempfile import TemporaryDirectory
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 from kbbench_hf.benchmarks import benchmark, find_dataset
-from kbbench_hf.benchmarks.base import Benchmark
+from kbbench_hf.benchmarks.answers import Answer
+from kbbench_hf.benchmarks.base import Benchmark, Examples
 from kbbench_hf.benchmarks.baselines import answers_of, is_published
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import Id, Row, read_json
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.knowledge_base.store import KnowledgeBase
+from kbbench_hf.reports.figure_table import cells
 from kbbench_hf.reports.page import MARKS, MOST_ITEMS, TEMPLATES, Bar, bar, cut, in_order, spread
 from kbbench_hf.reports.retrieval_page import reasons_of
 from kbbench_hf.reports.tables import label, number, plain_interval, plain_value, words
@@ -44,7 +46,8 @@ def run_page(folder: Path) -> str:
     result = read_result(folder / "result.json")
     run = read_json(folder / "run.json") if (folder / "run.json").is_file() else {}
     found = benchmark(result["benchmark"])
-    examples = _examples(folder, result, found)
+    answered = _answered(folder, result, found)
+    examples = answered if isinstance(answered, str) else _examples(folder, result, found, answered)
     slices = {name: keys for name, keys in result["slices"].items() if len(keys) > 1}
     n_shown = len(examples) if isinstance(examples, list) else 0
     return TEMPLATES.get_template("run.html.jinja").render(
@@ -61,6 +64,7 @@ def run_page(folder: Path) -> str:
         agent=totals(walks) if (walks := read_trajectories(folder)) else [],
         beside_base=beside_base(folder, found) if walks else [],
         slices=[_slice(name, keys, found, result["config"]) for name, keys in slices.items()],
+        errors=None if isinstance(answered, str) else _errors(found, answered),
         examples=examples,
         n_shown=f"{n_shown:,} of {result['counters']['n_examples']:,}",
         provenance=_provenance(run, result),
@@ -125,8 +129,16 @@ def _slice(name: str, keys: Figures, benchmark: Benchmark, config: str) -> dict[
     }
 
 
-def _examples(folder: Path, result: PlainResult, benchmark: Benchmark) -> list[dict[str, object]] | str:
-    """Return the worst examples, and as many from the middle and the top; or why none are shown."""
+class _Answered(NamedTuple):
+    """The examples that were scored, what was answered to each, and its figures."""
+
+    examples: Examples
+    answers: Sequence[Answer | None]
+    scores: Sequence[Row]
+
+
+def _answered(folder: Path, result: PlainResult, benchmark: Benchmark) -> _Answered | str:
+    """Return what was answered to the examples at hand; or why nothing of it is shown."""
     if not (folder / "predictions.jsonl").is_file():
         return "There are no predictions beside the figures; no examples are shown."
     place = load_examples(result["benchmark"], result["config"], result["split"])
@@ -137,15 +149,34 @@ def _examples(folder: Path, result: PlainResult, benchmark: Benchmark) -> list[d
     asked = {each["id"] for each in scores}
     examples = replace(examples, rows=[row for row in examples.rows if row["id"] in asked])
     predictions = read_predictions([folder / "predictions.jsonl"], benchmark, examples)
+    return _Answered(examples, predictions.answers, scores)
+
+
+def _errors(benchmark: Benchmark, answered: _Answered) -> dict[str, object] | None:
+    """Return the table of errors by class, where the benchmark tells some apart."""
+    if benchmark.showing.errors is None:
+        return None
+    table = benchmark.showing.errors(answered.examples, answered.answers)
+    return {
+        "title": table.title,
+        "heads": [table.corner, *(name for _, name in table.columns)],
+        "rows": [[name, *(cell.value for cell in row)] for name, row in cells(table).items()],
+        "notes": table.notes,
+    }
+
+
+def _examples(folder: Path, result: PlainResult, benchmark: Benchmark, answered: _Answered) -> list[dict[str, object]]:
+    """Return the worst examples, and as many from the middle and the top."""
+    examples, answers, scores = answered
     responses, reasons = _responses(folder / "predictions.jsonl"), reasons_of(folder)
     walks = {each.id: each for each in read_trajectories(folder)}
     kb = KnowledgeBase.open(find_dataset(result["benchmark"]).path) if walks else None
     explain, headline = benchmark.showing.explain, next(iter(benchmark.metrics_of(result["config"])))
-    figures = [each.get(headline) for each in scores]
+    figures: list[Any] = [each.get(headline) for each in scores]
     order = sorted(range(len(scores)), key=lambda n: math.inf if figures[n] is None else figures[n])
     shown = []
     for position in spread(order, N_EXAMPLES):
-        row, answer, figure = examples.rows[position], predictions.answers[position], figures[position]
+        row, answer, figure = examples.rows[position], answers[position], figures[position]
         explained = explain(examples, row, answer) if explain and answer is not None else None
         shown.append(
             {

@@ -7,10 +7,10 @@ that the sentences name. `metrics/triples.py` and `metrics/triple_values.py` hav
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from decimal import ROUND_FLOOR, Decimal
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,11 +22,10 @@ from kbbench_hf.benchmarks.answers import TRIPLES
 from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Mark, Scores, of_text
 from kbbench_hf.benchmarks.text2kgbench import prompts
 from kbbench_hf.benchmarks.text2kgbench.beyond import BEYOND_PAPER, beyond_paper, typed_by
+from kbbench_hf.benchmarks.text2kgbench.material import Material, gold_triples, load
 from kbbench_hf.benchmarks.text2kgbench.parsers import HISTORICAL_PARSERS, parse_balanced, parse_json
 from kbbench_hf.benchmarks.text2kgbench.warnings import warnings
-from kbbench_hf.files.datasets import DatasetFolder, Row
 from kbbench_hf.metrics.aggregate import Estimate, estimate
-from kbbench_hf.metrics.entity_types import TypedOntology
 from kbbench_hf.metrics.generative_re import factualness
 from kbbench_hf.metrics.mention_forms import find_mention
 from kbbench_hf.metrics.mentions import mentions
@@ -35,11 +34,9 @@ from kbbench_hf.metrics.triple_values import read_gold, score_repaired_2
 from kbbench_hf.metrics.triples import (
     ALL_ZERO,
     EMPTY_ANSWER,
-    Ontology,
     Triple,
     TripleScores,
     count_oddities,
-    fold,
     score_reference,
     score_repaired,
     triple_key,
@@ -69,56 +66,6 @@ _NOTHING = re.compile(r"^$|\[\s*\]|\{\s*\}|\bnone\b|\bno (?:relevant )?(?:triple
 """How a model says that a sentence holds no triples."""
 _FLAGS = ("demonstration_leaks", "fact_in_train")
 """Flags of the dataset by which scores are sliced: what a model could know from the train split."""
-
-
-@dataclass(frozen=True)
-class Material:
-    """What scoring and prompting need beside the examples."""
-
-    folder: DatasetFolder
-    ontologies: Mapping[str, Row]
-    """Rows of the config `ontologies`, by ontology id."""
-
-    @cached_property
-    def demonstrations(self) -> prompts.Demonstrations:
-        """The train rows, read when a prompt first asks for them."""
-        others = [split for split in self.folder.configs()["sentences"] if split != "train"]
-        return prompts.Demonstrations(
-            {row["id"]: row for row in self.folder.rows("sentences", "train")},
-            frozenset(fold(row["sentence"]) for split in others for row in self.folder.rows("sentences", split)),
-        )
-
-    @cached_property
-    def released(self) -> dict[str, Ontology]:
-        """The ontologies as the release's JSON has them: what prompts show and `reference` scores by."""
-        return {name: _ontology(row, without={"ttl"}) for name, row in self.ontologies.items()}
-
-    @cached_property
-    def complete(self) -> dict[str, Ontology]:
-        """The same with the relations that only the Turtle files have, by which our own modes score."""
-        return {name: _ontology(row) for name, row in self.ontologies.items()}
-
-    @cached_property
-    def typed_by_train(self) -> dict[str, TypedOntology]:
-        """The ontologies' domains and ranges, with the types of entities that the train split tells."""
-        return typed_by(list(self.demonstrations.rows.values()), self.ontologies, overlapping=True)
-
-
-def _ontology(row: Row, without: Collection[str] = ()) -> Ontology:
-    return Ontology(
-        concepts=tuple(each["label"] for each in prompts.in_prompts(row["concepts"])),
-        relations=tuple(each["label"] for each in row["relations"] if each["source"] not in without),
-    )
-
-
-def load(folder: DatasetFolder, config: str, split: str) -> Examples:
-    """Return the rows of a split, each with the relations of its ontology, and the ontologies as context."""
-    ontologies = {row["ontology_id"]: row for row in folder.rows("ontologies", "full")}
-    relations = {
-        name: [underscored(each["label"].strip()) for each in row["relations"]] for name, row in ontologies.items()
-    }
-    rows = [{**row, "relations": relations[row["ontology_id"]]} for row in folder.rows(config, split)]
-    return Examples(rows, Material(folder, ontologies))
 
 
 def score(examples: Examples, answers: Sequence[Sequence[Sequence[str]] | None], mode: str) -> Scores:
@@ -185,12 +132,6 @@ _MISSING = {
 
 def _is_named(sentence: str, entity: str) -> bool:
     return find_mention(sentence, entity).found
-
-
-def gold_triples(row: Example, mode: str = "reference") -> list[Triple]:
-    """Return the gold of a row of `sentences` that a mode scores against."""
-    column = "triples_repaired" if mode.startswith("repaired") else "triples"
-    return [(each["sub"], each["rel"], each["obj"]) for each in row[column]]
 
 
 def _slices(rows: Sequence[Example]) -> dict[str, list[str]]:
@@ -302,7 +243,11 @@ _ASKING = base.Asking(
     warn=prompts.leak_warnings,
 )
 _SHOWING = base.Showing(
-    explain, published=HERE / "published.csv", answered=frozenset({"Vicuna-13B", "Alpaca-LoRA-13B"})
+    explain,
+    published=HERE / "published.csv",
+    answered=frozenset({"Vicuna-13B", "Alpaca-LoRA-13B"}),
+    statistics=on_request("kbbench_hf.benchmarks.text2kgbench.statistics:statistics"),
+    errors=on_request("kbbench_hf.benchmarks.text2kgbench.error_classes:error_classes"),
 )
 
 WIKIDATA_TEKGEN = base.Benchmark(

@@ -106,7 +106,7 @@ USAGE = [
     ("report good.jsonl", "No benchmark: "),
     ("report folder", "holds no result.json"),
     ("report ''", "'' is no path"),
-    ("report mini-text2kg --dataset", "no statistics"),
+    ("report mini-ska --dataset", "no statistics"),
     ("report mini-stark --dataset --out a.docx", ".png"),
     ("validate good.jsonl", "--benchmark"),
     (f"validate absent.jsonl {ON}", "absent.jsonl does not exist"),

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kbbench_hf.benchmarks.base import Examples
-from kbbench_hf.benchmarks.text2kgbench.benchmark import Material, gold_triples, read_careful, score, summarise
+from kbbench_hf.benchmarks.text2kgbench.benchmark import read_careful, score, summarise
+from kbbench_hf.benchmarks.text2kgbench.material import Material, gold_triples
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import DatasetFolder, Row
 from kbbench_hf.metrics.triples import Triple, underscored

@@ -16,11 +16,11 @@ from kbbench_hf.benchmarks.text2kgbench.benchmark import (
     METRICS,
     OVER_ALL,
     WIKIDATA_TEKGEN,
-    Material,
     score,
     summarise,
 )
 from kbbench_hf.benchmarks.text2kgbench.beyond import BEYOND_PAPER
+from kbbench_hf.benchmarks.text2kgbench.material import Material
 from kbbench_hf.benchmarks.text2kgbench.prompts import Demonstrations
 from kbbench_hf.benchmarks.text2kgbench.release import build_dbpedia_webnlg, build_wikidata_tekgen
 from kbbench_hf.benchmarks.text2kgbench.warnings import warnings
