@@ -40,6 +40,9 @@ FILE = FilePath(exists=True, dir_okay=False)
 )
 @click.option("--split-by", type=click.Choice(["group", "subject"]), help="How sentences are split; group by default.")
 @click.option(
+    "--similar-by", type=NAME, metavar="MODEL", help="Find demonstrations by this sentence-transformers model."
+)
+@click.option(
     "--private",
     "seed",
     type=NAME,
@@ -62,6 +65,7 @@ def command(
     seed: str | None,
     min_grade: str | None,
     split_by: str | None,
+    similar_by: str | None,
     out: Path | None,
 ) -> None:
     """Build the dataset NAME into ./kbbench/NAME, or, with NAME 'metrics', the evaluate modules into ./kbbench.
@@ -97,14 +101,19 @@ def command(
         from kbbench_hf.benchmarks.own_kb.release import build_own_knowledge_base
 
         build_own_knowledge_base(name, nodes, edges, queries, place)
-    elif ontology or triples or sentences or pairs or min_grade or split_by:
+    elif ontology or triples or sentences or pairs or min_grade or split_by or similar_by:
         if not ontology or not sentences:
             raise UsageError("A benchmark of your own ontology needs --ontology and --sentences, and triples for them.")
         if source or configs or archive or seed is not None:
             raise UsageError("--source, --configs, --archive and --private are for releases. Leave them out.")
         from kbbench_hf.benchmarks.own_extraction.release import build_own_extraction
 
-        given = {"min_grade": min_grade, "split_by": split_by}
+        embedder = None
+        if similar_by is not None:
+            from kbbench_hf.models.embedders import SentenceEmbedder
+
+            embedder = SentenceEmbedder(similar_by)
+        given = {"min_grade": min_grade, "split_by": split_by, "embedder": embedder}
         chosen = {name: value for name, value in given.items() if value is not None}
         build_own_extraction(name, ontology, triples, sentences, pairs, place, **chosen)
     elif seed is not None:

@@ -7,8 +7,13 @@ from typing import Any
 from kbbench_hf.benchmarks import benchmark_names
 from kbbench_hf.benchmarks.text2kgbench.construction.card import write_card
 from kbbench_hf.benchmarks.text2kgbench.construction.dataset import Choices, make
-from kbbench_hf.benchmarks.text2kgbench.construction.inputs import Relations, read_pairs, read_sentences, read_triples
-from kbbench_hf.benchmarks.text2kgbench.construction.own_ontologies import read_own_ontology
+from kbbench_hf.benchmarks.text2kgbench.construction.inputs import (
+    Relations,
+    read_own_ontology,
+    read_pairs,
+    read_sentences,
+    read_triples,
+)
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import write_dataset
 

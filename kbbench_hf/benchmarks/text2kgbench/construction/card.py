@@ -86,6 +86,9 @@ def _construction(built: Built, choices: Choices) -> Iterable[str]:
             f"state it, and a fact that the triples lack is missing from gold. Taken from `{choices.min_grade}` "
             f"on; at most {MOST} sentences of a relation, those of crowded entities last."
         )
+        if account.weaker:
+            left = ", ".join(f"{n:,} `{grade}`" for grade, n in account.weaker.items())
+            yield f"Left out as too weak: {left} triples. `--min-grade` takes them in."
     yield ""
     how = "by subject" if choices.split_by == "subject" else "by groups that share a sentence or a triple"
     yield f"Split {how}, seed {choices.seed}. Similar train sentences by {account.similar_by}, none that shows gold."

@@ -20,20 +20,18 @@ def measure(ontology: Row, splits: Mapping[str, Sequence[Row]]) -> dict[str, flo
     - `copy f1`: the triples of the most similar train sentence.
 
     Raises:
-        DataError: gold does not score as perfect; the message has a row of which a part is lost.
+        DataError: the gold of a row of any split, written so, is not read back; the message has both.
     """
-    rows = splits.get("test") or next(iter(splits.values()))
     relations = [underscored(each["label"]) for each in ontology["relations"]]
-    asked = [{**row, "relations": relations} for row in rows]
+    for row in (row for rows in splits.values() for row in rows):
+        if (answer := _answer({**row, "relations": relations})) != _written(row):
+            raise DataError(
+                f"The triples of {row['id']!r}, written as an answer, are read as {answer}, not as {_written(row)}: no "
+                "model could score on it. Write their names without line ends and quotes."
+            )
+    asked = [{**row, "relations": relations} for row in splits.get("test") or next(iter(splits.values()))]
     examples = Examples(asked, Material(DatasetFolder(Path()), {ontology["ontology_id"]: ontology}))
-    answers = [_answer(row) for row in asked]
-    oracle = _figures(examples, answers)
-    if oracle["f1"] < 1 or oracle["ontology_conformance"] < 1:
-        wrong = next(row for row, answer in zip(asked, answers, strict=True) if {*answer} != {*_written(row)})
-        raise DataError(
-            f"The triples of {wrong['id']!r}, written as an answer, are read as {_answer(wrong)}, not as "
-            f"{_written(wrong)}: no model could score on it. Write its names without line ends, brackets and quotes."
-        )
+    oracle = _figures(examples, [_answer(row) for row in asked])
     train = {row["id"]: row for row in splits.get("train", ())}
     copied = _figures(examples, [_written(train[row["similar_ids"][0]]) if row["similar_ids"] else [] for row in asked])
     return {

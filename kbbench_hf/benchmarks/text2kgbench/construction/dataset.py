@@ -50,6 +50,8 @@ class Account:
     notes: list[str] = field(default_factory=list)
     grades: Counter[str] = field(default_factory=Counter)
     """Grade -> triples of the dataset."""
+    weaker: Counter[str] = field(default_factory=Counter)
+    """Grade -> aligned triples that were left out because it is too weak."""
     selected_by: str = ""
     similar_by: str = ""
     largest_group: float = 0.0
@@ -101,6 +103,8 @@ def make(
         DataError: no sentence has a triple, or some have a split and others have none.
     """
     account = Account()
+    listed = triples.rows if triples else [each for of in pairs.values() for each in of]
+    ontology.fit({each["rel"] for each in (*listed, *(one for each in sentences for one in each.triples or ()))})
     given, open_ones = _given(sentences, pairs, ontology)
     aligned = _aligned(open_ones, triples, ontology, choices, account) if triples and open_ones else []
     kept = keep(aligned)
@@ -156,6 +160,7 @@ def _aligned(
     names = Names(triples.names, ontology.relation_names)
     found = align([each.text for each in once], triples.rows, names)
     least = GRADES.index(choices.min_grade)
+    account.weaker = Counter(one.grade for each in found for one in each if GRADES.index(one.grade) < least)
     rows = []
     for each, alignments in zip(once, found, strict=True):
         taken = [one for one in alignments if GRADES.index(one.grade) >= least]

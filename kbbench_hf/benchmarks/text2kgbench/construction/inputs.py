@@ -1,4 +1,4 @@
-"""What a user brings beside the ontology: triples, sentences, and which sentence states which triple."""
+"""What a user brings: an ontology, triples, sentences, and which sentence states which triple."""
 
 import json
 from collections import Counter
@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kbbench_hf.benchmarks.text2kgbench.construction.own_ontologies import OwnOntology, cut_name, parse_rdf
+from kbbench_hf.benchmarks.text2kgbench.construction.own_ontologies import (
+    OwnOntology,
+    is_json_ontology,
+    read_json_ontology,
+    some,
+)
+from kbbench_hf.benchmarks.text2kgbench.construction.rdf_ontologies import cut_name, parse_rdf, read_rdf
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.knowledge_base.tables import read_table
@@ -17,6 +23,28 @@ PARTS = {"subject": "sub", "relation": "rel", "object": "obj"}
 """Column of a user's table -> part of a triple."""
 _RDF = (".nt", ".ttl", ".rdf", ".n3", ".jsonld", ".owl")
 _SHOWN = 5
+
+
+def read_own_ontology(file: Path, name: str) -> OwnOntology:
+    """Return the ontology of a file: Turtle, RDF/XML, N-Triples, JSON-LD, or JSON as Text2KGBench's release has it.
+
+    Raises:
+        UsageError: reading RDF needs rdflib, which is not installed.
+        DataError: the file is none of these, or has no relation.
+    """
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{file}: {error}. Expected an ontology in Turtle, RDF/XML or JSON, as UTF-8.") from error
+    read = (read_json_ontology if is_json_ontology(text) else read_rdf)(file, text, name)
+    if not read.row["relations"]:
+        raise DataError(
+            f"{file} has no relation. Expected at least one owl:ObjectProperty, owl:DatatypeProperty or rdf:Property "
+            "(in JSON: relations). Add those that sentences are to state."
+        )
+    if repeated := [label for label, n in Counter(each["label"] for each in read.row["concepts"]).items() if n > 1]:
+        read.notes.append(f"{len(repeated)} labels are of several concepts: {some(repeated)}.")
+    return read
 
 
 @dataclass

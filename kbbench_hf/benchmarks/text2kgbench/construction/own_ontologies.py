@@ -1,39 +1,17 @@
-"""One's own ontology, in RDF of any form or in the release's JSON, as a row of the config `ontologies`.
-
-Of OWL and RDFS these are read: classes, object and datatype properties, domain and range (of a union each member),
-labels, further labels, subclasses. A property without domain or range has those of the one above it.
-"""
+"""One's own ontology as a row of the config `ontologies`, and as Text2KGBench's release writes it, in JSON."""
 
 import json
-import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from kbbench_hf.errors import DataError, missing_extra
+from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import Row
-
-if TYPE_CHECKING:
-    from rdflib import Graph
 
 OWN = "own"
 """What `source` says of the concepts and relations of one's own ontology."""
-MOST_SIGNATURES = 6
-"""A relation between more kinds of things than so many pairs has no domain and range: prompts would only list them."""
-_FORMATS = {"ttl": "turtle", "n3": "n3", "nt": "nt", "rdf": "xml", "owl": "xml", "xml": "xml", "jsonld": "json-ld"}
-_HUMPS = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[_\-\s]+")
-_LITERALS = {
-    "number": "integer int long short byte decimal float double nonNegativeInteger positiveInteger unsignedInt "
-    "negativeInteger nonPositiveInteger unsignedLong unsignedShort unsignedByte rational real Number Integer Float",
-    "date": "date dateTime dateTimeStamp Date DateTime",
-    "year": "gYear gYearMonth",
-    "string": "string normalizedString token language langString Literal PlainLiteral anyURI Text URL HTML XMLLiteral",
-}
-"""Kind of literal as the ontologies of the release name it -> datatypes of that kind."""
-_KIND_OF_LITERAL = {name: kind for kind, names in _LITERALS.items() for name in names.split()}
+MOST_PARTS = 100
+"""Relations, or concepts, of an ontology that is shown whole; the largest of the release has 68 and 33."""
 
 
 @dataclass
@@ -54,30 +32,44 @@ class OwnOntology:
         """The labels of its relations, each once, in order."""
         return list(dict.fromkeys(each["label"] for each in self.row["relations"]))
 
+    def fit(self, used: Collection[str]) -> None:
+        """Leave out of a large ontology what nothing needs: prompts show it whole, and metrics look names up in it.
 
-def read_own_ontology(file: Path, name: str) -> OwnOntology:
-    """Return the ontology of a file: Turtle, RDF/XML, N-Triples, JSON-LD, or JSON as Text2KGBench's release has it.
+        Of more than 100 relations those are kept that triples use; of more than 100 concepts those that are the domain
+        or range of one that is kept, and others from the most general down.
+        """
+        row, n_relations, n_concepts = self.row, len(self.relations), len(self.row["concepts"])
+        if n_relations > MOST_PARTS:
+            row["relations"] = [each for each in row["relations"] if each["label"] in used]
+            self.notes.append(f"Of {n_relations:,} relations the {len(self.relations):,} are kept that triples use.")
+        if n_concepts > MOST_PARTS:
+            ends = {each[end] for each in row["relations"] for end in ("domain", "range")}
+            kept = _most_general(row["concepts"], {each["qid"] for each in row["concepts"]} & ends)
+            row["concepts"] = [
+                each | {"subclass_of": [qid for qid in each["subclass_of"] if qid in kept]}
+                for each in row["concepts"]
+                if each["qid"] in kept
+            ]
+            self.notes.append(
+                f"Of {n_concepts:,} concepts the {len(row['concepts']):,} are kept that relations need, or are the "
+                "most general."
+            )
 
-    Raises:
-        UsageError: reading RDF needs rdflib, which is not installed.
-        DataError: the file is none of these, or has no relation.
-    """
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{file}: {error}. Expected an ontology in Turtle, RDF/XML or JSON, as UTF-8.") from error
-    read = _of_json(file, text, name) if _is_release_json(text) else _of_rdf(file, text, name)
-    if not read.row["relations"]:
-        raise DataError(
-            f"{file} has no relation. Expected at least one owl:ObjectProperty, owl:DatatypeProperty or rdf:Property "
-            "(in JSON: relations). Add those that sentences are to state."
-        )
-    if repeated := [label for label, n in Counter(each["label"] for each in read.row["concepts"]).items() if n > 1]:
-        read.notes.append(f"{len(repeated)} labels are of several concepts: {_some(repeated)}.")
-    return read
+
+def _most_general(concepts: Sequence[Row], kept: Collection[str]) -> set[str]:
+    """Return the ids that are kept, and of the others those with the fewest above them, 100 where there are so many."""
+    above = {each["qid"]: {*each["subclass_of"]} for each in concepts}
+    found, level = {*kept}, {qid for qid, over in above.items() if not over}
+    seen: set[str] = set()
+    while level and len(found) < MOST_PARTS:
+        found.update(sorted(level - found)[: MOST_PARTS - len(found)])
+        seen |= level
+        level = {qid for qid, over in above.items() if over & level} - seen
+    return found
 
 
-def _is_release_json(text: str) -> bool:
+def is_json_ontology(text: str) -> bool:
+    """Say whether a text is an ontology in the release's JSON."""
     if not text.lstrip().startswith("{"):
         return False
     try:
@@ -86,8 +78,12 @@ def _is_release_json(text: str) -> bool:
         return False
 
 
-def _of_json(file: Path, text: str, name: str) -> OwnOntology:
-    """Return an ontology in the release's JSON, labels without blanks around them, what stands twice once."""
+def read_json_ontology(file: Path, text: str, name: str) -> OwnOntology:
+    """Return an ontology in the release's JSON, labels without blanks around them, what stands twice once.
+
+    Raises:
+        DataError: it lacks a field.
+    """
     found = json.loads(text)
     try:
         concepts = [{"qid": each["qid"], "label": each["label"].strip()} for each in found["concepts"]]
@@ -102,16 +98,17 @@ def _of_json(file: Path, text: str, name: str) -> OwnOntology:
         ) from error
     given = [each["label"] for part in ("concepts", "relations") for each in found[part]]
     stripped = [label for label in given if label != label.strip()]
-    notes = [f"Blanks around {len(stripped)} labels were taken off: {_some(stripped)}."] if stripped else []
+    notes = [f"Blanks around {len(stripped)} labels were taken off: {some(stripped)}."] if stripped else []
     ids = {each["pid"]: each["label"] for each in relations} | {each["label"]: each["label"] for each in relations}
-    return OwnOntology(_row(name, title, _distinct(concepts), _distinct(relations)), ids, {}, notes)
+    return OwnOntology(ontology_row(name, title, _distinct(concepts), _distinct(relations)), ids, {}, notes)
 
 
 def _distinct(rows: list[Row]) -> list[Row]:
     return [row for position, row in enumerate(rows) if row not in rows[:position]]
 
 
-def _row(name: str, title: str, concepts: Sequence[Row], relations: Sequence[Row]) -> Row:
+def ontology_row(name: str, title: str, concepts: Sequence[Row], relations: Sequence[Row]) -> Row:
+    """Return the row of `ontologies` of an ontology's parts."""
     return {
         "ontology_id": name,
         "title": title,
@@ -120,216 +117,6 @@ def _row(name: str, title: str, concepts: Sequence[Row], relations: Sequence[Row
     }
 
 
-def parse_rdf(file: Path, text: str) -> "Graph":
-    """Return the graph of an RDF file; nothing is fetched, neither imports nor contexts.
-
-    Raises:
-        UsageError: rdflib is not installed.
-        DataError: the file is no RDF that it reads.
-    """
-    try:
-        from rdflib import Graph
-        from rdflib.exceptions import ParserError
-    except ImportError:
-        raise missing_extra("rdflib", "ontology") from None
-    form = _form(file, text)
-    if form == "json-ld" and re.search(r'"@context"\s*:\s*(?:"|\[\s*")', text):
-        raise DataError(f"{file}: its @context is an address, which is not fetched. Write it as Turtle.")
-    graph = Graph()
-    try:
-        graph.parse(data=text, format=form)
-    except (ParserError, SyntaxError, ValueError, KeyError, AssertionError, TypeError) as error:
-        raise _unreadable(file, form, error) from error
-    except Exception as error:  # xml.sax's and others of the parsers' own
-        raise _unreadable(file, form, error) from error
-    return graph
-
-
-def _unreadable(file: Path, form: str, error: Exception) -> DataError:
-    what = " ".join(str(error).split())[:200]
-    return DataError(f"{file} cannot be read as {form}: {what}. Expected Turtle, RDF/XML, N-Triples or JSON-LD.")
-
-
-def _form(file: Path, text: str) -> str:
-    """Return the form of an RDF file by its first signs, else by its name."""
-    start = text.lstrip()[:200]
-    if start.startswith("<?xml") or "<rdf:RDF" in start:
-        return "xml"
-    if re.match(r"(?:Prefix|Ontology)\s*[(:]", start):
-        raise DataError(f"{file} is in OWL's functional or Manchester syntax. Expected RDF: save it as Turtle.")
-    if re.match(r"(?:#.*\n\s*)*@?(?:prefix|base)\b", start, re.IGNORECASE):
-        return "turtle"
-    if start.startswith(("{", "[")) and file.suffix in (".json", ".jsonld"):
-        return "json-ld"
-    form = _FORMATS.get(file.suffix.lower().lstrip("."), "turtle")
-    return "turtle" if form == "xml" else form
-
-
-def _of_rdf(file: Path, text: str, name: str) -> OwnOntology:
-    return _Reader(parse_rdf(file, text), name).read()
-
-
-class _Reader:
-    """An RDF graph read as an ontology."""
-
-    def __init__(self, graph: "Graph", name: str) -> None:
-        from rdflib import OWL, RDF, RDFS, SKOS, Namespace, URIRef
-
-        self.graph, self.name = graph, name
-        self.rdf, self.rdfs, self.owl, self.skos, self.uri = RDF, RDFS, OWL, SKOS, URIRef
-        self.schema = [Namespace("https://schema.org/"), Namespace("http://schema.org/")]
-        self.notes: list[str] = []
-
-    def read(self) -> OwnOntology:
-        owl, rdf, rdfs = self.owl, self.rdf, self.rdfs
-        annotations = {*self.typed(owl.AnnotationProperty, owl.OntologyProperty)}
-        properties = [
-            each
-            for each in self.typed(owl.ObjectProperty, owl.DatatypeProperty, rdf.Property, owl.FunctionalProperty)
-            if each not in annotations
-        ]
-        classes = [
-            each
-            for each in self.typed(owl.Class, rdfs.Class)
-            if each not in (owl.Thing, owl.Nothing) and not self.is_datatype(each)
-        ]
-        old = {each for each in (*properties, *classes) if self.is_deprecated(each)}
-        if old:
-            self.notes.append(f"{len(old)} deprecated terms were left out: {_some(sorted(map(self.local, old)))}.")
-        properties, classes = ([each for each in terms if each not in old] for terms in (properties, classes))
-        signatures = {each: self.signatures(each) for each in properties}
-        used = {end for pairs in signatures.values() for pair in pairs for end in pair if end is not None}
-        outside = sorted(end for end in used if end not in set(classes) and not self.is_datatype(end))
-        classes += outside
-        self.ids = self.short_ids([*classes, *properties])
-        concepts = [
-            {"qid": self.ids[each], "label": self.label(each), "subclass_of": self.superclasses(each, set(classes))}
-            for each in classes
-        ]
-        relations = [
-            {"pid": self.ids[each], "label": self.label(each), "domain": self.end(first), "range": self.end(second)}
-            for each in properties
-            for first, second in signatures[each]
-        ]
-        ids = {str(each): self.label(each) for each in properties}
-        ids |= {self.ids[each]: self.label(each) for each in reversed(properties)}
-        ids |= {self.label(each): self.label(each) for each in properties}
-        names = {self.label(each): further for each in properties if (further := self.further_labels(each))}
-        row = _row(self.name, self.title(), concepts, _distinct(relations))
-        return OwnOntology(row, ids, names, self.notes)
-
-    def typed(self, *kinds: Any) -> list[Any]:
-        """Return the named terms of these kinds in the order of their addresses: parsers keep none."""
-        found = {each for kind in kinds for each in self.graph.subjects(self.rdf.type, kind)}
-        return sorted(each for each in found if isinstance(each, self.uri))
-
-    def is_deprecated(self, term: Any) -> bool:
-        kinds = {*self.graph.objects(term, self.rdf.type)}
-        said = str(self.graph.value(term, self.owl.deprecated) or "").lower()
-        return said in ("true", "1") or not kinds.isdisjoint((self.owl.DeprecatedProperty, self.owl.DeprecatedClass))
-
-    def is_datatype(self, term: Any) -> bool:
-        if (term, self.rdf.type, self.rdfs.Datatype) in self.graph:
-            return True
-        builtin = str(term).startswith(("http://www.w3.org/2001/XMLSchema#", str(self.rdf), str(self.rdfs)))
-        schema = any(term == space[kind] for space in self.schema for kind in _KIND_OF_LITERAL)
-        undeclared = (term, self.rdf.type, None) not in self.graph and self.local(term) in _LITERALS
-        return undeclared or ((builtin or schema) and self.local(term) in _KIND_OF_LITERAL)
-
-    def signatures(self, term: Any) -> list[tuple[Any, Any]]:
-        """Return each pair of a domain and a range, None where there is none; of too many what all share."""
-        domains, ranges = self.ends(term, "domain"), self.ends(term, "range")
-        if len(domains) * len(ranges) > MOST_SIGNATURES:
-            self.notes.append(
-                f"{self.local(term)!r} goes from {len(domains)} to {len(ranges)} kinds of things; those of which it "
-                "has several are left open."
-            )
-            domains, ranges = (ends if len(ends) == 1 else [None] for ends in (domains, ranges))
-        return list(product(domains, ranges))
-
-    def ends(self, term: Any, side: str) -> list[Any]:
-        """Return the classes at one end of a property, its own or those of properties above it; [None] for none."""
-        waiting, seen = [term], set()
-        while waiting:
-            each = waiting.pop(0)
-            seen.add(each)
-            found = [*self.graph.objects(each, self.rdfs[side])]
-            found += [end for space in self.schema for end in self.graph.objects(each, space[f"{side}Includes"])]
-            named = sorted({name for end in found for name in self.members(end)} - {self.owl.Thing, self.rdfs.Resource})
-            if named:
-                return named
-            above = self.graph.objects(each, self.rdfs.subPropertyOf)
-            waiting += sorted(up for up in above if isinstance(up, self.uri) and up not in seen)
-        return [None]
-
-    def members(self, end: Any) -> Iterator[Any]:
-        """Yield a class, or the classes of a union."""
-        if isinstance(end, self.uri):
-            yield end
-        elif union := self.graph.value(end, self.owl.unionOf) or self.graph.value(end, self.owl.oneOf):
-            for each in self.graph.items(union):
-                yield from self.members(each)
-
-    def superclasses(self, term: Any, known: set[Any]) -> list[str]:
-        above: list[Any] = [each for each in self.graph.objects(term, self.rdfs.subClassOf) if each in known]
-        return [self.ids[each] for each in sorted(above) if each != term]
-
-    def end(self, term: Any) -> str:
-        if term is None:
-            return ""
-        kind = self.local(term)
-        return self.ids.get(term) or _KIND_OF_LITERAL.get(kind, kind)
-
-    def short_ids(self, terms: Iterable[Any]) -> dict[Any, str]:
-        """Return what each term is called inside its file: its local name, or where two share one its address."""
-        shared = Counter(map(self.local, dict.fromkeys(terms)))
-        return {each: self.local(each) if shared[self.local(each)] == 1 else str(each) for each in terms}
-
-    @staticmethod
-    def local(term: Any) -> str:
-        return re.split(r"[#/:]", str(term).rstrip("#/"))[-1] or str(term)
-
-    def label(self, term: Any) -> str:
-        """Return a term's English label, or one in no or another language, or its local name cut into words."""
-        for kind in (self.rdfs.label, self.skos.prefLabel):
-            labels = sorted(self.graph.objects(term, kind), key=lambda each: (_language(each), str(each)))
-            if text := next((" ".join(str(each).split()) for each in labels if str(each).strip()), ""):
-                return text
-        return cut_name(self.local(term))
-
-    def further_labels(self, term: Any) -> list[str]:
-        kinds = (self.rdfs.label, self.skos.prefLabel, self.skos.altLabel)
-        labels = {str(each) for kind in kinds for each in self.graph.objects(term, kind) if _language(each)[0] < 2}
-        return sorted({*labels, cut_name(self.local(term))} - {self.label(term)})
-
-    def title(self) -> str:
-        for ontology in self.typed(self.owl.Ontology):
-            for kind in (self.rdfs.label, self.uri("http://purl.org/dc/terms/title"), _DC_TITLE):
-                titles: list[Any] = [*self.graph.objects(ontology, self.uri(kind))]
-                found = sorted(titles, key=lambda each: (_language(each), str(each)))
-                if found:
-                    return " ".join(str(found[0]).split())
-        return self.name
-
-
-_DC_TITLE = "http://purl.org/dc/elements/1.1/title"
-
-
-def cut_name(name: str) -> str:
-    """Return the words of a name that was written without blanks.
-
-    >>> cut_name("birthPlace"), cut_name("has_author"), cut_name("HTTPServer")
-    ('birth place', 'has author', 'HTTP server')
-    """
-    words = [word for word in _HUMPS.split(name) if word]
-    return " ".join(word if word.isupper() and len(word) > 1 else word[0].lower() + word[1:] for word in words)
-
-
-def _language(label: Any) -> tuple[int, str]:
-    """Return where a label's language stands: English, none, any other."""
-    language = (getattr(label, "language", None) or "").lower()
-    return (0 if language.startswith("en") else 2 if language else 1), language
-
-
-def _some(names: Sequence[str]) -> str:
+def some(names: Sequence[str]) -> str:
+    """Return the first five of the names, and how many more there are."""
     return ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

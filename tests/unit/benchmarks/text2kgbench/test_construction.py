@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kbbench_hf.benchmarks.own_extraction.release import build_own_extraction
 from kbbench_hf.benchmarks.text2kgbench.construction.alignment import align, relation_cue
-from kbbench_hf.benchmarks.text2kgbench.construction.own_ontologies import read_own_ontology
+from kbbench_hf.benchmarks.text2kgbench.construction.inputs import read_own_ontology
 from kbbench_hf.benchmarks.text2kgbench.construction.selection import keep
 from kbbench_hf.benchmarks.text2kgbench.construction.splits import by_group, by_subject
 from kbbench_hf.benchmarks.text2kgbench.construction.unseen import swapped

@@ -2,14 +2,16 @@
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from kbbench_hf.benchmarks.base import Examples
+from kbbench_hf.benchmarks.text2kgbench.audit import audit
 from kbbench_hf.benchmarks.text2kgbench.error_classes import CLASSES, error_classes
 from kbbench_hf.benchmarks.text2kgbench.material import Material
 from kbbench_hf.benchmarks.text2kgbench.release import build_dbpedia_webnlg
 from kbbench_hf.benchmarks.text2kgbench.statistics import statistics
-from kbbench_hf.files.datasets import DatasetFolder
+from kbbench_hf.files.datasets import DatasetFolder, write_dataset
 
 ONTOLOGY = {
     "ontology_id": "o",
@@ -67,3 +69,24 @@ def test_table_1_is_the_papers(shared, tmp_path):
     assert rows["1_university"] == ["15", "46", "156", "85", "71"]  # Table 1: 15 types, 46 relations, 156 sentences
     assert rows["16_city"] == ["11", "23", "348", "131", "217"]
     assert sum(int(each[2].replace(",", "")) for each in rows.values()) == 4860
+
+
+def test_an_audit_finds_what_can_be_copied(tmp_path):
+    def row(name: str, split: str, sentence: str, obj: str, similar: list[str]) -> dict:
+        triple = {"sub": "Heat", "rel": "set in", "obj": obj}
+        fixed = {"triples": [triple], "triples_repaired": [triple], "repairs": [], "selected": False}
+        return {"id": name, "ontology_id": "o", "split": split, "sentence": sentence, "similar_ids": similar, **fixed}
+
+    rows = {
+        "train": [row("a", "train", "Heat is set in Rome.", "Rome", [])],
+        "test": [
+            row("b", "test", "Rome is where Heat is set.", "Rome", ["a"]),
+            row("c", "test", "Heat is set in Oslo.", "Oslo", ["a"]),
+        ],
+    }
+    tables = {split: pa.Table.from_pylist(of) for split, of in rows.items()}
+    ontologies = {"full": pa.Table.from_pylist([ONTOLOGY])}
+    write_dataset(tmp_path / "o", {"sentences": tables, "ontologies": ontologies}, "---\npretty_name: o\n---\n")
+    found = {each.name: each.value for each in audit(DatasetFolder(tmp_path / "o"))}
+    # b's only triple is the demonstration's, a fact of train, and the names' own in the other direction; c's is new
+    assert found == {"copy": 0.5, "train_facts": 0.5, "first_name": 0.0}
