@@ -1,10 +1,13 @@
 """The boards of a store as the pages ask for them: by place, by family, made once until something is stored."""
 
-import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
+from math import inf
+from typing import NamedTuple, TypeVar
 
 from kbbench_hf.app.drawings import Axis, axis_of
 from kbbench_hf.benchmarks import Place, as_place, at_hand, benchmark, importable_names
@@ -16,6 +19,10 @@ from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.outbox import Outbox
 from kbbench_hf.leaderboard.table import Row, board, headline, places, with_differences
 from kbbench_hf.leaderboard.view import Column, columns, default_columns, filled
+
+PATIENCE_S = 0.5
+"""So long a page waits for a board that something happened to, where there is one of before."""
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -47,24 +54,19 @@ class Board:
 
 
 class Boards:
-    """The boards of a store, by place; each is made once and again when something was stored."""
+    """The boards of a store, by place; each is made once and again when something happened to one of its rows."""
 
     def __init__(self, index: Index, outbox: Outbox | None = None, listing: Listing | None = None) -> None:
         self.index = index
         self.outbox = outbox
         self.listing = listing
-        self._made: dict[Place, Board] = {}
-        self._places: list[Place] | None = None
-        self._position = 0
-        self._lock = threading.Lock()
+        self._places: tuple[list[Place], list[Place]] | None = None
+        self._made: dict[Place, _Made] = {}
+        self._maker, self._since = ThreadPoolExecutor(1, "boards"), inf
 
     def places(self) -> list[Place]:
         """Return every place that has rows, stored or published, in the order of the menus."""
-        with self._lock:
-            self._refresh()
-            if self._places is None:
-                self._places = places(self.index)
-            return self._places
+        return self._in_time(self._all_places, self._places and self._places[1])
 
     def open_places(self) -> list[Place]:
         """Return the places that take submissions: the default split and mode of what is here or listed."""
@@ -89,17 +91,18 @@ class Boards:
             found.setdefault(benchmark(place.benchmark).facts.family, []).append(place)
         return found
 
-    def board(self, place: Place) -> Board:
-        """Return the board of a place; one without rows where nothing was stored or published."""
-        with self._lock:
-            self._refresh()
-            if place not in self._made:
-                self._made[place] = self._make(place)
-            return self._made[place]
+    def board(self, place: Place, now: bool = False) -> Board:
+        """Return the board of a place; one without rows where nothing was stored or published.
 
-    def row(self, place: Place, row_id: str) -> Row | None:
+        A board that takes longer than `PATIENCE_S` to make again is shown as it was meanwhile, unless it has to be as
+        it is `now`.
+        """
+        before = self._made.get(place)
+        return self._in_time(partial(self._board, place), None if now or before is None else before.board)
+
+    def row(self, place: Place, row_id: str, now: bool = False) -> Row | None:
         """Return one row, or None where the place has none of that id."""
-        return next((row for row in self.board(place).rows if row.id == row_id), None)
+        return next((row for row in self.board(place, now).rows if row.id == row_id), None)
 
     def asked_place(self, asked: Mapping[str, str]) -> Place:
         """Return the place that an address asks for: by name, by a row of it, or the first one that has rows."""
@@ -118,11 +121,41 @@ class Boards:
             return place if self.row(place, row_id) else None
         return None
 
-    def _refresh(self) -> None:
+    def _in_time(self, make: Callable[[], _T], before: _T | None) -> _T:
+        """Return what is made, one thing at a time, or what there was before where that takes too long."""
+
+        def timed() -> _T:
+            self._since = time.monotonic()
+            try:
+                return make()
+            finally:
+                self._since = inf
+
+        job = self._maker.submit(timed)
+        try:
+            since = min(self._since, time.monotonic())
+            return job.result(None if before is None else max(0.0, since + PATIENCE_S - time.monotonic()))
+        except TimeoutError:
+            if before is None:
+                raise
+            return before
+
+    def _all_places(self) -> list[Place]:
         self.index.update()
-        if (position := self.index.position()) != self._position:  # others take events in too
-            self._made.clear()
-            self._places, self._position = None, position
+        stored = self.index.places()
+        if self._places is None or self._places[0] != stored:
+            self._places = stored, places(self.index)
+        return self._places[1]
+
+    def _board(self, place: Place) -> Board:
+        self.index.update()
+        position, made = self.index.position(), self._made.get(place)  # others take events in too
+        if made is None or made.position != position:
+            in_doubt = self.index.doubts()
+            of = [(row, in_doubt.get(row.record.id)) for row in self.index.rows(place, any_mode=True)]
+            made = _Made(position, of, made.board if made and made.of == of else self._make(place))
+            self._made[place] = made
+        return made.board
 
     def _make(self, place: Place) -> Board:
         found = benchmark(place.benchmark)
@@ -131,6 +164,14 @@ class Boards:
         differences = partial(with_differences, place=place, metric=metric, index=self.index)
         there, first = filled(columns(found), rows), default_columns(found, rows)
         return Board(found, rows, there, metric, first, differences)
+
+
+class _Made(NamedTuple):
+    """A board, the position of the index when it was last looked at, and what of the index it was made of."""
+
+    position: int
+    of: object
+    board: Board
 
 
 def dataset_label(place: Place) -> str:

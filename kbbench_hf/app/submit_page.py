@@ -15,9 +15,8 @@ from kbbench_hf.benchmarks import Place, as_place, benchmark
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.hub.connection import answer_within
 from kbbench_hf.leaderboard.checking import Checks, Upload
-from kbbench_hf.leaderboard.flags import flags
 from kbbench_hf.leaderboard.quotas import Quotas
-from kbbench_hf.leaderboard.store import Receipt, Record, System
+from kbbench_hf.leaderboard.records import Receipt, Record, System
 from kbbench_hf.leaderboard.submissions import Preview, checked_system, store_preview
 from kbbench_hf.reports.tables import interval, number
 
@@ -210,9 +209,8 @@ def receipt_text(boards: Boards, place: Place, stored: Receipt) -> str:
     state = "It was there already." if stored.existed else "It is on the board now."
     state = "It was there already; it says now what you wrote." if stored.edited else state
     safe = f" {boards.outbox.state(stored.id)}" if boards.outbox else ""
-    boards.index.update()
-    of_row = flags(boards.index.names(), boards.index.rows(place, any_mode=True)).get(stored.id, ())
-    notes = "".join(f"\n\n⚠ The board notes of it: {_plain(each.reason)}" for each in of_row)
+    row = boards.row(place, stored.id, now=True)
+    notes = "".join(f"\n\n⚠ The board notes of it: {_plain(each.reason)}" for each in (row.flags if row else ()))
     return f"**Stored** as `{stored.id}`. {state}{safe}{notes}"
 
 

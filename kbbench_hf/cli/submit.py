@@ -9,7 +9,8 @@ from kbbench_hf.benchmarks import benchmark as find
 from kbbench_hf.cli.names import NAME, FilePath
 from kbbench_hf.cli.options import MODE, on_benchmark
 from kbbench_hf.errors import UsageError
-from kbbench_hf.leaderboard.store import Store, System
+from kbbench_hf.leaderboard.records import System
+from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 from kbbench_hf.reports.terminal import echo
 from kbbench_hf.scoring.score import annotations_beside, asked_of

@@ -4,9 +4,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from kbbench_hf.files.datasets import Row
+from kbbench_hf.leaderboard.index import StoredRow
 from kbbench_hf.leaderboard.likeness import Answered, GoldLikeness, copies
-from kbbench_hf.leaderboard.owners import Named, doubts
+from kbbench_hf.leaderboard.owners import Doubt
+from kbbench_hf.leaderboard.records import Record
 
 FlagCode = Literal["name", "look_alike", "claim", "copy", "gold"]
 
@@ -21,25 +22,24 @@ class Flag(NamedTuple):
     """The id of the row that it is about; empty where it is about none."""
 
 
-def flags(names: Sequence[Named], rows: Sequence[Row]) -> dict[str, tuple[Flag, ...]]:
+def flags(in_doubt: Mapping[str, Sequence[Doubt]], rows: Sequence[StoredRow]) -> dict[str, tuple[Flag, ...]]:
     """Return the flags of the rows of a place that have some.
 
     Args:
-        names: the names of all rows of all places, in the order in which they were stored.
+        in_doubt: what is doubtful about the names of all rows of all places, as `Index.doubts` gives it.
         rows: the place's rows, and those in its other modes, as `Index.rows` gives them, in that order too.
     """
     found: dict[str, list[Flag]] = defaultdict(list)
-    in_doubt = doubts(names)
-    by_id = {row["id"]: row for row in rows}
-    for row in rows:
-        found[row["id"]] += [Flag(*doubt) for doubt in in_doubt.get(row["id"], ())]
-        if (likeness := _likeness(row)) and likeness.suspicious() and not _is_own(row):
-            found[row["id"]].append(Flag("gold", _gold(likeness)))
-    first = sorted(rows, key=lambda row: row["id"] in in_doubt)  # whose name is in doubt is not first with the answers
+    records = {row.record.id: row.record for row in rows}
+    for name, record in records.items():
+        found[name] += [Flag(*doubt) for doubt in in_doubt.get(name, ())]
+        if record.gold and record.gold.suspicious() and not _is_own(record):
+            found[name].append(Flag("gold", _gold(record.gold)))
+    first = sorted(rows, key=lambda row: row.record.id in in_doubt)  # whose name is in doubt is not first with answers
     for copy, (of, whole) in copies([_answered(row) for row in first]).items():
-        name, submitter = by_id[of]["system"]["name"], by_id[of]["submitter"]
         how = "Its answers are" if whole else "All but a few of its answers, mistakes among them, are"
-        found[copy].append(Flag("copy", f"{how} those of {name!r} by {submitter}.", of))
+        reason = f"{how} those of {records[of].system.name!r} by {records[of].submitter}."
+        found[copy].append(Flag("copy", reason, of))
     return {row: tuple(of_row) for row, of_row in found.items() if of_row}
 
 
@@ -49,16 +49,12 @@ def _gold(likeness: GoldLikeness) -> str:
     return f"{likeness.exact:,} of {likeness.n:,} answers are exactly the gold."
 
 
-def _answered(row: Row) -> Answered:
-    likeness = _likeness(row)
-    n_mistakes = likeness.n - likeness.exact if likeness else row["counters"].get("n_examples", 0)
-    return Answered(row["id"], row["system"]["name"], row["submitter"], row.get("parts", ()), n_mistakes, _is_own(row))
+def _answered(row: StoredRow) -> Answered:
+    record, gold = row.record, row.record.gold
+    n_mistakes = gold.n - gold.exact if gold else row.headline["counters"].get("n_examples", 0)
+    parts = row.headline["parts"]
+    return Answered(record.id, record.system.name, record.submitter, parts, n_mistakes, _is_own(record))
 
 
-def _likeness(row: Mapping[str, object]) -> GoldLikeness | None:
-    found = row.get("gold")
-    return GoldLikeness(*found) if isinstance(found, list) else None
-
-
-def _is_own(row: Row) -> bool:
-    return bool(row["origin"] != "submitted")
+def _is_own(record: Record) -> bool:
+    return record.origin != "submitted"

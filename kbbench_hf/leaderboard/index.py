@@ -4,8 +4,9 @@ import json
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from kbbench_hf.benchmarks import Place
@@ -13,12 +14,13 @@ from kbbench_hf.errors import KBBenchError
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.leaderboard.events import Event
 from kbbench_hf.leaderboard.likeness import fingerprint
-from kbbench_hf.leaderboard.owners import Named
-from kbbench_hf.leaderboard.store import Record, Store
+from kbbench_hf.leaderboard.owners import Doubt, Named, doubts
+from kbbench_hf.leaderboard.records import Record
+from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.metrics.significance import PairedTest
 from kbbench_hf.scoring.result import annotations_of
 
-VERSION = 4
+VERSION = 5
 """Of the tables; an index of another version is made again."""
 SCHEMA = f"""
 DROP TABLE IF EXISTS rows; DROP TABLE IF EXISTS tests; DROP TABLE IF EXISTS positions;
@@ -28,9 +30,9 @@ CREATE TABLE rows (
     id TEXT PRIMARY KEY, benchmark TEXT NOT NULL, config TEXT NOT NULL, split TEXT NOT NULL, mode TEXT NOT NULL,
     stored TEXT NOT NULL, shown INTEGER NOT NULL, decided TEXT NOT NULL,
     returned INTEGER NOT NULL, withdrawn TEXT NOT NULL, edited TEXT NOT NULL,
-    record TEXT NOT NULL, result TEXT NOT NULL
+    record TEXT NOT NULL, result TEXT NOT NULL, changed INTEGER NOT NULL DEFAULT 0
 );
-CREATE INDEX place ON rows (benchmark, config, split, mode, shown, returned);
+CREATE INDEX place ON rows (benchmark, config, split, shown, returned);
 CREATE TABLE tests (
     a TEXT NOT NULL, b TEXT NOT NULL, metric TEXT NOT NULL, test TEXT NOT NULL, PRIMARY KEY (a, b, metric)
 );
@@ -45,6 +47,18 @@ SEEN = ("answer_in_training", "seen")
 """Slices that tell apart the examples whose answer occurs in the training split."""
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class StoredRow:
+    """A submission as the index has it. While nothing happens to the submission, the index gives the same object."""
+
+    record: Record
+    """With what its owner says of the system now."""
+    stored: str
+    """When it was first stored, and by which writer; rows are sorted by it."""
+    headline: Row
+    """Of its result: scores, counters, warnings, what the annotations were made with; and what its answers are like."""
+
+
 class Index:
     """The index of a store; `update` is cheap when nothing happened. Deleting its file loses nothing.
 
@@ -55,6 +69,8 @@ class Index:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.file = store.root / "index.sqlite"
+        self._read: dict[str, tuple[int, StoredRow]] = {}
+        self._doubts: tuple[int, dict[str, list[Doubt]]] = 0, {}
         self._in_memory: sqlite3.Connection | None = None
         self._lock = threading.RLock()
 
@@ -77,20 +93,20 @@ class Index:
             return self._update()
 
     def _update(self) -> int:
-        events = self.store.events
+        events, n_new = self.store.events, 0
         with self.connection() as db:
-            db.execute("BEGIN IMMEDIATE")
             quiet = dict(db.execute("SELECT folder, changed FROM quiet"))
-            n_new = 0
             for folder in events.folders():
                 changed = folder.stat().st_mtime_ns
                 name = folder.relative_to(events.folder).as_posix()
                 if quiet.get(name) == changed:
                     continue
+                db.execute("BEGIN IMMEDIATE")  # a folder at a time, because others wait meanwhile
                 n_here, all_of_it = self._take_in_folder(db, folder)
                 n_new += n_here
                 if all_of_it and time.time_ns() - changed > SETTLED_NS:
                     db.execute("INSERT OR REPLACE INTO quiet VALUES (?, ?)", (name, changed))
+                db.commit()
         return n_new
 
     def position(self) -> int:
@@ -127,23 +143,34 @@ class Index:
         with self.connection() as db:
             return int(db.execute("SELECT count(*) FROM rows").fetchone()[0])
 
-    def rows(self, place: Place, any_mode: bool = False) -> list[Row]:
-        """Return the shown rows of a place, oldest first: the record, when it was stored, and its headline result."""
-        query = """SELECT record, stored, result FROM rows
+    def rows(self, place: Place, any_mode: bool = False) -> list[StoredRow]:
+        """Return the shown rows of a place, oldest first."""
+        query = """SELECT id, changed FROM rows
             WHERE benchmark = ? AND config = ? AND split = ? AND (mode = ? OR ?) AND shown AND returned
             ORDER BY stored"""
         with self.connection() as db:
-            found = db.execute(query, (*place, any_mode)).fetchall()
-        return [{**json.loads(record), "stored": stored, **json.loads(result)} for record, stored, result in found]
+            return self._rows(db, db.execute(query, (*place, any_mode)).fetchall())
 
-    def names(self) -> list[Named]:
-        """Return the names of the shown rows of all places, in the order in which they were stored."""
-        query = """SELECT id, json_extract(record, '$.system.name'), json_extract(record, '$.submitter'),
-            json_extract(record, '$.vouched_by'), json_extract(record, '$.origin')
-            FROM rows WHERE shown AND returned ORDER BY stored"""
-        with self.connection() as db:
-            found = db.execute(query).fetchall()
-        return [Named(row, name, who, vouched or "", origin == "own") for row, name, who, vouched, origin in found]
+    def doubts(self) -> dict[str, list[Doubt]]:
+        """Return what is doubtful about the names of the shown rows of all places; most have no doubts."""
+        position = self.position()
+        if self._doubts[0] != position:
+            with self.connection() as db:
+                query = "SELECT id, changed FROM rows WHERE shown AND returned ORDER BY stored"
+                records = [row.record for row in self._rows(db, db.execute(query).fetchall())]
+            names = [Named(each.id, each.system.name, each.submitter, each.vouched_by, each.origin == "own")
+                     for each in records]  # fmt: skip
+            self._doubts = position, doubts(names)
+        return self._doubts[1]
+
+    def _rows(self, db: sqlite3.Connection, wanted: Sequence[tuple[str, int]]) -> list[StoredRow]:
+        """Return the rows of these ids, each as it was when it last changed; those that did not are not read again."""
+        new = [row for row, changed in wanted if self._read.get(row, (0,))[0] != changed]
+        query = "SELECT id, changed, record, stored, result FROM rows WHERE id IN (SELECT value FROM json_each(?))"
+        for row, changed, record, stored, result in db.execute(query, (json.dumps(new),)) if new else ():
+            found = StoredRow(Record.from_bytes(record.encode()), stored, json.loads(result))
+            self._read[row] = changed, found
+        return [self._read[row][1] for row, _ in wanted]
 
     def n_stored(self, submitter: str, since: str) -> tuple[int, int]:
         """Return how many submissions somebody, and how many all users, stored since a time, shown or not."""
@@ -161,27 +188,30 @@ class Index:
             found = db.execute(query, (submitter,)).fetchall()
         return [(Record.from_bytes(record.encode()), not returned) for record, returned in found]
 
-    def tests(self, metric: str, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], PairedTest]:
-        """Return those paired tests of two submissions that were made before: neither of them ever changes."""
-        query = "SELECT test FROM tests WHERE a = ? AND b = ? AND metric = ?"
-        tests = {}
+    def tests(self, metric: str, ids: Sequence[str]) -> dict[tuple[str, str], PairedTest]:
+        """Return the paired tests of two of these submissions that were made before: neither of them ever changes."""
+        query = """SELECT a, b, test FROM tests WHERE metric = ?1
+            AND a IN (SELECT value FROM json_each(?2)) AND b IN (SELECT value FROM json_each(?2))"""
         with self.connection() as db:
-            for a, b in pairs:
-                for (text,) in db.execute(query, (a, b, metric)):
-                    difference, (low, high), *others = json.loads(text)
-                    tests[a, b] = PairedTest(difference, (low, high), *others)
+            found = db.execute(query, (metric, json.dumps(ids))).fetchall()
+        tests = {}
+        for a, b, text in found:
+            difference, (low, high), *others = json.loads(text)
+            tests[a, b] = PairedTest(difference, (low, high), *others)
         return tests
 
-    def keep_test(self, a: str, b: str, metric: str, test: PairedTest) -> None:
-        """Keep a paired test for the next time, if there is room."""
+    def keep_tests(self, metric: str, tests: Mapping[tuple[str, str], PairedTest]) -> None:
+        """Keep paired tests for the next time, if there is room."""
+        rows = [(*pair, metric, json.dumps(test)) for pair, test in tests.items()]
         with suppress(sqlite3.OperationalError), self.connection() as db:
-            db.execute("INSERT OR REPLACE INTO tests VALUES (?, ?, ?, ?)", (a, b, metric, json.dumps(test)))
+            db.execute("BEGIN IMMEDIATE")
+            db.executemany("INSERT OR REPLACE INTO tests VALUES (?, ?, ?, ?)", rows)
 
     def dump(self) -> str:
         """Return the whole index as text, the same for the same events; two indexes are equal if their dumps are."""
         with self.connection() as db:
             rows = db.execute("SELECT * FROM rows ORDER BY stored").fetchall()
-        return "".join(f"{json.dumps(row)}\n" for row in rows)
+        return "".join(f"{json.dumps(row[:-1])}\n" for row in rows)  # all but when each changed here
 
     def _take_in_folder(self, db: sqlite3.Connection, folder: Path) -> tuple[int, bool]:
         """Take in what is new in a folder of events; return how many there were, and whether nothing was left."""
@@ -199,7 +229,8 @@ class Index:
             except (KBBenchError, ValueError, TypeError, KeyError, AttributeError):  # a file that is there, and damaged
                 all_of_it = False
                 continue
-            db.execute("INSERT INTO taken (path) VALUES (?)", (path,))
+            number = db.execute("INSERT INTO taken (path) VALUES (?)", (path,)).lastrowid
+            db.execute("UPDATE rows SET changed = ? WHERE id = ?", (number, event.submission))
             n_new += 1
         return n_new, all_of_it
 
@@ -261,7 +292,7 @@ class Index:
         headline["annotations"] = annotations_of(result["versions"])
         headline["parts"] = fingerprint(self.store.predictions(submission))
         db.execute(
-            "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, 1, '', 1, '', '', ?, ?)",
+            "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, 1, '', 1, '', '', ?, ?, 0)",
             (submission, *place, stored, record.to_bytes().decode(), json.dumps(headline)),
         )
 
@@ -273,6 +304,9 @@ def _version(db: sqlite3.Connection) -> int:
 def _make_tables(db: sqlite3.Connection) -> None:
     """Make the tables anew, unless another process did while this one waited for its turn."""
     db.execute("BEGIN IMMEDIATE")
-    for statement in SCHEMA.split(";") if _version(db) != VERSION else ():
-        db.execute(statement)
+    if _version(db) != VERSION:
+        for statement in SCHEMA.split(";"):
+            db.execute(statement)
+        # numbers go on where those of an index that was lost cannot have come: what was read by them is not mixed up
+        db.execute("INSERT INTO sqlite_sequence VALUES ('taken', ?)", (time.time_ns() // 1000,))
     db.commit()

@@ -23,6 +23,7 @@ ENOUGH = 20
 """So many examples must have a gold before anything is said of answers that are all right."""
 ENOUGH_SHORT = 100
 """The same where answers are short and stand in what was given: a good system may have every one."""
+N_LETTERS = 10_000
 MISTAKES = 5
 """So many answers that are not the gold must be shared before they say that one row is another's copy."""
 
@@ -146,8 +147,20 @@ def _comparable(line: Mapping[str, object]) -> list[str]:
 
 def _plain(text: str) -> str:
     """Return text without case, spaces and punctuation, but with what parts the items of a triple."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    return "".join(each for each in folded if each.isalnum() or each == "|" or unicodedata.category(each)[0] == "M")
+    return unicodedata.normalize("NFKC", text).casefold().translate(_KEPT)
+
+
+class _Kept(dict[int, str | None]):
+    """Each character, or None where it does not count; the common ones are looked up once."""
+
+    def __missing__(self, code: int) -> str | None:
+        letter = chr(code)
+        counts = letter.isalnum() or letter == "|" or unicodedata.category(letter)[0] == "M"
+        kept = letter if counts else None
+        return self.setdefault(code, kept) if len(self) < N_LETTERS else kept
+
+
+_KEPT = _Kept()
 
 
 def _hash(parts: Sequence[str]) -> str:

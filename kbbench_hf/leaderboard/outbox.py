@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from kbbench_hf.hub.repository import Held, Repository
 from kbbench_hf.leaderboard.events import Event
+from kbbench_hf.leaderboard.records import RECORD
 from kbbench_hf.leaderboard.restoring import Restored, agree, differing, restore
-from kbbench_hf.leaderboard.store import RECORD, Store
+from kbbench_hf.leaderboard.store import Store
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi

@@ -185,6 +185,7 @@ def _bare(name: str) -> str:
     )
 
 
+@lru_cache(maxsize=1 << 16)
 def _skeleton(name: str) -> str:
     """Return a name with each character replaced by the one that stands for all that look like it, without accents."""
     stands_for = _prototypes()

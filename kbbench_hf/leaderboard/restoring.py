@@ -14,7 +14,8 @@ from uuid import uuid4
 from kbbench_hf.errors import DataError
 from kbbench_hf.hub.repository import Repository
 from kbbench_hf.leaderboard.index import Index
-from kbbench_hf.leaderboard.store import RECORD, Record, Store
+from kbbench_hf.leaderboard.records import RECORD, Record
+from kbbench_hf.leaderboard.store import Store
 
 AT_ONCE = 8
 MAX_LOST = 20

@@ -9,7 +9,8 @@ from kbbench_hf.benchmarks import Place, at_hand, benchmark, importable_names, s
 from kbbench_hf.benchmarks.baselines import published_answers, published_rows
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import Row, read_json
-from kbbench_hf.leaderboard.store import Receipt, Store, System
+from kbbench_hf.leaderboard.records import Receipt, System
+from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import MAX_NOTES, Preview, previewed, store_preview
 from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
 from kbbench_hf.scoring.score import RUN, Asked, annotated, annotations_beside, asked_of, load_examples, score_asked

@@ -18,7 +18,8 @@ from kbbench_hf.files.datasets import Id, Row
 from kbbench_hf.leaderboard.annotation_files import checked_annotations
 from kbbench_hf.leaderboard.likeness import GoldLikeness, gold_likeness
 from kbbench_hf.leaderboard.owners import vouched_by
-from kbbench_hf.leaderboard.store import Receipt, Store, System
+from kbbench_hf.leaderboard.records import Receipt, System
+from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.scoring.predictions import Predictions, ReadOptions, read_predictions
 from kbbench_hf.scoring.result import Result
 from kbbench_hf.scoring.score import annotated, load_examples, score_asked

@@ -2,9 +2,10 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache, cached_property, lru_cache
 from itertools import pairwise
 from typing import Literal
 
@@ -13,9 +14,8 @@ from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.baselines import published_places, published_systems
 from kbbench_hf.benchmarks.published import PublishedFigure, PublishedRow
 from kbbench_hf.benchmarks.warnings import ScoreWarning
-from kbbench_hf.files import datasets
 from kbbench_hf.leaderboard.flags import Flag, flags
-from kbbench_hf.leaderboard.index import Index
+from kbbench_hf.leaderboard.index import Index, StoredRow
 from kbbench_hf.metrics.significance import PairedTest, paired_test, rank_groups
 from kbbench_hf.scoring.result import PlainFigure
 
@@ -117,9 +117,10 @@ def board(index: Index, place: Place) -> list[Row]:
     """Return the rows of a place, best first by the headline metric; rows without a finite headline come last."""
     index.update()
     found = benchmark(place.benchmark)
-    stored = index.rows(place)
-    flagged = flags(index.names(), index.rows(place, any_mode=True))
-    rows = [_stored(each, found, flagged.get(each["id"], ())) for each in stored]
+    stored = index.rows(place, any_mode=True)
+    flagged = flags(index.doubts(), stored) if stored else {}
+    rows = [_stored(each, found.headline) for each in stored if each.record.mode == place.mode]
+    rows = [replace(row, flags=flagged[row.id]) if row.id in flagged else row for row in rows]
     rows += [_published(each) for each in published_systems(place)]
     metric = headline(found, rows)
     sign = 1 if metric in found.scoring.lower_is_better else -1
@@ -132,19 +133,15 @@ def with_differences(rows: Sequence[Row], place: Place, metric: str, index: Inde
 
     The first `most` are tested too, where both have scores per example and annotations that were made alike.
     """
-    of = benchmark(place.benchmark)
     pairs = list(pairwise(rows))
-    tests = _tests(
-        [(upper.id, lower.id) for upper, lower in pairs[: most - 1] if _testable(upper, lower, metric)],
-        index,
-        of,
-        metric,
-    )
+    wanted = {(upper.id, lower.id) for upper, lower in pairs[: most - 1] if _testable(upper, lower, metric)}
     found = list(rows[:1])
-    for upper, lower in pairs:
-        both = _has(upper, metric) and _has(lower, metric)
-        gap = lower.figures[metric].value - upper.figures[metric].value if both else None
-        found.append(replace(lower, gap=gap, above=tests.get((upper.id, lower.id))))
+    with _tests(sorted({each for pair in wanted for each in pair}), index, benchmark(place.benchmark), metric) as test:
+        for upper, lower in pairs:
+            both = _has(upper, metric) and _has(lower, metric)
+            gap = lower.figures[metric].value - upper.figures[metric].value if both else None
+            pair = upper.id, lower.id
+            found.append(replace(lower, gap=gap, above=test(*pair) if pair in wanted else None))
     return found
 
 
@@ -184,12 +181,9 @@ def _with_groups(rows: Sequence[Row], index: Index, of: Benchmark, metric: str) 
     stored = [row for row in rows if row.badge != "published" and _has(row, metric)]
     tested = [row.id for row in stored if _testable(stored[0], row, metric)][:TESTED]
 
-    @cache
-    def p_value(better: str, worse: str) -> float:
-        return _tests([(better, worse)], index, of, metric)[better, worse].p_value
-
-    groups = dict(zip(tested, rank_groups(tested, p_value), strict=True))
-    return [replace(row, group=groups.get(row.id)) for row in rows]
+    with _tests(tested, index, of, metric) as test:
+        groups = dict(zip(tested, rank_groups(tested, lambda a, b: test(a, b).p_value), strict=True))
+    return [replace(row, group=groups[row.id]) if row.id in groups else row for row in rows]
 
 
 def _testable(one: Row, other: Row, metric: str) -> bool:
@@ -198,20 +192,26 @@ def _testable(one: Row, other: Row, metric: str) -> bool:
     return stored and _has(one, metric) and _has(other, metric)
 
 
-def _tests(
-    pairs: Sequence[tuple[str, str]], index: Index, of: Benchmark, metric: str
-) -> dict[tuple[str, str], PairedTest]:
-    """Return the paired test of each pair of stored systems; a pair is tested once and for all.
+@contextmanager
+def _tests(ids: Sequence[str], index: Index, of: Benchmark, metric: str) -> Iterator[Callable[[str, str], PairedTest]]:
+    """Return the paired test of two of these stored systems; a pair is tested once and for all.
 
     Where the figure is a mean over groups, so is the statistic.
     """
-    known = index.tests(metric, pairs)
-    for a, b in pairs:
+    known = index.tests(metric, ids) if ids else {}
+    made: dict[tuple[str, str], PairedTest] = {}
+    values = cache(lambda row: index.store.values(row, metric))
+    slices = cache(index.store.slices)
+
+    def test(a: str, b: str) -> PairedTest:
         if (a, b) not in known:
-            groups = index.store.slices(a).get(of.scoring.group_by) if of.scoring.group_by else None
-            known[a, b] = paired_test(index.store.values(a, metric), index.store.values(b, metric), groups)
-            index.keep_test(a, b, metric, known[a, b])
-    return known
+            groups = slices(a).get(of.scoring.group_by) if of.scoring.group_by else None
+            known[a, b] = made[a, b] = paired_test(values(a), values(b), groups)
+        return known[a, b]
+
+    yield test
+    if made:
+        index.keep_tests(metric, made)
 
 
 def _order(row: Row, metric: str, sign: int) -> float:
@@ -228,25 +228,26 @@ def _figures(published: Mapping[str, PublishedFigure]) -> dict[str, Figure]:
     return {metric: Figure(each.value, digits=each.digits) for metric, each in published.items()}
 
 
-def _stored(row: datasets.Row, of: Benchmark, flagged: tuple[Flag, ...]) -> Row:
-    counters = row["counters"]
+@lru_cache(maxsize=1 << 15)  # while nothing happens to a submission, its row is the same object
+def _stored(row: StoredRow, headline: str) -> Row:
+    record, result = row.record, row.headline
+    counters = result["counters"]
     n = counters["n_examples"] or 1
-    figures = {metric: Figure.of(figure) for metric, figure in row["scores"].items()}
-    seen = [row["seen"].get(key, {}).get(of.headline, {}).get("value") for key in ("true", "false")]
+    seen = [result["seen"].get(key, {}).get(headline, {}).get("value") for key in ("true", "false")]
+    said = asdict(record.system)
     return Row(
-        id=row["id"],
-        system=row["system"]["name"],
-        figures=figures,
-        badge="own run" if row["origin"] == "own" else "re-scored",
+        id=record.id,
+        system=said.pop("name"),
+        figures={metric: Figure.of(figure) for metric, figure in result["scores"].items()},
+        badge="own run" if record.origin == "own" else "re-scored",
         parse_failure_rate=counters.get("n_parse_failures", 0) / n,
         coverage=1 - counters.get("n_missing", 0) / n,
         seen_gap=None if None in seen else seen[0] - seen[1],
-        submitter=row["submitter"],
-        flags=flagged,
-        stored=row["stored"],
-        warnings=[ScoreWarning.of(each) for each in row.get("warnings", [])],
-        annotations=row.get("annotations", {}),
-        **{key: value for key, value in row["system"].items() if key != "name"},
+        submitter=record.submitter,
+        stored=row.stored,
+        warnings=[ScoreWarning.of(each) for each in result.get("warnings", [])],
+        annotations=result.get("annotations", {}),
+        **said,
     )
 
 

@@ -95,7 +95,8 @@ def test_it_has_a_tab_on_the_board_and_its_rows_there(site: Path, tmp_path: Path
 from pathlib import Path
 from kbbench_hf.app.boards import Boards
 from kbbench_hf.leaderboard.index import Index
-from kbbench_hf.leaderboard.store import Store, System
+from kbbench_hf.leaderboard.records import System
+from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 store = Store(Path({str(tmp_path)!r}) / "store")
 file = Path({str(site)!r}) / "kbbench_capitals/mini/predictions/largest-city.jsonl"

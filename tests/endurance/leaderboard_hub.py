@@ -19,7 +19,8 @@ from typing import Any
 
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.outbox import COMMITS_AT_ONCE, Outbox
-from kbbench_hf.leaderboard.store import Store, System
+from kbbench_hf.leaderboard.records import System
+from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 from tests.servers.hostile import GOOD
 from tests.servers.hub import TOKEN, LocalHub, local_hub

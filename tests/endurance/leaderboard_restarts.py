@@ -23,7 +23,8 @@ from pathlib import Path
 
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.outbox import Outbox
-from kbbench_hf.leaderboard.store import Store, System
+from kbbench_hf.leaderboard.records import System
+from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 from tests.servers.board import ROOT, await_answer, free_port
 from tests.servers.hostile import GOOD

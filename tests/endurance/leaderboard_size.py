@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from kbbench_hf.leaderboard.store import Store, System
+from kbbench_hf.leaderboard.records import System
+from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 from tests.end_to_end.browser.chromium import chromium
 from tests.servers.board import board_server

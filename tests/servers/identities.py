@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from kbbench_hf.benchmarks import shipped_dataset
 from kbbench_hf.leaderboard.index import Index
-from kbbench_hf.leaderboard.store import Store, System
+from kbbench_hf.leaderboard.records import System
+from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 from kbbench_hf.leaderboard.table import board
 from kbbench_hf.scoring.score import load_examples

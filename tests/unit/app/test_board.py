@@ -1,15 +1,20 @@
 """The board's table: its cells, the marks of sorting, where rank groups begin, the links to rows."""
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from kbbench_hf.app.board_table import table_html
 from kbbench_hf.app.boards import Board, Boards
 from kbbench_hf.benchmarks import Place, as_place, shipped_answers
 from kbbench_hf.leaderboard.index import Index
-from kbbench_hf.leaderboard.store import Store, System
+from kbbench_hf.leaderboard.records import System
+from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import preview, store_preview
+from kbbench_hf.leaderboard.table import headline
 from kbbench_hf.leaderboard.view import View
 from tests.unit.app.parsed import Element, parsed
 
@@ -105,3 +110,17 @@ def test_a_board_shows_what_somebody_else_stored_and_took_in(tmp_path: Path) -> 
     store_preview(store, preview(second, "mini-text2kg"), System("second"), "somebody")
     Index(store).update()  # another process, or a part of this one
     assert {row.system for row in boards.board(place).rows} == shown | {"second"}
+
+
+def test_a_board_that_is_long_in_the_making_is_shown_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, read = Store(tmp_path / "store"), preview(shipped_answers("mini-text2kg")[0], "mini-text2kg")
+    boards, place = Boards(Index(store)), as_place("mini-text2kg/sentences/test/reference")
+    before = boards.board(place).rows
+    row = store_preview(store, read, System("mine"), "somebody").id
+    allowed = threading.Event()
+    monkeypatch.setattr("kbbench_hf.app.boards.PATIENCE_S", 0.01)
+    monkeypatch.setattr("kbbench_hf.app.boards.headline", lambda *args: allowed.wait(60) and headline(*args))
+    assert [boards.board(place).rows for _ in range(3)] == [before] * 3
+    threading.Timer(0.1, allowed.set).start()
+    assert boards.row(place, row, now=True), "who asks for it as it is now waits"
+    assert boards.row(place, row)

@@ -17,7 +17,8 @@ import pytest
 from kbbench_hf.errors import BusyError
 from kbbench_hf.leaderboard.events import Event
 from kbbench_hf.leaderboard.index import Index
-from kbbench_hf.leaderboard.store import STALE_S, Store, System
+from kbbench_hf.leaderboard.records import System
+from kbbench_hf.leaderboard.store import STALE_S, Store
 from kbbench_hf.leaderboard.submissions import Preview, store_preview
 from tests.unit.conftest import Disk
 
@@ -249,4 +250,4 @@ def test_an_index_without_room_goes_on_in_memory(store: Store, read: Preview, mo
     monkeypatch.setattr(sqlite3, "connect", small)
     ids = [store_preview(store, read, System(f"system {n}"), "tester").id for n in range(9)]
     assert (index.update(), index.n_rows()) == (9, 9)
-    assert [row["id"] for place in index.places() for row in index.rows(place)] == ids
+    assert [row.record.id for place in index.places() for row in index.rows(place)] == ids

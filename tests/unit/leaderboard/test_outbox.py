@@ -15,7 +15,8 @@ from huggingface_hub import HfApi
 
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.outbox import COMMITS_AT_ONCE, Outbox
-from kbbench_hf.leaderboard.store import Store, System
+from kbbench_hf.leaderboard.records import System
+from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import Preview, store_preview
 from tests.servers.hub import TOKEN, LocalHub
 
@@ -75,7 +76,7 @@ def rows(store: Store) -> list[str]:
     """Return the ids on the board, and check that the index has them in the same order."""
     index = Index(store)
     index.update()
-    shown = [row["id"] for place in index.places() for row in index.rows(place)]
+    shown = [row.record.id for place in index.places() for row in index.rows(place)]
     assert shown == store.visible()
     return shown
 

@@ -8,20 +8,21 @@ import pytest
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.leaderboard.index import Index
-from kbbench_hf.leaderboard.store import Store, System
+from kbbench_hf.leaderboard.records import System
+from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import Preview, store_preview
 
 
-def systems(store: Store, read: Preview) -> list[dict[str, object]]:
+def systems(store: Store, read: Preview) -> list[System]:
     index = Index(store)
     index.update()
-    return [row["system"] for row in index.rows(read.result.place)]
+    return [row.record.system for row in index.rows(read.result.place)]
 
 
 def test_an_owner_corrects_what_was_said_and_the_history_keeps_both(store: Store, read: Preview) -> None:
     row = store_preview(store, read, System("pattern", link="https://example.org/old"), "ada").id
     store.edit(row, System("pattern", link="https://example.org/new"), "ada")
-    assert [system["link"] for system in systems(store, read)] == ["https://example.org/new"]
+    assert [system.link for system in systems(store, read)] == ["https://example.org/new"]
     assert store.record(row).system.link == "https://example.org/old" and store.check() == []
 
 
@@ -29,7 +30,7 @@ def test_sending_again_with_a_corrected_link_corrects_it(store: Store, read: Pre
     first = store_preview(store, read, System("pattern", link="https://example.org/old"), "ada")
     again = store_preview(store, read, System("pattern", link="https://example.org/new"), "ada")
     assert (again.id, again.existed, again.edited) == (first.id, True, True)
-    assert [system["link"] for system in systems(store, read)] == ["https://example.org/new"]
+    assert [system.link for system in systems(store, read)] == ["https://example.org/new"]
     assert not store_preview(store, read, System("pattern", link="https://example.org/new"), "ada").edited
 
 

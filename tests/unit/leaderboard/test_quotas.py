@@ -5,7 +5,8 @@ import pytest
 from kbbench_hf.errors import BusyError
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.quotas import DAY, Quotas
-from kbbench_hf.leaderboard.store import Store, System
+from kbbench_hf.leaderboard.records import System
+from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import Preview, store_preview
 
 

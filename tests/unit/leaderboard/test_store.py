@@ -20,13 +20,15 @@ from kbbench_hf.benchmarks import Place
 from kbbench_hf.errors import UsageError
 from kbbench_hf.leaderboard.events import Event
 from kbbench_hf.leaderboard.index import Index
-from kbbench_hf.leaderboard.store import Receipt, Store, System
+from kbbench_hf.leaderboard.records import Receipt, System
+from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import Preview, store_preview
 
 WRITER = """
 import sys
 from pathlib import Path
-from kbbench_hf.leaderboard.store import Receipt, Store, System
+from kbbench_hf.leaderboard.records import Receipt, System
+from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 read, store = preview(Path(sys.argv[1]), "mini-text2kg"), Store(Path(sys.argv[2]))
 print("ready", flush=True)
@@ -175,10 +177,25 @@ def test_the_index_takes_in_only_what_is_new(store: Store, read: Preview) -> Non
     store.hide(first.id, "maintainer", "asked for")
     assert index.update() == 2
     rows = index.rows(Place("mini-text2kg", "sentences", "test", "reference"))
-    assert [row["system"]["name"] for row in rows] == ["b"]
+    assert [row.record.system.name for row in rows] == ["b"]
     before = index.dump()
     index.rebuild()
     assert index.dump() == before
+
+
+def test_the_index_reads_again_only_the_rows_that_something_happened_to(store: Store, read: Preview) -> None:
+    index, place = Index(store), read.result.place
+    ids = [store_preview(store, read, System(name), "tester").id for name in "ab"]
+    index.update()
+    before = index.rows(place)
+    assert all(one is other for one, other in zip(before, index.rows(place), strict=True))
+    store.edit(ids[1], System("b", notes="corrected"), "tester")
+    index.update()
+    after = index.rows(place)
+    assert after[0] is before[0] and after[1].record.system.notes == "corrected"
+    (store.root / "index.sqlite").write_bytes(b"damaged")  # another process makes it again, with numbers of its own
+    Index(store).update()
+    assert [row.record for row in index.rows(place)] == [row.record for row in after]
 
 
 def test_an_id_cannot_leave_the_store(store: Store) -> None:

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from kbbench_hf.errors import DataError, KBBenchError
-from kbbench_hf.leaderboard.store import Store, System
+from kbbench_hf.leaderboard.records import System
+from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import Preview, checked_system, preview, store_preview
 
 

@@ -9,7 +9,8 @@ from kbbench_hf.benchmarks import Place
 from kbbench_hf.benchmarks.published import PublishedFigure, PublishedRow, Source
 from kbbench_hf.leaderboard import table
 from kbbench_hf.leaderboard.index import Index
-from kbbench_hf.leaderboard.store import Store, System
+from kbbench_hf.leaderboard.records import System
+from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import Preview, store_preview
 from kbbench_hf.leaderboard.table import board, with_differences
 
