@@ -22,6 +22,7 @@ PACKAGES = {
     "text": ["gensim", "tiktoken", "toktok-rs"],
     "space": ["gradio"],
     "mcp": ["mcp"],
+    "ontology": ["rdflib"],
 }
 
 

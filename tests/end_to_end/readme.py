@@ -32,7 +32,7 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def prepare(folder: Path) -> None:
-    """Put the three tables there that the README builds a knowledge base from."""
+    """Put the files there that the README builds a knowledge base and a benchmark of an ontology from."""
     (folder / "nodes.csv").write_text(
         "id,type,name,text\n1,city,Rome,Old and warm.\n2,city,Oslo,By a fjord.\n3,land,Italy,\n"
     )
@@ -40,6 +40,19 @@ def prepare(folder: Path) -> None:
     (pattern,) = [file for file in shipped_answers("mini-text2kg") if file.stem == "pattern"]
     (folder / "predictions.jsonl").write_bytes(pattern.read_bytes())
     (folder / "queries.csv").write_text("id,query,answer_ids\n1,Which city is by a fjord?,[2]\n2,An old city,[1]\n")
+    (folder / "ontology.ttl").write_text(
+        "@prefix owl: <http://www.w3.org/2002/07/owl#> .\n@prefix : <https://example.org/lights#> .\n"
+        "@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n:Lighthouse a owl:Class .\n:Harbour a owl:Class .\n"
+        ":guards a owl:ObjectProperty ; rdfs:domain :Lighthouse ; rdfs:range :Harbour .\n"
+        ":keptBy a owl:ObjectProperty ; rdfs:domain :Lighthouse .\n"
+    )
+    lights = [f"{tree} Light" for tree in "Alder Birch Cedar Dorn Elm Fir Gorse Hazel Ivy Juniper".split()]
+    triples = [(light, "guards", f"Port {light.split()[0]}") for light in lights]
+    triples += [(light, "kept by", f"Ann {light.split()[0]}son") for light in lights]
+    rows = "".join(f"{subject},{relation},{obj}\n" for subject, relation, obj in triples)
+    (folder / "triples.csv").write_text(f"subject,relation,object\n{rows}")
+    said = [f"The {light} {'guards' if verb == 'guards' else 'was kept by'} {obj}." for light, verb, obj in triples]
+    (folder / "sentences.txt").write_text("\n".join([*said, "The Fir Light shines on Port Fir."]) + "\n")
 
 
 def blocks(text: str, language: str) -> list[str]:

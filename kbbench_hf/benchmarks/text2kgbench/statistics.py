@@ -41,7 +41,7 @@ def statistics(folder: DatasetFolder) -> Statistics:
         ("different ones", f"{len({fold(row['sentence']) for row in scored}):,}"),
         ("gold triples", f"{sum(gold):,}"),
         ("gold triples per sentence", f"{np.mean(gold):.2f}" if gold else "-"),
-        ("gold triples whose subject and object the sentence names", f"{np.mean(named):.1%}" if named else "-"),
+        ("gold triples with both ends named", f"{np.mean(named):.1%}" if named else "-"),
         ("words per sentence", f"{np.mean(words):.1f}" if words else "-"),
         ("selected", f"{sum(row['selected'] for row in scored):,}"),
         *((f"split {split}", f"{len(splits[split]):,}") for split in others),

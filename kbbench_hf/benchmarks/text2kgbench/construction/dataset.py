@@ -131,7 +131,8 @@ def make(
             splits["unseen"] = made
     _complete(splits, choices, account)
     _select(splits.get("test", []), sentences, account)
-    account.grades = Counter(grade for rows in splits.values() for row in rows for grade in row["grades"])
+    stated = (row for rows in splits.values() for row in rows if row["origin"] != "swapped")
+    account.grades = Counter(grade for row in stated for grade in row["grades"])
     return Built(ontology, splits, account)
 
 
