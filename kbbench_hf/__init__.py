@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kbbench_hf.scoring.comparison import Comparison, compare
     from kbbench_hf.scoring.result import Result
     from kbbench_hf.scoring.score import score
+    from kbbench_hf.training.train import train
 
 _ADDRESSES = {
     "load": "kbbench_hf.benchmarks.load",
@@ -24,6 +25,7 @@ _ADDRESSES = {
     "benchmark_names": "kbbench_hf.benchmarks",
     "run": "kbbench_hf.runners.run",
     "score": "kbbench_hf.scoring.score",
+    "train": "kbbench_hf.training.train",
     "compare": "kbbench_hf.scoring.comparison",
     "KnowledgeBase": "kbbench_hf.benchmarks.load",
     "Benchmark": "kbbench_hf.benchmarks.base",
@@ -50,6 +52,7 @@ __all__ = [
     "load",
     "run",
     "score",
+    "train",
 ]
 
 

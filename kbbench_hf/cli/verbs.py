@@ -13,6 +13,7 @@ VERBS = {
     "list": "List the benchmarks, or the configs, metrics and modes of one.",
     "build": "Build a dataset from its authors' release, or from your own tables.",
     "run": "Run a model on a benchmark: a retriever, a local language model, or a served one.",
+    "train": "Train a retriever on a benchmark's training questions.",
     "annotate": "Make what metrics need of other models: topics, embeddings, verdicts.",
     "audit": "Try to answer a dataset without understanding it, each way against its limit.",
     "review": "Judge instances by keyboard on a local page, and see how far two people agree.",
@@ -30,7 +31,7 @@ VERBS = {
 """Verb -> one line of help; `kbbench_hf.cli.<verb>` holds the command."""
 FORMER = {"export-results": "export"}
 """Names that verbs had before."""
-RESUMABLE = ("annotate", "build", "run")
+RESUMABLE = ("annotate", "build", "run", "train")
 """Verbs that go on where they were interrupted."""
 
 

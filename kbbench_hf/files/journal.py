@@ -59,7 +59,7 @@ class Journal:
         self._failed: dict[str, _Place] = {}
         self._shard = shard
         folder.mkdir(parents=True, exist_ok=True)
-        self._lock = _lock(folder / _shard_name(shard, "lock"))
+        self._lock = take_lock(folder / _shard_name(shard, "lock"))
         self._file: BinaryIO = (folder / _shard_name(shard, "jsonl")).open("a+b", buffering=0)
         self._writer = self._file.fileno()
         self._size = _drop_torn_tail(self._file)
@@ -177,7 +177,7 @@ def _shard_of(file: Path) -> int:
     return int(number) if number else 0
 
 
-def _lock(file: Path) -> "BaseFileLock":
+def take_lock(file: Path) -> "BaseFileLock":
     """Take the lock, which the system frees when its holder dies, and leave our process id in the file."""
     from filelock import FileLock, Timeout  # imports asyncio
 

@@ -30,8 +30,8 @@ def default_folder(place: Place, model: str, settings: Mapping[str, Any]) -> Pat
     return Path("kbbench-runs") / place.benchmark / f"{words}-{digest}"
 
 
-def open_run(folder: Path, settings: Mapping[str, Any], circumstances: Mapping[str, Any]) -> None:
-    """Write `run.json`, or check that the run in this folder is the same one.
+def open_run(folder: Path, settings: Mapping[str, Any], circumstances: Mapping[str, Any], *, name: str = RUN) -> None:
+    """Write `run.json`, or a file of another `name`, or check that the run in this folder is the same one.
 
     `settings` decide the results: benchmark, revision, model, prompt, sampling. `circumstances`, such as the number of
     processes, do not, and may differ when the run is resumed.
@@ -39,7 +39,7 @@ def open_run(folder: Path, settings: Mapping[str, Any], circumstances: Mapping[s
     Raises:
         UsageError: another run is in this folder; the message names what differs.
     """
-    file = folder / RUN
+    file = folder / name
     written = json.loads(json.dumps(settings))
     if file.is_file():
         before = read_json(file).get("settings") or {}
@@ -59,7 +59,11 @@ def open_run(folder: Path, settings: Mapping[str, Any], circumstances: Mapping[s
 
 def add_to_run(folder: Path, **facts: Any) -> None:
     """Add facts that are known only at the end, such as latency and cost, to `run.json`."""
-    file = folder / RUN
+    add_facts(folder / RUN, facts)
+
+
+def add_facts(file: Path, facts: Mapping[str, Any]) -> None:
+    """Add facts to what `open_run` wrote."""
     write_text(file, json.dumps({**read_json(file), **facts}, indent=2) + "\n")
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from kbbench_hf.benchmarks import find_dataset
+from kbbench_hf.benchmarks import benchmark as benchmark_of
+from kbbench_hf.benchmarks import find_dataset, place_of
 from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.benchmarks.base import Benchmark, Examples, PromptOptions
 from kbbench_hf.errors import UsageError, missing_extra, unknown_name
@@ -15,6 +16,7 @@ from kbbench_hf.models.renderings import render
 from kbbench_hf.protocols import Message
 from kbbench_hf.replies.reading import ParseError
 from kbbench_hf.scoring.score import load_examples
+from kbbench_hf.training.questions import VALIDATION
 
 try:
     from sentence_transformers.sentence_transformer.evaluation import SentenceEvaluator
@@ -33,7 +35,7 @@ class GenerationScores(TrainerCallback):  # type: ignore[misc]
         trainer: whose model answers; its `processing_class` is the tokenizer.
         benchmark: the dataset's name, `mini-text2kg` say.
         config: the config; the benchmark's first where None.
-        split: the split; the benchmark's default where None.
+        split: the split; validation where None, and the only one of a benchmark that has no other.
         limit: so many examples, the first ones; the same ones every time.
         prompt: the prompt's name; the benchmark's first where None.
         options: how examples are put, demonstrations above all.
@@ -57,7 +59,9 @@ class GenerationScores(TrainerCallback):  # type: ignore[misc]
         max_tokens: int | None = None,
         batch_size: int = 8,
     ) -> None:
-        self._benchmark, self._examples, *_ = load_examples(benchmark, config, split, limit=limit)
+        self._benchmark, self._examples, *_ = load_examples(
+            benchmark, config, split or _split(benchmark, config), limit=limit
+        )
         if not self._benchmark.asking.prompts:
             raise UsageError(
                 f"{benchmark!r} is answered by retrievers; expected one with prompts. Use RetrievalScores."
@@ -134,11 +138,12 @@ class RetrievalScores(SentenceEvaluator):  # type: ignore[misc]
 
     Args:
         benchmark: the dataset's name, `mini-stark` say.
-        split: the split; the benchmark's default where None.
+        split: the split; validation where None, and the only one of a benchmark that has no other.
         limit: so many questions, the first ones; all where None.
         text: the rendering of a node.
         top_k: how many candidates are ranked.
         batch_size: texts per forward pass.
+        max_length: tokens after which texts are cut; as the model cuts them where None.
     """
 
     def __init__(
@@ -150,16 +155,17 @@ class RetrievalScores(SentenceEvaluator):  # type: ignore[misc]
         text: str = "named",
         top_k: int = 100,
         batch_size: int = 32,
+        max_length: int | None = None,
     ) -> None:
         super().__init__()
-        self._benchmark, self._examples, *_ = load_examples(benchmark, None, split, limit=limit)
+        self._benchmark, self._examples, *_ = load_examples(benchmark, None, split or _split(benchmark), limit=limit)
         if self._benchmark.asking.prompts:
             raise UsageError(f"{benchmark!r} is answered by language models; expected a ranking. Use GenerationScores.")
         kb = KnowledgeBase.open(find_dataset(self._benchmark.dataset).path)
         rows = np.sort(kb.rows(self._examples.context.candidates.ids))
         self._ids = kb.ids(rows)
         self._texts = render(kb, text, rows)
-        self._top_k, self._batch_size = min(top_k, len(rows)), batch_size
+        self._top_k, self._batch_size, self._max_length = min(top_k, len(rows)), batch_size, max_length
         self.primary_metric = f"{self._benchmark.dataset}_mrr"
 
     @property
@@ -172,8 +178,13 @@ class RetrievalScores(SentenceEvaluator):  # type: ignore[misc]
     ) -> dict[str, float]:
         """Return the figures of a model as it is now; they are put in its card too."""
         options = {"batch_size": self._batch_size, "normalize_embeddings": True, "show_progress_bar": False}
-        documents = model.encode_document(self._texts, **options)
-        queries = model.encode_query([row["query"] for row in self._examples.rows], **options)
+        usual = model.max_seq_length
+        model.max_seq_length = self._max_length or usual
+        try:
+            documents = model.encode_document(self._texts, **options)
+            queries = model.encode_query([row["query"] for row in self._examples.rows], **options)
+        finally:
+            model.max_seq_length = usual
         ranking = search(documents, queries, self._top_k)
         answers = [[self._ids[position] for position in row] for row in ranking.ids]
         figures = _figures(self._benchmark, self._examples, answers, f"{self._benchmark.dataset}_")
@@ -186,3 +197,13 @@ def _figures(benchmark: Benchmark, examples: Examples, answers: list[Answer], pr
     mode = benchmark.scoring.modes[0]
     figures = benchmark.scoring.summarise(benchmark.scoring.score(examples, answers, mode), mode)
     return {f"{prefix}{metric}": figure.value for metric, figure in figures.items() if figure.n_scored}
+
+
+def _split(name: str, config: str | None = None) -> str:
+    """Return the split to look at while training: validation, unless the benchmark has none or nothing in it."""
+    place = place_of(name, config)
+    found = benchmark_of(place.benchmark)
+    if VALIDATION not in found.data.splits:
+        return place.split
+    folder = find_dataset(place.benchmark, whole=False)
+    return VALIDATION if found.data.load(folder, place.config, VALIDATION).rows else place.split

@@ -1,0 +1,63 @@
+"""`kbbench train`: train a retriever on a benchmark's training questions."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kbbench_hf.cli.names import BENCHMARK, NAME, FilePath, Number
+from kbbench_hf.cli.options import JSON
+from kbbench_hf.reports.terminal import called_as, echo
+from kbbench_hf.training.spec import PRECISIONS
+
+_WHOLE = click.IntRange(1)
+
+
+@click.command()
+@click.argument("benchmark", type=BENCHMARK)
+@click.option("--method", type=NAME, required=True, help="dpr, ance, colbert, qagnn or fuse.")
+@click.option("--base", type=NAME, required=True, help="An encoder (on the Hub, or a folder), or a retriever.")
+@click.option("--out", type=FilePath(), help="[default: kbbench-models/BENCHMARK/METHOD-SEED]")
+@click.option("--seed", type=click.IntRange(0), help="[default: 0]")
+@click.option("--epochs", type=_WHOLE, help="How often each question and answer is seen.  [default: 3]")
+@click.option("--batch", type=_WHOLE, help="Questions for a step of each process.  [default: 32]")
+@click.option("--accumulate", type=_WHOLE, help="Batches whose gradients make one step.  [default: 1]")
+@click.option("--mini-batch", type=_WHOLE, help="Texts in memory at a time, for batches larger than it (GradCache).")
+@click.option("--learning-rate", type=Number(0), help="[default: 5e-05]")
+@click.option("--warmup", type=Number(0, 1), help="Share of the steps in which the rate rises.  [default: 0.1]")
+@click.option("--precision", type=click.Choice(PRECISIONS), help="bf16 by autocast: for GPUs.  [default: fp32]")
+@click.option("--text", type=NAME, help="What stands for a node.  [default: named]")
+@click.option("--train-length", type=_WHOLE, help="Tokens of a text in training.  [default: 64]")
+@click.option("--length", type=_WHOLE, help="Tokens of a text for the trained model.  [default: 128]")
+@click.option("--towers", type=click.IntRange(1, 2), help="2: questions have an encoder of their own.  [default: 1]")
+@click.option("--dimension", type=_WHOLE, help="colbert: numbers for a token, by a learned projection.")
+@click.option("--negatives", type=NAME, help="Whose mistakes are hard negatives: bm25, itself.  [default: bm25]")
+@click.option("--n-negatives", type=click.IntRange(0), help="Of these beside each answer.  [default: 1]")
+@click.option("--negatives-depth", type=_WHOLE, help="Drawn from so many of its best mistakes.  [default: 20]")
+@click.option("--refresh", type=_WHOLE, help="Mine anew after so many steps.  [default: 20 for ance]")
+@click.option("--mask/--no-mask", default=None, help="Keep known answers from being negatives.  [default: mask]")
+@click.option("--shuffle", is_flag=True, default=None, help="A control: teach each question another one's answers.")
+@click.option("--layers", type=click.IntRange(0), help="qagnn: rounds of messages.  [default: 2]")
+@click.option("--evaluations", type=_WHOLE, help="How often validation questions are ranked.  [default: 3]")
+@JSON
+def command(benchmark: str, method: str, base: str, out: Path | None, json_output: bool, **how: Any) -> None:
+    """Train a retriever on BENCHMARK's training questions; its validation questions choose the step that is kept.
+
+    The same command goes on where it was stopped. The folder that it writes ranks with `kbbench run`, and
+    sentence-transformers loads it. Test questions are not looked at.
+
+    Several processes: torchrun --nproc_per_node N -m kbbench_hf.cli train ...
+
+    Example: kbbench train my-kb --method dpr --base sentence-transformers/all-MiniLM-L6-v2
+    """
+    from kbbench_hf.training.train import train
+
+    given = {name: value for name, value in how.items() if value is not None}
+    trained = train(benchmark, method, base, out, **given)
+    if json_output:
+        return click.echo(json.dumps({"folder": str(trained.folder), "model": trained.model, **trained.facts}))
+    curve = ", ".join(f"{each['mrr']:.4f} at step {each['step']:,.0f}" for each in trained.facts["curve"])
+    echo(f"Validation MRR {curve}; kept: step {trained.facts['chosen_step']:,}.")
+    echo(f"{trained.facts['seconds']:,.0f} s. Rank with it:\n{called_as()} run {benchmark} --model {trained.model}")
+    return None

@@ -1,0 +1,27 @@
+"""How retrievers are trained, and the figures of a benchmark while any model is.
+
+>>> from kbbench_hf.training import TrainSpec
+>>> TrainSpec("mini-stark", "dpr", "org/model").learning_rate
+5e-05
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kbbench_hf.training.scores import GenerationScores, RetrievalScores
+    from kbbench_hf.training.spec import TrainSpec
+
+_ADDRESSES = {
+    "GenerationScores": "kbbench_hf.training.scores",
+    "RetrievalScores": "kbbench_hf.training.scores",
+    "TrainSpec": "kbbench_hf.training.spec",
+}
+__all__ = ["GenerationScores", "RetrievalScores", "TrainSpec"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name when it is first used: the hooks need transformers, a spec does not."""
+    if name in _ADDRESSES:
+        return getattr(import_module(_ADDRESSES[name]), name)
+    raise AttributeError(f"module 'kbbench_hf.training' has no attribute {name!r}")

@@ -1,0 +1,137 @@
+"""Dense retrievers, trained by sentence-transformers' own trainer."""
+
+import math
+from collections.abc import Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from datasets import Dataset
+from numpy.typing import NDArray
+from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+from sentence_transformers.base.modules import Router
+from sentence_transformers.sentence_transformer.losses import (
+    CachedMultipleNegativesRankingLoss,
+    MultipleNegativesRankingLoss,
+)
+from transformers import PrinterCallback, TrainerCallback, set_seed
+from transformers.trainer_utils import get_last_checkpoint
+
+from kbbench_hf.models.losses import masked
+from kbbench_hf.models.negatives import best_wrong, drawn
+from kbbench_hf.models.renderings import render
+from kbbench_hf.runners.progress import progress
+from kbbench_hf.training.mining import ranked_by, ranked_by_model
+from kbbench_hf.training.pairs import Pairs
+from kbbench_hf.training.questions import TrainingData
+from kbbench_hf.training.refresh import Refresh
+from kbbench_hf.training.scores import RetrievalScores
+from kbbench_hf.training.shown import Learned, Shown
+from kbbench_hf.training.spec import TrainSpec
+
+Rows = NDArray[np.int64]
+ITSELF = "itself"
+"""The model as it is at the beginning, as the retriever whose mistakes are hard negatives."""
+MINED = 200
+"""How deep the rankings are from which negatives come: so far down their ranks are known."""
+ROLES = {"anchor": "query", "positive": "document"}
+
+
+def train_dense(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: Path, *, show: bool) -> Learned:
+    """Train a dense retriever (DPR, or with `refresh` ANCE), and save in `folder` the step that ranks validation best.
+
+    Sources: Karpukhin et al., EMNLP 2020; Xiong et al., ICLR 2021.
+    Differs from upstream: what answers a question is none of its negatives, wherever it stands in a batch.
+    """
+    set_seed(spec.seed)
+    model = _encoder(spec)
+    pairs = Pairs(data.train, lambda rows: render(data.kb, spec.text, rows, data.forms), masked=spec.mask)
+
+    def draw(wrong: Rows, version: int) -> Rows:
+        return drawn(wrong, pairs.question, spec.n_negatives, data.candidates, (spec.seed, version))
+
+    def rank(current: Any) -> Rows:
+        return ranked_by_model(current, data, spec.text, MINED)
+
+    last = get_last_checkpoint(str(checkpoints)) if checkpoints.is_dir() else None
+    if spec.n_negatives:
+        first = rank(model) if spec.negatives == ITSELF else ranked_by(spec.negatives, data, MINED, progress)
+        pairs.renew(draw(best_wrong(first, data.train.answers, spec.negatives_depth), 0), 0)
+    shown = Shown(data.asked.benchmark.dataset, show=show)
+    refresh = Refresh(pairs, rank, draw, spec.refresh, spec.negatives_depth) if spec.refresh else None
+    if refresh and last:
+        refresh.resume(Path(last))
+    trainer = _trainer(spec, data, model, pairs, checkpoints, [shown, *([refresh] if refresh else [])])
+    trainer.train(resume_from_checkpoint=last)
+    model.max_seq_length = spec.length
+    if trainer.is_world_process_zero():
+        model.save_pretrained(str(folder), create_model_card=False)
+    return shown.learned(trainer.state, refresh.log if refresh else [])
+
+
+def _encoder(spec: TrainSpec) -> SentenceTransformer:
+    """Return the model to begin with: one encoder for questions and nodes, or one for each."""
+    model = SentenceTransformer(spec.base, device=None if torch.cuda.is_available() else "cpu")
+    if spec.towers == 2:
+        own = list(model)
+        model = SentenceTransformer(
+            modules=[Router.for_query_document([deepcopy(each) for each in own], own)], device=str(model.device)
+        )
+    model.max_seq_length = spec.train_length
+    model.model_card_data.generate_widget_examples = False
+    return model
+
+
+def _trainer(
+    spec: TrainSpec,
+    data: TrainingData,
+    model: SentenceTransformer,
+    pairs: Pairs,
+    checkpoints: Path,
+    callbacks: Sequence[TrainerCallback],
+) -> SentenceTransformerTrainer:
+    evaluator = RetrievalScores(spec.benchmark, text=spec.text, max_length=spec.length, batch_size=64)
+    arguments = SentenceTransformerTrainingArguments(
+        str(checkpoints),
+        per_device_train_batch_size=spec.batch,
+        gradient_accumulation_steps=spec.accumulate,
+        learning_rate=spec.learning_rate,
+        warmup_steps=spec.warmup,
+        seed=spec.seed,
+        data_seed=spec.seed,
+        bf16=spec.precision == "bf16",
+        use_cpu=not torch.cuda.is_available(),
+        dataloader_num_workers=0,  # workers would keep a copy of the negatives and never see others
+        eval_strategy="steps",
+        save_strategy="steps",
+        save_total_limit=2,
+        load_best_model_at_end=True,
+        metric_for_best_model=f"eval_{evaluator.primary_metric}",
+        greater_is_better=True,
+        logging_steps=1,
+        report_to=[],
+        disable_tqdm=True,
+        router_mapping={**ROLES, **{f"negative_{n + 1}": "document" for n in range(spec.n_negatives)}},
+    )
+    per_epoch = math.ceil(len(pairs) / (spec.batch * spec.accumulate * arguments.world_size))
+    every = math.ceil(spec.epochs * per_epoch / spec.evaluations)
+    arguments.eval_steps = arguments.save_steps = every
+    arguments.max_steps = every * spec.evaluations  # the last step is looked at too
+    several = arguments.world_size > 1
+    if spec.mini_batch is None:
+        loss = MultipleNegativesRankingLoss(model, gather_across_devices=several)
+    else:
+        loss = CachedMultipleNegativesRankingLoss(model, mini_batch_size=spec.mini_batch, gather_across_devices=several)
+    dataset = Dataset.from_dict({"label": list(range(len(pairs)))}).with_transform(pairs.rendered)
+    trainer = SentenceTransformerTrainer(
+        model,
+        arguments,
+        train_dataset=dataset,
+        loss=masked(loss, pairs.known),
+        evaluator=evaluator,
+        callbacks=list(callbacks),
+    )
+    trainer.remove_callback(PrinterCallback)
+    return trainer

@@ -1,0 +1,108 @@
+"""The questions that teach and those that choose, as rows of the knowledge base; test questions are counted only."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.benchmarks import benchmark as benchmark_of
+from kbbench_hf.benchmarks import find_dataset, place_of
+from kbbench_hf.errors import DataError, UsageError
+from kbbench_hf.files.datasets import Id
+from kbbench_hf.knowledge_base.store import KnowledgeBase
+from kbbench_hf.models.renderings import Forms
+from kbbench_hf.scoring.score import Asked, load_examples
+
+TRAIN, VALIDATION, TEST = "train", "validation", "test"
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Questions of one split, and the rows that answer each, ascending."""
+
+    ids: Sequence[Id]
+    texts: Sequence[str]
+    answers: Sequence[Rows]
+
+    def known_answers(self, questions: Rows, nodes: Rows) -> NDArray[np.bool_]:
+        """Return whether each node answers each question, shape (questions, nodes).
+
+        >>> asked = Questions([1, 2], ["", ""], [np.array([5]), np.array([5, 7])])
+        >>> asked.known_answers(np.array([0, 1]), np.array([5, 6, 7])).tolist()
+        [[True, False, False], [True, False, True]]
+        """
+        found = np.array([np.isin(nodes, self.answers[question]) for question in questions.tolist()])
+        return found.reshape(len(questions), len(nodes))
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """What a retriever may learn from: a knowledge base, training and validation questions."""
+
+    asked: Asked
+    """The validation questions, as a benchmark asks them."""
+    kb: KnowledgeBase
+    candidates: Rows
+    """The rows that may be answers, ascending."""
+    train: Questions
+    validation: Questions
+    hashes: dict[str, str]
+    """Split -> a hash of its questions' ids, sorted; of the test split there is no more here than this."""
+
+    @property
+    def forms(self) -> Forms:
+        """The documents that the benchmark has of its own."""
+        asking = self.asked.benchmark.asking
+        return Forms(asking.documents, asking.own_documents)
+
+
+def load_training_data(benchmark: str) -> TrainingData:
+    """Return the data of a benchmark to train on.
+
+    Raises:
+        UsageError: the benchmark is not answered by retrievers, or has no split to train or to choose by.
+        DataError: a question stands in two splits.
+    """
+    known = benchmark_of(place_of(benchmark).benchmark).data.splits
+    for split in (TRAIN, VALIDATION, TEST):
+        if split not in known:
+            raise UsageError(
+                f"{benchmark} has the splits {', '.join(known)}, and no {split!r}; expected train to learn from, "
+                "validation to choose by and test for the end. Give its questions a column `split`."
+            )
+    asked = load_examples(benchmark, None, VALIDATION)
+    if asked.benchmark.asking.prompts:
+        raise UsageError(f"{benchmark!r} is answered by language models; expected one that retrievers answer.")
+    splits = {TRAIN: load_examples(benchmark, None, TRAIN), VALIDATION: asked}
+    ids = {split: [row["id"] for row in each.examples.rows] for split, each in splits.items()}
+    ids[TEST] = [row["id"] for row in load_examples(benchmark, None, TEST).examples.rows]
+    for one, other in ((TRAIN, VALIDATION), (TRAIN, TEST), (VALIDATION, TEST)):
+        if both := set(ids[one]) & set(ids[other]):
+            raise DataError(
+                f"{len(both):,} questions of {benchmark} stand in {one} and in {other}, {min(both, key=str)!r} say; "
+                "expected each in one split. Build the dataset with splits that do not overlap."
+            )
+    kb = KnowledgeBase.open(find_dataset(asked.benchmark.dataset).path)
+    questions = {
+        split: Questions(
+            ids[split],
+            [row["query"] for row in splits[split].examples.rows],
+            [np.unique(kb.rows(row["answer_ids"])).astype(np.int64) for row in splits[split].examples.rows],
+        )
+        for split in (TRAIN, VALIDATION)
+    }
+    candidates = np.sort(kb.rows(asked.examples.context.candidates.ids)).astype(np.int64)
+    hashes = {split: ids_hash(each) for split, each in ids.items()}
+    return TrainingData(asked, kb, candidates, questions[TRAIN], questions[VALIDATION], hashes)
+
+
+def ids_hash(ids: Iterable[Id]) -> str:
+    """Return a hash of ids, whatever their order.
+
+    >>> ids_hash([2, 10]) == ids_hash([10, 2]) != ids_hash([2])
+    True
+    """
+    return hashlib.sha256("\n".join(sorted(map(str, ids))).encode()).hexdigest()[:16]

@@ -1,0 +1,186 @@
+"""A retriever learns from training questions alone, stops and goes on, and comes out the same."""
+
+import csv
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sentence_transformers")
+
+import torch
+
+from kbbench_hf.cli.verbs import kbbench
+from kbbench_hf.errors import UsageError
+from kbbench_hf.models.losses import masked
+from kbbench_hf.runners.run import run
+from kbbench_hf.training import mining
+from kbbench_hf.training.pairs import Pairs
+from kbbench_hf.training.questions import Questions, load_training_data
+from kbbench_hf.training.shown import Shown
+from kbbench_hf.training.train import train
+from tests.tiny_encoder import tiny_encoder
+
+COLOURS = ["red", "blue", "green", "black", "white"]
+THINGS = ["kite", "boat", "lamp", "drum", "coat", "harp", "sled", "vase"]
+STRANGE = {"red": "rubrum", "blue": "caeruleum", "green": "viride", "black": "nigrum", "white": "album"}
+"""The questions name colours in words that no node has: what they mean is to be learned."""
+QUICK = {"learning_rate": 3e-3, "batch": 16, "train_length": 16, "length": 16}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a knowledge base of coloured things, and an encoder that knows the words."""
+    folder = tmp_path_factory.mktemp("world")
+    nodes = [(f"n{7 * i}", "thing", f"{c} {t}") for i, (c, t) in enumerate((c, t) for t in THINGS for c in COLOURS)]
+    ids = {name: node for node, _, name in nodes}
+    asked = [(f"which {t} is {STRANGE[c]}", [ids[f"{c} {t}"]]) for t in THINGS for c in COLOURS]
+    asked += [(f"what is {STRANGE[c]}", [ids[f"{c} {t}"] for t in THINGS]) for c in COLOURS]
+    splits = ["train"] * 3 + ["validation", "test"]
+    _write(folder / "nodes.csv", ["id", "type", "name", "text"], [(*each, "") for each in nodes])
+    _write(folder / "edges.csv", ["head", "relation", "tail"], [("n0", "near", "n7")])
+    rows = [(f"q{n}", q, json.dumps(a), "train" if len(a) > 1 else splits[n % 5]) for n, (q, a) in enumerate(asked)]
+    _write(folder / "queries.csv", ["id", "query", "answer_ids", "split"], rows)
+    tables = [f"--{name}={folder / name}.csv" for name in ("nodes", "edges", "queries")]
+    subprocess.run([sys.executable, "-m", "kbbench_hf.cli", "build", "things", *tables], check=True, cwd=folder)
+    tiny_encoder(folder / "encoder", [name for _, _, name in nodes] + [q for q, _ in asked] + ["name type thing"])
+    return folder
+
+
+def _write(file: Path, header: list[str], rows: list[Any]) -> None:
+    with file.open("w", newline="", encoding="utf-8") as sink:
+        csv.writer(sink).writerows([header, *rows])
+
+
+@pytest.fixture
+def there(world: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(world)
+    monkeypatch.setenv("KBBENCH_CACHE", str(world / "cache"))
+    return world
+
+
+def taught(world: Path, out: Path, method: str = "dpr", **how: Any) -> Any:
+    return train("things", method, str(world / "encoder/model"), out, show=False, **{**QUICK, **how})
+
+
+def weights(folder: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in sorted(folder.rglob("*.safetensors")))
+
+
+def test_what_was_learned_ranks_the_training_questions_first_and_is_run_by_its_name(
+    there: Path, tmp_path: Path
+) -> None:
+    done = taught(there, tmp_path / "m", epochs=40)
+    model = f"{done.model}@text=named"
+    learned = run("things", model, split="train", out=tmp_path / "r", show=False).scores["hit_at_1"].value
+    untrained = run("things", f"dense:{there / 'encoder/model'}", split="train", out=tmp_path / "u", show=False)
+    assert learned == 1.0 > 0.3 > untrained.scores["hit_at_1"].value
+    assert done.facts["chosen_step"] in [each["step"] for each in done.facts["curve"]]
+    assert not (tmp_path / "m/checkpoints").exists()
+
+
+@pytest.mark.parametrize(("method", "how"), [("dpr", {}), ("ance", {"refresh": 4})])
+def test_a_training_that_is_stopped_goes_on_to_the_same_bytes(
+    there: Path, tmp_path: Path, method: str, how: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = taught(there, tmp_path / "whole", method, epochs=3, evaluations=3, **how)
+    step = Shown.on_step_end
+
+    def stopped(self: Shown, args: Any, state: Any, control: Any, **others: Any) -> None:
+        step(self, args, state, control, **others)
+        if state.global_step == 9:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Shown, "on_step_end", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        taught(there, tmp_path / "halves", method, epochs=3, evaluations=3, **how)
+    monkeypatch.setattr(Shown, "on_step_end", step)
+    again = taught(there, tmp_path / "halves", method, epochs=3, evaluations=3, **how)
+    assert weights(again.folder) == weights(whole.folder)
+    assert again.facts["curve"] == whole.facts["curve"]
+    assert again.facts["refreshes"] == whole.facts["refreshes"]
+    assert len(whole.facts["refreshes"]) == (2 if method == "ance" else 0)
+
+
+def test_another_training_in_the_same_folder_is_refused_and_the_same_one_is_done_at_once(
+    there: Path, tmp_path: Path
+) -> None:
+    first = taught(there, tmp_path / "m", epochs=1, evaluations=1)
+    before = weights(tmp_path / "m")
+    assert taught(there, tmp_path / "m", epochs=1, evaluations=1).facts == first.facts
+    with pytest.raises(UsageError, match="seed is 0, not 1"):
+        taught(there, tmp_path / "m", epochs=1, evaluations=1, seed=1)
+    assert weights(tmp_path / "m") == before
+
+
+def test_no_test_question_is_asked_of_a_miner_or_looked_at(
+    there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = load_training_data("things")
+    with (there / "queries.csv").open() as rows:
+        test = {row["query"] for row in csv.DictReader(rows) if row["split"] == "test"}
+    assert test and not test & {*data.train.texts, *data.validation.texts}
+    asked: list[str] = []
+    ranked = mining.retriever
+
+    def watched(*arguments: Any) -> Any:
+        found = ranked(*arguments)
+        search = found.search
+        monkeypatch.setattr(type(found), "search", lambda self, q, k: (asked.extend(q), search(q, k))[1])
+        return found
+
+    monkeypatch.setattr(mining, "retriever", watched)
+    taught(there, tmp_path / "m", epochs=1, evaluations=1)
+    assert asked == list(data.train.texts)
+
+
+def test_known_answers_are_masked_and_nothing_else() -> None:
+    questions = Questions(["a", "b"], ["a", "b"], [np.array([1, 2]), np.array([2, 3])])
+    pairs = Pairs(questions, lambda rows: [str(row) for row in rows])
+    pairs.renew(np.array([[5], [2], [1], [1]]))  # of (a, 1), (a, 2), (b, 2), (b, 3)
+    labels = np.array([0, 2]) + len(pairs) * pairs.version
+    # columns: the positives 1 and 2, then the negatives 5 and 1; 2 answers a as well, and so does the negative 1
+    assert pairs.known(labels).tolist() == [[False, True, False, True], [False, False, False, False]]
+    assert not Pairs(questions, lambda rows: [], masked=False).known(np.array([0, 2])).any()
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_masked_loss_without_anything_to_mask_is_the_loss_it_was(there: Path, cached: bool) -> None:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer import losses
+
+    model = SentenceTransformer(str(there / "encoder/model"), device="cpu").eval()
+    made: Callable[[], Any] = lambda: (  # noqa: E731
+        losses.CachedMultipleNegativesRankingLoss(model, mini_batch_size=2)
+        if cached
+        else losses.MultipleNegativesRankingLoss(model)
+    )
+    texts = (["what is rubrum", "what is album", "which lamp"], ["red lamp", "white lamp", "black lamp"])
+    features = [model.preprocess(each) for each in texts]
+    labels = torch.arange(3)
+    plain = made()([dict(each) for each in features], labels).item()
+    nothing = masked(made(), lambda rows: np.zeros((3, 3), bool))
+    assert nothing([dict(each) for each in features], labels).item() == pytest.approx(plain, abs=1e-6)
+    other = np.zeros((3, 3), bool)
+    other[0, 2] = True
+    less = masked(made(), lambda rows: other)([dict(each) for each in features], labels).item()
+    assert less < plain - 1e-3
+
+
+def test_a_benchmark_without_splits_is_refused_with_what_it_needs() -> None:
+    with pytest.raises(UsageError, match="a column `split`"):
+        load_training_data("mini-stark")
+
+
+def test_the_command_trains_and_says_how_to_rank(
+    there: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = str(there / "encoder/model")
+    arguments = ["--method", "dpr", "--base", base, "--epochs", "1", "--evaluations", "1", "--out", str(tmp_path / "m")]
+    kbbench.main(["train", "things", *arguments], standalone_mode=False)
+    assert f"run things --model dense:{tmp_path / 'm'}" in capsys.readouterr().out
