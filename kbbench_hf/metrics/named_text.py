@@ -20,7 +20,7 @@ KINDS = frozenset(
     "town village".split()
 )
 """What the last word of a label may add to a name that is one without it: "Italian language"."""
-_NO_FAMILY = KINDS | frozenset(
+NO_FAMILY_NAMES = KINDS | frozenset(
     "academy agency airport army association awards board bridge cathedral centre center championship championships "
     "church college commission committee conference cup dam department election empire federation festival force "
     "foundation games government grounds hall house institute islands journal kingdom league library mountains museum "
@@ -64,7 +64,7 @@ class Label(NamedTuple):
             and self.is_name
             and middle <= PARTICLES | {"s", "y"}
             and not re.search(r"[:,!?&\d]|'s\b| ' s|^(?:The|A|An)\b|(?:[A-Z]\.){2,}$", self.name)
-            and self.words[-1] not in _NO_FAMILY | STARTING_WORDS | SMALL_WORDS
+            and self.words[-1] not in NO_FAMILY_NAMES | STARTING_WORDS | SMALL_WORDS
             and not nation(self.words[-1])
         )
 

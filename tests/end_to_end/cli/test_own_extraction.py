@@ -2,6 +2,9 @@
 
 import csv
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -184,3 +187,18 @@ def test_an_ontology_of_others_and_200_sentences_become_a_benchmark_that_scores_
     assert scores["recall"] == pytest.approx(sum(1 / len(each) for each in gold.values()) / len(gold))
     assert scores["f1"] == pytest.approx(sum(2 / (len(each) + 1) for each in gold.values()) / len(gold))
     assert scores["ontology_conformance"] == 1
+    chosen = [row for row in find_dataset("airports").rows("sentences", "test") if row["selected"]]
+    floor = kbbench("audit", "airports", "--json")
+    assert [each["is_over"] for each in json.loads(floor.out)] == [False] * 6
+    assert chosen
+    for row in chosen:
+        assert all(each[f"{end}_form"] == "verbatim" for each in row["mentions"] for end in ("subject", "object"))
+
+
+def test_the_same_inputs_give_the_same_bytes_under_another_hash_seed(kbbench):
+    command = write_inputs()
+    assert kbbench(*command).code == 0
+    elsewhere = [sys.executable, "-m", "kbbench_hf.cli", *command, "--out", "again"]
+    subprocess.run(elsewhere, env={**os.environ, "PYTHONHASHSEED": "77"}, check=True, capture_output=True)
+    again = {file.relative_to("again"): file.read_bytes() for file in Path("again").rglob("*") if file.is_file()}
+    assert again == {name: Path("kbbench/lights", name).read_bytes() for name in again}

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, get_args
 
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.metrics.mention_forms import Mention, find_mention, find_mentions, meant_dates, named_text
-from kbbench_hf.metrics.named_text import Label, Span
+from kbbench_hf.metrics.named_text import NO_FAMILY_NAMES, Label, Span
 from kbbench_hf.metrics.names import SMALL_WORDS, clean, fold, nation, root
 from kbbench_hf.metrics.porter import stem
 from kbbench_hf.metrics.quantities import read_quantity
@@ -29,6 +29,8 @@ _NO_CUE = SMALL_WORDS | frozenset(
     "are as be been do does has have is it its not or than that was were which who".split()
 )
 """Words of a relation that say nothing of it."""
+_NO_KEY = SMALL_WORDS | NO_FAMILY_NAMES
+"""Words that name nothing alone: a sentence with "league" is not searched for every league."""
 
 
 class Alignment(NamedTuple):
@@ -46,7 +48,7 @@ class Names:
     of_relations: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
-def align(sentences: Sequence[str], triples: Sequence[Row], names: Names | None = None) -> list[list[Alignment]]:
+def align(sentences: Iterable[str], triples: Sequence[Row], names: Names | None = None) -> list[list[Alignment]]:
     """Return for each sentence the triples whose subject and object it names, in the order of the table.
 
     `metrics.mention_forms` says what names what. A name that stands only inside the longer name of another entity is
@@ -184,7 +186,7 @@ def _name_keys(name: str) -> Iterator[str]:
     if read_quantity(bare):
         yield "a number"
     label = Label.of(bare)
-    words = [word for word in label.words if word not in SMALL_WORDS] or label.words
+    words = [word for word in label.words if word not in _NO_KEY] or label.words
     yield from (root(word) for word in words)
     if country := nation(bare):
         yield f"nation {country}"

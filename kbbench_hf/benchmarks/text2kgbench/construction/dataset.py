@@ -1,5 +1,6 @@
 """From an ontology, triples and sentences to the tables of a dataset, and an account of what became of them."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,13 +15,14 @@ from kbbench_hf.benchmarks.text2kgbench.construction.own_ontologies import OwnOn
 from kbbench_hf.benchmarks.text2kgbench.construction.selection import keep
 from kbbench_hf.benchmarks.text2kgbench.construction.splits import by_group, by_subject, grouped, row_marks
 from kbbench_hf.benchmarks.text2kgbench.construction.unseen import swapped
+from kbbench_hf.benchmarks.text2kgbench.material import gold_triples
 from kbbench_hf.benchmarks.text2kgbench.release.columns import ONTOLOGIES, PROMPTS, SENTENCES
 from kbbench_hf.benchmarks.text2kgbench.release.mentions import with_mentions
 from kbbench_hf.benchmarks.text2kgbench.release.repairs import distinct, flag_across_rows
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.metrics.text import unscramble
-from kbbench_hf.metrics.triples import fold
+from kbbench_hf.metrics.triples import Ontology, fold, score_reference
 from kbbench_hf.protocols import Embedder
 
 COLUMNS = pa.schema([*SENTENCES, ("grades", pa.list_(pa.string())), ("origin", pa.string())])
@@ -130,7 +132,7 @@ def make(
         if made := swapped(splits["test"], known, choices.seed):
             splits["unseen"] = made
     _complete(splits, choices, account)
-    _select(splits.get("test", []), sentences, account)
+    _select(splits.get("test", []), sentences, ontology, account)
     stated = (row for rows in splits.values() for row in rows if row["origin"] != "swapped")
     account.grades = Counter(grade for row in stated for grade in row["grades"])
     return Built(ontology, splits, account)
@@ -154,12 +156,16 @@ def _aligned(
     sentences: Sequence[Sentence], triples: Triples, ontology: OwnOntology, choices: Choices, account: Account
 ) -> list[Row]:
     """Return the rows of sentences that triples align with, each sentence once."""
-    texts = {fold(each.text): each for each in reversed(sentences)}
-    once = [each for each in sentences if texts[fold(each.text)] is each]
+    first = {fold(each.text): each for each in reversed(sentences)}
+    once = [each for each in sentences if first[fold(each.text)] is each]
     if len(once) < len(sentences):
         account.notes.append(f"{len(sentences) - len(once):,} sentences stand there twice, and are taken once.")
+    from rich.console import Console
+    from rich.progress import track
+
     names = Names(triples.names, ontology.relation_names)
-    found = align([each.text for each in once], triples.rows, names)
+    texts = track([each.text for each in once], "aligning", console=Console(stderr=True), transient=True)
+    found = align(texts, triples.rows, names)
     least = GRADES.index(choices.min_grade)
     account.weaker = Counter(one.grade for each in found for one in each if GRADES.index(one.grade) < least)
     rows = []
@@ -217,7 +223,7 @@ def _complete(splits: dict[str, list[Row]], choices: Choices, account: Account) 
     """Fill in what takes the other rows: similar train sentences, and flags."""
     train = splits.get("train", [])
     embedder = choices.embedder or TokenOverlap([row["sentence"] for row in train])
-    account.similar_by = embedder.name
+    account.similar_by = re.sub(r"^/.*/(?=[^/]+/[^/]+$)", "", embedder.name)  # no folder of this machine
     for split, rows in splits.items():
         for row in rows:
             row["triples_repaired"] = row["triples"]
@@ -228,7 +234,7 @@ def _complete(splits: dict[str, list[Row]], choices: Choices, account: Account) 
     flag_across_rows({"train": [], **splits})
 
 
-def _select(rows: Sequence[Row], sentences: Sequence[Sentence], account: Account) -> None:
+def _select(rows: Sequence[Row], sentences: Sequence[Sentence], ontology: OwnOntology, account: Account) -> None:
     """Mark the rows of which the most speaks for their triples, or those that a person confirmed."""
     chosen = {each.id: each.selected for each in sentences if each.selected is not None}
     account.selected_by = "the table of sentences" if chosen else "grades"
@@ -238,14 +244,18 @@ def _select(rows: Sequence[Row], sentences: Sequence[Sentence], account: Account
         row["selected"] = (
             chosen.get(row["id"], False)
             if chosen
-            else sentence not in seen and len(row["sentence"].split()) in SELECTED_WORDS and _is_sure(row)
+            else sentence not in seen and len(row["sentence"].split()) in SELECTED_WORDS and _is_sure(row, ontology)
         )
         seen.add(sentence)
 
 
-def _is_sure(row: Row) -> bool:
-    """Return whether all that can be asked of an aligned row speaks for it."""
+def _is_sure(row: Row, ontology: OwnOntology) -> bool:
+    """Return whether all that can be asked of an aligned row speaks for it, and no metric misses its names."""
     if not {*row["grades"]} <= {"relation_cued", "given"} or row["repairs"]:
         return False
     (found,) = with_mentions([row])
-    return all(each[f"{end}_form"] == "verbatim" for each in found["mentions"] for end in ("subject", "object"))
+    if not all(each[f"{end}_form"] == "verbatim" for each in found["mentions"] for end in ("subject", "object")):
+        return False
+    labels = Ontology(tuple(each["label"] for each in ontology.row["concepts"]), tuple(ontology.relations))
+    scored = score_reference(gold_triples(row), [], row["sentence"], labels)
+    return scored.subject_hallucination == scored.object_hallucination == 0

@@ -13,7 +13,7 @@ from kbbench_hf.benchmarks.text2kgbench.construction.own_ontologies import (
     read_json_ontology,
     some,
 )
-from kbbench_hf.benchmarks.text2kgbench.construction.rdf_ontologies import cut_name, parse_rdf, read_rdf
+from kbbench_hf.benchmarks.text2kgbench.construction.rdf_ontologies import LITERALS, cut_name, parse_rdf, read_rdf
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.knowledge_base.tables import read_table
@@ -42,6 +42,10 @@ def read_own_ontology(file: Path, name: str) -> OwnOntology:
             f"{file} has no relation. Expected at least one owl:ObjectProperty, owl:DatatypeProperty or rdf:Property "
             "(in JSON: relations). Add those that sentences are to state."
         )
+    known = {each["qid"] for each in read.row["concepts"]} | {"", *LITERALS}
+    ends = {each[end] for each in read.row["relations"] for end in ("domain", "range")}
+    if strange := sorted(ends - known):
+        read.notes.append(f"Domains and ranges that are neither concepts nor kinds of literals: {some(strange)}.")
     if repeated := [label for label, n in Counter(each["label"] for each in read.row["concepts"]).items() if n > 1]:
         read.notes.append(f"{len(repeated)} labels are of several concepts: {some(repeated)}.")
     return read

@@ -21,7 +21,7 @@ MOST_SIGNATURES = 6
 """A relation between more kinds of things than so many pairs has no domain and range: prompts would only list them."""
 _FORMATS = {"ttl": "turtle", "n3": "n3", "nt": "nt", "rdf": "xml", "owl": "xml", "xml": "xml", "jsonld": "json-ld"}
 _HUMPS = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[_\-\s]+")
-_LITERALS = {
+LITERALS = {
     "number": "integer int long short byte decimal float double nonNegativeInteger positiveInteger unsignedInt "
     "negativeInteger nonPositiveInteger unsignedLong unsignedShort unsignedByte rational real Number Integer Float",
     "date": "date dateTime dateTimeStamp Date DateTime",
@@ -29,7 +29,7 @@ _LITERALS = {
     "string": "string normalizedString token language langString Literal PlainLiteral anyURI Text URL HTML XMLLiteral",
 }
 """Kind of literal as the ontologies of the release name it -> datatypes of that kind."""
-_KIND_OF_LITERAL = {name: kind for kind, names in _LITERALS.items() for name in names.split()}
+_KIND_OF_LITERAL = {name: kind for kind, names in LITERALS.items() for name in names.split()}
 
 
 def parse_rdf(file: Path, text: str) -> "Graph":
@@ -144,7 +144,7 @@ class _Reader:
             return True
         builtin = str(term).startswith(("http://www.w3.org/2001/XMLSchema#", str(self.rdf), str(self.rdfs)))
         schema = any(term == space[kind] for space in self.schema for kind in _KIND_OF_LITERAL)
-        undeclared = (term, self.rdf.type, None) not in self.graph and self.local(term) in _LITERALS
+        undeclared = (term, self.rdf.type, None) not in self.graph and self.local(term) in LITERALS
         return undeclared or ((builtin or schema) and self.local(term) in _KIND_OF_LITERAL)
 
     def signatures(self, term: Any) -> list[tuple[Any, Any]]:

@@ -14,6 +14,7 @@ MOST = 30
 """The largest number that an ontology of the release has is 28."""
 _TRIES = 40
 _PRONOUN = re.compile(r"\b(?:he|she|it|its|him|her|his|hers|they|them|their|theirs|himself|herself|itself)\b", re.I)
+_BRACKET = re.compile(r"\s*\([^()]*\)\s*$")
 _ARTICLE = re.compile(r"\b(an?)\s+$", re.I)
 
 
@@ -30,7 +31,7 @@ def swapped(rows: Sequence[Row], triples: Sequence[Row], seed: int, most: int = 
     entities = sorted({each[part] for each in triples for part in ("sub", "obj")})
     by_word: dict[str, list[str]] = {}
     for entity in entities:
-        if words := Label.of(entity).words:
+        if words := Label.of(_written(entity)).words:
             by_word.setdefault(max(words, key=len), []).append(entity)
     waiting: dict[str, list[Row]] = {}
     for row in rows:
@@ -61,8 +62,13 @@ def _by_relation(triples: Sequence[Row], part: str) -> dict[str, list[str]]:
 
 
 def _is_plain(name: str) -> bool:
-    """Return whether a name can stand in a sentence as it is."""
-    return not re.search(r"[_()\"]|\d{4}-\d\d-\d\d|^00 ", name)
+    """Return whether a name can stand in a sentence: not dates as data have them, nor brackets inside."""
+    return not re.search(r"[()\"]|\d{4}-\d\d-\d\d|^00 ", _written(name))
+
+
+def _written(name: str) -> str:
+    """Return a name as a sentence has it: without underscores, quotation marks and what tells it apart in brackets."""
+    return _BRACKET.sub("", name.replace("_", " ")).strip().strip('"')
 
 
 def _drawn(
@@ -94,14 +100,15 @@ def _only_these(row: Row, by_word: dict[str, list[str]]) -> bool:
     triple, text = row["triples"][0], named_text(row["sentence"])
     taken: list[set[int]] = []
     for part in ("sub", "obj"):
-        if find_mention(row["sentence"], triple[part]).form != "verbatim":
+        found = find_mention(row["sentence"], triple[part])
+        if found.form != "verbatim":
             return False
-        taken.append({place for span in text.places(Label.of(triple[part])) for place in range(*span)})
+        taken.append({place for span in text.places(Label.of(found.words)) for place in range(*span)})
     if not all(taken) or taken[0] & taken[1]:
         return False
     for word in set(text.words):
         for entity in by_word.get(word, ()):
-            spans = text.places(Label.of(entity))
+            spans = text.places(Label.of(_written(entity)))
             if any(not taken[0].union(taken[1]).issuperset(range(*span)) for span in spans):
                 return False
     return True
@@ -111,10 +118,10 @@ def _rewritten(sentence: str, old: Row, new: Row) -> str:
     """Return a sentence with the new names in place of the old ones; "" where it would read wrong."""
     holes = []
     for part, hole in (("sub", "\0"), ("obj", "\1")):
-        pattern = re.compile(rf"(?<!\w){re.escape(old[part])}(?!\w)")
+        pattern = re.compile(rf"(?<!\w){re.escape(_written(old[part]))}(?!\w)")
         if not pattern.search(sentence):
             return ""
-        holes.append((hole, new[part]))
+        holes.append((hole, _written(new[part])))
         sentence = pattern.sub(lambda _, hole=hole: hole, sentence)  # type: ignore[misc]
     for hole, name in holes:
         for match in re.finditer(hole, sentence):
