@@ -20,7 +20,7 @@ from kbbench_hf.reports.publications import publications, targets
 @click.option("--dry-run", is_flag=True, help="Show what would change and send nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask before sending.")
 def command(target: str, namespace: str, private: bool, released: bool, dry_run: bool, yes: bool) -> None:
-    """Publish TARGET: a dataset, a metric, or 'leaderboard'.
+    """Publish TARGET: a dataset, a metric, the folder of a trained retriever, or 'leaderboard'.
 
     Only what differs is sent, in one commit, which is tagged with the version of this package.
     A metric and the leaderboard become Spaces that install the wheel of the package that runs here, sent with them.

@@ -20,7 +20,7 @@ class Publication:
     """A repository as it should be: its id, its type, and the content of every file."""
 
     repo_id: str
-    repo_type: Literal["dataset", "space"]
+    repo_type: Literal["dataset", "space", "model"]
     files: Mapping[str, Path | bytes]
     variables: Mapping[str, str] = field(default_factory=dict)
     """What a Space finds in its environment."""
@@ -36,7 +36,8 @@ class Publication:
         """Its address."""
         from huggingface_hub import constants
 
-        return f"{constants.ENDPOINT}/{self.repo_type}s/{self.repo_id}"
+        kind = "" if self.repo_type == "model" else f"{self.repo_type}s/"
+        return f"{constants.ENDPOINT}/{kind}{self.repo_id}"
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from kbbench_hf.errors import UsageError, missing_extra
 from kbbench_hf.models.specs import Option, Options, Spec, positive
 
+ABOUT = ("README.md", "training.json")
+"""Files of a model's folder that no figure depends on."""
+
 
 class SentenceEmbedder:
     """A sentence-transformers model.
@@ -80,9 +83,9 @@ def from_spec(spec: Spec, normalize: bool = True, /, **further: Option) -> tuple
 
 
 def folder_hash(folder: Path) -> str:
-    """Return a hash of all files below a folder, their names included."""
+    """Return a hash of all files of a model below a folder, their names included; what only tells of it is left out."""
     digest = hashlib.sha256()
-    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+    for file in sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in ABOUT):
         digest.update(f"{file.relative_to(folder)}\0".encode())
         with file.open("rb") as content:
             digest.update(hashlib.file_digest(content, "sha256").digest())

@@ -21,7 +21,6 @@ from transformers.trainer_utils import get_last_checkpoint
 
 from kbbench_hf.models.losses import masked
 from kbbench_hf.models.negatives import best_wrong, drawn
-from kbbench_hf.models.renderings import render
 from kbbench_hf.runners.progress import progress
 from kbbench_hf.training.mining import ranked_by, ranked_by_model
 from kbbench_hf.training.pairs import Pairs
@@ -47,13 +46,13 @@ def train_dense(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: 
     """
     set_seed(spec.seed)
     model = _encoder(spec)
-    pairs = Pairs(data.train, lambda rows: render(data.kb, spec.text, rows, data.forms), masked=spec.mask)
+    pairs = Pairs(data.train, data.texts, masked=spec.mask)
 
     def draw(wrong: Rows, version: int) -> Rows:
         return drawn(wrong, pairs.question, spec.n_negatives, data.candidates, (spec.seed, version))
 
     def rank(current: Any) -> Rows:
-        return ranked_by_model(current, data, spec.text, MINED)
+        return ranked_by_model(current, data, MINED)
 
     last = get_last_checkpoint(str(checkpoints)) if checkpoints.is_dir() else None
     if spec.n_negatives:
@@ -92,7 +91,7 @@ def _trainer(
     checkpoints: Path,
     callbacks: Sequence[TrainerCallback],
 ) -> SentenceTransformerTrainer:
-    evaluator = RetrievalScores(spec.benchmark, text=spec.text, max_length=spec.length, batch_size=64)
+    evaluator = RetrievalScores(spec.benchmark, text=data.text, max_length=spec.length, batch_size=64)
     arguments = SentenceTransformerTrainingArguments(
         str(checkpoints),
         per_device_train_batch_size=spec.batch,

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.models.exact_search import search
-from kbbench_hf.models.renderings import render
 from kbbench_hf.models.retrievers import retriever
 from kbbench_hf.models.specs import parse
 from kbbench_hf.models.workplace import Progress, Workplace
@@ -22,13 +21,13 @@ def ranked_by(name: str, data: TrainingData, top_k: int, progress: Progress) -> 
     return retriever(parse(name), place).search(data.train.texts, top_k).ids.astype(np.int64)
 
 
-def ranked_by_model(model: Any, data: TrainingData, text: str, top_k: int, batch: int = 64) -> Rows:
+def ranked_by_model(model: Any, data: TrainingData, top_k: int, batch: int = 64) -> Rows:
     """Return the best rows for each training question by a dense model as it is now, shape (questions, top_k)."""
     options = {"batch_size": batch, "normalize_embeddings": True, "show_progress_bar": False}
     was_training = model.training
     model.eval()
     try:
-        documents = model.encode_document(render(data.kb, text, data.candidates, data.forms), **options)
+        documents = model.encode_document(data.texts(data.candidates), **options)
         queries = model.encode_query(list(data.train.texts), **options)
     finally:
         model.train(was_training)

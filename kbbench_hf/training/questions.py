@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,8 @@ from kbbench_hf.benchmarks import find_dataset, place_of
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import Id
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.models.renderings import Forms
+from kbbench_hf.models.renderings import Forms, Text, render
+from kbbench_hf.models.workplace import Workplace
 from kbbench_hf.scoring.score import Asked, load_examples
 
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
@@ -52,15 +54,22 @@ class TrainingData:
     hashes: dict[str, str]
     """Split -> a hash of its questions' ids, sorted; of the test split there is no more here than this."""
 
+    text: Text
+    """What stands for a node."""
+
     @property
     def forms(self) -> Forms:
         """The documents that the benchmark has of its own."""
         asking = self.asked.benchmark.asking
         return Forms(asking.documents, asking.own_documents)
 
+    def texts(self, rows: Rows) -> list[str]:
+        """Return the texts of nodes."""
+        return render(self.kb, self.text, rows, self.forms)
 
-def load_training_data(benchmark: str) -> TrainingData:
-    """Return the data of a benchmark to train on.
+
+def load_training_data(benchmark: str, text: str | None = None) -> TrainingData:
+    """Return the data of a benchmark to train on; `text` stands for a node, by default what dense retrievers read.
 
     Raises:
         UsageError: the benchmark is not answered by retrievers, or has no split to train or to choose by.
@@ -96,7 +105,10 @@ def load_training_data(benchmark: str) -> TrainingData:
     }
     candidates = np.sort(kb.rows(asked.examples.context.candidates.ids)).astype(np.int64)
     hashes = {split: ids_hash(each) for split, each in ids.items()}
-    return TrainingData(asked, kb, candidates, questions[TRAIN], questions[VALIDATION], hashes)
+    asking = asked.benchmark.asking
+    place = Workplace(kb, Path(), forms=Forms(asking.documents, asking.own_documents))
+    chosen = place.text({} if text is None else {"text": text}, relations=True)
+    return TrainingData(asked, kb, candidates, questions[TRAIN], questions[VALIDATION], hashes, chosen)
 
 
 def ids_hash(ids: Iterable[Id]) -> str:

@@ -12,7 +12,7 @@ from kbbench_hf.benchmarks.base import Benchmark, Examples, PromptOptions
 from kbbench_hf.errors import UsageError, missing_extra, unknown_name
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.models.exact_search import search
-from kbbench_hf.models.renderings import render
+from kbbench_hf.models.renderings import Forms, Text, render
 from kbbench_hf.protocols import Message
 from kbbench_hf.replies.reading import ParseError
 from kbbench_hf.scoring.score import load_examples
@@ -152,7 +152,7 @@ class RetrievalScores(SentenceEvaluator):  # type: ignore[misc]
         *,
         split: str | None = None,
         limit: int | None = None,
-        text: str = "named",
+        text: str | Text = "named",
         top_k: int = 100,
         batch_size: int = 32,
         max_length: int | None = None,
@@ -164,7 +164,8 @@ class RetrievalScores(SentenceEvaluator):  # type: ignore[misc]
         kb = KnowledgeBase.open(find_dataset(self._benchmark.dataset).path)
         rows = np.sort(kb.rows(self._examples.context.candidates.ids))
         self._ids = kb.ids(rows)
-        self._texts = render(kb, text, rows)
+        asking = self._benchmark.asking
+        self._texts = render(kb, text, rows, Forms(asking.documents, asking.own_documents))
         self._top_k, self._batch_size, self._max_length = min(top_k, len(rows)), batch_size, max_length
         self.primary_metric = f"{self._benchmark.dataset}_mrr"
 

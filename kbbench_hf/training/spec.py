@@ -35,8 +35,8 @@ class TrainSpec:
     """The share of the steps in which the learning rate rises."""
     precision: str = "fp32"
     """fp32, or bf16 by autocast."""
-    text: str = "named"
-    """What stands for a node."""
+    text: str | None = None
+    """What stands for a node; what the trained retriever reads by default where None."""
     train_length: int = 64
     """Where texts are cut in training."""
     length: int = 128

@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +12,13 @@ from kbbench_hf.addresses import registered
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.files.journal import take_lock
+from kbbench_hf.files.writing import write_text
+from kbbench_hf.metrics.aggregate import Estimate
+from kbbench_hf.reports.model_card import TRAINING, model_card
 from kbbench_hf.runners.retrieve import group
+from kbbench_hf.runners.run import run
 from kbbench_hf.runners.run_folder import add_facts, open_run
-from kbbench_hf.training.questions import TrainingData, load_training_data
+from kbbench_hf.training.questions import VALIDATION, TrainingData, load_training_data
 from kbbench_hf.training.spec import TrainSpec
 
 METHODS = {
@@ -27,8 +31,8 @@ USUAL: dict[str, dict[str, Any]] = {"ance": {"refresh": 20, "negatives": "itself
 RETRIEVERS = {"dpr": "dense", "ance": "dense"}
 """Method -> the name under which a trained folder ranks."""
 CHECKPOINTS = "checkpoints"
-TRAINING = "training.json"
-"""What a trained folder holds beside the model: the spec, the data's hashes, and how training went."""
+N_FIGURES = 4
+"""Of a benchmark's table, on a model's card."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,7 @@ def train(
     if unknown:
         raise unknown_name("option", unknown[0], TrainSpec.__dataclass_fields__)
     spec = TrainSpec(benchmark, method, base, **{**USUAL.get(method, {}), **how})
-    data = load_training_data(benchmark)
+    data = load_training_data(benchmark, spec.text)
     folder = Path(out) if out else Path("kbbench-models") / benchmark.replace("/", "-") / f"{method}-{spec.seed}"
     share = group()
     first = share.rank == 0
@@ -80,7 +84,8 @@ def train(
         if "steps" not in facts:
             facts = _taught(spec, data, folder, first=first, show=show and first)
         share.gather(None)
-    return Trained(folder, f"{RETRIEVERS[method]}:{folder}", facts)
+        facts = facts or read_json(folder / TRAINING)
+    return Trained(folder, _name(spec, folder), facts)
 
 
 def _open(folder: Path, spec: TrainSpec, data: TrainingData, processes: int, stack: ExitStack) -> None:
@@ -94,12 +99,38 @@ def _open(folder: Path, spec: TrainSpec, data: TrainingData, processes: int, sta
 
 
 def _taught(spec: TrainSpec, data: TrainingData, folder: Path, *, first: bool, show: bool) -> dict[str, Any]:
+    """Train, rank the validation questions with what came out, and write down both; all processes call it together."""
     started = time.perf_counter()
-    checkpoints = folder / CHECKPOINTS
     teach: Callable[..., Any] = registered("method", spec.method, METHODS)
-    learned = teach(spec, data, folder, checkpoints, show=show)
+    learned = teach(spec, data, folder, folder / CHECKPOINTS, show=show)
+    seconds = time.perf_counter() - started
+    last = folder / CHECKPOINTS / VALIDATION
+    group().gather(None)  # nobody loads the model before it is there
+    result = run(spec.benchmark, _name(spec, folder), split=VALIDATION, out=last, show=show)
     if first:
-        shutil.rmtree(checkpoints, ignore_errors=True)
-        facts = {**learned._asdict(), "seconds": time.perf_counter() - started}
+        seen = result.slices.get("answer_in_training", {})
+        figures = {"all": result.scores, "answer seen in training": seen.get("true"), "not seen": seen.get("false")}
+        facts = {
+            **learned._asdict(),
+            "seconds": seconds,
+            "validation": {name: _plain(of, data) for name, of in figures.items() if of},
+        }
+        write_text(folder / "README.md", model_card({**read_json(folder / TRAINING), **facts}, folder.name))
         add_facts(folder / TRAINING, facts)
-    return read_json(folder / TRAINING)
+        shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
+    return {} if not first else read_json(folder / TRAINING)
+
+
+def _name(spec: TrainSpec, folder: Path) -> str:
+    """Return what `kbbench run` calls the trained retriever."""
+    text = "" if spec.text is None else f"@text={spec.text}"
+    return f"{RETRIEVERS[spec.method]}:{folder}{text}"
+
+
+def _plain(figures: Mapping[str, Estimate], data: TrainingData) -> dict[str, dict[str, Any]]:
+    """Return the figures of the benchmark's table as JSON has them."""
+    return {
+        metric: {"value": figures[metric].value, "ci95": list(figures[metric].ci95), "n": figures[metric].n_scored}
+        for metric in [*data.asked.benchmark.metrics][:N_FIGURES]
+        if metric in figures
+    }

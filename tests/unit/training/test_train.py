@@ -18,6 +18,7 @@ import torch
 from kbbench_hf.cli.verbs import kbbench
 from kbbench_hf.errors import UsageError
 from kbbench_hf.models.losses import masked
+from kbbench_hf.reports.publications import publications
 from kbbench_hf.runners.run import run
 from kbbench_hf.training import mining
 from kbbench_hf.training.pairs import Pairs
@@ -76,12 +77,18 @@ def test_what_was_learned_ranks_the_training_questions_first_and_is_run_by_its_n
     there: Path, tmp_path: Path
 ) -> None:
     done = taught(there, tmp_path / "m", epochs=40)
-    model = f"{done.model}@text=named"
-    learned = run("things", model, split="train", out=tmp_path / "r", show=False).scores["hit_at_1"].value
+    learned = run("things", done.model, split="train", out=tmp_path / "r", show=False).scores["hit_at_1"].value
     untrained = run("things", f"dense:{there / 'encoder/model'}", split="train", out=tmp_path / "u", show=False)
     assert learned == 1.0 > 0.3 > untrained.scores["hit_at_1"].value
     assert done.facts["chosen_step"] in [each["step"] for each in done.facts["curve"]]
     assert not (tmp_path / "m/checkpoints").exists()
+    card = (tmp_path / "m/README.md").read_text()
+    data = load_training_data("things")
+    assert all(f"{split} `{digest}`" in card for split, digest in data.hashes.items())
+    assert "| all | 8 |" in card and "| answer seen in training |" in card and data.train.texts[0] not in card
+    (sent,) = publications(str(tmp_path / "m"), "me")
+    assert (sent.repo_id, sent.repo_type) == ("me/m", "model")
+    assert {"README.md", "training.json", "model.safetensors", "modules.json"} <= {*sent.files}
 
 
 @pytest.mark.parametrize(("method", "how"), [("dpr", {}), ("ance", {"refresh": 4})])

@@ -1,0 +1,100 @@
+"""The card of a trained retriever: how to use it, what it was trained on, and what the validation questions say."""
+
+from collections.abc import Mapping
+from typing import Any
+
+TRAINING = "training.json"
+"""What a trained folder holds beside the model: the spec, hashes of the questions, and how training went."""
+_SHOWN = (
+    *("method", "base", "seed", "epochs", "batch", "accumulate", "learning_rate", "precision", "train_length"),
+    *("length", "towers", "negatives", "n_negatives", "refresh", "mask", "shuffle"),
+)
+_CARD = """\
+---
+library_name: sentence-transformers
+pipeline_tag: sentence-similarity
+tags:
+- kbbench
+- sentence-transformers
+- retrieval
+---
+
+# {name}
+
+A retriever for the knowledge base of `{benchmark}`, trained on its training questions ({method}) by
+kbbench-hf {version}.
+
+```
+kbbench run {benchmark} --model dense:PATH-TO-THIS-FOLDER
+```
+
+sentence-transformers loads it too: `SentenceTransformer("PATH-TO-THIS-FOLDER")`, then `encode_query` and
+`encode_document`.
+
+## Validation
+
+The step that is kept was chosen on these questions, so that the figures flatter it; test questions were not looked at.
+Figures have intervals at 95 %.
+
+{figures}
+
+{curve}
+
+## Data
+
+Dataset revision `{revision}`. Hashes of the questions' ids, sorted, SHA-256: {hashes}.
+
+## Training
+
+{settings}
+
+{steps:,} steps, the weights are those of step {chosen:,}; {seconds:,.0f} s in {processes} process(es); {versions}.
+{controls}"""
+
+
+def model_card(facts: Mapping[str, Any], name: str) -> str:
+    """Return the text of `README.md` for what `training.json` holds."""
+    settings = facts["settings"]
+    controls = [
+        words
+        for words, here in (
+            ("Known answers of a question could be its negatives.", not settings["mask"]),
+            ("**A control**: each question was taught another one's answers.", settings["shuffle"]),
+        )
+        if here
+    ]
+    shown = [key for key in _SHOWN if settings[key] is not None]
+    return _CARD.format(
+        name=name,
+        benchmark=settings["benchmark"],
+        method=settings["method"],
+        version=facts["versions"].get("kbbench-hf", ""),
+        figures=_figures(facts["validation"]),
+        curve="MRR by step: " + ", ".join(f"{each['mrr']:.4f} at {each['step']:,.0f}" for each in facts["curve"]) + ".",
+        revision=settings["dataset_revision"],
+        hashes=", ".join(f"{split} `{value}`" for split, value in settings["questions"].items()),
+        settings=_table(["setting", "value"], [[key, str(settings[key])] for key in shown]),
+        steps=facts["steps"],
+        chosen=facts["chosen_step"],
+        seconds=facts["seconds"],
+        processes=facts["processes"],
+        versions=", ".join(f"{package} {version}" for package, version in facts["versions"].items()),
+        controls="".join(f"\n{each}\n" for each in controls),
+    )
+
+
+def _figures(validation: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
+    metrics = [*next(iter(validation.values()))]
+    rows = []
+    for part, figures in validation.items():
+        cells = [
+            f"{figures[metric]['value']:.4f} [{figures[metric]['ci95'][0]:.3f}, {figures[metric]['ci95'][1]:.3f}]"
+            for metric in metrics
+        ]
+        rows.append([part, f"{figures[metrics[0]]['n']:,}", *cells])
+    return _table(["questions", "n", *metrics], rows)
+
+
+def _table(header: list[str], rows: list[list[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
