@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +40,7 @@ class SentenceEmbedder:
         if max_length is not None:
             self._model.max_seq_length = max_length
         self._batch, self._normalize = batch, normalize
-        self.name = f"{model}@{self._revision(model)}"
+        self.name = f"{model}@{revision_of(model, self._model)}"
         self.settings = {"embedder": self.name, "max_length": self._model.max_seq_length, "batch": batch}
         if not normalize:
             self.settings["normalize"] = False
@@ -60,17 +61,22 @@ class SentenceEmbedder:
             list(texts), batch_size=self._batch, normalize_embeddings=self._normalize, show_progress_bar=False
         )
 
-    def _revision(self, source: str) -> str:
-        """Return the commit on the Hub, or for a folder a hash of its files."""
-        if Path(source).is_dir():
-            return folder_hash(Path(source))
-        commit = getattr(self._model[0].auto_model.config, "_commit_hash", None)
-        if commit is None:
-            raise UsageError(
-                f"The revision of {source!r} is not known; expected a commit of the Hub. "
-                "Download the model to a folder and give the folder."
-            )
-        return str(commit)
+
+def revision_of(source: str, model: Any) -> str:
+    """Return the commit on the Hub of a model of sentence-transformers, or for a folder a hash of its files.
+
+    Raises:
+        UsageError: it is not known.
+    """
+    if Path(source).is_dir():
+        return folder_hash(Path(source))
+    commit = getattr(model[0].auto_model.config, "_commit_hash", None)
+    if commit is None:
+        raise UsageError(
+            f"The revision of {source!r} is not known; expected a commit of the Hub. "
+            "Download the model to a folder and give the folder."
+        )
+    return str(commit)
 
 
 def from_spec(spec: Spec, normalize: bool = True, /, **further: Option) -> tuple[SentenceEmbedder, Options]:

@@ -18,6 +18,7 @@ RETRIEVERS = {
     "bm25": "kbbench_hf.models.bm25:build",
     "dense": "kbbench_hf.models.dense:build",
     "multi": "kbbench_hf.models.multi_vector:build",
+    "late": "kbbench_hf.models.late:build",
     "vss": "kbbench_hf.models.vss:build",
     "multi_vss": "kbbench_hf.models.vss:build_multi",
     "rrf": "kbbench_hf.models.fusion:build_reciprocal_rank",
