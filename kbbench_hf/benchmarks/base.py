@@ -318,6 +318,8 @@ class Data:
     """Finds what can be had from the built dataset without understanding; None where nobody wrote one."""
     review: ReviewItems | None = None
     """What people are shown who review the built dataset; None where nobody wrote it."""
+    construction: Callable[[], Mapping[str, Any]] | None = None
+    """Gives the spec by which more questions of its kind are made; None where nobody wrote one."""
     shipped: Path | None = None
     """The built dataset where a package carries it, with answers of small systems in `predictions`."""
 

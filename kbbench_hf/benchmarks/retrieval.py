@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -225,7 +225,7 @@ def _warn(
 
 
 def _slices(examples: Examples) -> dict[str, list[str]]:
-    """Return the keys of each question: how many answers, of which type, seen in training, its template and split."""
+    """Return the keys of each question: number and type of answers, seen in training, template, hops and split."""
     rows, context = examples.rows, examples.context
     nobody: frozenset[Id] = frozenset()
     slices = {"answer_count": [_bucket(len(set(row["answer_ids"]))) for row in rows]}
@@ -239,6 +239,8 @@ def _slices(examples: Examples) -> dict[str, list[str]]:
         ]
     if rows and "template" in rows[0]:
         slices["template"] = [row["template"] or "unknown" for row in rows]
+    if rows and "hops" in rows[0]:
+        slices["hops"] = [str(row["hops"] or "unknown") for row in rows]
     if len({row["split"] for row in rows}) > 1:
         slices["split"] = [row["split"] for row in rows]
     return slices
@@ -267,6 +269,7 @@ def retrieval_benchmark(
     candidate_types: frozenset[str] | None = None,
     build: Builder | None = None,
     build_archive: Callable[[Path, Path], None] | None = None,
+    construction: Callable[[], Mapping[str, Any]] | None = None,
     shipped: Path | None = None,
     documents: Mapping[str, Callable[[], "Rendering"]] | None = None,
     own_documents: str | None = None,
@@ -286,6 +289,7 @@ def retrieval_benchmark(
             partial(_load, known=known, candidate_types=candidate_types),
             build=build,
             build_archive=build_archive,
+            construction=construction,
             shipped=shipped,
         ),
         Scoring(IDS, METRICS, MODES, _score, _summarise, check=_check, warn=_warn),

@@ -12,6 +12,7 @@ VERBS = {
     "demo": "Score, compare and plot the stored answers of small systems; offline, in seconds.",
     "list": "List the benchmarks, or the configs, metrics and modes of one.",
     "build": "Build a dataset from its authors' release, or from your own tables.",
+    "synthesize": "Make questions for a knowledge base from its own structure and texts.",
     "run": "Run a model on a benchmark: a retriever, a local language model, or a served one.",
     "train": "Train a retriever on a benchmark's training questions.",
     "annotate": "Make what metrics need of other models: topics, embeddings, verdicts.",

@@ -1,0 +1,84 @@
+"""The nodes' texts as runs of letters and digits, and how often words stand in those of a type."""
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache, cached_property
+
+import numpy as np
+
+from kbbench_hf.knowledge_base.store import KnowledgeBase
+
+_TOKEN = re.compile(r"[^\W_]+")
+
+
+def tokens(text: str) -> list[str]:
+    """Return the runs of letters and digits of a text, casefolded.
+
+    >>> tokens("Salt-baked, twice: l'Étoile")
+    ['salt', 'baked', 'twice', 'l', 'étoile']
+    """
+    return _TOKEN.findall(text.casefold())
+
+
+def padded(text: str) -> str:
+    """Return the tokens of a text with blanks between and around them, so that phrases are found whole."""
+    return f" {' '.join(tokens(text))} "
+
+
+def says(text: str, phrase: str) -> bool:
+    """Say whether the tokens of a phrase stand one after the other in a text.
+
+    >>> says("A harbour town.", "Harbour Town"), says("harbour; old town", "harbour town")
+    (True, False)
+    """
+    return padded(phrase) in padded(text)
+
+
+class Texts:
+    """The texts of a knowledge base, read when they are needed."""
+
+    def __init__(self, kb: KnowledgeBase) -> None:
+        self._kb = kb
+        self._padded: dict[int, str] = {}
+        self.of = cache(self._of_type)
+
+    def padded(self, rows: Sequence[int]) -> list[str]:
+        """Return the padded text of each row."""
+        missing = [row for row in rows if row not in self._padded]
+        self._padded |= dict(zip(missing, map(padded, self._kb.texts(missing)), strict=True)) if missing else {}
+        return [self._padded[row] for row in rows]
+
+    def _of_type(self, kind: str) -> "Index":
+        return Index(self.padded(self._kb.of_type(kind).tolist()))
+
+
+class Index:
+    """How many texts of a type have a word, or a phrase."""
+
+    def __init__(self, texts: list[str]) -> None:
+        self._texts = texts
+
+    def __len__(self) -> int:
+        """Return the number of texts."""
+        return len(self._texts)
+
+    @cached_property
+    def _places(self) -> dict[str, list[int]]:
+        places: dict[str, list[int]] = {}
+        for place, text in enumerate(self._texts):
+            for token in dict.fromkeys(text.split()):
+                places.setdefault(token, []).append(place)
+        return places
+
+    def count(self, words: Iterable[str]) -> int:
+        """Return the number of texts in which these words stand one after the other."""
+        phrase = list(words)
+        rarest = min((self._places.get(word, []) for word in phrase), key=len)
+        if len(phrase) == 1:
+            return len(rarest)
+        whole = f" {' '.join(phrase)} "
+        return sum(whole in self._texts[place] for place in rarest)
+
+    def idf(self, word: str) -> float:
+        """Return the logarithm of one over the share of the texts that have a word."""
+        return float(np.log(len(self._texts) / max(1, len(self._places.get(word, [])))))

@@ -1,0 +1,246 @@
+"""A question in words: a frame, relative clauses of relations, and what the answer's attributes and text must have."""
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from zlib import crc32
+
+from kbbench_hf.benchmarks.own_kb.construction.requirements import Requirement
+from kbbench_hf.benchmarks.own_kb.construction.spec import Template, Words
+from kbbench_hf.benchmarks.own_kb.construction.texts import padded
+from kbbench_hf.knowledge_base.metapaths import Hop, Walk
+
+_GRAMMAR = tomllib.loads(Path(__file__).with_name("grammar.toml").read_text(encoding="utf-8"))
+_FORMS = {name: frozenset(words) for name, words in _GRAMMAR["forms"].items()}
+_OPERATORS = {"=": "equal", "<=": "most", ">=": "least"}
+_LEFT_OVER = re.compile(r"[_{}]|\b(?:None|nan)\b")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Picks wordings for one question; a further variant in one place leaves all other places as they were."""
+
+    seed: str
+    question: int
+
+    def of(self, variants: Sequence[str], slot: str) -> str:
+        """Return one of the variants."""
+        return variants[crc32(f"{self.seed}/{self.question}/{slot}".encode()) % len(variants)]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question, and how many words of it are of relations and of requirements."""
+
+    text: str
+    n_relational: int
+    n_textual: int
+
+
+class Wording:
+    """Says questions in a knowledge base's words."""
+
+    def __init__(self, words: Words) -> None:
+        self._words = words
+
+    def ask(
+        self, template: Template, topics: Mapping[str, str], requirements: Sequence[Requirement], choice: Choice
+    ) -> Asked:
+        """Return the question about the answer of a template; `topics` are the names by their labels."""
+        kind = self.type(template.path.answer_type)
+        own_sentences = len(requirements) > 0 and choice.of(["inside", "own"], "where requirements stand") == "own"
+        said = [
+            self._requirement(each, choice, place, "sentences" if own_sentences else "requirements")
+            for place, each in enumerate(requirements)
+        ]
+        inside = [] if own_sentences else said
+        if template.phrases:
+            phrase = choice.of(template.phrases, "phrase")
+            for label, name in topics.items():
+                phrase = phrase.replace(f"{{{label}}}", name)
+            relational = phrase
+            frame = choice.of(_GRAMMAR["frames"]["plural"], "frame")
+            if inside:
+                said = [self._requirement(each, choice, n, "sentences") for n, each in enumerate(requirements)]
+            text = " ".join([frame.replace("{phrase}", phrase), *said])
+        else:
+            walks = sorted(template.path.walks, key=lambda walk: any(hop.negated for hop in walk.hops))
+            several = len(walks) + len(inside) > 1
+            clauses = [self._walk(walk, topics, choice, place, several) for place, walk in enumerate(walks)]
+            relational = " and ".join(clauses)
+            stated = self._stated(walks[0], topics, choice) if len(walks) == 1 and not inside else ""
+            asked = stated or self._framed(kind, [*inside, *clauses], choice)
+            text = " ".join([asked, *(said if own_sentences else [])])
+        return Asked(text, len(relational.split()), sum(len(each.split()) for each in said))
+
+    def type(self, kind: str) -> str:
+        """Return how a type is said, in the singular."""
+        return self._words.types.get(kind) or spoken(kind).replace("/", " or ")
+
+    def _framed(self, kind: str, clauses: list[str], choice: Choice) -> str:
+        joined = " and ".join(clauses)
+        verbs = [clause.removeprefix("that ") for clause in clauses if _has_its_verb(clause)]
+        frames = [*_GRAMMAR["frames"]["any"]]
+        if len(verbs) == len(clauses):
+            frames += _GRAMMAR["frames"]["direct"] * 2
+        filled = {"type": kind, "a_type": _with_article(kind), "clauses": joined, "verbs": " and ".join(verbs)}
+        return _fill(choice.of(frames, "frame"), filled)
+
+    def _walk(self, walk: Walk, topics: Mapping[str, str], choice: Choice, place: int, several: bool) -> str:
+        """Return the relative clause about the end of a walk."""
+        said = topics[walk.topic] if walk.topic is not None else f"any {self.type(walk.start_type)}"
+        start, clause = walk.start_type, ""
+        for number, hop in enumerate(walk.hops):
+            last = number == len(walk.hops) - 1
+            clause = self._clause(start, hop, said, choice, f"walk {place} hop {number}", last and several)
+            if hop.negated:
+                clause = f"other than one {clause}"
+            if not last:
+                said = f"{_with_article(self.type(hop.node_type))} {clause}"
+            start = hop.node_type
+        return clause
+
+    def _stated(self, walk: Walk, topics: Mapping[str, str], choice: Choice) -> str:
+        """Return a walk as a sentence that ends in the question; "" where it would not be easier to read.
+
+        Where the last step is said by what leads to the answer ("that {x} is made with"), a relative clause would hold
+        all other steps between its first word and its verb: "a town that a cook that X is apprenticed to lives in".
+        """
+        if walk.topic is None or len(walk.hops) == 1 or any(hop.negated for hop in walk.hops):
+            return ""
+        said = noun = topics[walk.topic]
+        start, is_sentence = walk.start_type, False
+        for number, hop in enumerate(walk.hops):
+            last = number == len(walk.hops) - 1
+            clause = self._clause(start, hop, "{x}", choice, f"walk 0 hop {number}", last)
+            start = hop.node_type
+            if clause.startswith("that {x} "):
+                thing = f"which {self.type(start)}?" if last else _with_article(self.type(start))
+                predicate = clause.removeprefix("that {x} ")
+                said, is_sentence = f"{said}{' that' * is_sentence} {predicate} {thing}", True
+            elif last:
+                return ""
+            else:
+                said, is_sentence = f"{_with_article(self.type(start))} {clause.replace('{x}', noun)}", False
+            noun = f"{_with_article(self.type(start))} {clause.replace('{x}', noun)}"
+        return said[0].upper() + said[1:]
+
+    def _clause(self, start: str, hop: Hop, said: str, choice: Choice, slot: str, whole: bool) -> str:
+        arrow = f"^{hop.relation}" if hop.direction == "in" else hop.relation
+        step = f"{start} -[{arrow}]-> {hop.node_type}"
+        given = self._words.relations.get(step) or self._words.relations.get(arrow)
+        variants = list(given or clauses_of(hop.relation, "from" if hop.direction == "in" else "to"))
+        if whole:
+            variants = [each for each in variants if each.startswith(("that ", "whose "))] or variants
+        if "that" in said.split():
+            variants = [_fronted(each) for each in variants]
+        return choice.of(variants, slot).replace("{x}", said)
+
+    def _requirement(self, requirement: Requirement, choice: Choice, place: int, where: str) -> str:
+        value = requirement["value"]
+        kind = "phrase" if requirement["kind"] == "phrase" else _OPERATORS[requirement["op"]]
+        field = spoken(str(requirement.get("field", "")))
+        shown = str(value) if isinstance(value, str | int) else f"{value:g}"
+        return _fill(choice.of(_GRAMMAR[where][kind], f"requirement {place}"), {"field": field, "value": shown})
+
+
+def spoken(name: str) -> str:
+    """Return the words of a name in a schema.
+
+    >>> [spoken(name) for name in ("in_district", "parentTaxon", "DNA test", "has-part")]
+    ['in district', 'parent taxon', 'DNA test', 'has part']
+    """
+    parted = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name.replace("_", " ").replace("-", " "))
+    return " ".join(word if word.isupper() and len(word) > 1 else word.lower() for word in parted.split())
+
+
+@lru_cache(maxsize=4096)
+def clauses_of(relation: str, direction: str) -> list[str]:
+    """Return relative clauses about the node that a relation leads `to`, or comes `from`; `{x}` is the other one.
+
+    >>> clauses_of("guards", "from"), clauses_of("made with", "to"), clauses_of("in_district", "from")
+    (['that guards {x}'], ['that {x} is made with'], ['that is in {x}', 'that has {x} as its district'])
+    >>> clauses_of("parent taxon", "to")
+    ['that is the parent taxon of {x}', 'that {x} has as its parent taxon']
+    """
+    words = spoken(relation).split() or [relation]
+    if words[0] == "has" and len(words) > 1 and words[1] not in _FORMS["prepositions"]:
+        words = words[1:]
+    if words[0] == "is" and len(words) > 1:
+        words = words[1:]
+    first, last = words[0], words[-1]
+    filled = {"r": " ".join(words), "preposition": first, "noun": " ".join(words[1:])}
+    if first in _FORMS["prepositions"] and len(words) > 1:
+        form = "place"
+    elif first == "has" or (_is_verb(first) and (len(words) == 1 or last in _FORMS["prepositions"])):
+        form = "verb"
+    elif last in _FORMS["prepositions"]:
+        form = "participle"
+    elif len(words) == 1 and (first.endswith("ed") or first in _FORMS["past"]):
+        form = "past"
+    elif last.endswith("s") and not last.endswith(("ss", "us", "is")):
+        form = "plural"
+    else:
+        form = "noun"
+    return [_fill(variant, filled) for variant in _GRAMMAR["clauses"][form][direction]]
+
+
+def is_clean(text: str, topics: Sequence[str], answers: Sequence[str]) -> bool:
+    """Say whether every slot was filled, every topic named in full, and no answer named outside of the topics."""
+    if not all(topic in text for topic in topics):
+        return False
+    rest = text
+    for topic in sorted(topics, key=len, reverse=True):
+        rest = rest.replace(topic, " | ")
+    if _LEFT_OVER.search(rest):
+        return False
+    # A bar is no token: what stands on both sides of a topic must not be read together.
+    parts = [padded(part) for part in rest.split("|")]
+    named = [padded(answer) for answer in answers]
+    return not any(answer.strip() and answer in part for answer in named for part in parts)
+
+
+def _is_verb(word: str) -> bool:
+    """Say whether a word is the third person of a known verb."""
+    bases = (
+        {word.removesuffix("s"), word.removesuffix("es"), f"{word.removesuffix('ies')}y"} if word[-1:] == "s" else ()
+    )
+    return any(base in _FORMS["verbs"] for base in bases)
+
+
+def _fronted(clause: str) -> str:
+    """Return a clause whose verb has its preposition before a long subject, not after it.
+
+    >>> _fronted("that {x} is made with"), _fronted("that {x} contains")
+    ('with which {x} is made', 'that {x} contains')
+    """
+    words = clause.split()
+    if clause.startswith("that {x} ") and len(words) > 3 and words[-1] in _FORMS["prepositions"] - {"as"}:
+        return f"{words[-1]} which {' '.join(words[1:-1])}"
+    return clause
+
+
+def _has_its_verb(clause: str) -> bool:
+    """Say whether a clause is "that" and a verb whose subject is the node itself."""
+    words = clause.split()
+    return words[0] == "that" and len(words) > 1 and (words[1] in ("is", "has", "counts") or _is_verb(words[1]))
+
+
+def _fill(text: str, slots: Mapping[str, str]) -> str:
+    return re.sub(r"\{(\w+)\}", lambda found: slots.get(found[1], found[0]), text)
+
+
+def _with_article(noun: str) -> str:
+    """Return a noun after its indefinite article.
+
+    >>> [_with_article(noun) for noun in ("ingredient", "unit", "hour", "town")]
+    ['an ingredient', 'a unit', 'an hour', 'a town']
+    """
+    first = noun.lower()
+    vowel = first.startswith(("a", "e", "i", "o", "u", "hour", "honour", "heir")) and not first.startswith(
+        ("uni", "use", "eu", "one", "ura")
+    )
+    return f"{'an' if vowel else 'a'} {noun}"

@@ -1,0 +1,101 @@
+"""`kbbench synthesize`: questions for a built knowledge base, from its own structure and texts."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kbbench_hf.benchmarks import benchmark, benchmark_names, own_names, shipped_dataset
+from kbbench_hf.cli.names import BENCHMARK, NAME
+from kbbench_hf.errors import UsageError, unknown_name
+from kbbench_hf.files.datasets import CARD, NAMESPACE, DatasetFolder, built, check_replaceable
+from kbbench_hf.reports.terminal import echo
+from kbbench_hf.runners.progress import progress
+
+if TYPE_CHECKING:
+    from kbbench_hf.benchmarks.own_kb.construction.spec import Spec
+
+
+def _print_example(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        from kbbench_hf.benchmarks.own_kb.construction.spec import EXAMPLE
+
+        echo(EXAMPLE.read_text(encoding="utf-8").rstrip("\n"))
+        context.exit()
+
+
+@click.command()
+@click.argument("name", type=BENCHMARK)
+@click.option("--count", type=click.IntRange(1), required=True, help="How many questions.")
+@click.option("--seed", type=NAME, default="0", show_default=True, help="The same seed gives the same questions.")
+@click.option(
+    "--spec",
+    type=NAME,
+    metavar="FILE|DATASET",
+    help="Templates, bounds and words, in YAML; or those of a dataset that has some, by its name.",
+)
+@click.option("--out", type=NAME, metavar="NAME2", help="The dataset to make; NAME-questions by default.")
+@click.option(
+    "--spec-example", is_flag=True, is_eager=True, expose_value=False, callback=_print_example, help="Print a spec."
+)
+def command(name: str, count: int, seed: str, spec: str | None, out: str | None) -> None:
+    """Make questions for the knowledge base NAME, without a model, into ./kbbench/NAME2.
+
+    Examples:
+      kbbench synthesize mini-stark --count 120
+      kbbench run mini-stark-questions --model bm25
+    """
+    from kbbench_hf.benchmarks.own_kb.construction.dataset import build_questions
+
+    name = name.removeprefix(f"{NAMESPACE}/")
+    made = out or f"{name}-questions"
+    if made == name or made in benchmark_names():
+        raise UsageError(f"--out {made} is taken; expected a new name. Choose another one.")
+    place = Path(NAMESPACE) / made
+    check_replaceable(place)
+    started = time.monotonic()
+    chosen, source = _spec(name, spec), _knowledge_base(name)
+    with progress("questions", count) as advance:
+        result = build_questions(source, name, place, chosen, count, seed, lambda: advance(1))
+    for split, n in result.items():
+        echo(f"  {split}: {n:,} questions")
+    n_made = sum(result.values())
+    if n_made < count:
+        echo(f"{n_made:,} of {count:,} questions: the templates ran out of topic entities; see {place / CARD}.")
+    echo(
+        f"{place}: {n_made:,} questions in {time.monotonic() - started:.1f} s, revision {DatasetFolder(place).revision}"
+    )
+
+
+def _knowledge_base(name: str) -> DatasetFolder:
+    from kbbench_hf.benchmarks.own_kb.benchmark import is_knowledge_base
+
+    folder = built(name) or shipped_dataset(name)
+    if folder is None:
+        known = [*benchmark_names(), *own_names()]
+        if name not in known:
+            raise unknown_name("dataset", name, known)
+        raise UsageError(f"{name} is not built here; expected its nodes and edges. Build it: kbbench build {name}")
+    if not is_knowledge_base(folder):
+        raise UsageError(
+            f"{folder.path} has no nodes and edges; expected a knowledge base. Build yours: kbbench build NAME --nodes "
+            "... --edges ..."
+        )
+    return folder
+
+
+def _spec(name: str, given: str | None) -> "Spec":
+    """Return the spec of a file, of a dataset, or of the knowledge base itself where it has one."""
+    from kbbench_hf.benchmarks.own_kb.construction.spec import Spec
+
+    if given is not None and Path(given).is_file():
+        return Spec.read(Path(given).read_text(encoding="utf-8"), given)
+    known = {each: found for each in benchmark_names() if (found := benchmark(each).data.construction) is not None}
+    if given is not None and given not in known:
+        raise UsageError(
+            f"--spec {given} is neither a file nor a dataset with a spec; expected a YAML file, or one of "
+            f"{', '.join(known)}. Print an example: kbbench synthesize --spec-example"
+        )
+    found = known.get(given or name)
+    return Spec() if found is None else Spec.of(found(), given or name)
