@@ -39,6 +39,7 @@ FILE = FilePath(exists=True, dir_okay=False)
     help="What must speak for an aligned triple; relation_cued by default.",
 )
 @click.option("--split-by", type=click.Choice(["group", "subject"]), help="How sentences are split; group by default.")
+@click.option("--seed", "drawn_by", type=int, help="By what groups of sentences are drawn; 0 by default.")
 @click.option(
     "--similar-by", type=NAME, metavar="MODEL", help="Find demonstrations by this sentence-transformers model."
 )
@@ -65,6 +66,7 @@ def command(
     seed: str | None,
     min_grade: str | None,
     split_by: str | None,
+    drawn_by: int | None,
     similar_by: str | None,
     out: Path | None,
 ) -> None:
@@ -101,7 +103,7 @@ def command(
         from kbbench_hf.benchmarks.own_kb.release import build_own_knowledge_base
 
         build_own_knowledge_base(name, nodes, edges, queries, place)
-    elif ontology or triples or sentences or pairs or min_grade or split_by or similar_by:
+    elif ontology or triples or sentences or pairs or min_grade or split_by or similar_by or drawn_by is not None:
         if not ontology or not sentences:
             raise UsageError("A benchmark of your own ontology needs --ontology and --sentences, and triples for them.")
         if source or configs or archive or seed is not None:
@@ -113,7 +115,7 @@ def command(
             from kbbench_hf.models.embedders import SentenceEmbedder
 
             embedder = SentenceEmbedder(similar_by)
-        given = {"min_grade": min_grade, "split_by": split_by, "embedder": embedder}
+        given = {"min_grade": min_grade, "split_by": split_by, "seed": drawn_by, "embedder": embedder}
         chosen = {name: value for name, value in given.items() if value is not None}
         build_own_extraction(name, ontology, triples, sentences, pairs, place, **chosen)
     elif seed is not None:

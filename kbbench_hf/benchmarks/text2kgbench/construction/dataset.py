@@ -56,6 +56,7 @@ class Account:
     """Grade -> aligned triples that were left out because it is too weak."""
     selected_by: str = ""
     similar_by: str = ""
+    split_by: str = "by groups that share a sentence or a triple"
     largest_group: float = 0.0
     """The share of rows that hang together, and so had to go to one split."""
 
@@ -198,6 +199,7 @@ def _split(rows: list[Row], sentences: Sequence[Sentence], choices: Choices, acc
         sizes = Counter(grouped([row_marks(row) for row in rows]))
         account.largest_group = max(sizes.values()) / len(rows)
         if choices.split_by == "subject":
+            account.split_by = "by subject, as DBpedia-WebNLG"
             names = by_subject([{triple["sub"] for triple in row["triples"]} for row in rows])
         else:
             names = by_group(rows, choices.seed)
@@ -213,7 +215,7 @@ def _split(rows: list[Row], sentences: Sequence[Sentence], choices: Choices, acc
             "sentence, or for none."
         )
     else:
-        account.notes.append("The splits are those given.")
+        account.split_by = "as given"
     for row, name in zip(rows, names, strict=True):
         row["split"] = name
     return {split: part for split in ORDER if (part := [row for row in rows if row["split"] == split])}

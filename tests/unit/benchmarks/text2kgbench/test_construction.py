@@ -10,8 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbbench_hf.benchmarks.own_extraction.release import build_own_extraction
-from kbbench_hf.benchmarks.text2kgbench.construction.alignment import align, relation_cue
-from kbbench_hf.benchmarks.text2kgbench.construction.inputs import read_own_ontology
+from kbbench_hf.benchmarks.text2kgbench.construction.alignment import Names, align, relation_cue
+from kbbench_hf.benchmarks.text2kgbench.construction.inputs import (
+    Relations,
+    read_own_ontology,
+    read_sentences,
+    read_triples,
+)
 from kbbench_hf.benchmarks.text2kgbench.construction.selection import keep
 from kbbench_hf.benchmarks.text2kgbench.construction.splits import by_group, by_subject
 from kbbench_hf.benchmarks.text2kgbench.construction.unseen import swapped
@@ -234,6 +239,40 @@ def test_what_owl_and_rdfs_say_of_a_property_is_read(tmp_path):
     assert concepts == {"Film": ["Work"], "Work": [], "Studio": []}
     assert found.relation_names["made by"] == ["creator"]
     assert "'old'" in found.notes[0]
+
+
+FACTS = """
+@prefix : <http://example.org/a#> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+@prefix skos: <http://www.w3.org/2004/02/skos/core#> . @prefix d: <http://example.org/things/> .
+d:f1 rdfs:label "The Long Night"@en ; skos:altLabel "Longa Nokto" ; :directedBy d:Ann_Court ; :length 93.5 ; :old d:x .
+d:f1 :directedBy _:nobody .
+"""
+
+
+def test_triples_in_rdf_bring_the_other_names_of_their_entities(tmp_path):
+    (tmp_path / "o.ttl").write_text(TURTLE)
+    (tmp_path / "t.ttl").write_text(FACTS)
+    relations = Relations(read_own_ontology(tmp_path / "o.ttl", "films"))
+    found = read_triples(tmp_path / "t.ttl", relations)
+    said = {(each["sub"], each["rel"], each["obj"]) for each in found.rows}
+    assert said == {("The Long Night", "directed by", "Ann Court"), ("The Long Night", "length", "93.5")}
+    assert relations.unknown["http://example.org/a#old"] == 1  # deprecated
+    (aligned,) = align(["Longa Nokto was directed by Ann Court."], found.rows, Names(found.names))
+    assert [found.rows[each.triple]["rel"] for each in aligned] == ["directed by"]
+
+
+def test_triples_in_a_column_of_the_sentences_are_taken_as_they_are(tmp_path):
+    (tmp_path / "o.ttl").write_text(TURTLE)
+    listed = json.dumps([["A", "directedBy", "B"], ["A", "sold by", "C"]])
+    _write(
+        tmp_path / "s.csv",
+        ["id", "sentence", "triples", "selected"],
+        [("a", "One.", listed, "yes"), ("b", "Two.", "", "")],
+    )
+    relations = Relations(read_own_ontology(tmp_path / "o.ttl", "films"))
+    first, second = read_sentences(tmp_path / "s.csv", relations)
+    assert [(each["sub"], each["rel"], each["obj"]) for each in first.triples] == [("A", "directed by", "B")]
+    assert (first.selected, second.triples, relations.unknown) == (True, None, {"sold by": 1})
 
 
 @pytest.mark.parametrize(
