@@ -90,7 +90,10 @@ def _construction(built: Built, choices: Choices) -> Iterable[str]:
             left = ", ".join(f"{n:,} `{grade}`" for grade, n in account.weaker.items())
             yield f"Left out as too weak: {left} triples. `--min-grade` takes them in."
     yield ""
-    yield f"Split {account.split_by}, seed {choices.seed}. Similar train sentences by {account.similar_by}, none that shows gold."
+    yield (
+        f"Split {account.split_by}, seed {choices.seed}. Similar train sentences by {account.similar_by}, none that "
+        "shows gold."
+    )
     n_selected = sum(row["selected"] for rows in built.splits.values() for row in rows)
     yield f"{n_selected:,} test sentences are `selected`, by {account.selected_by}."
 
