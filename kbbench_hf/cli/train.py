@@ -16,8 +16,8 @@ _WHOLE = click.IntRange(1)
 
 @click.command()
 @click.argument("benchmark", type=BENCHMARK)
-@click.option("--method", type=NAME, required=True, help="dpr, ance, colbert, qagnn or fuse.")
-@click.option("--base", type=NAME, required=True, help="An encoder (on the Hub, or a folder), or a retriever.")
+@click.option("--method", type=NAME, required=True, help="dpr, ance or colbert.")
+@click.option("--base", type=NAME, required=True, help="An encoder on the Hub, or in a folder.")
 @click.option("--out", type=FilePath(), help="[default: kbbench-models/BENCHMARK/METHOD-SEED]")
 @click.option("--seed", type=click.IntRange(0), help="[default: 0]")
 @click.option("--epochs", type=_WHOLE, help="How often each question and answer is seen.  [default: 3]")
@@ -38,7 +38,6 @@ _WHOLE = click.IntRange(1)
 @click.option("--refresh", type=_WHOLE, help="Mine anew after so many steps.  [default: 20 for ance]")
 @click.option("--mask/--no-mask", default=None, help="Keep known answers from being negatives.  [default: mask]")
 @click.option("--shuffle", is_flag=True, default=None, help="A control: teach each question another one's answers.")
-@click.option("--layers", type=click.IntRange(0), help="qagnn: rounds of messages.  [default: 2]")
 @click.option("--evaluations", type=_WHOLE, help="How often validation questions are ranked.  [default: 3]")
 @JSON
 def command(benchmark: str, method: str, base: str, out: Path | None, json_output: bool, **how: Any) -> None:

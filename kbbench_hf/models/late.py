@@ -151,6 +151,10 @@ class Late:
         asked = self._encoder.encode_queries(queries)
         if self._first is not None:
             return self._among(self._first.search(queries, self._n), asked, top_k)
+        return self.ranked(asked, top_k)
+
+    def ranked(self, asked: Sequence[NDArray[np.float32]], top_k: int) -> Ranking:
+        """Return the `top_k` best of all nodes for every query, given the vectors of its tokens."""
         return in_parts(self._blocks(), lambda own: self._scan(asked, own, top_k), top_k, self._share)
 
     def _blocks(self) -> list[slice]:

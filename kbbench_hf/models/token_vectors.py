@@ -46,6 +46,12 @@ class TokenVectors(NamedTuple):
         offsets = np.cumsum([0, *map(len, vectors)])
         return cls(np.rint(np.concatenate(vectors) / STEP).clip(-127, 127).astype(np.int8), offsets)
 
+    @classmethod
+    def joined(cls, parts: Sequence["TokenVectors"]) -> Self:
+        """Return the texts of several parts one after the other."""
+        lengths = np.concatenate([np.diff(part.offsets) for part in parts])
+        return cls(np.concatenate([part.codes for part in parts]), np.cumsum([0, *lengths.tolist()]))
+
     def floats(self, start: int, stop: int) -> NDArray[np.float32]:
         """Return the vectors of the tokens of the texts from `start` to `stop`."""
         return self.codes[self.offsets[start] : self.offsets[stop]].astype(np.float32) * np.float32(STEP)

@@ -9,6 +9,8 @@ _SHOWN = (
     *("method", "base", "seed", "epochs", "batch", "accumulate", "learning_rate", "precision", "train_length"),
     *("length", "towers", "negatives", "n_negatives", "refresh", "mask", "shuffle"),
 )
+_LOADERS = {"dense": "SentenceTransformer", "late": "MultiVectorEncoder"}
+"""Retriever -> the class of sentence-transformers that loads its folder."""
 _CARD = """\
 ---
 library_name: sentence-transformers
@@ -25,10 +27,10 @@ A retriever for the knowledge base of `{benchmark}`, trained on its training que
 kbbench-hf {version}.
 
 ```
-kbbench run {benchmark} --model dense:PATH-TO-THIS-FOLDER
+kbbench run {benchmark} --model {retriever}:PATH-TO-THIS-FOLDER
 ```
 
-sentence-transformers loads it too: `SentenceTransformer("PATH-TO-THIS-FOLDER")`, then `encode_query` and
+sentence-transformers loads it too: `{loader}("PATH-TO-THIS-FOLDER")`, then `encode_query` and
 `encode_document`.
 
 ## Validation
@@ -52,8 +54,8 @@ Dataset revision `{revision}`. Hashes of the questions' ids, sorted, SHA-256: {h
 {controls}"""
 
 
-def model_card(facts: Mapping[str, Any], name: str) -> str:
-    """Return the text of `README.md` for what `training.json` holds."""
+def model_card(facts: Mapping[str, Any], name: str, retriever: str) -> str:
+    """Return the text of `README.md` for what `training.json` holds; `retriever` is what ranks with the folder."""
     settings = facts["settings"]
     controls = [
         words
@@ -66,6 +68,8 @@ def model_card(facts: Mapping[str, Any], name: str) -> str:
     shown = [key for key in _SHOWN if settings[key] is not None]
     return _CARD.format(
         name=name,
+        retriever=retriever,
+        loader=_LOADERS[retriever],
         benchmark=settings["benchmark"],
         method=settings["method"],
         version=facts["versions"].get("kbbench-hf", ""),

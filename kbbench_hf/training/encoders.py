@@ -1,24 +1,38 @@
-"""Dense retrievers, trained by sentence-transformers' own trainer."""
+"""Dense retrievers and late interaction, trained by sentence-transformers' own trainers."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from datasets import Dataset
 from numpy.typing import NDArray
-from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
-from sentence_transformers.base.modules import Router
+from sentence_transformers import (
+    MultiVectorEncoder,
+    MultiVectorEncoderTrainer,
+    MultiVectorEncoderTrainingArguments,
+    SentenceTransformer,
+    SentenceTransformerTrainer,
+    SentenceTransformerTrainingArguments,
+)
+from sentence_transformers.base.modules import Dense, Router
+from sentence_transformers.multi_vector_encoder.losses import (
+    CachedMultiVectorMultipleNegativesRankingLoss,
+    MultiVectorMultipleNegativesRankingLoss,
+)
 from sentence_transformers.sentence_transformer.losses import (
     CachedMultipleNegativesRankingLoss,
     MultipleNegativesRankingLoss,
 )
+from torch import nn
 from transformers import PrinterCallback, TrainerCallback, set_seed
 from transformers.trainer_utils import get_last_checkpoint
 
+from kbbench_hf.errors import UsageError
+from kbbench_hf.models.late import load
 from kbbench_hf.models.losses import masked
 from kbbench_hf.models.negatives import best_wrong, drawn
 from kbbench_hf.runners.progress import progress
@@ -35,7 +49,21 @@ ITSELF = "itself"
 """The model as it is at the beginning, as the retriever whose mistakes are hard negatives."""
 MINED = 200
 """How deep the rankings are from which negatives come: so far down their ranks are known."""
+TOKENS = {"module_input_name": "token_embeddings", "module_output_name": "token_embeddings"}
 ROLES = {"anchor": "query", "positive": "document"}
+
+
+class Kind(NamedTuple):
+    """What sentence-transformers has for one kind of encoder."""
+
+    build: Callable[[TrainSpec], Any]
+    """Returns the model to begin with."""
+    trainer: type
+    arguments: type
+    loss: type
+    cached_loss: type
+    by_question: bool
+    """Whether the loss has documents question by question."""
 
 
 def train_dense(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: Path, *, show: bool) -> Learned:
@@ -44,8 +72,23 @@ def train_dense(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: 
     Sources: Karpukhin et al., EMNLP 2020; Xiong et al., ICLR 2021.
     Differs from upstream: what answers a question is none of its negatives, wherever it stands in a batch.
     """
+    return _train(DENSE, spec, data, folder, checkpoints, show=show)
+
+
+def train_late(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: Path, *, show: bool) -> Learned:
+    """Train late interaction (ColBERT), and save in `folder` the step that ranks validation best.
+
+    Source: Khattab and Zaharia, SIGIR 2020. Differs from upstream: as `train_dense` does; tokens are projected where
+    `dimension` says so, and have the encoder's own numbers otherwise.
+    """
+    return _train(LATE, spec, data, folder, checkpoints, show=show)
+
+
+def _train(kind: Kind, spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: Path, *, show: bool) -> Learned:
     set_seed(spec.seed)
-    model = _encoder(spec)
+    model = kind.build(spec)
+    model.max_seq_length = spec.train_length
+    model.model_card_data.generate_widget_examples = False
     pairs = Pairs(data.train, data.texts, masked=spec.mask)
 
     def draw(wrong: Rows, version: int) -> Rows:
@@ -62,7 +105,7 @@ def train_dense(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: 
     refresh = Refresh(pairs, rank, draw, spec.refresh, spec.negatives_depth) if spec.refresh else None
     if refresh and last:
         refresh.resume(Path(last))
-    trainer = _trainer(spec, data, model, pairs, checkpoints, [shown, *([refresh] if refresh else [])])
+    trainer = _trainer(kind, spec, data, model, pairs, checkpoints, [shown, *([refresh] if refresh else [])])
     trainer.train(resume_from_checkpoint=last)
     model.max_seq_length = spec.length
     if trainer.is_world_process_zero():
@@ -70,29 +113,63 @@ def train_dense(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: 
     return shown.learned(trainer.state, refresh.log if refresh else [])
 
 
-def _encoder(spec: TrainSpec) -> SentenceTransformer:
-    """Return the model to begin with: one encoder for questions and nodes, or one for each."""
-    model = SentenceTransformer(spec.base, device=None if torch.cuda.is_available() else "cpu")
-    if spec.towers == 2:
-        own = list(model)
-        model = SentenceTransformer(
-            modules=[Router.for_query_document([deepcopy(each) for each in own], own)], device=str(model.device)
-        )
-    model.max_seq_length = spec.train_length
-    model.model_card_data.generate_widget_examples = False
-    return model
+def _dense(spec: TrainSpec) -> SentenceTransformer:
+    """Return one encoder for questions and nodes, or one for each."""
+    model = SentenceTransformer(spec.base, device=_device())
+    if spec.towers == 1:
+        return model
+    own = list(model)
+    towers = Router.for_query_document([deepcopy(each) for each in own], own)
+    return SentenceTransformer(modules=[towers], device=_device())
+
+
+def _late(spec: TrainSpec) -> MultiVectorEncoder:
+    """Return an encoder of tokens; `dimension` gives it a projection, whose weights are drawn by the seed."""
+    if spec.towers != 1:
+        raise UsageError("towers is 2; late interaction has one encoder for questions and nodes. Leave it out.")
+    model = load(spec.base)
+    if spec.dimension is not None:
+        body, *others = list(model)
+        size = body.get_embedding_dimension()
+        project = Dense(size, spec.dimension, bias=False, activation_function=nn.Identity(), **TOKENS)
+        model = MultiVectorEncoder(modules=[body, project, *(each for each in others if not isinstance(each, Dense))])
+    return model.to(_device() or model.device)
+
+
+def _device() -> str | None:
+    """Return the processor where there is no accelerator; sentence-transformers chooses otherwise."""
+    return None if torch.cuda.is_available() else "cpu"
+
+
+DENSE = Kind(
+    _dense,
+    SentenceTransformerTrainer,
+    SentenceTransformerTrainingArguments,
+    MultipleNegativesRankingLoss,
+    CachedMultipleNegativesRankingLoss,
+    by_question=False,
+)
+LATE = Kind(
+    _late,
+    MultiVectorEncoderTrainer,
+    MultiVectorEncoderTrainingArguments,
+    MultiVectorMultipleNegativesRankingLoss,
+    CachedMultiVectorMultipleNegativesRankingLoss,
+    by_question=True,
+)
 
 
 def _trainer(
+    kind: Kind,
     spec: TrainSpec,
     data: TrainingData,
-    model: SentenceTransformer,
+    model: Any,
     pairs: Pairs,
     checkpoints: Path,
     callbacks: Sequence[TrainerCallback],
-) -> SentenceTransformerTrainer:
+) -> Any:
     evaluator = RetrievalScores(spec.benchmark, text=data.text, max_length=spec.length, batch_size=64)
-    arguments = SentenceTransformerTrainingArguments(
+    arguments = kind.arguments(
         str(checkpoints),
         per_device_train_batch_size=spec.batch,
         gradient_accumulation_steps=spec.accumulate,
@@ -120,15 +197,15 @@ def _trainer(
     arguments.max_steps = every * spec.evaluations  # the last step is looked at too
     several = arguments.world_size > 1
     if spec.mini_batch is None:
-        loss = MultipleNegativesRankingLoss(model, gather_across_devices=several)
+        loss = kind.loss(model, gather_across_devices=several)
     else:
-        loss = CachedMultipleNegativesRankingLoss(model, mini_batch_size=spec.mini_batch, gather_across_devices=several)
+        loss = kind.cached_loss(model, mini_batch_size=spec.mini_batch, gather_across_devices=several)
     dataset = Dataset.from_dict({"label": list(range(len(pairs)))}).with_transform(pairs.rendered)
-    trainer = SentenceTransformerTrainer(
+    trainer = kind.trainer(
         model,
         arguments,
         train_dataset=dataset,
-        loss=masked(loss, pairs.known),
+        loss=masked(loss, pairs.known, by_question=kind.by_question),
         evaluator=evaluator,
         callbacks=list(callbacks),
     )

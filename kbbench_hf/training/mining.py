@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.models.exact_search import search
 from kbbench_hf.models.retrievers import retriever
 from kbbench_hf.models.specs import parse
 from kbbench_hf.models.workplace import Progress, Workplace
 from kbbench_hf.runners.retrieval import default_cache
 from kbbench_hf.training.questions import TrainingData
+from kbbench_hf.training.scores import ranked
 
 Rows = NDArray[np.int64]
 
@@ -22,14 +22,13 @@ def ranked_by(name: str, data: TrainingData, top_k: int, progress: Progress) -> 
 
 
 def ranked_by_model(model: Any, data: TrainingData, top_k: int, batch: int = 64) -> Rows:
-    """Return the best rows for each training question by a dense model as it is now, shape (questions, top_k)."""
+    """Return the best rows for each training question by a model as it is now, shape (questions, top_k)."""
     options = {"batch_size": batch, "normalize_embeddings": True, "show_progress_bar": False}
     was_training = model.training
     model.eval()
     try:
-        documents = model.encode_document(data.texts(data.candidates), **options)
-        queries = model.encode_query(list(data.train.texts), **options)
+        n = min(top_k, len(data.candidates))
+        found = ranked(model, data.texts(data.candidates), data.train.texts, n, **options)
     finally:
         model.train(was_training)
-    found = search(documents, queries, min(top_k, len(data.candidates)))
     return np.where(found.ids < 0, -1, data.candidates[found.ids])

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +28,13 @@ class Questions:
     ids: Sequence[Id]
     texts: Sequence[str]
     answers: Sequence[Rows]
+
+    def shuffled(self, seed: int) -> "Questions":
+        """Return the questions with one another's answers, none with its own: what is left to learn is a control."""
+        order = np.random.default_rng(seed).permutation(len(self.texts))
+        others = np.empty_like(order)
+        others[order] = np.roll(order, 1)
+        return replace(self, answers=[self.answers[other] for other in others])
 
     def known_answers(self, questions: Rows, nodes: Rows) -> NDArray[np.bool_]:
         """Return whether each node answers each question, shape (questions, nodes).

@@ -11,9 +11,12 @@ from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.benchmarks.base import Benchmark, Examples, PromptOptions
 from kbbench_hf.errors import UsageError, missing_extra, unknown_name
 from kbbench_hf.knowledge_base.store import KnowledgeBase
+from kbbench_hf.models.embeddings import BLOCK_TEXTS
 from kbbench_hf.models.exact_search import search
+from kbbench_hf.models.late import Late
 from kbbench_hf.models.renderings import Forms, Text, render
-from kbbench_hf.protocols import Message
+from kbbench_hf.models.token_vectors import TokenVectors
+from kbbench_hf.protocols import Message, Ranking
 from kbbench_hf.replies.reading import ParseError
 from kbbench_hf.scoring.score import load_examples
 from kbbench_hf.training.questions import VALIDATION
@@ -182,15 +185,29 @@ class RetrievalScores(SentenceEvaluator):  # type: ignore[misc]
         usual = model.max_seq_length
         model.max_seq_length = self._max_length or usual
         try:
-            documents = model.encode_document(self._texts, **options)
-            queries = model.encode_query([row["query"] for row in self._examples.rows], **options)
+            ranking = ranked(model, self._texts, [row["query"] for row in self._examples.rows], self._top_k, **options)
         finally:
             model.max_seq_length = usual
-        ranking = search(documents, queries, self._top_k)
         answers = [[self._ids[position] for position in row] for row in ranking.ids]
         figures = _figures(self._benchmark, self._examples, answers, f"{self._benchmark.dataset}_")
         self.store_metrics_in_model_card_data(model, figures, epoch, steps)
         return figures
+
+
+def ranked(model: Any, texts: Sequence[str], queries: Sequence[str], top_k: int, **options: Any) -> Ranking:
+    """Return the `top_k` best texts for each query by a model as it is now: dense, or of late interaction."""
+    from sentence_transformers import MultiVectorEncoder
+
+    if not isinstance(model, MultiVectorEncoder):
+        return search(model.encode_document(texts, **options), model.encode_query(list(queries), **options), top_k)
+    options["convert_to_numpy"] = True
+    tokens = TokenVectors.joined(
+        [
+            TokenVectors.of(model.encode_document(texts[start : start + BLOCK_TEXTS], **options))
+            for start in range(0, len(texts), BLOCK_TEXTS)
+        ]
+    )
+    return Late(tokens, model).ranked(model.encode_query(list(queries), **options), top_k)
 
 
 def _figures(benchmark: Benchmark, examples: Examples, answers: list[Answer], prefix: str) -> dict[str, float]:

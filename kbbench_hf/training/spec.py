@@ -18,9 +18,9 @@ class TrainSpec:
     benchmark: str
     """The dataset's name; its training questions teach, its validation questions choose."""
     method: str
-    """dpr, ance, colbert, qagnn or fuse."""
+    """dpr, ance or colbert."""
     base: str
-    """What training starts from: an encoder on the Hub or in a folder, or the retriever that is built upon."""
+    """What training starts from: an encoder on the Hub or in a folder."""
     seed: int = 0
     epochs: int = 3
     """How often every question and answer is seen."""
@@ -57,8 +57,6 @@ class TrainSpec:
     """Whether all known answers of a question are kept from being its negatives."""
     shuffle: bool = False
     """A control: each question is taught another one's answers."""
-    layers: int = 2
-    """A graph network's; 0 is its control, which passes no messages."""
     evaluations: int = 3
     """How often the validation questions are ranked; the best of them is kept."""
 

@@ -4,7 +4,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,12 @@ from kbbench_hf.training.spec import TrainSpec
 METHODS = {
     "dpr": "kbbench_hf.training.encoders:train_dense",
     "ance": "kbbench_hf.training.encoders:train_dense",
+    "colbert": "kbbench_hf.training.encoders:train_late",
 }
 """Method -> what trains it."""
-USUAL: dict[str, dict[str, Any]] = {"ance": {"refresh": 20, "negatives": "itself"}}
+USUAL: dict[str, dict[str, Any]] = {"ance": {"refresh": 20, "negatives": "itself"}, "colbert": {"batch": 16}}
 """Method -> what its spec has otherwise than the others, unless it is told."""
-RETRIEVERS = {"dpr": "dense", "ance": "dense"}
+RETRIEVERS = {"dpr": "dense", "ance": "dense", "colbert": "late"}
 """Method -> the name under which a trained folder ranks."""
 CHECKPOINTS = "checkpoints"
 N_FIGURES = 4
@@ -55,8 +56,8 @@ def train(
 
     Args:
         benchmark: the dataset's name.
-        method: dpr, ance, colbert, qagnn or fuse.
-        base: what training starts from: an encoder on the Hub or in a folder, or a retriever.
+        method: dpr, ance or colbert.
+        base: what training starts from: an encoder on the Hub or in a folder.
         out: the folder; `kbbench-models/<benchmark>/<method>-<seed>` where None.
         show: whether bars are shown.
         how: fields of `TrainSpec`.
@@ -73,6 +74,8 @@ def train(
         raise unknown_name("option", unknown[0], TrainSpec.__dataclass_fields__)
     spec = TrainSpec(benchmark, method, base, **{**USUAL.get(method, {}), **how})
     data = load_training_data(benchmark, spec.text)
+    if spec.shuffle:
+        data = replace(data, train=data.train.shuffled(spec.seed))
     folder = Path(out) if out else Path("kbbench-models") / benchmark.replace("/", "-") / f"{method}-{spec.seed}"
     share = group()
     first = share.rank == 0
@@ -115,7 +118,10 @@ def _taught(spec: TrainSpec, data: TrainingData, folder: Path, *, first: bool, s
             "seconds": seconds,
             "validation": {name: _plain(of, data) for name, of in figures.items() if of},
         }
-        write_text(folder / "README.md", model_card({**read_json(folder / TRAINING), **facts}, folder.name))
+        write_text(
+            folder / "README.md",
+            model_card({**read_json(folder / TRAINING), **facts}, folder.name, RETRIEVERS[spec.method]),
+        )
         add_facts(folder / TRAINING, facts)
         shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
     return {} if not first else read_json(folder / TRAINING)

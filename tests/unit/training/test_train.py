@@ -24,7 +24,7 @@ from kbbench_hf.training import mining
 from kbbench_hf.training.pairs import Pairs
 from kbbench_hf.training.questions import Questions, load_training_data
 from kbbench_hf.training.shown import Shown
-from kbbench_hf.training.train import train
+from kbbench_hf.training.train import RETRIEVERS, train
 from tests.tiny_encoder import tiny_encoder
 
 COLOURS = ["red", "blue", "green", "black", "white"]
@@ -73,12 +73,14 @@ def weights(folder: Path) -> bytes:
     return b"".join(file.read_bytes() for file in sorted(folder.rglob("*.safetensors")))
 
 
-def test_what_was_learned_ranks_the_training_questions_first_and_is_run_by_its_name(
-    there: Path, tmp_path: Path
+@pytest.mark.parametrize(("method", "epochs"), [("dpr", 40), ("colbert", 20)])
+def test_what_was_learned_ranks_the_training_questions_first_by_its_name(
+    there: Path, tmp_path: Path, method: str, epochs: int
 ) -> None:
-    done = taught(there, tmp_path / "m", epochs=40)
+    done = taught(there, tmp_path / "m", method, epochs=epochs)
     learned = run("things", done.model, split="train", out=tmp_path / "r", show=False).scores["hit_at_1"].value
-    untrained = run("things", f"dense:{there / 'encoder/model'}", split="train", out=tmp_path / "u", show=False)
+    before = f"{RETRIEVERS[method]}:{there / 'encoder/model'}"
+    untrained = run("things", before, split="train", out=tmp_path / "u", show=False)
     assert learned == 1.0 > 0.3 > untrained.scores["hit_at_1"].value
     assert done.facts["chosen_step"] in [each["step"] for each in done.facts["curve"]]
     assert not (tmp_path / "m/checkpoints").exists()
@@ -91,7 +93,9 @@ def test_what_was_learned_ranks_the_training_questions_first_and_is_run_by_its_n
     assert {"README.md", "training.json", "model.safetensors", "modules.json"} <= {*sent.files}
 
 
-@pytest.mark.parametrize(("method", "how"), [("dpr", {}), ("ance", {"refresh": 4})])
+@pytest.mark.parametrize(
+    ("method", "how"), [("dpr", {"mini_batch": 4}), ("ance", {"refresh": 4}), ("colbert", {"dimension": 16})]
+)
 def test_a_training_that_is_stopped_goes_on_to_the_same_bytes(
     there: Path, tmp_path: Path, method: str, how: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,6 +158,13 @@ def test_known_answers_are_masked_and_nothing_else() -> None:
     # columns: the positives 1 and 2, then the negatives 5 and 1; 2 answers a as well, and so does the negative 1
     assert pairs.known(labels).tolist() == [[False, True, False, True], [False, False, False, False]]
     assert not Pairs(questions, lambda rows: [], masked=False).known(np.array([0, 2])).any()
+
+
+def test_shuffled_questions_have_the_answers_of_others_all_of_them_once() -> None:
+    questions = Questions(range(9), ["q"] * 9, [np.array([each]) for each in range(9)])
+    for seed in range(5):
+        answers = [int(each[0]) for each in questions.shuffled(seed).answers]
+        assert sorted(answers) == [*range(9)] and all(answer != own for own, answer in enumerate(answers))
 
 
 @pytest.mark.parametrize("cached", [False, True])
