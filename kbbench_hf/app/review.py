@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Any
 
 from kbbench_hf.app.html import rendered
-from kbbench_hf.benchmarks.reviews import QUESTIONS, Judgements, ReviewItem
+from kbbench_hf.benchmarks.reviews import Judgements, ReviewItem
 from kbbench_hf.errors import KBBenchError
 
 HOST = "127.0.0.1"
@@ -43,7 +43,11 @@ class ReviewServer(ThreadingHTTPServer):
     def page(self) -> str:
         """Return the page."""
         return rendered(
-            "review", title=self.title, reviewer=self.judgements.reviewer, questions=QUESTIONS, token=self.token
+            "review",
+            title=self.title,
+            reviewer=self.judgements.reviewer,
+            questions=self.judgements.questions,
+            token=self.token,
         )
 
     def shown(self) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.answers import Answer, AnswerKind, Id
 from kbbench_hf.benchmarks.audits import Audit
-from kbbench_hf.benchmarks.reviews import ReviewItems
+from kbbench_hf.benchmarks.reviews import QUESTIONS, Question, ReviewItems
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import DatasetFolder, Row
@@ -320,6 +320,8 @@ class Data:
     """What people are shown who review the built dataset; None where nobody wrote it."""
     construction: Callable[[], Mapping[str, Any]] | None = None
     """Gives the spec by which more questions of its kind are made; None where nobody wrote one."""
+    review_questions: Sequence[Question] = QUESTIONS
+    """What these people are asked of each."""
     shipped: Path | None = None
     """The built dataset where a package carries it, with answers of small systems in `predictions`."""
 

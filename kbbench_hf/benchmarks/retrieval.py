@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from kbbench_hf.addresses import on_request
 from kbbench_hf.benchmarks.answers import IDS, Id
 from kbbench_hf.benchmarks.base import Asking, Benchmark, Builder, Data, Examples, Facts, Scores, Scoring, Showing
+from kbbench_hf.benchmarks.reviews import QUERY_QUESTIONS
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import DatasetFolder
@@ -290,6 +291,9 @@ def retrieval_benchmark(
             build=build,
             build_archive=build_archive,
             construction=construction,
+            audit=on_request("kbbench_hf.benchmarks.retrieval_audit:audit"),
+            review=on_request("kbbench_hf.benchmarks.retrieval_review:items"),
+            review_questions=QUERY_QUESTIONS,
             shipped=shipped,
         ),
         Scoring(IDS, METRICS, MODES, _score, _summarise, check=_check, warn=_warn),

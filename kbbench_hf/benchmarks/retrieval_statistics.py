@@ -1,5 +1,6 @@
 """What a knowledge base with questions is like, from the data itself: sizes, degrees, words, lengths, diversity."""
 
+import json
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -8,7 +9,7 @@ import numpy as np
 
 from kbbench_hf.benchmarks.answers import Id
 from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Mark, Statistics
-from kbbench_hf.files.datasets import DatasetFolder
+from kbbench_hf.files.datasets import DatasetFolder, Row
 from kbbench_hf.knowledge_base.files import is_dataset
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.metrics.diversity import shannon_entropy, type_token_ratio
@@ -30,21 +31,65 @@ def statistics(folder: DatasetFolder) -> Statistics:
     rows = [row for split in shared or splits for row in folder.rows("queries", split)]
     texts = [row["query"] for row in rows]
     answers = [len(set(row["answer_ids"])) for row in rows]
-    parts = {split: folder.table("queries", split).num_rows for split in splits}
     queries = [
         ("queries", f"{len(rows):,}"),
         ("with several answers", f"{sum(n > 1 for n in answers):,}"),
         ("answers per query", f"{np.mean(answers):.3f}" if answers else "-"),
-        *((f"split {split}", f"{n:,} ({n / max(1, len(rows)):.2f})") for split, n in parts.items()),
     ]
+    by_split = [_of_split(split, folder.rows("queries", split), len(rows)) for split in splits]
     diversity = [
         ("Shannon entropy", f"{shannon_entropy(texts):.3f}"),
         ("type-token ratio", f"{type_token_ratio(texts):.4f}"),
     ]
     knowledge_base, node_types = _knowledge_base(folder) if "nodes" in configs and "edges" in configs else ([], [])
-    tables = {"Knowledge base": knowledge_base, "Nodes by type": node_types, "Queries": queries, "Diversity": diversity}
-    words = [len(text.split()) for text in texts]
-    return Statistics(tables, {"words in a query": words, "answers of a query": answers})
+    tables: dict[str, Sequence[tuple[str, ...]]] = {
+        "Knowledge base": knowledge_base,
+        "Nodes by type": node_types,
+        "Queries": queries,
+        "Queries by split": by_split,
+        "Diversity": diversity,
+    }
+    lengths = {"words in a query": [len(text.split()) for text in texts], "answers of a query": answers}
+    columns = {"Queries by split": ["queries", "share", "with several answers", "answers per query"]}
+    if composition := [_composition(row) for row in rows if row.get("provenance")]:
+        tables["Relational to textual"] = _ratios(rows, composition)
+        columns["Relational to textual"] = ["queries", "without textual words", "mean ratio"]
+        lengths["relational words of a query"] = [relational for relational, _ in composition]
+        lengths["textual words of a query"] = [textual for _, textual in composition]
+    return Statistics(tables, lengths, columns)
+
+
+def _of_split(split: str, rows: Sequence[Row], n_shared_out: int) -> tuple[str, ...]:
+    answers = [len(set(row["answer_ids"])) for row in rows]
+    several = sum(n > 1 for n in answers)
+    mean = f"{np.mean(answers):.3f}" if answers else "-"
+    return split, f"{len(rows):,}", f"{len(rows) / max(1, n_shared_out):.2f}", f"{several:,}", mean
+
+
+def _composition(row: Row) -> tuple[int, int]:
+    """Return how many words of a made question speak of relations, and how many of attributes and texts."""
+    asked = row["query"].split()
+    textual = sum(len(str(each["value"]).split()) for each in json.loads(row["requirements"] or "[]"))
+    textual = min(textual, len(asked))
+    return len(asked) - textual, textual
+
+
+def _ratios(rows: Sequence[Row], composition: Sequence[tuple[int, int]]) -> list[tuple[str, ...]]:
+    """Return the mean ratio of relational to textual words by hops, over the questions that have textual ones.
+
+    Differs from upstream: the paper's ratio is of its own, unreleased, parts of each question; textual words here are
+    those of the requirements' values, all others are relational.
+    """
+    made = [row for row in rows if row.get("provenance")]
+    by_hops: dict[str, list[tuple[int, int]]] = {"all": list(composition)}
+    for row, each in zip(made, composition, strict=True):
+        by_hops.setdefault(f"{row.get('hops') or 'unknown'} hops", []).append(each)
+    table: list[tuple[str, ...]] = []
+    for name in ["all", *sorted(by_hops.keys() - {"all"})]:
+        ratios = [relational / textual for relational, textual in by_hops[name] if textual]
+        mean = f"{np.mean(ratios):.2f}" if ratios else "-"
+        table.append((name, f"{len(by_hops[name]):,}", f"{len(by_hops[name]) - len(ratios):,}", mean))
+    return table
 
 
 def _knowledge_base(folder: DatasetFolder) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:

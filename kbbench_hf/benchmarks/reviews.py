@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import DatasetFolder
@@ -33,6 +33,17 @@ QUESTIONS = (
     Question("other_answer", "Is there another right answer in the noise that is shown?", _YES_NO),
     Question("wording", "How natural is the question's wording?", {"1": "odd", "2": "passable", "3": "natural"}),
 )
+"""What is asked of an instance with needed units and noise."""
+_FIVE = {"1": "1", "2": "2", "3": "3", "4": "4", "5": "5"}
+QUERY_QUESTIONS = (
+    Question("naturalness", "Would a person ask it in these words? (5: surely, 1: never)", _FIVE),
+    Question("diversity", "How different is it from the questions before it? (5: very, 1: the same again)", _FIVE),
+    Question("practicality", "Would somebody need the answer? (5: surely, 1: never)", _FIVE),
+    Question("correctness", "Do the answers fit the question, and no near miss?", _YES_NO),
+)
+"""What is asked of a question to a knowledge base: the paper's three, and whether its answers are right."""
+NEUTRAL = 3
+_SETS = (QUESTIONS, QUERY_QUESTIONS)
 
 
 @dataclass(frozen=True)
@@ -81,8 +92,8 @@ class Judgement:
 class Judgements:
     """The judgements in a file, to which one reviewer's are added; each is on disk before the next is asked for."""
 
-    def __init__(self, file: Path, reviewer: str, version: str) -> None:
-        self.file, self.reviewer, self.version = file, reviewer, version
+    def __init__(self, file: Path, reviewer: str, version: str, questions: Sequence[Question] = QUESTIONS) -> None:
+        self.file, self.reviewer, self.version, self.questions = file, reviewer, version, questions
         self.all = read_judgements(file) if file.exists() else []
 
     def of(self, item: ReviewItem) -> Judgement | None:
@@ -96,8 +107,8 @@ class Judgements:
         Raises:
             DataError: a question has no answer, or one that is none of its answers.
         """
-        wrong = [each.name for each in QUESTIONS if answers.get(each.name) not in each.answers.values()]
-        if wrong or len(answers) != len(QUESTIONS):
+        wrong = [each.name for each in self.questions if answers.get(each.name) not in each.answers.values()]
+        if wrong or len(answers) != len(self.questions):
             raise DataError(f"No judgement of {item.id}: expected an answer to each question; see {wrong or answers}.")
         now = datetime.now(UTC).isoformat(timespec="seconds")
         said = Judgement(item.id, item.sha256, self.reviewer, now, self.version, dict(answers))
@@ -131,9 +142,54 @@ def read_judgements(file: Path) -> list[Judgement]:
 
 def _judgement(row: Mapping[str, Any]) -> Judgement:
     said = Judgement(**row)
-    if {each.name for each in QUESTIONS} != set(said.answers):
-        raise ValueError(said.answers)
+    _questions_of(said)
     return said
+
+
+def _questions_of(said: Judgement) -> Sequence[Question]:
+    for questions in _SETS:
+        if {each.name for each in questions} == set(said.answers):
+            return questions
+    raise ValueError(said.answers)
+
+
+class Folded(NamedTuple):
+    """How many say yes to a question: shares of `n` judgements, as the paper's table of its human evaluation."""
+
+    positive: float
+    """4 or 5 of 5, or yes."""
+    non_negative: float
+    """3 to 5 of 5, or yes."""
+    n: int
+
+
+def folded(judgements: Iterable[Judgement]) -> dict[str, Folded]:
+    """Return each question's share of positive and of non-negative answers; the last of a reviewer on an item holds.
+
+    Source: Wu et al., "STaRK", NeurIPS 2024, Table 5: five points folded to positive and non-negative.
+    Differs from upstream: "correctness" is ours, yes or no.
+
+    >>> scale = {"naturalness": "4", "diversity": "3", "practicality": "1", "correctness": "yes"}
+    >>> folded([Judgement("1", "a", "ada", "", "", scale)])["diversity"]
+    Folded(positive=0.0, non_negative=1.0, n=1)
+
+    Raises:
+        DataError: there is no judgement of a question to a knowledge base.
+    """
+    last = {(each.reviewer, each.instance_id, each.item_sha256): each for each in judgements}
+    scaled = [each.answers for each in last.values() if _questions_of(each) is QUERY_QUESTIONS]
+    if not scaled:
+        raise DataError(
+            f"None of {len(last)} judgements says {QUERY_QUESTIONS[0].name}; expected some of questions to a knowledge "
+            "base. Review one: kbbench review NAME --reviewer ... --out FILE"
+        )
+    return {each.name: _fold([answers[each.name] for answers in scaled]) for each in QUERY_QUESTIONS}
+
+
+def _fold(answers: Sequence[str]) -> Folded:
+    points = [{"yes": NEUTRAL + 1, "no": NEUTRAL - 1}.get(answer) or int(answer) for answer in answers]
+    n = len(points)
+    return Folded(sum(each > NEUTRAL for each in points) / n, sum(each >= NEUTRAL for each in points) / n, n)
 
 
 @dataclass(frozen=True)
@@ -163,11 +219,12 @@ def agreement(one: Iterable[Judgement], other: Iterable[Judgement]) -> Agreement
             "dataset. Let both review the same."
         )
     names = a[both[0]].reviewer, b[both[0]].reviewer
+    questions = _questions_of(a[both[0]])
     if names[0] == names[1]:
         raise DataError(f"Both files are by {names[0]!r}; expected two reviewers. Name each with --reviewer.")
     said = {
         each.name: [(key[0], a[key].answers[each.name], b[key].answers[each.name]) for key in both]
-        for each in QUESTIONS
+        for each in questions
     }
     kappas = {name: nominal_kappa([x for _, x, _ in pairs], [y for _, _, y in pairs]) for name, pairs in said.items()}
     apart = [(instance, name, x, y) for name, pairs in said.items() for instance, x, y in pairs if x != y]

@@ -1,6 +1,7 @@
 """`kbbench review`: people judge a dataset's instances on a page of their own machine, and how far they agree."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
@@ -10,7 +11,7 @@ import click
 from rich.markup import escape
 
 from kbbench_hf.benchmarks import benchmark, benchmark_names, find_dataset
-from kbbench_hf.benchmarks.reviews import QUESTIONS, Agreement, Judgements, agreement, read_judgements
+from kbbench_hf.benchmarks.reviews import Agreement, Judgement, Judgements, agreement, folded, read_judgements
 from kbbench_hf.cli.names import NAME, FilePath, of_benchmark
 from kbbench_hf.cli.options import JSON
 from kbbench_hf.errors import UsageError
@@ -42,28 +43,41 @@ def command(
 ) -> None:
     """Review the dataset WHAT on a page of this machine, by keyboard; or compare two files: 'agreement A B'.
 
+    Of a knowledge base's questions a split is reviewed, the default one without --subset; 'summary FILES' folds what
+    was said to the shares of positive and non-negative answers.
+
     A judgement is written as soon as it is made, and stays valid as long as what was shown is the same. The page shows
     the instances that wait for review, then a fixed sample of the others. Ctrl-C ends.
 
     Examples:
       kbbench review NAME --subset table --reviewer ada --out ada.jsonl
       kbbench review agreement ada.jsonl ben.jsonl
+      kbbench review mini-stark --reviewer ada --out ada.jsonl
+      kbbench review summary ada.jsonl ben.jsonl
     """
-    if what[0] == "agreement":
-        if len(what) != 3:
+    if what[0] in ("agreement", "summary"):
+        if what[0] == "agreement" and len(what) != 3:
             raise UsageError(f"'review agreement' compares two files; got {len(what) - 1}. Name two.")
+        if len(what) == 1:
+            raise UsageError("'review summary' sums up files of judgements; got none. Name at least one.")
         files = [Path(each) for each in what[1:]]
         if missing := [str(file) for file in files if not file.is_file()]:
             raise UsageError(f"{missing[0]} is no file; expected what 'kbbench review --out' wrote. Check the path.")
-        _show(agreement(*map(read_judgements, files)), json_output)
+        if what[0] == "agreement":
+            _show(agreement(*map(read_judgements, files)), json_output)
+        else:
+            _show_folded([each for file in files for each in read_judgements(file)], json_output)
         return
     if len(what) > 1:
         raise UsageError(f"One dataset is reviewed at a time; got {len(what)}: {', '.join(what)}. Name one.")
-    if not (subset and out and reviewer):
+    name = what[0].removeprefix(f"{NAMESPACE}/")
+    found = benchmark(name)
+    part = subset or (None if found.asking.parts else found.data.default_split)
+    if not (part and out and reviewer):
         raise UsageError(
             "A review needs --subset, --reviewer and --out. Say what is judged, who judges, and where it goes."
         )
-    _serve(what[0].removeprefix(f"{NAMESPACE}/"), subset, out, reviewer, sample, port)
+    _serve(name, part, out, reviewer, sample, port)
 
 
 def _serve(name: str, subset: str, out: Path, reviewer: str, sample: int, port: int) -> None:
@@ -77,7 +91,7 @@ def _serve(name: str, subset: str, out: Path, reviewer: str, sample: int, port: 
 
     folder = find_dataset(name)
     items = items_of(folder, subset, sample)
-    judgements = Judgements(out, reviewer, folder.revision)
+    judgements = Judgements(out, reviewer, folder.revision, benchmark(name).data.review_questions)
     try:
         server = ReviewServer(f"{name}, {subset}", items, judgements, port)
     except OSError as error:
@@ -96,20 +110,29 @@ def _show(found: Agreement, json_output: bool) -> None:
         return
     console = terminal.console()
     rows = [
-        [each.name, _figure(kappa.value), " to ".join(map(_figure, kappa.ci95)), _figure(kappa.agreed), f"{kappa.n}"]
-        for each in QUESTIONS
-        if (kappa := found.kappas[each.name])
+        [name, _figure(kappa.value), " to ".join(map(_figure, kappa.ci95)), _figure(kappa.agreed), f"{kappa.n}"]
+        for name, kappa in found.kappas.items()
     ]
     terminal.print_table(console, ["question", "kappa", "95 % interval", "agreed", "n"], rows)
     one, other = found.reviewers
+    release = f" A release needs {RELEASED_FROM} on derivable and other_answer." if "derivable" in found.kappas else ""
     console.print(
         f"[dim]Cohen's kappa of {escape(one)} and {escape(other)}, bootstrap over instances; a dash where both always "
-        f"say the same. {found.n_one_only} instances were judged by one alone, or as they were in another version. A "
-        f"release needs {RELEASED_FROM} on derivable and other_answer.[/dim]"
+        f"say the same. {found.n_one_only} instances were judged by one alone, or as they were in another version."
+        f"{release}[/dim]"
     )
     if found.disagreements:
         console.print()
         terminal.print_table(console, ["instance", "question", one, other], found.disagreements, n_words=4)
+
+
+def _show_folded(judgements: Sequence[Judgement], json_output: bool) -> None:
+    found = folded(judgements)
+    if json_output:
+        click.echo(json.dumps({name: each._asdict() for name, each in found.items()}))
+        return
+    rows = [[name, f"{each.positive:.1%}", f"{each.non_negative:.1%}", f"{each.n}"] for name, each in found.items()]
+    terminal.print_table(terminal.console(), ["question", "positive", "non-negative", "n"], rows)
 
 
 def _figure(value: float) -> str:

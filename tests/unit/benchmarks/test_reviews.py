@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from kbbench_hf.benchmarks.reviews import Judgements, ReviewItem, agreement, read_judgements
+from kbbench_hf.benchmarks.reviews import Judgement, Judgements, ReviewItem, agreement, folded, read_judgements
 from kbbench_hf.benchmarks.ska_bench.benchmark import MINI
 from kbbench_hf.benchmarks.ska_bench.review import NEAREST, items
 from kbbench_hf.errors import DataError, UsageError
@@ -106,3 +106,17 @@ def test_json_of_a_judgement_is_one_line(tmp_path: Path) -> None:
     Judgements(tmp_path / "a", "ada\n", "v").add(item("q"), RIGHT)
     (line,) = (tmp_path / "a").read_text(encoding="utf-8").splitlines()
     assert json.loads(line)["reviewer"] == "ada\n"
+
+
+def test_five_points_are_folded_to_positive_and_non_negative_and_the_last_word_holds() -> None:
+    def said(item: str, naturalness: str, correctness: str = "yes") -> Judgement:
+        answers = {"naturalness": naturalness, "diversity": "3", "practicality": "1", "correctness": correctness}
+        return Judgement(item, "a", "ada", "", "", answers)
+
+    found = folded([said("1", "1"), said("1", "5"), said("2", "3", "no"), said("3", "2")])
+    assert found["naturalness"] == (1 / 3, 2 / 3, 3)
+    assert found["diversity"] == (0.0, 1.0, 3)
+    assert found["practicality"] == (0.0, 0.0, 3)
+    assert found["correctness"] == (2 / 3, 2 / 3, 3)
+    with pytest.raises(DataError, match="naturalness"):
+        folded([])
