@@ -16,8 +16,10 @@ _WHOLE = click.IntRange(1)
 
 @click.command()
 @click.argument("benchmark", type=BENCHMARK)
-@click.option("--method", type=NAME, required=True, help="dpr, ance or colbert.")
-@click.option("--base", type=NAME, required=True, help="An encoder on the Hub, or in a folder.")
+@click.option("--method", type=NAME, required=True, help="dpr, ance, colbert or fuse.")
+@click.option(
+    "--base", type=NAME, required=True, help="An encoder on the Hub or in a folder; to fuse, 'weighted(a,b)'."
+)
 @click.option("--out", type=FilePath(), help="[default: kbbench-models/BENCHMARK/METHOD-SEED]")
 @click.option("--seed", type=click.IntRange(0), help="[default: 0]")
 @click.option("--epochs", type=_WHOLE, help="How often each question and answer is seen.  [default: 3]")

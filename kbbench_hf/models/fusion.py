@@ -1,18 +1,23 @@
 """Fusion of rankings: by reciprocal rank, or by weighted scores."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.errors import UsageError
-from kbbench_hf.models.specs import Spec, positive
+from kbbench_hf.files import file_sha256
+from kbbench_hf.models.specs import Spec, parse, positive
 from kbbench_hf.models.top_k import grouped
 from kbbench_hf.models.workplace import Workplace
 from kbbench_hf.protocols import Ranking, Retriever
 
+LEARNED = "fusion.json"
+"""The models of a learned fusion, and their weights."""
 DEPTH = 10_000
 """How far into each ranking to look; deep, so that where a list is cut does not decide how scores are stretched."""
 
@@ -33,6 +38,19 @@ def build_weighted(spec: Spec, place: Workplace) -> "Fusion":
     if weights is not None and len(weights) != len(spec.parts):
         raise UsageError(f"{len(weights)} weights for {len(spec.parts)} models in {spec}; expected one each.")
     return Fusion(_parts(spec, place), min_max, weights, options["depth"])
+
+
+def build_learned(spec: Spec, place: Workplace) -> "Fusion":
+    """Build `fuse:<folder>`: `weighted` with the models and weights that `kbbench train --method fuse` left there."""
+    spec.read()
+    file = Path(spec.model) / LEARNED
+    if not spec.model or not file.is_file():
+        raise UsageError(
+            f"{file} does not exist; expected the folder of a learned fusion: kbbench train --method fuse."
+        )
+    place.revisions[spec.model] = file_sha256(file)
+    learned = json.loads(file.read_text("utf-8"))
+    return Fusion([place.part(parse(part)) for part in learned["parts"]], min_max, learned["weights"])
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ RETRIEVERS = {
     "multi_vss": "kbbench_hf.models.vss:build_multi",
     "rrf": "kbbench_hf.models.fusion:build_reciprocal_rank",
     "weighted": "kbbench_hf.models.fusion:build_weighted",
+    "fuse": "kbbench_hf.models.fusion:build_learned",
     "graph": "kbbench_hf.models.graph_ranker:build",
     "knn": "kbbench_hf.models.nearest_questions:build",
 }

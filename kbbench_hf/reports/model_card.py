@@ -9,8 +9,15 @@ _SHOWN = (
     *("method", "base", "seed", "epochs", "batch", "accumulate", "learning_rate", "precision", "train_length"),
     *("length", "towers", "negatives", "n_negatives", "refresh", "mask", "shuffle"),
 )
-_LOADERS = {"dense": "SentenceTransformer", "late": "MultiVectorEncoder"}
-"""Retriever -> the class of sentence-transformers that loads its folder."""
+_LOADED = """\
+sentence-transformers loads it too: `{}("PATH-TO-THIS-FOLDER")`, then `encode_query` and `encode_document`."""
+_LOADERS = {
+    "dense": _LOADED.format("SentenceTransformer"),
+    "late": _LOADED.format("MultiVectorEncoder"),
+    "fuse": "The models that it fuses, and their weights, stand in `fusion.json`. By step: 0 has equal weights, "
+    "1 has learned ones, on questions that they were not learned from.",
+}
+"""Retriever -> what else its folder is good for."""
 _CARD = """\
 ---
 library_name: sentence-transformers
@@ -30,8 +37,7 @@ kbbench-hf {version}.
 kbbench run {benchmark} --model {retriever}:PATH-TO-THIS-FOLDER
 ```
 
-sentence-transformers loads it too: `{loader}("PATH-TO-THIS-FOLDER")`, then `encode_query` and
-`encode_document`.
+{loader}
 
 ## Validation
 

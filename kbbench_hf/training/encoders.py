@@ -99,7 +99,11 @@ def _train(kind: Kind, spec: TrainSpec, data: TrainingData, folder: Path, checkp
 
     last = get_last_checkpoint(str(checkpoints)) if checkpoints.is_dir() else None
     if spec.n_negatives:
-        first = rank(model) if spec.negatives == ITSELF else ranked_by(spec.negatives, data, MINED, progress)
+        first = (
+            rank(model)
+            if spec.negatives == ITSELF
+            else ranked_by(spec.negatives, data, data.train.texts, MINED, progress).ids
+        )
         pairs.renew(draw(best_wrong(first, data.train.answers, spec.negatives_depth), 0), 0)
     shown = Shown(data.asked.benchmark.dataset, show=show)
     refresh = Refresh(pairs, rank, draw, spec.refresh, spec.negatives_depth) if spec.refresh else None

@@ -1,5 +1,6 @@
 """Rankings of the training questions, from which hard negatives are drawn."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 from kbbench_hf.models.retrievers import retriever
 from kbbench_hf.models.specs import parse
 from kbbench_hf.models.workplace import Progress, Workplace
+from kbbench_hf.protocols import Ranking
 from kbbench_hf.runners.retrieval import default_cache
 from kbbench_hf.training.questions import TrainingData
 from kbbench_hf.training.scores import ranked
@@ -15,10 +17,10 @@ from kbbench_hf.training.scores import ranked
 Rows = NDArray[np.int64]
 
 
-def ranked_by(name: str, data: TrainingData, top_k: int, progress: Progress) -> Rows:
-    """Return the best rows for each training question by a retriever of this name, shape (questions, top_k)."""
+def ranked_by(name: str, data: TrainingData, questions: Sequence[str], top_k: int, progress: Progress) -> Ranking:
+    """Return the best rows for each question by a retriever of this name."""
     place = Workplace(data.kb, default_cache(), candidates=data.candidates, progress=progress, forms=data.forms)
-    return retriever(parse(name), place).search(data.train.texts, top_k).ids.astype(np.int64)
+    return retriever(parse(name), place).search(questions, top_k)
 
 
 def ranked_by_model(model: Any, data: TrainingData, top_k: int, batch: int = 64) -> Rows:

@@ -18,9 +18,9 @@ class TrainSpec:
     benchmark: str
     """The dataset's name; its training questions teach, its validation questions choose."""
     method: str
-    """dpr, ance or colbert."""
+    """dpr, ance, colbert or fuse."""
     base: str
-    """What training starts from: an encoder on the Hub or in a folder."""
+    """What training starts from: an encoder on the Hub or in a folder; to fuse, `weighted(a,b,...)`."""
     seed: int = 0
     epochs: int = 3
     """How often every question and answer is seen."""

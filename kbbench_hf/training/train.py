@@ -15,9 +15,10 @@ from kbbench_hf.files.journal import take_lock
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.metrics.aggregate import Estimate
 from kbbench_hf.reports.model_card import TRAINING, model_card
+from kbbench_hf.runners.retrieval import rank
 from kbbench_hf.runners.retrieve import group
-from kbbench_hf.runners.run import run
 from kbbench_hf.runners.run_folder import add_facts, open_run
+from kbbench_hf.scoring.score import score
 from kbbench_hf.training.questions import VALIDATION, TrainingData, load_training_data
 from kbbench_hf.training.spec import TrainSpec
 
@@ -25,11 +26,12 @@ METHODS = {
     "dpr": "kbbench_hf.training.encoders:train_dense",
     "ance": "kbbench_hf.training.encoders:train_dense",
     "colbert": "kbbench_hf.training.encoders:train_late",
+    "fuse": "kbbench_hf.training.fusion:train_fusion",
 }
 """Method -> what trains it."""
 USUAL: dict[str, dict[str, Any]] = {"ance": {"refresh": 20, "negatives": "itself"}, "colbert": {"batch": 16}}
 """Method -> what its spec has otherwise than the others, unless it is told."""
-RETRIEVERS = {"dpr": "dense", "ance": "dense", "colbert": "late"}
+RETRIEVERS = {"dpr": "dense", "ance": "dense", "colbert": "late", "fuse": "fuse"}
 """Method -> the name under which a trained folder ranks."""
 CHECKPOINTS = "checkpoints"
 N_FIGURES = 4
@@ -56,8 +58,8 @@ def train(
 
     Args:
         benchmark: the dataset's name.
-        method: dpr, ance or colbert.
-        base: what training starts from: an encoder on the Hub or in a folder.
+        method: dpr, ance, colbert or fuse.
+        base: what training starts from: an encoder on the Hub or in a folder; to fuse, `weighted(a,b,...)`.
         out: the folder; `kbbench-models/<benchmark>/<method>-<seed>` where None.
         show: whether bars are shown.
         how: fields of `TrainSpec`.
@@ -109,8 +111,9 @@ def _taught(spec: TrainSpec, data: TrainingData, folder: Path, *, first: bool, s
     seconds = time.perf_counter() - started
     last = folder / CHECKPOINTS / VALIDATION
     group().gather(None)  # nobody loads the model before it is there
-    result = run(spec.benchmark, _name(spec, folder), split=VALIDATION, out=last, show=show)
+    rank(data.asked, _name(spec, folder), last, show=show, timed=False)
     if first:
+        result = score(last)
         seen = result.slices.get("answer_in_training", {})
         figures = {"all": result.scores, "answer seen in training": seen.get("true"), "not seen": seen.get("false")}
         facts = {

@@ -202,3 +202,18 @@ def test_the_command_trains_and_says_how_to_rank(
     arguments = ["--method", "dpr", "--base", base, "--epochs", "1", "--evaluations", "1", "--out", str(tmp_path / "m")]
     kbbench.main(["train", "things", *arguments], standalone_mode=False)
     assert f"run things --model dense:{tmp_path / 'm'}" in capsys.readouterr().out
+
+
+def test_weights_are_learned_for_what_ranks_well_and_the_fusion_is_run_by_its_name(there: Path, tmp_path: Path) -> None:
+    dpr = taught(there, tmp_path / "m", epochs=20)
+    fused = train("things", "fuse", f"weighted(bm25,{dpr.model})", tmp_path / "f", show=False)
+    stored = json.loads((tmp_path / "f/fusion.json").read_text())
+    assert stored["parts"] == ["bm25", dpr.model] and sum(stored["weights"]) == pytest.approx(1)
+    by_hand = f"weighted(bm25,{dpr.model})@weights={'/'.join(map(str, stored['weights']))}"
+    figures = [
+        run("things", model, out=tmp_path / f"r{n}", show=False).scores["mrr"].value
+        for n, model in enumerate((fused.model, by_hand))
+    ]
+    assert figures[0] == figures[1]
+    with pytest.raises(UsageError, match="expected two or more"):
+        train("things", "fuse", "bm25", tmp_path / "g", show=False)

@@ -1,0 +1,111 @@
+"""Fusion whose weights are learned: one number for each ranking, from the validation questions.
+
+Training questions would teach the weights of rankings that have learned these very questions; validation questions have
+only chosen between a few of their steps.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from kbbench_hf.errors import UsageError
+from kbbench_hf.files.writing import write_text
+from kbbench_hf.models.fusion import DEPTH, LEARNED, min_max
+from kbbench_hf.models.specs import parse
+from kbbench_hf.runners.progress import progress
+from kbbench_hf.training.mining import ranked_by
+from kbbench_hf.training.questions import TrainingData
+from kbbench_hf.training.shown import Learned
+from kbbench_hf.training.spec import TrainSpec
+
+FOLDS = 5
+"""The weights are also learned without a fifth of the questions and tried on it, five times: what they are worth."""
+
+
+def train_fusion(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: Path, *, show: bool) -> Learned:
+    """Learn the weights of `weighted(a,b,...)`, the base, and save them in `folder`.
+
+    A question's answers are to have most of the softmax over the scores of all nodes; the weights are not negative. The
+    curve has the mean reciprocal rank of equal weights as step 0, and of learned ones on questions that they have not
+    seen as step 1.
+
+    Raises:
+        UsageError: the base is no fusion of two models or more.
+    """
+    parts = parse(spec.base).parts
+    if len(parts) < 2:
+        raise UsageError(f"{spec.base!r} fuses {len(parts)} models; expected two or more: weighted(bm25,dense:...).")
+    questions = data.validation
+    credits = np.zeros((len(questions.texts), len(data.candidates), len(parts)), np.float32)
+    for place, part in enumerate(parts):
+        ranking = ranked_by(str(part), data, questions.texts, DEPTH, progress)
+        row, column = np.nonzero(ranking.ids >= 0)
+        nodes = np.searchsorted(data.candidates, ranking.ids[row, column])
+        credits[row, nodes, place] = min_max(ranking)[row, column]
+    right = np.array([np.isin(data.candidates, answers) for answers in questions.answers])
+    weights = learned_weights(credits, right)
+    equal = np.full(len(parts), 1 / len(parts))
+    folds = np.random.default_rng(spec.seed).permutation(len(right)) % FOLDS
+    unseen = [
+        value
+        for fold in range(FOLDS)
+        for value in _reciprocal_ranks(
+            credits[folds == fold], right[folds == fold], learned_weights(credits[folds != fold], right[folds != fold])
+        )
+    ]
+    learned = {"parts": [str(part) for part in parts], "weights": weights.tolist()}
+    write_text(folder / LEARNED, json.dumps(learned, indent=2) + "\n")
+    curve = [
+        {"step": 0, "mrr": float(np.mean(_reciprocal_ranks(credits, right, equal)))},
+        {"step": 1, "mrr": float(np.mean(unseen))},
+    ]
+    return Learned(1, 1, curve, [], [])
+
+
+def learned_weights(credits: NDArray[np.float32], right: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the weights, not negative and of sum 1, that give the answers most of the softmax over all nodes.
+
+    Args:
+        credits: what each ranking gives to each node, shape (questions, nodes, rankings).
+        right: which nodes answer, shape (questions, nodes).
+
+    >>> credits = np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.9, 0.2], [0.1, 0.8]]], np.float32)
+    >>> weights = learned_weights(credits, np.array([[True, False], [True, False]]))
+    >>> bool(weights[0] > weights[1] >= 0), round(float(weights.sum()), 6)
+    (True, 1.0)
+    """
+    given, answers = torch.from_numpy(credits).double(), torch.from_numpy(right)
+    raw = torch.zeros(given.shape[2], dtype=torch.float64, requires_grad=True)
+    optimiser = torch.optim.LBFGS([raw], max_iter=200, line_search_fn="strong_wolfe")
+
+    def loss() -> torch.Tensor:
+        scores = given @ (10 * torch.nn.functional.softplus(raw))
+        mass = scores.masked_fill(~answers, float("-inf")).logsumexp(1) - scores.logsumexp(1)
+        return -mass.mean() + 1e-4 * (raw**2).sum()  # keeps weights finite where one ranking is always right
+
+    def closure() -> torch.Tensor:
+        optimiser.zero_grad()
+        found = loss()
+        found.backward()
+        return found
+
+    optimiser.step(closure)
+    found = torch.nn.functional.softplus(raw).detach().numpy()
+    weights: NDArray[np.float64] = found / found.sum()
+    return weights
+
+
+def _reciprocal_ranks(
+    credits: NDArray[np.float32], right: NDArray[np.bool_], weights: NDArray[np.float64]
+) -> Sequence[float]:
+    """Return 1 / rank of the first answer of each question; ties go to the node that comes first."""
+    scores = credits @ weights
+    found = []
+    for row, answers in zip(scores, right, strict=True):
+        order = np.argsort(-row, kind="stable")
+        found.append(1 / (1 + int(np.flatnonzero(answers[order])[0])) if answers.any() else 0.0)
+    return found
