@@ -29,7 +29,7 @@ COLUMNS = pa.schema([*SENTENCES, ("grades", pa.list_(pa.string())), ("origin", p
 """Columns of `sentences`: those of the elders, how each triple came to its sentence, and how the row was made."""
 ORDER = ("train", "validation", "test", "unseen")
 TEMPLATE = "h2"
-"""The published template that stores of prompts name."""
+"""The published template in which `prompts` are written; the package renders it, as those of the release."""
 SELECTED_WORDS = range(5, 61)
 
 
