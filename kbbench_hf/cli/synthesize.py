@@ -1,5 +1,6 @@
 """`kbbench synthesize`: questions for a built knowledge base, from its own structure and texts."""
 
+import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,6 +53,10 @@ def command(name: str, count: int, seed: str, spec: str | None, out: str | None)
     made = out or f"{name}-questions"
     if made == name or made in benchmark_names():
         raise UsageError(f"--out {made} is taken; expected a new name. Choose another one.")
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", made):
+        raise UsageError(
+            f"{made!r} cannot name a dataset; expected letters, digits, '-', '_' and '.'. Name it by --out."
+        )
     place = Path(NAMESPACE) / made
     check_replaceable(place)
     started = time.monotonic()

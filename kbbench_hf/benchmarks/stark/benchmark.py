@@ -30,6 +30,7 @@ AMAZON = _released(
     candidate_types=frozenset({"product"}),
     build=on_request("kbbench_hf.benchmarks.stark.release:build_amazon"),
     build_archive=on_request("kbbench_hf.benchmarks.stark.release:build_amazon_archive"),
+    construction=partial(on_request("kbbench_hf.benchmarks.stark.metapaths:construction"), "amazon"),
     own_documents="amazon",
 )
 MAG = _released(
@@ -38,6 +39,7 @@ MAG = _released(
     candidate_types=frozenset({"paper"}),
     build=on_request("kbbench_hf.benchmarks.stark.release:build_mag"),
     build_archive=on_request("kbbench_hf.benchmarks.stark.release:build_mag_archive"),
+    construction=partial(on_request("kbbench_hf.benchmarks.stark.metapaths:construction"), "mag"),
     own_documents="mag",
 )
 PRIME = _released(
@@ -45,6 +47,7 @@ PRIME = _released(
     known=range(129_375),
     build=on_request("kbbench_hf.benchmarks.stark.release:build_prime"),
     build_archive=on_request("kbbench_hf.benchmarks.stark.release:build_prime_archive"),
+    construction=partial(on_request("kbbench_hf.benchmarks.stark.metapaths:construction"), "prime"),
     own_documents="prime",
 )
 MINI = retrieval_benchmark(

@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from kbbench_hf.errors import unknown_name
 from kbbench_hf.knowledge_base.metapaths import Metapath
@@ -21,6 +22,10 @@ METAPATHS: Mapping[str, Mapping[str, str]] = tomllib.loads(
     Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
 )
 """Knowledge base -> name -> template."""
+WORDS: Mapping[str, Mapping[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("construction.toml").read_text(encoding="utf-8")
+)
+"""Knowledge base -> how its types and relations are said."""
 
 
 @cache
@@ -35,3 +40,9 @@ def metapath(knowledge_base: str, name: str) -> Metapath:
     if name not in METAPATHS[knowledge_base]:
         raise unknown_name(f"metapath of {knowledge_base}", name, METAPATHS[knowledge_base])
     return Metapath.parse(METAPATHS[knowledge_base][name])
+
+
+def construction(knowledge_base: str) -> Mapping[str, Any]:
+    """Return the spec by which more questions of a knowledge base are made: the paper's templates, our words."""
+    templates = [{"metapath": path, "name": name} for name, path in METAPATHS[knowledge_base].items()]
+    return {"templates": templates, "words": WORDS[knowledge_base], "skip_absent": True}

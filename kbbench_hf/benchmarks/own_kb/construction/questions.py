@@ -1,14 +1,14 @@
 """The whole construction without a model: a knowledge base and a spec -> questions, and an account of their making."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 from kbbench_hf.benchmarks.own_kb.construction.instances import Names, Usage
 from kbbench_hf.benchmarks.own_kb.construction.requirements import Requirement, Requirements
-from kbbench_hf.benchmarks.own_kb.construction.schema import read_schema
+from kbbench_hf.benchmarks.own_kb.construction.schema import Step, read_schema
 from kbbench_hf.benchmarks.own_kb.construction.spec import Spec
 from kbbench_hf.benchmarks.own_kb.construction.splits import shared_out
 from kbbench_hf.benchmarks.own_kb.construction.templates import Yield, hops_of, templates_of
@@ -93,7 +93,7 @@ def make_questions(
     account.unnameable = [kind for kind in kb.graph.node_types if kind not in schema.nameable]
     draws = TopicDraws(kb)
     account.templates = templates_of(kb, schema, spec, draws, seed)
-    maker = _Maker(kb, spec, count, seed, draws)
+    maker = _Maker(kb, spec, count, seed, draws, schema.mutual)
     active = list(account.templates)
     fruitless: Counter[str] = Counter()
     place = 0
@@ -129,10 +129,12 @@ def make_questions(
 class _Maker:
     """Makes questions one after the other, and knows which there are."""
 
-    def __init__(self, kb: KnowledgeBase, spec: Spec, count: int, seed: str, draws: TopicDraws) -> None:
+    def __init__(
+        self, kb: KnowledgeBase, spec: Spec, count: int, seed: str, draws: TopicDraws, mutual: Collection[Step]
+    ) -> None:
         self.made: list[Question] = []
         self._kb, self._spec, self._seed, self._draws = kb, spec, seed, draws
-        self._names, self._usage, self._wording = Names(kb), Usage(kb, count), Wording(spec.words)
+        self._names, self._usage, self._wording = Names(kb), Usage(kb, count), Wording(spec.words, mutual)
         self._requirements = Requirements(kb, Texts(kb))
         self._asked: set[tuple[Any, ...]] = set()
         self._texts: dict[str, list[frozenset[str]]] = defaultdict(list)
@@ -212,6 +214,8 @@ class _Maker:
                     chosen.append(requirement)
                     sets.append(met)
                     answers &= met
+            if not chosen:
+                raise Refused("nothing narrows the answers")
         if not self._spec.least_answers <= len(answers) <= self._spec.most_answers:
             raise Refused("too many answers" if len(answers) > self._spec.most_answers else "too few answers")
         return chosen, sorted(answers)

@@ -44,6 +44,11 @@ class Schema:
         """All steps, in the order of their names."""
         return list(self.back)
 
+    @property
+    def mutual(self) -> frozenset[Step]:
+        """The steps whose edges all have their reverse: nothing tells which end is the head."""
+        return frozenset(step for step, back in self.back.items() if step.hop.direction == back.hop.direction)
+
 
 def is_name(name: str) -> bool:
     """Say whether a node can be called by its name.

@@ -44,6 +44,8 @@ class Spec:
 
     templates: tuple[Template, ...] = ()
     """Found in the knowledge base where there are none."""
+    skip_absent: bool = False
+    """Whether listed templates with types or relations that the knowledge base lacks are left out, and no error."""
     words: Words = Words()
     max_templates: int = 60
     max_hops: int = 3

@@ -45,7 +45,7 @@ def templates_of(kb: KnowledgeBase, schema: Schema, spec: Spec, draws: TopicDraw
         DataError: none gives questions.
     """
     if spec.templates:
-        chosen = [Yield(each, "given") for each in spec.templates]
+        chosen = [Yield(each, "given") for each in spec.templates if not spec.skip_absent or _is_within(kb, each.path)]
     else:
         chosen = _chosen(_found(kb, schema, spec, draws, seed), spec.max_templates)
     measured = [_measured(kb, each, spec, draws, seed, N_SAMPLED) for each in chosen]
@@ -56,6 +56,13 @@ def templates_of(kb: KnowledgeBase, schema: Schema, spec: Spec, draws: TopicDraw
             "most_answers in the spec, list templates there, or bring a knowledge base with more edges."
         )
     return kept
+
+
+def _is_within(kb: KnowledgeBase, path: Metapath) -> bool:
+    """Say whether a knowledge base has the types and relations of a template."""
+    types = {walk.start_type for walk in path.walks} | {hop.node_type for walk in path.walks for hop in walk.hops}
+    relations = {hop.relation for walk in path.walks for hop in walk.hops}
+    return types <= set(kb.graph.node_types) and relations <= set(kb.graph.relations)
 
 
 def hops_of(path: Metapath) -> int:

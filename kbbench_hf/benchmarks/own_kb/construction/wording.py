@@ -2,13 +2,15 @@
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Literal
 from zlib import crc32
 
 from kbbench_hf.benchmarks.own_kb.construction.requirements import Requirement
+from kbbench_hf.benchmarks.own_kb.construction.schema import Step
 from kbbench_hf.benchmarks.own_kb.construction.spec import Template, Words
 from kbbench_hf.benchmarks.own_kb.construction.texts import padded
 from kbbench_hf.knowledge_base.metapaths import Hop, Walk
@@ -16,6 +18,8 @@ from kbbench_hf.knowledge_base.metapaths import Hop, Walk
 _GRAMMAR = tomllib.loads(Path(__file__).with_name("grammar.toml").read_text(encoding="utf-8"))
 _FORMS = {name: frozenset(words) for name, words in _GRAMMAR["forms"].items()}
 _OPERATORS = {"=": "equal", "<=": "most", ">=": "least"}
+Direction = Literal["to", "from", "both"]
+"""Which end of an edge is spoken of: its tail, its head, or either."""
 _LEFT_OVER = re.compile(r"[_{}]|\b(?:None|nan)\b")
 
 
@@ -43,8 +47,9 @@ class Asked:
 class Wording:
     """Says questions in a knowledge base's words."""
 
-    def __init__(self, words: Words) -> None:
-        self._words = words
+    def __init__(self, words: Words, mutual: Collection[Step] = frozenset()) -> None:
+        """`mutual` are the steps that read the same both ways: their words must too."""
+        self._words, self._mutual = words, mutual
 
     def ask(
         self, template: Template, topics: Mapping[str, str], requirements: Sequence[Requirement], choice: Choice
@@ -132,7 +137,10 @@ class Wording:
         arrow = f"^{hop.relation}" if hop.direction == "in" else hop.relation
         step = f"{start} -[{arrow}]-> {hop.node_type}"
         given = self._words.relations.get(step) or self._words.relations.get(arrow)
-        variants = list(given or clauses_of(hop.relation, "from" if hop.direction == "in" else "to"))
+        direction: Direction = "from" if hop.direction == "in" else "to"
+        if Step(start, replace(hop, negated=False)) in self._mutual:
+            direction = "both"
+        variants = list(given or clauses_of(hop.relation, direction, self.type(hop.node_type)))
         if whole:
             variants = [each for each in variants if each.startswith(("that ", "whose "))] or variants
         if "that" in said.split():
@@ -158,13 +166,17 @@ def spoken(name: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def clauses_of(relation: str, direction: str) -> list[str]:
-    """Return relative clauses about the node that a relation leads `to`, or comes `from`; `{x}` is the other one.
+def clauses_of(relation: str, direction: Direction, kind: str = "") -> list[str]:
+    """Return relative clauses about the node, a `kind`, that a relation leads `to`, or comes `from`, or both.
+
+    `{x}` is the node at the other end.
 
     >>> clauses_of("guards", "from"), clauses_of("made with", "to"), clauses_of("in_district", "from")
     (['that guards {x}'], ['that {x} is made with'], ['that is in {x}', 'that has {x} as its district'])
-    >>> clauses_of("parent taxon", "to")
-    ['that is the parent taxon of {x}', 'that {x} has as its parent taxon']
+    >>> clauses_of("parent taxon", "to"), clauses_of("season", "to", "season")
+    (['that is the parent taxon of {x}', 'that {x} has as its parent taxon'], ['that {x} has', 'that belongs to {x}'])
+    >>> clauses_of("interacts with", "both")
+    ['that interacts with {x}']
     """
     words = spoken(relation).split() or [relation]
     if words[0] == "has" and len(words) > 1 and words[1] not in _FORMS["prepositions"]:
@@ -183,6 +195,8 @@ def clauses_of(relation: str, direction: str) -> list[str]:
         form = "past"
     elif last.endswith("s") and not last.endswith(("ss", "us", "is")):
         form = "plural"
+    elif f" {kind}".endswith(f" {filled['r']}"):
+        form = "same"
     else:
         form = "noun"
     return [_fill(variant, filled) for variant in _GRAMMAR["clauses"][form][direction]]
