@@ -51,7 +51,7 @@ def table_html(found: Board, place: Place, view: View, shown: Sequence[str]) -> 
         page=number,
         n_pages=n_pages,
         words=words,
-        axis=f"Drawn: {found.label} from {found.axis.ends}, with its 95 % interval." if found.axis and rows else "",
+        axis=found.axis_words if rows else "",
         downloads={
             label: f"/api/board?{urlencode({**asked, 'columns': ','.join(c.heading for c in kept), 'format': form})}"
             for label, form in (("CSV", "csv"), ("LaTeX", "tex"), ("JSON", "json"))

@@ -52,6 +52,14 @@ class Board:
         """The axis on which the headline figures of all rows are drawn."""
         return axis_of(row.figures[self.headline] for row in self.rows if self.headline in row.figures)
 
+    @cached_property
+    def axis_words(self) -> str:
+        """What is drawn beside the headline figures, and from where to where; nothing where there is no figure."""
+        if self.axis is None:
+            return ""
+        intervals = any(row.figures[self.headline].interval() for row in self.rows if self.headline in row.figures)
+        return f"Drawn: {self.label} from {self.axis.ends}{', with its 95 % interval' if intervals else ''}."
+
 
 class Boards:
     """The boards of a store, by place; each is made once and again when something happened to one of its rows."""

@@ -39,8 +39,9 @@ LAUNCH: Listener = {
     "head": HEAD,
 }
 PUT_TAB = """() => setTimeout(() => {
-  const tab = document.querySelector('[role=tab][aria-selected=true]')?.innerText.toLowerCase();
-  if (tab) kbbench({tab});  // on a narrow page the chosen one may stand in a menu that is closed
+  const bar = document.querySelector('.tab-wrapper');  // on a narrow page the chosen one may stand in its menu
+  const tab = bar?.querySelector('[role=tab][aria-selected=true], .overflow-dropdown .selected')?.textContent;
+  if (tab) kbbench({tab: tab.trim().toLowerCase()});
 }, 50)"""
 PUT_ROW = """(place, row) => {
   kbbench({row});

@@ -42,12 +42,12 @@ class Figure:
         return cls(_number(plain["value"]), _number(low), _number(high))
 
     def text(self, most: int = 4) -> str:
-        """Return the value with the digits that are known of it, at most so many.
+        """Return the value with the digits that are known of it, at most so many; nothing where there is none.
 
-        >>> Figure(0.35, digits=2).text(), Figure(0.347581).text(most=3)
-        ('0.35', '0.348')
+        >>> Figure(0.35, digits=2).text(), Figure(0.347581).text(most=3), Figure(math.nan).text()
+        ('0.35', '0.348', '')
         """
-        return f"{self.value:.{min(most, self.digits)}f}"
+        return "" if math.isnan(self.value) else f"{self.value:.{min(most, self.digits)}f}"
 
     def interval(self, digits: int = 3) -> str:
         """Return the ends of the interval; nothing where there is none.

@@ -174,10 +174,7 @@ def latex_text(rows: Sequence[Row], benchmark: Benchmark, shown: Sequence[str]) 
 
 def _metric_column(benchmark: Benchmark, metric: str, label: str) -> Column:
     def text(row: Row) -> str:
-        figure = row.figures.get(metric)
-        if figure is None or math.isnan(figure.value):
-            return ""
-        return figure.text()
+        return row.figures[metric].text() if metric in row.figures else ""
 
     def order(row: Row) -> float:
         return row.figures[metric].value if metric in row.figures else math.nan

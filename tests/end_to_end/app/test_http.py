@@ -2,7 +2,11 @@
 
 import base64
 import hashlib
+import html
 import json
+import re
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -90,6 +94,15 @@ def test_an_owner_withdraws_a_row_over_http_and_a_stranger_does_not(
 def test_only_the_handlers_for_programs_are_advertised(server: Server) -> None:
     listed = Visitor(server).client.get("/gradio_api/info").json()["named_endpoints"]
     assert set(listed) == {"/board", "/validate", "/submit", "/_check_login_status"}  # the last is Gradio's
+
+
+def test_the_example_of_the_api_page_runs_as_it_stands_there(visitor: Visitor) -> None:
+    page = visitor.client.get("/api").text
+    (program,) = re.findall(r'<pre[^>]* id="example">(.*?)</pre>', page, re.DOTALL)
+    done = subprocess.run([sys.executable, "-c", html.unescape(program)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    place = visitor.client.get("/api/boards").json()[0]
+    assert len(done.stdout.splitlines()) == place["n_rows"] and "'value': " in done.stdout
 
 
 def test_malformed_files_are_refused_in_words(server: Server, visitor: Visitor) -> None:

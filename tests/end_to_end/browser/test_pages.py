@@ -213,12 +213,15 @@ def test_a_good_file_is_previewed_refused_without_login_and_stored_after_it(page
     expect(page.locator("#row-head")).to_contain_text("submitted by tester")
 
 
-def test_a_phone_shows_names_and_figures_without_scrolling_the_page(page: Page, server: Server) -> None:
+def test_a_phone_shows_names_and_figures_at_once_and_its_menu_has_addresses(page: Page, server: Server) -> None:
     page.set_viewport_size({"width": 360, "height": 740})
     opened(page, server)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     heading = page.locator("#board thead th", has_text="F1").bounding_box()
     assert heading is not None and heading["x"] + heading["width"] <= 360
+    page.locator(".overflow-menu > button").first.click()
+    page.locator(".overflow-dropdown button", has_text="About").click()
+    expect(page).to_have_url(re.compile(r"[?&]tab=about"))
 
 
 def test_the_page_configuration_is_small(page: Page, server: Server) -> None:

@@ -1,5 +1,6 @@
 """The tables that compare rows: figures, paired tests, disagreements."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from kbbench_hf.app import compare_page
 from kbbench_hf.app.boards import Board, Boards
 from kbbench_hf.benchmarks import Place
-from kbbench_hf.leaderboard.table import Row
+from kbbench_hf.leaderboard.table import Figure, Row
 from tests.unit.app.parsed import parsed
 
 
@@ -26,6 +27,12 @@ def test_figures_stand_side_by_side_under_the_systems_names(board: Board, rows: 
 def test_a_figure_that_one_row_lacks_is_an_empty_cell(board: Board, rows: list[Row]) -> None:
     table = parsed(compare_page.figure_table(board, [rows[0], replace(rows[1], figures={})])).all("table")[1]
     assert table.rows()[0] == ["F1 ↑", "0.4028 0.272–0.545", ""]
+
+
+def test_a_figure_of_which_nothing_was_scored_is_an_empty_cell(board: Board, rows: list[Row]) -> None:
+    unscored = replace(rows[1], figures={**rows[1].figures, "precision": Figure(math.nan)})
+    table = parsed(compare_page.figure_table(board, [rows[0], unscored])).all("table")[1]
+    assert table.rows()[1][2] == "" != table.rows()[1][1]
 
 
 def test_the_paired_test_says_what_so_many_examples_can_show(boards: Boards, board: Board, rows: list[Row]) -> None:
