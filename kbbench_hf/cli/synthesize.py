@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kbbench_hf.benchmarks import benchmark, benchmark_names, own_names, shipped_dataset
-from kbbench_hf.cli.names import BENCHMARK, NAME
+from kbbench_hf.cli.names import BENCHMARK, NAME, FilePath
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.datasets import CARD, NAMESPACE, DatasetFolder, built, check_replaceable
 from kbbench_hf.reports.terminal import echo
@@ -40,14 +40,30 @@ def _print_example(context: click.Context, _option: click.Parameter, wanted: boo
 @click.option(
     "--spec-example", is_flag=True, is_eager=True, expose_value=False, callback=_print_example, help="Print a spec."
 )
-def command(name: str, count: int, seed: str, spec: str | None, out: str | None) -> None:
+@click.option("--dry-run", is_flag=True, help="Say what the spec's models would be asked; send nothing.")
+@click.option("--prices", type=FilePath(exists=True, dir_okay=False), help="A dated price file, for --dry-run.")
+@click.option("--concurrency", type=click.IntRange(1), default=32, show_default=True, help="Requests at one time.")
+def command(
+    name: str,
+    count: int,
+    seed: str,
+    spec: str | None,
+    out: str | None,
+    dry_run: bool,
+    prices: Path | None,
+    concurrency: int,
+) -> None:
     """Make questions for the knowledge base NAME, without a model, into ./kbbench/NAME2.
+
+    Where the spec names models, these write and judge them; what they said is kept in ./kbbench-runs/synthesize, and
+    the same command goes on from there.
 
     Examples:
       kbbench synthesize mini-stark --count 120
       kbbench run mini-stark-questions --model bm25
     """
-    from kbbench_hf.benchmarks.own_kb.construction.dataset import build_questions
+    from kbbench_hf.benchmarks.own_kb.construction.dataset import build_questions, ordered_tables
+    from kbbench_hf.knowledge_base.store import KnowledgeBase
 
     name = name.removeprefix(f"{NAMESPACE}/")
     made = out or f"{name}-questions"
@@ -61,8 +77,22 @@ def command(name: str, count: int, seed: str, spec: str | None, out: str | None)
     check_replaceable(place)
     started = time.monotonic()
     chosen, source = _spec(name, spec), _knowledge_base(name)
-    with progress("questions", count) as advance:
-        result = build_questions(source, name, place, chosen, count, seed, lambda: advance(1))
+    by_models = None
+    if chosen.models is not None:
+        from kbbench_hf.runners.synthesize import costs, plan, questions_by_models
+
+        if dry_run:
+            kb = KnowledgeBase.from_arrow(*(ordered_tables(source)[each]["full"] for each in ("nodes", "edges")))
+            for model, cost in costs(plan(kb, chosen, count, seed), chosen.models, concurrency, prices).items():
+                money = "" if cost.cost is None else f", {cost.cost:.2f} {cost.currency} at most"
+                echo(f"{model}: {cost.n_prompts:,} prompts, {cost.prompt_tokens:,} tokens{money} ({cost.assumes})")
+            return
+        work = Path("kbbench-runs") / "synthesize" / made
+        by_models = questions_by_models(chosen, chosen.models, count, seed, work, concurrency)
+    elif dry_run:
+        raise UsageError("--dry-run is for a spec with models; this one asks none. Leave it out, or add models.")
+    with progress("questions", count, show=by_models is None) as advance:
+        result = build_questions(source, name, place, chosen, count, seed, lambda: advance(1), by_models)
     for split, n in result.items():
         echo(f"  {split}: {n:,} questions")
     n_made = sum(result.values())

@@ -32,7 +32,7 @@ VERBS = {
 """Verb -> one line of help; `kbbench_hf.cli.<verb>` holds the command."""
 FORMER = {"export-results": "export"}
 """Names that verbs had before."""
-RESUMABLE = ("annotate", "build", "run", "train")
+RESUMABLE = ("annotate", "build", "run", "synthesize", "train")
 """Verbs that go on where they were interrupted."""
 
 

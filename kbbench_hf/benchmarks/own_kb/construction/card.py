@@ -12,7 +12,7 @@ from kbbench_hf.files.datasets import Row
 from kbbench_hf.metrics.topics import STOP_WORDS
 
 
-def write_card(name: str, source: str, built: Built, licence: str = "") -> str:
+def write_card(name: str, source: str, built: Built, licence: str = "", of_models: Sequence[str] = ()) -> str:
     """Return the card, with front matter, of the questions made for the knowledge base `source`."""
     front: Row = {
         "pretty_name": name,
@@ -20,7 +20,7 @@ def write_card(name: str, source: str, built: Built, licence: str = "") -> str:
         "task_categories": ["text-retrieval"],
         "tags": ["knowledge-graph", "synthetic"],
     }
-    parts = (_heading(name, source, built), _measures(built), _construction(built), _weaknesses(built))
+    parts = (_heading(name, source, built), _measures(built), of_models, _construction(built), _weaknesses(built))
     body = "\n".join(line for part in parts for line in (*part, ""))
     return f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n\n{body}"
 
@@ -32,12 +32,25 @@ def _heading(name: str, source: str, built: Built) -> Iterable[str]:
     yield (
         f"{n:,} questions about the knowledge base {source}, made with `kbbench synthesize {source} --count "
         f"{account.n_wanted} --seed {account.seed}` from its own structure and texts: templates over its relations, "
-        "sentences from a grammar, no model and no person. The answers are all nodes that meet a question's template "
-        "and requirements, exactly."
+        + (_BY_MODELS if _is_by_models(built) else _BY_GRAMMAR)
     )
     if n < account.n_wanted:
         yield ""
         yield f"**{account.n_wanted:,} were asked for**: every template ran out of topic entities before."
+
+
+_BY_GRAMMAR = (
+    "sentences from a grammar, no model and no person. The answers are all nodes that meet a question's template and "
+    "requirements, exactly."
+)
+_BY_MODELS = (
+    "requirements and sentences from models, every node that meets the template put to judges, no person. The answers "
+    "are those that the judges kept."
+)
+
+
+def _is_by_models(built: Built) -> bool:
+    return any(each.made_by for each in built.questions)
 
 
 def _measures(built: Built) -> Iterable[str]:
@@ -98,7 +111,10 @@ def _weaknesses(built: Built) -> Iterable[str]:
     account, questions = built.account, built.questions
     yield "## What weakens it"
     yield ""
-    yield "- The sentences come from a grammar: stiffer and more alike than people's questions."
+    if _is_by_models(built):
+        yield "- Models wrote the questions and judged the answers: both are as good as these, unchecked."
+    else:
+        yield "- The sentences come from a grammar: stiffer and more alike than people's questions."
     overlap = _overlap(built)
     if overlap:
         yield (

@@ -16,24 +16,34 @@ from kbbench_hf.files.datasets import DatasetFolder, write_dataset
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.knowledge_base.tables import schema_table
 
+ByModels = Callable[[KnowledgeBase], tuple[Built, list[str]]]
+"""A knowledge base -> its questions, and the lines of the card that say how models made them."""
 Tables = dict[str, dict[str, pa.Table]]
 
 
 def build_questions(
-    folder: DatasetFolder, source: str, out: Path, spec: Spec, count: int, seed: str, advance: Callable[[], object]
+    folder: DatasetFolder,
+    source: str,
+    out: Path,
+    spec: Spec,
+    count: int,
+    seed: str,
+    advance: Callable[[], object],
+    by_models: ByModels | None = None,
 ) -> dict[str, int]:
     """Make questions for the knowledge base in `folder`, write both as a dataset, and return how many per split.
 
-    The same tables, spec and seed give the same bytes, in whatever order the tables' rows stand.
+    The same tables, spec and seed give the same bytes, in whatever order the tables' rows stand; with `by_models` that
+    writes them, if the models say the same.
 
     Raises:
         DataError: no question can be made; the message says why.
     """
     tables = ordered_tables(folder)
     kb = KnowledgeBase.from_arrow(tables["nodes"]["full"], tables["edges"]["full"])
-    built = make_questions(kb, spec, count, seed, advance)
+    built, lines = by_models(kb) if by_models else (make_questions(kb, spec, count, seed, advance), [])
     queries = query_tables(built)
-    write_dataset(out, {"queries": queries, **tables}, write_card(out.name, source, built))
+    write_dataset(out, {"queries": queries, **tables}, write_card(out.name, source, built, of_models=lines))
     return {split: len(table) for split, table in queries.items()}
 
 
@@ -94,6 +104,7 @@ def _row(built: Built, number: int, question: Question) -> dict[str, Any]:
         "attempt": question.attempt,
         "knowledge_base": kb.hash,
         "version": version("kbbench-hf"),
+        **(question.made_by or {}),
     }
     return {
         "id": number,

@@ -1,7 +1,7 @@
 """The whole construction without a model: a knowledge base and a spec -> questions, and an account of their making."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -42,6 +42,8 @@ class Question:
     answers: tuple[int, ...]
     n_relational: int
     n_textual: int
+    made_by: Mapping[str, Any] | None = None
+    """The models that wrote and judged it, what they said, and their votes; None where there were none."""
 
     @property
     def hops(self) -> int:

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import yaml
 
+from kbbench_hf.benchmarks.own_kb.construction.judging import Models
 from kbbench_hf.errors import DataError, UsageError, unknown_name
 from kbbench_hf.knowledge_base.metapaths import Metapath
 
@@ -56,6 +57,8 @@ class Spec:
     requirements: int = 2
     """At most so many on attributes and texts, 0 to 2."""
     splits: Mapping[str, float] = field(default_factory=lambda: {"train": 0.6, "validation": 0.2, "test": 0.2})
+    models: Models | None = None
+    """Who writes and judges the questions; None where a grammar does."""
     strict: bool = False
     """Whether questions that share any answer stay in one split."""
 
@@ -162,4 +165,9 @@ def _splits(value: Any, where: str) -> Mapping[str, float]:
     return {str(name): float(share) for name, share in value.items()}
 
 
-_READERS: dict[str, Callable[[Any, str], Any]] = {"templates": _templates, "words": _words, "splits": _splits}
+_READERS: dict[str, Callable[[Any, str], Any]] = {
+    "templates": _templates,
+    "words": _words,
+    "splits": _splits,
+    "models": Models.of,
+}
