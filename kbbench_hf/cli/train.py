@@ -1,6 +1,7 @@
 """`kbbench train`: train a retriever on a benchmark's training questions."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import click
 
 from kbbench_hf.cli.names import BENCHMARK, NAME, FilePath, Number
 from kbbench_hf.cli.options import JSON
-from kbbench_hf.reports.terminal import called_as, echo
+from kbbench_hf.reports.terminal import called_as, console, echo, print_table
 from kbbench_hf.training.spec import PRECISIONS
 
 _WHOLE = click.IntRange(1)
@@ -41,8 +42,11 @@ _WHOLE = click.IntRange(1)
 @click.option("--mask/--no-mask", default=None, help="Keep known answers from being negatives.  [default: mask]")
 @click.option("--shuffle", is_flag=True, default=None, help="A control: teach each question another one's answers.")
 @click.option("--evaluations", type=_WHOLE, help="How often validation questions are ranked.  [default: 3]")
+@click.option("--controls", is_flag=True, help="Train and rank what it is to be read beside: 5 trainings or so.")
 @JSON
-def command(benchmark: str, method: str, base: str, out: Path | None, json_output: bool, **how: Any) -> None:
+def command(
+    benchmark: str, method: str, base: str, out: Path | None, controls: bool, json_output: bool, **how: Any
+) -> None:
     """Train a retriever on BENCHMARK's training questions; its validation questions choose the step that is kept.
 
     The same command goes on where it was stopped. The folder that it writes ranks with `kbbench run`, and
@@ -52,13 +56,41 @@ def command(benchmark: str, method: str, base: str, out: Path | None, json_outpu
 
     Example: kbbench train my-kb --method dpr --base sentence-transformers/all-MiniLM-L6-v2
     """
+    from kbbench_hf.runners.retrieve import group
+    from kbbench_hf.training.controls import controls as of_training
     from kbbench_hf.training.train import train
 
     given = {name: value for name, value in how.items() if value is not None}
     trained = train(benchmark, method, base, out, **given)
+    lines = [line._asdict() for line in of_training(trained)] if controls else []
+    if group().rank:
+        return None  # of several processes the first speaks
     if json_output:
-        return click.echo(json.dumps({"folder": str(trained.folder), "model": trained.model, **trained.facts}))
+        beside = {"controls": lines} if controls else {}
+        return click.echo(
+            json.dumps({"folder": str(trained.folder), "model": trained.model, **trained.facts, **beside})
+        )
     curve = ", ".join(f"{each['mrr']:.4f} at step {each['step']:,.0f}" for each in trained.facts["curve"])
     echo(f"Validation MRR {curve}; kept: step {trained.facts['chosen_step']:,}.")
+    if controls:
+        _print(lines)
     echo(f"{trained.facts['seconds']:,.0f} s. Rank with it:\n{called_as()} run {benchmark} --model {trained.model}")
     return None
+
+
+def _print(lines: Sequence[Mapping[str, Any]]) -> None:
+    """Print the controls, on which questions the trained retriever is how far above them."""
+    rows = [
+        [
+            f"{line['system']}, {len(line['seeds'])} seeds" if len(line["seeds"]) > 1 else line["system"],
+            line["part"],
+            f"{line['n']:,}",
+            f"{line['mrr']:.4f}",
+            f"{min(line['seeds']):.4f} to {max(line['seeds']):.4f}" if len(line["seeds"]) > 1 else "",
+            f"{line['gain']:+.4f}" if line["gain"] else "",
+            f"[{line['ci95'][0]:+.3f}, {line['ci95'][1]:+.3f}]" if line["gain"] else "",
+        ]
+        for line in lines
+    ]
+    heads = ["validation", "answers", "n", "MRR", "seeds", "trained above it", "95 % interval"]
+    print_table(console(), heads, rows, n_words=2)

@@ -21,6 +21,7 @@ from kbbench_hf.models.losses import masked
 from kbbench_hf.reports.publications import publications
 from kbbench_hf.runners.run import run
 from kbbench_hf.training import mining
+from kbbench_hf.training.controls import TRAINED, controls
 from kbbench_hf.training.pairs import Pairs
 from kbbench_hf.training.questions import Questions, load_training_data
 from kbbench_hf.training.shown import Shown
@@ -217,3 +218,22 @@ def test_weights_are_learned_for_what_ranks_well_and_the_fusion_is_run_by_its_na
     assert figures[0] == figures[1]
     with pytest.raises(UsageError, match="expected two or more"):
         train("things", "fuse", "bm25", tmp_path / "g", show=False)
+
+
+def test_controls_are_trained_beside_the_model_and_paired_with_it_on_the_validation_questions(
+    there: Path, tmp_path: Path
+) -> None:
+    done = taught(there, tmp_path / "m", epochs=5, evaluations=1)
+    lines = {line.system: line for line in controls(done, seeds=2, show=False) if line.part == "all"}
+    assert [len(line.seeds) for line in lines.values()] == [2, 1, 1, 1, 1, 1] and {
+        line.n for line in lines.values()
+    } == {8}
+    own = lines[TRAINED]
+    assert own.gain == 0 and own.mrr == pytest.approx(np.mean(own.seeds))
+    assert all(line.gain == pytest.approx(own.mrr - line.mrr) for line in lines.values())
+    assert lines["shuffled answers"].ci95[0] > 0  # what was taught wrongly ranks clearly worse
+    made = {
+        name: json.loads((tmp_path / f"m-{name}/training.json").read_text()) for name in ("seed-1", "shuffled-answers")
+    }
+    assert made["seed-1"]["settings"]["seed"] == 1 and made["shuffled-answers"]["settings"]["shuffle"] is True
+    assert {line["n"] for line in json.loads((tmp_path / "m/controls.json").read_text())["lines"]} == {8}

@@ -1,0 +1,132 @@
+"""What the figure of a trained retriever is to be read beside: controls, ranked on the same questions and paired."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kbbench_hf.errors import UsageError
+from kbbench_hf.files.writing import write_text
+from kbbench_hf.metrics.significance import paired_test
+from kbbench_hf.runners.retrieve import group
+from kbbench_hf.runners.run import run
+from kbbench_hf.scoring.result import Result
+from kbbench_hf.training.questions import VALIDATION
+from kbbench_hf.training.spec import TrainSpec
+from kbbench_hf.training.train import RETRIEVERS, Trained, train
+
+CONTROLS = "controls.json"
+TRAINED = "trained"
+VARIANTS: dict[str, dict[str, Any]] = {
+    "shuffled answers": {"shuffle": True},
+    "known answers not masked": {"mask": False},
+}
+"""Control -> what its training has otherwise."""
+METRIC = "mrr"
+SEEN = "answer_in_training"
+PARTS = {"all": None, "seen": "true", "unseen": "false"}
+"""Part of the questions -> the key of the slice that says whether an answer of theirs was one in training."""
+
+
+class Control(NamedTuple):
+    """One line of the table: a system, and on one part of the questions how far the trained retriever is above it."""
+
+    system: str
+    part: str
+    n: int
+    mrr: float
+    """Of several seeds the mean."""
+    seeds: list[float]
+    """The MRR of each seed, in order."""
+    gain: float
+    """The MRR of the trained retriever, the mean of its seeds, minus this one; question by question."""
+    ci95: tuple[float, float]
+    p_value: float
+
+
+def controls(trained: Trained, *, seeds: int = 3, show: bool = True) -> list[Control]:
+    """Train and rank the controls of a retriever on the validation questions; the table is written in its folder.
+
+    They are the encoder before training, BM25, `knn` of the training questions, other seeds, and the same training with
+    shuffled answers and without masking. What is trained stands beside the folder, under its name and the control's;
+    the same call goes on where one stopped, and trains nothing twice.
+
+    Args:
+        trained: what `train` returned.
+        seeds: of so many seeds the mean is taken, its own among them.
+        show: whether bars are shown.
+
+    Raises:
+        UsageError: it is a learned fusion, whose controls stand in its own curve.
+    """
+    if trained.facts["settings"]["method"] == "fuse":
+        raise UsageError("fuse has its controls in its curve: equal weights, and learned ones on questions not seen.")
+    models = trained_controls(trained, seeds=seeds, show=show)
+    benchmark = trained.facts["settings"]["benchmark"]
+    found = compared(ranked(benchmark, models, beside(trained.folder, "runs"), VALIDATION, show=show))
+    if group().rank == 0:
+        lines = [line._asdict() for line in found]
+        write_text(trained.folder / CONTROLS, json.dumps({"split": VALIDATION, "lines": lines}, indent=2) + "\n")
+    return found
+
+
+def trained_controls(trained: Trained, *, seeds: int = 3, show: bool = True) -> dict[str, list[str]]:
+    """Train what is to be compared with a retriever, and return the names of models by system, one for each seed."""
+    settings = trained.facts["settings"]
+    spec = {name: settings[name] for name in TrainSpec.__dataclass_fields__}
+    text = "" if spec["text"] is None else f"@text={spec['text']}"
+
+    def other(name: str, **how: Any) -> str:
+        return train(**{**spec, **how}, out=beside(trained.folder, name), show=show).model
+
+    further = [other(f"seed-{seed}", seed=seed) for seed in range(spec["seed"] + 1, spec["seed"] + seeds)]
+    return {
+        TRAINED: [trained.model, *further],
+        "before training": [f"{RETRIEVERS[spec['method']]}:{spec['base']}{text}"],
+        "bm25": ["bm25"],
+        "knn": ["knn"],
+        **{name: [other(name.replace(" ", "-"), **how)] for name, how in VARIANTS.items()},
+    }
+
+
+def ranked(
+    benchmark: str, models: Mapping[str, Sequence[str]], folder: Path, split: str, *, show: bool = True
+) -> dict[str, list[Result]]:
+    """Return the results of models on a split, by system; each run is kept in `folder`."""
+    return {
+        system: [
+            run(benchmark, name, split=split, out=folder / f"{split}-{system.replace(' ', '-')}-{n}", show=show)
+            for n, name in enumerate(names)
+        ]
+        for system, names in models.items()
+    }
+
+
+def compared(results: Mapping[str, Sequence[Result]]) -> list[Control]:
+    """Return the table: each system by all questions, and by those whose answers were, and were not, in training.
+
+    Args:
+        results: the results of each system on the same questions, one for each seed; those of `TRAINED` among them.
+    """
+    values = {system: np.array([each.values[METRIC] for each in of]) for system, of in results.items()}
+    seen = np.asarray(results[TRAINED][0].example_slices.get(SEEN, ()))
+    lines = []
+    for part, key in PARTS.items():
+        chosen = np.full(values[TRAINED].shape[1], fill_value=True) if key is None else seen == key
+        if not chosen.any():
+            continue
+        learned = values[TRAINED][:, chosen].mean(axis=0)
+        for system, of in values.items():
+            mine = of[:, chosen]
+            test = paired_test(learned, mine.mean(axis=0))
+            means = mine.mean(axis=1).tolist()
+            own = (test.difference, test.ci95, test.p_value)
+            lines.append(Control(system, part, int(chosen.sum()), float(mine.mean()), means, *own))
+    return lines
+
+
+def beside(folder: Path, name: str) -> Path:
+    """Return the folder of a control: it is no part of what is published."""
+    return folder.with_name(f"{folder.name}-{name}")
