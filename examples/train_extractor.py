@@ -88,7 +88,9 @@ def main() -> None:
             processing_class=tokenizer,
             data_collator=collate,
         )
-        trainer.add_callback(GenerationScores(trainer, "mini-text2kg", limit=8, options=OPTIONS, max_tokens=120))
+        trainer.add_callback(
+            GenerationScores(trainer, "mini-text2kg", split="test", limit=8, options=OPTIONS, max_tokens=120)
+        )
         trainer.train()
     for entry in trainer.state.log_history:
         if "eval_mini-text2kg_f1" in entry:

@@ -34,7 +34,7 @@ def main() -> None:
     pairs = [(row["query"], row["answer_ids"][0]) for row in examples.rows[:64]]
     texts = render(kb, "named", kb.rows([answer for _, answer in pairs]))
     learned = Dataset.from_dict({"anchor": [query for query, _ in pairs], "positive": texts})
-    evaluator = RetrievalScores("mini-stark", limit=64)
+    evaluator = RetrievalScores("mini-stark", split="test", limit=64)
     with tempfile.TemporaryDirectory() as folder:
         trainer = SentenceTransformerTrainer(
             model,

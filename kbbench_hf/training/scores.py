@@ -16,8 +16,10 @@ from kbbench_hf.models.exact_search import search
 from kbbench_hf.models.late import Late
 from kbbench_hf.models.renderings import Forms, Text, render
 from kbbench_hf.models.token_vectors import TokenVectors
+from kbbench_hf.models.workplace import Share
 from kbbench_hf.protocols import Message, Ranking
 from kbbench_hf.replies.reading import ParseError
+from kbbench_hf.runners.retrieve import group
 from kbbench_hf.scoring.score import load_examples
 from kbbench_hf.training.questions import VALIDATION
 
@@ -26,6 +28,10 @@ try:
     from transformers import TrainerCallback
 except ImportError as error:
     raise missing_extra(str(error.name), "models") from None
+
+
+_WHOLE_MODELS = ("MULTI_CPU", "MULTI_GPU")
+"""Where every process has all of the model each answers its share; parts of a model have to go through all together."""
 
 
 class GenerationScores(TrainerCallback):  # type: ignore[misc]
@@ -38,7 +44,7 @@ class GenerationScores(TrainerCallback):  # type: ignore[misc]
         trainer: whose model answers; its `processing_class` is the tokenizer.
         benchmark: the dataset's name, `mini-text2kg` say.
         config: the config; the benchmark's first where None.
-        split: the split; validation where None, and the only one of a benchmark that has no other.
+        split: the split; validation where None.
         limit: so many examples, the first ones; the same ones every time.
         prompt: the prompt's name; the benchmark's first where None.
         options: how examples are put, demonstrations above all.
@@ -62,13 +68,12 @@ class GenerationScores(TrainerCallback):  # type: ignore[misc]
         max_tokens: int | None = None,
         batch_size: int = 8,
     ) -> None:
-        self._benchmark, self._examples, *_ = load_examples(
-            benchmark, config, split or _split(benchmark, config), limit=limit
-        )
-        if not self._benchmark.asking.prompts:
+        if not benchmark_of(place_of(benchmark, config).benchmark).asking.prompts:
             raise UsageError(
                 f"{benchmark!r} is answered by retrievers; expected one with prompts. Use RetrievalScores."
             )
+        split = split or _split(benchmark, config)
+        self._benchmark, self._examples, *_ = load_examples(benchmark, config, split, limit=limit)
         name = prompt or next(iter(self._benchmark.asking.prompts))
         if name not in self._benchmark.asking.prompts:
             raise unknown_name(f"prompt of {benchmark}", name, self._benchmark.asking.prompts)
@@ -85,7 +90,9 @@ class GenerationScores(TrainerCallback):  # type: ignore[misc]
 
     def figures(self) -> dict[str, float]:
         """Return the figures of the model as it is now."""
-        texts = self._generate([each.messages for each in self._prompts])
+        share = group() if self._trainer.accelerator.distributed_type in _WHOLE_MODELS else Share()
+        own = [self._prompts[place].messages for place in share.of(range(len(self._prompts)))]
+        texts = [text for part in share.gather(self._generate(own)) for text in part]
         parse = next(iter(self._benchmark.asking.parsers.values()))
         answers: list[Answer] = []
         n_unparsed = 0
@@ -141,7 +148,7 @@ class RetrievalScores(SentenceEvaluator):  # type: ignore[misc]
 
     Args:
         benchmark: the dataset's name, `mini-stark` say.
-        split: the split; validation where None, and the only one of a benchmark that has no other.
+        split: the split; validation where None.
         limit: so many questions, the first ones; all where None.
         text: the rendering of a node.
         top_k: how many candidates are ranked.
@@ -161,9 +168,9 @@ class RetrievalScores(SentenceEvaluator):  # type: ignore[misc]
         max_length: int | None = None,
     ) -> None:
         super().__init__()
-        self._benchmark, self._examples, *_ = load_examples(benchmark, None, split or _split(benchmark), limit=limit)
-        if self._benchmark.asking.prompts:
+        if benchmark_of(place_of(benchmark).benchmark).asking.prompts:
             raise UsageError(f"{benchmark!r} is answered by language models; expected a ranking. Use GenerationScores.")
+        self._benchmark, self._examples, *_ = load_examples(benchmark, None, split or _split(benchmark), limit=limit)
         kb = KnowledgeBase.open(find_dataset(self._benchmark.dataset).path)
         rows = np.sort(kb.rows(self._examples.context.candidates.ids))
         self._ids = kb.ids(rows)
@@ -218,10 +225,16 @@ def _figures(benchmark: Benchmark, examples: Examples, answers: list[Answer], pr
 
 
 def _split(name: str, config: str | None = None) -> str:
-    """Return the split to look at while training: validation, unless the benchmark has none or nothing in it."""
+    """Return the split to look at while training: validation, and never another that was not named.
+
+    Raises:
+        UsageError: the benchmark has no such split.
+    """
     place = place_of(name, config)
-    found = benchmark_of(place.benchmark)
-    if VALIDATION not in found.data.splits:
-        return place.split
-    folder = find_dataset(place.benchmark, whole=False)
-    return VALIDATION if found.data.load(folder, place.config, VALIDATION).rows else place.split
+    known = benchmark_of(place.benchmark).data.splits
+    if VALIDATION not in known:
+        raise UsageError(
+            f"{place.benchmark} has no split {VALIDATION!r} to look at while training; known: {', '.join(known)}. "
+            f"Name one, split={place.split!r} say: what is looked at is no fresh test any more."
+        )
+    return VALIDATION

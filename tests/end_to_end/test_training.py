@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,7 +12,9 @@ pytest.importorskip("transformers")
 pytest.importorskip("sentence_transformers")
 
 from kbbench_hf.errors import UsageError
-from kbbench_hf.training import GenerationScores, RetrievalScores
+from kbbench_hf.models.workplace import Share
+from kbbench_hf.protocols import Message
+from kbbench_hf.training import GenerationScores, RetrievalScores, scores
 
 pytestmark = pytest.mark.slow
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -44,10 +48,41 @@ def test_the_evaluator_gives_the_figures_of_kbbench_score(tmp_path: Path) -> Non
 
     path = str(get_model_path())
     rank(load_examples("mini-stark"), f"dense:{path}@text=named", tmp_path, top_k=100, show=False)
-    ours = RetrievalScores("mini-stark")(SentenceTransformer(path, device="cpu"))
+    ours = RetrievalScores("mini-stark", split="test")(SentenceTransformer(path, device="cpu"))
     scored = score(tmp_path / "predictions.jsonl", "mini-stark").scores
     assert ours["mini-stark_mrr"] == pytest.approx(scored["mrr"].value, abs=1e-9)
     assert ours["mini-stark_hit_at_1"] == scored["hit_at_1"].value
+
+
+def test_no_other_split_than_validation_is_looked_at_unless_it_is_named() -> None:
+    with pytest.raises(UsageError, match="no split 'validation'"):
+        RetrievalScores("mini-stark")
+    with pytest.raises(UsageError, match="no split 'validation'"):
+        GenerationScores(None, "mini-text2kg")
+
+
+def test_several_processes_answer_a_share_each_and_log_the_figures_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    answered: list[int] = []
+
+    class Scores(GenerationScores):
+        def _generate(self, prompts: Sequence[Sequence[Message]]) -> list[str]:
+            answered.append(len(prompts))
+            return [f'[["a", "b", "{prompt[-1]["content"][-20:]}"]]' for prompt in prompts]
+
+    def figures(kind: str) -> dict[str, float]:
+        trainer = SimpleNamespace(accelerator=SimpleNamespace(distributed_type=kind))
+        return Scores(trainer, "mini-text2kg", split="test", limit=7).figures()
+
+    alone = figures("NO")
+    parts: list[list[str]] = []
+    for rank in range(2):
+        share = Share(rank, 2, lambda part: (parts.append(part), [part])[1])
+        monkeypatch.setattr(scores, "group", lambda share=share: share)
+        with pytest.raises(ValueError, match="is longer"):  # what the other one answered is not here
+            figures("MULTI_CPU")
+    monkeypatch.setattr(scores, "group", lambda: Share(0, 2, lambda part: parts))
+    assert figures("MULTI_CPU") == alone
+    assert answered == [7, 3, 4, 3]
 
 
 def test_the_other_kind_of_benchmark_is_refused_with_what_to_use() -> None:
