@@ -12,7 +12,7 @@ from kbbench_hf.errors import UsageError, missing_extra
 from kbbench_hf.models.specs import Option, Options, Spec, positive
 
 ABOUT = ("README.md", "training.json")
-"""Files of a model's folder that no figure depends on."""
+"""Files of a folder trained here that no figure depends on."""
 
 
 class SentenceEmbedder:
@@ -89,9 +89,10 @@ def from_spec(spec: Spec, normalize: bool = True, /, **further: Option) -> tuple
 
 
 def folder_hash(folder: Path) -> str:
-    """Return a hash of all files of a model below a folder, their names included; what only tells of it is left out."""
+    """Return a hash of all files below a folder, their names included; of one trained here without what tells of it."""
     digest = hashlib.sha256()
-    for file in sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in ABOUT):
+    told = ABOUT if (folder / ABOUT[1]).is_file() else ()
+    for file in sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in told):
         digest.update(f"{file.relative_to(folder)}\0".encode())
         with file.open("rb") as content:
             digest.update(hashlib.file_digest(content, "sha256").digest())

@@ -45,5 +45,5 @@ def test_a_figure_above_its_limit_ends_with_1_until_the_card_waives_it(kbbench, 
 
 
 def test_a_benchmark_without_an_audit_is_refused_with_those_that_have_one(kbbench):
-    done = kbbench("audit", "mini-stark")
+    done = kbbench("audit", "mini-text2kg")
     assert done.code == 2 and "ska-open" in done.err

@@ -226,7 +226,7 @@ def test_report_refuses_what_is_no_run(kbbench):
     for what, message in (("empty", "holds no result.json"), ("mini-stark", "A dataset: add --dataset.")):
         done = kbbench("report", what)
         assert (done.code, message in done.err) == (2, True)
-    done = kbbench("report", "mini-text2kg", "--dataset")
+    done = kbbench("report", "mini-ska", "--dataset")
     assert (done.code, "no statistics to show" in done.err) == (2, True)
 
 
