@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kbbench_hf.errors import UsageError, missing_extra
 from kbbench_hf.models.specs import Option, Options, Spec, positive
 
-ABOUT = ("README.md", "training.json")
+ABOUT = ("training.json", "README.md", "controls.json")
 """Files of a folder trained here that no figure depends on."""
 
 
@@ -91,7 +91,7 @@ def from_spec(spec: Spec, normalize: bool = True, /, **further: Option) -> tuple
 def folder_hash(folder: Path) -> str:
     """Return a hash of all files below a folder, their names included; of one trained here without what tells of it."""
     digest = hashlib.sha256()
-    told = ABOUT if (folder / ABOUT[1]).is_file() else ()
+    told = ABOUT if (folder / ABOUT[0]).is_file() else ()
     for file in sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in told):
         digest.update(f"{file.relative_to(folder)}\0".encode())
         with file.open("rb") as content:

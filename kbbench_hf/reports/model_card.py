@@ -7,7 +7,7 @@ TRAINING = "training.json"
 """What a trained folder holds beside the model: the spec, hashes of the questions, and how training went."""
 _SHOWN = (
     *("method", "base", "seed", "epochs", "batch", "accumulate", "learning_rate", "precision", "train_length"),
-    *("length", "towers", "negatives", "n_negatives", "refresh", "mask", "shuffle"),
+    *("length", "towers", "dimension", "negatives", "n_negatives", "refresh", "mask", "shuffle"),
 )
 _LOADED = """\
 sentence-transformers loads it too: `{}("PATH-TO-THIS-FOLDER")`, then `encode_query` and `encode_document`."""
@@ -18,13 +18,12 @@ _LOADERS = {
     "1 has learned ones, on questions that they were not learned from.",
 }
 """Retriever -> what else its folder is good for."""
+_ENCODERS = ("dense", "late")
+_LIBRARY = "library_name: sentence-transformers\npipeline_tag: sentence-similarity\n"
 _CARD = """\
 ---
-library_name: sentence-transformers
-pipeline_tag: sentence-similarity
-tags:
+{library}tags:
 - kbbench
-- sentence-transformers
 - retrieval
 ---
 
@@ -41,7 +40,7 @@ kbbench run {benchmark} --model {retriever}:PATH-TO-THIS-FOLDER
 
 ## Validation
 
-The step that is kept was chosen on these questions, so that the figures flatter it; test questions were not looked at.
+These questions chose what is kept, so that the figures flatter it; test questions were not looked at.
 Figures have intervals at 95 %.
 
 {figures}
@@ -74,6 +73,7 @@ def model_card(facts: Mapping[str, Any], name: str, retriever: str) -> str:
     shown = [key for key in _SHOWN if settings[key] is not None]
     return _CARD.format(
         name=name,
+        library=_LIBRARY if retriever in _ENCODERS else "",
         retriever=retriever,
         loader=_LOADERS[retriever],
         benchmark=settings["benchmark"],

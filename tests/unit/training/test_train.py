@@ -228,6 +228,8 @@ def test_controls_are_trained_beside_the_model_and_paired_with_it_on_the_validat
     assert [len(line.seeds) for line in lines.values()] == [2, 1, 1, 1, 1, 1] and {
         line.n for line in lines.values()
     } == {8}
+    again = {line.system: line for line in controls(done, seeds=2, show=False) if line.part == "all"}
+    assert again == lines  # its own table in the folder makes no other model of it
     own = lines[TRAINED]
     assert own.gain == 0 and own.mrr == pytest.approx(np.mean(own.seeds))
     assert all(line.gain == pytest.approx(own.mrr - line.mrr) for line in lines.values())
