@@ -119,7 +119,13 @@ def _train(kind: Kind, spec: TrainSpec, data: TrainingData, folder: Path, checkp
 
 def _dense(spec: TrainSpec) -> SentenceTransformer:
     """Return one encoder for questions and nodes, or one for each."""
-    model = SentenceTransformer(spec.base, device=_device())
+    try:
+        model = SentenceTransformer(spec.base, device=_device())
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"The model {spec.base!r} cannot be loaded: {str(error).splitlines()[0]} "
+            "Give a name on the Hub, or the folder of a downloaded model."
+        ) from error
     if spec.towers == 1:
         return model
     own = list(model)

@@ -82,6 +82,9 @@ def train(
     share = group()
     first = share.rank == 0
     with ExitStack() as stack:
+        undo = stack.enter_context(ExitStack())  # what cannot be begun leaves no folder behind
+        if first and not folder.exists():
+            undo.callback(_remove_unless_begun, folder)
         if first:
             _open(folder, spec, data, share.size, stack)
         share.gather(None)  # nobody reads the folder before it is there
@@ -91,6 +94,13 @@ def train(
         share.gather(None)
         facts = facts or read_json(folder / TRAINING)
     return Trained(folder, _name(spec, folder), facts)
+
+
+def _remove_unless_begun(folder: Path) -> None:
+    """Remove a new folder in which there is neither a checkpoint nor a trained model."""
+    done = (folder / TRAINING).is_file() and "steps" in read_json(folder / TRAINING)
+    if not done and not any(folder.glob(f"{CHECKPOINTS}/checkpoint-*")):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _open(folder: Path, spec: TrainSpec, data: TrainingData, processes: int, stack: ExitStack) -> None:

@@ -130,6 +130,13 @@ def test_another_training_in_the_same_folder_is_refused_and_the_same_one_is_done
     assert weights(tmp_path / "m") == before
 
 
+def test_a_base_that_cannot_be_loaded_is_named_and_leaves_no_folder_behind(there: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="absent' cannot be loaded"):
+        train("things", "dpr", str(tmp_path / "absent"), tmp_path / "m", show=False)
+    assert not (tmp_path / "m").exists()
+    taught(there, tmp_path / "m", epochs=1, evaluations=1)
+
+
 def test_no_test_question_is_asked_of_a_miner_or_looked_at(
     there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
