@@ -400,14 +400,12 @@ def test_a_second_ctrl_c_stops_at_once(tmp_path: Path) -> None:
         assert child.returncode == 130
 
 
-def test_an_endpoint_needs_neither_torch_nor_evaluate_and_starts_within_two_seconds(tmp_path: Path) -> None:
+def test_an_endpoint_needs_neither_torch_nor_evaluate(tmp_path: Path) -> None:
     with ScriptedServer() as server:
-        started = time.time()
         child = start(server, tmp_path, 20)
         output, errors = child.communicate(timeout=60)
         assert child.returncode == 0, errors
         assert output == "[]\n"
-        assert server.times[0] - started < 5  # 0.7 s where nothing else runs; the limit of 2 s is measured elsewhere
 
 
 def test_planted_secrets_appear_nowhere(tmp_path: Path) -> None:

@@ -135,4 +135,4 @@ def test_a_model_that_repeats_itself_costs_no_more_than_others(text: str) -> Non
     for parse in (lenient, read_split):
         with pytest.raises(ParseError):
             parse(text)
-    assert time.process_time() - started < 5  # a square of the length would be minutes
+    assert time.process_time() - started < 60  # 3 s; a square of the length would be minutes

@@ -49,7 +49,7 @@ def test_hostile_text_is_read_in_bounded_time() -> None:
     for hostile in ('{"a":' * 200_000, "{" * 2_000_000, "<think>" * 200_000, '{"answer": ' * 100_000):
         with pytest.raises(ParseError):
             parse_answers(hostile)
-    assert time.process_time() - start < 10
+    assert time.process_time() - start < 60  # a square of the length would be hours
 
 
 @pytest.mark.parametrize(

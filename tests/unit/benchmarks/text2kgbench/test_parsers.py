@@ -213,4 +213,4 @@ def test_a_long_text_takes_no_time(text):
 
     start = time.process_time()
     parse_balanced(text)
-    assert time.process_time() - start < 2
+    assert time.process_time() - start < 30  # about 0.3 s; a square of the length would be minutes
