@@ -10,14 +10,14 @@ import click
 from kbbench_hf.cli.names import BENCHMARK, NAME, FilePath, Number
 from kbbench_hf.cli.options import JSON
 from kbbench_hf.reports.terminal import called_as, console, echo, print_table
-from kbbench_hf.training.spec import PRECISIONS
+from kbbench_hf.training.spec import MODES, PRECISIONS
 
 _WHOLE = click.IntRange(1)
 
 
 @click.command()
 @click.argument("benchmark", type=BENCHMARK)
-@click.option("--method", type=NAME, required=True, help="dpr, ance, colbert or fuse.")
+@click.option("--method", type=NAME, required=True, help="dpr, ance, colbert, qagnn or fuse.")
 @click.option(
     "--base", type=NAME, required=True, help="An encoder on the Hub or in a folder; to fuse, 'weighted(a,b)'."
 )
@@ -39,6 +39,13 @@ _WHOLE = click.IntRange(1)
 @click.option("--n-negatives", type=click.IntRange(0), help="Of these beside each answer.  [default: 1]")
 @click.option("--negatives-depth", type=_WHOLE, help="Drawn from so many of its best mistakes.  [default: 20]")
 @click.option("--refresh", type=_WHOLE, help="Mine anew after so many steps.  [default: 20 for ance]")
+@click.option("--first-stage", type=NAME, help="qagnn: whose best nodes are in a question's graph.  [default: bm25]")
+@click.option("--candidates", type=_WHOLE, help="qagnn: how many of these.  [default: 100]")
+@click.option("--graph-size", type=_WHOLE, help="qagnn: nodes of a graph.  [default: 200]")
+@click.option(
+    "--mode", type=click.Choice(MODES), help="qagnn: one graph for all, or for each candidate.  [default: joint]"
+)
+@click.option("--layers", type=_WHOLE, help="qagnn: how often messages are passed; 0 is its control.  [default: 2]")
 @click.option("--mask/--no-mask", default=None, help="Keep known answers from being negatives.  [default: mask]")
 @click.option("--shuffle", is_flag=True, default=None, help="A control: teach each question another one's answers.")
 @click.option("--evaluations", type=_WHOLE, help="How often validation questions are ranked.  [default: 3]")
@@ -49,8 +56,8 @@ def command(
 ) -> None:
     """Train a retriever on BENCHMARK's training questions; its validation questions choose the step that is kept.
 
-    The same command goes on where it was stopped. The folder that it writes ranks with `kbbench run`, and
-    sentence-transformers loads it. Test questions are not looked at.
+    The same command goes on where it was stopped. The folder that it writes ranks with `kbbench run`; an encoder's is
+    loaded by sentence-transformers too. Test questions are not looked at.
 
     Several processes: torchrun --nproc_per_node N -m kbbench_hf.cli train ...
 
@@ -72,6 +79,11 @@ def command(
         )
     curve = ", ".join(f"{each['mrr']:.4f} at step {each['step']:,.0f}" for each in trained.facts["curve"])
     echo(f"Validation MRR {curve}; kept: step {trained.facts['chosen_step']:,}.")
+    for gain in trained.facts["gains"]:
+        echo(f"MRR {gain['mrr']:+.4f} [{gain['ci95'][0]:+.3f}, {gain['ci95'][1]:+.3f}] over {gain['over']}.")
+    if trained.facts["ceilings"]:
+        shares = ", ".join(f"{share:.1%} of {split}" for split, share in trained.facts["ceilings"].items())
+        echo(f"Questions with an answer in their graph: {shares}.")
     if controls:
         _print(lines)
     echo(f"{trained.facts['seconds']:,.0f} s. Rank with it:\n{called_as()} run {benchmark} --model {trained.model}")

@@ -25,6 +25,7 @@ RETRIEVERS = {
     "weighted": "kbbench_hf.models.fusion:build_weighted",
     "fuse": "kbbench_hf.models.fusion:build_learned",
     "graph": "kbbench_hf.models.graph_ranker:build",
+    "qagnn": "kbbench_hf.models.qagnn:build",
     "knn": "kbbench_hf.models.nearest_questions:build",
 }
 
@@ -105,5 +106,5 @@ def retriever(model: str | Spec, place: Workplace) -> Retriever:
     spec = parse(model) if isinstance(model, str) else model
     place = replace(place, build=retriever)
     built: Retriever = registered("retriever", spec.name, RETRIEVERS)(spec, place)
-    answers_in_rows = spec.parts or spec.name == "knn"
+    answers_in_rows = spec.parts or spec.name in ("knn", "qagnn", "fuse")
     return built if answers_in_rows or place.candidates is None else Among(built, place.candidates)

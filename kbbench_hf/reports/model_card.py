@@ -1,19 +1,22 @@
 """The card of a trained retriever: how to use it, what it was trained on, and what the validation questions say."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 TRAINING = "training.json"
 """What a trained folder holds beside the model: the spec, hashes of the questions, and how training went."""
 _SHOWN = (
     *("method", "base", "seed", "epochs", "batch", "accumulate", "learning_rate", "precision", "train_length"),
-    *("length", "towers", "dimension", "negatives", "n_negatives", "refresh", "mask", "shuffle"),
+    *("length", "towers", "dimension", "negatives", "n_negatives", "refresh", "first_stage", "candidates"),
+    *("graph_size", "mode", "layers", "mask", "shuffle"),
 )
 _LOADED = """\
 sentence-transformers loads it too: `{}("PATH-TO-THIS-FOLDER")`, then `encode_query` and `encode_document`."""
 _LOADERS = {
     "dense": _LOADED.format("SentenceTransformer"),
     "late": _LOADED.format("MultiVectorEncoder"),
+    "qagnn": "`network-N-layers.safetensors` is the network, the one of 0 layers its control (`@layers=0`), which sees "
+    "no edges; `qagnn.json` says which encoder gives the vectors and which first stage finds.",
     "fuse": "The models that it fuses, and their weights, stand in `fusion.json`. By step: 0 has equal weights, "
     "1 has learned ones, on questions that they were not learned from.",
 }
@@ -45,7 +48,7 @@ Figures have intervals at 95 %.
 
 {figures}
 
-{curve}
+{curve}{gains}
 
 ## Data
 
@@ -81,6 +84,7 @@ def model_card(facts: Mapping[str, Any], name: str, retriever: str) -> str:
         version=facts["versions"].get("kbbench-hf", ""),
         figures=_figures(facts["validation"]),
         curve="MRR by step: " + ", ".join(f"{each['mrr']:.4f} at {each['step']:,.0f}" for each in facts["curve"]) + ".",
+        gains=_gains(facts["gains"], facts["ceilings"]),
         revision=settings["dataset_revision"],
         hashes=", ".join(f"{split} `{value}`" for split, value in settings["questions"].items()),
         settings=_table(["setting", "value"], [[key, str(settings[key])] for key in shown]),
@@ -103,6 +107,18 @@ def _figures(validation: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
         ]
         rows.append([part, f"{figures[metrics[0]]['n']:,}", *cells])
     return _table(["questions", "n", *metrics], rows)
+
+
+def _gains(gains: Sequence[Mapping[str, Any]], ceilings: Mapping[str, float] | None) -> str:
+    """Say how far the model is above its control and what it stands on, and what it cannot find."""
+    lines = [
+        f"MRR {gain['mrr']:+.4f} [{gain['ci95'][0]:+.3f}, {gain['ci95'][1]:+.3f}] over {gain['over']}."
+        for gain in gains
+    ]
+    if ceilings:
+        shares = ", ".join(f"{share:.1%} of {split}" for split, share in ceilings.items())
+        lines.append(f"Questions with an answer in their graph: {shares}. Answers elsewhere stand behind the graph.")
+    return "".join(f"\n\n{line}" for line in lines)
 
 
 def _table(header: list[str], rows: list[list[str]]) -> str:

@@ -20,6 +20,8 @@ class Learned(NamedTuple):
     """Mean training losses by step."""
     refreshes: list[dict[str, float]]
     """How hard negatives moved, where they were mined anew."""
+    ceilings: dict[str, float] | None = None
+    """Split -> the share of its questions with an answer in their graph, for what ranks the nodes of graphs."""
 
 
 class Shown(TrainerCallback):  # type: ignore[misc]

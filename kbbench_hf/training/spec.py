@@ -6,6 +6,7 @@ from typing import Any
 from kbbench_hf.errors import UsageError
 
 PRECISIONS = ("fp32", "bf16")
+MODES = ("joint", "choices")
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class TrainSpec:
     benchmark: str
     """The dataset's name; its training questions teach, its validation questions choose."""
     method: str
-    """dpr, ance, colbert or fuse."""
+    """dpr, ance, colbert, qagnn or fuse."""
     base: str
     """What training starts from: an encoder on the Hub or in a folder; to fuse, `weighted(a,b,...)`."""
     seed: int = 0
@@ -57,6 +58,16 @@ class TrainSpec:
     """Whether all known answers of a question are kept from being its negatives."""
     shuffle: bool = False
     """A control: each question is taught another one's answers."""
+    first_stage: str = "bm25"
+    """QAGNN: the retriever whose best nodes are in the graph of a question."""
+    candidates: int = 100
+    """QAGNN: how many of these."""
+    graph_size: int = 200
+    """QAGNN: nodes of a graph, with the question, what it names, and what joins all these."""
+    mode: str = "joint"
+    """QAGNN: `joint` scores all candidates in one graph, `choices` each in a graph of its own."""
+    layers: int = 2
+    """QAGNN: how often messages are passed; beside it one of 0 layers is trained."""
     evaluations: int = 3
     """How often the validation questions are ranked; the best of them is kept."""
 
@@ -66,11 +77,18 @@ class TrainSpec:
         Raises:
             UsageError: a number or a word that is out of bounds; the message names it.
         """
-        for name in ("epochs", "batch", "accumulate", "train_length", "length", "negatives_depth", "evaluations"):
+        counts = ("epochs", "batch", "accumulate", "train_length", "length", "negatives_depth", "evaluations")
+        for name in (*counts, "candidates", "graph_size", "layers"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} is {getattr(self, name)}; expected a whole number from 1 up.")
         if self.precision not in PRECISIONS:
             raise UsageError(f"precision is {self.precision!r}; expected {' or '.join(PRECISIONS)}.")
+        if self.mode not in MODES:
+            raise UsageError(f"mode is {self.mode!r}; expected {' or '.join(MODES)}.")
+        if self.graph_size <= self.candidates:
+            raise UsageError(
+                f"graph_size is {self.graph_size}, and candidates {self.candidates}; expected room for what joins them."
+            )
         if self.towers not in (1, 2):
             raise UsageError(f"towers is {self.towers}; expected 1, or 2 for an encoder of questions of their own.")
         if not 0 <= self.n_negatives <= self.negatives_depth:

@@ -14,10 +14,12 @@ from kbbench_hf.files.datasets import read_json
 from kbbench_hf.files.journal import take_lock
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.metrics.aggregate import Estimate
+from kbbench_hf.metrics.significance import paired_test
 from kbbench_hf.reports.model_card import TRAINING, model_card
 from kbbench_hf.runners.retrieval import rank
 from kbbench_hf.runners.retrieve import group
 from kbbench_hf.runners.run_folder import add_facts, open_run
+from kbbench_hf.scoring.result import Result
 from kbbench_hf.scoring.score import score
 from kbbench_hf.training.questions import VALIDATION, TrainingData, load_training_data
 from kbbench_hf.training.spec import TrainSpec
@@ -26,13 +28,20 @@ METHODS = {
     "dpr": "kbbench_hf.training.encoders:train_dense",
     "ance": "kbbench_hf.training.encoders:train_dense",
     "colbert": "kbbench_hf.training.encoders:train_late",
+    "qagnn": "kbbench_hf.training.qagnn:train_qagnn",
     "fuse": "kbbench_hf.training.fusion:train_fusion",
 }
 """Method -> what trains it."""
-USUAL: dict[str, dict[str, Any]] = {"ance": {"refresh": 20, "negatives": "itself"}, "colbert": {"batch": 16}}
+USUAL: dict[str, dict[str, Any]] = {
+    "ance": {"refresh": 20, "negatives": "itself"},
+    "colbert": {"batch": 16},
+    "qagnn": {"epochs": 30, "learning_rate": 1e-3, "evaluations": 15},
+}
 """Method -> what its spec has otherwise than the others, unless it is told."""
-RETRIEVERS = {"dpr": "dense", "ance": "dense", "colbert": "late", "fuse": "fuse"}
+RETRIEVERS = {"dpr": "dense", "ance": "dense", "colbert": "late", "qagnn": "qagnn", "fuse": "fuse"}
 """Method -> the name under which a trained folder ranks."""
+CONTROL = {"qagnn": "@layers=0"}
+"""Method -> the options with which a trained folder ranks as its own control."""
 CHECKPOINTS = "checkpoints"
 N_FIGURES = 4
 """Of a benchmark's table, on a model's card."""
@@ -58,7 +67,7 @@ def train(
 
     Args:
         benchmark: the dataset's name.
-        method: dpr, ance, colbert or fuse.
+        method: dpr, ance, colbert, qagnn or fuse.
         base: what training starts from: an encoder on the Hub or in a folder; to fuse, `weighted(a,b,...)`.
         out: the folder; `kbbench-models/<benchmark>/<method>-<seed>` where None.
         show: whether bars are shown.
@@ -99,7 +108,7 @@ def train(
 def _remove_unless_begun(folder: Path) -> None:
     """Remove a new folder in which there is neither a checkpoint nor a trained model."""
     done = (folder / TRAINING).is_file() and "steps" in read_json(folder / TRAINING)
-    if not done and not any(folder.glob(f"{CHECKPOINTS}/checkpoint-*")):
+    if not done and not any(folder.glob(f"{CHECKPOINTS}/**/checkpoint-*")):
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -119,17 +128,23 @@ def _taught(spec: TrainSpec, data: TrainingData, folder: Path, *, first: bool, s
     teach: Callable[..., Any] = registered("method", spec.method, METHODS)
     learned = teach(spec, data, folder, folder / CHECKPOINTS, show=show)
     seconds = time.perf_counter() - started
-    last = folder / CHECKPOINTS / VALIDATION
     group().gather(None)  # nobody loads the model before it is there
-    rank(data.asked, _name(spec, folder), last, show=show, timed=False)
+    models = {"all": _name(spec, folder)}
+    if spec.method in CONTROL:
+        models |= {f"control{CONTROL[spec.method]}": _name(spec, folder) + CONTROL[spec.method]}
+        models |= {f"first stage, {spec.first_stage}": spec.first_stage}
+    for place, model in enumerate(models.values()):
+        rank(data.asked, model, folder / CHECKPOINTS / f"{VALIDATION}-{place}", show=show, timed=False)
     if first:
-        result = score(last)
+        result, *others = (score(folder / CHECKPOINTS / f"{VALIDATION}-{place}") for place in range(len(models)))
         seen = result.slices.get("answer_in_training", {})
         figures = {"all": result.scores, "answer seen in training": seen.get("true"), "not seen": seen.get("false")}
+        figures |= {name: other.scores for name, other in zip([*models][1:], others, strict=True)}
         facts = {
             **learned._asdict(),
             "seconds": seconds,
             "validation": {name: _plain(of, data) for name, of in figures.items() if of},
+            "gains": [_gain(name, result, other) for name, other in zip([*models][1:], others, strict=True)],
         }
         write_text(
             folder / "README.md",
@@ -140,10 +155,17 @@ def _taught(spec: TrainSpec, data: TrainingData, folder: Path, *, first: bool, s
     return {} if not first else read_json(folder / TRAINING)
 
 
+def _gain(name: str, trained: Result, other: Result) -> dict[str, Any]:
+    """Return how far the trained retriever's MRR is above another one's, question by question."""
+    test = paired_test(trained.values["mrr"], other.values["mrr"])
+    return {"over": name, "mrr": test.difference, "ci95": list(test.ci95), "p_value": test.p_value}
+
+
 def _name(spec: TrainSpec, folder: Path) -> str:
-    """Return what `kbbench run` calls the trained retriever."""
-    text = "" if spec.text is None else f"@text={spec.text}"
-    return f"{RETRIEVERS[spec.method]}:{folder}{text}"
+    """Return what `kbbench run` calls the trained retriever; an encoder is told its text, others know it themselves."""
+    retriever = RETRIEVERS[spec.method]
+    text = f"@text={spec.text}" if spec.text is not None and retriever in ("dense", "late") else ""
+    return f"{retriever}:{folder}{text}"
 
 
 def _plain(figures: Mapping[str, Estimate], data: TrainingData) -> dict[str, dict[str, Any]]:

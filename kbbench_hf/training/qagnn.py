@@ -1,0 +1,243 @@
+"""A graph network over a first stage, trained in plain torch under Accelerate, and its control that sees no edges."""
+
+import math
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from accelerate.utils import DataLoaderConfiguration
+from numpy.typing import NDArray
+from safetensors.torch import save_file
+from torch.utils.data import DataLoader
+from transformers import get_linear_schedule_with_warmup, set_seed
+from transformers.trainer_utils import get_last_checkpoint
+
+from kbbench_hf.errors import DataError
+from kbbench_hf.models.embedders import SentenceEmbedder
+from kbbench_hf.models.graph_network import Batch, GraphNetwork, softmax_by, summed_by
+from kbbench_hf.models.qagnn import BATCH, DEPTH, About, Features, scores_of, weights_file
+from kbbench_hf.models.question_graphs import QuestionGraph
+from kbbench_hf.models.top_k import best
+from kbbench_hf.models.workplace import Workplace
+from kbbench_hf.runners.progress import progress
+from kbbench_hf.runners.retrieval import default_cache
+from kbbench_hf.runners.retrieve import group
+from kbbench_hf.training.mining import ranked_by
+from kbbench_hf.training.questions import Questions, TrainingData
+from kbbench_hf.training.shown import Learned
+from kbbench_hf.training.spec import TrainSpec
+
+WEIGHT_DECAY = 0.01
+
+
+class Graphs(NamedTuple):
+    """The graphs of a split's questions, their vectors, and which candidates answer."""
+
+    graphs: Sequence[QuestionGraph]
+    asked: NDArray[np.float32]
+    right: Sequence[NDArray[np.bool_]]
+
+    @property
+    def ceiling(self) -> float:
+        """The share of the questions with an answer in their graph."""
+        return float(np.mean([each.any() for each in self.right])) if self.right else math.nan
+
+
+def train_qagnn(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: Path, *, show: bool) -> Learned:
+    """Train a graph network and one of 0 layers with the same budget, and save both in `folder`.
+
+    Of each the step is kept that ranks the validation questions best. A question's answers are to have most of the
+    softmax over the candidates of its graph; questions without an answer there teach nothing.
+
+    Source: Yasunaga et al., NAACL 2021. Differs from upstream: see `graph_network` and `question_graphs`.
+
+    Raises:
+        DataError: no training question has an answer in its graph.
+    """
+    graph = data.kb.graph
+    about = About(
+        encoder=spec.base,
+        revision=SentenceEmbedder(spec.base).name.rpartition("@")[2],
+        text=spec.text,
+        length=spec.length,
+        first_stage=spec.first_stage,
+        depth=spec.candidates,
+        size=spec.graph_size,
+        mode=spec.mode,
+        layers=spec.layers,
+        node_types=list(graph.node_types),
+        relations=list(graph.relations),
+    )
+    share = group()
+    place = Workplace(
+        data.kb, default_cache(), candidates=data.candidates, share=share, progress=progress, forms=data.forms
+    )
+    features = Features(about, place)
+    train, validation = (_graphs(spec, data, features, of, mask=spec.mask) for of in (data.train, data.validation))
+    if not any(each.any() for each in train.right):
+        raise DataError(
+            f"No training question of {spec.benchmark} has an answer in its graph; expected some. Take a better first "
+            "stage (--first-stage), or more of its nodes (--candidates, --graph-size)."
+        )
+    learned = {
+        layers: _trained(spec, features, layers, train, validation, folder, checkpoints / f"{layers}-layers", show=show)
+        for layers in dict.fromkeys((spec.layers, 0))
+    }
+    if share.rank == 0:
+        about.save(folder)
+    ceilings = {"train": train.ceiling, "validation": validation.ceiling}
+    return learned[spec.layers]._replace(ceilings=ceilings)
+
+
+def _graphs(spec: TrainSpec, data: TrainingData, features: Features, of: Questions, *, mask: bool) -> Graphs:
+    """Return the graphs of questions; without masking only the first answer of each is right, the others are wrong."""
+    found = ranked_by(spec.first_stage, data, of.texts, DEPTH, progress)
+    graphs = features.graphs.of(of.texts, found)
+    right = []
+    for graph, answers in zip(graphs, of.answers, strict=True):
+        right.append(np.isin(graph.rows[graph.scored], answers if mask else answers[:1]))
+    return Graphs(graphs, features.embedder.encode_queries(of.texts), right)
+
+
+def _trained(
+    spec: TrainSpec,
+    features: Features,
+    layers: int,
+    train: Graphs,
+    validation: Graphs,
+    folder: Path,
+    checkpoints: Path,
+    *,
+    show: bool,
+) -> Learned:
+    """Train one network, going on from its last checkpoint, and save the weights of its best step in `folder`."""
+    set_seed(spec.seed)
+    accelerator = Accelerator(
+        cpu=not torch.cuda.is_available(),
+        mixed_precision="bf16" if spec.precision == "bf16" else "no",
+        gradient_accumulation_steps=spec.accumulate,
+        dataloader_config=DataLoaderConfiguration(use_seedable_sampler=True, data_seed=spec.seed),
+    )
+    network = features.network(layers)
+    optimiser = torch.optim.AdamW(network.parameters(), lr=spec.learning_rate, weight_decay=WEIGHT_DECAY)
+    teaching = [number for number, right in enumerate(train.right) if right.any()]
+
+    def collated(numbers: Sequence[int]) -> tuple[Batch, torch.Tensor]:
+        graphs = [train.graphs[number] for number in numbers]
+        batch = features.batch(graphs, train.asked[list(numbers)])
+        return batch, torch.from_numpy(np.concatenate([train.right[number] for number in numbers]))
+
+    loader = DataLoader(teaching, spec.batch, shuffle=True, collate_fn=collated)
+    network, optimiser, loader = accelerator.prepare(network, optimiser, loader)
+    per_epoch = math.ceil(len(loader) / spec.accumulate)
+    steps = spec.epochs * per_epoch
+    schedule = get_linear_schedule_with_warmup(optimiser, round(spec.warmup * steps), steps)
+    accelerator.register_for_checkpointing(schedule)
+    state = _State()
+    accelerator.register_for_checkpointing(state)
+    if last := get_last_checkpoint(str(checkpoints)) if checkpoints.is_dir() else None:
+        accelerator.load_state(last)
+    every = math.ceil(spec.epochs / spec.evaluations)
+    with progress(f"Train, {layers} layers", steps, done=state.epoch * per_epoch, show=show) as advance:
+        while state.epoch < spec.epochs:
+            loader.set_epoch(state.epoch)
+            network.train()
+            losses = []
+            for batch, right in loader:
+                with accelerator.accumulate(network):
+                    loss = listwise_loss(network(batch), right, batch.questions)
+                    accelerator.backward(loss)
+                    optimiser.step()
+                    if accelerator.sync_gradients:
+                        schedule.step()
+                        advance(1, state.note(loss.item()))
+                    optimiser.zero_grad()
+                losses.append(loss.item())
+            state.epoch += 1
+            state.losses.append({"step": state.epoch * per_epoch, "loss": float(np.mean(losses))})
+            if state.epoch % every == 0 or state.epoch == spec.epochs:
+                plain = accelerator.unwrap_model(network)
+                state.judge(state.epoch * per_epoch, _mrr(plain, features, validation), plain)
+                _save(accelerator, checkpoints, state.epoch)
+    if accelerator.is_main_process:
+        save_file(state.weights, folder / weights_file(layers))
+    accelerator.wait_for_everyone()
+    accelerator.free_memory()
+    best_step = max(state.curve, key=lambda each: (each["mrr"], -each["step"]))["step"]
+    return Learned(steps, int(best_step), state.curve, state.losses, [])
+
+
+def listwise_loss(scores: torch.Tensor, right: torch.Tensor, questions: torch.Tensor) -> torch.Tensor:
+    """Return the mean over questions of - log of the softmax over a question's candidates that its answers have.
+
+    >>> scores, questions = torch.tensor([0.0, 0.0, 1.0]), torch.tensor([0, 0, 1])
+    >>> round(float(listwise_loss(scores, torch.tensor([True, False, True]), questions)), 4)  # log(2) / 2
+    0.3466
+    """
+    n = int(questions[-1]) + 1
+    shares = softmax_by(scores.float(), questions, n)
+    return -summed_by(shares * right, questions, n).clamp_min(1e-12).log().mean()
+
+
+class _State:
+    """How far a training is: what a checkpoint holds beside what Accelerate knows."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.curve: list[dict[str, float]] = []
+        self.losses: list[dict[str, float]] = []
+        self.weights: dict[str, torch.Tensor] = {}
+        """Those of the step that ranks the validation questions best."""
+
+    def judge(self, step: int, mrr: float, network: GraphNetwork) -> None:
+        """Note a validation figure, and keep the weights if it is the best."""
+        if not self.curve or mrr > max(each["mrr"] for each in self.curve):
+            self.weights = {name: value.detach().cpu().clone() for name, value in network.state_dict().items()}
+        self.curve.append({"step": step, "mrr": mrr})
+
+    def note(self, loss: float) -> str:
+        """Return the words below the bar."""
+        last = f", validation MRR {self.curve[-1]['mrr']:.4f} at step {self.curve[-1]['step']:,}" if self.curve else ""
+        return f"loss {loss:.3f}{last}"
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all of it."""
+        return dict(vars(self))
+
+    def load_state_dict(self, stored: dict[str, Any]) -> None:
+        """Take it up again."""
+        vars(self).update(stored)
+
+
+def _save(accelerator: Accelerator, checkpoints: Path, epoch: int) -> None:
+    """Write a checkpoint, whole or not at all, and remove the one before it."""
+    last, partial = checkpoints / f"checkpoint-{epoch}", checkpoints / "partial"
+    if accelerator.is_main_process:
+        shutil.rmtree(partial, ignore_errors=True)
+    accelerator.wait_for_everyone()
+    accelerator.save_state(str(partial), safe_serialization=True)
+    accelerator.wait_for_everyone()
+    if accelerator.is_main_process:
+        partial.rename(last)
+        for older in checkpoints.glob("checkpoint-*"):
+            if older != last:
+                shutil.rmtree(older)
+    accelerator.wait_for_everyone()
+
+
+def _mrr(network: GraphNetwork, features: Features, of: Graphs) -> float:
+    """Return the mean reciprocal rank of the first answer among each graph's candidates; processes share the work."""
+    network.eval()
+    own = group().of(range(len(of.graphs)))
+    found: list[float] = []
+    for start in range(own.start, own.stop, BATCH):
+        part = slice(start, min(start + BATCH, own.stop))
+        scores = scores_of(network, features, of.graphs[part], of.asked[part])
+        for each, right in zip(scores, of.right[part], strict=True):
+            places = np.flatnonzero(right[best(each, len(each))])
+            found.append(1 / (1 + int(places[0])) if len(places) else 0.0)
+    return float(np.mean([value for part in group().gather(found) for value in part]))
