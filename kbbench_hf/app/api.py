@@ -22,7 +22,7 @@ from kbbench_hf.benchmarks import Place, as_place
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.datasets import Row as PlainRow
 from kbbench_hf.leaderboard.table import Row
-from kbbench_hf.leaderboard.view import View, asked_columns, chosen, csv_text, latex_text
+from kbbench_hf.leaderboard.view import View, asked_columns, csv_text, latex_text
 
 FORMATS = ("json", "csv", "tex")
 
@@ -90,7 +90,7 @@ def board_answer(boards: Boards, place: Place, asked: Mapping[str, str]) -> Resp
     found, form = boards.board(place), asked.get("format", "json")
     if form not in FORMATS:
         raise UsageError(f"{form[:20]!r} is no format; expected {', '.join(FORMATS)}. Name one of them.")
-    rows = found.differences(chosen(found.rows, View.of(asked, found.columns), found.columns))
+    rows = found.differences(found.chosen(View.of(asked, found.columns)))
     headings = asked_columns(asked.get("columns", ""), found.columns, [each.heading for each in found.columns])
     name = f"{'-'.join(place[:3])}.{form}"
     if form == "csv":

@@ -11,7 +11,7 @@ from kbbench_hf.app.multiples import Panel, multiples
 from kbbench_hf.benchmarks import Place
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.leaderboard.table import Figure, Row
-from kbbench_hf.leaderboard.view import PAGE, Column, View, cells, chosen, page_of
+from kbbench_hf.leaderboard.view import PAGE, Column, View, cells, page_of
 
 COSTS = {
     "US dollars per 1,000 examples": "cost_per_1000_usd",
@@ -25,7 +25,7 @@ N_KEYS = 12
 
 def table_html(found: Board, place: Place, view: View, shown: Sequence[str]) -> str:
     """Return the page of a board that a view leaves."""
-    rows = chosen(found.rows, view, found.columns)
+    rows = found.chosen(view)
     visible, number, n_pages = page_of(rows, view.page)
     kept = kept_columns(found, shown)
     headings = [_heading(column, view.sort) for column in kept]

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from math import inf
 from typing import NamedTuple, TypeVar
@@ -18,7 +18,7 @@ from kbbench_hf.hub.listing import Listing
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.outbox import Outbox
 from kbbench_hf.leaderboard.table import Row, board, headline, places, with_differences
-from kbbench_hf.leaderboard.view import Column, columns, default_columns, filled
+from kbbench_hf.leaderboard.view import Column, View, columns, default_columns, filled, matching, ordered
 
 PATIENCE_S = 0.5
 """So long a page waits for a board that something happened to, where there is one of before."""
@@ -36,6 +36,13 @@ class Board:
     default_columns: list[str]
     differences: Callable[[Sequence[Row]], list[Row]]
     """Some of the rows, in any order -> the same with the difference of each to the one above it."""
+    _sorted: dict[str, list[Row]] = field(default_factory=dict, init=False, repr=False)
+
+    def chosen(self, view: View) -> list[Row]:
+        """Return the rows that a view leaves, in its order; they are sorted once by each heading."""
+        if view.sort not in self._sorted:
+            self._sorted[view.sort] = ordered(self.rows, view.sort, self.columns)
+        return matching(self._sorted[view.sort], view)
 
     @property
     def label(self) -> str:
@@ -68,7 +75,7 @@ class Boards:
         self.index = index
         self.outbox = outbox
         self.listing = listing
-        self._places: tuple[list[Place], list[Place]] | None = None
+        self._places: tuple[int, list[Place]] | None = None
         self._made: dict[Place, _Made] = {}
         self._maker, self._since = ThreadPoolExecutor(1, "boards"), inf
 
@@ -150,9 +157,9 @@ class Boards:
 
     def _all_places(self) -> list[Place]:
         self.index.update()
-        stored = self.index.places()
-        if self._places is None or self._places[0] != stored:
-            self._places = stored, places(self.index)
+        position = self.index.position()
+        if self._places is None or self._places[0] != position:
+            self._places = position, places(self.index)
         return self._places[1]
 
     def _board(self, place: Place) -> Board:

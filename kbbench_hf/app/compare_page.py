@@ -72,7 +72,7 @@ def test_table(store: Store, found: Board, rows: Sequence[Row]) -> str:
     tests = [_paired(store, found, found.headline, a, b) for a, b in pairs]
     adjusted = holm([test.p_value for test in tests])
     lines = [
-        [f"{a.system} - {b.system}", f"{test.difference:+.4f}", _signed(test.ci95),
+        [f"{a.system} - {b.system}", f"{test.difference:+z.4f}", _signed(test.ci95),
          test_words(p), f"{test.wins:,} / {test.ties:,} / {test.losses:,}"]
         for (a, b), test, p in zip(pairs, tests, adjusted, strict=True)
     ]  # fmt: skip
@@ -97,7 +97,7 @@ def difference_table(store: Store, found: Board, rows: Sequence[Row]) -> str:
     metrics = [each for each in found.benchmark.metrics if each in a.figures and each in b.figures]
     tests = {metric: _paired(store, found, metric, a, b) for metric in metrics}
     tests = {metric: test for metric, test in tests.items() if math.isfinite(test.difference)}
-    lines = [[_label(found, metric), f"{test.difference:+.4f}", _signed(test.ci95)] for metric, test in tests.items()]
+    lines = [[_label(found, metric), f"{test.difference:+z.4f}", _signed(test.ci95)] for metric, test in tests.items()]
     unbounded = found.benchmark.scoring.unbounded
     bars = _bars([test._replace(difference=math.nan) if m in unbounded else test for m, test in tests.items()])
     caption = f"Differences, {a.system} - {b.system}"
@@ -187,7 +187,7 @@ def _label(found: Board, metric: str) -> str:
 
 
 def _signed(ends: tuple[float, float]) -> str:
-    return f"{ends[0]:+.4f} to {ends[1]:+.4f}" if math.isfinite(ends[1] - ends[0]) else ""
+    return f"{ends[0]:+z.4f} to {ends[1]:+z.4f}" if math.isfinite(ends[1] - ends[0]) else ""
 
 
 def _with_ends(figure: Figure | None) -> str:

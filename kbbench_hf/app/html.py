@@ -20,7 +20,8 @@ CSS, _ADDRESS, ON_CLICK = (
 )
 STYLES = "kbbench.css"
 """Where the styles stand beside the pages, so that a browser asks for them once."""
-HEAD = f'<link rel="stylesheet" href="{STYLES}"><script>{_ADDRESS}</script>'
+TITLE = "kbbench leaderboard"
+HEAD = f'<title>{TITLE}</title><link rel="stylesheet" href="{STYLES}"><script>{_ADDRESS}</script>'
 
 
 def rendered(template: str, **values: object) -> str:

@@ -11,7 +11,8 @@ from kbbench_hf.app.board_page import board_tab
 from kbbench_hf.app.board_table import board_problem
 from kbbench_hf.app.boards import Boards
 from kbbench_hf.app.compare_page import MOST, compare_html
-from kbbench_hf.app.html import HEAD, ON_CLICK, Listener, markup
+from kbbench_hf.app.first_page import FirstPage, asked_tab
+from kbbench_hf.app.html import ON_CLICK, TITLE, Listener, markup
 from kbbench_hf.app.overview_page import overview_html
 from kbbench_hf.app.row_page import row_html
 from kbbench_hf.app.submit_page import submit_tab
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 ABOUT = Path(__file__).parent / "about.md"
 KEEP_UPLOADS_S = 600
 N_CHOICES = 500
-TABS = ("overview", "board", "row", "compare", "submit", "about")
 LAUNCH: Listener = {
     "max_file_size": "50mb",
     "allowed_paths": [],
@@ -36,7 +36,6 @@ LAUNCH: Listener = {
     "enable_monitoring": False,
     "ssr_mode": False,
     "footer_links": ["gradio"],
-    "head": HEAD,
 }
 PUT_TAB = """() => setTimeout(() => {
   const bar = document.querySelector('.tab-wrapper');  // on a narrow page the chosen one may stand in its menu
@@ -64,7 +63,13 @@ def serve(store: Store, outbox: Outbox | None = None, listing: Listing | None = 
     store.recover()
     boards = Boards(Index(store), outbox, listing)
     threading.Thread(target=overview_html, args=(boards,), daemon=True).start()  # made while the server starts
-    leaderboard(boards).launch(**LAUNCH, **options, app_kwargs={"routes": routes(boards)})
+    app = leaderboard(boards)
+    import gradio as gr
+    from starlette.middleware import Middleware
+
+    theme = gr.themes.Default(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
+    added = {"routes": routes(boards), "middleware": [Middleware(FirstPage, boards=boards)]}
+    app.launch(**LAUNCH, **options, theme=theme, app_kwargs=added)
 
 
 def leaderboard(boards: Boards) -> "gr.Blocks":
@@ -76,7 +81,7 @@ def leaderboard(boards: Boards) -> "gr.Blocks":
     except ImportError:
         raise missing_extra("gradio", "space") from None
 
-    with gr.Blocks(title="kbbench leaderboard", delete_cache=(KEEP_UPLOADS_S, KEEP_UPLOADS_S), fill_width=True) as app:
+    with gr.Blocks(title=TITLE, delete_cache=(KEEP_UPLOADS_S, KEEP_UPLOADS_S), fill_width=True) as app:
         gr.Markdown(
             "# kbbench\nKnowledge benchmarks, scored from predictions that anyone can score again. [For programs](/api)"
         )
@@ -128,9 +133,7 @@ def leaderboard(boards: Boards) -> "gr.Blocks":
 
         def start(request: gr.Request) -> object:
             asked = dict(request.query_params)
-            tab = asked.get("tab", "")
-            if tab not in TABS:
-                tab = "row" if "row" in asked else "board" if "place" in asked else "overview"
+            tab = asked_tab(asked)
             ids = asked.get("compare", "").split(",")[:MOST]
             return (
                 *board.start(asked),

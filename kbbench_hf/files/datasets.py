@@ -9,6 +9,7 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -82,12 +83,9 @@ class DatasetFolder:
     @property
     def is_private(self) -> bool:
         """Whether its card's front matter says `private: true`: it is kept from models, and its gold from browsers."""
-        import yaml
-
         card = self.path / CARD
         parts = card.read_text(encoding="utf-8").split("---\n", 2) if card.is_file() else []
-        said = yaml.safe_load(parts[1]) if len(parts) == 3 and not parts[0] else None
-        return isinstance(said, dict) and said.get("private") is True
+        return len(parts) == 3 and not parts[0] and _says_private(parts[1])
 
     def configs(self) -> dict[str, list[str]]:
         """Return the splits of each config that this folder holds."""
@@ -130,6 +128,14 @@ class DatasetFolder:
                 raise DataError(
                     f"{file} does not match its manifest: expected {facts['sha256']}, found {found}. Build it again."
                 )
+
+
+@lru_cache(maxsize=64)  # a page asks it of the same card more than once, and YAML takes its time
+def _says_private(front_matter: str) -> bool:
+    import yaml
+
+    said = yaml.safe_load(front_matter)
+    return isinstance(said, dict) and said.get("private") is True
 
 
 def _is_entry(name: str, facts: object) -> bool:

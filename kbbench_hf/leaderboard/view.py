@@ -75,7 +75,7 @@ def columns(benchmark: Benchmark) -> list[Column]:
         _number_column("$ per 1,000", "cost_per_1000_usd", "{:.2f}"),
         _number_column("unparsed", "parse_failure_rate", "{:.1%}"),
         _number_column("coverage", "coverage", "{:.1%}"),
-        _number_column("seen - unseen", "seen_gap", "{:+.3f}"),
+        _number_column("seen - unseen", "seen_gap", "{:+z.3f}"),
         Column("warnings", _warnings, _warnings),
         Column("annotated with", lambda row: row.annotators, lambda row: row.annotators, descending=False),
         Column("submitter", lambda row: row.submitter, lambda row: row.submitter.casefold(), descending=False),
@@ -116,14 +116,23 @@ def default_columns(benchmark: Benchmark, rows: Sequence[Row]) -> list[str]:
 
 def chosen(rows: Sequence[Row], view: View, all_columns: Sequence[Column]) -> list[Row]:
     """Return the rows that a view leaves, in its order."""
-    words = view.search.casefold().split()
-    kept = [row for row in rows if view.origin in (ALL, row.badge) and all(word in row.searched for word in words)]
-    heading = view.sort.removeprefix("-")
+    return matching(ordered(rows, view.sort, all_columns), view)
+
+
+def ordered(rows: Sequence[Row], sort: str, all_columns: Sequence[Column]) -> list[Row]:
+    """Return rows as a view sorts them."""
+    heading, ordered = sort.removeprefix("-"), list(rows)
     column = next((column for column in all_columns if column.heading == heading), None)
     if column and (order := column.order):
-        descending = column.descending != view.sort.startswith("-")
-        kept.sort(key=lambda row: _missing_last(order(row), descending), reverse=descending)
-    return kept
+        descending = column.descending != sort.startswith("-")
+        ordered.sort(key=lambda row: _missing_last(order(row), descending), reverse=descending)
+    return ordered
+
+
+def matching(rows: Sequence[Row], view: View) -> list[Row]:
+    """Return the rows that a view looks for, in the order in which they are given."""
+    words = view.search.casefold().split()
+    return [row for row in rows if view.origin in (ALL, row.badge) and all(word in row.searched for word in words)]
 
 
 def page_of(rows: Sequence[Row], page: int) -> tuple[list[Row], int, int]:
@@ -200,7 +209,7 @@ def _warnings(row: Row) -> str:
 
 
 def _difference(row: Row) -> str:
-    return "" if row.gap is None else f"{row.gap:+.4f}"
+    return "" if row.gap is None else f"{row.gap:+z.4f}"
 
 
 def _test(row: Row) -> str:

@@ -71,7 +71,7 @@ def _test_cells(tests: Iterable[PairedTest]) -> list[list[str]]:
     shown = list(tests)
     return [
         [
-            f"{test.difference:+.4f}" if math.isfinite(test.difference) else "-",
+            f"{test.difference:+z.4f}" if math.isfinite(test.difference) else "-",
             interval(test.ci95),
             f"{p:.4f} {'*' if p < ALPHA else ' '}",
             f"{test.wins:,}/{test.ties:,}/{test.losses:,}",

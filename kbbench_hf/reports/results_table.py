@@ -166,7 +166,7 @@ def print_results_table(blocks: Sequence[Block], *, percent: bool = False) -> No
 def _test_cells(each: HeadToHead) -> list[str]:
     mark = "*" if each.p_holm < ALPHA else " "
     return [
-        f"{each.a} - {each.b}", f"{each.test.difference:+.4f}", interval(each.test.ci95), f"{each.p_holm:.4f} {mark}",
+        f"{each.a} - {each.b}", f"{each.test.difference:+z.4f}", interval(each.test.ci95), f"{each.p_holm:.4f} {mark}",
     ]  # fmt: skip
 
 

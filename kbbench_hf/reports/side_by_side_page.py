@@ -49,7 +49,7 @@ def side_by_side_page(block: Block, options: ReadOptions | None = None) -> str:
         tests=[
             [
                 f"{each.a} - {each.b}",
-                f"{each.test.difference:+.4f}",
+                f"{each.test.difference:+z.4f}",
                 interval(each.test.ci95),
                 f"{each.p_holm:.4f}",
                 f"{each.test.wins:,}/{each.test.ties:,}/{each.test.losses:,}",

@@ -99,7 +99,7 @@ def beside_base(folder: Path, benchmark: Benchmark) -> list[list[str]]:
             label(benchmark, metric),
             number(found.b.scores[metric].value),
             number(found.a.scores[metric].value),
-            f"{test.difference:+.4f} {interval(test.ci95)}",
+            f"{test.difference:+z.4f} {interval(test.ci95)}",
             f"{test.p_value:.4f}",
             f"{test.wins:,} / {test.ties:,} / {test.losses:,}",
         ]

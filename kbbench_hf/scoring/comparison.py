@@ -28,7 +28,7 @@ class Comparison:
 
     def __repr__(self) -> str:
         """Name the two, with the first differences and their p-values."""
-        tests = [f"{name} {test.difference:+.4f}, p = {test.p_value:.4f}" for name, test in self.tests.items()][:4]
+        tests = [f"{name} {test.difference:+z.4f}, p = {test.p_value:.4f}" for name, test in self.tests.items()][:4]
         warned = f"; {len(self.warnings)} warnings" if self.warnings else ""
         return f"<Comparison {self.a.place}: {'; '.join(tests)}; {len(self.a.ids):,} examples{warned}>"
 
@@ -156,7 +156,7 @@ def _warnings(a: Result, b: Result) -> list[ScoreWarning]:
         ScoreWarning(
             "missing",
             f"{whole}: on the {int(both.sum()):,} of {len(both):,} examples that both answered, "
-            f"{benchmark(a.benchmark).metrics[headline]} differs by {test.difference:+.4f}, p = {test.p_value:.4f}.",
+            f"{benchmark(a.benchmark).metrics[headline]} differs by {test.difference:+z.4f}, p = {test.p_value:.4f}.",
             "Compare whole files.",
             int((~both).sum()),
             {headline: test.difference},

@@ -116,4 +116,4 @@ def _without(
 
 
 def _gain(benchmark: Benchmark, effect: Mapping[str, float]) -> str:
-    return "".join(f" Without them {benchmark.metrics[metric]} is {gain:+.4f}." for metric, gain in effect.items())
+    return "".join(f" Without them {benchmark.metrics[metric]} is {gain:+z.4f}." for metric, gain in effect.items())

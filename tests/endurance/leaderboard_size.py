@@ -149,7 +149,7 @@ def wrong_views(server: Server, browser: Browser) -> Iterator[str]:
             above = kept[place - 1] if place else None
             gap = of[row]["figures"]["f1"]["value"] - above["figures"]["f1"]["value"] if above else None
             difference = shown["vs"].split()[0] if shown["vs"] else None
-            if (gap is None) != (difference is None) or (gap is not None and difference != f"{gap:+.4f}"):
+            if (gap is None) != (difference is None) or (gap is not None and difference != f"{gap:+z.4f}"):
                 yield f"{view}: {of[row]['system']} differs by {difference}, not {gap}"
             if n % 10 == 1 and above:
                 test = paired_test(store.values(above["id"], "f1"), store.values(row, "f1"))

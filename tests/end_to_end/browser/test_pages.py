@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,24 @@ def test_the_first_page_has_a_line_for_each_benchmark_that_leads_to_its_board(pa
     expect(page.locator("#overview .kb-line h3", has_text="STaRK-Prime")).to_have_count(1)
     page.get_by_role("link", name=f"{TITLE} · test").click()
     expect(page.locator("#board tbody tr")).to_have_count(50)
+
+
+def test_a_board_and_its_rows_are_read_before_any_script_runs(browser: Browser, server: Server) -> None:
+    context = browser.new_context(java_script_enabled=False, viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    page.goto(f"{server.url}/?place={PLACE}&search=number")
+    first, row = page.locator("main tbody a").all_inner_texts(), page.locator("main tbody tr").first.bounding_box()
+    page.locator("main tbody a").first.click()
+    expect(page.locator("main #row-head h2")).to_have_text(first[0])
+    page.get_by_role("link", name="Overview").click()
+    expect(page.locator("main h2").first).to_have_text("STaRK")
+    context.close()
+    with closing(browser.new_page(viewport={"width": 1280, "height": 900})) as other:
+        opened(other, server, f"?place={PLACE}&search=number")
+        assert other.locator("#board tbody a").all_inner_texts() == first
+        assert other.locator("#kb-first").count() == 0
+        after = other.locator("#board tbody tr").first.bounding_box()
+    assert row and after and abs(row["y"] - after["y"]) < 15, (row, after)  # it stays where a reader's eye is
 
 
 def test_every_family_has_a_tab_with_its_datasets(page: Page, server: Server) -> None:

@@ -105,5 +105,5 @@ def test_a_text_is_inert_by_itself_wherever_a_template_puts_it() -> None:
 
 
 def test_what_the_pages_bring_along_stays_as_it_was_written() -> None:
-    assert CSS.startswith(".gradio-container {") and "element.addEventListener('click'" in ON_CLICK
+    assert CSS.startswith(".gradio-container.gradio-container [") and "element.addEventListener('click'" in ON_CLICK
     assert HEAD.endswith("</script>") and "window.kbbench = choices =>" in HEAD

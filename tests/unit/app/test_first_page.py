@@ -1,0 +1,71 @@
+"""What the server sends before any script runs."""
+
+import time
+
+import pytest
+
+pytest.importorskip("starlette")
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from kbbench_hf.app.board_table import table_html
+from kbbench_hf.app.boards import Board, Boards
+from kbbench_hf.app.first_page import FirstPage, first_html
+from kbbench_hf.app.row_page import row_html
+from kbbench_hf.benchmarks import Place
+from kbbench_hf.leaderboard.view import View
+from tests.unit.app.parsed import parsed
+
+EMPTY = "<html><head></head><body><gradio-app></gradio-app></body></html>"
+
+
+@pytest.fixture
+def client(boards: Boards) -> TestClient:
+    def page(request: Request) -> Response:
+        return HTMLResponse(EMPTY)
+
+    routes = [Route("/", page, methods=["GET", "HEAD"]), Route("/config", page)]
+    return TestClient(Starlette(routes=routes, middleware=[Middleware(FirstPage, boards=boards)]))
+
+
+def test_a_board_is_sent_with_the_rows_that_its_address_asks_for(board: Board, boards: Boards, place: Place) -> None:
+    found = first_html(boards, {"place": str(place), "sort": "-F1", "search": "pattern"})
+    assert table_html(board, place, View(search="pattern", sort="-F1"), board.default_columns) in found
+    assert [row[1] for row in parsed(found).rows()] == ["pattern"]
+    words = {each.all("dt")[0].text: each.all("dd")[0].text for each in parsed(found).all("dl")[0].all("div")}
+    assert words == {"Dataset": "Text2KGBench, mini", "Part and split": "test", "Search": "pattern", "Origin": "all"}
+
+
+def test_a_row_and_the_overview_are_sent_whole(board: Board, boards: Boards, place: Place) -> None:
+    row = board.rows[0].id
+    assert row_html(boards, place, row) in first_html(boards, {"row": row})
+    assert "No such row" in first_html(boards, {"row": "f" * 32})
+    assert parsed(first_html(boards, {})).all("h2")[0].text == "STaRK"
+
+
+@pytest.mark.parametrize("asked", [{"tab": "submit"}, {"tab": "row"}, {"tab": "compare", "compare": "nobody"}])
+def test_forms_are_left_to_the_scripts(boards: Boards, asked: dict[str, str]) -> None:
+    assert first_html(boards, asked) == ""
+
+
+def test_only_the_page_itself_is_filled(client: TestClient, place: Place) -> None:
+    page = client.get(f"/?place={place}").text
+    assert page.index("<table") < page.index("<gradio-app>") and page.index("kbbench.css") < page.index("</head>")
+    assert client.head("/").text == "" and client.get("/config").text == EMPTY
+    unknown = client.get("/?place=nobody").text
+    assert "<table" not in unknown and "<gradio-app>" in unknown
+
+
+def test_a_page_that_takes_long_or_fails_is_sent_without(
+    client: TestClient, boards: Boards, monkeypatch: pytest.MonkeyPatch, place: Place
+) -> None:
+    monkeypatch.setattr("kbbench_hf.app.first_page.PATIENCE_S", 0.05)
+    monkeypatch.setattr(boards, "board", lambda *_: time.sleep(0.5))
+    started = time.monotonic()
+    assert "<table" not in client.get(f"/?place={place}").text and time.monotonic() - started < 0.4
+    monkeypatch.setattr(boards, "board", lambda *_: 1 / 0)
+    assert client.get(f"/?place={place}").status_code == 200
