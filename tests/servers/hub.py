@@ -16,6 +16,8 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
+from tests.servers.serving import serving
+
 TOKEN = "hf_test_token_of_the_local_hub"
 TEXT = (".md", ".py", ".json", ".yaml", ".yml", ".txt", ".gitattributes", ".jsonl")
 
@@ -104,15 +106,8 @@ class LocalHub(ThreadingHTTPServer):
 @contextmanager
 def local_hub() -> Iterator[LocalHub]:
     """Run a hub on a free port of 127.0.0.1 until the block ends."""
-    server = LocalHub()
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(10)
+    with serving(LocalHub()) as hub:
+        yield hub
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,8 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 from joserfc import jwt
 from joserfc.jwk import RSAKey
+
+from tests.servers.serving import serving
 
 CLIENT = "the-space"
 
@@ -97,12 +98,5 @@ class Handler(BaseHTTPRequestHandler):
 @contextmanager
 def login_provider(organisations: Mapping[str, Sequence[str]] | None = None) -> Iterator[Provider]:
     """Run a provider until the block ends; `organisations` are those of each user."""
-    server = Provider(organisations or {})
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(10)
+    with serving(Provider(organisations or {})) as provider:
+        yield provider

@@ -1,7 +1,6 @@
 """What a reviewer does in a real browser, without a mouse."""
 
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from playwright.sync_api import Browser, expect
 from kbbench_hf.app.review import ReviewServer
 from kbbench_hf.benchmarks.reviews import Judgements, ReviewItem
 from tests.end_to_end.browser.chromium import chromium
+from tests.servers.serving import serving
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 HEADER = ("Year", "Team", "A long heading of a column", "Stadium", "Attendance", "Coach", "League", "Points", "Rank")
@@ -28,12 +28,8 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ReviewServer]:
-    with ReviewServer("name, table", ITEMS, Judgements(tmp_path / "ada.jsonl", "ada", "v1")) as found:
-        thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with serving(ReviewServer("name, table", ITEMS, Judgements(tmp_path / "ada.jsonl", "ada", "v1"))) as found:
         yield found
-        found.shutdown()
-        thread.join()
 
 
 def test_a_reviewer_needs_the_keyboard_alone_and_goes_on_where_they_ended(

@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 
 from kbbench_hf.app.review import HOST, ReviewServer
 from kbbench_hf.benchmarks.reviews import Judgements, ReviewItem
+from tests.servers.serving import serving
 
 RIGHT = {"derivable": "yes", "superfluous": "no", "other_answer": "no", "wording": "natural"}
 HOSTILE = "</script><script>alert(1)</script>"
@@ -18,12 +18,8 @@ HOSTILE = "</script><script>alert(1)</script>"
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ReviewServer]:
     items = [ReviewItem(f"q{n}", HOSTILE, [("a", "alias")], [("x",)], [("y",)]) for n in range(2)]
-    with ReviewServer("name, part", items, Judgements(tmp_path / "ada.jsonl", HOSTILE, "v1")) as found:
-        thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with serving(ReviewServer("name, part", items, Judgements(tmp_path / "ada.jsonl", HOSTILE, "v1"))) as found:
         yield found
-        found.shutdown()
-        thread.join()
 
 
 def ask(server: ReviewServer, method: str, path: str, sent: object = None, **headers: str) -> tuple[int, str]:

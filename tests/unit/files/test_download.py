@@ -4,7 +4,6 @@ import hashlib
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,6 +16,7 @@ from filelock import FileLock
 from kbbench_hf.benchmarks.text2kgbench.release.files import COMMIT, ORIGINAL_COMMIT, pinned_files
 from kbbench_hf.errors import BusyError, DataError, KBBenchError
 from kbbench_hf.files.download import ATTEMPTS, PinnedFile, cache_folder, fetch
+from tests.servers.serving import serving
 
 CONTENT = bytes(range(256)) * 1000
 
@@ -66,10 +66,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[_Server]:
-    with _Server() as running:
-        threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    with serving(_Server()) as running:
         yield running
-        running.shutdown()
 
 
 def pinned(server: _Server, sha256: str | None = None) -> PinnedFile:
