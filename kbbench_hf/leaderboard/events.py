@@ -11,7 +11,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -56,7 +56,7 @@ class Event:
 
     def to_bytes(self) -> bytes:
         """Return the event's file: the event and its own hash."""
-        values = {name: value for name, value in asdict(self).items() if (name, value) != ("said", None)}
+        values = {name: value for name, value in vars(self).items() if (name, value) != ("said", None)}
         text = json.dumps(values, sort_keys=True, ensure_ascii=False)
         return f'{{"event": {text}, "sha256": "{hashlib.sha256(text.encode()).hexdigest()}"}}\n'.encode()
 

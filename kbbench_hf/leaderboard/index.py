@@ -1,11 +1,11 @@
 """A SQLite copy of the store for the board's pages: kept up to date from the events, made again if lost."""
 
 import json
+import logging
 import sqlite3
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from kbbench_hf.benchmarks import Place
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.leaderboard.events import Event
+from kbbench_hf.leaderboard.index_file import IndexFile
 from kbbench_hf.leaderboard.likeness import fingerprint
 from kbbench_hf.leaderboard.owners import Doubt, Named, doubts
 from kbbench_hf.leaderboard.records import Record
@@ -20,31 +21,13 @@ from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.metrics.significance import PairedTest
 from kbbench_hf.scoring.result import annotations_of
 
-VERSION = 5
-"""Of the tables; an index of another version is made again."""
-SCHEMA = f"""
-DROP TABLE IF EXISTS rows; DROP TABLE IF EXISTS tests; DROP TABLE IF EXISTS positions;
-DROP TABLE IF EXISTS taken; DROP TABLE IF EXISTS quiet;
-PRAGMA user_version = {VERSION};
-CREATE TABLE rows (
-    id TEXT PRIMARY KEY, benchmark TEXT NOT NULL, config TEXT NOT NULL, split TEXT NOT NULL, mode TEXT NOT NULL,
-    stored TEXT NOT NULL, shown INTEGER NOT NULL, decided TEXT NOT NULL,
-    returned INTEGER NOT NULL, withdrawn TEXT NOT NULL, edited TEXT NOT NULL,
-    record TEXT NOT NULL, result TEXT NOT NULL, changed INTEGER NOT NULL DEFAULT 0
-);
-CREATE INDEX place ON rows (benchmark, config, split, shown, returned);
-CREATE TABLE tests (
-    a TEXT NOT NULL, b TEXT NOT NULL, metric TEXT NOT NULL, test TEXT NOT NULL, PRIMARY KEY (a, b, metric)
-);
-CREATE TABLE taken (number INTEGER PRIMARY KEY AUTOINCREMENT, path TEXT NOT NULL UNIQUE);
-CREATE TABLE quiet (folder TEXT PRIMARY KEY, changed INTEGER NOT NULL);
-"""
-NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
-DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+SECONDS_BETWEEN_WORDS = 3.0
+"""So often is said how far an index is that is made again."""
 SETTLED_NS = 2_000_000_000
 """A folder changed longer ago than this has got another time of change if it was changed since, on any file system."""
 SEEN = ("answer_in_training", "seen")
 """Slices that tell apart the examples whose answer occurs in the training split."""
+LOG = logging.getLogger("kbbench")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -68,11 +51,9 @@ class Index:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.file = store.root / "index.sqlite"
+        self.file = IndexFile(store.root / "index.sqlite")
         self._read: dict[str, tuple[int, StoredRow]] = {}
         self._doubts: tuple[int, dict[str, list[Doubt]]] = 0, {}
-        self._in_memory: sqlite3.Connection | None = None
-        self._lock = threading.RLock()
 
     def update(self) -> int:
         """Take in the events that are new; return how many there were.
@@ -80,27 +61,20 @@ class Index:
         Events may come in in any order: the rows do not depend on it. One that is damaged, or whose submission is not
         whole here yet, is left for a later call. A folder of events in which nothing happened is not read.
         """
-        try:
-            return self._update()
-        except sqlite3.DatabaseError as error:
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-            if code in NO_ROOM:
-                self._in_memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-            elif code in DAMAGED:
-                self._remove()
-            else:
-                raise
-            return self._update()
+        return self.file.trying_again(self._update)
 
     def _update(self) -> int:
-        events, n_new = self.store.events, 0
-        with self.connection() as db:
+        events, n_new, said = self.store.events, 0, time.monotonic()
+        with self.file.connection() as db:
             quiet = dict(db.execute("SELECT folder, changed FROM quiet"))
             for folder in events.folders():
                 changed = folder.stat().st_mtime_ns
                 name = folder.relative_to(events.folder).as_posix()
                 if quiet.get(name) == changed:
                     continue
+                if time.monotonic() - said > SECONDS_BETWEEN_WORDS:
+                    said = time.monotonic()
+                    LOG.warning("%s: %s events are taken in, and it goes on", self.file.path, f"{n_new:,}")
                 db.execute("BEGIN IMMEDIATE")  # a folder at a time, because others wait meanwhile
                 n_here, all_of_it = self._take_in_folder(db, folder)
                 n_new += n_here
@@ -111,22 +85,22 @@ class Index:
 
     def position(self) -> int:
         """Return a number that is another one after every event that was taken in, by whichever process."""
-        with self.connection() as db:
+        with self.file.connection() as db:
             return int(db.execute("SELECT coalesce(max(number), 0) FROM taken").fetchone()[0])
 
     def rebuild(self) -> int:
         """Forget the index and make it again from the files; return the number of events read."""
         try:
-            with self.connection() as db:
+            with self.file.connection() as db:
                 db.executescript("DELETE FROM rows; DELETE FROM tests; DELETE FROM taken; DELETE FROM quiet;")
         except sqlite3.DatabaseError:
-            self._remove()
+            self.file.remove()
         return self.update()
 
     def forget(self, submission: str) -> None:
         """Forget one submission, whose files were replaced; the next update takes it in again."""
         paths = [(event.path,) for event in self.store.events if event.submission == submission]
-        with self.connection() as db:
+        with self.file.connection() as db:
             db.execute("BEGIN IMMEDIATE")
             db.execute("DELETE FROM rows WHERE id = ?", (submission,))
             db.execute("DELETE FROM quiet")
@@ -135,12 +109,12 @@ class Index:
     def places(self) -> list[Place]:
         """Return the places that have rows on the board."""
         query = "SELECT DISTINCT benchmark, config, split, mode FROM rows WHERE shown AND returned ORDER BY 1, 2, 3, 4"
-        with self.connection() as db:
+        with self.file.connection() as db:
             return [Place(*row) for row in db.execute(query)]
 
     def n_rows(self) -> int:
         """Return how many submissions the index holds, those off the board among them."""
-        with self.connection() as db:
+        with self.file.connection() as db:
             return int(db.execute("SELECT count(*) FROM rows").fetchone()[0])
 
     def rows(self, place: Place, any_mode: bool = False) -> list[StoredRow]:
@@ -148,14 +122,14 @@ class Index:
         query = """SELECT id, changed FROM rows
             WHERE benchmark = ? AND config = ? AND split = ? AND (mode = ? OR ?) AND shown AND returned
             ORDER BY stored"""
-        with self.connection() as db:
+        with self.file.connection() as db:
             return self._rows(db, db.execute(query, (*place, any_mode)).fetchall())
 
     def doubts(self) -> dict[str, list[Doubt]]:
         """Return what is doubtful about the names of the shown rows of all places; most have no doubts."""
         position = self.position()
         if self._doubts[0] != position:
-            with self.connection() as db:
+            with self.file.connection() as db:
                 query = "SELECT id, changed FROM rows WHERE shown AND returned ORDER BY stored"
                 records = [row.record for row in self._rows(db, db.execute(query).fetchall())]
             names = [Named(each.id, each.system.name, each.submitter, each.vouched_by, each.origin == "own")
@@ -176,7 +150,7 @@ class Index:
         """Return how many submissions somebody, and how many all users, stored since a time, shown or not."""
         query = """SELECT total(lower(json_extract(record, '$.submitter')) = lower(?)), count(*) FROM rows
             WHERE stored >= ? AND json_extract(record, '$.origin') != 'own'"""
-        with self.connection() as db:
+        with self.file.connection() as db:
             theirs, all_of_them = db.execute(query, (submitter, since)).fetchone()
         return int(theirs), all_of_them
 
@@ -184,7 +158,7 @@ class Index:
         """Return the records of somebody's submissions, newest first, and whether each is withdrawn."""
         query = """SELECT record, returned FROM rows
             WHERE shown AND json_extract(record, '$.submitter') = ? ORDER BY stored DESC"""
-        with self.connection() as db:
+        with self.file.connection() as db:
             found = db.execute(query, (submitter,)).fetchall()
         return [(Record.from_bytes(record.encode()), not returned) for record, returned in found]
 
@@ -192,7 +166,7 @@ class Index:
         """Return the paired tests of two of these submissions that were made before: neither of them ever changes."""
         query = """SELECT a, b, test FROM tests WHERE metric = ?1
             AND a IN (SELECT value FROM json_each(?2)) AND b IN (SELECT value FROM json_each(?2))"""
-        with self.connection() as db:
+        with self.file.connection() as db:
             found = db.execute(query, (metric, json.dumps(ids))).fetchall()
         tests = {}
         for a, b, text in found:
@@ -203,13 +177,13 @@ class Index:
     def keep_tests(self, metric: str, tests: Mapping[tuple[str, str], PairedTest]) -> None:
         """Keep paired tests for the next time, if there is room."""
         rows = [(*pair, metric, json.dumps(test)) for pair, test in tests.items()]
-        with suppress(sqlite3.OperationalError), self.connection() as db:
+        with suppress(sqlite3.OperationalError), self.file.connection() as db:
             db.execute("BEGIN IMMEDIATE")
             db.executemany("INSERT OR REPLACE INTO tests VALUES (?, ?, ?, ?)", rows)
 
     def dump(self) -> str:
         """Return the whole index as text, the same for the same events; two indexes are equal if their dumps are."""
-        with self.connection() as db:
+        with self.file.connection() as db:
             rows = db.execute("SELECT * FROM rows ORDER BY stored").fetchall()
         return "".join(f"{json.dumps(row[:-1])}\n" for row in rows)  # all but when each changed here
 
@@ -233,34 +207,6 @@ class Index:
             db.execute("UPDATE rows SET changed = ? WHERE id = ?", (number, event.submission))
             n_new += 1
         return n_new, all_of_it
-
-    @contextmanager
-    def connection(self) -> Iterator[sqlite3.Connection]:
-        """Open the index for one piece of work, committed at its end; waits for other processes."""
-        if self._in_memory:
-            with self._lock, self._in_memory:  # commits, or rolls back
-                yield self._prepared(self._in_memory)
-            return
-        self.store.root.mkdir(parents=True, exist_ok=True)
-        db = sqlite3.connect(self.file, timeout=30, isolation_level=None)
-        try:
-            db.execute("PRAGMA journal_mode = WAL")
-            db.execute("PRAGMA synchronous = NORMAL")
-            yield self._prepared(db)
-            if db.in_transaction:
-                db.commit()
-        finally:
-            db.close()
-
-    @staticmethod
-    def _prepared(db: sqlite3.Connection) -> sqlite3.Connection:
-        if _version(db) != VERSION:
-            _make_tables(db)
-        return db
-
-    def _remove(self) -> None:
-        for suffix in ("", "-wal", "-shm"):
-            Path(f"{self.file}{suffix}").unlink(missing_ok=True)
 
     def _take_in(self, db: sqlite3.Connection, event: Event) -> None:
         """Make one event count: a row was stored when it was first stored, and is shown as was last decided."""
@@ -295,18 +241,3 @@ class Index:
             "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, 1, '', 1, '', '', ?, ?, 0)",
             (submission, *place, stored, record.to_bytes().decode(), json.dumps(headline)),
         )
-
-
-def _version(db: sqlite3.Connection) -> int:
-    return int(db.execute("PRAGMA user_version").fetchone()[0])
-
-
-def _make_tables(db: sqlite3.Connection) -> None:
-    """Make the tables anew, unless another process did while this one waited for its turn."""
-    db.execute("BEGIN IMMEDIATE")
-    if _version(db) != VERSION:
-        for statement in SCHEMA.split(";"):
-            db.execute(statement)
-        # numbers go on where those of an index that was lost cannot have come: what was read by them is not mixed up
-        db.execute("INSERT INTO sqlite_sequence VALUES ('taken', ?)", (time.time_ns() // 1000,))
-    db.commit()

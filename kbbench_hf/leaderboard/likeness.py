@@ -90,8 +90,8 @@ def fingerprint(lines: Iterable[Mapping[str, object]]) -> list[str]:
     True
     """
     hashes = [_hash([json.dumps(line["id"]), *_comparable(line)]) for line in lines]
-    n_parts = min(len(hashes), N_PARTS_LONG if len(hashes) >= LONG else N_PARTS)
-    return [_hash([str(each) for each in part]) for part in np.array_split(hashes, n_parts)] if hashes else []
+    n, n_parts = len(hashes), min(len(hashes), N_PARTS_LONG if len(hashes) >= LONG else N_PARTS)
+    return [_hash(hashes[part * n // n_parts : (part + 1) * n // n_parts]) for part in range(n_parts)]
 
 
 class Answered(NamedTuple):

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from kbbench_hf.leaderboard.likeness import GoldLikeness
 
@@ -47,7 +47,8 @@ class Record:
 
     def to_bytes(self) -> bytes:
         """Return the record's file."""
-        return json.dumps(asdict(self), sort_keys=True, ensure_ascii=False, indent=1).encode() + b"\n"
+        values = {**vars(self), "system": vars(self.system)}
+        return json.dumps(values, sort_keys=True, ensure_ascii=False, indent=1).encode() + b"\n"
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Record":

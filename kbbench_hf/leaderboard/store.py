@@ -1,7 +1,6 @@
-"""The leaderboard's memory: content-addressed submissions that are there whole or not at all, and their history.
+"""The leaderboard's memory: the folders of submissions, and their history.
 
-    submissions/<ab>/<id>/   record.json  predictions.jsonl.gz  result.json  scores.jsonl.gz  slices.json.gz
-                             and, where it was scored with some, the annotations: factualness.parquet ...
+    submissions/<ab>/<id>/   one submission, whole or not at all
     events/<writer>/         who stored, hid or showed what, each event naming the hash of the one before
 
 Nothing is ever changed or deleted. `index.py` keeps a SQLite copy for speed, which can be made again from these files.
@@ -11,36 +10,28 @@ import errno
 import gzip
 import hashlib
 import json
-import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from uuid import uuid4
-
-import numpy as np
-from numpy.typing import NDArray
 
 from kbbench_hf.errors import BusyError, UsageError
-from kbbench_hf.files.datasets import Id
-from kbbench_hf.files.writing import new_folder
 from kbbench_hf.leaderboard.events import Action, EventLog
+from kbbench_hf.leaderboard.folders import PREDICTIONS, Folders
 from kbbench_hf.leaderboard.likeness import GoldLikeness
 from kbbench_hf.leaderboard.records import RECORD, Receipt, Record, System
-from kbbench_hf.scoring.result import PlainResult, Result, read_result
+from kbbench_hf.scoring.result import Result
 
-PREDICTIONS = "predictions.jsonl.gz"
-_ID = re.compile("[0-9a-f]{32}")
 STALE_S = 3600
 """A partial folder this old belongs to nobody alive."""
 
 
-class Store:
+class Store(Folders):
     """A folder that any number of processes may read and add to at once."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
+        super().__init__(root)
         self.events = EventLog(root / "events")
 
     def add(
@@ -98,83 +89,10 @@ class Store:
                 raise
         return Receipt(submission, existed)
 
-    def install(self, submission: str, files: Iterable[Path]) -> None:
-        """Take the checked files of a submission from another copy of the store, instead of what is here of it."""
-        self._write(self._place(submission), {file.name: file.read_bytes() for file in files}, instead=True)
-
-    def record(self, submission: str) -> Record:
-        """Return the record of a stored submission.
-
-        Raises:
-            UsageError: there is none of that id.
-        """
-        file = self._place(submission) / RECORD
-        if not file.is_file():
-            raise UsageError(f"No submission {submission!r} in {self.root}. Ids are on the board's row pages.")
-        return Record.from_bytes(file.read_bytes())
-
     def said(self, submission: str) -> System:
         """Return what the owner of a submission says of the system, as last edited."""
         edits = [event.said for event in self.events if event.submission == submission and event.said]
         return System(**edits[-1]) if edits else self.record(submission).system
-
-    def whole(self, submission: str) -> bool:
-        """Say whether a submission and all files that its record names are there."""
-        try:
-            return all((self.root / path).is_file() for path in self.paths(submission))
-        except (UsageError, ValueError, TypeError, KeyError, AttributeError):  # no record, or a damaged one
-            return False
-
-    def result(self, submission: str) -> PlainResult:
-        """Return the stored `result.json` of a submission."""
-        return read_result(self._place(submission) / "result.json")
-
-    def values(self, submission: str, metric: str) -> NDArray[np.float64]:
-        """Return one metric's value per example, NaN where not scored, in the dataset's order."""
-        values = [json.loads(line).get(metric) for line in self.score_lines(submission)]
-        return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
-
-    def slices(self, submission: str) -> dict[str, list[str]]:
-        """Return slice name -> the key of each example, in the dataset's order."""
-        with gzip.open(self._place(submission) / "slices.json.gz") as source:
-            slices: dict[str, list[str]] = json.load(source)
-        return slices
-
-    def ids(self, submission: str) -> list[Id]:
-        """Return the id of each example, in the dataset's order."""
-        return [json.loads(line)["id"] for line in self.score_lines(submission)]
-
-    def score_lines(self, submission: str) -> list[str]:
-        """Return the lines of a submission's scores, one per example."""
-        with gzip.open(self._place(submission) / "scores.jsonl.gz", "rt", encoding="utf-8", newline="\n") as lines:
-            return [line.rstrip("\n") for line in lines]
-
-    def predictions(self, submission: str) -> Iterator[Mapping[str, object]]:
-        """Yield the parsed predictions of a submission by example; none where figures alone are kept."""
-        if self.has_predictions(submission):
-            with gzip.open(self.predictions_file(submission), "rt", encoding="utf-8", newline="\n") as lines:
-                yield from map(json.loads, lines)
-
-    def predictions_file(self, submission: str) -> Path:
-        """Return the file of a submission's parsed predictions."""
-        return self._place(submission) / PREDICTIONS
-
-    def has_predictions(self, submission: str) -> bool:
-        """Say whether the predictions of a submission are kept, and not its figures alone."""
-        return PREDICTIONS in self.record(submission).files
-
-    def paths(self, submission: str) -> list[str]:
-        """Return where the files of a submission stand in the store, the record last."""
-        return [f"{self.path(submission)}/{name}" for name in (*self.record(submission).files, RECORD)]
-
-    def path(self, submission: str) -> str:
-        """Return where the folder of a submission stands in the store."""
-        return self._place(submission).relative_to(self.root).as_posix()
-
-    def annotations(self, submission: str) -> Path | None:
-        """Return the folder of the annotations that a submission was scored with; None where it has none."""
-        place = self._place(submission)
-        return place if any(place.glob("*.parquet")) else None
 
     def visible(self) -> list[str]:
         """Return the ids on the board, in the order in which they were first stored: whole, and not hidden since."""
@@ -247,56 +165,9 @@ class Store:
             f"{self._place(each)} stands in no event; give it one: kbbench leaderboard fsck --recover" for each in lost
         ]
 
-    def damage(self, submission: str, contents: Set[str] | None = None) -> list[str]:
-        """Return in words which files of a submission are missing, or are not those that were stored.
-
-        `contents` are the hashes that events name for the record: two machines may have stored it.
-        """
-        if not _ID.fullmatch(submission):
-            return [f"{submission!r} stands in an event and is no submission id"]
-        place = self._place(submission)
-        try:
-            record = (place / RECORD).read_bytes()
-            files = Record.from_bytes(record).files
-        except (OSError, ValueError, TypeError, KeyError, AttributeError):
-            return [f"{place / RECORD} is missing or damaged"]
-        if contents and hashlib.sha256(record).hexdigest() not in contents:
-            return [f"{place / RECORD} is not the record that was stored"]
-        return [
-            f"{place / name} is not the file that was stored"
-            for name, sha256 in files.items()
-            if not (place / name).is_file() or hashlib.sha256((place / name).read_bytes()).hexdigest() != sha256
-        ]
-
-    def _found(self) -> list[str]:
-        """Return the ids of which there is a folder."""
-        return sorted(each.name for each in self.root.glob("submissions/*/*") if _ID.fullmatch(each.name))
-
     def _is_of(self, submission: str, submitter: str, revision: str) -> bool:
         record = self.record(submission)
         return (record.submitter, record.dataset_revision) == (submitter, revision)
-
-    def _write(self, place: Path, files: Mapping[str, bytes], instead: bool = False) -> bool:
-        """Write the folder of a submission, whole or not at all; False where another process was first.
-
-        What is there of a submission that is not whole gives way, and `instead` of a whole one too.
-        """
-        if place.exists() and (instead or not self.whole(place.name)):
-            self._set_aside(place)
-        try:
-            with new_folder(place, self.root / "partial" / uuid4().hex) as partial:
-                for name, data in files.items():
-                    (partial / name).write_bytes(data)
-        except FileExistsError:
-            return False
-        return True
-
-    def _set_aside(self, place: Path) -> Path:
-        """Take the folder of a submission out of the store, for `recover` to remove, and return where it is."""
-        aside = self.root / "partial" / uuid4().hex
-        aside.parent.mkdir(exist_ok=True)
-        place.rename(aside)
-        return aside
 
     def _taken_back(self, submission: str) -> bool:
         """Remove a submission that could not be given an event; False where another process gave it one."""
@@ -335,11 +206,6 @@ class Store:
         """Finish what another process may have been killed in: a stored submission without its event."""
         if not any(event.submission == submission for event in self.events):
             self._append("stored", submission, actor)
-
-    def _place(self, submission: str) -> Path:
-        if not _ID.fullmatch(submission):
-            raise UsageError(f"{submission!r} is no submission id; expected 32 hexadecimal digits.")
-        return self.root / "submissions" / submission[:2] / submission
 
 
 def _id(*parts: str) -> str:

@@ -230,8 +230,8 @@ def test_a_damaged_index_is_made_again(store: Store, read: Preview) -> None:
     index = Index(store)
     index.update()
     for suffix in ("-wal", "-shm"):
-        Path(f"{index.file}{suffix}").unlink(missing_ok=True)
-    index.file.write_bytes(b"no database" * 1000)
+        Path(f"{index.file.path}{suffix}").unlink(missing_ok=True)
+    index.file.path.write_bytes(b"no database" * 1000)
     assert (index.update(), index.n_rows()) == (1, 1)
 
 
@@ -242,7 +242,7 @@ def test_an_index_without_room_goes_on_in_memory(store: Store, read: Preview, mo
 
     def small(*arguments: Any, **options: Any) -> sqlite3.Connection:
         db = connect(*arguments, **options)
-        if arguments[0] == index.file:
+        if arguments[0] == index.file.path:
             n_pages = db.execute("PRAGMA page_count").fetchone()[0]
             db.execute(f"PRAGMA max_page_count = {n_pages}")
         return db
@@ -251,3 +251,15 @@ def test_an_index_without_room_goes_on_in_memory(store: Store, read: Preview, mo
     ids = [store_preview(store, read, System(f"system {n}"), "tester").id for n in range(9)]
     assert (index.update(), index.n_rows()) == (9, 9)
     assert [row.record.id for place in index.places() for row in index.rows(place)] == ids
+
+
+def test_an_index_that_takes_long_says_how_far_it_is(
+    store: Store, read: Preview, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("kbbench_hf.leaderboard.events.PER_FOLDER", 2)
+    for number in range(5):
+        store_preview(store, read, System(f"system {number}"), "tester")
+    index = Index(store)
+    monkeypatch.setattr("kbbench_hf.leaderboard.index.SECONDS_BETWEEN_WORDS", -1.0)
+    assert index.update() == 5
+    assert [each.message.partition(": ")[2] for each in caplog.records][-1] == "3 events are taken in, and it goes on"
