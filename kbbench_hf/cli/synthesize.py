@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from kbbench_hf.reports.terminal import echo
 from kbbench_hf.runners.progress import progress
 
 if TYPE_CHECKING:
+    from kbbench_hf.benchmarks.own_kb.construction.questions import Built
     from kbbench_hf.benchmarks.own_kb.construction.spec import Spec
 
 
@@ -92,15 +94,29 @@ def command(
     elif dry_run:
         raise UsageError("--dry-run is for a spec with models; this one asks none. Leave it out, or add models.")
     with progress("questions", count, show=by_models is None) as advance:
-        result = build_questions(source, name, place, chosen, count, seed, lambda: advance(1), by_models)
-    for split, n in result.items():
+        made_here = build_questions(source, name, place, chosen, count, seed, lambda: advance(1), by_models)
+    for split, n in Counter(made_here.splits).items():
         echo(f"  {split}: {n:,} questions")
-    n_made = sum(result.values())
+    n_made = len(made_here.questions)
     if n_made < count:
-        echo(f"{n_made:,} of {count:,} questions: the templates ran out of topic entities; see {place / CARD}.")
+        echo(f"{n_made:,} of {count:,} questions: {_shortfall(made_here, name)} See {place / CARD}.")
     echo(
         f"{place}: {n_made:,} questions in {time.monotonic() - started:.1f} s, revision {DatasetFolder(place).revision}"
     )
+
+
+def _shortfall(built: "Built", name: str) -> str:
+    """Return why there are fewer questions than were asked for, and what to do."""
+    account = built.account
+    if account.left_out:
+        n, whole = len(account.templates), len(account.templates) + len(account.left_out)
+        return (
+            f"only {n} of the {whole} templates of the spec can be asked of {name}, and their topic entities ran out. "
+            "List others in the spec, or leave its templates out: then they are found in the knowledge base."
+        )
+    if built.questions[0].made_by:
+        return "fewer than expected survived the models' checks. Ask for more questions."
+    return "the templates ran out of topic entities. Raise max_templates or most_answers in a spec."
 
 
 def _knowledge_base(name: str) -> DatasetFolder:

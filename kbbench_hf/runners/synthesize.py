@@ -16,10 +16,10 @@ from typing import Any
 from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.benchmarks.own_kb.construction import judging
 from kbbench_hf.benchmarks.own_kb.construction.judging import JudgesAccount, Models
-from kbbench_hf.benchmarks.own_kb.construction.questions import Built, Question, make_questions
+from kbbench_hf.benchmarks.own_kb.construction.questions import Built, Question, make_questions, splits_of
 from kbbench_hf.benchmarks.own_kb.construction.spec import Spec
-from kbbench_hf.benchmarks.own_kb.construction.splits import shared_out
-from kbbench_hf.benchmarks.own_kb.construction.wording import is_clean
+from kbbench_hf.benchmarks.own_kb.construction.texts import is_named
+from kbbench_hf.benchmarks.own_kb.construction.wording import is_filled
 from kbbench_hf.errors import DataError, KBBenchError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.protocols import LanguageModel, name_of
@@ -112,13 +112,8 @@ def write_questions(planned: Built, spec: Spec, models: Models, count: int, ask:
             f"None of {len(drafts):,} planned questions survived: {reasons}. {' '.join(account.alarms())} "
             "Change the models in the spec, or its agreement to majority."
         )
-    keys = [
-        [("answers", each.answers), ("topics", frozenset(each.topics))]
-        + ([("answer", row) for row in each.answers] if spec.strict else [])
-        for each in kept
-    ]
     planned.account.n_wanted = count
-    built = Built(kb, kept, shared_out(keys, spec.splits, seed, spec.strict), planned.account)
+    built = Built(kb, kept, splits_of(kept, spec, seed), planned.account)
     return Written(built, _section(models, drafts, lost, account))
 
 
@@ -160,9 +155,9 @@ def _word(drafts: Sequence[_Draft], step: str, prompt: Callable[[_Draft, str], P
 def _wrong(said: str, draft: _Draft) -> str:
     if not said:
         return "there was no question"
-    if not all(name in said for name in draft.names):
-        return "a name was left out"
-    return "" if is_clean(said, draft.names, draft.candidates) else "an answer was named"
+    if not is_filled(said, draft.names):
+        return "a name was left out, or a slot left open"
+    return "an answer was named" if any(is_named(name, said) for name in draft.candidates) else ""
 
 
 def _judged(

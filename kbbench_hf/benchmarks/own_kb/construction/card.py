@@ -106,6 +106,16 @@ def _construction(built: Built) -> Iterable[str]:
             f"{each.median_answers:g} | {made[path]} |"
         )
 
+    if account.left_out:
+        yield ""
+        yield f"{len(account.left_out):,} templates of the spec were not asked:"
+        yield ""
+        yield "| template | reason |"
+        yield "|---|---|"
+        for path, reason in account.left_out.items():
+            shown = path.replace("|", "\\|")
+            yield f"| `{shown}` | {reason} |"
+
 
 def _weaknesses(built: Built) -> Iterable[str]:
     account, questions = built.account, built.questions
@@ -133,6 +143,13 @@ def _weaknesses(built: Built) -> Iterable[str]:
         )
     if account.unnameable:
         yield f"- Never asked about, for want of names: {', '.join(account.unnameable)}."
+    if account.alike:
+        yield (
+            f"- Never asked about, for they would be said in the same words: {', '.join(account.alike)}. Words of "
+            "their own in the spec (`words: relations:`) tell them apart."
+        )
+    if account.unwritable:
+        yield f"- Never asked about, for metapaths cannot name them: {', '.join(account.unwritable)}."
     if account.exhausted:
         yield f"- {len(account.exhausted)} templates ran out of topics, and left their share to the others."
     unused = _relations_without_questions(built)

@@ -30,8 +30,8 @@ def build_questions(
     seed: str,
     advance: Callable[[], object],
     by_models: ByModels | None = None,
-) -> dict[str, int]:
-    """Make questions for the knowledge base in `folder`, write both as a dataset, and return how many per split.
+) -> Built:
+    """Make questions for the knowledge base in `folder`, write both as a dataset, and return the questions.
 
     The same tables, spec and seed give the same bytes, in whatever order the tables' rows stand; with `by_models` that
     writes them, if the models say the same.
@@ -42,9 +42,8 @@ def build_questions(
     tables = ordered_tables(folder)
     kb = KnowledgeBase.from_arrow(tables["nodes"]["full"], tables["edges"]["full"])
     built, lines = by_models(kb) if by_models else (make_questions(kb, spec, count, seed, advance), [])
-    queries = query_tables(built)
-    write_dataset(out, {"queries": queries, **tables}, write_card(out.name, source, built, of_models=lines))
-    return {split: len(table) for split, table in queries.items()}
+    write_dataset(out, {"queries": query_tables(built), **tables}, write_card(out.name, source, built, of_models=lines))
+    return built
 
 
 def ordered_tables(folder: DatasetFolder) -> Tables:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.own_kb.construction.schema import is_name
-from kbbench_hf.benchmarks.own_kb.construction.texts import padded
+from kbbench_hf.benchmarks.own_kb.construction.texts import folded, is_named, tokens
 from kbbench_hf.knowledge_base.metapaths import Metapath
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 
@@ -23,8 +23,9 @@ class Names:
 
     def __init__(self, kb: KnowledgeBase) -> None:
         self._names, self._types = kb.names(), kb.types()
-        self._of_type = Counter((kind, name.casefold()) for kind, name in zip(self._types, self._names, strict=True))
-        self._folded = Counter(name.casefold() for name in self._names)
+        self._folded = list(map(_form, self._names))
+        self._of_type = Counter(zip(self._types, self._folded, strict=True))
+        self._of_all = Counter(self._folded)
 
     def of(self, rows: Sequence[int]) -> list[str]:
         """Return the names of rows."""
@@ -33,19 +34,24 @@ class Names:
     def said(self, row: int, kind: str) -> str:
         """Return a name, after its type's where another type has it too."""
         name = self._names[row]
-        return f"the {kind} {name}" if self._folded[name.casefold()] > 1 else name
+        return f"the {kind} {name}" if self._of_all[self._folded[row]] > 1 else name
 
     def refusal(self, topics: Sequence[int]) -> str | None:
         """Return why topics cannot be told apart by their names, or None."""
         for row in topics:
             if not is_name(self._names[row]):
                 return "a topic has no name to be called by"
-            if self._of_type[self._types[row], self._names[row].casefold()] > 1:
+            if self._of_type[self._types[row], self._folded[row]] > 1:
                 return "another node of its type has a topic's name"
-        words = [padded(self._names[row]) for row in topics]
-        if any(one in other for n, one in enumerate(words) for m, other in enumerate(words) if n != m):
+        names = self.of(topics)
+        if any(is_named(one, other) for n, one in enumerate(names) for m, other in enumerate(names) if n != m):
             return "a topic's name stands in another's"
         return None
+
+
+def _form(name: str) -> str:
+    """Return a name in the form that all ways of writing it have in common."""
+    return "".join(tokens(folded(name))) or name.strip()
 
 
 class Usage:

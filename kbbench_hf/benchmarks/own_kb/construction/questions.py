@@ -1,7 +1,7 @@
 """The whole construction without a model: a knowledge base and a spec -> questions, and an account of their making."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -11,10 +11,10 @@ from kbbench_hf.benchmarks.own_kb.construction.requirements import Requirement, 
 from kbbench_hf.benchmarks.own_kb.construction.schema import Step, read_schema
 from kbbench_hf.benchmarks.own_kb.construction.spec import Spec
 from kbbench_hf.benchmarks.own_kb.construction.splits import shared_out
-from kbbench_hf.benchmarks.own_kb.construction.templates import Yield, hops_of, templates_of
-from kbbench_hf.benchmarks.own_kb.construction.texts import Texts, tokens
+from kbbench_hf.benchmarks.own_kb.construction.templates import Yield, hops_of, left_out, sayable, templates_of
+from kbbench_hf.benchmarks.own_kb.construction.texts import Texts, is_named, tokens
 from kbbench_hf.benchmarks.own_kb.construction.topics import TopicDraws
-from kbbench_hf.benchmarks.own_kb.construction.wording import Choice, Wording, is_clean
+from kbbench_hf.benchmarks.own_kb.construction.wording import Choice, Wording, is_filled
 from kbbench_hf.errors import DataError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 
@@ -62,7 +62,13 @@ class Account:
     templates: list[Yield] = field(default_factory=list)
     exhausted: list[str] = field(default_factory=list)
     """Templates that ran out of instances, and left their share to the others."""
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Templates of the spec that cannot be asked, with the reason."""
     unnameable: list[str] = field(default_factory=list)
+    unwritable: list[str] = field(default_factory=list)
+    """Steps that no metapath can name."""
+    alike: list[str] = field(default_factory=list)
+    """Relations that are said in the same words as others."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +96,13 @@ def make_questions(
     Raises:
         DataError: no template, or no question, could be made.
     """
-    schema = read_schema(kb)
     account = Account(seed, n_wanted=count)
+    schema, account.alike = sayable(read_schema(kb), spec.words)
+    account.unwritable = list(schema.unwritable)
     account.unnameable = [kind for kind in kb.graph.node_types if kind not in schema.nameable]
     draws = TopicDraws(kb)
     account.templates = templates_of(kb, schema, spec, draws, seed)
+    account.left_out = left_out(kb, spec, account.templates)
     maker = _Maker(kb, spec, count, seed, draws, schema.mutual)
     active = list(account.templates)
     fruitless: Counter[str] = Counter()
@@ -102,7 +110,8 @@ def make_questions(
     while active and len(maker.made) < count:
         template = active[place % len(active)]
         try:
-            maker.attempt(account.n_attempts, template)
+            is_choosy = fruitless[template.template.metapath] < TRIES_WITHOUT_RESULT / 2
+            maker.attempt(account.n_attempts, template, is_choosy)
             fruitless[template.template.metapath] = 0
             advance()
         except Refused as refused:
@@ -120,12 +129,17 @@ def make_questions(
             f"None of {account.n_attempts:,} attempts gave a question: {reasons}. Widen the bounds in the spec, or "
             "list other templates there."
         )
+    return Built(kb, maker.made, splits_of(maker.made, spec, seed), account)
+
+
+def splits_of(questions: Sequence[Question], spec: Spec, seed: str) -> list[str]:
+    """Return the split of each question: none has its answer set or topic set in two; with `strict`, no answer."""
     keys = [
         [("answers", each.answers), ("topics", frozenset(each.topics))]
         + ([("answer", row) for row in each.answers] if spec.strict else [])
-        for each in maker.made
+        for each in questions
     ]
-    return Built(kb, maker.made, shared_out(keys, spec.splits, seed, spec.strict), account)
+    return shared_out(keys, spec.splits, seed, spec.strict)
 
 
 class _Maker:
@@ -141,8 +155,8 @@ class _Maker:
         self._asked: set[tuple[Any, ...]] = set()
         self._texts: dict[str, list[frozenset[str]]] = defaultdict(list)
 
-    def attempt(self, number: int, template: Yield) -> None:
-        """Make one question of a template.
+    def attempt(self, number: int, template: Yield, is_choosy: bool = True) -> None:
+        """Make one question of a template; a choosy attempt wants candidates enough for the answers that it drew.
 
         Raises:
             Refused: it cannot be asked.
@@ -161,8 +175,12 @@ class _Maker:
             raise Refused("no candidate")
         if len(candidates) > self._spec.most_candidates:
             raise Refused("too many candidates")
+        n_wanted = self._spec.requirements and rng.randint(0, self._spec.requirements)
+        size = self._size(rng)
+        if is_choosy and len(candidates) < (2 * size if n_wanted else size):
+            raise Refused("fewer candidates than the number of answers that was drawn")
         gold = self._gold(candidates, rng)
-        requirements, answers = self._narrowed(gold, candidates, rng)
+        requirements, answers = self._narrowed(gold, candidates, n_wanted, size, rng)
         if reason := self._usage.refusal_of_answers(answers):
             raise Refused(reason)
         same = (frozenset(topics), tuple(answers))
@@ -173,12 +191,17 @@ class _Maker:
             for label, row, kind in zip(path.topics, topics, self._kb.types(topics), strict=True)
         }
         question = self._wording.ask(template.template, said, requirements, Choice(self._seed, len(self.made)))
-        if not is_clean(question.text, [*said.values()], self._names.of(answers)):
+        if not is_filled(question.text, [*said.values()]):
+            raise Refused("the sentence is not whole")
+        if any(is_named(name, question.text) for name in self._names.of(answers)):
             raise Refused("an answer is named in the question")
         words = frozenset(tokens(question.text))
+        once_said = ("said", " ".join(tokens(question.text)))
+        if once_said in self._asked:
+            raise Refused("worded like a question of another template")
         if any(len(words & other) >= ALIKE * len(words | other) for other in self._texts[path.text]):
             raise Refused("worded like another question of the template")
-        self._asked |= {once, same}
+        self._asked |= {once, same, once_said}
         self._texts[path.text].append(words)
         self._usage.take(path, topics, answers)
         self.made.append(
@@ -201,23 +224,31 @@ class _Maker:
         among = with_text or candidates
         return among[rng.randrange(len(among))]
 
-    def _narrowed(self, gold: int, candidates: list[int], rng: Random) -> tuple[list[Requirement], list[int]]:
-        """Return requirements, and the candidates that meet them all: as many as the spec allows.
+    def _size(self, rng: Random) -> int:
+        """Return a number of answers to aim at, n with chance 1/(n(n+1)): half of all questions have several.
 
-        None of them is without effect beside the others.
+        Of the paper's, 37 (Prime), 52 (MAG) and 78 % (Amazon) have.
         """
-        wanted = rng.randint(0, self._spec.requirements)
+        return min(self._spec.most_answers, max(self._spec.least_answers, int(1 / (1 - rng.random()))))
+
+    def _narrowed(
+        self, gold: int, candidates: list[int], n_wanted: int, size: int, rng: Random
+    ) -> tuple[list[Requirement], list[int]]:
+        """Return up to so many requirements, and the candidates that meet them all: as many as the spec allows.
+
+        None of them is without effect beside the others, and a second one takes no answers that `size` wants. Where
+        nothing narrows the candidates, these are the answers.
+        """
         chosen: list[Requirement] = []
         answers = frozenset(candidates)
-        if wanted:
+        if n_wanted:
             sets: list[frozenset[int]] = []
-            for requirement, met in self._requirements.draw(gold, candidates, rng):
-                if len(chosen) < wanted and not any(met <= other or other <= met for other in sets):
+            for requirement, met in self._requirements.draw(gold, candidates, size, rng):
+                bites = not any(met <= other or other <= met for other in sets)
+                if len(chosen) < n_wanted and bites and (not chosen or len(answers & met) >= size):
                     chosen.append(requirement)
                     sets.append(met)
                     answers &= met
-            if not chosen:
-                raise Refused("nothing narrows the answers")
         if not self._spec.least_answers <= len(answers) <= self._spec.most_answers:
             raise Refused("too many answers" if len(answers) > self._spec.most_answers else "too few answers")
         return chosen, sorted(answers)

@@ -15,8 +15,8 @@ from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.knowledge_base.tables import NODE_COLUMNS
 from kbbench_hf.metrics.topics import STOP_WORDS
 
-_PAUSE = re.compile(r"[.,;:!?()\[\]\"\n]+")
-"""No phrase goes across one."""
+_PAUSE = re.compile(r"[^\w ]+|_+")
+"""No phrase goes across one: what is quoted stands in the text as it is."""
 Requirement = dict[str, Any]
 """`{"kind": "attribute", "field", "op", "value", "source"}` or `{"kind": "phrase", "value", "source"}`."""
 
@@ -54,14 +54,16 @@ class Requirements:
         self._kb, self._texts = kb, texts
         self._fields = cache(self._fields_of)
 
-    def draw(self, gold: int, candidates: Sequence[int], rng: Random) -> list[tuple[Requirement, frozenset[int]]]:
+    def draw(
+        self, gold: int, candidates: Sequence[int], size: int, rng: Random
+    ) -> list[tuple[Requirement, frozenset[int]]]:
         """Return requirements that the gold node meets and not all candidates do, each with the candidates that do.
 
-        Attributes come first, in an order by chance; then phrases of the text, the longest by rarity first.
+        Attributes come first, in an order by chance; then the phrase of the text that leaves about `size` candidates.
         """
         found = []
         attributes = self._attributes(gold, rng)
-        phrase = self._phrase(gold, candidates)
+        phrase = self._phrase(gold, candidates, size)
         for requirement in [*attributes, *([phrase] if phrase else [])]:
             met = frozenset(self._meeting(candidates, requirement))
             if len(met) < len(candidates):
@@ -116,7 +118,8 @@ class Requirements:
                 fields[field] = frozenset(different)
         return fields
 
-    def _phrase(self, gold: int, candidates: Sequence[int]) -> Requirement | None:
+    def _phrase(self, gold: int, candidates: Sequence[int], size: int) -> Requirement | None:
+        """Return the phrase that leaves about `size` of the candidates; of several, the rarest."""
         index = self._texts.of(self._kb.types([gold])[0])
         name = set(tokens(self._kb.names([gold])[0]))
         texts = self._texts.padded(candidates)
@@ -128,17 +131,18 @@ class Requirements:
                     if _is_content(phrase[0]) and _is_content(phrase[-1]) and not name & set(phrase):
                         spoken[phrase] = sum(map(index.idf, phrase))
         most = MOST_OF_TYPE * len(index)
-        n_tried = 0
-        for phrase in sorted(spoken, key=lambda each: (-spoken[each], each)):
+        found: list[tuple[float, int, tuple[str, ...]]] = []
+        for place, phrase in enumerate(sorted(spoken, key=lambda each: (-spoken[each], each))):
             whole = f" {' '.join(phrase)} "
-            if not 1 <= sum(whole in text for text in texts) <= MOST_OF_CANDIDATES * len(texts):
-                continue
-            n_tried += 1
-            if 2 <= index.count(phrase) <= most:
-                return {"kind": "phrase", "value": " ".join(phrase), "source": "text"}
-            if n_tried >= MOST_TRIED:
-                break
-        return None
+            n_met = sum(whole in text for text in texts)
+            if 1 <= n_met <= MOST_OF_CANDIDATES * len(texts):
+                if 2 <= index.count(phrase) <= most:
+                    found.append((abs(math.log(n_met / size)), place, phrase))
+                    if n_met == size:
+                        break
+                if len(found) >= MOST_TRIED:
+                    break
+        return {"kind": "phrase", "value": " ".join(min(found)[2]), "source": "text"} if found else None
 
 
 def _is_content(word: str) -> bool:

@@ -1,17 +1,18 @@
 """What a knowledge base lets one ask: typed steps between nodes that have a name to be called by."""
 
-import re
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from kbbench_hf.errors import UsageError
 from kbbench_hf.knowledge_base.graph import Direction
-from kbbench_hf.knowledge_base.metapaths import Hop
+from kbbench_hf.knowledge_base.metapaths import Hop, Metapath, Walk
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 
 FEWEST_EDGES = 5
-NAMED_SHARE = 0.9
-_NUMBER = re.compile(r"[\d\s.,:/-]*")
+NAMED_SHARE = 0.5
+"""Of a type's nodes so many have a name; those without are never topics."""
+PLACEHOLDERS = frozenset({"none", "nan", "null", "n/a", "na", "unknown", "untitled", "no name"})
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,15 @@ class Step:
         """The relation as metapaths have it."""
         return f"^{self.hop.relation}" if self.hop.direction == "in" else self.hop.relation
 
+    @property
+    def is_writable(self) -> bool:
+        """Whether a metapath with it is read as it was meant: a type `A & B` or `drug:1` is not."""
+        try:
+            walks = Metapath.parse(f"{self.start} -[{self.arrow}]-> {self.end}").walks
+        except UsageError:
+            return False
+        return walks == (Walk(self.start, self.start, (self.hop,)),)
+
 
 @dataclass(frozen=True)
 class Schema:
@@ -38,6 +48,8 @@ class Schema:
 
     back: dict[Step, Step]
     nameable: frozenset[str]
+    unwritable: tuple[str, ...] = ()
+    """Steps whose type or relation the notation of metapaths has no place for."""
 
     @property
     def steps(self) -> list[Step]:
@@ -51,28 +63,47 @@ class Schema:
 
 
 def is_name(name: str) -> bool:
-    """Say whether a node can be called by its name.
+    """Say whether a node can be called by its name: one line of 2 to 80 signs with a letter, and no word for "none".
 
-    >>> [is_name(name) for name in ("Ada", "1984", "x", "Blade Runner 2049")]
-    [True, False, False, True]
+    >>> [is_name(name) for name in ("Ada", "1984", "x", "Blade Runner 2049", "nan", "???")]
+    [True, False, False, True, False, False]
     """
-    return 2 <= len(name) <= 80 and name == name.strip() and "\n" not in name and not _NUMBER.fullmatch(name)
+    return (
+        2 <= len(name) <= 80
+        and name == name.strip()
+        and name.isprintable()
+        and any(map(str.isalpha, name))
+        and name.casefold() not in PLACEHOLDERS
+    )
 
 
 def read_schema(kb: KnowledgeBase) -> Schema:
-    """Return the steps with at least 5 edges, each in both directions, or in one where it is its own way back."""
+    """Return the steps with at least 5 edges, each in both directions, or in one where it is its own way back.
+
+    Edges from a node to itself do not count: a relation that has no others leads nowhere.
+    """
     back: dict[Step, Step] = {}
+    unwritable = []
     for head, relation, tail, n in kb.tuples():
-        if n < FEWEST_EDGES:
-            continue
         out, into = Step(head, Hop(relation, tail, "out")), Step(tail, Hop(relation, head, "in"))
+        if n - (_n_loops(kb, out) if head == tail else 0) < FEWEST_EDGES:
+            continue
+        if not (out.is_writable and into.is_writable):
+            unwritable.append(f"{head} {relation} {tail}")
+            continue
         mutual = _same_both_ways(kb, out)
         if mutual:
             into = Step(tail, replace(into.hop, direction="out"))
         back[out], back[into] = into, out
     order = sorted(back, key=lambda step: (step.start, step.hop.relation, step.hop.node_type, step.hop.direction))
     nameable = frozenset(kind for kind in kb.graph.node_types if _is_nameable(kb, kind))
-    return Schema({step: back[step] for step in order}, nameable)
+    return Schema({step: back[step] for step in order}, nameable, tuple(unwritable))
+
+
+def _n_loops(kb: KnowledgeBase, step: Step) -> int:
+    rows = kb.of_type(step.start)
+    offsets, reached = kb.neighbors_of(rows, step.hop.relation, "out")
+    return int((np.repeat(rows, np.diff(offsets)) == reached).sum())
 
 
 def _same_both_ways(kb: KnowledgeBase, step: Step) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Self
 import yaml
 
 from kbbench_hf.benchmarks.own_kb.construction.judging import Models
+from kbbench_hf.benchmarks.own_kb.construction.schema import Step
 from kbbench_hf.errors import DataError, UsageError, unknown_name
 from kbbench_hf.knowledge_base.metapaths import Metapath
 
@@ -37,6 +38,10 @@ class Words:
     types: Mapping[str, str] = field(default_factory=dict)
     relations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """One step, or a relation alone -> relative clauses about the node that it leads to, with `{x}` for the other."""
+
+    def of(self, step: Step) -> tuple[str, ...] | None:
+        """Return the clauses given for a step, or for its relation; None where there are none."""
+        return self.relations.get(f"{step.start} -[{step.arrow}]-> {step.end}") or self.relations.get(step.arrow)
 
 
 @dataclass(frozen=True)

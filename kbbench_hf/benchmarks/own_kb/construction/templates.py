@@ -1,14 +1,15 @@
 """The templates to ask by: the spec's, or those found in the schema that give answer sets of usable size."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import cycle
 from random import Random
 
 from kbbench_hf.benchmarks.own_kb.construction.schema import Schema, Step
-from kbbench_hf.benchmarks.own_kb.construction.spec import Spec, Template
+from kbbench_hf.benchmarks.own_kb.construction.spec import Spec, Template, Words
 from kbbench_hf.benchmarks.own_kb.construction.topics import TopicDraws
+from kbbench_hf.benchmarks.own_kb.construction.wording import clauses_of
 from kbbench_hf.errors import DataError
 from kbbench_hf.knowledge_base.metapaths import Metapath
 from kbbench_hf.knowledge_base.store import KnowledgeBase
@@ -38,6 +39,23 @@ class Yield:
         return self.outcomes["usable"]
 
 
+def sayable(schema: Schema, words: Words) -> tuple[Schema, list[str]]:
+    """Return a schema without relations that would be said in the same words, and the names of these.
+
+    Of `expressed_in` and `expressedIn` between the same types, nobody could tell which one a question is about. A
+    relation that the spec has words for is told apart by them.
+    """
+    said: dict[tuple[str, ...], list[Step]] = {}
+    for step in schema.steps:
+        if words.of(step) is None:
+            clauses = clauses_of(step.hop.relation, "from" if step.hop.direction == "in" else "to", step.end)
+            said.setdefault((step.start, step.end, *clauses), []).append(step)
+    alike = {step for steps in said.values() if len(steps) > 1 for step in steps}
+    alike |= {schema.back[step] for step in alike}
+    kept = {step: back for step, back in schema.back.items() if step not in alike}
+    return replace(schema, back=kept), sorted({step.hop.relation for step in alike})
+
+
 def templates_of(kb: KnowledgeBase, schema: Schema, spec: Spec, draws: TopicDraws, seed: str) -> list[Yield]:
     """Return the templates of a spec, measured; those that are found in the schema where it has none.
 
@@ -56,6 +74,13 @@ def templates_of(kb: KnowledgeBase, schema: Schema, spec: Spec, draws: TopicDraw
             "most_answers in the spec, list templates there, or bring a knowledge base with more edges."
         )
     return kept
+
+
+def left_out(kb: KnowledgeBase, spec: Spec, kept: Sequence[Yield]) -> dict[str, str]:
+    """Return the templates of a spec that are not among those kept, with the reason."""
+    there = {each.template.metapath for each in kept}
+    why = {True: "no topics with a usable number of answers", False: "types or relations that are not here"}
+    return {each.metapath: why[_is_within(kb, each.path)] for each in spec.templates if each.metapath not in there}
 
 
 def _is_within(kb: KnowledgeBase, path: Metapath) -> bool:

@@ -1,8 +1,10 @@
 """The nodes' texts as runs of letters and digits, and how often words stand in those of a type."""
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import cache, cached_property
+from itertools import accumulate
 
 import numpy as np
 
@@ -32,6 +34,40 @@ def says(text: str, phrase: str) -> bool:
     (True, False)
     """
     return padded(phrase) in padded(text)
+
+
+def folded(text: str) -> str:
+    """Return a text without accents, widths and case: what is left when a name is written in another form.
+
+    >>> folded("Élan ＩＬ-10") == folded("E\u0301lan il-10") == "elan il-10"
+    True
+    """
+    parted = unicodedata.normalize("NFKD", text)
+    return "".join(sign for sign in parted if not unicodedata.combining(sign)).casefold()
+
+
+def is_named(name: str, text: str) -> bool:
+    """Say whether a name stands in a text in any written form: whole words, whatever stands between their letters.
+
+    A name without letters and digits is looked for as it is.
+
+    >>> [is_named(name, "What acts on the IL 10 receptor?") for name in ("il-10", "IL10", "Receptor", "cept", "?")]
+    [True, True, True, False, True]
+    >>> is_named("", "Anything")
+    False
+    """
+    wanted = "".join(tokens(folded(name)))
+    if not wanted:
+        return bool(name.strip()) and name.strip() in text
+    # A bound stands where a word begins or ends; what lies between two bounds is a run of whole words.
+    words = tokens(folded(text))
+    bounds = set(accumulate(map(len, words), initial=0))
+    joined, start = "".join(words), 0
+    while (start := joined.find(wanted, start)) >= 0:
+        if start in bounds and start + len(wanted) in bounds:
+            return True
+        start += 1
+    return False
 
 
 class Texts:

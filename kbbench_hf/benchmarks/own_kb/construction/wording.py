@@ -12,7 +12,6 @@ from zlib import crc32
 from kbbench_hf.benchmarks.own_kb.construction.requirements import Requirement
 from kbbench_hf.benchmarks.own_kb.construction.schema import Step
 from kbbench_hf.benchmarks.own_kb.construction.spec import Template, Words
-from kbbench_hf.benchmarks.own_kb.construction.texts import padded
 from kbbench_hf.knowledge_base.metapaths import Hop, Walk
 
 _GRAMMAR = tomllib.loads(Path(__file__).with_name("grammar.toml").read_text(encoding="utf-8"))
@@ -20,6 +19,10 @@ _FORMS = {name: frozenset(words) for name, words in _GRAMMAR["forms"].items()}
 _OPERATORS = {"=": "equal", "<=": "most", ">=": "least"}
 Direction = Literal["to", "from", "both"]
 """Which end of an edge is spoken of: its tail, its head, or either."""
+LONGEST_NAME = 4
+"""Words of a relation's name; a longer one is a sentence, and quoted."""
+_SIGN = re.compile(r"[,;.!?\"]")
+_ARTICLE = re.compile(r"^(?:an?|the) (?=\S)")
 _LEFT_OVER = re.compile(r"[_{}]|\b(?:None|nan)\b")
 
 
@@ -83,10 +86,11 @@ class Wording:
 
     def type(self, kind: str) -> str:
         """Return how a type is said, in the singular."""
-        return self._words.types.get(kind) or spoken(kind).replace("/", " or ")
+        return self._words.types.get(kind) or _ARTICLE.sub("", spoken(kind).replace("/", " or "))
 
     def _framed(self, kind: str, clauses: list[str], choice: Choice) -> str:
-        joined = " and ".join(clauses)
+        bare = [clause for clause in clauses if clause.startswith(("with ", "described "))]
+        joined = " ".join(filter(None, [" and ".join(bare), " and ".join(c for c in clauses if c not in bare)]))
         verbs = [clause.removeprefix("that ") for clause in clauses if _has_its_verb(clause)]
         frames = [*_GRAMMAR["frames"]["any"]]
         if len(verbs) == len(clauses):
@@ -102,7 +106,7 @@ class Wording:
             last = number == len(walk.hops) - 1
             clause = self._clause(start, hop, said, choice, f"walk {place} hop {number}", last and several)
             if hop.negated:
-                clause = f"other than one {clause}"
+                clause = f"that is not one {clause}"
             if not last:
                 said = f"{_with_article(self.type(hop.node_type))} {clause}"
             start = hop.node_type
@@ -131,15 +135,12 @@ class Wording:
             else:
                 said, is_sentence = f"{_with_article(self.type(start))} {clause.replace('{x}', noun)}", False
             noun = f"{_with_article(self.type(start))} {clause.replace('{x}', noun)}"
-        return said[0].upper() + said[1:]
+        return said if said.startswith(topics[walk.topic]) else said[0].upper() + said[1:]
 
     def _clause(self, start: str, hop: Hop, said: str, choice: Choice, slot: str, whole: bool) -> str:
-        arrow = f"^{hop.relation}" if hop.direction == "in" else hop.relation
-        step = f"{start} -[{arrow}]-> {hop.node_type}"
-        given = self._words.relations.get(step) or self._words.relations.get(arrow)
-        direction: Direction = "from" if hop.direction == "in" else "to"
-        if Step(start, replace(hop, negated=False)) in self._mutual:
-            direction = "both"
+        step = Step(start, replace(hop, negated=False))
+        given = self._words.of(step)
+        direction: Direction = "both" if step in self._mutual else "from" if hop.direction == "in" else "to"
         variants = list(given or clauses_of(hop.relation, direction, self.type(hop.node_type)))
         if whole:
             variants = [each for each in variants if each.startswith(("that ", "whose "))] or variants
@@ -185,7 +186,11 @@ def clauses_of(relation: str, direction: Direction, kind: str = "") -> list[str]
         words = words[1:]
     first, last = words[0], words[-1]
     filled = {"r": " ".join(words), "preposition": first, "noun": " ".join(words[1:])}
-    if first in _FORMS["prepositions"] and len(words) > 1:
+    if filled["r"] in _FORMS["pairs"]:
+        filled["r"], form, direction = relation, "quoted", "both"
+    elif len(words) > LONGEST_NAME or first in ("a", "an", "the") or _SIGN.search(relation):
+        filled["r"], form = relation, "quoted"
+    elif first in _FORMS["prepositions"] and len(words) > 1:
         form = "place"
     elif first == "has" or (_is_verb(first) and (len(words) == 1 or last in _FORMS["prepositions"])):
         form = "verb"
@@ -202,19 +207,15 @@ def clauses_of(relation: str, direction: Direction, kind: str = "") -> list[str]
     return [_fill(variant, filled) for variant in _GRAMMAR["clauses"][form][direction]]
 
 
-def is_clean(text: str, topics: Sequence[str], answers: Sequence[str]) -> bool:
-    """Say whether every slot was filled, every topic named in full, and no answer named outside of the topics."""
-    if not all(topic in text for topic in topics):
-        return False
+def is_filled(text: str, topics: Sequence[str]) -> bool:
+    """Say whether every topic is named in full, as a word of its own, and every slot is filled."""
     rest = text
     for topic in sorted(topics, key=len, reverse=True):
-        rest = rest.replace(topic, " | ")
-    if _LEFT_OVER.search(rest):
-        return False
-    # A bar is no token: what stands on both sides of a topic must not be read together.
-    parts = [padded(part) for part in rest.split("|")]
-    named = [padded(answer) for answer in answers]
-    return not any(answer.strip() and answer in part for answer in named for part in parts)
+        whole = re.compile(rf"(?<!\w){re.escape(topic)}(?!\w)")
+        if not whole.search(text):
+            return False
+        rest = whole.sub("", rest)
+    return not _LEFT_OVER.search(rest)
 
 
 def _is_verb(word: str) -> bool:
