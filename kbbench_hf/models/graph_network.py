@@ -99,9 +99,10 @@ class GraphNetwork(nn.Module):  # type: ignore[misc]
 
     def __init__(self, dimension: int, n_types: int, n_relations: int, layers: int) -> None:
         super().__init__()
-        self.text, self.question = nn.Linear(dimension, WIDTH), nn.Linear(dimension, WIDTH)
+        self.text = nn.Linear(dimension, WIDTH)
         self.kind, self.node_type = nn.Embedding(N_KINDS, WIDTH), nn.Embedding(1 + n_types, WIDTH)
         self.number = nn.Sequential(nn.Linear(N_NUMBERS, WIDTH), nn.GELU(), nn.Linear(WIDTH, WIDTH))
+        self.question = nn.Linear(dimension, WIDTH) if layers else None
         self.layers = nn.ModuleList(Messages(n_relations) for _ in range(layers))
         self.pool = nn.Linear(WIDTH, WIDTH)
         self.dropout = nn.Dropout(DROPOUT)
@@ -114,7 +115,8 @@ class GraphNetwork(nn.Module):  # type: ignore[misc]
         own = self.kind(batch.kinds) + self.node_type(batch.types) + self.number(batch.numbers)
         texts = batch.texts * batch.texts.shape[1] ** 0.5  # of length 1 each of its numbers would say next to nothing
         given = self.dropout(nn.functional.gelu(self.text(texts) + own))
-        own = own + self.question(texts[batch.contexts])[batch.graphs]  # what is heard depends on what is asked
+        if self.question is not None:  # what is heard depends on what is asked
+            own = own + self.question(texts[batch.contexts])[batch.graphs]
         states = given
         for layer in self.layers:
             states = layer(states, own, batch)

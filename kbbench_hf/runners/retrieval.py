@@ -22,6 +22,7 @@ from kbbench_hf.models.retrievers import RETRIEVERS, OverAll, OverNodes, retriev
 from kbbench_hf.models.specs import Spec, parse
 from kbbench_hf.models.workplace import Question, Workplace
 from kbbench_hf.protocols import LanguageModel, Searcher, name_of
+from kbbench_hf.runners.machines import shared_cache
 from kbbench_hf.runners.retrieve import Latency, Site, retrieve
 from kbbench_hf.runners.run_folder import add_to_run, default_folder, open_run
 from kbbench_hf.scoring.score import RUN, Asked, load_examples
@@ -90,6 +91,7 @@ def rank_nodes(
     def build(site: Site) -> OverNodes:
         place = replace(
             general,
+            cache=shared_cache(site.share, general.cache, folder),
             candidates=_candidates(examples, kb),
             share=site.share,
             progress=site.progress,

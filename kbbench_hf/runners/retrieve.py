@@ -1,7 +1,6 @@
 """Finding candidates for every question of a benchmark: in one process or a group, resumable, the same bytes always."""
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -20,6 +19,7 @@ from kbbench_hf.files.journal import Journal
 from kbbench_hf.files.writing import whole_file
 from kbbench_hf.models.workplace import Share
 from kbbench_hf.protocols import Found, Searcher
+from kbbench_hf.runners.machines import check_same, check_shared, group
 from kbbench_hf.runners.progress import progress
 from kbbench_hf.runners.run_folder import add_to_run, open_run
 from kbbench_hf.scoring.score import EXPLANATIONS, RUN
@@ -91,8 +91,11 @@ def retrieve(
             undo.callback(shutil.rmtree, folder)
         if first:
             open_run(folder, settings, {"processes": share.size})
+        check_shared(share, folder)
+        check_same(share, settings)
         journal = stack.enter_context(Journal(folder)) if first else None
         searcher = build(site)
+        check_same(share, site.revisions)
         undo.pop_all()
         if first:
             _check_revisions(folder, site.revisions)
@@ -126,27 +129,6 @@ def retrieve(
             add_to_run(folder, latency=asdict(latency))
     share.gather(None)  # so that every process finds the predictions when this returns
     return latency
-
-
-def group(processes: int | None = None) -> Share:
-    """Return this process's share in the group that torchrun or Accelerate started; a group of one otherwise.
-
-    Raises:
-        UsageError: the group has another number of processes than `processes`.
-    """
-    share = Share()
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        from accelerate import PartialState
-        from accelerate.utils import gather_object
-
-        state = PartialState(cpu=True)
-        share = Share(state.process_index, state.num_processes, lambda value: gather_object([value]))
-    if processes is not None and processes != share.size:
-        raise UsageError(
-            f"{share.size} process(es) are running, but {processes} were asked for. Start the group with "
-            f"'torchrun --nproc_per_node {processes} -m kbbench_hf.cli ...'; 'accelerate launch --cpu' starts only one."
-        )
-    return share
 
 
 def _check_revisions(folder: Path, revisions: Mapping[str, str]) -> None:

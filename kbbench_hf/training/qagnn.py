@@ -23,9 +23,9 @@ from kbbench_hf.models.qagnn import BATCH, DEPTH, About, Features, scores_of, we
 from kbbench_hf.models.question_graphs import QuestionGraph
 from kbbench_hf.models.top_k import best
 from kbbench_hf.models.workplace import Workplace
+from kbbench_hf.runners.machines import group, shared_cache
 from kbbench_hf.runners.progress import progress
 from kbbench_hf.runners.retrieval import default_cache
-from kbbench_hf.runners.retrieve import group
 from kbbench_hf.training.mining import ranked_by
 from kbbench_hf.training.questions import Questions, TrainingData
 from kbbench_hf.training.shown import Learned
@@ -73,9 +73,8 @@ def train_qagnn(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: 
         relations=list(graph.relations),
     )
     share = group()
-    place = Workplace(
-        data.kb, default_cache(), candidates=data.candidates, share=share, progress=progress, forms=data.forms
-    )
+    cache = shared_cache(share, default_cache(), checkpoints)
+    place = Workplace(data.kb, cache, candidates=data.candidates, share=share, progress=progress, forms=data.forms)
     features = Features(about, place)
     train, validation = (_graphs(spec, data, features, of, mask=spec.mask) for of in (data.train, data.validation))
     if not any(each.any() for each in train.right):

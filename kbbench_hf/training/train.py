@@ -16,8 +16,8 @@ from kbbench_hf.files.writing import write_text
 from kbbench_hf.metrics.aggregate import Estimate
 from kbbench_hf.metrics.significance import paired_test
 from kbbench_hf.reports.model_card import TRAINING, model_card
+from kbbench_hf.runners.machines import check_same, check_shared, group
 from kbbench_hf.runners.retrieval import rank
-from kbbench_hf.runners.retrieve import group
 from kbbench_hf.runners.run_folder import add_facts, open_run
 from kbbench_hf.scoring.result import Result
 from kbbench_hf.scoring.score import score
@@ -96,7 +96,8 @@ def train(
             undo.callback(_remove_unless_begun, folder)
         if first:
             _open(folder, spec, data, share.size, stack)
-        share.gather(None)  # nobody reads the folder before it is there
+        check_shared(share, folder)
+        check_same(share, _settings(spec, data))
         facts = read_json(folder / TRAINING)
         if "steps" not in facts:
             facts = _taught(spec, data, folder, first=first, show=show and first)
@@ -115,11 +116,15 @@ def _remove_unless_begun(folder: Path) -> None:
 def _open(folder: Path, spec: TrainSpec, data: TrainingData, processes: int, stack: ExitStack) -> None:
     if folder.is_dir() and any(folder.iterdir()) and not (folder / TRAINING).is_file():
         raise UsageError(f"{folder} holds something else than a training; expected a new folder. Name one with --out.")
-    settings = {**spec.to_dict(), "dataset_revision": data.asked.revision, "questions": data.hashes}
-    open_run(folder, settings, {"processes": processes}, name=TRAINING)
+    open_run(folder, _settings(spec, data), {"processes": processes}, name=TRAINING)
     if "steps" not in read_json(folder / TRAINING):
         (folder / CHECKPOINTS).mkdir(exist_ok=True)
         stack.callback(take_lock(folder / CHECKPOINTS / ".lock").release)
+
+
+def _settings(spec: TrainSpec, data: TrainingData) -> dict[str, Any]:
+    """Return all that decides a trained model, beside the base's weights."""
+    return {**spec.to_dict(), "dataset_revision": data.asked.revision, "questions": data.hashes}
 
 
 def _taught(spec: TrainSpec, data: TrainingData, folder: Path, *, first: bool, show: bool) -> dict[str, Any]:

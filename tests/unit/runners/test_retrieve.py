@@ -18,8 +18,9 @@ from kbbench_hf.models.top_k import pad
 from kbbench_hf.protocols import Ranking
 from kbbench_hf.runners import retrieval
 from kbbench_hf.runners import retrieve as runner
+from kbbench_hf.runners.machines import group
 from kbbench_hf.runners.retrieval import rank_nodes
-from kbbench_hf.runners.retrieve import Latency, group
+from kbbench_hf.runners.retrieve import Latency
 from tests.unit.runners.retrieve_worker import KILLED_AFTER, examples, knowledge_base
 
 ROOT = Path(__file__).resolve().parents[3]
