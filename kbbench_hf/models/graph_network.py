@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from kbbench_hf.models.question_graphs import N_KINDS, N_NUMBERS, QuestionGraph
 
-WIDTH, HEADS, DROPOUT = 128, 4, 0.2
+WIDTH, HEADS, DROPOUT = 128, 4, 0.4
 
 
 class Batch(NamedTuple):

@@ -35,7 +35,7 @@ METHODS = {
 USUAL: dict[str, dict[str, Any]] = {
     "ance": {"refresh": 20, "negatives": "itself"},
     "colbert": {"batch": 16},
-    "qagnn": {"epochs": 30, "learning_rate": 1e-3, "evaluations": 15},
+    "qagnn": {"epochs": 12, "learning_rate": 1e-3, "evaluations": 6},
 }
 """Method -> what its spec has otherwise than the others, unless it is told."""
 RETRIEVERS = {"dpr": "dense", "ance": "dense", "colbert": "late", "qagnn": "qagnn", "fuse": "fuse"}
