@@ -76,8 +76,8 @@ def main() -> None:
     with open_sessions("mini-stark", name="smolagents") as sessions:
         answer_all(sessions, OpenAIModel(model, api_base=base_url, api_key="none"), *map(int, questions))
         folder: Path = sessions.folder
-    print(kbbench_hf.score(folder))  # noqa: T201
-    print(folder)  # noqa: T201
+    print(kbbench_hf.score(folder))
+    print(folder)
 
 
 if __name__ == "__main__":

@@ -95,7 +95,7 @@ def main() -> None:
     for entry in trainer.state.log_history:
         if "eval_mini-text2kg_f1" in entry:
             f1, unparsed = entry["eval_mini-text2kg_f1"], entry["eval_mini-text2kg_unparsed"]
-            print(f"step {entry['step']:3}: F1 {f1:.3f}, unparsed {unparsed:.0%}")  # noqa: T201
+            print(f"step {entry['step']:3}: F1 {f1:.3f}, unparsed {unparsed:.0%}")
 
 
 def make_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:

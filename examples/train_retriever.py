@@ -64,7 +64,7 @@ def main() -> None:
 def print_figures(step: int, logged: dict[str, float]) -> None:
     """Print the two figures that readers look at first."""
     figures = ", ".join(f"{name} {logged[f'eval_mini-stark_{name}']:.3f}" for name in ("hit_at_1", "mrr"))
-    print(f"step {step:3}: {figures}")  # noqa: T201
+    print(f"step {step:3}: {figures}")
 
 
 if __name__ == "__main__":
