@@ -33,10 +33,7 @@ class SentenceEmbedder:
         try:
             self._model = SentenceTransformer(model)
         except (OSError, ValueError) as error:
-            raise UsageError(
-                f"The model {model!r} cannot be loaded: {str(error).splitlines()[0]} "
-                "Give a name on the Hub, or the folder of a downloaded model."
-            ) from error
+            raise unloadable(model, error) from error
         if max_length is not None:
             self._model.max_seq_length = max_length
         self._batch, self._normalize = batch, normalize
@@ -60,6 +57,14 @@ class SentenceEmbedder:
         return encode(
             list(texts), batch_size=self._batch, normalize_embeddings=self._normalize, show_progress_bar=False
         )
+
+
+def unloadable(model: str, error: Exception) -> UsageError:
+    """Return what is said of a model that cannot be loaded."""
+    return UsageError(
+        f"The model {model!r} cannot be loaded: {str(error).splitlines()[0]} "
+        "Give a name on the Hub, or the folder of a downloaded model."
+    )
 
 
 def revision_of(source: str, model: Any) -> str:

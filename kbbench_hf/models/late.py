@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.errors import UsageError, missing_extra
-from kbbench_hf.models.embedders import revision_of
+from kbbench_hf.models.embedders import revision_of, unloadable
 from kbbench_hf.models.embeddings import folder_of
 from kbbench_hf.models.exact_search import in_parts
 from kbbench_hf.models.specs import Spec, positive
@@ -102,10 +102,7 @@ def load(model: str, max_length: int | None = None) -> Any:
         body = Transformer(model, **({} if max_length is None else {"max_seq_length": max_length}))
         return MultiVectorEncoder(modules=[body, MultiVectorMask(), Normalize("token_embeddings")])
     except (OSError, ValueError) as error:
-        raise UsageError(
-            f"The model {model!r} cannot be loaded: {str(error).splitlines()[0]} "
-            "Give a name on the Hub, or the folder of a downloaded model."
-        ) from error
+        raise unloadable(model, error) from error
 
 
 def _is_late(model: str) -> bool:

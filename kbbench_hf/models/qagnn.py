@@ -68,7 +68,7 @@ def build(spec: Spec, place: Workplace) -> "QAGNN":
     `layers=0` is its control: trained alike, it sees no edges.
 
     Raises:
-        UsageError: no such network is there, or it was trained over another first stage.
+        UsageError: no such network is there, or it was trained over another first stage or other vectors.
         DataError: it was trained for another knowledge base, with other node types or relations.
     """
     folder = Path(spec.model)
@@ -87,14 +87,9 @@ def build(spec: Spec, place: Workplace) -> "QAGNN":
         )
     place.revisions[spec.model] = file_sha256(file)
     features = Features(about, place)
-    revision = features.embedder.name.rpartition("@")[2]
-    if about.revision != revision:
-        raise UsageError(
-            f"{folder} was trained with vectors of {about.encoder} at {about.revision}, which is at {revision} now; "
-            "expected the same. Train it anew, or bring that revision back."
-        )
     network = features.network(layers)
     network.load_state_dict(load_file(file))
+    network.to("cuda" if torch.cuda.is_available() else "cpu")
     return QAGNN(network, features, place.part(first), place.candidates)
 
 
@@ -117,6 +112,12 @@ class Features:
             )
         self.about, self._n_types = about, len(kb.graph.node_types)
         self.embedder = SentenceEmbedder(about.encoder, max_length=about.length)
+        revision = self.embedder.name.rpartition("@")[2]
+        if about.revision != revision:
+            raise UsageError(
+                f"The network was trained with vectors of {about.encoder} at {about.revision}, which is at {revision} "
+                "now; expected the same. Train it anew, or bring that revision back."
+            )
         every = replace(place, candidates=None)  # what joins candidates need not be one
         text = every.text({} if about.text is None else {"text": about.text}, relations=True)
         cache = folder_of(every.cache, **self.embedder.settings, text=str(text), nodes=every.nodes)

@@ -32,6 +32,7 @@ from transformers import PrinterCallback, TrainerCallback, set_seed
 from transformers.trainer_utils import get_last_checkpoint
 
 from kbbench_hf.errors import UsageError
+from kbbench_hf.models.embedders import unloadable
 from kbbench_hf.models.late import load
 from kbbench_hf.models.losses import masked
 from kbbench_hf.models.negatives import best_wrong, drawn
@@ -122,10 +123,7 @@ def _dense(spec: TrainSpec) -> SentenceTransformer:
     try:
         model = SentenceTransformer(spec.base, device=_device())
     except (OSError, ValueError) as error:
-        raise UsageError(
-            f"The model {spec.base!r} cannot be loaded: {str(error).splitlines()[0]} "
-            "Give a name on the Hub, or the folder of a downloaded model."
-        ) from error
+        raise unloadable(spec.base, error) from error
     if spec.towers == 1:
         return model
     own = list(model)
