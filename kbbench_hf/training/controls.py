@@ -15,7 +15,7 @@ from kbbench_hf.runners.run import run
 from kbbench_hf.scoring.result import Result
 from kbbench_hf.training.questions import VALIDATION
 from kbbench_hf.training.spec import TrainSpec
-from kbbench_hf.training.train import RETRIEVERS, Trained, train
+from kbbench_hf.training.train import CONTROL, RETRIEVERS, Trained, train
 
 CONTROLS = "controls.json"
 TRAINED = "trained"
@@ -49,9 +49,10 @@ class Control(NamedTuple):
 def controls(trained: Trained, *, seeds: int = 3, show: bool = True) -> list[Control]:
     """Train and rank the controls of a retriever on the validation questions; the table is written in its folder.
 
-    They are the encoder before training, BM25, `knn` of the training questions, other seeds, and the same training with
-    shuffled answers and without masking. What is trained stands beside the folder, under its name and the control's;
-    the same call goes on where one stopped, and trains nothing twice.
+    They are the encoder before training (of a graph network its first stage, and the network of 0 layers), BM25,
+    `knn` of the training questions, other seeds, and the same training with shuffled answers and without masking. What
+    is trained stands beside the folder, under its name and the control's; the same call goes on where one stopped, and
+    trains nothing twice.
 
     Args:
         trained: what `train` returned.
@@ -82,9 +83,14 @@ def trained_controls(trained: Trained, *, seeds: int = 3, show: bool = True) -> 
         return train(**{**spec, **how}, out=beside(trained.folder, name), show=show).model
 
     further = [other(f"seed-{seed}", seed=seed) for seed in range(spec["seed"] + 1, spec["seed"] + seeds)]
+    models = [trained.model, *further]
+    if control := CONTROL.get(spec["method"]):
+        beside = {f"control{control}": [f"{model}{control}" for model in models], "first stage": [spec["first_stage"]]}
+    else:
+        beside = {"before training": [f"{RETRIEVERS[spec['method']]}:{spec['base']}{text}"]}
     return {
-        TRAINED: [trained.model, *further],
-        "before training": [f"{RETRIEVERS[spec['method']]}:{spec['base']}{text}"],
+        TRAINED: models,
+        **beside,
         "bm25": ["bm25"],
         "knn": ["knn"],
         **{name: [other(name.replace(" ", "-"), **how)] for name, how in VARIANTS.items()},

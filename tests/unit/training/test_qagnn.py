@@ -20,6 +20,7 @@ from kbbench_hf.models.question_graphs import NAMED, OWN_RELATIONS, QuestionGrap
 from kbbench_hf.protocols import Ranking
 from kbbench_hf.runners.run import run
 from kbbench_hf.training import qagnn
+from kbbench_hf.training.controls import TRAINED, controls
 from kbbench_hf.training.train import train
 from tests.tiny_encoder import tiny_encoder
 
@@ -235,3 +236,12 @@ def test_a_network_for_another_knowledge_base_is_refused(there: Path, tmp_path: 
     done = taught(there, tmp_path / "m", epochs=1, evaluations=1, layers=1)
     with pytest.raises(DataError, match="other node types or relations"):
         run("mini-stark", done.model, out=tmp_path / "no", show=False)
+
+
+def test_the_controls_of_a_network_are_its_first_stage_and_the_network_without_edges(
+    there: Path, tmp_path: Path
+) -> None:
+    done = taught(there, tmp_path / "m", epochs=2, evaluations=1, layers=1)
+    lines = {line.system: line for line in controls(done, seeds=2, show=False) if line.part == "all"}
+    assert len(lines["control@layers=0"].seeds) == len(lines[TRAINED].seeds) == 2
+    assert {"first stage", "knn", "shuffled answers", "known answers not masked"} <= {*lines}
