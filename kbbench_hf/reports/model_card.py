@@ -5,11 +5,11 @@ from typing import Any
 
 TRAINING = "training.json"
 """What a trained folder holds beside the model: the spec, hashes of the questions, and how training went."""
-_SHOWN = (
-    *("method", "base", "seed", "epochs", "batch", "accumulate", "learning_rate", "precision", "train_length"),
-    *("length", "towers", "dimension", "negatives", "n_negatives", "refresh", "first_stage", "candidates"),
-    *("graph_size", "mode", "layers", "mask", "shuffle"),
-)
+_TRAINED = ("epochs", "batch", "accumulate", "learning_rate", "precision")
+_OF_ENCODERS = (*_TRAINED, "train_length", "length", "towers", "dimension", "negatives", "n_negatives", "refresh")
+_OF_NETWORKS = (*_TRAINED, "length", "first_stage", "candidates", "graph_size", "mode", "layers")
+_SHOWN = {"dense": _OF_ENCODERS, "late": _OF_ENCODERS, "qagnn": _OF_NETWORKS, "fuse": ()}
+"""Retriever -> the settings that decide it, beside method, base and seed."""
 _LOADED = """\
 sentence-transformers loads it too: `{}("PATH-TO-THIS-FOLDER")`, then `encode_query` and `encode_document`."""
 _LOADERS = {
@@ -73,7 +73,8 @@ def model_card(facts: Mapping[str, Any], name: str, retriever: str) -> str:
         )
         if here
     ]
-    shown = [key for key in _SHOWN if settings[key] is not None]
+    known = ("method", "base", "seed", *_SHOWN[retriever], "mask", "shuffle")
+    shown = [key for key in known if settings[key] is not None]
     return _CARD.format(
         name=name,
         library=_LIBRARY if retriever in _ENCODERS else "",

@@ -27,10 +27,11 @@ def group(processes: int | None = None) -> Share:
     """
     share = Share()
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        import torch
         from accelerate import PartialState
         from accelerate.utils import gather_object
 
-        state = PartialState(cpu=True)
+        state = PartialState(cpu=not torch.cuda.is_available())
         share = Share(state.process_index, state.num_processes, lambda value: gather_object([value]))
     if processes is not None and processes != share.size:
         raise UsageError(

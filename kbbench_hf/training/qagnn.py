@@ -76,7 +76,8 @@ def train_qagnn(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: 
     cache = shared_cache(share, default_cache(), checkpoints)
     place = Workplace(data.kb, cache, candidates=data.candidates, share=share, progress=progress, forms=data.forms)
     features = Features(about, place)
-    train, validation = (_graphs(spec, data, features, of, mask=spec.mask) for of in (data.train, data.validation))
+    train = _graphs(spec, data, features, data.train, mask=spec.mask)
+    validation = _graphs(spec, data, features, data.validation, mask=True)
     if not any(each.any() for each in train.right):
         raise DataError(
             f"No training question of {spec.benchmark} has an answer in its graph; expected some. Take a better first "
