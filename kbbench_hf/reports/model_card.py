@@ -5,7 +5,7 @@ from typing import Any
 
 TRAINING = "training.json"
 """What a trained folder holds beside the model: the spec, hashes of the questions, and how training went."""
-_TRAINED = ("epochs", "batch", "accumulate", "learning_rate", "precision")
+_TRAINED = ("epochs", "batch", "accumulate", "learning_rate", "precision", "mask", "shuffle")
 _OF_ENCODERS = (*_TRAINED, "train_length", "length", "towers", "dimension", "negatives", "n_negatives", "refresh")
 _OF_NETWORKS = (*_TRAINED, "length", "first_stage", "candidates", "graph_size", "mode", "layers")
 _SHOWN = {"dense": _OF_ENCODERS, "late": _OF_ENCODERS, "qagnn": _OF_NETWORKS, "fuse": ()}
@@ -73,7 +73,7 @@ def model_card(facts: Mapping[str, Any], name: str, retriever: str) -> str:
         )
         if here
     ]
-    known = ("method", "base", "seed", *_SHOWN[retriever], "mask", "shuffle")
+    known = ("method", "base", "seed", *_SHOWN[retriever])
     shown = [key for key in known if settings[key] is not None]
     return _CARD.format(
         name=name,
