@@ -85,12 +85,15 @@ def trained_controls(trained: Trained, *, seeds: int = 3, show: bool = True) -> 
     further = [other(f"seed-{seed}", seed=seed) for seed in range(spec["seed"] + 1, spec["seed"] + seeds)]
     models = [trained.model, *further]
     if control := CONTROL.get(spec["method"]):
-        beside = {f"control{control}": [f"{model}{control}" for model in models], "first stage": [spec["first_stage"]]}
+        untrained = {
+            f"control{control}": [f"{model}{control}" for model in models],
+            "first stage": [spec["first_stage"]],
+        }
     else:
-        beside = {"before training": [f"{RETRIEVERS[spec['method']]}:{spec['base']}{text}"]}
+        untrained = {"before training": [f"{RETRIEVERS[spec['method']]}:{spec['base']}{text}"]}
     return {
         TRAINED: models,
-        **beside,
+        **untrained,
         "bm25": ["bm25"],
         "knn": ["knn"],
         **{name: [other(name.replace(" ", "-"), **how)] for name, how in VARIANTS.items()},

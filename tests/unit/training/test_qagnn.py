@@ -26,7 +26,7 @@ from tests.tiny_encoder import tiny_encoder
 
 KEEPERS = ["ada", "bo", "cy", "di", "eve", "fay", "gus", "hal"]
 ANIMALS = ["owl", "fox", "hen", "cat", "dog", "elk", "bee", "yak"]
-QUICK = {"epochs": 30, "evaluations": 3, "batch": 8, "learning_rate": 3e-3, "length": 16}
+QUICK = {"epochs": 40, "evaluations": 4, "batch": 4, "learning_rate": 2e-3, "length": 16}
 QUICK |= {"candidates": 12, "graph_size": 24}
 
 
