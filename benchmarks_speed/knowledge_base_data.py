@@ -55,6 +55,15 @@ MAG_PAIRS = [
     ("paper___has_topic___field_of_study", "paper", "field_of_study", 2 * 6_600_000),
     ("author___writes___paper", "author", "paper", 2 * 2_600_000),
 ]
+AMAZON_TYPES = {"product": 957_192, "brand": 75_233, "category": 1_422, "color": 1_695}
+AMAZON_RELATIONS = ["also_buy", "also_view", "has_brand", "has_category", "has_color"]
+AMAZON_PAIRS = [
+    ("also_buy", "product", "product", 2_800_000),
+    ("also_view", "product", "product", 1_900_000),
+    ("has_brand", "product", "brand", 2 * 850_000),
+    ("has_category", "product", "category", 2 * 1_150_000),
+    ("has_color", "product", "color", 2 * 300_000),
+]
 
 
 @dataclass(frozen=True)
@@ -114,6 +123,11 @@ def prime(scale: float = 1.0) -> Synthetic:
 def mag(scale: float = 1.0) -> Synthetic:
     """Return 1.87 M nodes and 39.8 M directed edges, times `scale`."""
     return _made(MAG_TYPES, MAG_RELATIONS, MAG_PAIRS, scale)
+
+
+def amazon(scale: float = 1.0) -> Synthetic:
+    """Return 1.04 M nodes and 9.4 M directed edges, times `scale`."""
+    return _made(AMAZON_TYPES, AMAZON_RELATIONS, AMAZON_PAIRS, scale)
 
 
 def _made(

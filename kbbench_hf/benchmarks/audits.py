@@ -70,6 +70,36 @@ def waivers(card: str) -> dict[str, str]:
     return {found["key"]: found["sentence"].strip() for found in _WAIVER.finditer(_outside(card))}
 
 
+MOST_OF_BEST = 0.6
+"""What a guess may reach of the best model's figure."""
+GUESS = "_alone"
+"""How the name of a finding ends whose figure is of the same kind as a model's."""
+
+
+def beside_models(findings: Sequence[Finding], part: str, reached: Mapping[str, tuple[float, int]]) -> list[Finding]:
+    """Return findings with the figure of each model on a part, and the share of the best that each guess reaches.
+
+    `reached` has for each model its figure, and over how many examples; a model's figure has no limit.
+    """
+    best = max(value for value, _ in reached.values())
+    of_models = [
+        Finding(part, f"run_{model}", f"the model {model}", value, 1.0, n) for model, (value, n) in reached.items()
+    ]
+    shares = [
+        Finding(
+            part,
+            f"{each.name}_of_best",
+            f"{each.name}, as a share of the best of these models",
+            each.value / best if best > 0 else math.nan,
+            MOST_OF_BEST,
+            each.n,
+        )
+        for each in findings
+        if each.part == part and each.name.endswith(GUESS)
+    ]
+    return [*findings, *of_models, *shares]
+
+
 def read_card(folder: DatasetFolder) -> str:
     """Return the card of a dataset; empty where it has none."""
     file = folder.path / CARD

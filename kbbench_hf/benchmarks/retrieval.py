@@ -226,7 +226,7 @@ def _warn(
 
 
 def _slices(examples: Examples) -> dict[str, list[str]]:
-    """Return the keys of each question: number and type of answers, seen in training, template, hops and split."""
+    """Return the keys of each question: answers, seen in training, template, hops, difficulty, split."""
     rows, context = examples.rows, examples.context
     nobody: frozenset[Id] = frozenset()
     slices = {"answer_count": [_bucket(len(set(row["answer_ids"]))) for row in rows]}
@@ -242,6 +242,8 @@ def _slices(examples: Examples) -> dict[str, list[str]]:
         slices["template"] = [row["template"] or "unknown" for row in rows]
     if rows and "hops" in rows[0]:
         slices["hops"] = [str(row["hops"] or "unknown") for row in rows]
+    if rows and "difficulty" in rows[0]:
+        slices["difficulty"] = [str(row["difficulty"] or "unknown") for row in rows]
     if len({row["split"] for row in rows}) > 1:
         slices["split"] = [row["split"] for row in rows]
     return slices

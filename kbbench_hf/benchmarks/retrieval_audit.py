@@ -5,17 +5,15 @@ could. The executor is no shortcut but the other end: it must find exactly the s
 """
 
 import json
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from math import log
 from random import Random
-from re import compile as pattern
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.audits import ClosedBook, Finding
+from kbbench_hf.benchmarks.node_words import NodeWords, listed_words, words
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import DatasetFolder, Row
 from kbbench_hf.knowledge_base.metapaths import Metapath
@@ -25,9 +23,6 @@ from kbbench_hf.metrics.topics import STOP_WORDS
 SAMPLE = 500
 """Questions of a part that are tried, the same ones every time."""
 TEXT_LIMIT, DEGREE_LIMIT, TYPE_LIMIT, OVERLAP_LIMIT = 0.6, 0.25, 0.25, 0.5
-_WORD = pattern(r"[^\W_]+")
-_K1, _B = 1.2, 0.75
-_CHUNK = 20_000
 
 
 def audit(folder: DatasetFolder, closed_book: ClosedBook | None = None) -> list[Finding]:
@@ -91,15 +86,6 @@ def _of_split(kb: KnowledgeBase, split: str, rows: Sequence[Row]) -> Iterator[Fi
         yield Finding(split, "executor_differs", title, float(np.mean(wrong)), 0.0, len(wrong))
 
 
-def words(text: str) -> set[str]:
-    """Return the different runs of letters and digits in a text, casefolded.
-
-    >>> sorted(words("Salt, salt & Pepper"))
-    ['pepper', 'salt']
-    """
-    return set(_WORD.findall(text.casefold()))
-
-
 def best_by_text(
     kb: KnowledgeBase,
     questions: Sequence[set[str]],
@@ -108,31 +94,16 @@ def best_by_text(
 ) -> list[int]:
     """Return for each question the row that BM25 ranks first among the nodes of its answers' types.
 
-    A word counts once for a node, however often it stands there. Of nodes that tie, the first in order is taken, so
-    that a question none of whose words occurs is answered by that one.
+    Of nodes that tie, the first in order is taken, so that a question none of whose words occurs is answered by that
+    one.
     """
     wanted = {word for question in questions for word in question}
     found: list[int] = [-1] * len(questions)
     for kind, nodes in of_kinds.items():
-        postings: dict[str, list[int]] = defaultdict(list)
-        lengths = np.zeros(len(nodes))
-        for start in range(0, len(nodes), _CHUNK):
-            chunk = nodes[start : start + _CHUNK]
-            names_and_texts = zip(kb.names(chunk), kb.texts(chunk), strict=True)
-            for place, (name, text) in enumerate(names_and_texts, start=start):
-                said = _WORD.findall(f"{name} {text}".casefold())
-                lengths[place] = len(said)
-                for word in wanted.intersection(said):
-                    postings[word].append(place)
-        norm = (_K1 + 1) / (1 + _K1 * (1 - _B + _B * lengths / max(1.0, float(lengths.mean()))))
+        index = NodeWords(kb, nodes, wanted)
         for n, (question, its_kind) in enumerate(zip(questions, kinds, strict=True)):
             if tuple(its_kind) == kind:
-                scores = np.zeros(len(nodes))
-                for word in sorted(question & postings.keys()):
-                    places = postings[word]
-                    idf = log(1 + (len(nodes) - len(places) + 0.5) / (len(places) + 0.5))
-                    scores[places] += idf * norm[places]
-                found[n] = int(nodes[np.argmax(scores)])
+                found[n] = int(nodes[np.argmax(index.scores(question))])
     return found
 
 
@@ -179,7 +150,7 @@ def meets(kb: KnowledgeBase, node: int, requirement: dict[str, Any]) -> bool:
     """Return whether a node meets a requirement on an attribute or on its text."""
     value = requirement["value"]
     if requirement["kind"] == "phrase":
-        said, phrase = (f" {' '.join(_WORD.findall(text.casefold()))} " for text in (kb.texts([node])[0], value))
+        said, phrase = (f" {' '.join(listed_words(text))} " for text in (kb.texts([node])[0], value))
         return phrase in said
     own = kb.nodes[requirement["field"]][node].as_py()
     if own is None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from kbbench_hf.benchmarks import benchmark, benchmark_names, find_dataset
-from kbbench_hf.benchmarks.audits import Finding, read_closed_book, refuse_unwaived, write_into_card
-from kbbench_hf.cli.names import BENCHMARK, FilePath
+from kbbench_hf.benchmarks.audits import Finding, beside_models, read_closed_book, refuse_unwaived, write_into_card
+from kbbench_hf.cli.names import BENCHMARK, NAME, FilePath
 from kbbench_hf.cli.options import JSON
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import NAMESPACE, built
@@ -23,14 +23,23 @@ from kbbench_hf.reports.tables import number
     type=FilePath(exists=True, dir_okay=False),
     help="What a model answered that saw the questions alone: JSON Lines of instance_id and answers.",
 )
+@click.option(
+    "--model",
+    "models",
+    type=NAME,
+    multiple=True,
+    help="A retriever to run on the dataset, as `kbbench run` does; its figures stand beside what needs none.",
+)
 @JSON
-def command(dataset: str, closed_book: Path | None, json_output: bool) -> None:
+def command(dataset: str, closed_book: Path | None, models: tuple[str, ...], json_output: bool) -> None:
     """Try to answer the built DATASET without understanding it: by grep, by place, by length, by chance.
 
     Every figure has a limit. The table goes into the dataset's card; a figure above its limit ends with exit code 1
     unless the card waives it, in a line of a list: - `kg.first_unit`: and a sentence that says why.
 
-    Example: kbbench audit NAME --closed-book answers.jsonl
+    Examples:
+      kbbench audit NAME --closed-book answers.jsonl
+      kbbench audit my-kb-questions --model bm25 --model graph:bm25
     """
     name = dataset.removeprefix(f"{NAMESPACE}/")
     found = benchmark(name).data.audit
@@ -38,7 +47,11 @@ def command(dataset: str, closed_book: Path | None, json_output: bool) -> None:
         with_one = ", ".join(each for each in benchmark_names() if benchmark(each).data.audit)
         raise UsageError(f"{name} has no audit; expected a benchmark that brings one: {with_one}. Audit one of these.")
     folder = find_dataset(name)
-    findings = found(folder, read_closed_book(closed_book) if closed_book else None)
+    if models and benchmark(name).asking.prompts:
+        raise UsageError(f"--model is for benchmarks of retrieval; {name} asks in words. Leave it out.")
+    findings = list(found(folder, read_closed_book(closed_book) if closed_book else None))
+    if models:
+        findings = beside_models(findings, benchmark(name).data.default_split, _reached(name, models))
     if built(name):
         write_into_card(folder, findings)
     if json_output:
@@ -46,6 +59,15 @@ def command(dataset: str, closed_book: Path | None, json_output: bool) -> None:
     else:
         _print(findings)
     refuse_unwaived(findings)
+
+
+def _reached(name: str, models: Sequence[str]) -> dict[str, tuple[float, int]]:
+    """Return what each model reaches by the first metric, over how many examples."""
+    from kbbench_hf.runners.run import run
+
+    metric = next(iter(benchmark(name).scoring.metrics))
+    figures = {model: run(name, model).scores[metric] for model in models}
+    return {model: (figure.value, figure.n_scored) for model, figure in figures.items()}
 
 
 def _print(findings: Sequence[Finding]) -> None:

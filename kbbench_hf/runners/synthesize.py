@@ -16,7 +16,13 @@ from typing import Any
 from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.benchmarks.own_kb.construction import judging
 from kbbench_hf.benchmarks.own_kb.construction.judging import JudgesAccount, Models
-from kbbench_hf.benchmarks.own_kb.construction.questions import Built, Question, make_questions, splits_of
+from kbbench_hf.benchmarks.own_kb.construction.questions import (
+    Built,
+    Question,
+    difficulties_of,
+    make_questions,
+    splits_of,
+)
 from kbbench_hf.benchmarks.own_kb.construction.spec import Spec
 from kbbench_hf.benchmarks.own_kb.construction.texts import is_named
 from kbbench_hf.benchmarks.own_kb.construction.wording import is_filled
@@ -113,7 +119,7 @@ def write_questions(planned: Built, spec: Spec, models: Models, count: int, ask:
             "Change the models in the spec, or its agreement to majority."
         )
     planned.account.n_wanted = count
-    built = Built(kb, kept, splits_of(kept, spec, seed), planned.account)
+    built = Built(kb, kept, splits_of(kept, spec, seed), difficulties_of(kb, kept), planned.account)
     return Written(built, _section(models, drafts, lost, account))
 
 

@@ -7,6 +7,8 @@ import pyarrow as pa
 import pytest
 
 from kbbench_hf.benchmarks import find_dataset
+from kbbench_hf.benchmarks.audits import Finding, beside_models
+from kbbench_hf.benchmarks.node_words import ranks_by_words
 from kbbench_hf.benchmarks.retrieval_audit import audit, best_by_text, executed
 from kbbench_hf.benchmarks.retrieval_review import items
 from kbbench_hf.errors import UsageError
@@ -96,3 +98,23 @@ def test_a_dataset_without_templates_is_audited_too() -> None:
     assert [each.name for each in found] == ["text_alone", "degree_alone", "type_alone", "lexical_overlap"]
     with pytest.raises(UsageError, match="closed-book"):
         audit(find_dataset("mini-stark"), {"1": ["a"]})
+
+
+def test_a_guess_above_three_fifths_of_the_best_model_is_above_its_limit() -> None:
+    findings = [Finding("test", "text_alone", "", 0.5, 0.6, 50), Finding("train", "text_alone", "", 0.9, 0.6, 50)]
+    found = {each.name: each for each in beside_models(findings, "test", {"a": (0.2, 50), "b": (0.8, 50)})[2:]}
+    assert {name: each.value for name, each in found.items()} == {
+        "run_a": 0.2,
+        "run_b": 0.8,
+        "text_alone_of_best": 0.5 / 0.8,
+    }
+    assert [name for name, each in found.items() if each.is_over] == ["text_alone_of_best"]
+
+
+def test_the_rank_by_words_alone_is_that_of_the_best_answer_and_ties_go_to_the_earlier_node() -> None:
+    nodes = pa.table(
+        {"id": [0, 1, 2, 3], "type": ["a"] * 4, "name": ["one", "two", "three", "four"], "text": ["x", "x y", "z", "z"]}
+    )
+    kb = KnowledgeBase.from_arrow(nodes, pa.table({"head": [0], "relation": ["r"], "tail": [1]}))
+    # "y" is in one alone; both of "z" tie, so that the later is second; "w" is nowhere: all tie, and row 3 is the last.
+    assert ranks_by_words(kb, [{"y"}, {"z"}, {"w"}, {"z"}], [[1], [3], [3], [2, 3]]) == [1, 2, 4, 1]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import yaml
 
-from kbbench_hf.benchmarks.own_kb.construction.questions import Built
+from kbbench_hf.benchmarks.own_kb.construction.questions import EASY, MEDIUM, Built
 from kbbench_hf.benchmarks.own_kb.construction.texts import tokens
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.metrics.topics import STOP_WORDS
@@ -65,6 +65,13 @@ def _measures(built: Built) -> Iterable[str]:
         yield f"| {hops} hop{'s' * (hops > 1)} | {n:,} |"
     for number, n in sorted(Counter(len(each.requirements) for each in questions).items()):
         yield f"| {number or 'no'} requirement{'s' * (number != 1)} on attributes and texts | {n:,} |"
+    shown = {
+        "easy": f"by its words alone (BM25) an answer is among the first {EASY} nodes",
+        "medium": f"an answer is among the first {MEDIUM}",
+        "hard": f"no answer is among the first {MEDIUM}",
+    }
+    for name, said in shown.items():
+        yield f"| {name}: {said} | {built.difficulties.count(name):,} |"
     yield ""
     yield "| per question | median | least | most |"
     yield "|---|---|---|---|"

@@ -85,6 +85,7 @@ def query_tables(built: Built) -> dict[str, pa.Table]:
             "requirements": pa.string(),
             "gold_id": kind,
             "n_candidates": pa.int64(),
+            "difficulty": pa.string(),
             "provenance": pa.string(),
         }
     )
@@ -115,5 +116,6 @@ def _row(built: Built, number: int, question: Question) -> dict[str, Any]:
         "requirements": json.dumps(question.requirements, ensure_ascii=False),
         "gold_id": kb.ids([question.gold])[0],
         "n_candidates": question.n_candidates,
+        "difficulty": built.difficulties[number],
         "provenance": json.dumps(provenance, ensure_ascii=False),
     }

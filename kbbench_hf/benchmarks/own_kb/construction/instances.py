@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.own_kb.construction.schema import is_name
 from kbbench_hf.benchmarks.own_kb.construction.texts import folded, is_named, tokens
+from kbbench_hf.benchmarks.own_kb.construction.topics import degrees_of
 from kbbench_hf.knowledge_base.metapaths import Metapath
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 
@@ -68,8 +69,7 @@ class Usage:
     def hubs(self) -> NDArray[np.bool_]:
         """Which nodes have more edges than 99 % of their type, shape (n_nodes,)."""
         graph = self._kb.graph
-        degrees = graph.degrees(direction="out")
-        degrees = degrees if graph.symmetric else degrees + graph.degrees(direction="in")
+        degrees = degrees_of(graph)
         found = np.zeros(len(degrees), np.bool_)
         for kind in graph.node_types:
             rows = graph.of_type(kind)

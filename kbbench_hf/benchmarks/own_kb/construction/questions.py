@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from kbbench_hf.benchmarks.node_words import ranks_by_words, words
 from kbbench_hf.benchmarks.own_kb.construction.instances import Names, Usage
 from kbbench_hf.benchmarks.own_kb.construction.requirements import Requirement, Requirements
 from kbbench_hf.benchmarks.own_kb.construction.schema import Step, read_schema
@@ -17,11 +18,16 @@ from kbbench_hf.benchmarks.own_kb.construction.topics import TopicDraws
 from kbbench_hf.benchmarks.own_kb.construction.wording import Choice, Wording, is_filled
 from kbbench_hf.errors import DataError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
+from kbbench_hf.metrics.topics import STOP_WORDS
 
 TRIES_WITHOUT_RESULT = 60
 """A template that was refused so often in a row is out of instances."""
 ALIKE = 0.9
 """Questions of one template that have this share of their tokens in common are the same."""
+
+
+EASY, MEDIUM = 5, 100
+"""Up to these ranks by words alone."""
 
 
 class Refused(Exception):
@@ -79,6 +85,8 @@ class Built:
     questions: list[Question]
     splits: list[str]
     """Of each question."""
+    difficulties: list[str]
+    """Of each question, as `difficulties_of` has it."""
     account: Account
 
 
@@ -129,7 +137,17 @@ def make_questions(
             f"None of {account.n_attempts:,} attempts gave a question: {reasons}. Widen the bounds in the spec, or "
             "list other templates there."
         )
-    return Built(kb, maker.made, splits_of(maker.made, spec, seed), account)
+    return Built(kb, maker.made, splits_of(maker.made, spec, seed), difficulties_of(kb, maker.made), account)
+
+
+def difficulties_of(kb: KnowledgeBase, questions: Sequence[Question]) -> list[str]:
+    """Return how far each question's words alone lead, by BM25 over the names and texts of all nodes.
+
+    `easy`: its best answer is among the first 5 nodes; `medium`: among the first 100; else `hard`.
+    """
+    asked = [words(each.text) - STOP_WORDS for each in questions]
+    ranks = ranks_by_words(kb, asked, [each.answers for each in questions])
+    return ["easy" if rank <= EASY else "medium" if rank <= MEDIUM else "hard" for rank in ranks]
 
 
 def splits_of(questions: Sequence[Question], spec: Spec, seed: str) -> list[str]:
@@ -195,14 +213,14 @@ class _Maker:
             raise Refused("the sentence is not whole")
         if any(is_named(name, question.text) for name in self._names.of(answers)):
             raise Refused("an answer is named in the question")
-        words = frozenset(tokens(question.text))
+        its_words = frozenset(tokens(question.text))
         once_said = ("said", " ".join(tokens(question.text)))
         if once_said in self._asked:
             raise Refused("worded like a question of another template")
-        if any(len(words & other) >= ALIKE * len(words | other) for other in self._texts[path.text]):
+        if any(len(its_words & other) >= ALIKE * len(its_words | other) for other in self._texts[path.text]):
             raise Refused("worded like another question of the template")
         self._asked |= {once, same, once_said}
-        self._texts[path.text].append(words)
+        self._texts[path.text].append(its_words)
         self._usage.take(path, topics, answers)
         self.made.append(
             Question(

@@ -117,7 +117,9 @@ def test_every_answer_set_is_what_the_tables_say(kitchen: DatasetFolder) -> None
 
 def test_questions_have_the_columns_of_their_making_and_a_card(kitchen: DatasetFolder) -> None:
     row = kitchen.rows("queries", "test")[0]
-    assert {"template", "hops", "topic_ids", "requirements", "gold_id", "n_candidates", "provenance"} <= row.keys()
+    columns = {"template", "hops", "topic_ids", "requirements", "gold_id", "n_candidates", "difficulty", "provenance"}
+    assert columns <= row.keys()
+    assert row["difficulty"] in ("easy", "medium", "hard")
     assert json.loads(row["provenance"])["seed"] == "7"
     assert "synthetic" in (kitchen.path / "README.md").read_text(encoding="utf-8")
 

@@ -1,0 +1,77 @@
+"""The words of nodes, and how well each matches a question by them alone (BM25): what no relation is needed for.
+
+A word counts once for a node, however often it stands there.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from math import log
+from re import compile as pattern
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.knowledge_base.store import KnowledgeBase
+
+_WORD = pattern(r"[^\W_]+")
+_K1, _B = 1.2, 0.75
+_CHUNK = 20_000
+
+
+def listed_words(text: str) -> list[str]:
+    """Return the runs of letters and digits in a text, casefolded.
+
+    >>> listed_words("Salt, salt & Pepper")
+    ['salt', 'salt', 'pepper']
+    """
+    return _WORD.findall(text.casefold())
+
+
+def words(text: str) -> set[str]:
+    """Return the different words of a text.
+
+    >>> sorted(words("Salt, salt & Pepper"))
+    ['pepper', 'salt']
+    """
+    return set(listed_words(text))
+
+
+class NodeWords:
+    """Which of the nodes, by their names and texts, have which of the words that will be asked for."""
+
+    def __init__(self, kb: KnowledgeBase, nodes: NDArray[np.int64], wanted: set[str]) -> None:
+        """Read the names and texts of `nodes`, row numbers."""
+        self._postings: dict[str, list[int]] = defaultdict(list)
+        lengths = np.zeros(len(nodes))
+        for start in range(0, len(nodes), _CHUNK):
+            chunk = nodes[start : start + _CHUNK]
+            names_and_texts = zip(kb.names(chunk), kb.texts(chunk), strict=True)
+            for place, (name, text) in enumerate(names_and_texts, start=start):
+                said = listed_words(f"{name} {text}")
+                lengths[place] = len(said)
+                for word in wanted.intersection(said):
+                    self._postings[word].append(place)
+        mean = max(1.0, float(lengths.mean())) if len(nodes) else 1.0
+        self._norm = (_K1 + 1) / (1 + _K1 * (1 - _B + _B * lengths / mean))
+
+    def scores(self, question: set[str]) -> NDArray[np.float64]:
+        """Return the score of each node, in the order of `nodes`."""
+        scores = np.zeros(len(self._norm))
+        for word in sorted(question & self._postings.keys()):
+            places = self._postings[word]
+            idf = log(1 + (len(scores) - len(places) + 0.5) / (len(places) + 0.5))
+            scores[places] += idf * self._norm[places]
+        return scores
+
+
+def ranks_by_words(kb: KnowledgeBase, questions: Sequence[set[str]], answers: Sequence[Sequence[int]]) -> list[int]:
+    """Return the rank of each question's best answer among all nodes, 1 the first; of ties the earlier row leads."""
+    nodes = np.arange(len(kb))
+    index = NodeWords(kb, nodes, {word for question in questions for word in question})
+    ranks = []
+    for question, right in zip(questions, answers, strict=True):
+        scores = index.scores(question)
+        rows = np.array(sorted(right))
+        best = rows[np.argmax(scores[rows])]
+        ranks.append(1 + int((scores > scores[best]).sum() + (scores[:best] == scores[best]).sum()))
+    return ranks
