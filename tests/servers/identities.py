@@ -5,7 +5,7 @@
 
 import json
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -206,7 +206,7 @@ def honest(n: int, seed: int = 11) -> Iterator[Sent]:
         yield Sent(who, name, rows)
 
 
-def flagged(store: Store, sent: Sequence[Sent], folder: Path) -> dict[int, list[str]]:
+def flagged(store: Store, sent: Iterable[Sent], folder: Path) -> dict[int, list[str]]:
     """Store what is sent and return, by its number, the codes of the flags that the boards show of it."""
     numbers: dict[str, int] = {}
     for number, each in enumerate(sent):
