@@ -13,8 +13,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+
+import httpx
 
 from kbbench_hf.errors import BusyError
 from kbbench_hf.leaderboard.index import Index
@@ -36,6 +40,7 @@ print("ready", flush=True)
 for n in range(10_000):
     print(store_preview(store, read, System(f"{sys.argv[3]}-{n}"), "tester").id, flush=True)
 """
+NO_QUOTA = {"KBBENCH_PER_USER_AND_DAY": "1000000", "KBBENCH_PER_DAY": "1000000"}
 STORED = re.compile(r"\*\*Stored\*\* as `([0-9a-f]{32})`")
 
 
@@ -111,10 +116,8 @@ def killed_servers(folder: Path, environment: dict[str, str], kills: int) -> dic
 
 def full_disks(folder: Path, trials: int) -> dict[str, object]:
     """Store on a file system of two megabytes until it is full; make room; store again."""
-    small, refused, accepted, problems = folder / "small", 0, 0, 0
-    small.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(small)], check=True)
-    try:
+    refused, accepted, problems = 0, 0, 0
+    with small_disk(folder / "small", 2) as small:
         ballast = small / "ballast"
         ballast.write_bytes(bytes(1_000_000))
         upload = folder / "a.jsonl"
@@ -133,9 +136,67 @@ def full_disks(folder: Path, trials: int) -> dict[str, object]:
         ballast.unlink()
         accepted += not store_preview(store, read, System("after"), "tester").existed
         problems += len(store.check()) + (len(store.visible()) != n_visible + 1)
-    finally:
-        subprocess.run(["umount", str(small)], check=True)
     return {"refusals of a full disk": refused, "partial or wrong": problems, "accepted after": accepted}
+
+
+@contextmanager
+def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
+    """Mount a file system of so many megabytes until the block ends; a process that was killed may still be ending."""
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def full_disks_over_http(folder: Path, environment: dict[str, str], trials: int) -> dict[str, object]:
+    """Fill the disk of a served board from four visitors at once; the rows are those that were acknowledged, no other.
+
+    The rows are read again after the server was killed and found room.
+    """
+    acknowledged, refused, said = set[str](), 0, set[str]()
+
+    def submit(visitor: Visitor, number: int) -> str:
+        try:
+            return visitor.submit(PLACE, visitor.upload("a.jsonl", GOOD), f"system {number}")
+        except httpx.HTTPStatusError as error:  # not even the upload found room
+            return f"upload {error.response.status_code}"
+
+    with small_disk(folder / "small", 4) as small:
+        (small / "ballast").write_bytes(bytes(1_000_000))
+        with board_server(small / "store", environment) as server, ThreadPoolExecutor(4) as pool:
+            visitors = [Visitor(server) for _ in range(4)]
+            for visitor in visitors:
+                visitor.log_in()
+            for number in range(0, 4_000, 4):
+                for answer in pool.map(submit, visitors, range(number, number + 4)):
+                    if found := STORED.search(answer):
+                        acknowledged.add(found[1])
+                    else:
+                        refused, said = refused + 1, said | {answer[:90]}
+                if refused >= trials:
+                    break
+            shown = _shown(server)
+            server.kill()
+        (small / "ballast").unlink()
+        with board_server(small / "store", environment) as again:
+            after = _shown(again)
+    return {
+        "refusals over http": refused,
+        "in words": sorted(said),
+        "acknowledged": len(acknowledged),
+        "acknowledged without a row": len(acknowledged - shown),
+        "rows without acknowledgement": len(shown - acknowledged),
+        "rows after a restart that differ": len(after ^ acknowledged),
+    }
+
+
+def _shown(server: Server) -> set[str]:
+    """Return the ids of the rows that a served board has."""
+    return {
+        row["id"] for row in httpx.get(f"{server.url}/api/board", params={"place": PLACE}, timeout=120).json()["rows"]
+    }
 
 
 def _state(root: Path, acknowledged: set[str]) -> dict[str, object]:
@@ -164,8 +225,8 @@ def main() -> None:
     options = parser.parse_args()
     tables = []
     with tempfile.TemporaryDirectory() as name, local_hub() as hub:
-        environment = hub.environment(f"{name}/hf")
-        places = [Path(name) / part for part in ("at-once", "writers", "servers", "full")]
+        environment = {**hub.environment(f"{name}/hf"), **NO_QUOTA}
+        places = [Path(name) / part for part in ("at-once", "writers", "servers", "full", "full-http")]
         for place in places:
             place.mkdir()
         for run in (
@@ -173,10 +234,14 @@ def main() -> None:
             lambda: killed_writers(places[1], options.kills),
             lambda: killed_servers(places[2], environment, options.server_kills),
             lambda: full_disks(places[3], options.full_disks),
+            lambda: full_disks_over_http(places[4], environment, options.full_disks),
         ):
             tables.append(run())
             print(json.dumps(tables[-1]), flush=True)
-    zero = ("problems", "lost", "duplicated", "half visible", "partial or wrong")
+    zero = (
+        *("problems", "lost", "duplicated", "half visible", "partial or wrong"),
+        *("acknowledged without a row", "rows without acknowledgement", "rows after a restart that differ"),
+    )
     broken = [key for table in tables for key, value in table.items() if key in zero and value]
     broken += [key for table in tables for key, value in table.items() if key == "rebuilt identical" and not value]
     sys.exit(f"broken: {broken}" if broken or tables[0]["exact"] != options.trials else 0)
