@@ -115,9 +115,12 @@ def test_fifty_writers_of_the_same_submission_store_one_row(store: Store, read: 
 def test_kills_lose_nothing_that_was_acknowledged(store: Store, upload: Path) -> None:
     generator = random.Random(5)  # seed 5
     acknowledged = set()
-    for trial in range(4):
-        command = [sys.executable, "-c", WRITER, str(upload), str(store.root), f"trial {trial}", "500"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+    commands = [
+        [sys.executable, "-c", WRITER, str(upload), str(store.root), f"trial {trial}", "500"] for trial in range(4)
+    ]
+    writers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for command in commands]  # all at once
+    for each in writers:
+        with each as writer:
             assert writer.stdout is not None and writer.stdout.readline() == "ready\n"
             time.sleep(generator.uniform(0.02, 0.3))
             os.kill(writer.pid, signal.SIGKILL)
