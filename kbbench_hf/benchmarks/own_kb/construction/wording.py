@@ -144,8 +144,9 @@ class Wording:
         variants = list(given or clauses_of(hop.relation, direction, self.type(hop.node_type)))
         if whole:
             variants = [each for each in variants if each.startswith(("that ", "whose "))] or variants
-        if "that" in said.split():
-            variants = [_fronted(each) for each in variants]
+        if "that" in said.split():  # a clause itself: nothing should come after it
+            fronted = [_fronted(each) for each in variants]
+            variants = [each for each in fronted if each.endswith("{x}")] or fronted
         return choice.of(variants, slot).replace("{x}", said)
 
     def _requirement(self, requirement: Requirement, choice: Choice, place: int, where: str) -> str:
