@@ -162,15 +162,16 @@ def _lines(examples: Examples, batches: Mapping[str, range], journal: Journal) -
 def _explained(searcher: Searcher, rows: Sequence[Mapping[str, Any]], site: Site) -> list[str]:
     """Return a line per question for searchers that can say why; every process asks, since some search together."""
     explain = getattr(searcher, "explain", None)
-    if explain is None:
+
+    def reading(row: Mapping[str, Any]) -> Any:
+        return explain(row["query"], row.get("answer_ids", ())) if explain is not None else None
+
+    if not rows or reading(rows[0]) is None:
         return []
     found: list[str] = []
     with site.progress("Explain", len(rows)) as advance:
         for row in rows:
-            reading = explain(row["query"], row.get("answer_ids", ()))
-            if reading is None:
-                return []
-            found.append(json.dumps({"id": row["id"], **_record(reading)}, ensure_ascii=False) + "\n")
+            found.append(json.dumps({"id": row["id"], **_record(reading(row))}, ensure_ascii=False) + "\n")
             advance(1)
     return found
 
