@@ -116,10 +116,12 @@ def ranked(
 def compared(results: Mapping[str, Sequence[Result]]) -> list[Control]:
     """Return the table: each system by all questions, and by those whose answers were, and were not, in training.
 
+    A question of which a system ranks no answer (`knn` ranks few nodes) counts 0.
+
     Args:
         results: the results of each system on the same questions, one for each seed; those of `TRAINED` among them.
     """
-    values = {system: np.array([each.values[METRIC] for each in of]) for system, of in results.items()}
+    values = {system: np.nan_to_num([each.values[METRIC] for each in of]) for system, of in results.items()}
     seen = np.asarray(results[TRAINED][0].example_slices.get(SEEN, ()))
     lines = []
     for part, key in PARTS.items():
