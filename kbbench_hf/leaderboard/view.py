@@ -121,12 +121,12 @@ def chosen(rows: Sequence[Row], view: View, all_columns: Sequence[Column]) -> li
 
 def ordered(rows: Sequence[Row], sort: str, all_columns: Sequence[Column]) -> list[Row]:
     """Return rows as a view sorts them."""
-    heading, ordered = sort.removeprefix("-"), list(rows)
+    heading, found = sort.removeprefix("-"), list(rows)
     column = next((column for column in all_columns if column.heading == heading), None)
     if column and (order := column.order):
         descending = column.descending != sort.startswith("-")
-        ordered.sort(key=lambda row: _missing_last(order(row), descending), reverse=descending)
-    return ordered
+        found.sort(key=lambda row: _missing_last(order(row), descending), reverse=descending)
+    return found
 
 
 def matching(rows: Sequence[Row], view: View) -> list[Row]:

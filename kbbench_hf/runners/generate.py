@@ -20,7 +20,7 @@ from kbbench_hf.protocols import Chat, Generator, LanguageModel, name_of
 from kbbench_hf.runners.cost import Budget, Price
 from kbbench_hf.runners.identity import Identity, OtherServerError
 from kbbench_hf.runners.jobs import ATTEMPTS, FIELDS, NO_BUDGET, InterruptedRunError, Job, Sampling, Work
-from kbbench_hf.runners.machines import check_shared, group
+from kbbench_hf.runners.machines import check_same, check_shared, group
 from kbbench_hf.runners.outcome import Parse, Summary, finish, prediction
 from kbbench_hf.runners.progress import Advance, Meter, progress, showing
 
@@ -105,6 +105,7 @@ def generate(
     shard, n_processes = getattr(model, "rank", 0), getattr(model, "n_processes", 1)
     if n_processes > 1:
         check_shared(group(), folder)
+        check_same(group(), {"model": name_of(model)})
     identity = Identity(folder, allow_other=allow_other_server, one=one_server, writes=shard == 0)
 
     def observe(outcome: Record) -> None:

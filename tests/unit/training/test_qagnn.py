@@ -1,7 +1,5 @@
 """A graph network passes messages along relations, and what it learns from them its control cannot."""
 
-import csv
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,6 @@ pytest.importorskip("sentence_transformers")
 
 import torch
 
-from kbbench_hf.cli.verbs import kbbench
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.models.graph_network import HEADS, WIDTH, Batch, GraphNetwork, Messages, batch_of
@@ -23,6 +20,7 @@ from kbbench_hf.training import qagnn
 from kbbench_hf.training.controls import TRAINED, controls
 from kbbench_hf.training.train import train
 from tests.tiny_encoder import tiny_encoder
+from tests.unit.training.worlds import build_world, weights
 
 KEEPERS = ["ada", "bo", "cy", "di", "eve", "fay", "gus", "hal"]
 ANIMALS = ["owl", "fox", "hen", "cat", "dog", "elk", "bee", "yak"]
@@ -40,9 +38,7 @@ def zoo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     nodes += [(f"a{n}", "animal", name) for n, name in enumerate(beasts)]
     n = len(people)
     feeds, fears = {each: (each * 5 + 3) % n for each in range(n)}, {each: (each * 7 + 11) % n for each in range(n)}
-    _write(folder / "nodes.csv", ["id", "type", "name", "text"], [(*each, "") for each in nodes])
     edges = [(f"p{a}", word, f"a{b}") for word, pairs in (("feeds", feeds), ("fears", fears)) for a, b in pairs.items()]
-    _write(folder / "edges.csv", ["head", "relation", "tail"], edges)
     asked = [
         (f"{people[a]} {verb}", f"a{b}")
         for verb, pairs in (("feed", feeds), ("fear", fears))
@@ -50,19 +46,9 @@ def zoo(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if feeds[a] != fears[a]
     ]
     splits = ["train", "train", "train", "validation", "test"]
-    rows = [(f"q{n}", question, json.dumps([answer]), splits[n % 5]) for n, (question, answer) in enumerate(asked)]
-    _write(folder / "queries.csv", ["id", "query", "answer_ids", "split"], rows)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        tables = [f"--{name}={folder / name}.csv" for name in ("nodes", "edges", "queries")]
-        kbbench.main(["build", "zoo", *tables], standalone_mode=False)
+    build_world(folder, "zoo", nodes, edges, [(q, [answer], splits[n % 5]) for n, (q, answer) in enumerate(asked)])
     tiny_encoder(folder / "encoder", people + beasts + [q for q, _ in asked] + ["name type keeper animal"])
     return folder
-
-
-def _write(file: Path, header: list[str], rows: list[Any]) -> None:
-    with file.open("w", newline="", encoding="utf-8") as sink:
-        csv.writer(sink).writerows([header, *rows])
 
 
 @pytest.fixture
@@ -74,10 +60,6 @@ def there(zoo: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def taught(zoo: Path, out: Path, **how: Any) -> Any:
     return train("zoo", "qagnn", str(zoo / "encoder/model"), out, show=False, **{**QUICK, **how})
-
-
-def weights(folder: Path) -> bytes:
-    return b"".join(file.read_bytes() for file in sorted(folder.rglob("*.safetensors")))
 
 
 def toy(generator: np.random.Generator, n: int = 7, n_relations: int = 5) -> QuestionGraph:

@@ -2,8 +2,6 @@
 
 import csv
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,6 +25,7 @@ from kbbench_hf.training.questions import Questions, load_training_data
 from kbbench_hf.training.shown import Shown
 from kbbench_hf.training.train import RETRIEVERS, train
 from tests.tiny_encoder import tiny_encoder
+from tests.unit.training.worlds import build_world, weights
 
 COLOURS = ["red", "blue", "green", "black", "white"]
 THINGS = ["kite", "boat", "lamp", "drum", "coat", "harp", "sled", "vase"]
@@ -44,19 +43,11 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     asked = [(f"which {t} is {STRANGE[c]}", [ids[f"{c} {t}"]]) for t in THINGS for c in COLOURS]
     asked += [(f"what is {STRANGE[c]}", [ids[f"{c} {t}"] for t in THINGS]) for c in COLOURS]
     splits = ["train"] * 3 + ["validation", "test"]
-    _write(folder / "nodes.csv", ["id", "type", "name", "text"], [(*each, "") for each in nodes])
-    _write(folder / "edges.csv", ["head", "relation", "tail"], [("n0", "near", "n7")])
-    rows = [(f"q{n}", q, json.dumps(a), "train" if len(a) > 1 else splits[n % 5]) for n, (q, a) in enumerate(asked)]
-    _write(folder / "queries.csv", ["id", "query", "answer_ids", "split"], rows)
-    tables = [f"--{name}={folder / name}.csv" for name in ("nodes", "edges", "queries")]
-    subprocess.run([sys.executable, "-m", "kbbench_hf.cli", "build", "things", *tables], check=True, cwd=folder)
+    edges = [("n0", "near", "n7")]
+    rows = [(q, a, "train" if len(a) > 1 else splits[n % 5]) for n, (q, a) in enumerate(asked)]
+    build_world(folder, "things", nodes, edges, rows)
     tiny_encoder(folder / "encoder", [name for _, _, name in nodes] + [q for q, _ in asked] + ["name type thing"])
     return folder
-
-
-def _write(file: Path, header: list[str], rows: list[Any]) -> None:
-    with file.open("w", newline="", encoding="utf-8") as sink:
-        csv.writer(sink).writerows([header, *rows])
 
 
 @pytest.fixture
@@ -68,10 +59,6 @@ def there(world: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def taught(world: Path, out: Path, method: str = "dpr", **how: Any) -> Any:
     return train("things", method, str(world / "encoder/model"), out, show=False, **{**QUICK, **how})
-
-
-def weights(folder: Path) -> bytes:
-    return b"".join(file.read_bytes() for file in sorted(folder.rglob("*.safetensors")))
 
 
 @pytest.mark.parametrize(("method", "epochs"), [("dpr", 40), ("colbert", 20)])
