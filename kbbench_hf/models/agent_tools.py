@@ -13,16 +13,14 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.knowledge_base.documents.clean import known_of
-from kbbench_hf.knowledge_base.documents.rendering import nodes
 from kbbench_hf.knowledge_base.graph import Direction
 from kbbench_hf.knowledge_base.store import KnowledgeBase
+from kbbench_hf.models.node_summaries import NodeSummaries
 from kbbench_hf.models.tool_contract import (
     DIRECTIONS,
     FINISH,
     LONGEST_NAME,
     LONGEST_QUERY,
-    MOST_READ,
     NEIGHBORS,
     SEARCH_NODES,
     SELECT,
@@ -74,6 +72,7 @@ class AgentTools:
 
     def __init__(self, kb: KnowledgeBase, search: Search, candidates: NDArray[np.int64] | None = None) -> None:
         self.kb, self.search, self.candidates = kb, search, candidates
+        self._summaries = NodeSummaries(kb)
         self.ids_are_numbers = bool(len(kb)) and isinstance(kb.ids([0])[0], int)
         self._calls: dict[str, Callable[[Arguments, Question], Outcome]] = {
             SEARCH_NODES.name: self._search_nodes,
@@ -214,32 +213,31 @@ class AgentTools:
     ) -> list[dict[str, str]]:
         """Return, for each neighbour that is shown, its relations to the node and where their edges lead."""
         graph = self.kb.graph
-        found: list[dict[str, set[str]]] = [{} for _ in shown]
-        for side, adjacency in (("out", graph.out), ("in", graph.into)):
-            if direction not in (side, "both"):
+        ways = [("out", graph.out), ("in", graph.into)]
+        if graph.symmetric and direction == "both":
+            ways = [("both", graph.out)]
+        found: list[dict[str, str]] = [{} for _ in shown]
+        for way, adjacency in ways:
+            if direction not in (way, "both"):
                 continue
             for name, ends in zip(graph.relations, adjacency.by_relation(row), strict=True):
                 if len(ends) and relation in (None, name):
                     places = np.minimum(np.searchsorted(ends, shown), len(ends) - 1)
                     for spot in np.flatnonzero(ends[places] == shown).tolist():
-                        found[spot].setdefault(name, set()).add(side)
-        return [{name: "both" if len(s) == 2 else s.pop() for name, s in sorted(each.items())} for each in found]
+                        found[spot][name] = "both" if name in found[spot] else way
+        return [dict(sorted(each.items())) for each in found]
 
     def _listed(
         self, rows: NDArray[np.int64], total: int, relations: Sequence[Mapping[str, str]] | None = None
     ) -> Outcome:
-        ids = self.kb.ids(rows)
-        listed = [
-            {
-                "id": node_id,
-                "type": node.type,
-                "name": clean(node.name),
-                **({} if relations is None else {"relations": relations[place]}),
-                "snippet": clean(known_of(node, MOST_READ + 1)),
-            }
-            for place, (node_id, node) in enumerate(zip(ids, nodes(self.kb, rows), strict=True))
-        ]
-        return Outcome({"nodes": listed, "total": total}, shown=tuple(ids))
+        listed = []
+        for place, (node_id, node_type, name, snippet) in enumerate(self._summaries.of(rows)):
+            entry: dict[str, Any] = {"id": node_id, "type": node_type, "name": name}
+            if relations is not None:
+                entry["relations"] = relations[place]
+            entry["snippet"] = snippet
+            listed.append(entry)
+        return Outcome({"nodes": listed, "total": total}, shown=tuple(entry["id"] for entry in listed))
 
 
 @dataclass

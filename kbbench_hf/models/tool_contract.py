@@ -16,7 +16,7 @@ LONGEST_QUERY = 400
 LONGEST_SNIPPET = 300
 LONGEST_NAME = 80
 """Of a name that is offered for a wrong one, and of what a message repeats."""
-MOST_READ = 600
+MOST_READ = 400
 """So much of a text is looked at to cut a snippet from."""
 DIRECTIONS = ("out", "in", "both")
 

@@ -5,7 +5,7 @@ line; then each relation as `relation: name; name`, and what points at the node 
 the edges are directed. A neighbour without a name stands with its id.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -25,16 +25,13 @@ def known_of(node: Node, longest: int) -> str:
     >>> known_of(Node("Bern", "town", "On the Aare.", {}, {"founded": 1191}), 300)
     'On the Aare.\nfounded: 1191'
     """
-    return "\n".join(_first(_known(node), longest))
-
-
-def _first(lines: Iterable[str], longest: int) -> Iterator[str]:
-    written = 0
-    for line in lines:
-        yield line
+    lines, written = [], 0
+    for line in _known(node):
+        lines.append(line)
         written += len(line)
         if written >= longest:
-            return
+            break
+    return "\n".join(lines)
 
 
 def _body(node: Node) -> str:
@@ -52,17 +49,19 @@ def _known(node: Node) -> Iterator[str]:
             yield from _lines(key, value)
 
 
-def _lines(key: str, value: object) -> list[str]:
-    """Return `key: value` for every value, whose key is the nearest one above it."""
-    if isinstance(value, str):
-        return [f"{key}: {value}"] if value else []
+def _lines(key: str, value: object) -> Iterator[str]:
+    """Yield `key: value` for every value, whose key is the nearest one above it."""
     if isinstance(value, dict):
-        return [line for inner, one in value.items() for line in _lines(inner, one)]
-    if isinstance(value, list):
+        for inner, one in value.items():
+            yield from _lines(inner, one)
+    elif isinstance(value, list):
         if any(isinstance(one, dict | list) for one in value):
-            return [line for one in value for line in _lines(key, one)]
-        value = "; ".join([str(one) for one in value if not _is_nothing(one)])
-    return [] if _is_nothing(value) else [f"{key}: {value}"]
+            for one in value:
+                yield from _lines(key, one)
+        else:
+            yield from _lines(key, "; ".join([str(one) for one in value if not _is_nothing(one)]))
+    elif not _is_nothing(value):
+        yield f"{key}: {value}"
 
 
 def _is_nothing(value: object) -> bool:
