@@ -1,6 +1,7 @@
 """`kbbench publish`: to the Hub, after showing what would change."""
 
 import sys
+from pathlib import Path
 
 import click
 
@@ -9,6 +10,8 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import NAMESPACE
 from kbbench_hf.hub.connection import connection
 from kbbench_hf.hub.publish import Publication, difference, publish
+from kbbench_hf.models.trained_folder import publication
+from kbbench_hf.reports.model_card import TRAINING
 from kbbench_hf.reports.publications import publications, targets
 
 
@@ -28,7 +31,11 @@ def command(target: str, namespace: str, private: bool, released: bool, dry_run:
 
     Example: kbbench publish mini-text2kg --namespace my-org --dry-run
     """
-    for wanted in publications(target, namespace, released, private):
+    folder = Path(target)
+    trained = (folder / TRAINING).is_file()
+    for wanted in (
+        [publication(folder, namespace, private)] if trained else publications(target, namespace, released, private)
+    ):
         _publish(wanted, dry_run, yes)
 
 

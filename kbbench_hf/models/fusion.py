@@ -1,10 +1,8 @@
 """Fusion of rankings: by reciprocal rank, or by weighted scores."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +11,10 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.files import file_sha256
 from kbbench_hf.models.specs import Spec, parse, positive
 from kbbench_hf.models.top_k import grouped
+from kbbench_hf.models.trained_folder import FUSION, record, trained_folder
 from kbbench_hf.models.workplace import Workplace
 from kbbench_hf.protocols import Ranking, Retriever
 
-LEARNED = "fusion.json"
-"""The models of a learned fusion, and their weights."""
 DEPTH = 10_000
 """How far into each ranking to look; deep, so that where a list is cut does not decide how scores are stretched."""
 
@@ -41,15 +38,11 @@ def build_weighted(spec: Spec, place: Workplace) -> "Fusion":
 
 
 def build_learned(spec: Spec, place: Workplace) -> "Fusion":
-    """Build `fuse:<folder>`: `weighted` with the models and weights that `kbbench train --method fuse` left there."""
+    """Build `fuse:<model>`, a folder or a name on the Hub: `weighted` with the models and weights that are there."""
     spec.read()
-    file = Path(spec.model) / LEARNED
-    if not spec.model or not file.is_file():
-        raise UsageError(
-            f"{file} does not exist; expected the folder of a learned fusion: kbbench train --method fuse."
-        )
-    place.revisions[spec.model] = file_sha256(file)
-    learned = json.loads(file.read_text("utf-8"))
+    folder = trained_folder(spec.model, FUSION, "fuse")
+    place.revisions[spec.model] = file_sha256(folder / FUSION)
+    learned = record(folder, FUSION)
     return Fusion([place.part(parse(part)) for part in learned["parts"]], min_max, learned["weights"])
 
 

@@ -12,18 +12,16 @@ from safetensors.torch import load_file
 
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files import file_sha256
-from kbbench_hf.files.datasets import read_json
 from kbbench_hf.models.embedders import SentenceEmbedder
 from kbbench_hf.models.embeddings import embed, folder_of
 from kbbench_hf.models.graph_network import Batch, GraphNetwork, batch_of
 from kbbench_hf.models.question_graphs import QuestionGraph, QuestionGraphs, choices
 from kbbench_hf.models.specs import Spec, parse
 from kbbench_hf.models.top_k import best, pad
+from kbbench_hf.models.trained_folder import NETWORK, record, trained_folder
 from kbbench_hf.models.workplace import Workplace
 from kbbench_hf.protocols import Ranking, Retriever
 
-ABOUT = "qagnn.json"
-"""What the network was trained for."""
 BATCH = 8
 """Questions that are scored at a time."""
 DEPTH = 1000
@@ -42,9 +40,9 @@ class About:
     length: int
     """Where texts are cut."""
     first_stage: str
-    depth: int
+    candidates: int
     """How many of the first stage's nodes are in a graph."""
-    size: int
+    graph_size: int
     """Nodes of a graph."""
     mode: str
     """joint: one graph for a question; choices: one for each candidate."""
@@ -54,7 +52,7 @@ class About:
 
     def save(self, folder: Path) -> None:
         """Write it into the folder of a network."""
-        (folder / ABOUT).write_text(json.dumps(asdict(self), indent=2) + "\n", "utf-8")
+        (folder / NETWORK).write_text(json.dumps(asdict(self), indent=2) + "\n", "utf-8")
 
 
 def weights_file(layers: int) -> str:
@@ -63,18 +61,17 @@ def weights_file(layers: int) -> str:
 
 
 def build(spec: Spec, place: Workplace) -> "QAGNN":
-    """Build `qagnn:<folder>(<first stage>)@layers=`; without a first stage it is the one that it was trained over.
+    """Build `qagnn:<model>(<first stage>)@layers=`, a folder or a name on the Hub.
 
-    `layers=0` is its control: trained alike, it sees no edges.
+    Without a first stage it is the one that it was trained over. `layers=0` is its control: trained alike, it sees no
+    edges.
 
     Raises:
         UsageError: no such network is there, or it was trained over another first stage or other vectors.
         DataError: it was trained for another knowledge base, with other node types or relations.
     """
-    folder = Path(spec.model)
-    if not spec.model or not (folder / ABOUT).is_file():
-        raise UsageError(f"{folder / ABOUT} does not exist; expected the folder of: kbbench train --method qagnn.")
-    about = About(**read_json(folder / ABOUT))
+    folder = trained_folder(spec.model, NETWORK, "qagnn")
+    about = About(**record(folder, NETWORK))
     layers = spec.read(layers=(int, about.layers))["layers"]
     file = folder / weights_file(layers)
     if not file.is_file():
@@ -83,7 +80,7 @@ def build(spec: Spec, place: Workplace) -> "QAGNN":
     if len(spec.parts) > 1 or str(first) != str(parse(about.first_stage)):
         raise UsageError(
             f"{spec} was trained over {about.first_stage}, whose scores it reads; expected that first stage. "
-            f"Write {spec.name}:{folder}({about.first_stage}), or train one over {first}."
+            f"Write {spec.name}:{spec.model}({about.first_stage}), or train one over {first}."
         )
     place.revisions[spec.model] = file_sha256(file)
     features = Features(about, place)
@@ -123,7 +120,7 @@ class Features:
         cache = folder_of(every.cache, **self.embedder.settings, text=str(text), nodes=every.nodes)
         self.vectors = embed(lambda: every.texts(text), self.embedder, cache, every.share, every.progress)
         self.type_ids = np.asarray(kb.graph.type_ids, np.int64)
-        self.graphs = QuestionGraphs(kb, about.depth, about.size, place.candidates)
+        self.graphs = QuestionGraphs(kb, about.candidates, about.graph_size, place.candidates)
 
     def network(self, layers: int) -> GraphNetwork:
         """Return a network of so many layers, its weights drawn."""

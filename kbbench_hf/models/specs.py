@@ -7,7 +7,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,15 @@ class Spec:
         parts = f"({','.join(map(str, self.parts))})" if self.parts else ""
         options = ",".join(f"{key}={value}" for key, value in sorted(self.options.items()))
         return f"{self.name}{':' if self.model else ''}{self.model}{parts}{'@' if options else ''}{options}"
+
+    def renamed(self, rename: Callable[[str], str]) -> "Spec":
+        """Return this with another name for each model on the Hub or folder in it.
+
+        >>> str(parse("rrf(bm25,dense:org/a@batch=8)").renamed(lambda model: model.upper()))
+        'rrf(bm25,dense:ORG/A@batch=8)'
+        """
+        parts = tuple(part.renamed(rename) for part in self.parts)
+        return replace(self, model=rename(self.model) if self.model else "", parts=parts)
 
     def read(self, **known: Option) -> Options:
         """Return the value of each known option, given as `key=(type, default)`; a default of None may stay None.

@@ -1,4 +1,4 @@
-"""What is published, as repositories: a dataset, a metric, a trained retriever, or the leaderboard and its results."""
+"""What is published, as repositories: a dataset, a metric, or the leaderboard and its results."""
 
 from importlib.metadata import version
 from pathlib import Path
@@ -10,7 +10,6 @@ from kbbench_hf.hub.metric_modules import metric_modules, space_files
 from kbbench_hf.hub.publish import Publication
 from kbbench_hf.hub.wheel import DISTRIBUTION, own_wheel
 from kbbench_hf.reports.hub_records import eval_yaml
-from kbbench_hf.reports.model_card import TRAINING
 
 LEADERBOARD = "leaderboard"
 RESULTS = "results"
@@ -35,8 +34,7 @@ def publications(target: str, namespace: str, released: bool = False, private: b
     """Return what a target is on the Hub, in the order in which it is sent.
 
     Args:
-        target: a dataset's name, a metric's name, the folder of a trained retriever, or `leaderboard`, which is the
-            Space and the dataset of its results.
+        target: a dataset's name, a metric's name, or `leaderboard`, which is the Space and the dataset of its results.
         namespace: the user or organisation whose it will be.
         released: a Space installs the package's release; else the wheel of what runs here, which is sent with it.
         private: repositories that are made are private.
@@ -45,9 +43,6 @@ def publications(target: str, namespace: str, released: bool = False, private: b
         UsageError: no such target; a dataset that was not built, or is private and shall not be; a private Space that
             is to be sent with a wheel.
     """
-    if (Path(target) / TRAINING).is_file():
-        folder = Path(target).resolve()
-        return [Publication(f"{namespace}/{folder.name}", "model", _model_files(folder), private=private)]
     target = target.removeprefix("kbbench/")
     metrics, repo_id = evaluate_modules(), f"{namespace}/{target}"
     if private and not released and (target in metrics or target == LEADERBOARD):
@@ -69,12 +64,6 @@ def publications(target: str, namespace: str, released: bool = False, private: b
     if target in benchmark_names():
         return [Publication(repo_id, "dataset", _dataset_files(target, private), private=private)]
     raise unknown_name("target", target, targets())
-
-
-def _model_files(folder: Path) -> dict[str, Path | bytes]:
-    if not (folder / "README.md").is_file():
-        raise UsageError(f"{folder} is not trained to its end; expected its card. Run the same kbbench train again.")
-    return {file.relative_to(folder).as_posix(): file for file in sorted(folder.rglob("*")) if file.is_file()}
 
 
 def _dataset_files(name: str, private: bool) -> dict[str, Path | bytes]:

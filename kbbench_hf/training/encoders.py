@@ -1,5 +1,6 @@
 """Dense retrievers and late interaction, trained by sentence-transformers' own trainers."""
 
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -36,6 +37,7 @@ from kbbench_hf.models.embedders import unloadable
 from kbbench_hf.models.late import load
 from kbbench_hf.models.losses import masked
 from kbbench_hf.models.negatives import best_wrong, drawn
+from kbbench_hf.runners.machines import check_same, group
 from kbbench_hf.runners.progress import progress
 from kbbench_hf.training.mining import ranked_by, ranked_by_model
 from kbbench_hf.training.pairs import Pairs
@@ -88,6 +90,8 @@ def train_late(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: P
 def _train(kind: Kind, spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: Path, *, show: bool) -> Learned:
     set_seed(spec.seed)
     model = kind.build(spec)
+    if (share := group()).size > 1:
+        check_same(share, {"what the weights hash to before training": _hash(model)})
     model.max_seq_length = spec.train_length
     model.model_card_data.generate_widget_examples = False
     pairs = Pairs(data.train, data.texts, masked=spec.mask)
@@ -116,6 +120,13 @@ def _train(kind: Kind, spec: TrainSpec, data: TrainingData, folder: Path, checkp
     if trainer.is_world_process_zero():
         model.save_pretrained(str(folder), create_model_card=False)
     return shown.learned(trainer.state, refresh.log if refresh else [])
+
+
+def _hash(model: nn.Module) -> str:
+    digest = hashlib.sha256()
+    for name, weights in model.state_dict().items():
+        digest.update(name.encode() + weights.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _dense(spec: TrainSpec) -> SentenceTransformer:

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.writing import write_text
-from kbbench_hf.models.fusion import DEPTH, LEARNED, min_max
+from kbbench_hf.models.fusion import DEPTH, min_max
 from kbbench_hf.models.specs import parse
+from kbbench_hf.models.trained_folder import FUSION
 from kbbench_hf.runners.progress import progress
 from kbbench_hf.training.mining import ranked_by
 from kbbench_hf.training.questions import TrainingData
@@ -58,7 +59,7 @@ def train_fusion(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints:
         )
     ]
     learned = {"parts": [str(part) for part in parts], "weights": weights.tolist()}
-    write_text(folder / LEARNED, json.dumps(learned, indent=2) + "\n")
+    write_text(folder / FUSION, json.dumps(learned, indent=2) + "\n")
     curve = [
         {"step": 0, "mrr": float(np.mean(_reciprocal_ranks(credits, right, equal)))},
         {"step": 1, "mrr": float(np.mean(unseen))},

@@ -23,7 +23,7 @@ from kbbench_hf.models.qagnn import BATCH, DEPTH, About, Features, scores_of, we
 from kbbench_hf.models.question_graphs import QuestionGraph
 from kbbench_hf.models.top_k import best
 from kbbench_hf.models.workplace import Workplace
-from kbbench_hf.runners.machines import group, shared_cache
+from kbbench_hf.runners.machines import check_same, group, shared_cache
 from kbbench_hf.runners.progress import progress
 from kbbench_hf.runners.retrieval import default_cache
 from kbbench_hf.training.mining import ranked_by
@@ -65,14 +65,15 @@ def train_qagnn(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: 
         text=spec.text,
         length=spec.length,
         first_stage=spec.first_stage,
-        depth=spec.candidates,
-        size=spec.graph_size,
+        candidates=spec.candidates,
+        graph_size=spec.graph_size,
         mode=spec.mode,
         layers=spec.layers,
         node_types=list(graph.node_types),
         relations=list(graph.relations),
     )
     share = group()
+    check_same(share, {"the encoder's revision": about.revision})
     cache = shared_cache(share, default_cache(), checkpoints)
     place = Workplace(data.kb, cache, candidates=data.candidates, share=share, progress=progress, forms=data.forms)
     features = Features(about, place)

@@ -15,7 +15,6 @@ from kbbench_hf.files.journal import take_lock
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.metrics.aggregate import Estimate
 from kbbench_hf.metrics.significance import paired_test
-from kbbench_hf.models.embedders import folder_hash
 from kbbench_hf.reports.model_card import TRAINING, model_card
 from kbbench_hf.runners.machines import check_same, check_shared, group
 from kbbench_hf.runners.retrieval import rank
@@ -98,8 +97,7 @@ def train(
         if first:
             _open(folder, spec, data, share.size, stack)
         check_shared(share, folder)
-        files = folder_hash(Path(base)) if Path(base).is_dir() else ""
-        check_same(share, {**_settings(spec, data), "files of base": files})
+        check_same(share, _settings(spec, data))
         facts = read_json(folder / TRAINING)
         if "steps" not in facts:
             facts = _taught(spec, data, folder, first=first, show=show and first)

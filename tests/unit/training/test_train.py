@@ -16,7 +16,7 @@ import torch
 from kbbench_hf.cli.verbs import kbbench
 from kbbench_hf.errors import UsageError
 from kbbench_hf.models.losses import masked
-from kbbench_hf.reports.publications import publications
+from kbbench_hf.models.trained_folder import publication
 from kbbench_hf.runners.run import run
 from kbbench_hf.training import mining
 from kbbench_hf.training.controls import TRAINED, controls
@@ -76,7 +76,7 @@ def test_what_was_learned_ranks_the_training_questions_first_by_its_name(
     data = load_training_data("things")
     assert all(f"{split} `{digest}`" in card for split, digest in data.hashes.items())
     assert "| all | 8 |" in card and "| answer seen in training |" in card and data.train.texts[0] not in card
-    (sent,) = publications(str(tmp_path / "m"), "me")
+    (sent,) = [publication(tmp_path / "m", "me")]
     assert (sent.repo_id, sent.repo_type) == ("me/m", "model")
     assert {"README.md", "training.json", "model.safetensors", "modules.json"} <= {*sent.files}
 
