@@ -16,7 +16,7 @@ from sentence_transformers.losses import MultipleNegativesRankingLoss
 from kbbench_hf.benchmarks import find_dataset
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.models.renderings import render
-from kbbench_hf.scoring.score import load_examples
+from kbbench_hf.scoring.asked import load_examples
 from kbbench_hf.training import RetrievalScores
 
 

@@ -11,7 +11,8 @@ from kbbench_hf.benchmarks.base import Explanation, Mark
 from kbbench_hf.files.datasets import DatasetFolder, Id
 from kbbench_hf.hub.download import downloaded_dataset
 from kbbench_hf.leaderboard.table import Row
-from kbbench_hf.scoring.score import Asked, annotated, load_examples
+from kbbench_hf.scoring.asked import Asked, load_examples
+from kbbench_hf.scoring.score import annotated
 
 MARKS: Mapping[Mark, str] = {"right": "✓", "wrong": "✗", "hallucinated": "⚠"}
 MOST_ITEMS = 20

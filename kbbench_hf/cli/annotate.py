@@ -17,7 +17,7 @@ from kbbench_hf.scoring.predictions import ReadOptions
 
 if TYPE_CHECKING:
     from kbbench_hf.models.embedders import SentenceEmbedder
-    from kbbench_hf.scoring.score import Asked
+    from kbbench_hf.scoring.asked import Asked
 
 _FILE = FilePath()
 JUDGING = (
@@ -103,7 +103,7 @@ def command(
       --fact-judge nli:cross-encoder/nli-deberta-v3-base
     """
     from kbbench_hf.runners.annotators import annotation_rules, n_failed
-    from kbbench_hf.scoring.score import asked_of
+    from kbbench_hf.scoring.asked import asked_of
 
     asked = asked_of([predictions] if predictions else [], benchmark, split=split)
     rules = annotation_rules(asked)

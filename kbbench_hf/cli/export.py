@@ -17,9 +17,9 @@ from kbbench_hf.reports.every_eval_ever import RELATIONSHIPS, eval_record
 from kbbench_hf.reports.hub_records import eval_results_yaml
 from kbbench_hf.reports.ranking_files import RANKING_FILES
 from kbbench_hf.reports.terminal import echo
+from kbbench_hf.scoring.asked import RUN, asked_of, system_of
 from kbbench_hf.scoring.predictions import read_predictions
 from kbbench_hf.scoring.result import read_result
-from kbbench_hf.scoring.score import RUN, asked_of, system_of
 
 TRAJECTORIES = "trajectories"
 

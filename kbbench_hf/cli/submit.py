@@ -13,7 +13,8 @@ from kbbench_hf.leaderboard.records import System
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 from kbbench_hf.reports.terminal import echo
-from kbbench_hf.scoring.score import annotations_beside, asked_of
+from kbbench_hf.scoring.asked import asked_of
+from kbbench_hf.scoring.score import annotations_beside
 
 
 @click.command()

@@ -10,8 +10,8 @@ from kbbench_hf.cli.names import FilePath
 from kbbench_hf.cli.options import JSON, PREDICTIONS, on_benchmark, read_how
 from kbbench_hf.reports import terminal
 from kbbench_hf.reports.tables import print_warnings
+from kbbench_hf.scoring.asked import asked_of
 from kbbench_hf.scoring.predictions import ReadOptions, read_predictions, write_predictions
-from kbbench_hf.scoring.score import asked_of
 
 
 @click.command()

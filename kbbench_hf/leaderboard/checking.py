@@ -27,7 +27,7 @@ from typing import NamedTuple
 from kbbench_hf.benchmarks import Place, at_hand, importable_names, shipped_answers
 from kbbench_hf.errors import BusyError, DataError, KBBenchError, UsageError
 from kbbench_hf.leaderboard.submissions import MAX_UPLOAD_BYTES, Preview, preview
-from kbbench_hf.scoring.score import load_examples
+from kbbench_hf.scoring.asked import load_examples
 
 MAX_WAITING = 500
 CAN_FORK = hasattr(os, "fork") and hasattr(socket, "SOCK_SEQPACKET") and hasattr(socket, "send_fds")

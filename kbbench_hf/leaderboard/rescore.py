@@ -5,8 +5,9 @@ from typing import Literal, NamedTuple
 
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.leaderboard.store import Store
+from kbbench_hf.scoring.asked import load_examples
 from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
-from kbbench_hf.scoring.score import annotated, load_examples, score_asked
+from kbbench_hf.scoring.score import annotated, score_asked
 
 
 class Rescored(NamedTuple):

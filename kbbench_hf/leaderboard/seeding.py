@@ -12,8 +12,9 @@ from kbbench_hf.files.datasets import Row, read_json
 from kbbench_hf.leaderboard.records import Receipt, System
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import MAX_NOTES, Preview, previewed, store_preview
+from kbbench_hf.scoring.asked import RUN, Asked, asked_of, load_examples
 from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
-from kbbench_hf.scoring.score import RUN, Asked, annotated, annotations_beside, asked_of, load_examples, score_asked
+from kbbench_hf.scoring.score import annotated, annotations_beside, score_asked
 
 
 class Seed(NamedTuple):

@@ -20,9 +20,10 @@ from kbbench_hf.leaderboard.likeness import GoldLikeness, gold_likeness
 from kbbench_hf.leaderboard.owners import vouched_by
 from kbbench_hf.leaderboard.records import Receipt, System
 from kbbench_hf.leaderboard.store import Store
+from kbbench_hf.scoring.asked import load_examples
 from kbbench_hf.scoring.predictions import Predictions, ReadOptions, read_predictions
 from kbbench_hf.scoring.result import Result
-from kbbench_hf.scoring.score import annotated, load_examples, score_asked
+from kbbench_hf.scoring.score import annotated, score_asked
 
 MAX_UPLOAD_BYTES = 50_000_000
 MAX_EXPANDED_BYTES = 64_000_000

@@ -13,8 +13,8 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.files import file_sha256
 from kbbench_hf.files.datasets import NAMESPACE, Row
 from kbbench_hf.metrics.intervals import CONFIDENCE
+from kbbench_hf.scoring.asked import system_of
 from kbbench_hf.scoring.result import PlainFigure, PlainResult
-from kbbench_hf.scoring.score import system_of
 
 SCHEMA_VERSION = "0.2.1"
 RELATIONSHIPS = ("first_party", "third_party", "collaborative", "other")

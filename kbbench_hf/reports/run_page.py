@@ -23,9 +23,10 @@ from kbbench_hf.reports.page import MARKS, MOST_ITEMS, TEMPLATES, Bar, bar, cut,
 from kbbench_hf.reports.retrieval_page import reasons_of
 from kbbench_hf.reports.tables import label, number, plain_interval, plain_value, words
 from kbbench_hf.reports.trajectory_page import beside_base, totals, trajectory
+from kbbench_hf.scoring.asked import load_examples, system_of
 from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
 from kbbench_hf.scoring.result import Figures, PlainFigure, PlainResult, Result, read_result, write_result
-from kbbench_hf.scoring.score import annotated, annotations_beside, load_examples, system_of
+from kbbench_hf.scoring.score import annotated, annotations_beside
 from kbbench_hf.scoring.trajectories import read_trajectories
 
 N_EXAMPLES = 30

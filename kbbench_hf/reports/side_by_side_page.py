@@ -11,9 +11,9 @@ from kbbench_hf.files.datasets import Row
 from kbbench_hf.reports.page import MARKS, MOST_ITEMS, TEMPLATES, bar, cut, in_order
 from kbbench_hf.reports.results_table import sheet
 from kbbench_hf.reports.tables import interval, label, number, words
+from kbbench_hf.scoring.asked import load_examples
 from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
 from kbbench_hf.scoring.results_table import Block, System
-from kbbench_hf.scoring.score import load_examples
 
 N_EXAMPLES = 20
 

@@ -15,8 +15,8 @@ from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.reports.page import TEMPLATES
 from kbbench_hf.reports.tables import interval, label, number
 from kbbench_hf.reports.walked_graph import BOX, GAP, NodeNames, drawn
+from kbbench_hf.scoring.asked import RUN
 from kbbench_hf.scoring.comparison import compare
-from kbbench_hf.scoring.score import RUN
 from kbbench_hf.scoring.trajectories import Call, Trajectory
 
 N_HEADLINE = 4

@@ -25,7 +25,7 @@ from kbbench_hf.models.agent_tools import AgentTools, Question
 from kbbench_hf.models.tool_contract import FINISH, Outcome, failed, said
 from kbbench_hf.runners.retrieval import agent_tools, rank
 from kbbench_hf.runners.run_folder import open_run
-from kbbench_hf.scoring.score import RUN, load_examples
+from kbbench_hf.scoring.asked import RUN, load_examples
 from kbbench_hf.scoring.trajectories import TRAJECTORIES, Call, Trajectory
 
 MOST_CALLS = Limits().calls

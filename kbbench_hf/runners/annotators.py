@@ -12,7 +12,7 @@ from kbbench_hf.benchmarks.base import AnnotationRules, TopicCorpus
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.models.topic_model import SEEDS
-from kbbench_hf.scoring.score import Asked
+from kbbench_hf.scoring.asked import Asked
 
 if TYPE_CHECKING:
     from kbbench_hf.runners.how import How

@@ -18,9 +18,10 @@ from kbbench_hf.runners.jobs import Prompts, Sampling
 from kbbench_hf.runners.outcome import Summary
 from kbbench_hf.runners.progress import say
 from kbbench_hf.runners.run_folder import add_to_run, default_folder, open_run
+from kbbench_hf.scoring.asked import Asked
 from kbbench_hf.scoring.predictions import ReadOptions
 from kbbench_hf.scoring.result import Result
-from kbbench_hf.scoring.score import Asked, repeat_files, score_file, with_repeats
+from kbbench_hf.scoring.score import repeat_files, score_file, with_repeats
 
 N_HASHED_PROMPTS = 100
 

@@ -14,7 +14,7 @@ from kbbench_hf.models.agent import Agent, Limits
 from kbbench_hf.models.tool_contract import TOOLS
 from kbbench_hf.protocols import Message
 from kbbench_hf.runners.retrieval import agent_tools
-from kbbench_hf.scoring.score import RUN, Asked, asked_of
+from kbbench_hf.scoring.asked import RUN, Asked, asked_of
 from kbbench_hf.scoring.trajectories import Trajectory, read_trajectories
 
 TRAINING = "train"

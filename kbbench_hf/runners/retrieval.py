@@ -25,7 +25,7 @@ from kbbench_hf.protocols import LanguageModel, Searcher, name_of
 from kbbench_hf.runners.machines import shared_cache
 from kbbench_hf.runners.retrieve import Latency, Site, retrieve
 from kbbench_hf.runners.run_folder import add_to_run, default_folder, open_run
-from kbbench_hf.scoring.score import RUN, Asked, load_examples
+from kbbench_hf.scoring.asked import RUN, Asked, load_examples
 
 if TYPE_CHECKING:
     from kbbench_hf.models.agent import Limits, Protocol

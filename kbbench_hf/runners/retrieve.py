@@ -22,7 +22,8 @@ from kbbench_hf.protocols import Found, Searcher
 from kbbench_hf.runners.machines import check_same, check_shared, group
 from kbbench_hf.runners.progress import progress
 from kbbench_hf.runners.run_folder import add_to_run, open_run
-from kbbench_hf.scoring.score import EXPLANATIONS, RUN
+from kbbench_hf.scoring.asked import RUN
+from kbbench_hf.scoring.score import EXPLANATIONS
 
 N_EXPLAINED = 1000
 """Questions whose rankings are explained, for searchers that can."""

@@ -28,9 +28,10 @@ from kbbench_hf.runners.how import (
     sampling_of,
 )
 from kbbench_hf.runners.run_folder import default_folder
+from kbbench_hf.scoring.asked import RUN, Asked, load_examples
 from kbbench_hf.scoring.predictions import read_predictions
 from kbbench_hf.scoring.result import Result, write_result
-from kbbench_hf.scoring.score import RUN, Asked, load_examples, repeat_files, score, score_asked
+from kbbench_hf.scoring.score import repeat_files, score, score_asked
 from kbbench_hf.scoring.trajectories import read_trajectories
 from kbbench_hf.scoring.warnings import stored_warnings
 

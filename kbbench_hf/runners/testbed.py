@@ -12,7 +12,7 @@ from kbbench_hf.runners.how import NAMED, How, language_model, prompt_options, s
 from kbbench_hf.runners.jobs import InterruptedRunError
 from kbbench_hf.runners.run import Run, finished_run
 from kbbench_hf.runners.run_folder import default_folder
-from kbbench_hf.scoring.score import load_examples
+from kbbench_hf.scoring.asked import load_examples
 
 
 def testbed_configs(found: Benchmark, name: str, parts: Sequence[str] | None) -> tuple[Testbed, list[str]]:

@@ -11,9 +11,10 @@ from kbbench_hf.benchmarks import Place, benchmark
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.metrics.significance import PairedTest, holm, paired_test
+from kbbench_hf.scoring.asked import place_of_run
 from kbbench_hf.scoring.predictions import ReadOptions
 from kbbench_hf.scoring.result import Result, annotations_of, finite
-from kbbench_hf.scoring.score import Answers, place_of_run, score
+from kbbench_hf.scoring.score import Answers, score
 
 
 @dataclass(frozen=True, repr=False)

@@ -15,10 +15,11 @@ from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.metrics.significance import PairedTest, holm, paired_test, rank_groups
+from kbbench_hf.scoring.asked import RUN, no_benchmark, place_of_run, system_of
 from kbbench_hf.scoring.comparison import refuse_incomparable
 from kbbench_hf.scoring.predictions import ReadOptions
 from kbbench_hf.scoring.result import Result
-from kbbench_hf.scoring.score import RUN, no_benchmark, place_of_run, score, system_of
+from kbbench_hf.scoring.score import score
 
 N_METRICS = 5
 """So many metrics are shown where nobody says which, and nothing published does."""

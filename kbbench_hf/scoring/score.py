@@ -5,23 +5,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.benchmarks import Place, find_dataset, place_of
-from kbbench_hf.benchmarks import benchmark as benchmark_of
 from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.benchmarks.base import Benchmark, Examples, Scores
 from kbbench_hf.benchmarks.baselines import answers_of, is_published
 from kbbench_hf.benchmarks.warnings import ScoreWarning
-from kbbench_hf.errors import DataError, UsageError
-from kbbench_hf.files.datasets import Row, read_json
+from kbbench_hf.errors import DataError
 from kbbench_hf.files.formats import lines_of
 from kbbench_hf.metrics.aggregate import Estimate
+from kbbench_hf.scoring.asked import Asked, asked_of, place_of_run, run_settings
 from kbbench_hf.scoring.predictions import Predictions, ReadOptions, pair, read_predictions
-from kbbench_hf.scoring.result import AGREEMENT, ANNOTATIONS, Result, read_result
+from kbbench_hf.scoring.result import AGREEMENT, ANNOTATIONS, Result
 from kbbench_hf.scoring.trajectories import (
     Trajectory,
     counters_of,
@@ -37,55 +34,10 @@ from kbbench_hf.scoring.warnings import (
     stored_warnings,
 )
 
-RUN = "run.json"
 EXPLANATIONS = "explanations.jsonl"
 """Why a retriever ranked as it did, one `protocols.Reading` a line, where it can say."""
-"""What a run's folder says of itself."""
 
 Answers = Path | str | Iterable[Path | str] | Iterable[Mapping[str, object]]
-
-
-class Asked(NamedTuple):
-    """What is asked, and of which data: a benchmark's examples at a place."""
-
-    benchmark: Benchmark
-    examples: Examples
-    place: Place
-    revision: str
-    """The dataset's."""
-    n_available: int
-    """How many examples the place has, of which those asked are the first."""
-    version: str = ""
-    """The dataset's, where it has one."""
-
-    def settings(self) -> dict[str, str]:
-        """Return what a run's folder says of it."""
-        place = self.place
-        return {
-            "benchmark": place.benchmark,
-            "config": place.config,
-            "split": place.split,
-            "dataset_revision": self.revision,
-        }
-
-
-def load_examples(
-    name: str, config: str | None = None, split: str | None = None, mode: str | None = None, limit: int | None = None
-) -> Asked:
-    """Return the examples of a place, named as in `place_of`; with `limit` the first ones only.
-
-    Raises:
-        UsageError: a name that does not exist, or a split without examples.
-    """
-    place = place_of(name, config, split, mode)
-    found, folder = benchmark_of(place.benchmark), find_dataset(place.benchmark, whole=False)
-    examples = found.data.load(folder, place.config, place.split)
-    if not examples.rows:
-        raise UsageError(
-            f"{place.benchmark} has no examples in split {place.split!r}; expected at least one. Name another split."
-        )
-    first, version = Examples(examples.rows[:limit], examples.context), folder.manifest.get("version", "")
-    return Asked(found, first, place, folder.revision, len(examples.rows), version)
 
 
 def score(
@@ -116,6 +68,7 @@ def score(
         DataError: there is not one answer among them.
         UsageError: a benchmark, config, split or mode that does not exist.
 
+    >>> from kbbench_hf.scoring.asked import load_examples
     >>> gold = [{"id": row["id"], "triples": [[t["sub"], t["rel"], t["obj"]] for t in row["triples"]]}
     ...         for row in load_examples("mini-text2kg").examples.rows]
     >>> score(gold, "mini-text2kg", mode="repaired").scores["recall"].value
@@ -124,7 +77,7 @@ def score(
     options = options or ReadOptions()
     items = [predictions] if isinstance(predictions, Path | str) else list(predictions)
     paths = [Path(item) for item in items if isinstance(item, Path | str)]
-    asked, run = asked_of(paths, benchmark, config, split, mode), _run_of(paths)
+    asked, run = asked_of(paths, benchmark, config, split, mode), run_settings(paths)
     if any(map(is_published, paths)):
         paths = [answers_of(str(path), asked.place) for path in paths]
         options = ReadOptions(source=options.source, parser=options.parser)
@@ -174,77 +127,6 @@ def with_repeats(first: Result, others: Sequence[Result]) -> Result:
         return first
     values = {metric: [each.scores[metric].value for each in (first, *others)] for metric in first.scores}
     return replace(first, repeats=values)
-
-
-def asked_of(
-    paths: Sequence[Path],
-    benchmark: str | None = None,
-    config: str | None = None,
-    split: str | None = None,
-    mode: str | None = None,
-) -> Asked:
-    """Return what predictions answer: what the caller names, or else what the folder of their run says.
-
-    Raises:
-        UsageError: neither says which benchmark.
-    """
-    run = _run_of(paths)
-    if benchmark is None and not run:
-        raise no_benchmark(paths)
-    if not run:
-        return load_examples(benchmark or "", config, split, mode)
-    of_run = place_of_run(paths) or place_of(benchmark or "", config, split, mode)
-    if benchmark is None:
-        place = place_of(of_run.benchmark, config or of_run.config, split or of_run.split, mode or of_run.mode)
-    else:
-        place = place_of(benchmark, config, split, mode)
-    same_questions = place[:3] == of_run[:3]
-    if same_questions and mode is None:
-        place = of_run
-    return load_examples(*place, limit=run.get("n_examples") if same_questions else None)
-
-
-def system_of(settings: Mapping[str, object]) -> str | None:
-    """Return what a run's answers are called by its settings: its model, and who re-ranked or walked after it.
-
-    >>> system_of({"model": "bm25", "agent": "my-model"})
-    'bm25, walked by my-model'
-    """
-    model = settings.get("model")
-    for key, did in (("agent", "walked by"), ("rerank", "re-ranked by")):
-        if second := settings.get(key):
-            return f"{model}, {did} {second}"
-    return None if model is None else str(model)
-
-
-def no_benchmark(paths: Iterable[Path]) -> UsageError:
-    """Return the error for predictions of which nobody says what they answer, or which are not there at all."""
-    for path in paths:
-        if not path.exists() and not is_published(path):
-            return UsageError(f"{path} does not exist; expected predictions, or a run's folder. Check the path.")
-    return UsageError("No benchmark: only a run's folder says itself what it was run on. Name one with --benchmark.")
-
-
-def place_of_run(paths: Sequence[Path]) -> Place | None:
-    """Return what the run was run on whose folder or file this is; None where it is none's."""
-    run = _run_of(paths)
-    return place_of(run["benchmark"], run["config"], run["split"], run.get("mode")) if run else None
-
-
-def _run_of(paths: Sequence[Path]) -> Row:
-    """Return the settings of the run whose folder or file this is, its parser and mode; empty where it is none's."""
-    if len(paths) != 1 or is_published(paths[0]):
-        return {}
-    folder = paths[0] if paths[0].is_dir() else paths[0].parent
-    if not (folder / RUN).is_file():
-        return {}
-    run = read_json(folder / RUN)
-    of_run = run.get("settings")
-    if not isinstance(of_run, dict) or not {"benchmark", "config", "split"} <= of_run.keys():
-        return {}  # another program's
-    settings: Row = {**of_run, "parser": run.get("parser"), "warnings": run.get("warnings", [])}
-    scored = folder / "result.json"
-    return {**settings, "mode": read_result(scored)["mode"]} if scored.is_file() else settings
 
 
 def _made_with(examples: Examples) -> Mapping[str, str]:

@@ -12,8 +12,9 @@ from kbbench_hf.benchmarks.base import Benchmark, Result, ScoredConfig, Systems
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import Id, Row, read_json
+from kbbench_hf.scoring.asked import RUN, system_of
 from kbbench_hf.scoring.result import PlainResult, read_result
-from kbbench_hf.scoring.score import RUN, score, system_of
+from kbbench_hf.scoring.score import score
 
 OF_A_CONFIG = ("benchmark", "config", "split", "dataset_revision", "n_examples", "model", "prompt_sha256")
 """Settings that differ between the runs of one system, or are its name."""

@@ -15,7 +15,7 @@ from kbbench_hf.files.datasets import Id
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.models.renderings import Forms, Text, render
 from kbbench_hf.models.workplace import Workplace
-from kbbench_hf.scoring.score import Asked, load_examples
+from kbbench_hf.scoring.asked import Asked, load_examples
 
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
 Rows = NDArray[np.int64]

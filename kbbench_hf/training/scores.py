@@ -20,7 +20,7 @@ from kbbench_hf.models.workplace import Share
 from kbbench_hf.protocols import Message, Ranking
 from kbbench_hf.replies.reading import ParseError
 from kbbench_hf.runners.machines import group
-from kbbench_hf.scoring.score import load_examples
+from kbbench_hf.scoring.asked import load_examples
 from kbbench_hf.training.questions import VALIDATION
 
 try:

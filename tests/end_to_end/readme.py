@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 
 from kbbench_hf.benchmarks import shipped_answers
-from kbbench_hf.scoring.score import load_examples
+from kbbench_hf.scoring.asked import load_examples
 from tests.servers.scripted import ScriptedServer
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -44,7 +44,8 @@ def test_the_evaluator_gives_the_figures_of_kbbench_score(tmp_path: Path) -> Non
     from sentence_transformers import SentenceTransformer
 
     from kbbench_hf.runners.retrieval import rank
-    from kbbench_hf.scoring.score import load_examples, score
+    from kbbench_hf.scoring.asked import load_examples
+    from kbbench_hf.scoring.score import score
 
     path = str(get_model_path())
     rank(load_examples("mini-stark"), f"dense:{path}@text=named", tmp_path, top_k=100, show=False)

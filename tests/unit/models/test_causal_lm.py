@@ -20,7 +20,7 @@ from kbbench_hf.models.endpoint import Endpoint
 from kbbench_hf.runners.generate import Generation, generate
 from kbbench_hf.runners.generative import answer, task
 from kbbench_hf.runners.jobs import Sampling
-from kbbench_hf.scoring.score import load_examples
+from kbbench_hf.scoring.asked import load_examples
 from tests.unit.models.tiny_lm import train
 
 
@@ -93,7 +93,7 @@ from pathlib import Path
 from kbbench_hf.models.causal_lm import CausalLM
 from kbbench_hf.runners.generate import generate
 from kbbench_hf.runners.generative import task
-from kbbench_hf.scoring.score import load_examples
+from kbbench_hf.scoring.asked import load_examples
 model = CausalLM(sys.argv[1], processes=2)
 def split(text, _): return text.split()
 done = generate(task(load_examples("mini-text2kg")).prompts(), model, Path(sys.argv[2]), parse=split, answer="words")

@@ -13,8 +13,9 @@ from kbbench_hf.benchmarks import benchmark, shipped_answers
 from kbbench_hf.errors import UsageError
 from kbbench_hf.reports.every_eval_ever import eval_record
 from kbbench_hf.reports.hub_records import eval_results_yaml, eval_yaml
+from kbbench_hf.scoring.asked import load_examples
 from kbbench_hf.scoring.result import write_result
-from kbbench_hf.scoring.score import load_examples, score
+from kbbench_hf.scoring.score import score
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "golden" / "every_eval_ever.schema.json").read_text(encoding="utf-8"))
 DAY = datetime(2026, 1, 2, tzinfo=UTC)

@@ -11,8 +11,9 @@ from kbbench_hf.benchmarks.own_kb.release import build_own_knowledge_base
 from kbbench_hf.errors import UsageError
 from kbbench_hf.reports.run_page import run_page
 from kbbench_hf.runners.run import run
+from kbbench_hf.scoring.asked import load_examples
 from kbbench_hf.scoring.result import write_result
-from kbbench_hf.scoring.score import load_examples, score
+from kbbench_hf.scoring.score import score
 from tests.end_to_end.browser.chromium import chromium
 
 COPY = next(file for file in shipped_answers("mini-text2kg") if file.stem == "copy")

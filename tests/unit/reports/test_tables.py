@@ -10,9 +10,10 @@ from kbbench_hf.benchmarks.text2kgbench.benchmark import MINI
 from kbbench_hf.errors import UsageError
 from kbbench_hf.reports.comparison import print_comparison
 from kbbench_hf.reports.tables import interval, label, number, print_result
+from kbbench_hf.scoring.asked import load_examples
 from kbbench_hf.scoring.comparison import compare
 from kbbench_hf.scoring.result import Result
-from kbbench_hf.scoring.score import load_examples, score
+from kbbench_hf.scoring.score import score
 
 STORED = {file.stem: file for file in shipped_answers("mini-text2kg")}
 

@@ -204,7 +204,7 @@ def test_a_local_model_calls_by_its_chat_template_or_in_words_where_that_has_no_
     """The template reads the arguments as an object, as those of real models do."""
     from kbbench_hf.models.agent import Agent
     from kbbench_hf.runners.retrieval import agent_tools
-    from kbbench_hf.scoring.score import load_examples
+    from kbbench_hf.scoring.asked import load_examples
     from tests.unit.models.tiny_lm import train
 
     for name in ("INSTRUCTIONS", "JSON_INSTRUCTIONS"):

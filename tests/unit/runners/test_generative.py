@@ -13,7 +13,8 @@ from kbbench_hf.runners.generative import Task, answer
 from kbbench_hf.runners.generative import task as task_of
 from kbbench_hf.runners.jobs import Sampling
 from kbbench_hf.runners.run import finished_run
-from kbbench_hf.scoring.score import load_examples, score
+from kbbench_hf.scoring.asked import load_examples
+from kbbench_hf.scoring.score import score
 from tests.servers.scripted import MODEL, ScriptedServer
 
 QUICK: dict[str, Any] = {"show": False, "canary": False, "attempts": 2}

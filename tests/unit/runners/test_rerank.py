@@ -14,8 +14,9 @@ from kbbench_hf.models.reranker import ASKING
 from kbbench_hf.runners.rerank import rerank_run
 from kbbench_hf.runners.retrieval import knowledge_base, rank
 from kbbench_hf.runners.unread import UnreadError
+from kbbench_hf.scoring.asked import load_examples
 from kbbench_hf.scoring.predictions import read_predictions
-from kbbench_hf.scoring.score import load_examples, score_asked
+from kbbench_hf.scoring.score import score_asked
 from tests.servers.scripted import ScriptedServer
 
 DEPTH = 20

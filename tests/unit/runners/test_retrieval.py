@@ -11,7 +11,8 @@ from kbbench_hf.models.endpoint import Endpoint
 from kbbench_hf.runners.retrieval import knowledge_base, rank, rerank
 from kbbench_hf.runners.retrieve import Latency
 from kbbench_hf.runners.run import finished_run
-from kbbench_hf.scoring.score import load_examples, score
+from kbbench_hf.scoring.asked import load_examples
+from kbbench_hf.scoring.score import score
 from tests.servers.scripted import MODEL, ScriptedServer
 
 

@@ -11,9 +11,10 @@ import pytest
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.protocols import Completion, Message
 from kbbench_hf.runners.run import finished_run, run
+from kbbench_hf.scoring.asked import load_examples
 from kbbench_hf.scoring.predictions import ReadOptions
 from kbbench_hf.scoring.result import Result
-from kbbench_hf.scoring.score import load_examples, score
+from kbbench_hf.scoring.score import score
 
 TRIPLES = '{"triples": [{"subject": "Petrel", "relation": "captain", "object": "Ines Calder"}]}'
 N = 48

@@ -23,8 +23,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from kbbench_hf.errors import DataError, UsageError
+from kbbench_hf.scoring.asked import Asked, load_examples
 from kbbench_hf.scoring.predictions import Predictions, PredictionsError, ReadOptions, read_predictions
-from kbbench_hf.scoring.score import Asked, load_examples
 
 Answers = dict[Any, list[Any]]
 

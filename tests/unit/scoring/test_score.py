@@ -9,10 +9,11 @@ import pytest
 
 from kbbench_hf.benchmarks import shipped_answers, shipped_dataset
 from kbbench_hf.errors import UsageError
+from kbbench_hf.scoring.asked import load_examples
 from kbbench_hf.scoring.comparison import compare
 from kbbench_hf.scoring.predictions import PredictionsError
 from kbbench_hf.scoring.result import write_result
-from kbbench_hf.scoring.score import load_examples, score
+from kbbench_hf.scoring.score import score
 
 
 @pytest.fixture(scope="module")

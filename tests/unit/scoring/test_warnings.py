@@ -8,9 +8,10 @@ import pytest
 from kbbench_hf.benchmarks import benchmark, shipped_answers
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
+from kbbench_hf.scoring.asked import load_examples
 from kbbench_hf.scoring.comparison import compare
 from kbbench_hf.scoring.predictions import ReadOptions
-from kbbench_hf.scoring.score import load_examples, score
+from kbbench_hf.scoring.score import score
 
 _, PATTERN = shipped_answers("mini-text2kg")
 

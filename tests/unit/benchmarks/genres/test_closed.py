@@ -17,7 +17,7 @@ from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.aggregate import means
 from kbbench_hf.runners.generative import task
 from kbbench_hf.runners.jobs import Sampling
-from kbbench_hf.scoring.score import load_examples
+from kbbench_hf.scoring.asked import load_examples
 
 
 def row(name: str, *triples: str) -> dict[str, object]:

@@ -1,0 +1,130 @@
+"""What predictions answer: a benchmark's examples at a place, which the caller names or the folder of a run."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from kbbench_hf.benchmarks import Place, find_dataset, place_of
+from kbbench_hf.benchmarks import benchmark as benchmark_of
+from kbbench_hf.benchmarks.base import Benchmark, Examples
+from kbbench_hf.benchmarks.baselines import is_published
+from kbbench_hf.errors import UsageError
+from kbbench_hf.files.datasets import Row, read_json
+from kbbench_hf.scoring.result import read_result
+
+RUN = "run.json"
+"""What a run's folder says of itself."""
+
+
+class Asked(NamedTuple):
+    """What is asked, and of which data: a benchmark's examples at a place."""
+
+    benchmark: Benchmark
+    examples: Examples
+    place: Place
+    revision: str
+    """The dataset's."""
+    n_available: int
+    """How many examples the place has, of which those asked are the first."""
+    version: str = ""
+    """The dataset's, where it has one."""
+
+    def settings(self) -> dict[str, str]:
+        """Return what a run's folder says of it."""
+        place = self.place
+        return {
+            "benchmark": place.benchmark,
+            "config": place.config,
+            "split": place.split,
+            "dataset_revision": self.revision,
+        }
+
+
+def load_examples(
+    name: str, config: str | None = None, split: str | None = None, mode: str | None = None, limit: int | None = None
+) -> Asked:
+    """Return the examples of a place, named as in `place_of`; with `limit` the first ones only.
+
+    Raises:
+        UsageError: a name that does not exist, or a split without examples.
+    """
+    place = place_of(name, config, split, mode)
+    found, folder = benchmark_of(place.benchmark), find_dataset(place.benchmark, whole=False)
+    examples = found.data.load(folder, place.config, place.split)
+    if not examples.rows:
+        raise UsageError(
+            f"{place.benchmark} has no examples in split {place.split!r}; expected at least one. Name another split."
+        )
+    first, version = Examples(examples.rows[:limit], examples.context), folder.manifest.get("version", "")
+    return Asked(found, first, place, folder.revision, len(examples.rows), version)
+
+
+def asked_of(
+    paths: Sequence[Path],
+    benchmark: str | None = None,
+    config: str | None = None,
+    split: str | None = None,
+    mode: str | None = None,
+) -> Asked:
+    """Return what predictions answer: what the caller names, or else what the folder of their run says.
+
+    Raises:
+        UsageError: neither says which benchmark.
+    """
+    run = run_settings(paths)
+    if benchmark is None and not run:
+        raise no_benchmark(paths)
+    if not run:
+        return load_examples(benchmark or "", config, split, mode)
+    of_run = place_of_run(paths) or place_of(benchmark or "", config, split, mode)
+    if benchmark is None:
+        place = place_of(of_run.benchmark, config or of_run.config, split or of_run.split, mode or of_run.mode)
+    else:
+        place = place_of(benchmark, config, split, mode)
+    same_questions = place[:3] == of_run[:3]
+    if same_questions and mode is None:
+        place = of_run
+    return load_examples(*place, limit=run.get("n_examples") if same_questions else None)
+
+
+def system_of(settings: Mapping[str, object]) -> str | None:
+    """Return what a run's answers are called by its settings: its model, and who re-ranked or walked after it.
+
+    >>> system_of({"model": "bm25", "agent": "my-model"})
+    'bm25, walked by my-model'
+    """
+    model = settings.get("model")
+    for key, did in (("agent", "walked by"), ("rerank", "re-ranked by")):
+        if second := settings.get(key):
+            return f"{model}, {did} {second}"
+    return None if model is None else str(model)
+
+
+def no_benchmark(paths: Iterable[Path]) -> UsageError:
+    """Return the error for predictions of which nobody says what they answer, or which are not there at all."""
+    for path in paths:
+        if not path.exists() and not is_published(path):
+            return UsageError(f"{path} does not exist; expected predictions, or a run's folder. Check the path.")
+    return UsageError("No benchmark: only a run's folder says itself what it was run on. Name one with --benchmark.")
+
+
+def place_of_run(paths: Sequence[Path]) -> Place | None:
+    """Return what the run was run on whose folder or file this is; None where it is none's."""
+    run = run_settings(paths)
+    return place_of(run["benchmark"], run["config"], run["split"], run.get("mode")) if run else None
+
+
+def run_settings(paths: Sequence[Path]) -> Row:
+    """Return the settings of the run whose folder or file this is, its parser and mode; empty where it is none's."""
+    if len(paths) != 1 or is_published(paths[0]):
+        return {}
+    folder = paths[0] if paths[0].is_dir() else paths[0].parent
+    if not (folder / RUN).is_file():
+        return {}
+    run = read_json(folder / RUN)
+    of_run = run.get("settings")
+    if not isinstance(of_run, dict) or not {"benchmark", "config", "split"} <= of_run.keys():
+        return {}  # another program's
+    settings: Row = {**of_run, "parser": run.get("parser"), "warnings": run.get("warnings", [])}
+    scored = folder / "result.json"
+    return {**settings, "mode": read_result(scored)["mode"]} if scored.is_file() else settings
