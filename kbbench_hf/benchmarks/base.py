@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.answers import Answer, AnswerKind, Id
 from kbbench_hf.benchmarks.audits import Audit
+from kbbench_hf.benchmarks.figures import FigureTable, Panels, Section, Statistics
 from kbbench_hf.benchmarks.reviews import QUESTIONS, Question, ReviewItems
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
@@ -127,99 +128,6 @@ class Explanation:
     gold: list[str]
     answer: list[tuple[str, Mark]]
     """Each part of the answer, and what it is."""
-
-
-class Statistics(NamedTuple):
-    """What a dataset is like: tables of (what, figure, ...) rows by title, and the lengths that a picture shows."""
-
-    tables: Mapping[str, Sequence[tuple[str, ...]]]
-    lengths: Mapping[str, list[int]]
-    """What is counted -> its values, a histogram each."""
-    columns: Mapping[str, Sequence[str]] = {}
-    """Title -> what stands over its figures, where a row has several."""
-
-
-class Shown(NamedTuple):
-    """A figure of a table, and what stands beside it."""
-
-    value: float
-    ci95: tuple[float, float] | None = None
-    """None where the figure was published without one, or is a count."""
-    digits: int | None = None
-    """With how many digits it was published, or is to be read; None for the table's usual ones."""
-    n_scored: int = 0
-    """How many examples stand behind it; 0 where that is not known."""
-    weak: bool = False
-    """Whether a warning of its run weakens it."""
-
-
-@dataclass(frozen=True)
-class FigureTable:
-    """Figures in rows and columns, as a paper prints them; `reports.figure_table` writes it in any form."""
-
-    name: str
-    """What files call it, `table-3` say."""
-    title: str
-    columns: Sequence[tuple[str, str]]
-    """Of each column, the heading over it that it shares with its neighbours, and its own."""
-    rows: Mapping[str, Sequence[Shown | None]]
-    corner: str = "system"
-    """What the rows are."""
-    best: Literal["highest", "lowest"] | None = None
-    """Which figure of a column is printed bold."""
-    shaded: bool = False
-    """Whether the figures, from -1 to 1, also shade their cells."""
-    notes: Sequence[str] = ()
-
-
-class Point(NamedTuple):
-    """One figure of a picture, with its 95 % interval, and that of `x` where `x` is a figure too."""
-
-    x: float
-    y: float
-    y_interval: tuple[float, float]
-    x_interval: tuple[float, float] | None = None
-
-
-class Panel(NamedTuple):
-    """One of several small pictures beside each other."""
-
-    title: str
-    series: Mapping[str, Sequence[Point]]
-    """System, or whatever is told apart -> its points."""
-
-
-@dataclass(frozen=True)
-class Panels:
-    """Small pictures that share their axes; `reports.plots.plot_panels` draws them."""
-
-    panels: Sequence[Panel]
-    x_label: str
-    y_label: str
-    ticks: Mapping[float, str] | None = None
-    title: str = ""
-    joined: bool = False
-    """Whether a system's points are a curve, with its intervals as a band."""
-    logarithmic: bool = False
-    side_by_side: bool = False
-    """Whether systems stand beside each other at each tick."""
-    bars: bool = False
-    """Whether points are counts, drawn as bars, without intervals."""
-    top: float | None = 1.0
-    """Where the figures end; None to see from them."""
-    against_chance: bool = False
-    """Whether both axes are rates, and a dashed line joins what can be had without looking."""
-
-
-@dataclass(frozen=True)
-class Section:
-    """A part of an evaluation: tables and pictures about one question, and what is to be known of them."""
-
-    title: str
-    tables: Sequence[FigureTable] = ()
-    pictures: Mapping[str, Panels] = field(default_factory=dict)
-    """By the name that files give them."""
-    notes: Sequence[str] = ()
 
 
 class ScoredConfig(NamedTuple):

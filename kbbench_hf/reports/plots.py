@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from kbbench_hf.benchmarks.base import Benchmark, Panel, Panels, Point
+from kbbench_hf.benchmarks.base import Benchmark
+from kbbench_hf.benchmarks.figures import Panel, Panels, Point
 from kbbench_hf.errors import UsageError
 from kbbench_hf.reports.tables import label
 from kbbench_hf.scoring.result import PlainFigure, Result

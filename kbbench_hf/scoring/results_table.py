@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import NamedTuple, TypedDict
 
 from kbbench_hf.benchmarks import Place, benchmark, place_of
-from kbbench_hf.benchmarks.base import Benchmark, Shown
+from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.baselines import PREFIX, find_published
+from kbbench_hf.benchmarks.figures import Shown
 from kbbench_hf.benchmarks.published import PublishedRow
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError, unknown_name

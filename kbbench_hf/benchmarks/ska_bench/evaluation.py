@@ -7,7 +7,8 @@ describes the dataset alone is in `statistics`, what changes with budget and ord
 from collections.abc import Sequence
 from pathlib import Path
 
-from kbbench_hf.benchmarks.base import FigureTable, ScoredConfig, Section, Shown, Systems
+from kbbench_hf.benchmarks.base import ScoredConfig, Systems
+from kbbench_hf.benchmarks.figures import FigureTable, Section, Shown
 from kbbench_hf.benchmarks.published import read_published
 from kbbench_hf.benchmarks.ska_bench.cells import (
     F1,

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kbbench_hf.benchmarks.base import FigureTable, Panel, Panels, Point, Section, Shown
+from kbbench_hf.benchmarks.figures import FigureTable, Panel, Panels, Point, Section, Shown
 from kbbench_hf.benchmarks.ska_bench.configs import PAPER_BUDGETS, Config, configs
 from kbbench_hf.benchmarks.ska_bench.construction.graphs import Graph
 from kbbench_hf.benchmarks.ska_bench.construction.tokens import Tokenizer, tokenizer

@@ -10,17 +10,7 @@ import numpy as np
 import pytest
 
 from kbbench_hf.benchmarks.answers import ANSWERS, IDS, TRIPLES, Answer
-from kbbench_hf.benchmarks.base import (
-    Asking,
-    Benchmark,
-    Data,
-    Example,
-    Examples,
-    Facts,
-    Scores,
-    Scoring,
-    no_problem,
-)
+from kbbench_hf.benchmarks.base import Asking, Benchmark, Data, Example, Examples, Facts, Scores, Scoring, no_problem
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.json_lines import check_plain, parse
 from kbbench_hf.replies.reading import ParseError, Reading

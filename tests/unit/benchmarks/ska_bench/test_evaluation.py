@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from kbbench_hf.benchmarks import benchmark, shipped_dataset
-from kbbench_hf.benchmarks.base import FigureTable, ScoredConfig, Section
+from kbbench_hf.benchmarks.base import ScoredConfig
+from kbbench_hf.benchmarks.figures import FigureTable, Section
 from kbbench_hf.benchmarks.ska_bench.evaluation import evaluation
 from kbbench_hf.benchmarks.ska_bench.statistics import dataset_section
 from tests.unit.benchmarks.ska_bench.identities import read
