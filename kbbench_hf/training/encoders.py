@@ -30,7 +30,6 @@ from sentence_transformers.sentence_transformer.losses import (
 )
 from torch import nn
 from transformers import PrinterCallback, TrainerCallback, set_seed
-from transformers.trainer_utils import get_last_checkpoint
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.models.embedders import unloadable
@@ -39,6 +38,7 @@ from kbbench_hf.models.losses import masked
 from kbbench_hf.models.negatives import best_wrong, drawn
 from kbbench_hf.runners.machines import check_same, group
 from kbbench_hf.runners.progress import progress
+from kbbench_hf.training.checkpoints import Sealed, last_checkpoint, remove_torn
 from kbbench_hf.training.mining import ranked_by, ranked_by_model
 from kbbench_hf.training.pairs import Pairs
 from kbbench_hf.training.questions import TrainingData
@@ -102,7 +102,10 @@ def _train(kind: Kind, spec: TrainSpec, data: TrainingData, folder: Path, checkp
     def rank(current: Any) -> Rows:
         return ranked_by_model(current, data, MINED)
 
-    last = get_last_checkpoint(str(checkpoints)) if checkpoints.is_dir() else None
+    if share.rank == 0:
+        remove_torn(checkpoints)
+    share.gather(None)
+    last = last_checkpoint(checkpoints)
     if spec.n_negatives:
         first = (
             rank(model)
@@ -113,9 +116,9 @@ def _train(kind: Kind, spec: TrainSpec, data: TrainingData, folder: Path, checkp
     shown = Shown(data.asked.benchmark.dataset, show=show)
     refresh = Refresh(pairs, rank, draw, spec.refresh, spec.negatives_depth) if spec.refresh else None
     if refresh and last:
-        refresh.resume(Path(last))
-    trainer = _trainer(kind, spec, data, model, pairs, checkpoints, [shown, *([refresh] if refresh else [])])
-    trainer.train(resume_from_checkpoint=last)
+        refresh.resume(last)
+    trainer = _trainer(kind, spec, data, model, pairs, checkpoints, [shown, *([refresh] if refresh else []), Sealed()])
+    trainer.train(resume_from_checkpoint=str(last) if last else None)
     model.max_seq_length = spec.length
     if trainer.is_world_process_zero():
         model.save_pretrained(str(folder), create_model_card=False)

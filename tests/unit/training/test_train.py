@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("sentence_transformers")
 
 import torch
+from transformers import Trainer
 
 from kbbench_hf.cli.verbs import kbbench
 from kbbench_hf.errors import UsageError
@@ -19,9 +20,11 @@ from kbbench_hf.models.losses import masked
 from kbbench_hf.models.trained_folder import publication
 from kbbench_hf.runners.run import run
 from kbbench_hf.training import mining
+from kbbench_hf.training.checkpoints import FILES, last_checkpoint, remove_torn
 from kbbench_hf.training.controls import TRAINED, controls
 from kbbench_hf.training.pairs import Pairs
 from kbbench_hf.training.questions import Questions, load_training_data
+from kbbench_hf.training.refresh import Refresh
 from kbbench_hf.training.shown import Shown
 from kbbench_hf.training.train import RETRIEVERS, train
 from tests.tiny_encoder import tiny_encoder
@@ -104,6 +107,45 @@ def test_a_training_that_is_stopped_goes_on_to_the_same_bytes(
     assert again.facts["curve"] == whole.facts["curve"]
     assert again.facts["refreshes"] == whole.facts["refreshes"]
     assert len(whole.facts["refreshes"]) == (2 if method == "ance" else 0)
+
+
+def test_a_checkpoint_that_was_not_written_to_its_end_is_not_taken_up(
+    there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    how = {"method": "ance", "epochs": 3, "evaluations": 3, "refresh": 4}
+    whole = taught(there, tmp_path / "whole", **how)
+    for place, (owner, name) in enumerate(
+        [(Trainer, "_save_optimizer_and_scheduler"), (Trainer, "_save_rng_state"), (Refresh, "on_save")]
+    ):
+        write, left = getattr(owner, name), iter((True, False))
+
+        def torn(self: Any, *given: Any, left: Any = left, write: Any = write, **named: Any) -> Any:
+            if next(left):
+                return write(self, *given, **named)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(owner, name, torn)
+        with pytest.raises(KeyboardInterrupt):
+            taught(there, tmp_path / f"torn-{place}", **how)
+        monkeypatch.setattr(owner, name, write)
+        again = taught(there, tmp_path / f"torn-{place}", **how)
+        assert weights(again.folder) == weights(whole.folder), f"torn in {name}"
+        assert again.facts["curve"] == whole.facts["curve"]
+
+
+def test_a_checkpoint_that_was_partly_removed_is_not_whole(tmp_path: Path) -> None:
+    for step in (9, 10):
+        folder = tmp_path / f"checkpoint-{step}"
+        folder.mkdir()
+        (folder / "weights").write_text("w" * step)
+        (folder / FILES).write_text(json.dumps({"weights": step}))
+    (tmp_path / "checkpoint-11").mkdir()
+    assert last_checkpoint(tmp_path) == tmp_path / "checkpoint-10"
+    (tmp_path / "checkpoint-10/weights").unlink()
+    assert last_checkpoint(tmp_path) == tmp_path / "checkpoint-9"
+    remove_torn(tmp_path)
+    assert [each.name for each in tmp_path.iterdir()] == ["checkpoint-9"]
+    assert last_checkpoint(tmp_path / "none") is None
 
 
 def test_another_training_in_the_same_folder_is_refused_and_the_same_one_is_done_at_once(
