@@ -1,5 +1,6 @@
 """The first page: a line per benchmark, its leaders with their intervals, and what is known of their differences."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from kbbench_hf.app.board_table import n_systems, row_address
@@ -49,7 +50,7 @@ def line_of(boards: Boards, places: list[Place]) -> Line:
     """Return the line of a benchmark's places: of the one with most stored rows, else of the first."""
     found = {place: boards.board(place) for place in places}
     place = max(places, key=lambda each: sum(row.badge != "published" for row in found[each].rows))
-    here = found[place]
+    here = _systems(found[place])
     leaders = here.rows[:N_LEADERS]
     axis = axis_of(row.figures[here.headline] for row in leaders if here.headline in row.figures)
     more = f" · {len(places) - 1} more part{'' if len(places) == 2 else 's'}" if len(places) > 1 else ""
@@ -68,6 +69,12 @@ def line_of(boards: Boards, places: list[Place]) -> Line:
         ],
         significant(here),
     )
+
+
+def _systems(found: Board) -> Board:
+    """Return a board without the row of the gold itself."""
+    gold = found.benchmark.showing.gold
+    return replace(found, rows=[row for row in found.rows if row.badge != "published" or row.system != gold])
 
 
 def significant(found: Board) -> str:

@@ -343,6 +343,8 @@ class Showing:
     """(examples, example, answer) -> what a report shows of it; None where a report shows the rows as they are."""
     published: Path | None = None
     """The published figures, a csv file; see `benchmarks.published`."""
+    gold: str = ""
+    """The published row of the gold itself, scored as a system's answers are; it is none and leads nobody."""
     answered: frozenset[str] = frozenset()
     """The published systems whose answers the release has; `build` writes them into the dataset's `predictions`."""
     evaluate_module: Path | None = None

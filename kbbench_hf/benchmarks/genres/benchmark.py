@@ -319,7 +319,13 @@ CORPORA = base.Benchmark(
     ),
     _SCORING,
     _ASKING,
-    base.Showing(explain, published=HERE / "published.csv", answered=frozenset(ANSWERED), statistics=_STATISTICS),
+    base.Showing(
+        explain,
+        published=HERE / "published.csv",
+        gold="Ground truth",
+        answered=frozenset(ANSWERED),
+        statistics=_STATISTICS,
+    ),
 )
 MINI = base.Benchmark(
     base.Facts(

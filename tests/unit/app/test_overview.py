@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from kbbench_hf.app.boards import Board, Boards, dataset_label, setting_label
-from kbbench_hf.app.overview_page import overview_html, significant
+from kbbench_hf.app.overview_page import line_of, overview_html, significant
 from kbbench_hf.leaderboard.table import Row
 from tests.unit.app.parsed import parsed
 
@@ -19,6 +19,14 @@ def test_every_benchmark_has_a_line_that_leads_to_its_board(boards: Boards) -> N
     (mini,) = (line for line in lines if line.all("h3")[0].text == "Text2KGBench, mini · test")
     assert [row[0] for row in mini.rows()] == ["pattern", "copy"]
     assert "pattern is better than every other system scored here (p < 0.001 against the next)." in mini.text
+
+
+def test_the_gold_itself_leads_no_benchmark(boards: Boards) -> None:
+    place = next(place for place in boards.places() if place.benchmark == "genres-corpora")
+    assert "Ground truth" in [row.system for row in boards.board(place).rows]
+    line = line_of(boards, [place])
+    assert line.leaders and "Ground truth" not in [leader.name for leader in line.leaders]
+    assert line.facts.startswith(f"{len(boards.board(place).rows) - 1} systems")
 
 
 @pytest.fixture
