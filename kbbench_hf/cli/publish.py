@@ -31,11 +31,10 @@ def command(target: str, namespace: str, private: bool, released: bool, dry_run:
 
     Example: kbbench publish mini-text2kg --namespace my-org --dry-run
     """
-    folder = Path(target)
-    trained = (folder / TRAINING).is_file()
-    for wanted in (
-        [publication(folder, namespace, private)] if trained else publications(target, namespace, released, private)
-    ):
+    if (Path(target) / TRAINING).is_file():
+        _publish(publication(Path(target), namespace, private), dry_run, yes)
+        return
+    for wanted in publications(target, namespace, released, private):
         _publish(wanted, dry_run, yes)
 
 

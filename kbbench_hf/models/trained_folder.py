@@ -7,6 +7,7 @@ them there.
 
 import json
 from collections.abc import Callable
+from itertools import chain, count
 from pathlib import Path
 
 from kbbench_hf.errors import UsageError
@@ -20,6 +21,7 @@ NETWORK = "qagnn.json"
 FUSION = "fusion.json"
 """The models of a learned fusion, and their weights."""
 INSIDE = "models"
+"""Where folders lie that came with it."""
 
 
 def trained_folder(model: str, file: str, method: str) -> Path:
@@ -83,9 +85,11 @@ def portable(folder: Path) -> dict[str, Path | bytes]:
             if Path(model).is_absolute():
                 raise UsageError(f"{folder} names the model {model}, which is not here; expected its folder.")
             return model  # a name on the Hub
-        taken = [*places.values(), *files]
-        name = next(name for name in _names(Path(model).name) if name not in taken)
-        return places.setdefault(Path(model).resolve(), name)
+        return places.setdefault(Path(model).resolve(), free(f"{INSIDE}/{Path(model).name}"))
+
+    def free(name: str) -> str:
+        taken = {*places.values(), *("/".join(path.split("/")[:2]) for path in files)}
+        return next(each for each in chain([name], (f"{name}-{n}" for n in count(2))) if each not in taken)
 
     for file in (NETWORK, FUSION):
         if file in files:
@@ -93,10 +97,6 @@ def portable(folder: Path) -> dict[str, Path | bytes]:
     for local, at in places.items():
         files |= {f"{at}/{path}": content for path, content in portable(local).items()}
     return files
-
-
-def _names(name: str) -> "list[str]":
-    return [f"{INSIDE}/{name}", *(f"{INSIDE}/{name}-{n}" for n in range(2, 100))]
 
 
 def _inside(folder: Path, model: str) -> Path | None:

@@ -91,7 +91,7 @@ def _train(kind: Kind, spec: TrainSpec, data: TrainingData, folder: Path, checkp
     set_seed(spec.seed)
     model = kind.build(spec)
     if (share := group()).size > 1:
-        check_same(share, {"what the weights hash to before training": _hash(model)})
+        check_same(share, {"the hash of the weights before training": _hash(model)})
     model.max_seq_length = spec.train_length
     model.model_card_data.generate_widget_examples = False
     pairs = Pairs(data.train, data.texts, masked=spec.mask)

@@ -79,7 +79,7 @@ def test_what_was_learned_ranks_the_training_questions_first_by_its_name(
     data = load_training_data("things")
     assert all(f"{split} `{digest}`" in card for split, digest in data.hashes.items())
     assert "| all | 8 |" in card and "| answer seen in training |" in card and data.train.texts[0] not in card
-    (sent,) = [publication(tmp_path / "m", "me")]
+    sent = publication(tmp_path / "m", "me")
     assert (sent.repo_id, sent.repo_type) == ("me/m", "model")
     assert {"README.md", "training.json", "model.safetensors", "modules.json"} <= {*sent.files}
 
