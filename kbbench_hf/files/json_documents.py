@@ -8,7 +8,7 @@ from itertools import chain
 from kbbench_hf.files import harness
 from kbbench_hf.files.json_lines import python_remedy, unique_keys
 from kbbench_hf.files.packing import Opened
-from kbbench_hf.files.rows import How, Keyed, Line, Reading, Unreadable
+from kbbench_hf.files.rows import LONG_NUMBER, How, Keyed, Line, Reading, Unreadable
 from kbbench_hf.files.texts import decoded
 
 _DECODER = json.JSONDecoder(object_pairs_hook=unique_keys)
@@ -101,6 +101,8 @@ class _Text:
             raise self._broken(error.msg, error.pos) from None
         except Unreadable as error:
             raise Unreadable(error.message, error.remedy, self.line(position)) from None
+        except ValueError:
+            raise Unreadable(LONG_NUMBER, line=self.line(position)) from None
 
     def _broken(self, message: str, position: int) -> Unreadable:
         number = self.text.count("\n", 0, position) + 1

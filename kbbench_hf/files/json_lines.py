@@ -8,7 +8,7 @@ from math import isfinite
 from typing import NoReturn
 
 from kbbench_hf.files.packing import HEAD, Opened
-from kbbench_hf.files.rows import How, Line, Problem, Reading, Unreadable
+from kbbench_hf.files.rows import LONG_NUMBER, How, Line, Problem, Reading, Unreadable
 
 MAX_LINE_BYTES = 1_000_000
 """The longest line of a stranger's file."""
@@ -79,6 +79,8 @@ def parse(text: bytes) -> object:
         raise Unreadable(f"not UTF-8 at byte {error.start}", SAVE_AS_UTF8) from None
     except RecursionError:
         raise Unreadable("nested too deeply") from None
+    except Unreadable:
+        raise
     except json.JSONDecodeError as error:
         rest = error.doc[error.pos :].strip()
         if error.msg == "Extra data" and rest == ",":
@@ -87,6 +89,8 @@ def parse(text: bytes) -> object:
                 "JSON Lines have no comma between lines: remove it, or put all of them in [ ] as one array.",
             ) from None
         raise Unreadable(f"not JSON: {error.msg} at column {error.colno}", python_remedy(error.doc)) from None
+    except ValueError:
+        raise Unreadable(LONG_NUMBER) from None
 
 
 def python_remedy(text: str) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from kbbench_hf.files.json_lines import MAX_DEPTH
+from kbbench_hf.files.rows import LONG_NUMBER
 
 SEPARATORS = {";": "semicolons", "|": "bars", ",": "commas", "\t": "tabs", "\n": "line ends"}
 """What may stand between items, and its name."""
@@ -119,7 +120,10 @@ class _Reader:
             case "text", _:
                 return ast.literal_eval(text.replace("\n", "\\n"))
             case "number", _:
-                return int(text) if text.lstrip("+-").isdecimal() else float(text)
+                try:
+                    return int(text) if text.lstrip("+-").isdecimal() else float(text)
+                except ValueError:
+                    raise ListTextError(LONG_NUMBER) from None
             case "word", _:
                 return _WORDS[text]
             case "gap", _:

@@ -1,5 +1,6 @@
 """What every format is read as: rows with the line that each stands on, and what should be known of the reading."""
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
@@ -20,6 +21,10 @@ class Problem:
     def __str__(self) -> str:
         """Render as `file:line: message`."""
         return f"{self.file}{f':{self.line}' if self.line else ''}: {self.message}"
+
+
+LONG_NUMBER = f"a number of more than {sys.get_int_max_str_digits():,} digits"
+"""What is wrong where Python refuses a number for its length: the one JSON that is JSON and still cannot be parsed."""
 
 
 class Unreadable(ValueError):

@@ -1,5 +1,6 @@
 """TREC runs, as trec_eval reads them: `query Q0 candidate rank score tag`, split at any white space."""
 
+import sys
 from collections.abc import Callable, Iterator
 
 from kbbench_hf.files.packing import HEAD, Opened
@@ -37,7 +38,7 @@ def _is_of_run(cells: list[str]) -> bool:
 
 
 def _is_whole(text: str) -> bool:
-    return text.removeprefix("-").isdecimal()
+    return text.removeprefix("-").isdecimal() and len(text) <= sys.get_int_max_str_digits()
 
 
 def _number(text: str) -> float | None:

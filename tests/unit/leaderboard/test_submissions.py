@@ -13,7 +13,7 @@ from kbbench_hf.errors import DataError, KBBenchError
 from kbbench_hf.leaderboard.records import System
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import Preview, checked_system, preview, store_preview
-from tests.servers.hostile import packed
+from tests.servers.hostile import TRAPS, packed
 
 
 def refused(file: Path) -> str:
@@ -35,6 +35,12 @@ def test_a_partial_file_is_refused_with_the_ids_that_lack(upload: Path) -> None:
 def test_nothing_but_json_lines_is_read(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"PAR1")
     assert "nothing else is read" in refused(tmp_path / name)
+
+
+@pytest.mark.parametrize("trap", TRAPS, ids=range(len(TRAPS)))
+def test_a_line_that_is_no_answer_is_refused_in_words(upload: Path, trap: bytes) -> None:
+    upload.write_bytes(upload.read_bytes() + trap + b"\n")
+    assert "nothing was scored" in refused(upload)
 
 
 PREVIEW_ALL = """

@@ -483,6 +483,17 @@ REFUSED = {
     "array and more": Case(SKA, lambda: json.dumps(rows(SKA)).encode() + b"\n{}", "after the end of the array"),
     "Python's objects": Case(SKA, lambda: "".join(f"{r}\n" for r in rows(SKA)).encode(), r"json\.dump"),
     "a list of Python's objects": Case(SKA, lambda: str(rows(SKA)).encode(), r"json\.dump"),
+    **{
+        f"a number of 5,000 digits, {form}": Case(
+            SKA, lambda text=text: text.encode() % (b"9" * 5_000), "more than 4,300"
+        )
+        for form, text in {
+            "lines": '{"id": "a", "answers": []}\n{"id": %s}',
+            "array": '[{"id": %s}]',
+            "list in a table": "id\tanswers\na\t['x', %s]\n",
+        }.items()
+    },
+    "a rank of 5,000 digits": Case(STARK, lambda: b"1 Q0 2 %b 0.3 x\n" % (b"9" * 5_000), "not recognised"),
     "lists without ids": Case(SKA, lambda: json.dumps([*texts().values()]).encode(), "expected an object with 'id'"),
     "texts under ids: answers or responses?": Case(
         SKA, lambda: json.dumps(dict.fromkeys(texts(), "Velm")).encode(), "--from response"
