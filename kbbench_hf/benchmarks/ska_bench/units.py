@@ -223,8 +223,27 @@ class Pool:
         return cls(dict(sk), text, headers, links, text_groups if any(text_groups) else (), origins, text_origins)
 
 
+class Count(NamedTuple):
+    """What a source carries: how many of its questions, or which share of them, are left after a step to a subset."""
+
+    subset: str
+    source: str
+    step: str
+    left: str
+
+
 class Release(NamedTuple):
     """Instances, and the pool of each of their subsets."""
 
     instances: list[Instance]
     pools: dict[str, Pool]
+    counts: tuple[Count, ...] = ()
+
+
+def counts(subset: str, source: str, steps: Mapping[str, int]) -> tuple[Count, ...]:
+    """Return how many questions of a source each step to a subset left.
+
+    >>> counts("kg", "MetaQA", {"asked": 3568})
+    (Count(subset='kg', source='MetaQA', step='asked', left='3,568'),)
+    """
+    return tuple(Count(subset, source, step, f"{n:,}") for step, n in steps.items())

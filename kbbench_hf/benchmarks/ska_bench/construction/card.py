@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from kbbench_hf.benchmarks.ska_bench.configs import STANDARD, bucket
 from kbbench_hf.benchmarks.ska_bench.construction.testbeds import FILLED, SAME, Testbeds
-from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, Pool
+from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Count, Instance, Pool, Release
 
 VERSION = "1.0.0"
 """Of ska-open. A patch changes what is said about it, a minor version adds instances, a major one changes gold answers
@@ -48,11 +48,13 @@ def content_sha256(tables: Mapping[str, Mapping[str, pa.Table]]) -> str:
     return digest.hexdigest()
 
 
-def facts(instances: Sequence[Instance], pools: Mapping[str, Pool], built: Testbeds, tokenizer: str) -> str:
+def facts(release: Release, built: Testbeds, tokenizer: str) -> str:
     """Return what a build says of itself, in Markdown."""
+    instances, pools = release.instances, release.pools
     subsets = [subset for subset in SUBSETS if any(each.subset == subset for each in instances)]
     parts: list[Iterable[str]] = [
         _beside_the_paper(instances, subsets),
+        _carried([each for each in release.counts if each.subset in subsets]),
         _sources(instances, pools, subsets),
         _budgets(built),
         _positions(instances, built, subsets),
@@ -84,6 +86,14 @@ def _beside_the_paper(instances: Sequence[Instance], subsets: Sequence[str]) -> 
             ]
         )
     yield from _table([*head, *(f"needs {each}" for each in BUCKETS)], rows)
+
+
+def _carried(counts: Sequence[Count]) -> Iterator[str]:
+    if counts:
+        yield "What the sources carry: how many questions each step left, those of `demo` among them; of a quota, the"
+        yield "share that it has of the questions before the choice, and then of the chosen ones."
+        yield ""
+        yield from _table(["subset", "source", "step", "left"], counts)
 
 
 def _sources(instances: Sequence[Instance], pools: Mapping[str, Pool], subsets: Sequence[str]) -> Iterator[str]:

@@ -55,7 +55,7 @@ def _comparisons(table: Table) -> Iterator[Found]:
                 question = _question(table, f"{kind.compares}: the {what} where {first}, or the one where {second}")
                 if not says(question, answer) and not found_by_words(question, both, rest):
                     title = title_of(winner.link)
-                    aliases = tuple(dict.fromkeys((title, title.partition(" (")[0])))
+                    aliases = (title, title.partition(" (")[0])
                     told_in = tuple(n for n, cell in enumerate(table.rows[winner.row]) if says(cell, answer))
                     yield _found(table, question, answer, (one, other), told_in, aliases)
 

@@ -128,7 +128,7 @@ def build(
         f"instances_{subset}": _instances_table(instances, subset) for subset in subsets
     }
     tables |= {f"pool_{subset}": _pool_table(release.pools[subset]) for subset in subsets}
-    said = facts(instances, release.pools, built, count.name)
+    said = facts(release._replace(instances=instances), built, count.name)
     version = f"Version {VERSION}, SHA-256 of instances and pools `{content_sha256(tables)}`."
     text = f"{card.rstrip()}\n\n{said}\n{version}\n"
     write_dataset(out, {**tables, **built.tables}, text, version=VERSION)

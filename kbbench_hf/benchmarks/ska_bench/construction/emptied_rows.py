@@ -7,8 +7,9 @@ cannot be answered, though all its words are there.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from kbbench_hf.benchmarks.ska_bench.construction.question_words import spoken_of
 from kbbench_hf.benchmarks.ska_bench.programs import Program
-from kbbench_hf.benchmarks.ska_bench.table_programs import TYPES, execute, reads
+from kbbench_hf.benchmarks.ska_bench.table_programs import TYPES, execute, normal, reads
 from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Origin, Pool, Release
 
 TOTALS = frozenset({"count", "sum"})
@@ -23,7 +24,8 @@ def group_of(instance: Instance) -> str:
 def with_emptied_rows(release: Release) -> Release:
     """Return a release whose `table` instances have, after all other rows, their own rows with a cell emptied.
 
-    It is the cell of one column: the first without which the program reads the positives and finds nothing.
+    It is the cell of one column: the first without which the program reads the positives and finds nothing. Where the
+    words of a comparison do not say which column it is made in, another one might still tell, and there is no such row.
     """
     if "table" not in release.pools:
         return release
@@ -32,10 +34,14 @@ def with_emptied_rows(release: Release) -> Release:
         program = instance.program
         if instance.subset == "table" and program and program["type"] in TYPES - TOTALS:
             rows = pool.sk[instance.group]
+            if program["type"] == "compare" and program["by"] not in spoken_of(
+                normal(instance.question), pool.headers[instance.group]
+            ):
+                continue
             column = _answer_column(program, [rows[number] for number in instance.positive_sk])
             columns |= {} if column is None else {instance.id: (column,)}
     instances, pool = emptied_in(columns, release.instances, pool)
-    return Release(instances, {**release.pools, "table": pool})
+    return release._replace(instances=instances, pools={**release.pools, "table": pool})
 
 
 def emptied_in(

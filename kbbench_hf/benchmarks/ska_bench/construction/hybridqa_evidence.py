@@ -29,6 +29,8 @@ _ASKED = re.compile(
     r"\b(?:what(?:'s| is| was| are| were)(?: the)?(?: full)?(?: names? of(?: the)?)?|which|what) ([a-z]+)\b",
     re.IGNORECASE,
 )
+_DANGLES = re.compile(r"\bthis\b", re.IGNORECASE)
+"""What is meant stands outside of the question."""
 _COMPARES = re.compile(
     r"\b(first|last|most|least|more|less|fewer|than|earliest|latest|oldest|youngest|highest|lowest|largest|smallest"
     r"|longest|shortest|biggest|both|between|or|times|before|after|second|third|not|only|all|every|each)\b",
@@ -88,6 +90,8 @@ class Sheet:
 def evidence(question: Question, sheet: Sheet) -> Found | None:
     """Return a question with the row and the passages that it needs, or None where its words do not settle them."""
     if says(question.text, question.answer) or "°" in question.answer or len(question.answer.split()) > MOST_WORDS:
+        return None
+    if _DANGLES.search(question.text):
         return None
     row, asked = question.row, sheet.words.of(question.text)
     links = _links(question, asked, sheet)

@@ -27,7 +27,7 @@ from kbbench_hf.benchmarks.ska_bench.construction.hybridqa_graph_chains import c
 from kbbench_hf.benchmarks.ska_bench.construction.hybridqa_tables import SOURCE, Question, read, subset_of, title_of
 from kbbench_hf.benchmarks.ska_bench.graph_programs import SAYS, Program
 from kbbench_hf.benchmarks.ska_bench.mentions import mentions, normal_name
-from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Release
+from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Release, counts
 from kbbench_hf.metrics.typed_answers import answer_type
 
 _ALL_ROWS = re.compile(r"\b(both|either|neither|same|different|former|latter|total|average)\b")
@@ -61,7 +61,13 @@ def make(folder: Path) -> Release:
     pool = Graphs(graphs)
     asked = [instance for question in questions if (instance := asked_by_people(question, pool))]
     most = int(len(asked) * CHAINED / (1 - CHAINED))
-    return Release([*asked, *islice(chains(graphs.values(), pool), most)], {"kg_text": pool.pool})
+    composed = list(islice(chains(graphs.values(), pool), most))
+    steps = {
+        "asked on its half of the tables": len(questions),
+        "triples and pages hold their words, and no other answer": len(asked),
+        "composed": len(composed),
+    }
+    return Release([*asked, *composed], {"kg_text": pool.pool}, counts("kg_text", SOURCE.name, steps))
 
 
 def asked_by_people(question: Question, graphs: Graphs) -> Instance | None:

@@ -5,12 +5,11 @@ cells and passages alike.
 """
 
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kbbench_hf.benchmarks.ska_bench.construction.raw_files import Source, read_json_lines
+from kbbench_hf.benchmarks.ska_bench.construction.raw_files import Source, read_json_lines, written
 from kbbench_hf.benchmarks.ska_bench.units import SEED, Cells, Origin, clean
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import Row
@@ -18,23 +17,6 @@ from kbbench_hf.files.datasets import Row
 SOURCE = Source("HybridQA", "wenhuchen/HybridQA @db22fda, wenhuchen/OTT-QA @b289bcc", "MIT; text Wikipedia, CC BY-SA")
 ORIGIN = Origin(SOURCE.name, SOURCE.licence)
 TABLES, QUESTIONS = "hybridqa_tables.jsonl.gz", "hybridqa_questions.jsonl.gz"
-
-_JOINED = re.compile(r" ([,.;:!?%)\]}])|([(\[{$#]) | (n't|'(?:s|ll|re|ve|m|d))(?= |$)|(?<=s) (')(?= )")
-"""Marks that stand without a blank before or after them, and endings that stand without one before them."""
-_EDITORIAL = re.compile(r"\[ ?(?:citation needed|failed verification|nb \d+|update|\d+) ?\]")
-
-
-def written(text: str) -> str:
-    """Return tokenised text as people write it.
-
-    >>> written("Tom 's horse ( born May 8 , 1945 ) did n't win $ 1.2 million .")
-    "Tom's horse (born May 8, 1945) didn't win $1.2 million."
-    """
-    if "[" in text:
-        text = _EDITORIAL.sub("", text)
-    text = _JOINED.sub(r"\1\2\3\4", " ".join(clean(text).split()))
-    text = _JOINED.sub(r"\1\2\3\4", text)
-    return text.replace("`` ", '"').replace(" ''", '"')
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kbbench_hf.benchmarks.ska_bench.construction import hybridqa_graph_questions, tekgen
 from kbbench_hf.benchmarks.ska_bench.construction.evidence import Evidence
-from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool, Release
+from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool, Release, counts
 
 TEMPLATE_SHARE = 0.3
 """The most that instances from templates have of the subset."""
@@ -30,7 +30,9 @@ def make(folder: Path) -> Release:
     asked = [instance for instance in kept if instance.source != tekgen.SOURCE.name]
     templates = [instance for instance in kept if instance.source == tekgen.SOURCE.name]
     most = int(len(asked) * TEMPLATE_SHARE / (1 - TEMPLATE_SHARE))
-    return Release([*asked, *templates[:most]], {"kg_text": pool})
+    steps = {"templates whose evidence is in order": len(templates), "chosen": len(templates[:most])}
+    counted = (*whole.counts, *(counts("kg_text", tekgen.SOURCE.name, steps) if templates else ()))
+    return Release([*asked, *templates[:most]], {"kg_text": pool}, counted)
 
 
 def merged(subset: str, parts: Sequence[Release]) -> Release:
@@ -61,4 +63,4 @@ def merged(subset: str, parts: Sequence[Release]) -> Release:
             {**whole.origins, **pool.origins},
             [*whole.text_origins, *pool.text_origins],
         )
-    return Release(instances, {subset: whole})
+    return Release(instances, {subset: whole}, tuple(each for release in parts for each in release.counts))

@@ -20,7 +20,7 @@ from kbbench_hf.benchmarks.ska_bench.construction.raw_files import Source, read_
 from kbbench_hf.benchmarks.ska_bench.construction.sampling import Candidate, choose
 from kbbench_hf.benchmarks.ska_bench.mentions import mentions, normal_name
 from kbbench_hf.benchmarks.ska_bench.programs import Program
-from kbbench_hf.benchmarks.ska_bench.units import Instance, Origin, Pool, Release, clean
+from kbbench_hf.benchmarks.ska_bench.units import Instance, Origin, Pool, Release, clean, counts
 
 SOURCE = Source("MetaQA", "vaijsc/keallm @cf68f91", "CC BY 3.0")
 GROUP = "metaqa"
@@ -56,7 +56,13 @@ def make(folder: Path) -> Release:
     maker = _Maker(Pool({GROUP: triples}, origins={GROUP: Origin(SOURCE.name, SOURCE.licence)}))
     candidates = [found for question in questions if (found := maker.candidate(question))]
     chosen = choose(candidates, QUOTAS, wording_share=WORDING_SHARE, answer_share=ANSWER_SHARE)
-    return Release([maker.with_decoys(instance) for instance in chosen], {"kg": maker.pool})
+    steps = {
+        "asked": len(questions),
+        "their path gives the gold alone, by needed triples": len(candidates),
+        "chosen, so many of each number of units": len(chosen),
+    }
+    instances = [maker.with_decoys(instance) for instance in chosen]
+    return Release(instances, {"kg": maker.pool}, counts("kg", SOURCE.name, steps))
 
 
 def program_of(path: str, topic: str) -> Program | None:

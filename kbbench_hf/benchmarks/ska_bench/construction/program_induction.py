@@ -53,14 +53,20 @@ def induce(question: str, header: Row, rows: Sequence[Row], answers: Sequence[st
     asked = " ".join(re.sub(r"[?!]+$", "", normal(question)).split())
     bounds, rest = _bounds(asked)
     two_rows = bool(words.DIFFERENCE.search(rest) or words.COMPARED.search(rest))
-    if words.WHOLE_TABLE.search(rest) or len(bounds) > 1 or len(answers) > MOST_ANSWERS:
+    if any(said.search(rest) for said in (words.WHOLE_TABLE, words.DANGLING)):
+        return None
+    if len(bounds) > 1 or len(answers) > MOST_ANSWERS:
         return None
     if bounds if two_rows else (words.ORDERED.search(rest) or words.SUPERLATIVE.search(rest)):
         return None
     named = _named(asked, header, rows, {value for bound in bounds for _, value in bound})
     if (not named and not bounds) or len(named) > MOST_NAMED:
         return None
-    tried = _of_two_rows(rest, rows, named) if two_rows else _of_one_set(asked, header, rows, named, bounds, answers)
+    tried = (
+        _of_two_rows(rest, header, rows, named)
+        if two_rows
+        else _of_one_set(asked, header, rows, named, bounds, answers)
+    )
     consistent: dict[tuple[int, ...], Program] = {}
     for program in tried:
         if same_answers(execute(program, rows), answers):
@@ -157,9 +163,10 @@ def _of_one_set(
     counted = words.HOW_MANY.search(asked)
     quantities = {word[:4] for c, name in enumerate(header) if _is_numeric(rows, c) for word in normal(name).split()}
     counts = is_number and counted and counted[1][:4] not in quantities and answers[0] != "1"
+    columns = list(dict.fromkeys((*words.spoken_of(asked, header), *range(len(header)))))
     for where in _wheres(asked, header, rows, named, bounds):
         taken = {condition[0] for condition in where}
-        free = [column for column in range(len(header)) if column not in taken]
+        free = [column for column in columns if column not in taken]
         if counts:
             yield {"type": "count", "where": where}
         for select in free:
@@ -199,13 +206,12 @@ def _condition(meant: tuple[int, str, str]) -> list[object]:
 def _limits(asked: str, header: Row, rows: Sequence[Row], bound: Bound) -> list[Conditions]:
     """Return what a bound may mean: conditions on a column of numbers that the question speaks of, or of years."""
     is_year = all(re.fullmatch(r"1[5-9]\d\d|20\d\d", value) for _, value in bound)
-    spoken = {words.SPOKEN_AS.get(word, word)[:4] for word in asked.split() if word not in words.STOP_WORDS}
+    spoken = words.spoken_of(asked, header)
     columns = []
-    for column, name in enumerate(header):
+    for column in range(len(header)):
         if _is_numeric(rows, column):
             years = [1500 <= (number(row[column]) or 0) < 2100 for row in rows]
-            fits = all(years) if is_year else bool({word[:4] for word in normal(name).split()} & spoken)
-            columns += [column] * fits
+            columns += [column] * (all(years) if is_year else column in spoken)
     return [[[column, test, value] for test, value in bound] for column in columns]
 
 
@@ -213,8 +219,9 @@ def _is_numeric(rows: Sequence[Row], column: int) -> bool:
     return sum(number(row[column]) is not None for row in rows) >= 0.8 * len(rows)
 
 
-def _of_two_rows(asked: str, rows: Sequence[Row], named: Sequence[_Named]) -> Iterator[Program]:
-    """Yield comparisons, or differences, of the two rows whose keys the question names."""
+def _of_two_rows(asked: str, header: Row, rows: Sequence[Row], named: Sequence[_Named]) -> Iterator[Program]:
+    """Yield comparisons, or differences, of the two rows whose keys the question names; of spoken columns first."""
+    columns = list(dict.fromkeys((*words.spoken_of(asked, header), *range(len(header)))))
     keys: defaultdict[tuple[int, str], list[str]] = defaultdict(list)
     for each in named:
         for column, test, value in each.conditions:
@@ -223,7 +230,7 @@ def _of_two_rows(asked: str, rows: Sequence[Row], named: Sequence[_Named]) -> It
                 keys[column, "="].append(value)
     for (key, test), values in sorted(keys.items(), key=lambda item: (item[0][1] != "=", item[0][0])):
         for pair in combinations(dict.fromkeys(values), 2):
-            for by in range(len(rows[0])):
+            for by in columns:
                 if by == key or not any(number(row[by]) is not None for row in rows):
                     continue
                 read = {"key": key, "by": by, "values": list(pair)} | ({} if test == "=" else {"test": test})

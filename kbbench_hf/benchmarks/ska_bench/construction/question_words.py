@@ -1,6 +1,9 @@
 """What the words of a question on a table say: what is asked, how rows are bounded, and which words name nothing."""
 
 import re
+from collections.abc import Sequence
+
+from kbbench_hf.benchmarks.ska_bench.table_programs import normal
 
 WHOLE_TABLE = re.compile(
     r"\b(first|last|next|previous|previously|consecutive|following|prior|preceding|top|bottom|listed|average|all|every"
@@ -8,12 +11,16 @@ WHOLE_TABLE = re.compile(
     r"|column|chart|list|table|combined|percent|percentage|second|third|ranked|times as|half|current|currently|final)\b"
     r"|n't\b"
 )
+DANGLING = re.compile(r"\b(this|they|them|he|she|we|you)\b")
+"""What is meant stands outside of the question, often in a title that is not shown."""
 SUPERLATIVE = re.compile(
     r"\b(most|highest|largest|biggest|longest|greatest|latest|tallest|heaviest|least|lowest|smallest|shortest|earliest"
     r"|fewest|lightest|oldest|youngest|best|worst|fastest|slowest|maximum|minimum)\b"
 )
 COMPARED = re.compile(r"\bor\b")
-FEWER = re.compile(r"\b(fewer|less|lower|smaller|shorter|earlier|slower|worse|least|lowest|shortest|earliest|fewest)\b")
+FEWER = re.compile(
+    r"\b(fewer|less|lower|smaller|shorter|earlier|sooner|slower|worse|least|lowest|shortest|earliest|fewest)\b"
+)
 EITHER_WAY = re.compile(r"\b(older|younger|better|higher rank|oldest|youngest|best|worst)\b")
 """Of a year of birth the older one is smaller, of an age larger."""
 DIFFERENCE = re.compile(
@@ -28,7 +35,16 @@ RESULTS = {
     **dict.fromkeys(("drew", "draw", "draws", "tied"), _DRAWN),
 }
 """How tables write what verbs say of a match."""
-SPOKEN_AS = {"medals": "total", "medal": "total"}
+SPOKEN_AS = {
+    **dict.fromkeys(("medal", "medals"), ("total",)),
+    **dict.fromkeys(("taller", "tall"), ("height",)),
+    **dict.fromkeys(("earlier", "later", "sooner"), ("date", "year")),
+    "deeper": ("depth",),
+    "farther": ("distance",),
+    "heavier": ("weight",),
+    "longer": ("length", "duration"),
+    "wider": ("width",),
+}
 """Words of questions that speak of a column of another name."""
 HOW_MANY = re.compile(r"\b(?:how many|number of|amount of)(?: total| the)? (\w+)")
 TOTAL = re.compile(r"\b(total|altogether|in all|sum)\b")
@@ -59,3 +75,15 @@ STOP_WORDS = frozenset(
     "they their his her its he she it there more less than most least before after between over under above below "
     "first last no yes any one two three four five six seven eight nine ten won win wins lost played play".split()
 )
+
+
+def spoken_of(asked: str, header: Sequence[str]) -> list[int]:
+    """Return the columns whose names share words with a question, by how many, then from left to right.
+
+    >>> spoken_of("which is taller, ann or bo?", ("Name", "Age", "Height (m)")), spoken_of("who won?", ("Name", "Pos"))
+    ([2], [])
+    """
+    said = {word.strip(",.;:'\"") for word in asked.split()} - STOP_WORDS
+    stems = {part[:4] for word in said for part in SPOKEN_AS.get(word, (word,))}
+    shared = [len({word.strip("()")[:4] for word in normal(name).split()} & stems) for name in header]
+    return sorted((column for column, n in enumerate(shared) if n), key=lambda column: -shared[column])

@@ -1,13 +1,18 @@
-"""Reading the raw files of ska-open: JSON Lines and tab-separated triples, compressed or not."""
+"""Reading the raw files of ska-open: JSON Lines, tab-separated triples, and text that was cut into tokens."""
 
 import gzip
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kbbench_hf.benchmarks.ska_bench.units import Cells, clean
 from kbbench_hf.errors import DataError
+
+_JOINED = re.compile(r" ([,.;:!?%)\]}])|([(\[{$#]) | (n't|'(?:s|ll|re|ve|m|d))(?= |$)|(?<=s) (')(?= )")
+"""Marks that stand without a blank before or after them, and endings that stand without one before them."""
+_EDITORIAL = re.compile(r"\[ ?(?:citation needed|failed verification|nb \d+|update|\d+) ?\]")
 
 
 class Source(NamedTuple):
@@ -51,6 +56,19 @@ def read_triples(file: Path) -> list[Cells]:
             raise DataError(f"{file}:{number} has {len(cells)} cells; expected head, relation, tail. Repair the line.")
         triples.add(cells)
     return sorted(triples)
+
+
+def written(text: str) -> str:
+    """Return tokenised text as people write it.
+
+    >>> written("Tom 's horse ( born May 8 , 1945 ) did n't win $ 1.2 million .")
+    "Tom's horse (born May 8, 1945) didn't win $1.2 million."
+    """
+    if "[" in text:
+        text = _EDITORIAL.sub("", text)
+    text = _JOINED.sub(r"\1\2\3\4", " ".join(clean(text).split()))
+    text = _JOINED.sub(r"\1\2\3\4", text)
+    return text.replace("`` ", '"').replace(" ''", '"')
 
 
 def _lines(file: Path) -> Iterator[str]:

@@ -39,9 +39,25 @@ def make(source: Path, subsets: Sequence[str] = SUBSETS) -> Release:
     with REMOVED.open(encoding="utf-8", newline="") as rows:
         removed = {row["id"] for row in csv.DictReader(rows)}
     made = [MAKERS[subset](source) for subset in subsets if subset in MAKERS]
-    kept = [[instance for instance in release.instances if instance.id not in removed] for release in made]
+    kept = [[with_aliases(each) for each in release.instances if each.id not in removed] for release in made]
     instances = [instance for members in kept for instance in with_demo(members)]
-    return Release(instances, {subset: pool for release in made for subset, pool in release.pools.items()})
+    pools = {subset: pool for release in made for subset, pool in release.pools.items()}
+    return Release(instances, pools, tuple(each for release in made for each in release.counts))
+
+
+def with_aliases(instance: Instance) -> Instance:
+    """Return an instance whose answers have no alias twice; of a possessive answer the plain name is one.
+
+    >>> with_aliases(Instance("a", "kg", "?", ("Zee Tamil's",), "g", answer_aliases=(("Zee Tamil's",),))).answer_aliases
+    (('Zee Tamil',),)
+    """
+    given = instance.answer_aliases or ((),) * len(instance.answers)
+    possessives = [(answer[:-2],) if answer.endswith("'s") else () for answer in instance.answers]
+    aliases = tuple(
+        tuple(dict.fromkeys(alias for alias in (*some, *more) if alias != answer))
+        for answer, some, more in zip(instance.answers, given, possessives, strict=True)
+    )
+    return replace(instance, answer_aliases=aliases if any(aliases) else ())
 
 
 def with_demo(instances: Iterable[Instance], size: int = DEMO) -> list[Instance]:
@@ -94,7 +110,7 @@ def in_hash_order(release: Release) -> Release:
                 instances[place] = replace(
                     each, positive_sk=positive, withheld_sk=withheld, positive_text=positive_text, own_text=own
                 )
-    return Release(instances, pools)
+    return release._replace(instances=instances, pools=pools)
 
 
 def _by_hash(units: Sequence[Cells]) -> dict[int, int]:

@@ -2,12 +2,14 @@
 
 import hashlib
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kbbench_hf.benchmarks.ska_bench.construction import tatqa, wikitablequestions
 from kbbench_hf.benchmarks.ska_bench.construction.near_rows import near_rows
 from kbbench_hf.benchmarks.ska_bench.construction.table_questions import TableQuestion, Tables
 from kbbench_hf.benchmarks.ska_bench.construction.table_selection import (
+    QUOTAS,
     STANDARD,
     Candidate,
     found_by_words,
@@ -16,7 +18,7 @@ from kbbench_hf.benchmarks.ska_bench.construction.table_selection import (
 )
 from kbbench_hf.benchmarks.ska_bench.mentions import mentions
 from kbbench_hf.benchmarks.ska_bench.table_programs import freedom, normal
-from kbbench_hf.benchmarks.ska_bench.units import SEED, Cells, Instance, Origin, Pool, Release, write_row
+from kbbench_hf.benchmarks.ska_bench.units import SEED, Cells, Count, Instance, Origin, Pool, Release, counts, write_row
 
 LONGEST = 24 * 1024
 """The largest budget that a table's rows fill, in tokens."""
@@ -29,7 +31,8 @@ def make(folder: Path) -> Release:
         DataError: a file of the two sources is absent or malformed.
     """
     sources = [wikitablequestions.read(folder), tatqa.read(folder)]
-    chosen = select([each for source in sources for each in candidates(source)])
+    settled = [each for source in sources for each in candidates(source)]
+    chosen = select(settled)
     sk: dict[str, list[Cells]] = {}
     headers: dict[str, Cells] = {}
     origins: dict[str, Origin] = {}
@@ -64,7 +67,22 @@ def make(folder: Path) -> Release:
                 licence=source.licence,
             )
         )
-    return Release(instances, {"table": Pool(sk, headers=headers, origins=origins)})
+    pool = Pool(sk, headers=headers, origins=origins)
+    return Release(instances, {"table": pool}, tuple(_counted(sources, settled, chosen)))
+
+
+def _counted(sources: Sequence[Tables], settled: Sequence[Candidate], chosen: Sequence[Candidate]) -> Iterator[Count]:
+    """Yield what the sources carry, and the shares that the quotas limit, before and after the choice."""
+    for each in sources:
+        steps = {
+            "asked": each.n_asked,
+            "one program fits, and the rows that it reads are known": len(each.questions),
+            "chosen, so that every quota is kept": sum(candidate.source is each for candidate in chosen),
+        }
+        yield from counts("table", each.source.name, steps)
+    for name, quota in QUOTAS.items():
+        before, after = (sum(map(quota.counts, some)) / max(1, len(some)) for some in (settled, chosen))
+        yield Count("table", "", f"quota: {name}, at most {quota.share:.1%}", f"{before:.1%}, then {after:.1%}")
 
 
 def _donated(candidate: Candidate) -> list[Cells]:

@@ -40,3 +40,5 @@ class Tables(NamedTuple):
     source: Source
     tables: Mapping[str, Table]
     questions: list[TableQuestion]
+    n_asked: int
+    """How many questions the source has, settled or not."""

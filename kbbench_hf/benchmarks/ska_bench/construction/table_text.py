@@ -22,7 +22,7 @@ from kbbench_hf.benchmarks.ska_bench.construction.hybridqa_tables import (
     subset_of,
     title_of,
 )
-from kbbench_hf.benchmarks.ska_bench.units import SEED, Cells, Instance, Pool, Release
+from kbbench_hf.benchmarks.ska_bench.units import SEED, Cells, Instance, Pool, Release, counts
 from kbbench_hf.metrics.typed_answers import answer_type
 
 PER_TABLE, PER_ANSWER = 2, 4
@@ -43,12 +43,21 @@ def make(folder: Path) -> Release:
     subsets = subset_of(questions)
     own = [question for question in questions if subsets[question.table] == "table_text"]
     sheets = {name: Sheet(tables[name]) for name in sorted({question.table for question in own})}
-    asked = _capped([each for question in own if (each := evidence(question, sheets[question.table]))])
+    settled = [each for question in own if (each := evidence(question, sheets[question.table]))]
+    asked = _capped(settled)
     taken = {each.table for each in asked}
     found = sorted(
         _with_composed(asked, [sheets[name].table for name in sorted(sheets, key=_hash) if name not in taken])
     )
-    return _release(found, {each.table: tables[each.table] for each in found})
+    release = _release(found, {each.table: tables[each.table] for each in found})
+    composed = sum(each.method == "composed" for each in found)
+    steps = {
+        "asked on its half of the tables": len(own),
+        "their row and passages follow from their words": len(settled),
+        "chosen: few of one table or answer, few that words alone find": len(found) - composed,
+        "composed": composed,
+    }
+    return release._replace(counts=counts("table_text", SOURCE.name, steps))
 
 
 def _capped(found: Sequence[Found]) -> list[Found]:

@@ -63,7 +63,7 @@ def _read(documents: Sequence[Row]) -> Tables:
         for kind in years:
             if set(kind) < set(table.kind):
                 tables[f"{name}@{'+'.join(kind[1:])}"] = _projected(table, kind)
-    return Tables(SOURCE, tables, questions)
+    return Tables(SOURCE, tables, questions, sum(len(document["questions"]) for document in documents))
 
 
 def _by_year(grid: Sequence[Sequence[str]]) -> tuple[Table, dict[int, int], list[int]] | None:

@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 from kbbench_hf.benchmarks.ska_bench.construction.decoys import Decoys
 from kbbench_hf.benchmarks.ska_bench.construction.evidence import Evidence
-from kbbench_hf.benchmarks.ska_bench.construction.raw_files import Source
+from kbbench_hf.benchmarks.ska_bench.construction.raw_files import Source, written
 from kbbench_hf.benchmarks.ska_bench.mentions import mentions, normal_name
-from kbbench_hf.benchmarks.ska_bench.units import SEED, Instance, Origin, Pool, Release, clean
+from kbbench_hf.benchmarks.ska_bench.units import SEED, Instance, Origin, Pool, Release
 from kbbench_hf.errors import DataError
 
 SOURCE = Source("Text2KGBench Wikidata-TekGen", "cenguix/Text2KGBench", "CC BY-SA 4.0; TekGen's sentences CC BY-SA 2.0")
@@ -225,13 +225,13 @@ def _sentences(source: Path) -> dict[str, set[Fact]]:
             if "sub_label" in row:
                 stated = [{"sub": row["sub_label"], "rel": row["rel_label"], "obj": row["obj_label"]}]
             facts = {(_label(each["sub"]), _label(each["rel"]), _label(each["obj"])) for each in stated}
-            found[_repaired(clean(row["sent"]))] |= {fact for fact in facts if all(fact)}
+            found[written(_repaired(row["sent"]))] |= {fact for fact in facts if all(fact)}
     return {text: stated for text, stated in found.items() if text and stated}
 
 
 def _label(text: str) -> str:
-    """Return a label as people write it: the test split's ` : ` and the stray blanks of relations are repaired."""
-    return " ".join(_repaired(text).replace(" : ", ": ").replace(" 's", "'s").split())
+    """Return a label as people write it: split tokens and the stray blanks of relations are repaired."""
+    return written(_repaired(text))
 
 
 def _repaired(text: str) -> str:

@@ -32,7 +32,8 @@ def read(folder: Path) -> Tables:
     tables = {row["table"]: _table(row["header"], row["rows"]) for row in sorted(stored, key=lambda row: row["table"])}
     fields = {"id": str, "question": str, "table": str, "answers": list}
     questions = []
-    for row in sorted(read_json_lines(folder / QUESTIONS, fields), key=lambda row: row["id"]):
+    asked = sorted(read_json_lines(folder / QUESTIONS, fields), key=lambda row: row["id"])
+    for row in asked:
         if row["table"] not in tables:
             raise DataError(
                 f"{row['id']} asks on {row['table']!r}, which {TABLES} does not have. Get both files again."
@@ -43,9 +44,9 @@ def read(folder: Path) -> Tables:
         found = induce(row["question"], table.header, table.rows, row["answers"])
         if found and not contradicts(row.get("logical_form") or "", table, found.positive):
             answers = tuple(map(clean, row["answers"]))
-            asked = (f"wtq-{row['id']}", clean(row["question"]), answers, _answer_type(answers), ())
-            questions.append(TableQuestion(*asked, row["table"], found.program, found.positive))
-    return Tables(SOURCE, tables, questions)
+            words = (f"wtq-{row['id']}", clean(row["question"]), answers, _answer_type(answers), ())
+            questions.append(TableQuestion(*words, row["table"], found.program, found.positive))
+    return Tables(SOURCE, tables, questions, len(asked))
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kbbench_hf.benchmarks.ska_bench.construction import table, tatqa, wikitablequestions
+from kbbench_hf.benchmarks.ska_bench.construction.emptied_rows import with_emptied_rows
 from kbbench_hf.benchmarks.ska_bench.construction.evidence import Evidence
 from kbbench_hf.benchmarks.ska_bench.construction.logical_forms import contradicts
 from kbbench_hf.benchmarks.ska_bench.construction.near_rows import near_rows
@@ -16,6 +17,7 @@ from kbbench_hf.benchmarks.ska_bench.construction.table_questions import Table
 from kbbench_hf.benchmarks.ska_bench.construction.table_selection import found_by_words
 from kbbench_hf.benchmarks.ska_bench.programs import execute
 from kbbench_hf.benchmarks.ska_bench.table_programs import is_free_of, reads
+from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool, Release
 from kbbench_hf.errors import DataError
 
 HEADER = ["No", "Date", "Skipper", "Harbour", "Cargo", "Barrels"]
@@ -233,3 +235,30 @@ def test_a_finance_question_is_its_calculation_on_labelled_rows(tmp_path: Path) 
     found = tatqa.read(source(tmp_path / "raw")).questions
     assert [each.answers for each in found][:2] == [("0.76",), ("0.93",)]
     assert found[0].program["formula"] == "c0 / c1" and found[0].aliases == (("0.756", "0.7561"),)
+
+
+FILMS = ("Film", "Votes", "Score", "Length (min)")
+REELS = [("Ada", "30", "9", "95"), ("Eve", "10", "4", "80"), ("Ivy", "20", "6", "120"), ("Una", "40", "8", "60")]
+
+
+def test_two_rows_are_compared_in_the_column_that_the_question_speaks_of() -> None:
+    found = induce("which film is longer, eve or ivy?", FILMS, REELS, ["Ivy"])
+    assert found is not None and found.program["by"] == 3  # their votes and scores would say the same
+
+
+def test_a_comparison_in_no_column_by_name_has_no_rejection_twin() -> None:
+    for question, twins in {"which film is longer, eve or ivy?": 1, "which film is dearer, eve or ivy?": 0}.items():
+        found = induce(question, FILMS, REELS, ["Ivy"])
+        assert found is not None
+        instance = Instance(
+            "a", "table", question, ("Ivy",), "films", program=found.program, positive_sk=found.positive
+        )
+        pool = Pool({"films": REELS}, headers={"films": FILMS})
+        made = with_emptied_rows(Release([instance], {"table": pool}))
+        assert len(made.instances[0].noise_groups) == twins
+
+
+@pytest.mark.parametrize("question", ["how many votes did this film have?", "which films did they give over 25 votes?"])
+def test_what_is_meant_by_a_title_that_is_not_shown_is_not_asked(question: str) -> None:
+    assert induce(question, FILMS, REELS, ["30"]) is None
+    assert induce("which films have over 25 votes?", FILMS, REELS, ["Ada", "Una"]) is not None

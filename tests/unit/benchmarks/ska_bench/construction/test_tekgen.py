@@ -56,6 +56,14 @@ def test_all_that_meet_a_condition_are_asked_for_some_by_triples_and_some_by_sen
     assert Evidence(pool).problems(instance) == []
 
 
+def test_names_that_were_cut_into_tokens_are_one_with_those_that_were_not(tmp_path: Path) -> None:
+    said = ["Ann Ash 's film Do n't Go ( 1990 ) was directed by her .", "Don't Go was directed by Ann Ash."]
+    twice = [(name, "director", "Ann Ash", text) for name, text in zip(["Do n't Go", "Don't Go"], said, strict=True)]
+    pool = make(write(tmp_path, [*STATED, *twice])).pools["kg_text"]
+    assert [fact for fact in pool.sk["tekgen"] if "Go" in fact[0]] == [("Don't Go", "director", "Ann Ash")]
+    assert ("", "Ann Ash's film Don't Go (1990) was directed by her.") in pool.text
+
+
 def test_a_word_of_the_relation_that_is_of_something_else_states_nothing(tmp_path: Path) -> None:
     other = [("Una", "director", "Cy Cedar", "Una, with Cy Cedar, was directed by nobody.")]
     asked = next(each for each in make(write(tmp_path, STATED + other)).instances if "Una" in each.answers)
