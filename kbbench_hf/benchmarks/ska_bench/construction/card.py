@@ -162,8 +162,8 @@ def distance_from_uniform(values: Sequence[float]) -> float:
 
 
 def _left_out(built: Testbeds) -> Iterator[str]:
-    yield "Test instances without a row: of `rejection`, those whose program finds another total, and not none, where a"
-    yield "row is missing; of `hardness`, those with too little noise of one of the two levels for 1k."
+    yield "Test instances without a row: of `rejection`, those without twins (see above); of `hardness`, those with too"
+    yield "little noise of one of the two levels for 1k."
     yield ""
     yield from _table(["config", "instances"], sorted(built.left_out.items()))
 
