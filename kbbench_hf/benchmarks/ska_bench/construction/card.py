@@ -61,7 +61,8 @@ def facts(release: Release, built: Testbeds, tokenizer: str) -> str:
         _left_out(built),
     ]
     lines = ["## This build", "", f"Budgets are counted with `{tokenizer}`."]
-    return "\n".join([*lines, *(line for part in parts for line in ("", *part))]) + "\n"
+    said = [part for each in parts if (part := list(each))]
+    return "\n".join([*lines, *(line for part in said for line in ("", *part))]) + "\n"
 
 
 def _beside_the_paper(instances: Sequence[Instance], subsets: Sequence[str]) -> Iterator[str]:
