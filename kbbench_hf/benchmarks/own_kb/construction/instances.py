@@ -15,6 +15,8 @@ from kbbench_hf.knowledge_base.store import KnowledgeBase
 
 OF_A_TEMPLATE = 3
 TOPIC_SHARE, ANSWER_SHARE, HUB_SHARE = 0.02, 0.05, 0.1
+MOST_LINKED_SHARE = 0.15
+"""The share of questions that a guess of the node with most edges, of the type that is asked for, may get right."""
 FEWEST_AS_TOPIC, FEWEST_AS_ANSWER = 3, 5
 HUB_PERCENTILE = 99
 
@@ -63,7 +65,7 @@ class Usage:
         self._topics: Counter[int] = Counter()
         self._in_template: Counter[tuple[str, int]] = Counter()
         self._answers: Counter[int] = Counter()
-        self._n_hubs = 0
+        self._n_hubs = self._n_most_linked = 0
 
     @cached_property
     def hubs(self) -> NDArray[np.bool_]:
@@ -76,6 +78,13 @@ class Usage:
             if len(rows):
                 found[rows] = degrees[rows] > np.percentile(degrees[rows], HUB_PERCENTILE)
         return found
+
+    @cached_property
+    def most_linked(self) -> frozenset[int]:
+        """Of each type the node with most edges, the first of several."""
+        degrees = degrees_of(self._kb.graph)
+        of_types = map(self._kb.graph.of_type, self._kb.graph.node_types)
+        return frozenset(int(rows[np.argmax(degrees[rows])]) for rows in of_types if len(rows))
 
     def refusal_of_topics(self, path: Metapath, topics: Sequence[int]) -> str | None:
         """Return why topics may not serve once more, or None."""
@@ -90,7 +99,12 @@ class Usage:
     def refusal_of_answers(self, answers: Sequence[int]) -> str | None:
         """Return why answers may not serve once more, or None."""
         most = max(FEWEST_AS_ANSWER, ANSWER_SHARE * self._count)
-        return "a node answers too many questions" if any(self._answers[row] >= most for row in answers) else None
+        if any(self._answers[row] >= most for row in answers):
+            return "a node answers too many questions"
+        most = max(FEWEST_AS_ANSWER, MOST_LINKED_SHARE * self._count)
+        if self._n_most_linked >= most and not self.most_linked.isdisjoint(answers):
+            return "the node of its type with most edges is an answer"
+        return None
 
     def take(self, path: Metapath, topics: Sequence[int], answers: Sequence[int]) -> None:
         """Note a question that was made."""
@@ -98,6 +112,7 @@ class Usage:
         self._in_template.update((path.text, row) for row in topics)
         self._answers.update(answers)
         self._n_hubs += self._leads_by_hub(path, topics)
+        self._n_most_linked += not self.most_linked.isdisjoint(answers)
 
     def _leads_by_hub(self, path: Metapath, topics: Sequence[int]) -> bool:
         """Say whether a topic, or a node between it and the answers, is a hub."""

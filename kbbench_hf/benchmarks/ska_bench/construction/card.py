@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from kbbench_hf.benchmarks.ska_bench.configs import STANDARD, bucket
+from kbbench_hf.benchmarks.ska_bench.construction.near_rows import looks_like_evidence
 from kbbench_hf.benchmarks.ska_bench.construction.testbeds import FILLED, SAME, Testbeds
+from kbbench_hf.benchmarks.ska_bench.table_programs import alternatives
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Count, Instance, Pool, Release
 
 VERSION = "1.0.0"
@@ -58,6 +60,7 @@ def facts(release: Release, built: Testbeds, tokenizer: str) -> str:
         _sources(instances, pools, subsets),
         _budgets(built),
         _positions(instances, built, subsets),
+        _noise_like_evidence(release, built),
         _left_out(built),
     ]
     lines = ["## This build", "", f"Budgets are counted with `{tokenizer}`."]
@@ -160,6 +163,32 @@ def distance_from_uniform(values: Sequence[float]) -> float:
     ordered = np.sort(np.asarray(values))
     steps = np.arange(len(ordered) + 1) / len(ordered)
     return float(np.max(np.maximum(steps[1:] - ordered, ordered - steps[:-1])))
+
+
+def _noise_like_evidence(release: Release, built: Testbeds) -> Iterator[str]:
+    """Say how many contexts of tables hold enough rows that only a reader of several cells can tell from evidence."""
+    asked = {each.id: each for each in release.instances if each.subset == "table" and each.program}
+    enough = {"noise_table_1k": 3, "noise_table_4k": 5}
+    rows = []
+    for config, least in enough.items():
+        found: dict[bool, list[bool]] = {True: [], False: []}
+        for row in built.tables[config]["test"].to_pylist() if config in built.tables else ():
+            instance = asked.get(row["instance_id"])
+            if instance is None or instance.program is None or row["status"] == "over_budget":
+                continue
+            cells, program = release.pools["table"].structured(instance), instance.program
+            noise = (cells[n] for n in row["sk_units"] if n not in instance.positive_sk)
+            is_several = max(map(len, alternatives(program))) > 1
+            found[is_several].append(sum(looks_like_evidence(program, each) for each in noise) >= least)
+        for is_several, holds in found.items():
+            if holds:
+                rows.append((config, "several" if is_several else "one", len(holds), least, f"{np.mean(holds):.0%}"))
+    if rows:
+        yield "Rows of noise that look like evidence meet some of a question's conditions and not all, or name the"
+        yield "value of its only one in another column. So many contexts hold enough of them; a question of one"
+        yield "condition has none where no other column ever holds such a value, as is so of bounds and most names."
+        yield ""
+        yield from _table(["config", "conditions", "test rows", "enough is", "hold enough"], rows)
 
 
 def _left_out(built: Testbeds) -> Iterator[str]:

@@ -49,6 +49,25 @@ def near_rows(
     return list(made)
 
 
+def looks_like_evidence(program: Program, row: Cells) -> bool:
+    """Say whether a row of noise meets some of a program's conditions, or names the value of a single one elsewhere.
+
+    >>> looks_like_evidence({"type": "count", "where": [[0, "oslo"], [1, ">", "3"]]}, ("Oslo", "2"))
+    True
+    >>> looks_like_evidence({"type": "count", "where": [[0, "oslo"]]}, ("Lund", "by train from Oslo"))
+    True
+    """
+    for where in alternatives(program):
+        if len(where) > 1 and any(meets([condition], row) for condition in where):
+            return True
+        if len(where) == 1:
+            column, test, value = split(where[0])
+            others = (normal(cell) for n, cell in enumerate(row) if n != column)
+            if test in ("=", "contains") and any(mentions(cell, value) for cell in others):
+                return True
+    return False
+
+
 def _chained(*parts: Iterable[Cells]) -> Iterator[Cells]:
     for part in parts:
         yield from part

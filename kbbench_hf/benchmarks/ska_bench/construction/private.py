@@ -13,13 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from kbbench_hf.benchmarks.ska_bench.configs import configs
-from kbbench_hf.benchmarks.ska_bench.construction.datasets import build
+from kbbench_hf.benchmarks.ska_bench.construction.datasets import build, write_audit
 from kbbench_hf.benchmarks.ska_bench.construction.invented_names import Renamed
 from kbbench_hf.benchmarks.ska_bench.construction.private_graph import rename_graph
 from kbbench_hf.benchmarks.ska_bench.construction.private_tables import rename_tables
 from kbbench_hf.benchmarks.ska_bench.construction.release import make
 from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool, Release
 from kbbench_hf.errors import UsageError
+from kbbench_hf.files.datasets import DatasetFolder
 
 RENAMERS: Mapping[str, Callable[[Sequence[Instance], Pool, str], Renamed]] = {
     "kg": rename_graph,
@@ -46,6 +47,7 @@ def build_private(source: Path | None, out: Path, wanted: Sequence[str] | None, 
     Raises:
         UsageError: no source, an empty seed, or a config of a hybrid subset.
         DataError: a file of the source is absent or malformed; nothing is written.
+        KBBenchError: the audit has a figure above its limit that the card does not waive; the dataset stands.
     """
     if source is None:
         raise UsageError("The private split is made from the sources of ska-open. Expected --source <their folder>.")
@@ -61,3 +63,5 @@ def build_private(source: Path | None, out: Path, wanted: Sequence[str] | None, 
     counted = "".join(f"- {n:,} instances: {why}\n" for why, n in Counter(left_out.values()).most_common())
     card = _CARD.read_text(encoding="utf-8").replace("LEFT OUT", counted or "- none\n")
     build(card, release, out, wanted)
+    if wanted is None:
+        write_audit(DatasetFolder(out))
