@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,12 @@ def waivers(card: str) -> dict[str, str]:
     {'kg.first_unit': 'Films have one genre, so the first unit is often right.'}
     """
     return {found["key"]: found["sentence"].strip() for found in _WAIVER.finditer(_outside(card))}
+
+
+def waived(folder: DatasetFolder, findings: Sequence[Finding]) -> list[Finding]:
+    """Return findings with the sentences by which the dataset's card accepts them."""
+    said = waivers(read_card(folder))
+    return [replace(each, waiver=said.get(each.key, "")) for each in findings]
 
 
 MOST_OF_BEST = 0.6

@@ -7,7 +7,14 @@ from pathlib import Path
 import click
 
 from kbbench_hf.benchmarks import benchmark, benchmark_names, find_dataset
-from kbbench_hf.benchmarks.audits import Finding, beside_models, read_closed_book, refuse_unwaived, write_into_card
+from kbbench_hf.benchmarks.audits import (
+    Finding,
+    beside_models,
+    read_closed_book,
+    refuse_unwaived,
+    waived,
+    write_into_card,
+)
 from kbbench_hf.cli.names import BENCHMARK, NAME, FilePath
 from kbbench_hf.cli.options import JSON
 from kbbench_hf.errors import UsageError
@@ -52,6 +59,7 @@ def command(dataset: str, closed_book: Path | None, models: tuple[str, ...], jso
     findings = list(found(folder, read_closed_book(closed_book) if closed_book else None))
     if models:
         findings = beside_models(findings, benchmark(name).data.default_split, _reached(name, models))
+    findings = waived(folder, findings)
     if built(name):
         write_into_card(folder, findings)
     if json_output:

@@ -2,13 +2,11 @@
 
 from dataclasses import replace
 
-from kbbench_hf.addresses import on_request
 from kbbench_hf.benchmarks import base
 from kbbench_hf.benchmarks.text2kgbench import prompts
-from kbbench_hf.benchmarks.text2kgbench.benchmark import MINI
+from kbbench_hf.benchmarks.text2kgbench.benchmark import AUDIT, MINI
 from kbbench_hf.files.datasets import DatasetFolder
 
-_AUDIT = on_request("kbbench_hf.benchmarks.text2kgbench.audit:audit")
 MODES = ("reference", "repaired", "repaired-2")
 """Not `paper`: its rules are those of the published tables."""
 
@@ -24,7 +22,7 @@ def own_extraction(name: str, folder: DatasetFolder) -> base.Benchmark:
     default = next(split for split in ("test", splits[-1]) if split in splits)
     return base.Benchmark(
         base.Facts(name, name),
-        base.Data(("sentences",), splits, default, MINI.data.load, audit=_AUDIT),
+        base.Data(("sentences",), splits, default, MINI.data.load, audit=AUDIT),
         replace(MINI.scoring, modes=MODES),
         replace(MINI.asking, prompts={**MINI.asking.prompts, "h2": prompts.h2}),
         MINI.showing,

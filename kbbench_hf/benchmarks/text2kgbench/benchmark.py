@@ -250,6 +250,7 @@ _SHOWING = base.Showing(
     errors=on_request("kbbench_hf.benchmarks.text2kgbench.error_classes:error_classes"),
 )
 
+AUDIT = on_request("kbbench_hf.benchmarks.text2kgbench.audit:audit")
 WIKIDATA_TEKGEN = base.Benchmark(
     _FACTS,
     base.Data(
@@ -258,6 +259,7 @@ WIKIDATA_TEKGEN = base.Benchmark(
         "test",
         load,
         build=on_request("kbbench_hf.benchmarks.text2kgbench.release:build_wikidata_tekgen"),
+        audit=AUDIT,
     ),
     _SCORING,
     replace(_ASKING, prompts={**_ASKING.prompts, "h1": prompts.h1, "h2": prompts.h2}),
@@ -271,6 +273,7 @@ DBPEDIA_WEBNLG = base.Benchmark(
         "test",
         load,
         build=on_request("kbbench_hf.benchmarks.text2kgbench.release:build_dbpedia_webnlg"),
+        audit=AUDIT,
     ),
     replace(_SCORING, summarise=partial(summarise, doubled="1_university")),
     replace(_ASKING, prompts={**_ASKING.prompts, "h2_d": prompts.h2_d}),

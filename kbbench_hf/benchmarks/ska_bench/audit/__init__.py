@@ -6,13 +6,12 @@ grep found the rows of 83 % of table questions, and overlap with the question to
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from math import isnan, nan
 
 import numpy as np
 
-from kbbench_hf.benchmarks.audits import ClosedBook, Finding, read_card, waivers
+from kbbench_hf.benchmarks.audits import ClosedBook, Finding
 from kbbench_hf.benchmarks.ska_bench.audit import rejection
 from kbbench_hf.benchmarks.ska_bench.audit.guesses import GUESSES, best_constant, f1, option_guess
 from kbbench_hf.benchmarks.ska_bench.audit.seen import Seen
@@ -30,7 +29,7 @@ SHOWN = ("ok", "short")
 
 
 def audit(folder: DatasetFolder, closed_book: ClosedBook | None = None, size: int = SAMPLE) -> list[Finding]:
-    """Return every figure of every subset of a built dataset, with the sentence on its card that waives its limit.
+    """Return every figure of every subset of a built dataset.
 
     Args:
         folder: the built dataset.
@@ -69,8 +68,7 @@ def audit(folder: DatasetFolder, closed_book: ClosedBook | None = None, size: in
             f"None of the {len(closed_book):,} closed-book answers is about an instance of {folder.path}; the first is "
             f"{next(iter(closed_book), '')!r}. Expected the ids of instances_*."
         )
-    said = waivers(read_card(folder))
-    return [replace(each, waiver=said.get(each.key, "")) for each in findings]
+    return findings
 
 
 def seen(
