@@ -238,12 +238,9 @@ def _slices(examples: Examples) -> dict[str, list[str]]:
             for row in rows
             for itself in [frozenset({row["id"]} if row["split"] == "train" else ())]
         ]
-    if rows and "template" in rows[0]:
-        slices["template"] = [row["template"] or "unknown" for row in rows]
-    if rows and "hops" in rows[0]:
-        slices["hops"] = [str(row["hops"] or "unknown") for row in rows]
-    if rows and "difficulty" in rows[0]:
-        slices["difficulty"] = [str(row["difficulty"] or "unknown") for row in rows]
+    for name in ("template", "hops", "difficulty"):
+        if any(row.get(name) for row in rows):
+            slices[name] = [str(row.get(name) or "unknown") for row in rows]
     if len({row["split"] for row in rows}) > 1:
         slices["split"] = [row["split"] for row in rows]
     return slices

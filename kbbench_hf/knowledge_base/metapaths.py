@@ -89,6 +89,12 @@ class Metapath:
         """The topic entities to name, each once, in the order of the text."""
         return tuple(dict.fromkeys(walk.topic for walk in self.walks if walk.topic is not None))
 
+    def is_within(self, graph: Graph) -> bool:
+        """Say whether a graph has all types and relations of the template."""
+        types = {walk.start_type for walk in self.walks} | {hop.node_type for walk in self.walks for hop in walk.hops}
+        relations = {hop.relation for walk in self.walks for hop in walk.hops}
+        return types <= set(graph.node_types) and relations <= set(graph.relations)
+
     def answers(self, graph: Graph, *topics: int) -> NDArray[np.int64]:
         """Return the nodes that satisfy the template for these topic entities, ascending; the topics are no answers.
 

@@ -63,7 +63,8 @@ def templates_of(kb: KnowledgeBase, schema: Schema, spec: Spec, draws: TopicDraw
         DataError: none gives questions.
     """
     if spec.templates:
-        chosen = [Yield(each, "given") for each in spec.templates if not spec.skip_absent or _is_within(kb, each.path)]
+        given = [each for each in spec.templates if not spec.skip_absent or each.path.is_within(kb.graph)]
+        chosen = [Yield(each, "given") for each in given]
     else:
         chosen = _chosen(_found(kb, schema, spec, draws, seed), spec.max_templates)
     measured = [_measured(kb, each, spec, draws, seed, N_SAMPLED) for each in chosen]
@@ -80,14 +81,7 @@ def left_out(kb: KnowledgeBase, spec: Spec, kept: Sequence[Yield]) -> dict[str, 
     """Return the templates of a spec that are not among those kept, with the reason."""
     there = {each.template.metapath for each in kept}
     why = {True: "no topics with a usable number of answers", False: "types or relations that are not here"}
-    return {each.metapath: why[_is_within(kb, each.path)] for each in spec.templates if each.metapath not in there}
-
-
-def _is_within(kb: KnowledgeBase, path: Metapath) -> bool:
-    """Say whether a knowledge base has the types and relations of a template."""
-    types = {walk.start_type for walk in path.walks} | {hop.node_type for walk in path.walks for hop in walk.hops}
-    relations = {hop.relation for walk in path.walks for hop in walk.hops}
-    return types <= set(kb.graph.node_types) and relations <= set(kb.graph.relations)
+    return {each.metapath: why[each.path.is_within(kb.graph)] for each in spec.templates if each.metapath not in there}
 
 
 def hops_of(path: Metapath) -> int:

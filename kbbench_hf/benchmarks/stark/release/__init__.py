@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from kbbench_hf.benchmarks.stark.metapaths import METAPATHS
 from kbbench_hf.benchmarks.stark.release.archives import read_archive
 from kbbench_hf.benchmarks.stark.release.facts import AMAZON, MAG, PRIME, Release
 from kbbench_hf.benchmarks.stark.release.files import download
 from kbbench_hf.benchmarks.stark.release.questions import SYNTHESIZED, read_questions
+from kbbench_hf.benchmarks.stark.release.recovered import with_templates
 from kbbench_hf.errors import DataError, unknown_name
 from kbbench_hf.files.datasets import write_dataset
 
@@ -56,6 +58,9 @@ def build(release: Release, source: Path | None, out: Path, configs: Sequence[st
             file = _folder(source, "skb", release.name, "processed.zip", _NO_ARCHIVE) / "processed.zip"
             found = open_archive.enter_context(read_archive(file, release.archive, out.resolve().parent))
             tables |= {config: {"full": found[config]} for config in chosen if config in found}
+            if "queries" in tables and release.lists_templates:
+                templates = METAPATHS[release.name].values()
+                tables["queries"] = with_templates(tables["queries"], [*templates], found["nodes"], found["edges"])
         write_dataset(out, tables, (_CARDS / f"{release.dataset}.md").read_text(encoding="utf-8"))
 
 

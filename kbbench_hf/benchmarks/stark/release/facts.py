@@ -18,6 +18,8 @@ class Release:
     name: str
     questions: Questions
     archive: Archive
+    lists_templates: bool = True
+    """Whether the paper lists all templates; of Amazon it says that relations are combined."""
 
 
 def _release(name: str) -> Release:
@@ -41,6 +43,7 @@ def _release(name: str) -> Release:
             nodes_by_type=facts.get("nodes_by_type", {}),
             without_type_names=facts.get("without_type_names", False),
         ),
+        lists_templates=facts.get("lists_templates", True),
     )
 
 

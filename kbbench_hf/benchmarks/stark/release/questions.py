@@ -13,7 +13,7 @@ from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import Row
 
 SYNTHESIZED = "stark_qa/stark_qa.csv"
-HUMAN = "stark_qa/stark_qa_human_generated_eval.csv"
+HUMAN_WRITTEN = "stark_qa/stark_qa_human_generated_eval.csv"
 INDEXES = {
     "train": "split/train.index",
     "validation": "split/val.index",
@@ -22,6 +22,9 @@ INDEXES = {
 }
 """Split -> the file that lists its question ids. The last is in the Hub's copy of the release only."""
 
+HUMAN = "human"
+"""The split of the questions that people wrote."""
+
 QUESTIONS = pa.schema(
     [
         ("id", pa.int64()),
@@ -29,10 +32,12 @@ QUESTIONS = pa.schema(
         ("answer_ids", pa.list_(pa.int64())),
         ("answer_ids_source", pa.list_(pa.int64())),
         ("flags", pa.list_(pa.string())),
+        ("template", pa.string()),
     ]
 )
 """Columns of `queries`. `answer_ids_source`: of human-written questions, the answers their writer had in mind; null
-where the release has none. `flags`: what is known to be wrong with a question."""
+where the release has none. `flags`: what is known to be wrong with a question. `template`: the metapath that it was
+made from, where `recovered` finds it; null here, for the release has none."""
 
 _SHOWN = 10
 
@@ -79,10 +84,10 @@ def read_questions(folder: Path, known: Questions) -> dict[str, pa.Table]:
             )
             continue
         splits[split] = [synthesized[old] | {"id": new_ids[old]} for old in _read_index(file, synthesized)]
-    splits["human"] = list(_read(folder / HUMAN))
+    splits[HUMAN] = list(_read(folder / HUMAN_WRITTEN))
     for split, rows in splits.items():
         for row in rows:
-            row["flags"] = list(_flags(row, known, human=split == "human"))
+            row["flags"] = list(_flags(row, known, human=split == HUMAN))
     _check_answers(folder, splits, known.n_nodes)
     _check_counts(folder, splits, known.counts)
     return {split: pa.Table.from_pylist(rows, QUESTIONS) for split, rows in splits.items()}
