@@ -15,6 +15,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from kbbench_hf.benchmarks.ska_bench.construction.kg_text import TEKGEN
+
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = (
     "import sys; from pathlib import Path;"
@@ -27,18 +29,21 @@ BUILD = (
 
 
 def shuffled(source: Path, out: Path, seed: int) -> Path:
-    """Write the source with its lines, and the fields of each, in another order."""
+    """Write the source with its lines, and the fields of each, in another order; what stands beside it as well."""
     order = random.Random(seed)
-    out.mkdir()
-    for file in sorted(source.iterdir()):
+    beside = source.parent / TEKGEN
+    files = [(file, out / file.name) for file in sorted(source.iterdir())]
+    files += [(file, out / TEKGEN / file.relative_to(beside)) for file in sorted(beside.rglob("*.jsonl"))]
+    for file, written in files:
         opened = gzip.open if file.suffix == ".gz" else open
         with opened(file, "rt", encoding="utf-8") as stream:
             lines = stream.read().splitlines()
         order.shuffle(lines)
         if ".jsonl" in file.name:
-            records = [json.loads(line) for line in lines]
+            records = [json.loads(line) for line in lines if line.strip()]
             lines = [json.dumps(dict(sorted(each.items(), key=lambda _: order.random()))) for each in records]
-        with opened(out / file.name, "wt", encoding="utf-8") as stream:
+        written.parent.mkdir(parents=True, exist_ok=True)
+        with opened(written, "wt", encoding="utf-8") as stream:
             stream.write("\n".join(lines) + "\n")
     return out
 
