@@ -162,6 +162,8 @@ def full_disks_over_http(folder: Path, environment: dict[str, str], trials: int)
             return visitor.submit(PLACE, visitor.upload("a.jsonl", GOOD), f"system {number}")
         except httpx.HTTPStatusError as error:  # not even the upload found room
             return f"upload {error.response.status_code}"
+        except httpx.TransportError as error:  # the same, while it was still being sent
+            return f"upload {type(error).__name__}"
 
     with small_disk(folder / "small", 4) as small:
         (small / "ballast").write_bytes(bytes(1_000_000))

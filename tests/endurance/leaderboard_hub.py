@@ -23,6 +23,7 @@ from kbbench_hf.leaderboard.outbox import COMMITS_AT_ONCE, Outbox
 from kbbench_hf.leaderboard.records import System
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import preview, store_preview
+from tests.servers.clock import Clock
 from tests.servers.hostile import GOOD
 from tests.servers.hub import TOKEN, LocalHub, local_hub
 
@@ -30,19 +31,6 @@ FAULTS = ("409", "412", "429", "500-after-commit", "timeout")
 REPO = "kbbench/results"
 HUB_TAKES = 128
 """Commits an hour to one repository; it answers 429 to more."""
-
-
-class Clock:
-    """A clock that only sleeping moves."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def time(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
 
 
 def send(hub: LocalHub, folder: Path, n: int, rate: float = 0.3) -> dict[str, Any]:

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.outbox import Outbox
@@ -27,8 +28,12 @@ from kbbench_hf.leaderboard.records import System
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 from tests.servers.board import ROOT, await_answer, free_port
+from tests.servers.clock import Clock
 from tests.servers.hostile import GOOD
 from tests.servers.hub import TOKEN, LocalHub, Repo, local_hub
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
 
 NAME = "kbbench/results"
 CATCH_UP_S = 180.0
@@ -72,6 +77,12 @@ def await_true(said: Callable[[], bool], seconds: float = CATCH_UP_S) -> bool:
     return False
 
 
+def outbox(store: Path, api: "HfApi") -> Outbox:
+    """Return an outbox that waits in no time."""
+    clock = Clock()
+    return Outbox(Store(store), NAME, api, clock.time, clock.sleep)
+
+
 def fill(store: Path, n: int, name: str = "system") -> set[str]:
     """Store n submissions and return their ids."""
     file = store.parent / "a.jsonl"
@@ -97,7 +108,7 @@ def killed_after_every_commit(hub: LocalHub, folder: Path, n: int) -> dict[str, 
 
     hub.repos.clear()
     ids, api = fill(folder / "full", n), HfApi(endpoint=hub.url, token=TOKEN)
-    box = Outbox(Store(folder / "full"), NAME, api, sleep=lambda seconds: None)
+    box = outbox(folder / "full", api)
     said, wrong, seconds = list[set[str]](), list[int](), list[float]()
     send = box.repository.commit
 
@@ -110,9 +121,9 @@ def killed_after_every_commit(hub: LocalHub, folder: Path, n: int) -> dict[str, 
     said.append(box.durable())
     for after, durable in enumerate(said):
         hub.repos["dataset", NAME].refs["main"] = after
-        fresh = Store(folder / f"killed {after}")
         started = time.monotonic()
-        again = Outbox(fresh, NAME, api, sleep=lambda seconds: None)
+        again = outbox(folder / f"killed {after}", api)
+        fresh = again.store
         again.catch_up()
         index = Index(fresh)
         index.update()
@@ -168,7 +179,7 @@ def histories(hub: LocalHub, folder: Path, n: int, trials: int) -> dict[str, obj
     store, api = folder / "history", HfApi(endpoint=hub.url, token=TOKEN)
     ids = fill(store, n)
     hub.repos.clear()
-    box = Outbox(Store(store), NAME, api, sleep=lambda seconds: None)
+    box = outbox(store, api)
     box.flush()
     commits = hub.repos["dataset", NAME].added()
     for trial in range(trials):
@@ -177,8 +188,8 @@ def histories(hub: LocalHub, folder: Path, n: int, trials: int) -> dict[str, obj
         torn = generator.choice(commits)
         repo.replay([*kept, dict(generator.sample(sorted(torn.items()), generator.randrange(1, len(torn))))])
         held = whole(repo.commits[-1][1])
-        fresh = Store(folder / f"history {trial}")
-        again = Outbox(fresh, NAME, api, sleep=lambda seconds: None)
+        again = outbox(folder / f"history {trial}", api)
+        fresh = again.store
         again.sync()
         wrong += not held <= set(fresh.visible()) == again.durable()
         box.sync()

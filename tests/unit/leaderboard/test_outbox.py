@@ -18,25 +18,13 @@ from kbbench_hf.leaderboard.outbox import COMMITS_AT_ONCE, Outbox
 from kbbench_hf.leaderboard.records import System
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import Preview, store_preview
+from tests.servers.clock import Clock
 from tests.servers.hub import TOKEN, LocalHub
 
 REPO = "kbbench/results"
 FAULTS = ("409", "412", "429", "500", "500-after-commit", "timeout")
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content:DeprecationWarning")  # within huggingface_hub
 Fill = Callable[[Store, int], list[str]]
-
-
-class Clock:
-    """A clock that only sleeping moves."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def time(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
 
 
 @pytest.fixture
