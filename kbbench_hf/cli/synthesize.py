@@ -94,7 +94,9 @@ def command(
     elif dry_run:
         raise UsageError("--dry-run is for a spec with models; this one asks none. Leave it out, or add models.")
     with progress("questions", count, show=by_models is None) as advance:
-        made_here = build_questions(source, name, place, chosen, count, seed, lambda: advance(1), by_models)
+        made_here = build_questions(
+            source, name, place, chosen, count, seed, lambda: advance(1), by_models, spec_name=spec or ""
+        )
     for split, n in Counter(made_here.splits).items():
         echo(f"  {split}: {n:,} questions")
     n_made = len(made_here.questions)
@@ -107,16 +109,15 @@ def command(
 
 def _shortfall(built: "Built", name: str) -> str:
     """Return why there are fewer questions than were asked for, and what to do."""
-    account = built.account
-    if account.left_out:
-        n, whole = len(account.templates), len(account.templates) + len(account.left_out)
-        return (
-            f"only {n} of the {whole} templates of the spec can be asked of {name}, and their topic entities ran out. "
-            "List others in the spec, or leave its templates out: then they are found in the knowledge base."
-        )
-    if built.questions[0].made_by:
-        return "fewer than expected survived the models' checks. Ask for more questions."
-    return "the templates ran out of topic entities. Raise max_templates or most_answers in a spec."
+    from kbbench_hf.benchmarks.own_kb.construction.card import why_fewer
+
+    if built.account.left_out:
+        remedy = "List others in the spec, or leave its templates out: then they are found in the knowledge base."
+    elif built.questions[0].made_by:
+        remedy = "Ask for more questions."
+    else:
+        remedy = "Raise max_templates or most_answers in a spec."
+    return f"{why_fewer(built, name)}. {remedy}"
 
 
 def _knowledge_base(name: str) -> DatasetFolder:

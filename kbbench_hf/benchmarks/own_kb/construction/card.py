@@ -12,31 +12,53 @@ from kbbench_hf.files.datasets import Row
 from kbbench_hf.metrics.topics import STOP_WORDS
 
 
-def write_card(name: str, source: str, built: Built, licence: str = "", of_models: Sequence[str] = ()) -> str:
-    """Return the card, with front matter, of the questions made for the knowledge base `source`."""
+def write_card(
+    name: str, source: str, built: Built, licence: str = "", of_models: Sequence[str] = (), spec_name: str = ""
+) -> str:
+    """Return the card, with front matter, of the questions made for the knowledge base `source`, by a named spec."""
     front: Row = {
         "pretty_name": name,
         **({"license": "other", "license_name": licence} if licence else {}),
         "task_categories": ["text-retrieval"],
         "tags": ["knowledge-graph", "synthetic"],
     }
-    parts = (_heading(name, source, built), _measures(built), of_models, _construction(built), _weaknesses(built))
+    parts = (
+        _heading(name, source, built, spec_name),
+        _measures(built),
+        of_models,
+        _construction(built),
+        _weaknesses(built),
+    )
     body = "\n".join(line for part in parts for line in (*part, ""))
     return f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n\n{body}"
 
 
-def _heading(name: str, source: str, built: Built) -> Iterable[str]:
+def _heading(name: str, source: str, built: Built, spec_name: str) -> Iterable[str]:
     n, account = len(built.questions), built.account
     yield f"# {name}"
     yield ""
     yield (
         f"{n:,} questions about the knowledge base {source}, made with `kbbench synthesize {source} --count "
-        f"{account.n_wanted} --seed {account.seed}` from its own structure and texts: templates over its relations, "
+        f"{account.n_wanted} --seed {account.seed}{f' --spec {spec_name}' if spec_name else ''}` from its own structure and texts: templates over its relations, "
         + (_BY_MODELS if _is_by_models(built) else _BY_GRAMMAR)
     )
     if n < account.n_wanted:
         yield ""
-        yield f"**{account.n_wanted:,} were asked for**: every template ran out of topic entities before."
+        yield f"**{account.n_wanted:,} were asked for**: {why_fewer(built, source)}."
+
+
+def why_fewer(built: Built, source: str) -> str:
+    """Return why there are fewer questions than were asked for."""
+    account = built.account
+    n, whole = len(account.templates), len(account.templates) + len(account.left_out)
+    if account.left_out:
+        return (
+            f"only {n} of the {whole} templates of the spec can be asked of {source}, and these ran out of topic "
+            "entities and answers that may serve once more"
+        )
+    if _is_by_models(built):
+        return "fewer than expected survived the models' checks"
+    return "the templates ran out of topic entities and answers that may serve once more"
 
 
 _BY_GRAMMAR = (

@@ -30,11 +30,13 @@ def build_questions(
     seed: str,
     advance: Callable[[], object],
     by_models: ByModels | None = None,
+    *,
+    spec_name: str = "",
 ) -> Built:
     """Make questions for the knowledge base in `folder`, write both as a dataset, and return the questions.
 
     The same tables, spec and seed give the same bytes, in whatever order the tables' rows stand; with `by_models` that
-    writes them, if the models say the same.
+    writes them, if the models say the same. `spec_name` is what the card calls the spec, if anything.
 
     Raises:
         DataError: no question can be made; the message says why.
@@ -42,7 +44,8 @@ def build_questions(
     tables = ordered_tables(folder)
     kb = KnowledgeBase.from_arrow(tables["nodes"]["full"], tables["edges"]["full"])
     built, lines = by_models(kb) if by_models else (make_questions(kb, spec, count, seed, advance), [])
-    write_dataset(out, {"queries": query_tables(built), **tables}, write_card(out.name, source, built, of_models=lines))
+    card = write_card(out.name, source, built, of_models=lines, spec_name=spec_name)
+    write_dataset(out, {"queries": query_tables(built), **tables}, card)
     return built
 
 

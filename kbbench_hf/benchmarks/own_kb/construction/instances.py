@@ -15,8 +15,9 @@ from kbbench_hf.knowledge_base.store import KnowledgeBase
 
 OF_A_TEMPLATE = 3
 TOPIC_SHARE, ANSWER_SHARE, HUB_SHARE = 0.02, 0.05, 0.1
-MOST_LINKED_SHARE = 0.15
-"""The share of questions that a guess of the node with most edges, of the type that is asked for, may get right."""
+MOST_LINKED_SHARE = 0.12
+"""The share of questions that a guess of the node with most edges, of the type that is asked for, may get right; they
+share answers, so that most of them stand in one split."""
 FEWEST_AS_TOPIC, FEWEST_AS_ANSWER = 3, 5
 HUB_PERCENTILE = 99
 

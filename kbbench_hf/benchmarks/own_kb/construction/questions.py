@@ -195,7 +195,7 @@ class _Maker:
             raise Refused("too many candidates")
         n_wanted = self._spec.requirements and rng.randint(0, self._spec.requirements)
         size = self._size(rng)
-        if is_choosy and len(candidates) < (2 * size if n_wanted else size):
+        if is_choosy and len(candidates) < max(size, min(2**n_wanted * size, template.median_answers)):
             raise Refused("fewer candidates than the number of answers that was drawn")
         gold = self._gold(candidates, rng)
         requirements, answers = self._narrowed(gold, candidates, n_wanted, size, rng)
@@ -254,19 +254,17 @@ class _Maker:
     ) -> tuple[list[Requirement], list[int]]:
         """Return up to so many requirements, and the candidates that meet them all: as many as the spec allows.
 
-        None of them is without effect beside the others, and a second one takes no answers that `size` wants. Where
-        nothing narrows the candidates, these are the answers.
+        Each takes candidates away, a second one none that `size` wants, or there are no more than that: then they say
+        more of the answers that there are. Where nothing narrows the candidates, these are the answers.
         """
         chosen: list[Requirement] = []
         answers = frozenset(candidates)
-        if n_wanted:
-            sets: list[frozenset[int]] = []
-            for requirement, met in self._requirements.draw(gold, candidates, size, rng):
-                bites = not any(met <= other or other <= met for other in sets)
-                if len(chosen) < n_wanted and bites and (not chosen or len(answers & met) >= size):
-                    chosen.append(requirement)
-                    sets.append(met)
-                    answers &= met
+        for requirement, met in self._requirements.draw(gold, candidates, size, rng) if n_wanted else ():
+            left = answers & met
+            takes_away = left < answers and not (chosen and len(left) < size)
+            if len(chosen) < n_wanted and (takes_away or (left == answers and len(answers) <= size)):
+                chosen.append(requirement)
+                answers = left
         if not self._spec.least_answers <= len(answers) <= self._spec.most_answers:
             raise Refused("too many answers" if len(answers) > self._spec.most_answers else "too few answers")
         return chosen, sorted(answers)

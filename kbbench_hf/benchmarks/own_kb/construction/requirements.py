@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from random import Random
 from typing import Any
@@ -25,7 +25,7 @@ MOST_OF_TYPE = 0.05
 MOST_OF_CANDIDATES = 0.5
 FILLED_SHARE = 0.5
 LONGEST_VALUE = 60
-MOST_TRIED = 40
+MOST_TRIED = 16
 """Phrases of a text that are counted over the texts of its type, the rarest first."""
 
 
@@ -57,18 +57,13 @@ class Requirements:
     def draw(
         self, gold: int, candidates: Sequence[int], size: int, rng: Random
     ) -> list[tuple[Requirement, frozenset[int]]]:
-        """Return requirements that the gold node meets and not all candidates do, each with the candidates that do.
+        """Return requirements that the gold node meets, each with the candidates that do.
 
-        Attributes come first, in an order by chance; then the phrase of the text that leaves about `size` candidates.
+        Attributes come first, in an order by chance; then phrases of the text, first those that leave about `size`
+        candidates. No two phrases have a word in common.
         """
-        found = []
-        attributes = self._attributes(gold, rng)
-        phrase = self._phrase(gold, candidates, size)
-        for requirement in [*attributes, *([phrase] if phrase else [])]:
-            met = frozenset(self._meeting(candidates, requirement))
-            if len(met) < len(candidates):
-                found.append((requirement, met))
-        return found
+        drawn = [*self._attributes(gold, rng), *self._phrases(gold, candidates, size)]
+        return [(each, frozenset(self._meeting(candidates, each))) for each in drawn]
 
     def has_text(self, row: int) -> bool:
         """Say whether a node has words in its text."""
@@ -118,8 +113,8 @@ class Requirements:
                 fields[field] = frozenset(different)
         return fields
 
-    def _phrase(self, gold: int, candidates: Sequence[int], size: int) -> Requirement | None:
-        """Return the phrase that leaves about `size` of the candidates; of several, the rarest."""
+    def _phrases(self, gold: int, candidates: Sequence[int], size: int) -> Iterator[Requirement]:
+        """Yield phrases, first those that leave about `size` of the candidates; of several such, the rarest first."""
         index = self._texts.of(self._kb.types([gold])[0])
         name = set(tokens(self._kb.names([gold])[0]))
         texts = self._texts.padded(candidates)
@@ -130,19 +125,20 @@ class Requirements:
                     phrase = tuple(words[start:stop])
                     if _is_content(phrase[0]) and _is_content(phrase[-1]) and not name & set(phrase):
                         spoken[phrase] = sum(map(index.idf, phrase))
-        most = MOST_OF_TYPE * len(index)
+        most, is_few = MOST_OF_TYPE * len(index), len(candidates) <= size
         found: list[tuple[float, int, tuple[str, ...]]] = []
         for place, phrase in enumerate(sorted(spoken, key=lambda each: (-spoken[each], each))):
             whole = f" {' '.join(phrase)} "
             n_met = sum(whole in text for text in texts)
-            if 1 <= n_met <= MOST_OF_CANDIDATES * len(texts):
-                if 2 <= index.count(phrase) <= most:
-                    found.append((abs(math.log(n_met / size)), place, phrase))
-                    if n_met == size:
-                        break
+            if (is_few or 1 <= n_met <= MOST_OF_CANDIDATES * len(texts)) and 2 <= index.count(phrase) <= most:
+                found.append((abs(math.log(n_met / size)), place, phrase))
                 if len(found) >= MOST_TRIED:
                     break
-        return {"kind": "phrase", "value": " ".join(min(found)[2]), "source": "text"} if found else None
+        taken: set[str] = set()
+        for _, _, phrase in sorted(found):
+            if taken.isdisjoint(phrase):
+                taken |= {*phrase}
+                yield {"kind": "phrase", "value": " ".join(phrase), "source": "text"}
 
 
 def _is_content(word: str) -> bool:

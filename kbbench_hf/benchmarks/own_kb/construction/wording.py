@@ -90,7 +90,9 @@ class Wording:
 
     def _framed(self, kind: str, clauses: list[str], choice: Choice) -> str:
         bare = [clause for clause in clauses if clause.startswith(("with ", "described "))]
-        joined = " ".join(filter(None, [" and ".join(bare), " and ".join(c for c in clauses if c not in bare)]))
+        rest = [clause for clause in clauses if clause not in bare]
+        between = " and " if bare and rest and rest[0].startswith("whose ") else " "
+        joined = between.join(filter(None, [" and ".join(bare), " and ".join(rest)]))
         verbs = [clause.removeprefix("that ") for clause in clauses if _has_its_verb(clause)]
         frames = [*_GRAMMAR["frames"]["any"]]
         if len(verbs) == len(clauses):
@@ -154,7 +156,9 @@ class Wording:
         kind = "phrase" if requirement["kind"] == "phrase" else _OPERATORS[requirement["op"]]
         field = spoken(str(requirement.get("field", "")))
         shown = str(value) if isinstance(value, str | int) else f"{value:g}"
-        return _fill(choice.of(_GRAMMAR[where][kind], f"requirement {place}"), {"field": field, "value": shown})
+        variants = _GRAMMAR[where][kind]
+        others = [*variants[place:], *variants[:place]]  # two of a kind are not said alike
+        return _fill(choice.of(others, "requirement"), {"field": field, "value": shown})
 
 
 def spoken(name: str) -> str:

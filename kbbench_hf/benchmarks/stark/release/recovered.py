@@ -135,10 +135,11 @@ def _topics(path: Metapath, named: Named) -> Iterator[tuple[int, ...]]:
 
 
 def _single_hops(kb: KnowledgeBase) -> Iterator[Metapath]:
-    """Yield every relation between two types, in both directions."""
+    """Yield every relation between two types, in both directions where these differ."""
     for head, relation, tail, _ in kb.tuples():
         yield Metapath.parse(f"{head} -[{relation}]-> {tail}")
-        yield Metapath.parse(f"{tail} -[^{relation}]-> {head}")
+        if not kb.graph.symmetric:
+            yield Metapath.parse(f"{tail} -[^{relation}]-> {head}")
 
 
 def _walks(path: Metapath) -> list[tuple[str, tuple[Hop, ...]]]:
