@@ -37,10 +37,11 @@ def _heading(name: str, source: str, built: Built, spec_name: str) -> Iterable[s
     n, account = len(built.questions), built.account
     yield f"# {name}"
     yield ""
+    by_spec = f" --spec {spec_name}" if spec_name else ""
     yield (
         f"{n:,} questions about the knowledge base {source}, made with `kbbench synthesize {source} --count "
-        f"{account.n_wanted} --seed {account.seed}{f' --spec {spec_name}' if spec_name else ''}` from its own structure and texts: templates over its relations, "
-        + (_BY_MODELS if _is_by_models(built) else _BY_GRAMMAR)
+        f"{account.n_wanted} --seed {account.seed}{by_spec}` from its own structure and texts: templates over its "
+        "relations, " + (_BY_MODELS if _is_by_models(built) else _BY_GRAMMAR)
     )
     if n < account.n_wanted:
         yield ""

@@ -20,7 +20,7 @@ from kbbench_hf.errors import DataError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.metrics.topics import STOP_WORDS
 
-TRIES_WITHOUT_RESULT = 60
+TRIES_WITHOUT_RESULT = 200
 """A template that was refused so often in a row is out of instances."""
 ALIKE = 0.9
 """Questions of one template that have this share of their tokens in common are the same."""
