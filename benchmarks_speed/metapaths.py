@@ -50,10 +50,10 @@ def measure(name: str, folder: Path, n_draws: int) -> None:
         path, spent, sizes = Metapath.parse(text), [], []
         for _ in range(n_draws):
             start = time.perf_counter()
-            topics = draws.draw(path, rng)
+            found = draws.draw(path, rng)
             drawn = time.perf_counter()
-            if topics is not None:
-                sizes.append(len(path.answers(kb.graph, *topics)))
+            if found is not None:
+                sizes.append(len(path.answers(kb.graph, *found[0])))
                 spent.append((time.perf_counter() - drawn, drawn - start))
         if not spent:
             print(f"  {title}: no topics met")

@@ -52,8 +52,9 @@ def statistics(folder: DatasetFolder) -> Statistics:
     }
     lengths = {"words in a query": [len(text.split()) for text in texts], "answers of a query": answers}
     columns = {"Queries by split": ["queries", "share", "with several answers", "answers per query"]}
-    if composition := [_composition(row) for row in rows if row.get("provenance")]:
-        tables["Relational to textual"] = _ratios(rows, composition)
+    made = [row for row in rows if row.get("provenance")]
+    if composition := [_composition(row) for row in made]:
+        tables["Relational to textual"] = _ratios(made, composition)
         columns["Relational to textual"] = ["queries", "without textual words", "mean ratio"]
         lengths["relational words of a query"] = [relational for relational, _ in composition]
         lengths["textual words of a query"] = [textual for _, textual in composition]
@@ -69,22 +70,19 @@ def _of_split(split: str, rows: Sequence[Row], n_shared_out: int) -> tuple[str, 
 
 def _composition(row: Row) -> tuple[int, int]:
     """Return how many words of a made question speak of relations, and how many of attributes and texts."""
-    asked = row["query"].split()
-    textual = sum(len(str(each["value"]).split()) for each in json.loads(row["requirements"] or "[]"))
-    textual = min(textual, len(asked))
-    return len(asked) - textual, textual
+    words = json.loads(row["provenance"]).get("words", {})
+    return words.get("relational", 0), words.get("textual", 0)
 
 
-def _ratios(rows: Sequence[Row], composition: Sequence[tuple[int, int]]) -> list[tuple[str, ...]]:
+def _ratios(made: Sequence[Row], composition: Sequence[tuple[int, int]]) -> list[tuple[str, ...]]:
     """Return the mean ratio of relational to textual words by hops, over the questions that have textual ones.
 
-    Differs from upstream: the paper's ratio is of its own, unreleased, parts of each question; textual words here are
-    those of the requirements' values, all others are relational.
+    Differs from upstream: the paper's ratio is of parts of its questions that were not released; here it is of the
+    clauses about relations, topics with them, and of those about requirements.
     """
-    made = [row for row in rows if row.get("provenance")]
     by_hops: dict[str, list[tuple[int, int]]] = {"all": list(composition)}
     for row, each in zip(made, composition, strict=True):
-        by_hops.setdefault(f"{row.get('hops') or 'unknown'} hops", []).append(each)
+        by_hops.setdefault(f"hops: {row.get('hops') or 'unknown'}", []).append(each)
     table: list[tuple[str, ...]] = []
     for name in ["all", *sorted(by_hops.keys() - {"all"})]:
         ratios = [relational / textual for relational, textual in by_hops[name] if textual]

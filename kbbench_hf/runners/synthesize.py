@@ -120,7 +120,7 @@ def write_questions(planned: Built, spec: Spec, models: Models, count: int, ask:
         )
     planned.account.n_wanted = count
     built = Built(kb, kept, splits_of(kept, spec, seed), difficulties_of(kb, kept), planned.account)
-    return Written(built, _section(models, drafts, lost, account))
+    return Written(built, _section(models, drafts, lost, account, count))
 
 
 def _extract(kb: KnowledgeBase, drafts: Sequence[_Draft], ask: Ask) -> None:
@@ -234,7 +234,9 @@ def _question(
     )
 
 
-def _section(models: Models, drafts: Sequence[_Draft], lost: Mapping[str, int], account: JudgesAccount) -> list[str]:
+def _section(
+    models: Models, drafts: Sequence[_Draft], lost: Mapping[str, int], account: JudgesAccount, count: int
+) -> list[str]:
     """Return the lines of the card that say what the models did."""
     kept = sum(not draft.dropped for draft in drafts)
     named = f"{models.extract.model} (properties), {models.fuse.model} (question), {models.rewrite.model} (rewriting)"
@@ -244,7 +246,9 @@ def _section(models: Models, drafts: Sequence[_Draft], lost: Mapping[str, int], 
         "",
         f"Written by {named}; {models.agreement} of {len(models.judges)} judges agree.",
     ]
-    lines += [f"{kept:,} of {len(drafts):,} planned questions survived; {again:,} were asked twice for properties.", ""]
+    first = f", of which the first {count:,} are here" if kept > count else ""
+    lines += [f"{kept:,} of {len(drafts):,} planned questions survived{first}."]
+    lines += [f"{again:,} were asked twice for properties.", ""]
     if lost:
         lines += ["| lost | questions |", "|---|---|", *(f"| {why} | {n:,} |" for why, n in sorted(lost.items())), ""]
     return [*lines, *account.in_markdown(), ""]

@@ -53,7 +53,7 @@ def test_a_candidate_is_kept_if_and_only_if_its_text_has_what_was_asked(kb: Know
         assert all(name in each.text for name in kb.names(list(each.topics)))
     assert again.questions == built.questions
     assert len(server.requests) <= n_asked + 6  # canaries alone
-    assert "Fleiss" in card
+    assert "Fleiss" in card and "truthful is 3 of the judges" in card
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,7 @@ def _row(built: Built, number: int, question: Question) -> dict[str, Any]:
         "attempt": question.attempt,
         "knowledge_base": kb.hash,
         "version": version("kbbench-hf"),
+        "words": {"relational": question.n_relational, "textual": question.n_textual},
         **(question.made_by or {}),
     }
     return {

@@ -5,6 +5,7 @@ relational part into a question, put in other words, every candidate judged by t
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -166,8 +167,9 @@ class JudgesAccount:
     of_gold: list[Sequence[bool | None]] = field(default_factory=list)
 
     def alarms(self) -> list[str]:
-        """Return a sentence for each judge that does not tell candidates apart."""
-        found = []
+        """Return a sentence for each judge that does not tell candidates apart, or is another one over again."""
+        models = Counter(name.partition(". ")[2] for name in self.names)
+        found = [f"{name} is {n} of the judges: their votes are one opinion." for name, n in models.items() if n > 1]
         for name, votes in zip(self.names, zip(*self.votes, strict=True), strict=False):
             unread = sum(vote is None for vote in votes) / len(votes)
             said = [vote for vote in votes if vote is not None]

@@ -180,15 +180,15 @@ class _Maker:
             Refused: it cannot be asked.
         """
         path, rng = template.template.path, Random(f"{self._seed}/{number}")
-        topics = self._draws.draw(path, rng)
-        if topics is None:
+        drawn = self._draws.draw(path, rng)
+        if drawn is None:
             raise Refused("no candidate")
+        topics, candidates = drawn
         if reason := self._names.refusal(topics) or self._usage.refusal_of_topics(path, topics):
             raise Refused(reason)
         once = (path.text, frozenset(topics) if _is_unordered(template) else tuple(topics))
         if once in self._asked:
             raise Refused("asked already")
-        candidates = path.answers(self._kb.graph, *topics).tolist()
         if not candidates:
             raise Refused("no candidate")
         if len(candidates) > self._spec.most_candidates:

@@ -153,8 +153,8 @@ def _measured(kb: KnowledgeBase, of: Yield, spec: Spec, draws: TopicDraws, seed:
     outcomes: Counter[str] = Counter()
     sizes = []
     for _ in range(n):
-        topics = draws.draw(path, rng)
-        size = 0 if topics is None else len(path.answers(kb.graph, *topics))
+        drawn = draws.draw(path, rng)
+        size = 0 if drawn is None else len(drawn[1])
         sizes.append(size)
         few, many = size < spec.least_answers, size > spec.most_answers
         outcomes["none or too few" if few else "too many" if many else "usable"] += 1

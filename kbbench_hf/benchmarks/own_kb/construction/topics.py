@@ -29,8 +29,8 @@ class TopicDraws:
         self.graph = kb.graph
         self._starts: dict[tuple[str, str, Direction], tuple[list[int], list[float]]] = {}
 
-    def draw(self, path: Metapath, rng: Random) -> list[int] | None:
-        """Return a row for each topic of a template; None where chance led nowhere.
+    def draw(self, path: Metapath, rng: Random) -> tuple[list[int], list[int]] | None:
+        """Return a row for each topic of a template, and the rows of its answers; None where chance led nowhere.
 
         The first topic is drawn by the inverse square root of its degree. Another one is found by walking back from an
         answer that the walks so far have in common; where its walk is negated, this takes that answer away.
@@ -48,7 +48,8 @@ class TopicDraws:
             met = reached if met is None else np.intersect1d(met, reached)
             if not len(met):
                 return None
-        return [drawn[topic] for topic in path.topics]
+        topics = [drawn[topic] for topic in path.topics]
+        return topics, [] if met is None else np.setdiff1d(met, topics).tolist()
 
     def _first(self, walk: Walk, rng: Random) -> int | None:
         hop = walk.hops[0]

@@ -21,6 +21,7 @@ from kbbench_hf.benchmarks import shipped_dataset
 from kbbench_hf.benchmarks.own_kb.construction.dataset import build_questions
 from kbbench_hf.benchmarks.own_kb.construction.spec import Spec
 from kbbench_hf.benchmarks.own_kb.release import build_own_knowledge_base
+from kbbench_hf.benchmarks.retrieval_statistics import statistics
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import DatasetFolder, write_dataset
 
@@ -117,6 +118,7 @@ def test_every_answer_set_is_what_the_tables_say(kitchen: DatasetFolder) -> None
 
 def test_questions_have_the_columns_of_their_making_and_a_card(kitchen: DatasetFolder) -> None:
     row = kitchen.rows("queries", "test")[0]
+    assert sum(json.loads(row["provenance"])["words"].values()) >= 2
     columns = {"template", "hops", "topic_ids", "requirements", "gold_id", "n_candidates", "difficulty", "provenance"}
     assert columns <= row.keys()
     assert row["difficulty"] in ("easy", "medium", "hard")
@@ -180,29 +182,39 @@ def test_planted_traps_mislead_no_question(seed: int, tmp_path: Path) -> None:
     card = (tmp_path / "made" / "README.md").read_text(encoding="utf-8")
     assert "said in the same words: homePort, home_port" in card
     assert "metapaths cannot name them" in card
-    assert any(json.loads(row["requirements"]) for row in rows)
+    required = [[" ".join(map(str, each.values())) for each in json.loads(row["requirements"])] for row in rows]
+    assert any(len(each) == 2 and len({*each}) == 2 for each in required)
     assert any("!" in row["template"] for row in rows)
 
 
 def test_the_same_seed_gives_the_same_bytes_with_rows_shuffled_and_other_hashes(tmp_path: Path) -> None:
     nodes, edges = trapped(3)
-    revisions = set()
-    for number in range(2):
-        place = tmp_path / str(number)
+    here, there = tmp_path / "here", tmp_path / "there"
+    for place in (here, there):
         place.mkdir()
         write_tables(place, nodes, edges)
-        code = (
-            "from pathlib import Path; from kbbench_hf.benchmarks.own_kb.construction.dataset import *; "
-            "build_questions(DatasetFolder(Path('kb')), 'harbour', Path('made'), "
-            "Spec(max_hops=2, max_templates=10), 20, '5', lambda: None)"
-        )
-        environment = {**os.environ, "PYTHONHASHSEED": str(number)}
-        subprocess.run([sys.executable, "-c", code], cwd=place, env=environment, check=True)
-        made = DatasetFolder(place / "made")
-        revisions.add((made.revision, (made.path / "README.md").read_bytes()))
-        Random(number).shuffle(nodes)
-        Random(number).shuffle(edges)
-    assert len(revisions) == 1
+        Random(0).shuffle(nodes)
+        Random(1).shuffle(edges)
+    build_questions(
+        DatasetFolder(here / "kb"), "harbour", here / "made", Spec(max_hops=2, max_templates=10), 20, "5", lambda: None
+    )
+    code = (
+        "from pathlib import Path; from kbbench_hf.benchmarks.own_kb.construction.dataset import *; "
+        "build_questions(DatasetFolder(Path('kb')), 'harbour', Path('made'), "
+        "Spec(max_hops=2, max_templates=10), 20, '5', lambda: None)"
+    )
+    seed = os.environ.get("PYTHONHASHSEED", "random")
+    other = "1" if seed != "1" else "2"
+    subprocess.run([sys.executable, "-c", code], cwd=there, env={**os.environ, "PYTHONHASHSEED": other}, check=True)
+    one, same = DatasetFolder(here / "made"), DatasetFolder(there / "made")
+    assert one.revision == same.revision
+    assert (one.path / "README.md").read_bytes() == (same.path / "README.md").read_bytes()
+
+
+def test_card_and_report_have_one_ratio_of_relational_to_textual_words(kitchen: DatasetFolder) -> None:
+    _, n, without, mean = statistics(kitchen).tables["Relational to textual"][0]
+    said = f"{mean} on average over {int(n) - int(without)} questions that have both"
+    assert said in (kitchen.path / "README.md").read_text(encoding="utf-8")
 
 
 def test_a_wrong_answer_is_seen_by_the_reading_over_rows(kitchen: DatasetFolder, tmp_path: Path) -> None:
