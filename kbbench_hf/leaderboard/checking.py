@@ -1,9 +1,9 @@
 """Uploads are read and scored in processes of their own, bounded in memory and time: none of them stalls the others.
 
 One process has everything imported and does nothing but fork: a check is a child of it, which lives for one upload.
-What is small is checked beside what is large, for a second at most; what takes longer starts again among the large.
-Of each, who has none under way goes before who has many. Where a system cannot fork, uploads are checked in threads,
-unbounded.
+What is small is checked beside what is large and soon ends, so that who comes next waits less than a second; what takes
+longer starts again among the large. Of each, who has none under way goes before who has many. Where a system cannot
+fork, uploads are checked in threads, unbounded.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ class Limits(NamedTuple):
     niceness: int
 
 
-SMALL = Limits(3, 1_000_000, 4_000_000, 120_000_000, 1.0, 0)
+SMALL = Limits(2, 1_000_000, 4_000_000, 120_000_000, 0.6, 0)
 """Of checks that anybody may have."""
 LARGE = Limits(2, 4 * MAX_UPLOAD_BYTES, None, 350_000_000, 60.0, 10)
 """Of checks for which one must be logged in."""
