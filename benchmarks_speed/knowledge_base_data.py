@@ -116,8 +116,12 @@ class Synthetic:
 
 
 def prime(scale: float = 1.0) -> Synthetic:
-    """Return 129,375 nodes and 8.1 M directed edges in blocks of types, as Prime has them, times `scale`."""
-    return _made(PRIME_TYPES, PRIME_RELATIONS, PRIME_PAIRS, scale)
+    """Return 129,375 nodes and 8.1 M directed edges in blocks of types, as Prime has them, times `scale`.
+
+    Genes of one phenotype interact more often than by chance, as they do in life; without that, no gene has a partner
+    that shares a phenotype with it.
+    """
+    return _made(PRIME_TYPES, PRIME_RELATIONS, PRIME_PAIRS, scale, ("ppi", "effect/phenotype"))
 
 
 def mag(scale: float = 1.0) -> Synthetic:
@@ -131,8 +135,13 @@ def amazon(scale: float = 1.0) -> Synthetic:
 
 
 def _made(
-    types: dict[str, int], relations: list[str], pairs: list[tuple[str, str, str, int]], scale: float
+    types: dict[str, int],
+    relations: list[str],
+    pairs: list[tuple[str, str, str, int]],
+    scale: float,
+    meeting: tuple[str, str] | None = None,
 ) -> Synthetic:
+    """`meeting`: a relation, and a type that some of its pairs have a neighbour of in common."""
     rng = np.random.default_rng(0)
     sizes = {name: max(int(size * scale), 20) for name, size in types.items()}
     starts = dict(zip(sizes, np.cumsum([0, *sizes.values()])[:-1].tolist(), strict=True))
@@ -146,6 +155,19 @@ def _made(
         codes = np.unique(np.minimum(*ends)[different] * n + np.maximum(*ends)[different])
         codes = rng.permutation(codes)[:wanted]
         keys.append((relations.index(relation), codes // n, codes % n))
+    if meeting is not None:
+        relation, shared = meeting
+        place = next(i for i, pair in enumerate(pairs) if pair[0] == relation)
+        through = next(i for i, pair in enumerate(pairs) if {pairs[place][1], shared} == {*pair[1:3]})
+        lower, upper = keys[through][1:]
+        middle, ends = (lower, upper) if starts[shared] < starts[pairs[place][1]] else (upper, lower)
+        order = np.lexsort((ends, middle))
+        middle, ends = middle[order], ends[order]
+        same = middle[1:] == middle[:-1]
+        one, other = ends[:-1][same], ends[1:][same]
+        number, heads, tails = keys[place]
+        codes = np.unique(np.concatenate([one * n + other, (heads * n + tails)[len(one) :]]))
+        keys[place] = (number, codes // n, codes % n)
     relation_ids = np.concatenate([np.full(len(head), number) for number, head, _ in keys])
     heads, tails = (np.concatenate([key[i] for key in keys]) for i in (1, 2))
     order = rng.permutation(2 * len(heads))
