@@ -95,7 +95,7 @@ def command(
         raise UsageError("--dry-run is for a spec with models; this one asks none. Leave it out, or add models.")
     with progress("questions", count, show=by_models is None) as advance:
         made_here = build_questions(
-            source, name, place, chosen, count, seed, lambda: advance(1), by_models, spec_name=spec or ""
+            source, name, place, chosen, count, seed, lambda: advance(1), by_models, spec_name=Path(spec).name if spec else ""
         )
     for split, n in Counter(made_here.splits).items():
         echo(f"  {split}: {n:,} questions")

@@ -243,7 +243,7 @@ class _Maker:
         return among[rng.randrange(len(among))]
 
     def _size(self, rng: Random) -> int:
-        """Return a number of answers to aim at, n with chance 1/(n(n+1)): half of all questions have several.
+        """Return a number of answers to aim at, n with chance 1/(n(n+1)): about half of all questions want several.
 
         Of the paper's, 37 (Prime), 52 (MAG) and 78 % (Amazon) have.
         """
