@@ -1,0 +1,23 @@
+"""`kbbench synthesize` as a user meets it."""
+
+from pathlib import Path
+
+SPEC = """\
+templates:
+  - "cookbook -[contains]-> dish"
+  - "planet -[orbits]-> star"
+skip_absent: true
+requirements: 0
+"""
+
+
+def test_what_a_spec_cannot_ask_is_said_where_it_happens_and_on_the_card(kbbench, in_tmp):
+    Path("specs").mkdir()
+    Path("specs/mine.yaml").write_text(SPEC, encoding="utf-8")
+    done = kbbench("synthesize", "mini-stark", "--count", "500", "--spec", "specs/mine.yaml", "--out", "made")
+    said = "only 1 of the 2 templates of the spec can be asked of mini-stark"
+    assert done.code == 0 and said in done.out and "kbbench/made/README.md" in done.out
+    card = Path("kbbench/made/README.md").read_text(encoding="utf-8")
+    assert f"**500 were asked for**: {said}" in card
+    assert "| `planet -[orbits]-> star` | types or relations that are not here |" in card
+    assert "--count 500 --seed 0 --spec mine.yaml`" in card  # no folder of this machine
