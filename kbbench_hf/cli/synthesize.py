@@ -94,8 +94,9 @@ def command(
     elif dry_run:
         raise UsageError("--dry-run is for a spec with models; this one asks none. Leave it out, or add models.")
     with progress("questions", count, show=by_models is None) as advance:
+        called = Path(spec).name if spec else ""
         made_here = build_questions(
-            source, name, place, chosen, count, seed, lambda: advance(1), by_models, spec_name=Path(spec).name if spec else ""
+            source, name, place, chosen, count, seed, lambda: advance(1), by_models, spec_name=called
         )
     for split, n in Counter(made_here.splits).items():
         echo(f"  {split}: {n:,} questions")
