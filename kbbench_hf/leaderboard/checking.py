@@ -48,7 +48,7 @@ class Limits(NamedTuple):
     niceness: int
 
 
-SMALL = Limits(2, 1_000_000, 4_000_000, 120_000_000, 0.6, 0)
+SMALL = Limits(2, 1_000_000, 4_000_000, 120_000_000, 0.4, 0)
 """Of checks that anybody may have."""
 LARGE = Limits(2, 4 * MAX_UPLOAD_BYTES, None, 350_000_000, 60.0, 10)
 """Of checks for which one must be logged in."""
