@@ -1,12 +1,13 @@
 """A MAG archive of the release's size, in the form that the authors' code writes, built within a bound of memory.
 
 1,872,968 nodes with records of the release's keys, 19,919,698 edges, four members, edges as views of one tensor of
-three rows. Needs 10 GB of disk and an hour at most.
+three rows; questions in the release's numbers, whose templates are looked for. Needs 10 GB of disk and an hour at most.
 
 python -m tests.endurance.mag_full_size FOLDER [--shared-keys]
 """
 
 import argparse
+import csv
 import io
 import itertools
 import resource
@@ -24,6 +25,7 @@ import numpy as np
 import torch
 
 from kbbench_hf.benchmarks.stark.release.facts import MAG
+from kbbench_hf.benchmarks.stark.release.questions import HUMAN_WRITTEN, INDEXES, SYNTHESIZED
 
 AUTHORS, INSTITUTIONS, FIELDS = 1_104_554, 8_719, 59_451
 """Nodes of each type; with the papers they are the release's."""
@@ -97,8 +99,7 @@ class Pickle:
 
 def records() -> Iterator[dict[str, object]]:
     """Yield records with as much text as the release's: abstracts of about 1,100 characters."""
-    generator = np.random.default_rng(0)
-    words = [bytes(generator.integers(97, 123, n, np.uint8)).decode() for n in generator.integers(2, 11, 200_000)]
+    words, generator = prose_words()
     starts = (int(each) for _ in itertools.count() for each in generator.integers(0, len(words) - 200, 100_000))
 
     def prose(n: int) -> str:
@@ -118,6 +119,44 @@ def records() -> Iterator[dict[str, object]]:
             *(-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, "paper", node, title, prose(165)),
         )
         yield dict(zip(PAPER, values, strict=True))
+
+
+def prose_words() -> tuple[list[str], np.random.Generator]:
+    """Return the words that records are written in, and the generator that goes on from there."""
+    generator = np.random.default_rng(0)
+    return [
+        bytes(generator.integers(97, 123, n, np.uint8)).decode() for n in generator.integers(2, 11, 200_000)
+    ], generator
+
+
+def write_questions(folder: Path) -> None:
+    """Write questions of the release's counts, each of which names an author or a field as `records` does."""
+    words, _ = prose_words()
+    counts = {name: numbers[0] for name, numbers in MAG.questions.counts.items()}
+    generator, papers = np.random.default_rng(2), itertools.count(MAG.questions.candidates.start)
+    n, n_multi = counts["questions"], counts["multi-answer"]
+    least, longer = divmod(counts["distinct answers"] - (n - n_multi), n_multi)
+
+    def written(file: Path, sizes: Iterator[int]) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("w", encoding="utf-8", newline="") as sink:
+            rows = csv.writer(sink)
+            rows.writerow(["id", "query", "answer_ids"])
+            for number, size in enumerate(sizes):
+                start = int(generator.integers(len(words) - 200))
+                asked = f"Papers by {' '.join(words[start : start + 2]).title()} that speak of {words[start + 50]}?"
+                rows.writerow([number, asked, [next(papers) for _ in range(size)]])
+
+    sizes = (1 if k >= n_multi else least + (k < longer) for k in range(n))
+    written(folder / SYNTHESIZED, sizes)
+    multi = counts["human multi-answer"]
+    written(folder / HUMAN_WRITTEN, (1 + (k < multi) for k in range(counts["human"])))
+    order, start = generator.permutation(n).tolist(), 0
+    for split in ("train", "validation", "test"):
+        chosen, start = order[start : start + counts[split]], start + counts[split]
+        (folder / INDEXES[split]).parent.mkdir(exist_ok=True)
+        (folder / INDEXES[split]).write_text("".join(f"{each}\n" for each in chosen))
+    (folder / INDEXES["test_0_1"]).write_text("".join(f"{each}\n" for each in chosen[: counts["test_0_1"]]))
 
 
 def tensors() -> dict[str, torch.Tensor]:
@@ -154,9 +193,10 @@ def main(folder: Path, shared_keys: bool) -> None:
         write_archive(folder / "processed.part", shared_keys)
         (folder / "processed.part").rename(folder / "processed.zip")
     print(f"archive: {(folder / 'processed.zip').stat().st_size / 1e6:,.0f} MB, {time.monotonic() - started:.0f} s")
+    write_questions(folder)
     shutil.rmtree(folder / "built", ignore_errors=True)
     build = [sys.executable, "-m", "kbbench_hf.cli", "build", "stark-mag", "--source", str(folder)]
-    _measure("build", [*build, "--configs", "nodes,edges,schema", "--out", str(folder / "built")])
+    _measure("build", [*build, "--out", str(folder / "built")])
     assert _most_bytes() < MOST_BYTES, f"the build took more than {MOST_BYTES:,} bytes"
     _measure("open for the first time, and render", [sys.executable, "-c", OPEN, str(folder / "built")])
 
