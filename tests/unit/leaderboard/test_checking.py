@@ -35,6 +35,12 @@ def test_a_check_is_what_reading_here_gives(checks: Checks, read: Preview, uploa
     assert found.result == read.result and found.predictions == read.predictions and found.gold == read.gold
 
 
+def test_the_page_about_the_board_says_what_is_checked_without_login() -> None:
+    about = (Path(checking.__file__).parents[1] / "app" / "about.md").read_text(encoding="utf-8")
+    assert SMALL.upload_bytes == 1_000_000 and "Uploads above a megabyte" in about
+    assert f"take more than {SMALL.seconds:g} s to score" in about
+
+
 def test_an_error_has_the_words_that_it_has_here(checks: Checks, upload: Path) -> None:
     upload.write_bytes(GOOD.splitlines(keepends=True)[0])
     with pytest.raises(DataError, match="47 problems in the predictions"):

@@ -1,0 +1,32 @@
+"""How many table questions any choice could have: the most that keep every quota, but for the lengths of rows.
+
+The card of ska-open says so beside what the construction chooses, which keeps the cue of lengths as well, and
+takes few of one table or answer. Half a minute.
+
+    python -m tests.endurance.table_bound ../shared/data/ska_open_v1
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+from kbbench_hf.benchmarks.ska_bench.construction import tatqa, wikitablequestions
+from kbbench_hf.benchmarks.ska_bench.construction.table import candidates
+from kbbench_hf.benchmarks.ska_bench.construction.table_selection import QUOTAS, select
+
+
+def main(source: Path) -> None:
+    """Print the numbers, those of `demo` among them."""
+    settled = [each for read in (wikitablequestions.read, tatqa.read) for each in candidates(read(source))]
+    over = np.array([[quota.counts(each) - quota.share for each in settled] for quota in QUOTAS.values()])
+    best = milp(
+        -np.ones(len(settled)), integrality=np.ones(len(settled)), bounds=Bounds(0, 1),
+        constraints=LinearConstraint(over, -np.inf, 0), options={"time_limit": 120},
+    )  # fmt: skip
+    print(f"settled {len(settled):,}, at most {-best.fun:.0f} in any choice, chosen {len(select(settled)):,}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
