@@ -21,6 +21,10 @@ for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "OPENAI_API_KEY"):
     os.environ.pop(name, None)
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("kbbench", settings.default, deadline=None, print_blob=True)  # a busy machine is no fault
+settings.load_profile("kbbench")
 
 collect_ignore_glob = ["golden/make_*.py", "endurance/*.py"]
 """Scripts beside the suite."""

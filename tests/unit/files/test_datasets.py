@@ -141,7 +141,7 @@ def test_a_split_without_rows_is_there_and_empty(tmp_path):
     assert json.loads((folder.path / "manifest.json").read_text())["files"]["data/nodes/full.parquet"]["rows"] == 0
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.text(st.characters(codec="utf-8")))))
 def test_any_rows_come_back_in_their_order(tmp_path_factory, rows):
     table = pa.table(

@@ -78,7 +78,7 @@ def bases(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[tuple[int, str, i
 
 
 @given(bases())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_no_text_is_ever_dropped(base: tuple[list[dict[str, Any]], list[tuple[int, str, int]]]) -> None:
     nodes, edges = base
     kb = KnowledgeBase.from_arrow(

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbbench_hf.errors import UsageError
@@ -29,7 +29,6 @@ def found(edges: list[Edge], node: int, relation: int | None, direction: str) ->
 
 
 @given(graphs())
-@settings(deadline=None)
 def test_neighbours_are_those_of_the_edges_ascending_and_once(drawn: tuple[int, list[Edge]]) -> None:
     n, edges = drawn
     built = graph(n, edges)
@@ -47,7 +46,6 @@ def test_neighbours_are_those_of_the_edges_ascending_and_once(drawn: tuple[int, 
 
 
 @given(graphs(), st.integers(0, 4))
-@settings(deadline=None)
 def test_k_hops_are_those_of_a_walk_by_hand(drawn: tuple[int, list[Edge]], k: int) -> None:
     n, edges = drawn
     distance = {0: 0}
@@ -61,7 +59,6 @@ def test_k_hops_are_those_of_a_walk_by_hand(drawn: tuple[int, list[Edge]], k: in
 
 
 @given(graphs(), st.randoms())
-@settings(deadline=None)
 def test_the_order_of_the_edges_changes_nothing(drawn: tuple[int, list[Edge]], random: st.randoms) -> None:
     n, edges = drawn
     one = graph(n, edges)

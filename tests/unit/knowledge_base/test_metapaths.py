@@ -2,7 +2,7 @@ import itertools
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbbench_hf.errors import UsageError
@@ -97,7 +97,6 @@ edges = st.lists(
 
 
 @given(edges, st.sampled_from(["d0", "d1"]), st.sampled_from(["x0", "x1"]))
-@settings(deadline=None)
 def test_answers_are_those_of_nested_loops(drawn: list[tuple[str, str, str]], drug: str, disease: str) -> None:
     kb = base([*drawn, ("d0", "target", "g0"), ("g0", "causes", "x0")])
     stands = {*drawn, ("d0", "target", "g0"), ("g0", "causes", "x0")}

@@ -37,7 +37,7 @@ def edge_lists(draw: st.DrawFn) -> tuple[int, list[Edge]]:
 
 
 @given(edge_lists())
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 def test_relations_are_the_mean_over_each_pair_rounded_down(drawn: tuple[int, list[Edge]]) -> None:
     n, edges = drawn
     graph, merged = official(n, edges)

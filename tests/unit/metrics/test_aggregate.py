@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -89,14 +89,12 @@ def test_what_is_too_few_is_said() -> None:
 fractions = st.lists(st.floats(0, 1), min_size=1, max_size=50)
 
 
-@settings(deadline=None)
 @given(fractions)
 def test_the_value_lies_in_its_interval_and_that_in_the_unit_interval(values: list[float]) -> None:
     figure = estimate(values)
     assert 0 <= figure.ci95[0] <= figure.value <= figure.ci95[1] <= 1
 
 
-@settings(deadline=None)
 @given(fractions, st.integers(0, 49), st.sampled_from([-1e-6, 1e-6]))
 def test_an_interval_moves_as_little_as_its_values_do(values: list[float], place: int, by: float) -> None:
     moved = list(values)
@@ -108,14 +106,12 @@ def test_one_value_that_is_almost_perfect_changes_almost_nothing() -> None:
     assert estimate([1.0] * 9 + [0.999999]).ci95 == pytest.approx(estimate([1.0] * 10).ci95, abs=1e-4)
 
 
-@settings(deadline=None)
 @given(st.floats(0, 1), st.integers(1, 1000))
 def test_no_interval_collapses(value: float, n: int) -> None:
     low, high = estimate([value] * n).ci95
     assert high - low > 1 / (20 * n)
 
 
-@settings(deadline=None)
 @given(fractions)
 def test_the_interval_of_failures_is_that_of_successes_turned_round(values: list[float]) -> None:
     low, high = estimate(values).ci95

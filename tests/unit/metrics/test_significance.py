@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kbbench_hf.metrics.significance import FEWEST_PAIRS, holm, minimum_detectable_effect, paired_test, rank_groups
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=8))
 def test_small_samples_are_tested_exactly(differences: list[int]) -> None:
     extreme = [
@@ -60,7 +60,7 @@ def test_thirds_and_tenths_that_cancel_are_as_extreme_as_nothing(a: list[float],
     assert paired_test(a, b).p_value == 1.0  # the differences sum to 0: every sign pattern is as extreme
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.integers(-6, 6), min_size=1, max_size=9), st.sampled_from([1, 3, 7, 10, 30]))
 def test_sums_that_are_equal_but_for_rounding_are_ties(numerators: list[int], denominator: int) -> None:
     zeros = np.zeros(len(numerators))
@@ -85,7 +85,7 @@ def test_swapping_the_systems_swaps_the_sign_only() -> None:
 pairs = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.sampled_from("ab")), min_size=1, max_size=40)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(pairs, st.booleans())
 def test_the_interval_leaves_out_zero_just_where_the_test_finds_a_difference(
     found: list[tuple[int, int, str]], grouped: bool

@@ -129,7 +129,7 @@ ARGUMENTS = sorted({name for tool in TOOLS for name in tool.properties})
 IDS = st.sampled_from([each.id for puzzles in KNOWN.values() for each in puzzles.nodes])
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(
     name=st.sampled_from([*KNOWN]),
     tool=st.sampled_from([tool.name for tool in TOOLS]) | st.text(),

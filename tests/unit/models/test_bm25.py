@@ -48,7 +48,7 @@ def test_no_query_gives_no_row() -> None:
     assert BM25(["red"]).search([], 4).ids.shape == (0, 4)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     TEXTS, st.lists(st.sampled_from("red green blue apple pear plum fig".split()), min_size=1, max_size=4).map(" ".join)
 )

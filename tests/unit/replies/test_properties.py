@@ -61,7 +61,7 @@ THOUGHTS = st.lists(
 
 @pytest.mark.parametrize(("task", "reply"), PAIRS)
 @given(thought=THOUGHTS)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 def test_thought_changes_nothing(task: str, reply: str, thought: str) -> None:
     read = READERS[task]
     alone = read(reply).answer
@@ -105,7 +105,6 @@ def test_a_marker_that_is_new_can_be_added(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @given(st.text(alphabet="[]{}()<>|\"'“”`,:;/\\ \n.ab01-→*#", max_size=80))
-@settings(deadline=None)
 def test_any_text_is_read_or_refused(text: str) -> None:
     for read in READERS.values():
         with suppress(ParseError):

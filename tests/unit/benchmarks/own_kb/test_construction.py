@@ -243,7 +243,7 @@ def small_tables(draw: st.DrawFn) -> tuple[list[Row], list[Row]]:
     return nodes, draw(st.lists(edge, min_size=30, max_size=120))
 
 
-@settings(max_examples=6, deadline=None, print_blob=True)
+@settings(max_examples=6, print_blob=True)
 @given(tables=small_tables(), seed=st.integers(0, 9))
 def test_questions_of_any_graph_have_exactly_the_answers_of_its_tables(
     tables: tuple[list[Row], list[Row]], seed: int

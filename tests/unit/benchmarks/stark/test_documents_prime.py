@@ -107,7 +107,7 @@ def bases(draw: st.DrawFn) -> SlowSTaRK:
 
 
 @given(bases())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_every_document_is_that_of_the_slow_reference(slow: SlowSTaRK) -> None:
     kb = slow.knowledge_base(names(slow))
     for relations in (True, False):
@@ -117,7 +117,7 @@ def test_every_document_is_that_of_the_slow_reference(slow: SlowSTaRK) -> None:
 
 
 @given(bases(), st.integers(1, 3), st.integers(0, 2**64))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_sample_names_so_many_neighbours_of_each_kind_and_never_changes(slow: SlowSTaRK, n: int, seed: int) -> None:
     kb = slow.knowledge_base(names(slow))
     every = render(kb, RENDERING, n_rel=n, seed=seed).to_pylist()

@@ -136,7 +136,7 @@ texts = st.sampled_from([f"Sentence {n}." for n in range(12)])
 
 
 @given(st.lists(st.tuples(texts, st.lists(facts, min_size=1, max_size=3)), min_size=1, max_size=30), st.integers(0, 5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_sentence_and_no_triple_stands_on_two_sides_in_any_order(drawn, seed):
     rows = [row(f"r{n}", text, *triples) for n, (text, triples) in enumerate(drawn)]
     splits = by_group(rows, seed)
