@@ -1,4 +1,4 @@
-"""Build kbbench/ska-open from raw files: python build.py <their folder> <out>."""
+"""Build kbbench/ska-open: python build.py OUT [FOLDER], from its sources' public files or a folder of raw files."""
 
 import sys
 from pathlib import Path
@@ -6,4 +6,5 @@ from pathlib import Path
 from kbbench_hf.benchmarks.ska_bench.construction.datasets import build_open
 
 if __name__ == "__main__":
-    build_open(Path(sys.argv[1]), Path(sys.argv[2]))
+    out, *source = map(Path, sys.argv[1:])
+    build_open(source[0] if source else None, out)

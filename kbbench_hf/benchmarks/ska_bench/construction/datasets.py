@@ -11,6 +11,7 @@ from kbbench_hf.benchmarks.ska_bench.configs import configs
 from kbbench_hf.benchmarks.ska_bench.construction import release as makers
 from kbbench_hf.benchmarks.ska_bench.construction.card import VERSION, content_sha256, facts
 from kbbench_hf.benchmarks.ska_bench.construction.emptied_rows import with_emptied_rows
+from kbbench_hf.benchmarks.ska_bench.construction.public_files import download
 from kbbench_hf.benchmarks.ska_bench.construction.testbeds import build_testbeds
 from kbbench_hf.benchmarks.ska_bench.construction.tokens import Tokenizer, tokenizer
 from kbbench_hf.benchmarks.ska_bench.release import official
@@ -68,16 +69,16 @@ POOL = pa.schema(
 def build_open(source: Path | None, out: Path, wanted: Sequence[str] | None = None) -> None:
     """Build `ska-open` from a folder of raw files, whose layout the makers of `release.MAKERS` say.
 
+    Where None is given, the folder is made from the sources' public files at pinned commits (`public_files.download`).
+
     Raises:
-        UsageError: no source, or an unknown config.
+        UsageError: an unknown config.
         DataError: a file is absent or malformed; nothing is written.
         KBBenchError: the audit has a figure above its limit that the card does not waive; the dataset stands, with the
             audit on its card, to be looked at and not to be released.
     """
-    if source is None:
-        raise UsageError("ska-open is built from public question sets, and none were given. Expected --source FOLDER.")
     subsets = _subsets(wanted, SUBSETS)
-    build(_card("ska-open"), makers.make(source, subsets), out, wanted)
+    build(_card("ska-open"), makers.make(download() if source is None else source, subsets), out, wanted)
     write_text(out / makers.REMOVED.name, makers.REMOVED.read_text(encoding="utf-8"))
     if wanted is None:
         write_audit(DatasetFolder(out))

@@ -17,6 +17,7 @@ from kbbench_hf.benchmarks.ska_bench.construction.datasets import build, write_a
 from kbbench_hf.benchmarks.ska_bench.construction.invented_names import Renamed
 from kbbench_hf.benchmarks.ska_bench.construction.private_graph import rename_graph
 from kbbench_hf.benchmarks.ska_bench.construction.private_tables import rename_tables
+from kbbench_hf.benchmarks.ska_bench.construction.public_files import download
 from kbbench_hf.benchmarks.ska_bench.construction.release import make
 from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool, Release
 from kbbench_hf.errors import UsageError
@@ -42,15 +43,15 @@ def rename(release: Release, seed: str) -> tuple[Release, dict[str, str]]:
 
 
 def build_private(source: Path | None, out: Path, wanted: Sequence[str] | None, seed: str) -> None:
-    """Build the private split of `ska-open` that a seed makes; the seed itself is stored nowhere.
+    """Build the private split of `ska-open` that a seed makes, from a folder as `build_open` takes it, or from None.
+
+    The seed itself is stored nowhere.
 
     Raises:
-        UsageError: no source, an empty seed, or a config of a hybrid subset.
+        UsageError: an empty seed, or a config of a hybrid subset.
         DataError: a file of the source is absent or malformed; nothing is written.
         KBBenchError: the audit has a figure above its limit that the card does not waive; the dataset stands.
     """
-    if source is None:
-        raise UsageError("The private split is made from the sources of ska-open. Expected --source <their folder>.")
     if not seed.strip():
         raise UsageError("The seed is empty; expected a secret that nobody can guess. Name one with --private.")
     known = configs()
@@ -59,7 +60,7 @@ def build_private(source: Path | None, out: Path, wanted: Sequence[str] | None, 
             raise UsageError(
                 f"{name} is of a hybrid subset, which has no private split; expected configs of kg or table."
             )
-    release, left_out = rename(make(source, tuple(RENAMERS)), seed)
+    release, left_out = rename(make(download() if source is None else source, tuple(RENAMERS)), seed)
     counted = "".join(f"- {n:,} instances: {why}\n" for why, n in Counter(left_out.values()).most_common())
     card = _CARD.read_text(encoding="utf-8").replace("LEFT OUT", counted or "- none\n")
     build(card, release, out, wanted)

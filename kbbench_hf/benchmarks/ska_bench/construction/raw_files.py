@@ -1,14 +1,16 @@
 """Reading the raw files of ska-open: JSON Lines, tab-separated triples, and text that was cut into tokens."""
 
 import gzip
+import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kbbench_hf.benchmarks.ska_bench.units import Cells, clean
+from kbbench_hf.benchmarks.ska_bench.units import SEED, Cells, clean
 from kbbench_hf.errors import DataError
+from kbbench_hf.files.datasets import Row
 
 _JOINED = re.compile(r" ([,.;:!?%)\]}])|([(\[{$#]) | (n't|'(?:s|ll|re|ve|m|d))(?= |$)|(?<=s) (')(?= )")
 """Marks that stand without a blank before or after them, and endings that stand without one before them."""
@@ -30,7 +32,7 @@ def read_json_lines(file: Path, wanted: Mapping[str, type | tuple[type, ...]]) -
         DataError: the file is absent or cannot be read, or a line lacks a field or has another type in it.
     """
     rows = []
-    for number, line in enumerate(_lines(file), 1):
+    for number, line in enumerate(lines_of(file), 1):
         try:
             row = json.loads(line)
         except ValueError as error:
@@ -50,7 +52,7 @@ def read_triples(file: Path) -> list[Cells]:
         DataError: the file is absent or cannot be read, or a line has not three cells.
     """
     triples = set()
-    for number, line in enumerate(_lines(file), 1):
+    for number, line in enumerate(lines_of(file), 1):
         cells = tuple(clean(cell) for cell in line.split("\t"))
         if len(cells) != 3 or not all(cells):
             raise DataError(f"{file}:{number} has {len(cells)} cells; expected head, relation, tail. Repair the line.")
@@ -71,10 +73,30 @@ def written(text: str) -> str:
     return text.replace("`` ", '"').replace(" ''", '"')
 
 
-def _lines(file: Path) -> Iterator[str]:
+def lines_of(file: Path) -> Iterator[str]:
+    """Yield the lines of a file, `.gz` or not, that are not blank.
+
+    Raises:
+        DataError: the file is absent or cannot be read.
+    """
     try:
         data = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
         text = data.decode("utf-8")
     except (OSError, EOFError, ValueError) as error:
         raise DataError(f"{file} cannot be read ({error}); expected a file of ska-open's source folder.") from error
     return (line for line in text.split("\n") if line.strip())
+
+
+def write_lines(file: Path, lines: Iterable[str]) -> None:
+    """Write a `.gz` of lines; the same lines are the same bytes."""
+    file.write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode(), mtime=0))
+
+
+def write_json_lines(file: Path, rows: Iterable[Row]) -> None:
+    """Write a `.gz` of JSON Lines; the same rows are the same bytes."""
+    write_lines(file, (json.dumps(row, ensure_ascii=False, sort_keys=True) for row in rows))
+
+
+def by_hash(rows: Iterable[Row], key: str) -> list[Row]:
+    """Return rows in an order that says nothing, but is the same everywhere: by the hashes of their `key`."""
+    return sorted(rows, key=lambda row: hashlib.sha256(f"{SEED}|{row[key]}".encode()).digest())
