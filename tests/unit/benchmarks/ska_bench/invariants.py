@@ -12,12 +12,10 @@ from kbbench_hf.benchmarks.ska_bench.configs import STANDARD, Config, configs
 from kbbench_hf.benchmarks.ska_bench.construction.evidence import Evidence
 from kbbench_hf.benchmarks.ska_bench.construction.tokens import tokenizer
 from kbbench_hf.benchmarks.ska_bench.contexts import Context, Renderer
-from kbbench_hf.benchmarks.ska_bench.mentions import mentions
 from kbbench_hf.benchmarks.ska_bench.programs import execute, same_answers
 from kbbench_hf.benchmarks.ska_bench.table_programs import TYPES, reads
 from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool
 from kbbench_hf.files.datasets import DatasetFolder
-from kbbench_hf.metrics.answers import wtq_normal
 
 Row = dict[str, Any]
 SMALL = 24 << 10
@@ -303,19 +301,16 @@ def splits_share_nothing(s: Subset) -> None:
     s.expect(len(set(ids)) == len(ids), "an id stands twice")
 
 
-def noise_looks_like_evidence(s: Subset) -> None:
-    if s.name != "table" or s.small:
+def noise_is_no_evidence(s: Subset) -> None:
+    if s.name != "table":
         return
-    enough = {f"noise_{s.name}_1k": 3, f"noise_{s.name}_4k": 5}
-    for config, instance, row in s.each("noise"):
-        if config.name not in enough or not instance.program or row["status"] == "over_budget":
-            continue
-        asked = wtq_normal(instance.question)
-        cells = s.pool.structured(instance)
-        noise = [cells[n] for n in row["sk_units"] if n not in instance.positive_sk]
-        like = [each for each in noise if any(len(c) > 1 and mentions(asked, wtq_normal(c)) for c in each)]
-        s.expect(not any(reads(instance.program, each) for each in noise), f"{row['id']}: noise meets the conditions")
-        s.expect(len(like) >= enough[config.name], f"{config.name} {row['id']}: {len(like)} rows look like evidence")
+    for _, instance, row in s.each("noise"):
+        if instance.program and row["status"] != "over_budget":
+            cells = s.pool.structured(instance)
+            noise = (cells[n] for n in row["sk_units"] if n not in instance.positive_sk)
+            s.expect(
+                not any(reads(instance.program, each) for each in noise), f"{row['id']}: noise meets the conditions"
+            )
 
 
 def units_say_where_they_are_from(s: Subset) -> None:
@@ -334,6 +329,6 @@ CHECKS = (
     twins_are_matched,
     hardness_is_of_one_length,
     splits_share_nothing,
-    noise_looks_like_evidence,
+    noise_is_no_evidence,
     units_say_where_they_are_from,
 )
