@@ -168,7 +168,8 @@ def write_dataset(
 ) -> DatasetFolder:
     """Write a dataset so that it is there whole or not at all, with the same bytes every time.
 
-    `card` is Markdown with YAML front matter; `configs` and `dataset_info` are filled in from the tables.
+    `card` is Markdown with YAML front matter; `configs`, `dataset_info` and `size_categories` are filled in from the
+    tables.
     A folder that stands at `out` is replaced when the new one is complete. A split that holds everything is named
     `full`: `datasets` reserves `all` for the union of splits, so that `split="all"` reads it as well. `answers` stand
     beside the data, in `predictions`; they are no part of it, nor of its revision. A `version` goes into the manifest.
@@ -212,7 +213,7 @@ def copy_dataset(folder: DatasetFolder, out: Path) -> DatasetFolder:
 
 
 def complete_card(card: str, tables: Tables, folder: Path) -> str:
-    """Return the card with `configs` and `dataset_info` (features, sizes) in its front matter."""
+    """Return the card with `size_categories`, `configs` and `dataset_info` (features, sizes) in its front matter."""
     from datasets import DatasetInfo, Features, SplitInfo
     from datasets.info import DatasetInfosDict
     from datasets.splits import SplitDict
@@ -236,9 +237,24 @@ def complete_card(card: str, tables: Tables, folder: Path) -> str:
             **({"default": True} if position == 0 else {}),
         }
     document = DatasetCard(card, ignore_metadata_errors=False)
+    rows = sum(table.num_rows for splits in tables.values() for table in splits.values())
+    document.data["size_categories"] = [size_category(rows)]
     infos.to_dataset_card_data(document.data)
     configs.to_dataset_card_data(document.data)
     return str(document)
+
+
+def size_category(rows: int) -> str:
+    """Return the Hub's name for a number of rows, those of all configs together.
+
+    >>> size_category(0), size_category(1_000), size_category(39_802_116)
+    ('n<1K', '1K<n<10K', '10M<n<100M')
+    """
+    bounds = ["1K", "10K", "100K", "1M", "10M", "100M", "1B", "10B", "100B", "1T"]
+    reached = min(max(len(str(rows)) - 3, 0), len(bounds))
+    if reached in (0, len(bounds)):
+        return f"n<{bounds[0]}" if reached == 0 else f"n>{bounds[-1]}"
+    return f"{bounds[reached - 1]}<n<{bounds[reached]}"
 
 
 def _write_parquet(file: Path, table: pa.Table) -> None:

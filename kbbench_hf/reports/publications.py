@@ -88,16 +88,16 @@ def _dataset_files(name: str, private: bool) -> dict[str, Path | bytes]:
 
 
 def _metric_files(name: str, folder: Path) -> dict[str, Path | bytes]:
+    from huggingface_hub import SpaceCard
+
     files = {file.name: file for file in sorted(folder.iterdir()) if file.is_file() and file.name != "README.md"}
-    front = (
-        f"---\ntitle: {name}\nsdk: gradio\nsdk_version: {GRADIO_VERSION}\npython_version: '{PYTHON_VERSION}'\n"
-        "app_file: app.py\npinned: false\nlicense: apache-2.0\ntags:\n- evaluate\n- metric\n---\n\n"
-    )
+    card = SpaceCard.load(folder / "README.md")
+    card.data["title"] = card.data.get("title") or name
+    space = {"sdk": "gradio", "sdk_version": GRADIO_VERSION, "python_version": PYTHON_VERSION, "app_file": "app.py"}
+    for key, value in space.items():
+        card.data[key] = value
     app = f'from kbbench_hf.app.metric_page import main\n\nmain("{name}")\n'
-    card = (folder / "README.md").read_text(encoding="utf-8")
-    if card.startswith("---\n"):
-        card = card.split("---\n", 2)[2].lstrip("\n")
-    return {**files, "README.md": (front + card).encode(), "app.py": app.encode()}
+    return {**files, "README.md": str(card).encode(), "app.py": app.encode()}
 
 
 def _installation(repo_id: str, released: bool) -> dict[str, Path | bytes]:
