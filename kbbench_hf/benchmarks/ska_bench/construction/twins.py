@@ -78,7 +78,9 @@ def twins(instance: Instance, pool: Pool, candidates: Candidates, noise: Units) 
     cut = smallest_cut(instance, pool, candidates, noise)
     if not cut:
         return None
-    stand_in = _stand_ins(instance, pool, candidates)
+    stand_in, cells = _stand_ins(instance, pool, candidates, noise), pool.structured(instance)
+    if len(candidates.emptied) and not all(in_text or number in stand_in for in_text, number in cut):
+        return None
     shown = _places(noise)
     like = _likeness(instance, pool, [*_places(candidates.positives), *shown])
     lost: dict[Place, int | None] = {}
@@ -100,18 +102,20 @@ def twins(instance: Instance, pool: Pool, candidates: Candidates, noise: Units) 
 
         chosen = min(pairs, key=partial(_unlike, like, unit))
         matched[chosen[0]] = chosen[1]
-    return Twin(False, lost), Twin(True, matched)
+    rows = [[cells[n] for n in removed.values() if n is not None] for removed in (lost, matched)]
+    return None if any(len(set(each)) < len(each) for each in rows) else (Twin(False, lost), Twin(True, matched))
 
 
 def smallest_cut(instance: Instance, pool: Pool, candidates: Candidates, noise: Units) -> list[Place]:
     """Return the fewest positives without which no answer follows; none for programs of `TOTALS`.
 
-    Of cuts of one size it is the one that shares fewest words with the question. Without a program see `_telling`.
+    None either where a program reads a table whose rows with a cell emptied are not there (`emptied_rows`). Of cuts of
+    one size it is the one that shares fewest words with the question. Without a program see `_telling`.
     """
     program = instance.program
     if candidates.derivations:
         cuts: list[list[Place]] = [list(cut) for cut in smallest_cuts(candidates.derivations, positive_units(instance))]
-    elif program and program["type"] in TOTALS:
+    elif program and instance.is_table and (program["type"] in TOTALS or not len(candidates.emptied)):
         return []
     elif program and instance.is_table and program["type"] in TYPES:
         cuts = _cuts_of_rows(instance, pool, program, candidates.emptied.numbers.tolist())
@@ -128,7 +132,7 @@ def _telling(instance: Instance, pool: Pool, candidates: Candidates, noise: Unit
     words with the question as such a passage, its absence would show: the cell that leads to it is emptied instead.
     """
     positives, shown = _places(candidates.positives), _places(noise)
-    stand_in, cells = _stand_ins(instance, pool, candidates), pool.structured(instance)
+    stand_in, cells = _stand_ins(instance, pool, candidates, noise), pool.structured(instance)
     rows = [place for place in positives if not place[0] and place[1] in stand_in]
     for _, n in rows:
         gone = " ".join(cell for cell, left in zip(cells[n], cells[stand_in[n]], strict=True) if not left)
@@ -142,10 +146,12 @@ def _telling(instance: Instance, pool: Pool, candidates: Candidates, noise: Unit
     return told or positives
 
 
-def _stand_ins(instance: Instance, pool: Pool, candidates: Candidates) -> dict[int, int]:
-    """Return the number of the row with cells emptied that can take the place of each own row."""
+def _stand_ins(instance: Instance, pool: Pool, candidates: Candidates, noise: Units) -> dict[int, int]:
+    """Return the number of the row with cells emptied that can take the place of each own row, and is not shown yet."""
     cells = pool.structured(instance)
-    return {n: other for n, other in enumerate(candidates.emptied.numbers.tolist()) if cells[n] != cells[other]}
+    shown = {cells[n] for units in (candidates.positives, noise) for in_text, n in _places(units) if not in_text}
+    emptied = enumerate(candidates.emptied.numbers.tolist())
+    return {n: other for n, other in emptied if cells[n] != cells[other] and cells[other] not in shown}
 
 
 def _cuts_of_rows(instance: Instance, pool: Pool, program: Program, emptied: Sequence[int]) -> list[list[Place]]:

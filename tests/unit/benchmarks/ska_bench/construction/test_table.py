@@ -12,9 +12,12 @@ from kbbench_hf.benchmarks.ska_bench.construction.emptied_rows import with_empti
 from kbbench_hf.benchmarks.ska_bench.construction.evidence import Evidence
 from kbbench_hf.benchmarks.ska_bench.construction.logical_forms import contradicts
 from kbbench_hf.benchmarks.ska_bench.construction.near_rows import near_rows
+from kbbench_hf.benchmarks.ska_bench.construction.noise import Library
 from kbbench_hf.benchmarks.ska_bench.construction.program_induction import induce
 from kbbench_hf.benchmarks.ska_bench.construction.table_questions import Table
 from kbbench_hf.benchmarks.ska_bench.construction.table_selection import found_by_words
+from kbbench_hf.benchmarks.ska_bench.construction.tokens import tokenizer
+from kbbench_hf.benchmarks.ska_bench.construction.twins import twins
 from kbbench_hf.benchmarks.ska_bench.programs import execute
 from kbbench_hf.benchmarks.ska_bench.table_programs import is_free_of, reads
 from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool, Release
@@ -135,13 +138,13 @@ def test_for_every_positive_row_there_are_rows_with_one_condition_cell_changed(m
         columns = {condition[0] for condition in each.program.get("where", ())}
         for number in each.positive_sk if columns else ():
             row = pool.sk[each.group][number]
-            twins = [
+            alike = [
                 other
                 for other in pool.sk[each.noise_groups[-1]]
                 if [n for n, (a, b) in enumerate(zip(row, other, strict=True)) if a != b][1:] == []
                 and next(n for n, (a, b) in enumerate(zip(row, other, strict=True)) if a != b) in columns
             ]
-            assert twins, each.question
+            assert alike, each.question
 
 
 def test_a_shuffled_source_gives_the_same_release(made: tuple, tmp_path: Path) -> None:
@@ -247,7 +250,7 @@ def test_two_rows_are_compared_in_the_column_that_the_question_speaks_of() -> No
 
 
 def test_a_comparison_in_no_column_by_name_has_no_rejection_twin() -> None:
-    for question, twins in {"which film is longer, eve or ivy?": 1, "which film is dearer, eve or ivy?": 0}.items():
+    for question, n_twins in {"which film is longer, eve or ivy?": 1, "which film is dearer, eve or ivy?": 0}.items():
         found = induce(question, FILMS, REELS, ["Ivy"])
         assert found is not None
         instance = Instance(
@@ -255,7 +258,21 @@ def test_a_comparison_in_no_column_by_name_has_no_rejection_twin() -> None:
         )
         pool = Pool({"films": REELS}, headers={"films": FILMS})
         made = with_emptied_rows(Release([instance], {"table": pool}))
-        assert len(made.instances[0].noise_groups) == twins
+        [asked] = made.instances
+        candidates = Library(made.pools["table"], tokenizer()).candidates(asked)
+        assert len(asked.noise_groups) == n_twins
+        assert bool(twins(asked, made.pools["table"], candidates, candidates.noise)) == n_twins
+
+
+def test_rows_that_are_one_without_their_cells_have_no_rejection_twin() -> None:
+    question, program = "which films have 3 votes?", {"type": "lookup", "select": 0, "where": [[1, "3"]]}
+    for second, n_twins in {"4": 2, "9": 0}.items():
+        rows = [*REELS, ("Hal", "3", "9", "70"), ("Jon", "3", second, "70")]
+        instance = Instance("a", "table", question, ("Hal", "Jon"), "films", program=program, positive_sk=(4, 5))
+        made = with_emptied_rows(Release([instance], {"table": Pool({"films": rows}, headers={"films": FILMS})}))
+        [asked] = made.instances
+        candidates = Library(made.pools["table"], tokenizer()).candidates(asked)
+        assert len(twins(asked, made.pools["table"], candidates, candidates.noise) or ()) == n_twins
 
 
 @pytest.mark.parametrize("question", ["how many votes did this film have?", "which films did they give over 25 votes?"])
