@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from kbbench_hf.replies.lenient_json import Bare, CutList, CutObject, Value, find_values
 from kbbench_hf.replies.reading import Triple
 from kbbench_hf.replies.triple_parts import by_role, in_order, is_format, plain, same
-from kbbench_hf.replies.written_triples import written_triple
+from kbbench_hf.replies.written_triple import written_triple
 
 _NAMES = "name label text mention title value entity id surface canonicalname string".split()
 _HOLDERS = (

@@ -1,4 +1,4 @@
-"""What the parts of a triple are called, and which of three is which."""
+"""What the parts of a triple are called, which of three is which, and the marks around them."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -37,6 +37,7 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 
+_QUOTES = "\"'`“”„‘’«»"
 _LIST = re.compile(r"""[\[{(]\s*["'“\[{]""")
 
 
@@ -110,3 +111,33 @@ def in_order(parts: Sequence[str], relations: Collection[str] = ()) -> Triple | 
     if relations and same(second) not in relations and same(first) in relations:
         return second, first, third
     return first, second, third
+
+
+_QUOTES = "\"'`“”„‘’«»"
+
+
+def unmarked(text: str) -> str:
+    """Return a name without the marks around it."""
+    part = text.strip()
+    for _ in range(3):
+        before = part
+        for mark in ("**", "__", "*", "`"):
+            if (
+                len(part) > 2 * len(mark)
+                and part.startswith(mark)
+                and part.endswith(mark)
+                and mark not in part[len(mark) : -len(mark)]
+            ):
+                part = part[len(mark) : -len(mark)].strip()
+        if len(part) > 2 and part[0] == "_" == part[-1] and "_" not in part[1:-1]:
+            part = part[1:-1].strip()
+        if (
+            len(part) > 1
+            and part[0] in _QUOTES
+            and part[-1] in _QUOTES
+            and not any(mark in part[1:-1] for mark in (part[0], part[-1]))
+        ):
+            part = part[1:-1].strip()
+        if part == before:
+            break
+    return part

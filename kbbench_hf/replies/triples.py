@@ -11,7 +11,8 @@ from kbbench_hf.replies.reading import ParseError, Reading, Triple
 from kbbench_hf.replies.reasoning import separate
 from kbbench_hf.replies.triple_parts import in_order, is_format, same
 from kbbench_hf.replies.wrapping import unwrapped
-from kbbench_hf.replies.written_triples import written_triple, written_triples
+from kbbench_hf.replies.written_triple import written_triple
+from kbbench_hf.replies.written_triples import written_triples
 
 _SINGLE = re.compile(
     r"\b(?:single|one|atomic|indivisible|elementary|simple) (?:\w+ )?(?:fact|statement|triple|claim|assertion|"
