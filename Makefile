@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check clean
+.PHONY: demo test check release artefacts clean
 
 demo: .venv/core
 	$(BIN)/kbbench demo
@@ -14,6 +14,14 @@ check: .venv/all
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# make release VERSION=1.2.3 [DRY_RUN=1]: changelog, wheel, sdist, checks on each Python that is at hand, tag.
+release: .venv/release
+	$(if $(VERSION),,$(error make release VERSION=1.2.3))
+	$(BIN)/python -m release $(VERSION) $(if $(DRY_RUN),--dry-run)
+
+artefacts: .venv/release
+	$(BIN)/python -m release
 
 .venv/pip:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "kbbench-hf needs Python 3.11 or later: make PYTHON=...")'
@@ -31,6 +39,10 @@ check: .venv/all
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all]'
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps llama-index-core
+	touch $@
+
+.venv/release: .venv/core
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[release]'
 	touch $@
 
 clean:

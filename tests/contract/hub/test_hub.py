@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ import yaml
 from tests.servers.hub import LocalHub, local_hub
 
 Client = Callable[..., str]
-WHEEL = "kbbench_hf-0.1.0-py3-none-any.whl"
+VERSION = version("kbbench-hf")
+WHEEL = f"kbbench_hf-{VERSION}-py3-none-any.whl"
 KBBENCH = "from kbbench_hf.cli.verbs import kbbench; kbbench.main({!r}, standalone_mode=False)"
 
 
@@ -216,7 +218,7 @@ def test_the_leaderboards_space_comes_with_its_wheel_its_results_and_what_it_nee
     assert files["requirements.txt"].decode() == f"kbbench-hf[space] @ {address}#sha256={sha256}\n"
     assert space.variables == {"KBBENCH_RESULTS": "boards/results"} and "secret HF_TOKEN" in printed
     assert yaml.safe_load(results.commits[-1][1]["README.md"].split(b"---")[1])["viewer"] is False
-    assert "v0.1.0" in space.refs and "v0.1.0" in results.refs
+    assert f"v{VERSION}" in space.refs and f"v{VERSION}" in results.refs
     results.commit("main", {**results.commits[-1][1], "submissions/ab/x/record.json": b"{}"})
     again = publish(client, "leaderboard", "--namespace", "boards")
     assert again.count("Nothing to send") == 2 and "HF_TOKEN" not in again
@@ -227,7 +229,7 @@ def test_a_space_may_install_the_release_instead(client: Client, hub: LocalHub) 
     publish(client, "leaderboard", "--namespace", "released", "--released")
     files = hub.repos["space", "released/leaderboard"].commits[-1][1]
     assert set(files) == {"README.md", "app.py", "requirements.txt"}
-    assert files["requirements.txt"] == b"kbbench-hf[space]==0.1.0\n"
+    assert files["requirements.txt"] == f"kbbench-hf[space]=={VERSION}\n".encode()
 
 
 def test_the_hub_lists_its_owners_datasets(client: Client) -> None:
