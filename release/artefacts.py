@@ -49,7 +49,7 @@ def check_contents(wheel: Path, sdist: Path, checkout: Path, tracked: Sequence[s
     in_wheel = {moved[top] + file[len(top) :] for file in tracked if (top := file.partition("/")[0]) in moved}
     with zipfile.ZipFile(wheel) as archive:
         _compare(wheel, {name for name in archive.namelist() if ".dist-info/" not in name}, in_wheel)
-    included = [each.rstrip("/") for each in settings["targets"]["sdist"]["include"]]
+    included = [each.strip("/") for each in settings["targets"]["sdist"]["include"]]
     in_sdist = {file for file in tracked if file in included or file.partition("/")[0] in included}
     with tarfile.open(sdist) as packed:
         names = {member.name.partition("/")[2] for member in packed.getmembers() if not member.isdir()}
