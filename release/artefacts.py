@@ -31,6 +31,7 @@ def build(checkout: Path, out: Path) -> tuple[Path, Path]:
     """
     out.mkdir(parents=True)
     call([_uv(), "build", "--quiet", "--out-dir", str(out), str(checkout)])
+    (out / ".gitignore").unlink(missing_ok=True)
     (wheel,), (sdist,) = out.glob("*.whl"), out.glob("*.tar.gz")
     call([sys.executable, "-m", "twine", "check", "--strict", str(wheel), str(sdist)])
     tracked = subprocess.run(["git", "ls-files"], cwd=checkout, check=True, capture_output=True, text=True).stdout
