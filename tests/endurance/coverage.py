@@ -193,7 +193,21 @@ def print_intervals(
         print(
             f"  width {np.median(width):.2f} in the middle; {missing} cover too seldom, {wide} are wider than they must"
         )
+    print_metrics(cells)
     return [cell for cell in cells if not (cell.covers and cell.fits)]
+
+
+def print_metrics(cells: Sequence[Cell]) -> None:
+    """Print what the intervals of each metric do on average over its systems."""
+    of_metric: dict[tuple[str, str, str, int], list[Cell]] = defaultdict(list)
+    for cell in cells:
+        of_metric[cell.population.benchmark, cell.population.metric, cell.design, cell.n].append(cell)
+    for (benchmark, metric, design, n), found in of_metric.items():
+        coverage, width = (float(np.mean([getattr(each, name) for each in found])) for name in ("coverage", "width"))
+        remark = ("  misses" if coverage < LEAST.get(n, 0.0) else "") + ("  wide" if width > WIDEST else "")
+        print(
+            f"{benchmark:12} {metric:22} {design:12} {n:4} {len(found):3} systems {coverage:.3f} {width:6.2f}{remark}"
+        )
 
 
 def print_tests(found: Sequence[Population], sizes: Sequence[int], times: int) -> list[str]:
