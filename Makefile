@@ -1,8 +1,9 @@
-# Two commands: `make demo` (the core, in seconds of work) and `make test` (everything a developer needs, and all tests).
+# `make demo` (the core, in seconds of work), `make test` (everything a developer needs, and all tests), `make docs` (the
+# site, offline).
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check release artefacts clean
+.PHONY: demo test check docs release artefacts clean
 
 demo: .venv/core
 	$(BIN)/kbbench demo
@@ -14,6 +15,10 @@ check: .venv/all
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: .venv/all
+	$(BIN)/python -m sphinx --nitpicky --fail-on-warning --keep-going --quiet --jobs auto -d build/doctrees docs build/docs
+	@echo build/docs/index.html
 
 # make release VERSION=1.2.3 [DRY_RUN=1]: changelog, wheel, sdist, checks on each Python that is at hand, tag.
 release: .venv/release

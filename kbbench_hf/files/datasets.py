@@ -82,7 +82,7 @@ class DatasetFolder:
 
     @property
     def is_private(self) -> bool:
-        """Whether its card's front matter says `private: true`: it is kept from models, and its gold from browsers."""
+        """Whether its card says `private`, and it is kept from models, its gold from browsers."""
         card = self.path / CARD
         parts = card.read_text(encoding="utf-8").split("---\n", 2) if card.is_file() else []
         return len(parts) == 3 and not parts[0] and _says_private(parts[1])

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.end_to_end.readme import blocks, commands
+from tests.end_to_end.pages import blocks, commands
 
 ROOT = Path(__file__).parents[2]
 

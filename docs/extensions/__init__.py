@@ -1,0 +1,1 @@
+"""What the site's pages take from the package itself: formulas, tables, pictures, differences."""

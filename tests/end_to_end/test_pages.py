@@ -1,0 +1,39 @@
+"""Every command and snippet of the README and of the site's pages runs and prints what is shown."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.pages import ROOT, Reader, answer, blocks, commands, pages, runs_here
+from tests.servers.scripted import ScriptedServer
+
+PAGES = pages()
+FENCE = re.compile(r"^```(\{?\w+\}?)", re.M)
+SHOWN = {"json", "bibtex", "text", "toml", "yaml", "csv"}
+"""Languages of blocks that show data."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_prints_what_it_shows(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = Path(os.environ.get("KBBENCH_SHARED", ROOT.parent / "shared"))
+    monkeypatch.setenv("KBBENCH_SHARED", str(shared))
+    if "kbbench build text2kg-" in page.read_text(encoding="utf-8") and not (shared / "data").is_dir():
+        pytest.skip(f"no real data at {shared}: set KBBENCH_SHARED")
+    with ScriptedServer(answer=answer) as server:
+        for source, shown, real in Reader(tmp_path, server).differences(page):
+            pytest.fail(f"{source}\nis shown with\n{shown}\nand prints\n{real}")
+
+
+def test_every_block_of_a_page_is_run_or_is_data() -> None:
+    for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
+        others = {name for name in FENCE.findall(page.read_text(encoding="utf-8")) if not name.startswith("{")}
+        assert others <= SHOWN | {"console", "python"}, page
+
+
+def test_most_commands_are_run() -> None:
+    found = [command for page in PAGES for block in blocks(page.read_text(encoding="utf-8"), "console")
+             for command, _ in commands(block)]  # fmt: skip
+    assert sum(map(runs_here, found)) > 0.6 * len(found)
