@@ -26,6 +26,7 @@ extensions = [
     "extensions.mathml",
     "extensions.pictures",
     "extensions.published",
+    "extensions.trust",
 ]
 exclude_patterns = ["extensions", "README.md"]
 nitpicky = True
