@@ -20,13 +20,13 @@ docs: .venv/all
 	$(BIN)/python -m sphinx --nitpicky --fail-on-warning --keep-going --quiet --jobs auto -d build/doctrees docs build/docs
 	@echo build/docs/index.html
 
-# make release VERSION=1.2.3 [DRY_RUN=1]: changelog, wheel, sdist, checks on each Python that is at hand, tag.
+# make release VERSION=1.2.3 [DRY_RUN=1] [EXTRAS=mcp,text]: changelog, wheel, sdist, checks on each Python here, tag.
 release: .venv/release
 	$(if $(VERSION),,$(error make release VERSION=1.2.3))
-	$(BIN)/python -m release $(VERSION) $(if $(DRY_RUN),--dry-run)
+	$(BIN)/python -m release $(VERSION) $(if $(DRY_RUN),--dry-run) $(if $(EXTRAS),--extras $(EXTRAS))
 
 artefacts: .venv/release
-	$(BIN)/python -m release
+	$(BIN)/python -m release $(if $(EXTRAS),--extras $(EXTRAS))
 
 .venv/pip:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "kbbench-hf needs Python 3.11 or later: make PYTHON=...")'

@@ -77,5 +77,32 @@ def test_the_notebook_runs_from_top_to_bottom_and_ends_with_a_picture(in_tmp: Pa
 def test_every_example_is_listed_and_short() -> None:
     listed = re.findall(r"^\| \[(.*?)\]", (EXAMPLES / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(listed) == sorted(file.name for file in EXAMPLES.iterdir() if file.name not in ("README.md",))
-    for name in ("compare_retrievers", "served_model", "train_retriever", "train_extractor"):
-        assert len((EXAMPLES / f"{name}.py").read_text(encoding="utf-8").splitlines()) < 60
+    scripts = {file.name: len(file.read_text(encoding="utf-8").splitlines()) for file in EXAMPLES.glob("*.py")}
+    assert [name for name, lines in scripts.items() if lines >= 60] == ["smolagents_agent.py"]
+
+
+@pytest.mark.slow
+def test_what_training_bought_is_compared_on_the_test_questions(
+    in_tmp: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("sentence_transformers")
+    from tests.tiny_encoder import tiny_encoder
+
+    questions = kbbench_hf.load("mini-stark", split="test").select(range(45))
+    tables = {
+        "nodes": kbbench_hf.load("mini-stark/nodes", split="full"),
+        "edges": kbbench_hf.load("mini-stark/edges", split="full"),
+        "stark_qa_covered": questions.map(lambda row: {"answer_ids": json.dumps(row["answer_ids"])}),
+    }
+    for folder in ("ibd_subgraph", "split"):
+        (in_tmp / folder).mkdir()
+    for name, table in tables.items():
+        table.to_csv(in_tmp / "ibd_subgraph" / f"{name}.csv")
+    for part, rows in (("train", range(20)), ("val", range(20, 30)), ("test", range(30, 45))):
+        (in_tmp / "split" / f"{part}.index").write_text("\n".join(str(questions[row]["id"]) for row in rows))
+    model = tiny_encoder(in_tmp / "tiny", [*tables["nodes"]["text"], *questions["query"]])
+    run("trained_against_untrained.py", ".", str(model), "1", monkeypatch=monkeypatch)
+    lines = [line.split() for line in capsys.readouterr().out.splitlines() if re.match(r" *0\.\d{3} ", line)]
+    assert len(lines) == 6
+    own = float(lines[0][0])
+    assert all(float(line[1]) == pytest.approx(own - float(line[0]), abs=2e-3) for line in lines)
