@@ -20,10 +20,10 @@ from kbbench_hf.reports.figure_table import cells
 from kbbench_hf.reports.tables import label
 
 
-def markdown_table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Return a table in Markdown, figures to the right; empty cells stay empty."""
+def markdown_table(head: Iterable[str], rows: Iterable[Iterable[str]], n_words: int = 1) -> str:
+    """Return a table in Markdown: words to the left in the first columns, figures to the right in the others."""
     columns = list(head)
-    lines = [columns, ["---", *["---:"] * (len(columns) - 1)], *map(list, rows)]
+    lines = [columns, [*["---"] * n_words, *["---:"] * (len(columns) - n_words)], *map(list, rows)]
     return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
 
 

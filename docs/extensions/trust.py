@@ -26,7 +26,7 @@ from tests.golden.recompute import FILE, read
 Verdict = Literal["exact", "cut", "close", "other", "not again"]
 WORDS: dict[Verdict, str] = {
     "exact": "exact",
-    "cut": "exact, but cut instead of rounded",
+    "cut": "exact, but cut",
     "close": "close",
     "other": "different",
     "not again": "cannot be had",
@@ -93,18 +93,18 @@ def _why(row: PublishedRow, metric: str, again: bool) -> str:
 
 
 def _summary(found: list[Judged]) -> str:
-    counts: dict[tuple[str, str, str], Counter[Verdict]] = {}
+    counts: dict[tuple[str, str], Counter[Verdict]] = {}
     for each in found:
         source, family = each.figure.source, benchmark(each.row.place.benchmark).facts.family
-        where = f"[{source.work}]({source.url}) {source.where}".rstrip()
-        counts.setdefault((family, where, source.kind), Counter())[each.verdict] += 1
+        where = f"[{source.work}]({source.url}) {source.where.rpartition('/')[2]}".rstrip()
+        counts.setdefault((family, f"{where}, {source.kind}"), Counter())[each.verdict] += 1
     body = [
         [*key, f"{sum(of.values()):,}", *(f"{of[verdict]:,}" if of[verdict] else "" for verdict in WORDS)]
         for key, of in counts.items()
     ]
     total = Counter(each.verdict for each in found)
-    body.append(["all", "", "", f"{len(found):,}", *(f"{total[verdict]:,}" for verdict in WORDS)])
-    return markdown_table(["benchmark", "source", "kind", "figures", *WORDS.values()], body)
+    body.append(["all", "", f"{len(found):,}", *(f"{total[verdict]:,}" for verdict in WORDS)])
+    return markdown_table(["benchmark", "source", "figures", *WORDS.values()], body, n_words=2)
 
 
 def _place(place: Place) -> str:
@@ -124,7 +124,7 @@ def _exceptions(found: list[Judged]) -> str:
         for each in found
         if each.ours is not None and each.verdict != "exact"
     ]
-    return markdown_table(["system", "of", "metric", "published", "here", "what is known of it"], body)
+    return markdown_table(["system", "of", "metric", "published", "here", "verdict"], body, n_words=6)
 
 
 def _figures(found: list[Judged], family: str) -> str:
@@ -141,8 +141,7 @@ def _figures(found: list[Judged], family: str) -> str:
         [_place(place), system, WORDS[verdict], "; ".join(shown), why]
         for (place, system, verdict, why), shown in groups.items()
     ]
-    lines = [["of", "system", "verdict", "figures", "why"], ["---"] * 5, *body]
-    return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
+    return markdown_table(["of", "system", "verdict", "figures", "why"], body, n_words=5)
 
 
 class _Trust(SphinxDirective):

@@ -45,6 +45,7 @@ class _Verbs(click.Group):
         if name not in VERBS:
             return None
         command: click.Command = import_module(f".{name.replace('-', '_')}", __package__).command
+        command.name = name
         # \b: an example stands on lines of its own, to be copied.
         command.help = inspect.cleandoc(command.help or "").replace("\n\nExample", "\n\n\b\nExample")
         return command

@@ -173,6 +173,9 @@ def write_dataset(
     A folder that stands at `out` is replaced when the new one is complete. A split that holds everything is named
     `full`: `datasets` reserves `all` for the union of splits, so that `split="all"` reads it as well. `answers` stand
     beside the data, in `predictions`; they are no part of it, nor of its revision. A `version` goes into the manifest.
+
+    Raises:
+        UsageError: a split is named `all`, or what stands at `out` is no dataset and is not replaced.
     """
     if any("all" in splits for splits in tables.values()):
         raise UsageError("A split is named 'all', which `datasets` reserves for the union of splits. Name it 'full'.")

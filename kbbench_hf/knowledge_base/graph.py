@@ -145,14 +145,22 @@ class Graph:
         return {name: number for number, name in enumerate(self.relations)}
 
     def relation_id(self, relation: str) -> int:
-        """Return the number of a relation; an unknown name is a UsageError that lists the known ones."""
+        """Return the number of a relation.
+
+        Raises:
+            UsageError: there is none of this name; the message lists the known ones.
+        """
         try:
             return self._relation_ids[relation]
         except KeyError:
             raise unknown_name("relation", relation, self.relations) from None
 
     def type_id(self, node_type: str) -> int:
-        """Return the number of a node type; an unknown name is a UsageError that lists the known ones."""
+        """Return the number of a node type.
+
+        Raises:
+            UsageError: there is none of this name; the message lists the known ones.
+        """
         if node_type not in self.node_types:
             raise unknown_name("node type", node_type, self.node_types)
         return self.node_types.index(node_type)
@@ -191,7 +199,11 @@ class Graph:
     def k_hop(
         self, nodes: ArrayLike, k: int, relation: str | None = None, direction: Direction = "both"
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the nodes within `k` edges of `nodes` (themselves included), ascending, and the distance of each."""
+        """Return the nodes within `k` edges of `nodes` (themselves included), ascending, and the distance of each.
+
+        Raises:
+            UsageError: k is below 0, a node is not in the knowledge base, or a relation is unknown.
+        """
         if k < 0:
             raise UsageError(f"k = {k} hops; expected 0 or more.")
         number = None if relation is None else self.relation_id(relation)
@@ -224,7 +236,11 @@ class Graph:
         return csr_array((np.ones(len(rows), np.float32), rows, offsets), shape=(self.n_nodes, self.n_nodes))
 
     def checked(self, nodes: ArrayLike) -> NDArray[np.int64]:
-        """Return row numbers as an array; a number outside the knowledge base is a UsageError."""
+        """Return row numbers as an array, shape (n,).
+
+        Raises:
+            UsageError: something is no integer, or no row of the knowledge base.
+        """
         rows = np.atleast_1d(np.asarray(nodes))
         if rows.size == 0:
             return np.zeros(0, np.int64)

@@ -73,8 +73,8 @@ def measure(ranks: GoldRanks, metrics: Sequence[str], mode: Mode = "reference") 
 def at_least(ranks: GoldRanks, metrics: Sequence[str], mode: Mode = "reference") -> dict[str, Values]:
     """Return for each metric a value that no order of the tail falls below: `measure`'s where it is determined.
 
-    A mean over queries that leaves out what is not determined would leave out the failures; a mean of these cannot
-    flatter.
+    Each has shape (n,). A mean over queries that leaves out what is not determined would leave out the failures; a mean
+    of these cannot flatter.
     """
     return _measure(ranks, ranks.worst, metrics, mode)
 

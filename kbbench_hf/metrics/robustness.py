@@ -138,6 +138,8 @@ def mean_interval(groups: Sequence[Sequence[Column]]) -> tuple[float, float]:
 def rank_correlation(a: ArrayLike, b: ArrayLike) -> NDArray[np.float64]:
     """Return Spearman's rank correlation over the last axis, ties sharing their mean rank; NaN without any spread.
 
+    The result has the shape of `a` without its last axis.
+
     >>> rank_correlation([0.1, 0.2, 0.3], [0.5, 0.9, 0.7]).round(2).tolist()
     0.5
     """

@@ -132,7 +132,11 @@ def language_model(name: str, how: How) -> LanguageModel:
 
 
 def asking_options(name: str, model: object, how: How) -> dict[str, Any]:
-    """Return the options of `generate` for a model of this name."""
+    """Return the options of `generate` for a model of this name.
+
+    Raises:
+        UsageError: a budget for a model that no requests are counted of, or one without prices.
+    """
     chat = hasattr(model, "complete")
     if not chat and (how.get("max_requests") is not None or how.get("max_cost") is not None):
         from kbbench_hf.runners.jobs import NO_BUDGET
@@ -144,7 +148,11 @@ def asking_options(name: str, model: object, how: How) -> dict[str, Any]:
 
 
 def price_of(name: str, how: How) -> "Price | None":
-    """Return the price of a model from the user's file; None without one."""
+    """Return the price of a model from the user's file; None without one.
+
+    Raises:
+        UsageError: `max_cost` without `prices`.
+    """
     if how.get("max_cost") is not None and not how.get("prices"):
         raise UsageError("--max-cost needs --prices: prices are read from your own dated file, never guessed.")
     if not (prices := how.get("prices")):
@@ -181,7 +189,11 @@ def check_names(how: How) -> None:
 
 
 def refuse_options(how: How, options: frozenset[str], why: str, dataset: str) -> None:
-    """Refuse options that would be ignored."""
+    """Refuse options that would be ignored.
+
+    Raises:
+        UsageError: there is one; the message says why.
+    """
     for option in how:
         if option in options:
             raise UsageError(f"{option} {why}; {dataset} is not run by one here. Leave it out.")

@@ -116,7 +116,12 @@ def readings(paths: Iterable[Path], options: ReadOptions) -> Iterator[tuple[str,
 def pair(
     files: Iterable[tuple[str, Reading]], benchmark: Benchmark, examples: Examples, options: ReadOptions
 ) -> Predictions:
-    """Pair the rows of files with the examples by id; the core of `read_predictions`."""
+    """Pair the rows of files with the examples by id; the core of `read_predictions`.
+
+    Raises:
+        PredictionsError: predictions that cannot be used, every problem named.
+        DataError: there is not one answer among them.
+    """
     parse = _parser(benchmark, options)
     known = {row["id"]: row for row in examples.rows}
     answers: dict[Id, Answer] = {}

@@ -1,11 +1,17 @@
 """The site: verdicts follow from figures, every public name is on it, and it builds into pages that need nobody."""
 
+import ast
 import csv
+import re
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import kbbench_hf
+from tests.end_to_end.browser.chromium import chromium
 from tests.golden.recompute import genres, read, stark
 
 ROOT = Path(__file__).parents[2]
@@ -69,3 +75,120 @@ def test_text2kgbench_averages_on_the_site_are_those_of_another_reading_of_the_r
                 assert value == pytest.approx(float(row[f"{columns[metric]}_full"]), abs=1e-12)
                 n_found += 1
     assert n_found > 300
+
+
+API = re.compile(r"^\.\. auto(module|class|function):: (\S+)", re.M)
+RAISED = {"UsageError", "DataError", "KBBenchError", "BusyError", "PredictionsError"}
+PAGES = {page: page.read_text(encoding="utf-8") for page in DOCS.rglob("*.md")}
+
+
+def documented() -> list[str]:
+    """Return what the reference shows: modules, classes and functions by their full names."""
+    return [name for text in PAGES.values() for _, name in API.findall(text)]
+
+
+def functions(module: str) -> Iterator[tuple[str, ast.FunctionDef]]:
+    """Yield the public functions and methods of a module, with their full names."""
+    tree = ast.parse((ROOT / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8"))
+    for node in tree.body:
+        inner = node.body if isinstance(node, ast.ClassDef) and node.name[0] != "_" else [node]
+        for each in inner:
+            if isinstance(each, ast.FunctionDef) and each.name[0] != "_":
+                yield f"{module}.{'' if each is node else f'{node.name}.'}{each.name}", each  # type: ignore[attr-defined]
+
+
+def modules() -> set[str]:
+    """Return the modules of what the reference shows."""
+    found = set()
+    for name in documented():
+        while name != "kbbench_hf" and not (ROOT / f"{name.replace('.', '/')}.py").is_file():
+            name = name.rpartition(".")[0]
+        found.add(name)
+    own = {getattr(kbbench_hf, name).__module__ for name in kbbench_hf.__all__}
+    return {name for name in found | own if (ROOT / f"{name.replace('.', '/')}.py").is_file()}
+
+
+def test_every_public_name_is_on_the_site() -> None:
+    shown = set(documented())
+    missing = []
+    for name in kbbench_hf.__all__:
+        module = getattr(kbbench_hf, name).__module__
+        if not shown & {f"kbbench_hf.{name}", f"{module}.{name}", module}:
+            missing.append(name)
+    assert missing == []
+
+
+def test_every_documented_function_says_what_it_is_and_the_errors_that_it_raises() -> None:
+    silent, undocumented = [], []
+    for module in sorted(modules()):
+        for name, node in functions(module):
+            said = ast.get_docstring(node) or ""
+            if not said and not any("overload" in ast.dump(each) for each in node.decorator_list):
+                undocumented.append(name)
+            raised = {
+                call.func.id if isinstance(call.func, ast.Name) else "unknown_name"
+                for each in ast.walk(node)
+                if isinstance(each, ast.Raise) and isinstance(call := each.exc, ast.Call)
+            }
+            if raised & (RAISED | {"unknown_name"}) and "Raises:" not in said:
+                silent.append(name)
+    assert undocumented == []
+    assert silent == []
+
+
+def test_every_documented_array_says_its_shape() -> None:
+    arrays = re.compile(r"NDArray|Floats|Values|ArrayLike")
+    words = re.compile(
+        r"shape|one value per|one row per|per document|per example|per query|of each|a row|rows|numbers|number"
+    )
+    silent = []
+    for module in sorted(modules()):
+        if ".metrics." in module:
+            for name, node in functions(module):
+                returned = ast.unparse(node.returns) if node.returns else ""
+                if arrays.search(returned) and not words.search(ast.get_docstring(node) or ""):
+                    silent.append(name)
+    assert silent == []
+
+
+def test_addresses_on_the_pages_are_those_that_are_known_to_exist() -> None:
+    known = set((DOCS / "addresses.txt").read_text(encoding="utf-8").splitlines()[1:])
+    found = {
+        address.rstrip(".,)`'\"")
+        for page in (*PAGES, ROOT / "README.md")
+        for address in re.findall(r"https?://[^\s<>]+", page.read_text(encoding="utf-8"))
+    }
+    own = {address for address in found if "localhost" in address or "127.0.0.1" in address}
+    assert found - own == known
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+def test_pages_are_readable_on_a_phone_and_ask_nobody_and_search_needs_no_server(tmp_path: Path) -> None:
+    """One page with a formula, code and a wide table, built as the site is; `make docs` builds all of them."""
+    source, built = tmp_path / "docs", tmp_path / "site"
+    source.mkdir()
+    (source / "index.md").write_text(
+        "# Rankings\n\n$$ \\frac{1}{n} \\sum_i v_i $$\n\n```{published} stark-prime\n```\n\n```{differences} "
+        "kbbench_hf.metrics.ranking\n```\n\n```python\n>>> 1\n1\n```\n",
+        encoding="utf-8",
+    )
+    (source / "static").symlink_to(DOCS / "static")
+    how = ["-D", "html_static_path=static", "-D", "exclude_patterns=x"]
+    sphinx = [sys.executable, "-m", "sphinx", "-q", "-W", "-n", "-c", str(DOCS), *how, str(source), str(built)]
+    done = subprocess.run(sphinx, capture_output=True, text=True, timeout=120, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    with chromium() as browser:
+        for width in (390, 1440):
+            page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme="dark")
+            asked: list[str] = []
+            page.on("request", lambda request, asked=asked: asked.append(request.url))
+            page.goto(f"file://{built}/index.html")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert page.locator("math").count() and page.locator("table").count()
+            dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+            assert max(map(int, re.findall(r"\d+", dark)[:3])) < 60
+            assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+        page.goto(f"file://{built}/search.html?q=torchmetrics")
+        page.get_by_text("1 page matching").or_(page.locator("ul.search li")).first.wait_for(timeout=5000)
+        assert "Rankings" in page.inner_text("#search-results")
