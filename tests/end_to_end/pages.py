@@ -30,6 +30,7 @@ SERVED = "http://localhost:8000/v1"
 NOT_HERE = {
     "make ": "installs; CI runs it",
     "pip install kbbench-hf": "installs; CI runs it",
+    "pip install 'kbbench-hf": "installs; CI runs it",
     "python -m venv": "installs; CI runs it",
     "source ": "changes the shell that it is typed into",
     "git clone": "needs the network",
