@@ -45,6 +45,8 @@ python_maximum_signature_line_length = 100
 napoleon_numpy_docstring = False
 add_module_names = False
 toc_object_entries = False
+default_role = "code"
+"""Names in docstrings, between single backquotes."""
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
