@@ -33,7 +33,7 @@ def test_the_best_system_stands_first_with_the_ends_of_its_intervals_set_smaller
     table = parsed(table_html(board, place, View(), SHOWN))
     assert table.rows() == [
         ["1", "pattern", "0.6264 0.492–0.748", "0.0000 0.000–0.074", "re-scored"],
-        ["2", "copy", "0.4028 0.272–0.545", "0.0104 0.000–0.063", "re-scored"],
+        ["2", "copy", "0.4028 0.272–0.545", "0.0104 0.000–0.064", "re-scored"],
     ]
     assert [each.text for each in table.all("span", class_="beside")][:2] == ["0.492–0.748", "0.000–0.074"]
 
