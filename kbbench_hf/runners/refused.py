@@ -67,13 +67,18 @@ class Arbiter:
         """
         found = refused.refusal or Refusal(Meaning.UNCLEAR)
         open_question = found.meaning in (Meaning.UNCLEAR, Meaning.PARAMETER)
-        if found.meaning is Meaning.PARAMETER and found.parameter not in self._taken and self._learn(refused):
+        is_open = self._is_outdated(refused) or found.parameter not in self._taken
+        if found.meaning is Meaning.PARAMETER and is_open and self._learn(refused):
             return None
         never_taken = found.parameter in _names(job) - self._taken
         if not open_question or never_taken or job.id is None or not await self._is_of_the_prompt(job, refused, active):
             raise explained(refused, self._model) from refused
         reason = "parameter_refused" if found.meaning is Meaning.PARAMETER else "prompt_refused"
         return Failure(reason, f"{refused.reason.replace('_', ' ').upper()}: {refused.detail}", transient=False)
+
+    def _is_outdated(self, refused: Refused) -> bool:
+        """Say whether what was refused is said otherwise by now: others may have been answered meanwhile."""
+        return refused.dialect is not None and refused.dialect is not getattr(self._model, "dialect", refused.dialect)
 
     def _learn(self, refused: Refused) -> bool:
         learn = getattr(self._model, "learn", None)

@@ -1,5 +1,6 @@
 """What a run does next when a server refuses: go on, wait, ask whose refusal it was, say it otherwise, or stop."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,9 +10,14 @@ import pytest
 
 from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.errors import KBBenchError, UsageError
+from kbbench_hf.models.dialect import Dialect
 from kbbench_hf.models.endpoint import Endpoint
+from kbbench_hf.models.failures import Refused
+from kbbench_hf.models.refusals import Meaning, Refusal
+from kbbench_hf.protocols import Completion
 from kbbench_hf.runners.generate import Generation, generate
-from kbbench_hf.runners.jobs import Sampling
+from kbbench_hf.runners.jobs import Job, Sampling
+from kbbench_hf.runners.refused import Arbiter
 from tests.servers.scripted import MODEL, Reply, ScriptedServer
 
 QUICK: dict[str, Any] = {"show": False, "attempts": 2, "concurrency": 8}
@@ -170,6 +176,23 @@ def test_a_structured_answer_is_asked_for_as_the_server_takes_it(tmp_path: Path)
         asked = [each["response_format"] for each in server.payloads if "response_format" in each]
         assert asked[-1] == {"type": "json_object", "schema": schema}
         assert done.summary.servers[-1]["dialect"]["schema"] == "json_object"
+
+
+def test_what_was_refused_before_others_were_answered_otherwise_is_asked_again() -> None:
+    model = Endpoint("http://127.0.0.1:9/v1", MODEL)
+    before, model.dialect = model.dialect, Dialect(schema="json_object", refused_schemas=("json_schema",))
+    [(name, prompt)] = prompts_of(1).items()
+    job = Job("key", name, 0, prompt, {}, {"type": "object"})
+
+    async def nothing(_: Job) -> Completion:
+        raise AssertionError("a prompt was sent to find out whose refusal it was")
+
+    arbiter = Arbiter(model, nothing, lambda _: None)
+    arbiter.answered(job)
+    found = Refusal(Meaning.PARAMETER, parameter="response_format")
+    late = Refused("http_400", "no json_schema", refusal=found, sent={"response_format": {}}, dialect=before)
+    assert asyncio.run(arbiter.judge(job, late, lambda: 1)) is None
+    assert model.dialect.schema == "json_object"  # and nothing else is learnt from it
 
 
 def test_a_template_without_a_system_role_gets_the_system_message_in_the_question(tmp_path: Path) -> None:

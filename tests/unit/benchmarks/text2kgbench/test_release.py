@@ -263,7 +263,7 @@ def test_the_card_states_configs_licence_conflict_and_defects(built: Path) -> No
         assert f"license: {licence}" in text
         assert "config_name: sentences_folded" in text
         assert "contradicts itself" in text
-        assert "@inproceedings{text2kgbench" in text
+        assert "@inproceedings{mihindukulasooriya2023text2kgbench" in text
 
 
 def test_the_numbers_in_the_cards_are_those_of_the_data(wikidata: DatasetFolder, webnlg: DatasetFolder) -> None:
