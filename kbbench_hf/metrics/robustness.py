@@ -124,7 +124,7 @@ def mean_interval(groups: Sequence[Sequence[Column]]) -> tuple[float, float]:
     Of several groups, the interval of the mean of their means; arguments as in `std_interval`.
 
     >>> [round(end, 2) for end in mean_interval([[{"a": 1.0, "b": 0.0}, {"a": 0.0, "b": 1.0}]])]
-    [0.21, 0.79]
+    [0.27, 0.73]
     """
     values: dict[tuple[int, int | str], list[float]] = {}
     for group, columns in enumerate(groups):
