@@ -29,7 +29,7 @@ from kbbench_hf.models.answer_type import AnswerTypes, Texts
 from kbbench_hf.models.fusion import min_max
 from kbbench_hf.models.graph_paths import paths
 from kbbench_hf.models.labels import Labels
-from kbbench_hf.models.node_names import Named, NodeNames
+from kbbench_hf.models.node_names import NOTHING_NAMED, Named, NodeNames
 from kbbench_hf.models.question import Reading, read, stem, without_comparison, words
 from kbbench_hf.models.renderings import render
 from kbbench_hf.models.specs import Spec, positive
@@ -76,6 +76,9 @@ class Sparse(NamedTuple):
 
     rows: Rows
     values: Vector
+
+
+NOTHING = Sparse(*NOTHING_NAMED)
 
 
 class Asked(NamedTuple):
@@ -178,8 +181,7 @@ class GraphRanker:
 
     def _understood(self, query: str) -> Asked:
         named = self._names.find(query)
-        given = {word for name in self._kb.names(named.rows) for word in words(name)}
-        reading = read(query, {word for word in given if not self._types.is_label(word)})
+        reading = read(query, {word for word in self._names.stems(named.rows) if not self._types.is_label(word)})
         joined = without_comparison(reading.said)  # what is compared with need not be joined to what is asked for
         if joined != query:
             named = self._names.find(joined)
@@ -191,7 +193,9 @@ class GraphRanker:
         relations = self._spoken(asked.reading.said, asked.reading.asked)
         one, two = self._joined(asked, relations)
         by_text = self._step(self._found(text, types), relations)
-        excluded = self._step(asked.excluded, self._spoken(asked.reading.excluded))
+        excluded = NOTHING
+        if len(asked.excluded.rows):
+            excluded = self._step(asked.excluded, self._spoken(asked.reading.excluded))
         highest = self._highest(top_k + len(excluded.rows) + len(asked.excluded.rows))
         rows = _distinct(np.concatenate([text.rows, one.rows, two.rows, by_text.rows, highest]))
         rows = rows[self._is_candidate[rows]]
@@ -203,24 +207,26 @@ class GraphRanker:
             values[place[sparse.rows]] = sparse[1]  # what is no candidate falls on the first
             return values[1:]
 
+        near, far = at(one), at(two)
         of_type = self._type_ids[rows]
         by_degree = (types * self._no_text)[of_type]
         sure = asked.named.strength.max(initial=0.0)
         return rows, {
             "text": (1 - by_degree) * at(text),
-            "degree": by_degree * self._degree[rows] * np.where((at(one) > 0) | (at(two) > 0), 1, 1 - sure),
+            "degree": by_degree * self._degree[rows] * np.where((near > 0) | (far > 0), 1, 1 - sure),
             "type": TYPE_WEIGHT * np.log(types)[of_type],
-            "one edge": ONE_EDGE_WEIGHT * sure * at(one),
-            "two edges": TWO_EDGES_WEIGHT * sure * at(two),
+            "one edge": ONE_EDGE_WEIGHT * sure * near,
+            "two edges": TWO_EDGES_WEIGHT * sure * far,
             "found": FOUND_WEIGHT * sure * at(by_text),
             "ruled out": -RULED_OUT_WEIGHT * (at(excluded) + at(asked.excluded)),
         }
 
     def _asked_types(self, asked: Asked, text: Sparse) -> Vector:
         """Return the probability of each type; the nodes that are named say nothing about what is asked for."""
-        found = text.rows[: VOTERS + len(asked.named.rows)]
-        others = np.flatnonzero(~np.isin(found, asked.named.rows))[:VOTERS]
-        votes = np.bincount(self._type_ids[found[others]], text.values[others], len(self._types.names))
+        named = set(asked.named.rows.tolist())
+        found = enumerate(text.rows[: VOTERS + len(named)].tolist())
+        others = [place for place, row in found if row not in named][:VOTERS]
+        votes = np.bincount(self._type_ids[text.rows[others]], text.values[others], len(self._types.names))
         return self._types.probabilities(asked.reading.asked, votes / max(votes.sum(), 1e-12))
 
     def _found(self, text: Sparse, types: Vector) -> Sparse:
@@ -276,7 +282,8 @@ def _found(ids: Rows, scores: Vector) -> Sparse:
 def _distinct(rows: Rows) -> Rows:
     """Return these rows in order, each once; np.unique, which hashes them, takes ten times as long."""
     ordered = np.sort(rows)
-    return ordered[np.flatnonzero(np.diff(ordered, prepend=-1))]
+    distinct: Rows = ordered[np.concatenate([ordered[:1] >= 0, ordered[1:] != ordered[:-1]])]
+    return distinct
 
 
 def _summed(rows: Rows, values: Vector, n: int) -> Sparse:

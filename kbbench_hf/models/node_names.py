@@ -21,6 +21,9 @@ class Named(NamedTuple):
     strength: NDArray[np.float64]
 
 
+NOTHING_NAMED = Named(np.zeros(0, np.int64), np.zeros(0))
+
+
 class NodeNames:
     """An index of names. A look-up costs what the names hold whose rarest word the text has, however many there are.
 
@@ -32,7 +35,7 @@ class NodeNames:
     def __init__(self, names: Sequence[str]) -> None:
         vocabulary: dict[str, int] = {}
         spelled = [{vocabulary.setdefault(word, len(vocabulary)) for word in words(name)} for name in names]
-        self._vocabulary = vocabulary
+        self._vocabulary, self._stems = vocabulary, list(vocabulary)
         self._offsets = np.concatenate([[0], np.cumsum([len(each) for each in spelled])]).astype(np.int64)
         self._words = np.fromiter((word for each in spelled for word in each), np.int64, self._offsets[-1])
         counts = np.bincount(self._words, minlength=len(vocabulary))
@@ -50,13 +53,20 @@ class NodeNames:
     def find(self, text: str) -> Named:
         """Return the named nodes; a name's strength is its coverage, less where its words are common."""
         known = np.array(sorted({self._vocabulary[word] for word in words(text) if word in self._vocabulary}), np.int64)
+        if not len(known):
+            return NOTHING_NAMED
         places, _ = spans(self._posted[known], self._posted[known + 1])
         rows = np.sort(self._by_rarest[places])
         places, offsets = spans(self._offsets[rows], self._offsets[rows + 1])
-        spoken = np.zeros(len(self._information))
-        spoken[known] = self._information[known]
+        spelled = self._words[places]
+        spoken = known[np.searchsorted(known[:-1], spelled)] == spelled
         owners = np.repeat(np.arange(len(rows)), np.diff(offsets))
-        covered = np.bincount(owners, spoken[self._words[places]], len(rows))
+        covered = np.bincount(owners, spoken * self._information[spelled], len(rows))
         kept = (covered > 0) & (covered >= COVERAGE * self._total[rows])
         rows, covered = rows[kept], covered[kept]
         return Named(rows, covered / self._total[rows] * np.minimum(self._total[rows] / self._enough, 1))
+
+    def stems(self, rows: NDArray[np.int64]) -> set[str]:
+        """Return the stems of the words in the names of these nodes."""
+        places, _ = spans(self._offsets[rows], self._offsets[rows + 1])
+        return {self._stems[word] for word in self._words[places].tolist()}

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbbench_hf.models.top_k import best, grouped, merge, pad
+from kbbench_hf.models.top_k import SAMPLED, best, grouped, merge, pad
 from kbbench_hf.protocols import Ranking
 
 SCORES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=30)
@@ -15,6 +15,22 @@ def _ranked(scores: list[float], k: int) -> list[int]:
 @given(SCORES, st.integers(1, 40))
 def test_the_best_are_by_score_then_by_position(scores: list[float], k: int) -> None:
     assert best(np.array(scores), k).tolist() == _ranked(scores, k)
+
+
+@given(
+    st.sampled_from(["at sampled places", "elsewhere", "nowhere", "anywhere"]), st.integers(1, 900), st.integers(0, 9)
+)
+def test_the_best_of_many_are_the_best_wherever_they_stand(good: str, k: int, seed: int) -> None:
+    scores = np.random.default_rng(seed).integers(0, 300, 5000).astype(float)
+    sampled = np.arange(len(scores)) % SAMPLED == 0
+    places = {
+        "at sampled places": sampled,
+        "elsewhere": ~sampled,
+        "nowhere": sampled & ~sampled,
+        "anywhere": sampled | ~sampled,
+    }
+    scores[~places[good]] = -np.inf
+    assert best(scores, k).tolist() == _ranked(scores.tolist(), k)
 
 
 @given(SCORES, st.integers(1, 40), st.integers(1, 5))
