@@ -10,6 +10,7 @@ A question comes with greetings, thanks, stories and asides. Three cuts find wha
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -173,6 +174,7 @@ def words(text: str) -> Iterator[str]:
     return (stem(word) for word in WORD.findall(text.lower()) if word not in _FUNCTION)
 
 
+@lru_cache(maxsize=2**16)
 def stem(word: str) -> str:
     """Return an English word without its plural ending.
 
@@ -191,6 +193,7 @@ def _is_predicate(word: str, after: str) -> bool:
     return finite or (word.endswith(("ed", "ing")) and _is_verb(word) and after in _LINKS)
 
 
+@lru_cache(maxsize=2**16)
 def _is_verb(word: str) -> bool:
     bases = (word, word[:-1], word[:-2], f"{word[:-2]}e", word[:-3], f"{word[:-3]}e")
     return any(base in _VERBS for base in bases)

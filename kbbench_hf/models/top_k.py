@@ -23,23 +23,25 @@ def best(scores: Scores, k: int) -> Positions:
     >>> best(np.array([0.5, 2.0, 0.5, 1.0]), 3).tolist()
     [1, 3, 0]
     """
-    chosen: Positions = np.arange(len(scores))
-    if k < len(scores):
-        bound = _last_of_best(scores, k)
-        above, level = np.flatnonzero(scores > bound), np.flatnonzero(scores == bound)
-        chosen = np.concatenate([above, level[: k - len(above)]])
-    return chosen[np.lexsort((chosen, -scores[chosen]))]
+    chosen = _likely(scores, k)
+    values = scores[chosen]
+    if k < len(values):
+        bound = np.partition(values, len(values) - k)[len(values) - k]
+        above, level = np.flatnonzero(values > bound), np.flatnonzero(values == bound)
+        kept = np.concatenate([above, level[: k - len(above)]])
+        chosen, values = chosen[kept], values[kept]
+    return chosen[np.argsort(-values, kind="stable")]
 
 
-def _last_of_best(scores: Scores, k: int) -> np.floating:
-    """Return the `k`-th best score; a sample says which are too low to be looked at, unless fewer than `k` are left."""
+def _likely(scores: Scores, k: int) -> Positions:
+    """Return positions, ascending, that hold the `k` best: all, or those that a sample says are good enough."""
     sample = scores[::SAMPLED]
-    aim = 2 * k // SAMPLED + SAMPLED
-    if aim < len(sample):
-        likely = scores[scores >= np.partition(sample, len(sample) - aim)[len(sample) - aim]]
-        scores = likely if len(likely) >= k else scores
-    last: np.floating = np.partition(scores, len(scores) - k)[len(scores) - k]
-    return last
+    n_above = 2 * k // SAMPLED + SAMPLED
+    if n_above < len(sample):
+        likely = np.flatnonzero(scores >= np.partition(sample, len(sample) - n_above)[len(sample) - n_above])
+        if len(likely) >= k:
+            return likely
+    return np.arange(len(scores))
 
 
 def pad(rows: Sequence[tuple[Positions, Scores]], k: int) -> Ranking:
