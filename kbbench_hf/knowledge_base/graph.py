@@ -68,12 +68,17 @@ class Adjacency:
 
     def edges(self, nodes: Rows) -> Edges:
         """Return all edges of these nodes, node by node; it costs what they hold, not what the graph holds."""
-        keys = nodes.astype(np.int64)[:, None] * self.n_relations + np.arange(self.n_relations + 1)
-        bounds = self.indptr[keys]
-        places, _ = spans(bounds[:, 0], bounds[:, -1])
-        counts = np.diff(bounds).ravel()
-        place, relation = np.divmod(np.repeat(np.arange(len(counts)), counts), max(self.n_relations, 1))
-        return Edges(place, relation, self.indices[places])
+        keys = nodes.astype(np.int64) * self.n_relations
+        starts, stops = self.indptr[keys], self.indptr[keys + self.n_relations]
+        places, _ = spans(starts, stops)
+        owners = np.repeat(np.arange(len(nodes)), stops - starts)
+        return Edges(owners, self._relations[places].astype(np.int64), self.indices[places])
+
+    @cached_property
+    def _relations(self) -> Integers:
+        """The number of each edge's relation, in as few bytes as hold it."""
+        numbers = np.arange(len(self.indptr) - 1) % max(self.n_relations, 1)
+        return np.repeat(numbers.astype(np.min_scalar_type(self.n_relations)), np.diff(self.indptr))
 
 
 def spans(starts: Integers, stops: Integers) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
