@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 ARGUMENTS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
@@ -25,3 +25,12 @@ def chromium() -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
+
+
+def until_sent(page: Page, selector: str) -> None:
+    """Load the page again until the server sends a part with it, which a busy one leaves to the scripts."""
+    for _ in range(20):
+        if page.locator(selector).count():
+            return
+        page.wait_for_timeout(500)
+        page.reload()

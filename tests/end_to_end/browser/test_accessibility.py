@@ -19,7 +19,7 @@ from kbbench_hf.benchmarks import shipped_answers
 from kbbench_hf.leaderboard.records import System
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import preview, store_preview
-from tests.end_to_end.browser.chromium import chromium
+from tests.end_to_end.browser.chromium import chromium, until_sent
 from tests.servers.board import ROOT, Server, board_server
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(400)]
@@ -83,6 +83,8 @@ def test_every_page_is_for_everybody(server: Server, browser: Browser, width: in
         if name.startswith("first"):
             page.route("**/assets/*.js", lambda each: each.abort())
         page.goto(f"{server.url}/{address.format(first, second, published)}")
+        if name.startswith("first"):
+            until_sent(page, ready)
         page.wait_for_selector(ready)
         page.wait_for_timeout(300)
         if (across := page.evaluate("document.documentElement.scrollWidth")) > width:

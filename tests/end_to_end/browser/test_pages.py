@@ -18,7 +18,7 @@ from kbbench_hf.benchmarks.baselines import published_rows
 from kbbench_hf.leaderboard.records import System
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import preview, store_preview
-from tests.end_to_end.browser.chromium import chromium
+from tests.end_to_end.browser.chromium import chromium, until_sent
 from tests.servers.board import Server, board_server
 from tests.servers.hostile import GOOD, PLACE
 from tests.servers.hub import local_hub
@@ -82,10 +82,13 @@ def test_a_board_and_its_rows_are_read_before_any_script_runs(browser: Browser, 
     context = browser.new_context(java_script_enabled=False, viewport={"width": 1280, "height": 900})
     page = context.new_page()
     page.goto(f"{server.url}/?place={PLACE}&search=number")
+    until_sent(page, "main tbody a")
     first, row = page.locator("main tbody a").all_inner_texts(), page.locator("main tbody tr").first.bounding_box()
     page.locator("main tbody a").first.click()
+    until_sent(page, "main #row-head h2")
     expect(page.locator("main #row-head h2")).to_have_text(first[0])
     page.get_by_role("link", name="Overview").click()
+    until_sent(page, "main h2")
     expect(page.locator("main h2").first).to_have_text("STaRK")
     context.close()
     with closing(browser.new_page(viewport={"width": 1280, "height": 900})) as other:
