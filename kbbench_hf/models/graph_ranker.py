@@ -133,7 +133,7 @@ class GraphRanker:
         rows = []
         for each, ids, scores in zip(asked, ranking.ids, min_max(ranking), strict=True):
             nodes, signals = self._signals(each, _found(ids, scores), top_k)
-            total = np.sum(list(signals.values()), axis=0)
+            total = sum(signals.values(), np.zeros(len(nodes)))
             found = best(total, top_k)
             rows.append((nodes[found], total[found]))
         return pad(rows, top_k)
@@ -147,7 +147,7 @@ class GraphRanker:
         ranking = self._base.search([asked.reading.said], self._depth)
         text = _found(ranking.ids[0], min_max(ranking)[0])
         nodes, signals = self._signals(asked, text, DEPTH)
-        total = np.sum(list(signals.values()), axis=0)
+        total = sum(signals.values(), np.zeros(len(nodes)))
         types = self._asked_types(asked, text)
         likely = np.argsort(-types, kind="stable")[:N_TYPES].tolist()
 

@@ -23,25 +23,26 @@ def best(scores: Scores, k: int) -> Positions:
     >>> best(np.array([0.5, 2.0, 0.5, 1.0]), 3).tolist()
     [1, 3, 0]
     """
-    chosen = _likely(scores, k)
-    values = scores[chosen]
-    if k < len(values):
-        bound = np.partition(values, len(values) - k)[len(values) - k]
-        above, level = np.flatnonzero(values > bound), np.flatnonzero(values == bound)
-        kept = np.concatenate([above, level[: k - len(above)]])
-        chosen, values = chosen[kept], values[kept]
-    return chosen[np.argsort(-values, kind="stable")]
+    chosen: Positions = np.arange(len(scores))
+    if k < len(scores):
+        bound = _last_of_best(scores, k)
+        above, level = np.flatnonzero(scores > bound), np.flatnonzero(scores == bound)
+        chosen = np.concatenate([above, level[: k - len(above)]])
+    return chosen[np.argsort(-scores[chosen], kind="stable")]
 
 
-def _likely(scores: Scores, k: int) -> Positions:
-    """Return positions, ascending, that hold the `k` best: all, or those that a sample says are good enough."""
+def _last_of_best(scores: Scores, k: int) -> np.floating:
+    """Return the `k`-th best score, found among those alone that a sample says are good enough, if they are `k`."""
     sample = scores[::SAMPLED]
     n_above = 2 * k // SAMPLED + SAMPLED
     if n_above < len(sample):
-        likely = np.flatnonzero(scores >= np.partition(sample, len(sample) - n_above)[len(sample) - n_above])
-        if len(likely) >= k:
-            return likely
-    return np.arange(len(scores))
+        guess: np.floating = np.partition(sample, len(sample) - n_above)[len(sample) - n_above]
+        above = scores[scores > guess]
+        if len(above) < k <= np.count_nonzero(scores >= guess):
+            return guess
+        scores = above if len(above) >= k else scores
+    last: np.floating = np.partition(scores, len(scores) - k)[len(scores) - k]
+    return last
 
 
 def pad(rows: Sequence[tuple[Positions, Scores]], k: int) -> Ranking:
