@@ -35,12 +35,15 @@ def release(root: Path, version: str | None, dry_run: bool = False, extras: str 
     """Write the version, build, check, tag; the checkout changes when everything else is done, or not at all.
 
     Raises:
-        Refused: the tree is dirty, the tag exists, the version does not follow, nothing is unreleased, or the artefacts
-            do not pass.
+        Refused: the tree is dirty, no branch is checked out to commit to, the tag exists, the version does not follow,
+            nothing is unreleased, or the artefacts do not pass.
     """
     if git(root, "status", "--porcelain"):
         raise Refused("The checkout has changes that are not committed. Expected none. Commit them.")
+    branch = git(root, "branch", "--show-current")
     if version:
+        if not branch:
+            raise Refused("HEAD is detached. Expected a branch, to commit the release to. Check one out: git switch.")
         check_follows(version, current_version(root))
         if git(root, "tag", "--list", f"v{version}"):
             raise Refused(f"The tag v{version} exists. Expected a version that is not released. Give another VERSION=.")
@@ -55,13 +58,17 @@ def release(root: Path, version: str | None, dry_run: bool = False, extras: str 
         if dry_run:
             print(f"Dry run: {', '.join(sorted(each.name for each in out.iterdir()))} would be in dist/")
             return
-        shutil.rmtree(root / "dist", ignore_errors=True)
-        shutil.copytree(out, root / "dist")
         if version:
             commit = git(checkout, "rev-parse", "HEAD")
             git(root, "merge", "--ff-only", "--quiet", commit)
             git(root, "tag", "--annotate", f"v{version}", "--message", f"kbbench-hf {version}", commit)
-            print(f"Tagged v{version}. Publish it: git push --follow-tags")
+        shutil.rmtree(root / "dist", ignore_errors=True)
+        shutil.copytree(out, root / "dist")
+        if version:
+            print(
+                f"Tagged v{version} on {branch}. Publish it: git push --follow-tags, and to a package index: "
+                ".venv/bin/twine upload dist/kbbench_hf-*"
+            )
 
 
 def check(checkout: Path, out: Path, extras: str = "") -> None:

@@ -101,6 +101,10 @@ def test_what_stands_in_the_way_of_a_release_is_said_and_nothing_changes(
     with pytest.raises(Refused, match="exists"):
         release(project, version)
     git(project, "tag", "--delete", f"v{version}")
+    git(project, "switch", "--quiet", "--detach")
+    with pytest.raises(Refused, match="HEAD is detached"):
+        release(project, version)
+    git(project, "switch", "--quiet", "main")
     (project / "CHANGELOG.md").write_text("# Changelog\n\n## Unreleased\n\n## 0.1.0\n\nOld.\n", encoding="utf-8")
     with pytest.raises(Refused, match="not committed"):
         release(project, version)
