@@ -3,9 +3,12 @@
 import os
 import sys
 from importlib.metadata import version as installed
+from itertools import chain
 from pathlib import Path
 
+import click
 from sphinx.application import Sphinx
+from sphinx_click.ext import _format_option
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
@@ -60,7 +63,9 @@ html_css_files = ["site.css"]
 html_math_renderer = "mathml"
 html_copy_source = False
 html_show_sphinx = False
-pygments_style = "tango"
+smartquotes_action = "qe"
+"""Quotes and ellipses; two hyphens begin an option and stay."""
+pygments_style = "default"
 pygments_dark_style = "github-dark"
 
 
@@ -69,7 +74,27 @@ def _escape(app: Sphinx, context: object, lines: list[str]) -> None:
     lines[:] = [line.replace("*", r"\*") for line in lines]
 
 
+def _description(app: Sphinx, context: object, lines: list[str]) -> None:
+    """Set the examples of a verb, which sphinx-click gives as lines "| ...", as code to copy."""
+    said = [line for line in lines if not line.startswith("| ")]
+    examples = [line.removeprefix("| ").removeprefix("Example: ") for line in lines if line.startswith("| ")]
+    code = [f"    {line.strip()}" for line in examples if not line.startswith("Example")]
+    _escape(app, context, said)
+    lines[:] = [*said, "", ".. code-block:: console", "", *code, ""] if code else said
+
+
+def _options(app: Sphinx, context: click.Context, lines: list[str]) -> None:
+    """Add the options of `run` that only some benchmarks have, under whom they are for."""
+    from kbbench_hf.cli.run_options import GROUPS, RunCommand, sections
+
+    if isinstance(context.command, RunCommand):
+        for title, options in sections(GROUPS).items():
+            shown = [[*_format_option(context, option), ""] for option in options if not option.hidden]
+            lines += [f".. rubric:: {title}", "", *chain.from_iterable(shown)]
+    _escape(app, context, lines)
+
+
 def setup(app: Sphinx) -> None:
     """Connect what the pages need."""
-    for part in ("description", "options"):
-        app.connect(f"sphinx-click-process-{part}", _escape)
+    app.connect("sphinx-click-process-description", _description)
+    app.connect("sphinx-click-process-options", _options)

@@ -96,11 +96,9 @@ def command(
     figure that it gives.
 
     Example:
-      kbbench annotate runs/mine --benchmark mini-genres --topics
-      --embedder sentence-transformers/all-MiniLM-L6-v2
-      --fact-judge nli:cross-encoder/nli-deberta-v3-base
-      kbbench annotate --calibrate RELEASE --benchmark genres-corpora/docred
-      --fact-judge nli:cross-encoder/nli-deberta-v3-base
+      kbbench annotate runs/mine --benchmark mini-genres --topics --fact-judge nli:cross-encoder/nli-deberta-v3-base
+      kbbench annotate runs/mine --benchmark mini-genres --embedder sentence-transformers/all-MiniLM-L6-v2
+      kbbench annotate --calibrate RELEASE --benchmark genres-corpora/docred --fact-judge surface
     """
     from kbbench_hf.runners.annotators import annotation_rules, n_failed
     from kbbench_hf.scoring.asked import asked_of

@@ -55,7 +55,12 @@ RETRIEVERS = Options(
 AGENTS = Options(
     "agents over knowledge bases",
     [
-        _option("--agent", metavar="llm:MODEL", help="Let a language model search, walk and select with tools."),
+        _option(
+            "--agent",
+            metavar="llm:MODEL",
+            help="Let a language model search, walk and select with tools. The ranking of --model, its base, is the "
+            "run of --out; the agent's run stands beside it, as OUT-MODEL-HASH.",
+        ),
         _option("--max-steps", type=click.IntRange(1), help="Most replies for one question.  [default: 12]"),
         _option(
             "--question-tokens",
@@ -158,6 +163,7 @@ TESTBEDS = Options(
         _option("--subset", metavar="NAME,...", help="Of the testbed, only these parts."),
     ],
 )
+GROUPS = (RETRIEVERS, AGENTS, PROMPTS, ASKING, DEMONSTRATIONS, ANNOTATING, TESTBEDS)
 
 
 def options_of(found: Benchmark) -> list[Options]:
@@ -169,12 +175,21 @@ def options_of(found: Benchmark) -> list[Options]:
     return [PROMPTS, ASKING, *shots, *annotating, *([TESTBEDS] if found.asking.testbeds else [])]
 
 
+def sections(groups: Sequence[Options]) -> dict[str, list[click.Option]]:
+    """Return options under a title that says whom they are for."""
+    found: dict[str, list[click.Option]] = {}
+    for group in groups:
+        found.setdefault(f"For {group.whom}", []).extend(group.options)
+    return found
+
+
 class RunCommand(click.Command):
     """A command whose options depend on the benchmark that is named; without one, its help shows all."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Refuse options of others than the named benchmark before any is read."""
-        groups, named = [RETRIEVERS, AGENTS, PROMPTS, ASKING, DEMONSTRATIONS, ANNOTATING, TESTBEDS], _named(args)
+        groups: Sequence[Options] = GROUPS
+        named = _named(args)
         if named is not None:
             has = options_of(named)
             for group in groups:
@@ -191,11 +206,7 @@ class RunCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options under whom they are for."""
-        sections = {"Options": super().get_params(ctx)}
-        for group in ctx.meta["groups"]:
-            title = f"For {group.whom}"
-            sections[title] = [*sections.get(title, ()), *group.options]
-        for title, options in sections.items():
+        for title, options in {"Options": super().get_params(ctx), **sections(ctx.meta["groups"])}.items():
             if rows := [row for option in options if (row := option.get_help_record(ctx))]:
                 with formatter.section(title):
                     formatter.write_dl(rows)

@@ -3,14 +3,20 @@
 import ast
 import csv
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
+from sphinx_click.ext import _format_help, _format_options
 
 import kbbench_hf
+from kbbench_hf.cli.run_options import GROUPS
+from kbbench_hf.cli.verbs import kbbench
 from tests.end_to_end.browser.chromium import chromium
 from tests.golden.recompute import genres, read, stark
 
@@ -149,6 +155,36 @@ def test_every_documented_array_says_its_shape() -> None:
                 if arrays.search(returned) and not words.search(ast.get_docstring(node) or ""):
                     silent.append(name)
     assert silent == []
+
+
+def test_the_page_of_the_command_line_has_every_option_of_run_and_examples_to_copy() -> None:
+    conf = runpy.run_path(str(DOCS / "conf.py"))
+    command = kbbench.get_command(click.Context(kbbench), "run")
+    assert command is not None
+    context = click.Context(command, info_name="run")
+    options = list(_format_options(context))
+    conf["_options"](None, context, options)
+    shown = re.findall(r"--[a-z][a-z-]+", "".join(line for line in options if line.startswith(".. option::")))
+    in_help = re.findall(r"(?<!\w)--[a-z][a-z-]+", CliRunner().invoke(kbbench, ["run", "--help"]).output)
+    assert {*shown, "--help"} == {*in_help}
+    said = list(_format_help(command.help or ""))
+    conf["_description"](None, context, said)
+    assert "    kbbench run mini-stark --model bm25" in said
+
+
+def test_options_that_pages_name_exist() -> None:
+    def options(command: click.Command) -> set[str]:
+        nested = [options(each) for each in command.commands.values()] if isinstance(command, click.Group) else []
+        return {name for each in command.params for name in (*each.opts, *each.secondary_opts)}.union(*nested)
+
+    context = click.Context(kbbench)
+    verbs = [kbbench.get_command(context, name) for name in kbbench.list_commands(context)]
+    known = options(kbbench).union(*(options(verb) for verb in verbs if verb))
+    known |= {name for group in GROUPS for each in group.options for name in (*each.opts, *each.secondary_opts)}
+    pages = {**PAGES, ROOT / "README.md": (ROOT / "README.md").read_text(encoding="utf-8")}
+    named = {(page.name, option) for page, text in pages.items() for option in re.findall(r"`(--[a-z][a-z-]+)", text)}
+    assert len(named) > 40
+    assert {(page, option) for page, option in named if option not in known} == set()
 
 
 def test_addresses_on_the_pages_are_those_that_are_known_to_exist() -> None:
