@@ -116,4 +116,7 @@ def _without(
 
 
 def _gain(benchmark: Benchmark, effect: Mapping[str, float]) -> str:
-    return "".join(f" Without them {benchmark.metrics[metric]} is {gain:+z.4f}." for metric, gain in effect.items())
+    return "".join(
+        f" Without them {benchmark.metrics[metric]} would be {abs(gain):.4f} {'lower' if gain < 0 else 'higher'}."
+        for metric, gain in effect.items()
+    )
