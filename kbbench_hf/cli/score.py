@@ -40,6 +40,8 @@ def command(
     Read are JSON Lines, JSON, csv and tsv, Parquet, TREC runs, logs of lm-evaluation-harness and inspect_ai, and
     folders of datasets, packed with gzip, zstandard or zip or not; each is recognised by its content.
 
+    An example without a prediction counts as worst, and a warning says so; validate finds it beforehand.
+
     Example: kbbench score answers.jsonl --benchmark mini-text2kg
     """
     result = score(predictions, benchmark, split=split, mode=mode, options=read_options)

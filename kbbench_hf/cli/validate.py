@@ -18,7 +18,7 @@ from kbbench_hf.scoring.predictions import ReadOptions, read_predictions, write_
 @PREDICTIONS
 @on_benchmark
 @read_how
-@click.option("--partial", is_flag=True, help="Accept a file that lacks predictions.")
+@click.option("--partial", is_flag=True, help="Accept a file that lacks predictions, as score does, with a warning.")
 @click.option("--out", type=FilePath(), help="Write the answers, as they were read, as JSON Lines.")
 @JSON
 def command(

@@ -62,7 +62,7 @@ def totals(walks: Sequence[Trajectory]) -> list[tuple[str, str]]:
         ("steps", _mean([walk.steps for walk in walks])),
         ("tool calls", _mean([len(walk.calls) for walk in walks])),
         ("tool errors", ", ".join(f"{code} {count:,}" for code, count in errors.most_common()) or "none"),
-        ("arguments read kindly", f"{sum(call.repaired for walk in walks for call in walk.calls):,}"),
+        ("arguments repaired", f"{sum(call.repaired for walk in walks for call in walk.calls):,}"),
         ("nodes seen", _mean([walk.seen for walk in walks])),
         ("ended", ", ".join(f"{end} {count:,}" for end, count in ends.most_common())),
         ("answered by the base alone", _share(sum(walk.backed_off for walk in walks), n)),

@@ -35,7 +35,8 @@ class How(TypedDict, total=False):
     rerank_prompt: str
     rerank_weight: float
     agent: "str | LanguageModel | None"
-    """What walks the knowledge base with tools, from the ranking of the model: a name, or an object."""
+    """What walks the knowledge base with tools, from the ranking of the model: a name, or an object. The ranking is the
+    run in `out`; the agent's stands beside it, with its name and a hash after that of `out`."""
     max_steps: int
     """The most replies for one question."""
     question_tokens: int

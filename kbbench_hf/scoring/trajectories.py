@@ -30,7 +30,7 @@ class Call(NamedTuple):
     """How many nodes there were, of which `shown` were shown; None for tools that show none."""
     shown: Sequence[Id] = ()
     repaired: int = 0
-    """Arguments that had to be read kindly: clamped, or ids as strings."""
+    """Arguments that had to be repaired: clamped, or ids as strings."""
 
 
 @dataclass(frozen=True)
