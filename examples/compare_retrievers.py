@@ -36,8 +36,7 @@ def main() -> None:
     """Build the knowledge base, run both retrievers, and print how they differ."""
     nodes, edges, queries = [Path(each) for each in sys.argv[1:4]] or write_tables()
     first, second = sys.argv[4:6] or ("bm25", "graph:bm25")
-    if not Path("kbbench", NAME).is_dir():
-        build_own_knowledge_base(NAME, nodes, edges, queries, Path("kbbench", NAME))
+    build_own_knowledge_base(NAME, nodes, edges, queries, Path("kbbench", NAME))
     results = {model: kbbench_hf.run(NAME, model, show=False) for model in (first, second)}
     for model, result in results.items():
         mrr = result.scores["mrr"]
