@@ -78,7 +78,7 @@ def _description(app: Sphinx, context: object, lines: list[str]) -> None:
     """Set the examples of a verb, which sphinx-click gives as lines "| ...", as code to copy."""
     said = [line for line in lines if not line.startswith("| ")]
     examples = [line.removeprefix("| ").removeprefix("Example: ") for line in lines if line.startswith("| ")]
-    code = [f"    {line.strip()}" for line in examples if not line.startswith("Example")]
+    code = [f"    $ {line.strip()}" for line in examples if not line.startswith("Example")]
     _escape(app, context, said)
     lines[:] = [*said, "", ".. code-block:: console", "", *code, ""] if code else said
 
@@ -94,7 +94,14 @@ def _options(app: Sphinx, context: click.Context, lines: list[str]) -> None:
     _escape(app, context, lines)
 
 
+def _fields(app: Sphinx, what: str, name: str, value: object, options: object, lines: list[str]) -> None:
+    """Leave out what Python says of a named tuple's field: its number."""
+    if lines and lines[0].startswith("Alias for field number"):
+        lines.clear()
+
+
 def setup(app: Sphinx) -> None:
     """Connect what the pages need."""
+    app.connect("autodoc-process-docstring", _fields)
     app.connect("sphinx-click-process-description", _description)
     app.connect("sphinx-click-process-options", _options)

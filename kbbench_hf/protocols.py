@@ -50,9 +50,11 @@ class Reasons(NamedTuple):
     """Why a node stands where it does: what each signal gave to it, which add up to its score, and its paths."""
 
     id: str | int
+    """The dataset's own, not the row."""
     name: str
     type: str
     signals: Mapping[str, float]
+    """Signal -> its share of the score."""
     paths: Sequence[Path]
 
 
@@ -97,10 +99,13 @@ class Completion(NamedTuple):
     """
 
     text: str
+    """The answer; empty where there was an error."""
     finish_reason: str
+    """Why it ended, in the server's word: "stop", or "length" where it was cut off."""
     prompt_tokens: int | None
     completion_tokens: int | None
     latency_s: float
+    """Seconds from request to answer."""
     error: str | None = None
     reasoning: str | None = None
     """What was thought before the answer, where the server sends it apart from the text."""

@@ -26,7 +26,8 @@ def differences(module: str) -> Iterator[tuple[str, str]]:
             if said := SAID.search(paragraph):
                 following = paragraphs[number + 1] if number + 1 < len(paragraphs) else ""
                 text = said["what"] or (following if following.startswith("- ") else "")
-                yield name, " ".join(filter(None, (said["more"] and f"{said['more']}:", text)))
+                more = f"{said['more']}:" if said["more"] else ""
+                yield name, ("\n" if text.startswith("- ") else " ").join(filter(None, (more, text)))
 
 
 def _file(module: str) -> Path:

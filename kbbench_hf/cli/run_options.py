@@ -206,7 +206,8 @@ class RunCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options under whom they are for."""
-        for title, options in {"Options": super().get_params(ctx), **sections(ctx.meta["groups"])}.items():
+        common: dict[str, Sequence[click.Parameter]] = {"Options": super().get_params(ctx)}
+        for title, options in {**common, **sections(ctx.meta["groups"])}.items():
             if rows := [row for option in options if (row := option.get_help_record(ctx))]:
                 with formatter.section(title):
                     formatter.write_dl(rows)

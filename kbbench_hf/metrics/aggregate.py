@@ -20,10 +20,15 @@ class Estimate(NamedTuple):
     """A figure with its 95 % confidence interval and the counts behind it. NaN where nothing was scored."""
 
     value: float
+    """The mean, in the metric's own unit: a fraction for most, not per cent."""
     ci95: tuple[float, float]
+    """The lower and upper end."""
     n_scored: int
+    """The examples in the mean."""
     n_unscored: int
+    """The examples left out of it, whose value is NaN."""
     n_missing: int = 0
+    """The examples without a prediction; in the mean, as worst, or left out, as the benchmark's mode says."""
 
     @property
     def small(self) -> bool:

@@ -27,11 +27,16 @@ class PairedTest(NamedTuple):
     """Two systems on the same examples: mean of a - b, its 95 % interval, p-value, and who won how often."""
 
     difference: float
+    """The mean of a - b, in the metric's own unit; NaN without pairs."""
     ci95: tuple[float, float]
+    """The lower and upper end of its interval."""
     p_value: float
+    """Two-sided, not corrected for further tests: see `holm`."""
     wins: int
+    """Pairs in which a is greater; in a comparison, better."""
     ties: int
     losses: int
+    """Pairs in which a is less; in a comparison, worse."""
 
     @property
     def small(self) -> bool:

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class How(TypedDict, total=False):
-    """How a model is run; what is left out has the command's defaults."""
+    """How a model is run; what is left out has the command's defaults.
+
+    What is not described here is the option of `kbbench run` that has its name, with hyphens.
+    """
 
     split: str | None
     mode: str | None
@@ -30,6 +33,7 @@ class How(TypedDict, total=False):
     # retrievers
     top_k: int | None
     batch: int
+    """How many queries are searched for at once."""
     rerank: "str | LanguageModel | None"
     depth: int
     rerank_prompt: str
@@ -63,10 +67,13 @@ class How(TypedDict, total=False):
     max_tokens: int | None
     seed: int | None
     repeats: int
+    """How often everything is asked: `--repeat`."""
     structured: bool
     concurrency: int
     attempts: int
+    """How often a request is sent at most, where it fails in a way that may pass; 8 by default."""
     canary: bool
+    """Whether one prompt of our own is sent first, to see that the server answers and to know it again."""
     max_requests: int | None
     prices: Path | None
     max_cost: float | None

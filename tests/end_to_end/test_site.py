@@ -169,7 +169,7 @@ def test_the_page_of_the_command_line_has_every_option_of_run_and_examples_to_co
     assert {*shown, "--help"} == {*in_help}
     said = list(_format_help(command.help or ""))
     conf["_description"](None, context, said)
-    assert "    kbbench run mini-stark --model bm25" in said
+    assert "    $ kbbench run mini-stark --model bm25" in said
 
 
 def test_options_that_pages_name_exist() -> None:
