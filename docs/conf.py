@@ -63,8 +63,8 @@ html_css_files = ["site.css"]
 html_math_renderer = "mathml"
 html_copy_source = False
 html_show_sphinx = False
-smartquotes_action = "qe"
-"""Quotes and ellipses; two hyphens begin an option and stay."""
+smartquotes = False
+"""Two hyphens begin an option, straight quotes stand in JSON: both are copied."""
 pygments_style = "default"
 pygments_dark_style = "github-dark"
 
