@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kbbench_hf.benchmarks.ska_bench.construction.naming import Naming
 from kbbench_hf.benchmarks.ska_bench.graph_programs import SAYS, Fact, Facts, index, is_variable, matches, names
-from kbbench_hf.benchmarks.ska_bench.mentions import normal_name
+from kbbench_hf.benchmarks.ska_bench.mentions import mentions, normal_name
 from kbbench_hf.benchmarks.ska_bench.programs import Program, execute, same_answers
 from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Pool
 
@@ -73,6 +73,21 @@ class Evidence:
             units = frozenset(unit for unit in match.units if isinstance(unit, Unit))
             found |= set(self._read(instance.group, program, match.binding, units))
         return sorted(found, key=lambda derivation: (derivation.answer, sorted(derivation.units)))
+
+    def told_of_others(self, instance: Instance) -> list[str]:
+        """Return the titles of passages, of no answer's, that name all that an instance's program on a graph names.
+
+        The graph may not know what they are about, which may be one more answer.
+        """
+        asked = names(_normal(instance.program or {"where": []}))
+        known = {normal_name(answer) for answer in instance.answers} | {""}
+        found = []
+        for number in sorted(self._of_group(instance.group).naming.saying(" ".join(asked))):
+            title, text = self._pool.text[number]
+            about = normal_name(title.partition(" (")[0])
+            if about not in known and all(mentions(f"{about} {normal_name(text)}", name) for name in asked):
+                found.append(title)
+        return found
 
     def _read(
         self, group: str, program: Program, binding: Mapping[str, str], units: frozenset[Unit]

@@ -19,7 +19,7 @@ from kbbench_hf.benchmarks.ska_bench.construction.table_selection import found_b
 from kbbench_hf.benchmarks.ska_bench.mentions import normal_name
 from kbbench_hf.benchmarks.ska_bench.units import Cells
 
-MOST_WORDS = 12
+MOST_WORDS = 6
 """The most words of an answer: longer ones, and coordinates, nobody writes in just that way."""
 MOST_BRIDGE_HITS = 3
 """In how many of a table's passages the words of a second passage may stand."""

@@ -13,7 +13,11 @@ from itertools import islice
 from pathlib import Path
 
 from kbbench_hf.benchmarks.ska_bench.construction.evidence_words import says
-from kbbench_hf.benchmarks.ska_bench.construction.hybridqa_evidence import asks_for_another_column, comparisons
+from kbbench_hf.benchmarks.ska_bench.construction.hybridqa_evidence import (
+    MOST_WORDS,
+    asks_for_another_column,
+    comparisons,
+)
 from kbbench_hf.benchmarks.ska_bench.construction.hybridqa_graph import (
     GROUP,
     LISTED,
@@ -24,7 +28,14 @@ from kbbench_hf.benchmarks.ska_bench.construction.hybridqa_graph import (
     stems,
 )
 from kbbench_hf.benchmarks.ska_bench.construction.hybridqa_graph_chains import chains
-from kbbench_hf.benchmarks.ska_bench.construction.hybridqa_tables import SOURCE, Question, read, subset_of, title_of
+from kbbench_hf.benchmarks.ska_bench.construction.hybridqa_tables import (
+    SOURCE,
+    Question,
+    listed,
+    read,
+    subset_of,
+    title_of,
+)
 from kbbench_hf.benchmarks.ska_bench.graph_programs import SAYS, Program
 from kbbench_hf.benchmarks.ska_bench.mentions import mentions, normal_name
 from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Release, counts
@@ -34,8 +45,6 @@ _ALL_ROWS = re.compile(r"\b(both|either|neither|same|different|former|latter|tot
 """The evidence of what compares these is more than one row."""
 _DANGLES = re.compile(r"\b(this|these|those|his|her|he|she|they|their|its|it|him)\b")
 """What is meant stands outside of the question."""
-_PERSON = re.compile(r"[A-Z]\S*(?: [A-Z]\S*)+")
-LONGEST_ANSWER = 6
 COVERED = 0.65
 """The share of a question's words, by weight, that its evidence holds."""
 LEAST_WEIGHT = 8.0
@@ -79,7 +88,7 @@ def asked_by_people(question: Question, graphs: Graphs) -> Instance | None:
         or _ALL_ROWS.search(asked)
         or _DANGLES.search(asked)
         or not answer
-        or len(answer.split()) > LONGEST_ANSWER
+        or len(answer.split()) > MOST_WORDS
         or mentions(asked, answer)
         or (question.answer_in_table and asks_for_another_column(question, graph.table))
     ):
@@ -159,7 +168,7 @@ class _Asked:
             return self._subject if column == graph.key else terms[column]
 
         find = {"find": "?row" if answer_column == graph.key else "?answer"}
-        goal = {"read": [about(for_answer), *_listed(self._question.answer)]} if for_answer else find
+        goal = {"read": [about(for_answer), *listed(self._question.answer)]} if for_answer else find
         listing = [[self._subject, LISTED, graph.listed]] if self._uses_title(where, [*told, for_answer]) else []
         says = [[about(link), SAYS, words] for link in told if (words := self._said(link, where, for_answer, pages))]
         if len(says) < len(told):
@@ -207,7 +216,7 @@ class _Asked:
         """Yield the instance with the evidence that triples state as far as they can, then with the fewest units."""
         question = self._question
         column = next((c for c in range(len(self._graph.table.header)) if self._is_answer(c)), None)
-        answers, aliases = tuple(_listed(question.answer)), tuple[Cells, ...]()
+        answers, aliases = tuple(listed(question.answer)), tuple[Cells, ...]()
         if question.answer_in_table and column is not None:
             answers, aliases = (self._cell(column),), _aliases(self._cell(column), question.answer)
         elif self._opens_page(question):
@@ -247,6 +256,8 @@ class _Asked:
             held |= stems(self._subject)
         if not all(any(says(" ".join(cells), words) for cells in units) for words in comparisons(self._question.text)):
             return False
+        if any(word[0].isdigit() for word in self._words - held):  # "the 9th" is a condition, whatever it weighs
+            return False
         total = self._graphs.weight(self._words)
         return bool(units) and self._graphs.weight(self._words & held) >= COVERED * total
 
@@ -254,16 +265,6 @@ class _Asked:
 def _plain(title: str) -> str:
     """Return a title without its qualifier: "Star" for "Star (horse)"."""
     return re.sub(r" \([^)]*\)$", "", title) or title
-
-
-def _listed(answer: str) -> list[str]:
-    """Return the people that an answer lists, or the answer.
-
-    >>> _listed("Jennifer Aniston and Paul Rudd"), _listed("paranoia and delirium")
-    (['Jennifer Aniston', 'Paul Rudd'], ['paranoia and delirium'])
-    """
-    names = re.split(r", and | and |, ", answer)
-    return names if all(map(_PERSON.fullmatch, names)) else [answer]
 
 
 def _aliases(answer: str, asked: str) -> tuple[Cells, ...]:

@@ -5,6 +5,7 @@ cells and passages alike.
 """
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from kbbench_hf.files.datasets import Row
 SOURCE = Source("HybridQA", "wenhuchen/HybridQA @db22fda, wenhuchen/OTT-QA @b289bcc", "MIT; text Wikipedia, CC BY-SA")
 ORIGIN = Origin(SOURCE.name, SOURCE.licence)
 TABLES, QUESTIONS = "hybridqa_tables.jsonl.gz", "hybridqa_questions.jsonl.gz"
+_PERSON = re.compile(r"[A-Z]\S*(?: [A-Z]\S*)+")
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,19 @@ def title_of(link: str) -> str:
     'Saving Grace (TV series)'
     """
     return clean(link.removeprefix("/wiki/").replace("_", " "))
+
+
+def listed(answer: str) -> list[str]:
+    """Return what an answer lists: people, or three things and more; one that lists nothing, or only may, alone.
+
+    >>> listed("Jennifer Aniston and Paul Rudd"), listed("strawberries, apples, lettuce")
+    (['Jennifer Aniston', 'Paul Rudd'], ['strawberries', 'apples', 'lettuce'])
+    >>> listed("paranoia and delirium"), listed("New York City, New York")
+    (['paranoia and delirium'], ['New York City, New York'])
+    """
+    parts = re.split(r", and | and |, ", answer)
+    several = " and " in answer or answer.islower()
+    return parts if several and (len(parts) > 2 or all(map(_PERSON.fullmatch, parts))) else [answer]
 
 
 def read(folder: Path) -> tuple[list[Question], dict[str, Table]]:

@@ -28,7 +28,9 @@ def make(folder: Path) -> Release:
     evidence = Evidence(pool)
     kept = [instance for instance in whole.instances if len(parts) == 1 or not evidence.problems(instance)]
     asked = [instance for instance in kept if instance.source != tekgen.SOURCE.name]
-    templates = [instance for instance in kept if instance.source == tekgen.SOURCE.name]
+    templates = [
+        instance for instance in kept if instance.source == tekgen.SOURCE.name and not evidence.told_of_others(instance)
+    ]
     most = int(len(asked) * TEMPLATE_SHARE / (1 - TEMPLATE_SHARE))
     steps = {"templates whose evidence is in order": len(templates), "chosen": len(templates[:most])}
     counted = (*whole.counts, *(counts("kg_text", tekgen.SOURCE.name, steps) if templates else ()))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kbbench_hf.benchmarks.ska_bench.construction import question_words as words
 from kbbench_hf.benchmarks.ska_bench.mentions import mentions
 from kbbench_hf.benchmarks.ska_bench.programs import Program, execute, same_answers
-from kbbench_hf.benchmarks.ska_bench.table_programs import is_free_of, normal, number, reads
+from kbbench_hf.benchmarks.ska_bench.table_programs import is_free_of, meets, normal, number, reads
 from kbbench_hf.metrics.answers import wtq_number
 
 MOST_ROWS = 12
@@ -163,17 +163,24 @@ def _of_one_set(
     counted = words.HOW_MANY.search(asked)
     quantities = {word[:4] for c, name in enumerate(header) if _is_numeric(rows, c) for word in normal(name).split()}
     counts = is_number and counted and counted[1][:4] not in quantities and answers[0] != "1"
+    things = words.spoken_of(counted[1], header) if counted else []
     columns = list(dict.fromkeys((*words.spoken_of(asked, header), *range(len(header)))))
     for where in _wheres(asked, header, rows, named, bounds):
         taken = {condition[0] for condition in where}
         free = [column for column in columns if column not in taken]
-        if counts:
+        if counts and _are_distinct(rows, where, things):
             yield {"type": "count", "where": where}
         for select in free:
             yield {"type": "lookup", "where": where, "select": select}
         if is_number and words.TOTAL.search(asked):
             for select in free:
                 yield {"type": "sum", "where": where, "select": select}
+
+
+def _are_distinct(rows: Sequence[Row], where: Conditions, columns: Sequence[int]) -> bool:
+    """Say whether the rows that meet conditions are as many things: who stands in two rows is one player."""
+    cells = [[normal(row[column]) for row in rows if meets(where, row)] for column in columns]
+    return all(len(set(names)) == len(names) for names in cells)
 
 
 def _wheres(
@@ -220,8 +227,11 @@ def _is_numeric(rows: Sequence[Row], column: int) -> bool:
 
 
 def _of_two_rows(asked: str, header: Row, rows: Sequence[Row], named: Sequence[_Named]) -> Iterator[Program]:
-    """Yield comparisons, or differences, of the two rows whose keys the question names; of spoken columns first."""
-    columns = list(dict.fromkeys((*words.spoken_of(asked, header), *range(len(header)))))
+    """Yield comparisons, or differences, of the two rows whose keys the question names.
+
+    They are compared by a column that the question speaks of; by any where it speaks of none but that of the keys.
+    """
+    spoken = words.spoken_of(asked, header)
     keys: defaultdict[tuple[int, str], list[str]] = defaultdict(list)
     for each in named:
         for column, test, value in each.conditions:
@@ -230,7 +240,7 @@ def _of_two_rows(asked: str, header: Row, rows: Sequence[Row], named: Sequence[_
                 keys[column, "="].append(value)
     for (key, test), values in sorted(keys.items(), key=lambda item: (item[0][1] != "=", item[0][0])):
         for pair in combinations(dict.fromkeys(values), 2):
-            for by in columns:
+            for by in [column for column in spoken if column != key] or range(len(header)):
                 if by == key or not any(number(row[by]) is not None for row in rows):
                     continue
                 read = {"key": key, "by": by, "values": list(pair)} | ({} if test == "=" else {"test": test})

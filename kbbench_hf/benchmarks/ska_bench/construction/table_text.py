@@ -18,6 +18,7 @@ from kbbench_hf.benchmarks.ska_bench.construction.hybridqa_tables import (
     ORIGIN,
     SOURCE,
     Table,
+    listed,
     read,
     subset_of,
     title_of,
@@ -89,14 +90,15 @@ def _release(found: Sequence[Found], tables: Mapping[str, Table]) -> Release:
     text = sorted({_passage(table, link) for table in tables.values() for link in table.passages})
     numbers = {cells: n for n, cells in enumerate(text)}
     shown = {name: tuple(sorted({numbers[_passage(t, link)] for link in t.passages})) for name, t in tables.items()}
+    answers = {each.id: (each.answer,) if each.aliases else tuple(listed(each.answer)) for each in found}
     instances = [
         Instance(
             id=each.id,
             subset="table_text",
             question=each.question,
-            answers=(each.answer,),
+            answers=answers[each.id],
             group=each.table,
-            answer_type=answer_type(each.answer),
+            answer_type=answer_type(answers[each.id][0]),
             answer_aliases=(each.aliases,) if each.aliases else (),
             split="test" if each.is_joined else "unreviewed",
             split_key=each.table,

@@ -113,6 +113,14 @@ def _question(
         labels.count(labels[row]) > 1 or labels[row] in _BARE_LABELS for row in positive
     ):
         return None
+    stated = {(row, column): number(table.rows[row][column]) for row in positive for _, column in cells}
+    if any(
+        stated[cell] == amount
+        for cell in cells
+        for (row, column), amount in stated.items()
+        if row != cell[0] and column == cell[1] and amount
+    ):
+        return None  # one of two rows that state the number would do
     reads = [[[[0, labels[row]]], column] for row, column in cells]
     answers = [str(answer) for answer in asked["answer"]] if isinstance(asked["answer"], list) else []
     program: Program

@@ -27,6 +27,12 @@ SOURCE = Source("Text2KGBench Wikidata-TekGen", "cenguix/Text2KGBench", "CC BY-S
 GROUP = "tekgen"
 MOST_TRIPLES, MOST_TEXTS = 4, 2
 MOST_ANSWERS = 5
+AWARDS = frozenset({"award received", "nominated for"})
+"""Who has one is asked with other conditions only: what is said of one nominee names its rivals, but not in full."""
+DOUBTED = re.compile(
+    r"\b(?:alternate|backup|not|never|planned|unreleased|cancell?ed|declined|rejected|instead|would have)\b"
+)
+"""Who was an alternate of a mission did not fly: a fact of which a sentence speaks so is not asked about."""
 NEAR = 80
 """How many characters may stand between the word of a relation and its object."""
 Fact = tuple[str, str, str]
@@ -110,6 +116,10 @@ class _Said(NamedTuple):
     normal: Sequence[str]
     """The passages in normal form."""
 
+    def doubts(self, fact: Fact) -> bool:
+        """Say whether a passage that is marked with a fact may deny it."""
+        return any(DOUBTED.search(self.normal[n]) for n in self.saying.get(self.number[fact], ()))
+
     def passage(self, fact: Fact, others: Sequence[str]) -> int | None:
         """Return the first passage that states a fact in so many words, and names none of some others."""
         marked = self.saying.get(self.number[fact], ())
@@ -126,6 +136,8 @@ def _of_several_conditions(said: _Said) -> Iterator[Instance]:
         facts = list({fact[2]: fact for fact in by_relation.values()}.values())
         nouns = {PHRASES[fact[1]][0] for fact in facts} - {"work"}
         told: dict[Fact, int] = {}
+        if any(map(said.doubts, facts)):
+            continue
         for fact in facts:
             passage = said.passage(fact, [other[2] for other in facts if other != fact])
             if passage is not None and len(told) < MOST_TEXTS:
@@ -145,10 +157,10 @@ def _of_several_answers(said: _Said) -> Iterator[Instance]:
     """Yield one question for each condition that a few entities meet; texts tell it of half of them or fewer."""
     meeting: defaultdict[tuple[str, str], list[Fact]] = defaultdict(list)
     for fact in sorted(said.number, key=lambda each: _key("|".join(each))):
-        if fact[1] in PHRASES:
+        if fact[1] in PHRASES.keys() - AWARDS:
             meeting[fact[1:]].append(fact)
     for (relation, tail), facts in sorted(meeting.items()):
-        if not 2 <= len(facts) <= MOST_ANSWERS:
+        if not 2 <= len(facts) <= MOST_ANSWERS or any(map(said.doubts, facts)):
             continue
         told: dict[Fact, int] = {}
         for fact in facts:

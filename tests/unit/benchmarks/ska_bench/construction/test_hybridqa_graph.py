@@ -130,6 +130,7 @@ def test_the_title_of_a_page_that_begins_with_the_answer_is_another_name_of_it(
         {
             "question": "Which saint of unheard parishes does Bergbyton {n}x esteem in summer ?"
         },  # words that nothing holds
+        {"question": "Which saint does the 9th club, from the town Bergbyton {n}x, venerate ?"},  # nor a number
     ],
 )
 def test_a_question_is_left_out(changes: dict[str, str], tmp_path: Path, numbers: list[int]) -> None:

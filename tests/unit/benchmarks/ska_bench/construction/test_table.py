@@ -240,13 +240,36 @@ def test_a_finance_question_is_its_calculation_on_labelled_rows(tmp_path: Path) 
     assert found[0].program["formula"] == "c0 / c1" and found[0].aliases == (("0.756", "0.7561"),)
 
 
+def test_of_two_rows_that_state_one_number_either_would_do(tmp_path: Path) -> None:
+    folder = source(tmp_path / "raw")
+    with gzip.open(folder / tatqa.FILE, "rt", encoding="utf-8") as stored:
+        documents = [json.loads(line) for line in stored]
+    for cells in documents[0]["table"]["table"][1:3]:
+        cells[2] = "(7.5)"
+    documents[0]["questions"][0] |= {"answer": 7.5, "derivation": "([7.5] + [7.5]) / 2"}
+    documents[0]["questions"][0]["mappings"] = [{"table": [1, 2]}, {"table": [2, 2]}]
+    write(folder / tatqa.FILE, documents)
+    assert len(tatqa.read(folder).questions) == len(documents) - 1
+
+
 FILMS = ("Film", "Votes", "Score", "Length (min)")
 REELS = [("Ada", "30", "9", "95"), ("Eve", "10", "4", "80"), ("Ivy", "20", "6", "120"), ("Una", "40", "8", "60")]
+
+
+def test_rows_are_counted_as_what_the_question_calls_them() -> None:
+    trips = [("Cod", "Ann", "Oslo"), ("Tea", "Bo", "Oslo"), ("Oil", "Cy", "Lund"), ("Rye", "Ann", "Oslo")]
+    header, trips = ("Load", "Skipper", "Harbour"), [*trips, ("Ice", "Di", "Lund")]
+    assert induce("how many skippers went to oslo?", header, trips, ["3"]) is None  # Ann went twice
+    for question, answer in {"how many trips went to oslo?": "3", "how many skippers went to lund?": "2"}.items():
+        found = induce(question, header, trips, [answer])
+        assert found is not None and found.program["type"] == "count"
 
 
 def test_two_rows_are_compared_in_the_column_that_the_question_speaks_of() -> None:
     found = induce("which film is longer, eve or ivy?", FILMS, REELS, ["Ivy"])
     assert found is not None and found.program["by"] == 3  # their votes and scores would say the same
+    spelled = [(*row[:3], f"{row[3]}:00") for row in REELS]
+    assert induce("which film is longer, eve or ivy?", FILMS, spelled, ["Ivy"]) is None  # nor do those prove anything
 
 
 def test_a_comparison_in_no_column_by_name_has_no_rejection_twin() -> None:

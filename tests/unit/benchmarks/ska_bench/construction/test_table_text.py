@@ -188,6 +188,24 @@ def test_the_subset_is_the_same_from_a_shuffled_source(tmp_path: Path) -> None:
         )
 
 
+def test_people_that_an_answer_lists_are_answers_each(tmp_path: Path) -> None:
+    taught = "Who taught the captain from the harbour with a fortress ?"
+    asked = {**BRIDGED, "question": taught, "answer": "Una Moe and Ida Krog"}
+    source(tmp_path / "a", [asked], tables=12)
+    stored = [table(f"t{n}") for n in range(12)]
+    for each in stored:
+        each["passages"][link("Di Holm")] += " Una Moe and Ida Krog taught him ."
+    with gzip.open(tmp_path / "a" / TABLES, "wt", encoding="utf-8") as out:
+        out.writelines(json.dumps(each) + "\n" for each in stored)
+    found = [each for each in table_text.make(tmp_path / "a").instances if each.method != "composed"]
+    assert found and {each.answers for each in found} == {("Una Moe", "Ida Krog")}
+
+
+def test_an_answer_in_many_words_nobody_writes_in_just_that_way(tmp_path: Path) -> None:
+    asked = {**IN_PASSAGE, "answer": "( born May 3 , 1956 ) was trained as a baker"}
+    assert found(tmp_path / "a", {**asked, "answer": "trained as a baker"}) and not found(tmp_path / "b", asked)
+
+
 def test_an_absent_source_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=TABLES):
         table_text.make(tmp_path)

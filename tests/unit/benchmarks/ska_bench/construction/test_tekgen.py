@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from kbbench_hf.benchmarks.ska_bench.construction import kg_text
 from kbbench_hf.benchmarks.ska_bench.construction.evidence import Evidence
 from kbbench_hf.benchmarks.ska_bench.construction.tekgen import make
+from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Pool, Release
 from kbbench_hf.errors import DataError
 
 STATED = [
@@ -77,6 +79,41 @@ def test_an_entity_without_a_sentence_that_states_a_fact_is_not_asked_for(tmp_pa
 def test_another_entity_that_sentences_put_there_too_drops_the_question(tmp_path: Path) -> None:
     rival = [("Uma", "based on", "Ada", "Uma, with Bo Birch, was directed by Ann Ash in Oslo.")]
     assert ("Ada",) not in {each.answers for each in make(write(tmp_path, STATED + rival)).instances}
+
+
+def test_what_a_sentence_may_deny_is_not_asked(tmp_path: Path) -> None:
+    flown = [(name, "astronaut mission", "Orion 3", f"{name} flew aboard Orion 3.") for name in ("Ulf", "Vera", "Wim")]
+    asked = {each.answers for each in make(write(tmp_path / "a", flown)).instances}
+    assert ("Ulf", "Vera", "Wim") in asked
+    flown[2] = ("Wim", "astronaut mission", "Orion 3", "Wim was an alternate of the mission Orion 3.")
+    assert not make(write(tmp_path / "b", flown)).instances
+
+
+def test_who_has_an_award_is_not_asked_for_since_rivals_are_named_in_part(tmp_path: Path) -> None:
+    lost = "Una was nominated for the Golden Reel, losing to Zoe."
+    prizes = [("Una", "nominated for", "Golden Reel", lost), ("Eve", "nominated for", "Golden Reel", "Of Eve.")]
+    asked = make(write(tmp_path, STATED + prizes)).instances
+    assert asked and not any("Golden Reel" in each.question for each in asked)
+
+
+@pytest.mark.parametrize(
+    ("page", "kept"),
+    [
+        (("Zoe (film)", "Zoe was made by Cy Cedar."), False),
+        (("Una (film)", "Cy Cedar made Una."), True),  # an answer's own
+        (("Zoe (film)", "Cy made Zoe, and a cedar is seen."), True),
+    ],
+)
+def test_a_page_of_another_source_that_names_all_conditions_may_be_one_more_answer(
+    page: Cells, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = [Instance(f"h{n}", "kg_text", "?", ("x",), "h") for n in range(9)]
+    beside = Release(others, {"kg_text": Pool({"h": [("a", "b", "c")]}, [page], links={0: (0,)})})
+    monkeypatch.setattr(kg_text.hybridqa_graph_questions, "make", lambda folder: beside)
+    stated = [("Una", "director", "Cy Cedar", "Una was directed by Cy Cedar.")]
+    write(tmp_path / kg_text.TEKGEN, STATED + stated)
+    asked = {each.question for each in kg_text.make(tmp_path).instances}
+    assert ("Name every film that was directed by Cy Cedar." in asked) == kept
 
 
 def test_shuffled_lines_give_the_same_release(tmp_path: Path) -> None:
