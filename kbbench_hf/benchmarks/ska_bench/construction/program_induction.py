@@ -163,7 +163,7 @@ def _of_one_set(
     counted = words.HOW_MANY.search(asked)
     quantities = {word[:4] for c, name in enumerate(header) if _is_numeric(rows, c) for word in normal(name).split()}
     counts = is_number and counted and counted[1][:4] not in quantities and answers[0] != "1"
-    things = words.spoken_of(counted[1], header) if counted else []
+    things = words.spoken_of(counted[1] if counted else "", header) or words.spoken_of("date", header)
     columns = list(dict.fromkeys((*words.spoken_of(asked, header), *range(len(header)))))
     for where in _wheres(asked, header, rows, named, bounds):
         taken = {condition[0] for condition in where}
@@ -178,7 +178,7 @@ def _of_one_set(
 
 
 def _are_distinct(rows: Sequence[Row], where: Conditions, columns: Sequence[int]) -> bool:
-    """Say whether the rows that meet conditions are as many things: who stands in two rows is one player."""
+    """Say whether the rows that meet conditions are as many things: two of one player, or one date, may be one."""
     cells = [[normal(row[column]) for row in rows if meets(where, row)] for column in columns]
     return all(len(set(names)) == len(names) for names in cells)
 

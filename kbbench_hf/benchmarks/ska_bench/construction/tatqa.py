@@ -149,10 +149,11 @@ def _named_rows(question: str, rows: Sequence[Cells]) -> set[int]:
 
 
 def _speaks_of(question: str, table: Table, positive: Sequence[int]) -> bool:
-    """Say whether the question has half of the words of each row's label: other rows' labels would do as well else."""
+    """Say whether the question has half of the words of each row's label, and all of no other one's."""
     words = Words(())
-    asked = words.of(question)
-    return all(2 * len(words.of(table.rows[n][0]) & asked) >= len(words.of(table.rows[n][0])) for n in positive)
+    asked, labels = words.of(question), [words.of(row[0]) for row in table.rows]
+    half = all(2 * len(labels[n] & asked) >= len(labels[n]) for n in positive)
+    return half and not any(label and label <= asked for n, label in enumerate(labels) if n not in positive)
 
 
 def _formula(derivation: str, table: Table, cells: Sequence[tuple[int, int]]) -> str | None:

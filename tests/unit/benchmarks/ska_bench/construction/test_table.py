@@ -240,6 +240,15 @@ def test_a_finance_question_is_its_calculation_on_labelled_rows(tmp_path: Path) 
     assert found[0].program["formula"] == "c0 / c1" and found[0].aliases == (("0.756", "0.7561"),)
 
 
+def test_a_row_whose_label_the_question_has_whole_would_do_as_well(tmp_path: Path) -> None:
+    folder = source(tmp_path / "raw")
+    with gzip.open(folder / tatqa.FILE, "rt", encoding="utf-8") as stored:
+        documents = [json.loads(line) for line in stored]
+    documents[0]["table"]["table"].append(["Depot sale 00, over salt", "4,000", "5,000"])
+    write(folder / tatqa.FILE, documents)
+    assert len(tatqa.read(folder).questions) == len(documents) - 1
+
+
 def test_of_two_rows_that_state_one_number_either_would_do(tmp_path: Path) -> None:
     folder = source(tmp_path / "raw")
     with gzip.open(folder / tatqa.FILE, "rt", encoding="utf-8") as stored:
@@ -263,6 +272,8 @@ def test_rows_are_counted_as_what_the_question_calls_them() -> None:
     for question, answer in {"how many trips went to oslo?": "3", "how many skippers went to lund?": "2"}.items():
         found = induce(question, header, trips, [answer])
         assert found is not None and found.program["type"] == "count"
+    goals = [(f"{n // 2 + 1} May", each, town) for n, (_, each, town) in enumerate(trips)]
+    assert induce("how many games were in oslo?", ("Date", "Scorer", "City"), goals, ["3"]) is None  # two on a day
 
 
 def test_two_rows_are_compared_in_the_column_that_the_question_speaks_of() -> None:
