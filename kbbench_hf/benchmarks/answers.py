@@ -87,7 +87,12 @@ def _read_triples(strict: bool, row: Mapping[str, object]) -> list[object]:
 
 
 def _by_name(triple: Mapping[str, object]) -> list[object]:
-    """Return the parts of a triple that is an object; one that is absent is None."""
+    """Return the parts of a triple that is an object; one that is absent is None.
+
+    REBEL calls them `head`, `type` and `tail`; beside other names a type is an entity's.
+    """
+    if triple.keys() == {"head", "type", "tail"}:
+        return [triple["head"], triple["type"], triple["tail"]]
     if not any(name in triple for names in PARTS for name in names):
         raise ShapeError(f"a triple has the keys {sorted(triple)[:5]}; expected 'sub', 'rel' and 'obj'")
     return [next((triple[name] for name in names if name in triple), None) for names in PARTS]

@@ -32,7 +32,11 @@ TEXT = (
     Format(trec.are_qrels, trec.read_qrels),
     Format(lambda head: True, tables.read_delimited),
 )
+_ALSO = frozenset({".csv", ".tsv", ".parquet", ".arrow", ".eval", ".run", ".trec"})
+"""How files end that hold predictions as likely as those of a folder that are read."""
 NOT_READ = {
+    b"\x89PNG": "a picture",
+    b"\xff\xd8\xff": "a picture",
     b"\x80\x03": "a pickle, which could run any program",
     b"\x80\x04": "a pickle, which could run any program",
     b"\x80\x05": "a pickle, which could run any program",
@@ -41,6 +45,7 @@ NOT_READ = {
     b"%PDF": "a PDF",
     b"SQLite format 3": "an SQLite database",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook",
+    b"<http": "RDF triples, which no example owns",
     b"<": "HTML or XML (a page that was saved in place of the file?)",
     b"version https://git-lfs": "a pointer of Git LFS, not the file (git lfs pull)",
 }
@@ -150,6 +155,11 @@ def _in_folder(folder: Path) -> list[Path]:
         return [folder]
     for endings in (("*.jsonl", "*.jsonl.gz"), ("*.parquet", "data/*.parquet")):
         if found := sorted(file for ending in endings for file in folder.glob(ending)):
+            if others := sorted(file.name for file in folder.glob("*") if file.suffix in _ALSO and file not in found):
+                raise UsageError(
+                    f"{folder} holds {found[0].name} and {others[0]}, files of two formats: do both hold predictions? "
+                    "Expected one format. Name the files.",
+                )
             return found
     raise UsageError(f"{folder} holds no .jsonl file; expected predictions in JSON Lines. Name the file.")
 

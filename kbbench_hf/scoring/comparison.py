@@ -1,5 +1,6 @@
 """Two systems on the same examples: are they different, by how much, and where?"""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,9 @@ from kbbench_hf.scoring.asked import place_of_run
 from kbbench_hf.scoring.predictions import ReadOptions
 from kbbench_hf.scoring.result import Result, annotations_of, finite
 from kbbench_hf.scoring.score import Answers, score
+
+MOVED = 3
+"""So few answers under other ids may be chance."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -146,6 +150,7 @@ def refuse_incomparable(a: Result, b: Result) -> None:
 def _warnings(a: Result, b: Result) -> list[ScoreWarning]:
     """Return what weakens the comparison: each system's own warnings, and what the difference is without their gaps."""
     found = [replace(warning, system=name) for name, each in (("A", a), ("B", b)) for warning in each.warnings]
+    found = [*_moved(a.digests, b.digests), *found]
     both, headline = a.answered & b.answered, benchmark(a.benchmark).headline
     if both.all() or not both.any() or headline not in a.compared or headline not in b.compared:
         return found
@@ -164,6 +169,22 @@ def _warnings(a: Result, b: Result) -> list[ScoreWarning]:
         ),
         *found,
     ]
+
+
+def _moved(a: Sequence[int], b: Sequence[int]) -> list[ScoreWarning]:
+    """Return a warning where most answers of B are A's to other examples: a column was joined in another order.
+
+    >>> [warning.n_examples for warning in _moved([5, 6, 7, 8], [8, 5, 6, 7])], _moved([5, 6, 7, 8], [5, 6, 8, 7])
+    ([4], [])
+    """
+    times = Counter(a)
+    of_a = {answer: n for n, answer in enumerate(a) if answer and times[answer] == 1}
+    moved = sum(of_a.get(answer, n) != n for n, answer in enumerate(b))
+    answered = sum(map(bool, b))
+    if moved < MOVED or 2 * moved <= answered:
+        return []
+    message = f"{moved:,} of {answered:,} answers of B are those of A to other examples."
+    return [ScoreWarning("moved_answers", message, "Join answers to ids again, by id and not by position.", moved)]
 
 
 def _tests(

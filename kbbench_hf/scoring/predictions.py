@@ -2,12 +2,13 @@
 
 import hashlib
 import json
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from kbbench_hf.benchmarks.answers import Answer
+from kbbench_hf.benchmarks.answers import Answer, AnswerKind
 from kbbench_hf.benchmarks.base import Benchmark, Example, Examples, ParseFunction
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import DataError, UsageError, unknown_name
@@ -25,6 +26,10 @@ MAX_PROBLEMS = 10_000
 """Reading stops here: a file this wrong is the wrong file."""
 SHOWN = 20
 """How many problems a message lists; all of them are counted."""
+BEGINNING = 20
+"""How much of an answer tells it from others."""
+FEW = 5
+"""So few right answers may be had without looking."""
 REMEDIES = 3
 """How many ways to mend them a message names."""
 _ONE_LINE = "Keep one line for each id."
@@ -65,6 +70,10 @@ class Predictions:
     def n_missing(self) -> int:
         """How many examples have no prediction."""
         return sum(answer is None for answer in self.answers)
+
+    def digests(self) -> list[int]:
+        """Return a number for each answer, by what it begins with; 0 where it is missing or empty."""
+        return [zlib.crc32(repr(answer[:BEGINNING]).encode()) if answer else 0 for answer in self.answers]
 
     def sha256(self, examples: Examples, field_name: str) -> str:
         """Return a hash of the answers themselves, independent of files, line order and spelling of the JSON."""
@@ -128,7 +137,7 @@ def pair(
     failed_ids: set[Id] = set()
     problems: list[Problem] = []
     seen: dict[Id, str] = {}
-    n_duplicates, error_ids = 0, set[Id]()
+    n_duplicates, n_of_dataset, error_ids = 0, 0, set[Id]()
     reader = RowReader(benchmark, examples, options)
     names: dict[str, str] = {}
     n_rows = 0
@@ -162,6 +171,14 @@ def pair(
             problems.append(Problem(file, line, problem))
             continue
         answers[example_id] = answer
+        n_of_dataset += _is_of_dataset(row, answer, known[example_id], benchmark.scoring.answer)
+    if n_of_dataset == len(answers) >= FEW:
+        field = benchmark.scoring.answer.field
+        message = f"every line is the dataset's own, where {field!r} is the gold answer"
+        of_response = " For a model's text: --from response." if benchmark.asking.parsers else ""
+        remedy = f"Say where the answers to be scored are: --map {field}=PATH.{of_response}"
+        remedy = f"Send your system's answers as {field!r}." if options.of_stranger else remedy
+        problems.append(Problem(file, line, message, remedy, shown(row)))
     if not n_rows:
         raise _nothing(names, options, reader.n_empty)
     if not options.partial and seen:
@@ -244,6 +261,14 @@ def _answer(
         return Paired(example_id, parse(row["response"], known[example_id]).answer, "ok")
     except ParseError:
         return Paired(example_id, [], "unparsed")
+
+
+def _is_of_dataset(row: object, answer: Answer, example: Example, kind: AnswerKind) -> bool:
+    """Say whether a row is an example with its gold answer, to which a column of answers may have been added."""
+    if not isinstance(row, dict) or kind.field not in example or answer != kind.read({kind.field: example[kind.field]}):
+        return False
+    texts = {name: text for name, text in example.items() if name != "id" and isinstance(text, str) and " " in text}
+    return any(row.get(name) == text for name, text in texts.items())
 
 
 def _stranger(example_id: Id, known: Mapping[Id, Example]) -> Unreadable:

@@ -98,6 +98,8 @@ class Result:
     """What a reader should know before believing the figures."""
     answered: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     """Whether each example has a prediction."""
+    digests: list[int] = field(default_factory=list)
+    """A number for each answer (`Predictions.digests`); empty where the answers are not at hand."""
     made_on: str = ""
     """The data's revision on which the answers were made, where their run says it."""
     folder: Path | None = None

@@ -61,7 +61,7 @@ class RowReader:
             if isinstance(found, dict):
                 found = self._in_type(found, rankings, reading.columns is not None, isinstance(value, Keyed))
             if isinstance(found, dict):
-                found = self._incomplete(found, value) or found
+                found = self._incomplete(found, value) or self._elsewhere(found, value) or found
             if isinstance(found, Unreadable):
                 as_it_is = found.shown or shown(value)
                 yield Placed(name, line.number, Problem(name, line.number, found.message, found.remedy, as_it_is))
@@ -154,6 +154,16 @@ class RowReader:
         return Unreadable(
             f"neither '{field}' nor 'response'; the keys are {sorted(row)[:5]}", self._suggestion(whole, [field])
         )
+
+    def _elsewhere(self, row: Fields, whole: object) -> Unreadable | None:
+        """Return what is wrong with a row whose id no example has, where one stands in another of its fields."""
+        example_id = row.get("id")
+        if not isinstance(whole, dict) or "id" in (self._options.fields or {}) or self._options.of_stranger:
+            return None
+        if not isinstance(example_id, str | int) or example_id in self._known:
+            return None
+        suggestion = self._suggestion(whole, ["id"])
+        return None if "PATH" in suggestion else Unreadable(f"id {example_id!r} matches no example", suggestion)
 
     def _in_type(self, row: Fields, rankings: Rankings, table: bool, keyed: bool) -> Fields | Unreadable | None:
         """Return the fields with ids, lists and rankings as the benchmark has them; None where all cells are empty."""

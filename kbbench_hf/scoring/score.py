@@ -231,6 +231,7 @@ def score_asked(
             *(benchmark.scoring.warn(benchmark, examples, predictions.answers, mode) if benchmark.scoring.warn else ()),
         ],
         answered=~missing,
+        digests=predictions.digests(),
     )
 
 

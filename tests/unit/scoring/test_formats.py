@@ -642,6 +642,15 @@ REFUSED = {
         SKA, lambda: eval_archive(inspect(), **{"samples/a_epoch_1/sample.json": b"{}"}), "a_epoch_1/sample.json"
     ),
     "inspect without samples": Case(SKA, lambda: json.dumps({**inspect(), "samples": []}).encode(), "no samples"),
+    # what is no answer
+    "the dataset's own rows": Case(T2K, lambda: lines(of_dataset()), "gold answer(?s:.*)--map triples=PATH"),
+    "ids in another field": Case(
+        SKA,
+        lambda: lines([{"id": n, "custom_id": k, "answers": v} for n, (k, v) in enumerate(texts().items())]),
+        "--map id=custom_id",
+    ),
+    "a picture": Case(SKA, lambda: b"\x89PNG\r\n\x1a\n" + bytes(99), "a picture"),
+    "RDF": Case(T2K, lambda: b"<http://a/s> <http://a/p> <http://a/o> .\n", "RDF"),
     # nothing
     "nothing": Case(SKA, lambda: b"", "holds no predictions: it is empty"),
     "blanks": Case(SKA, lambda: b" \n\n", "holds no predictions"),
@@ -652,6 +661,11 @@ REFUSED = {
         SKA, lambda: parquet(rows(SKA)[:0] or [{"id": "x", "answers": ["y"]}]) and _no_rows(), "holds no predictions"
     ),
 }
+
+
+def of_dataset() -> list[dict[str, Any]]:
+    """Return the rows of a dataset, to which answers were added under another name than the gold's."""
+    return [{**each, "prediction": [["a", "b", "c"]]} for each in asked(T2K).examples.rows]
 
 
 def _no_rows() -> bytes:
@@ -695,6 +709,15 @@ def test_each_of_these_is_refused_with_what_mends_it(tmp_path: Path, name: str) 
         read(case, tmp_path)
     if isinstance(caught.value, PredictionsError):
         assert len(caught.value.problems) <= 1200  # never one for each line of a file of another format
+
+
+def test_answers_that_were_added_to_the_dataset_s_rows_are_read_where_they_are_said_to_be(tmp_path: Path) -> None:
+    file, of_case = tmp_path / "rows.jsonl", asked(T2K)
+    file.write_bytes(lines(of_dataset()))
+    found = read_predictions([file], of_case.benchmark, of_case.examples, ReadOptions(fields={"triples": "prediction"}))
+    assert found.answers == [[["a", "b", "c"]]] * len(of_case.examples.rows)
+    file.write_bytes(lines([{"id": each["id"], "triples": each["triples"]} for each in of_dataset()]))
+    assert read_predictions([file], of_case.benchmark, of_case.examples).n_missing == 0  # gold alone: to see its score
 
 
 def test_plain_json_lines_need_no_words(tmp_path: Path) -> None:

@@ -148,6 +148,10 @@ def test_a_malformed_ranking_is_refused(tmp_path: Path, row: dict[str, object], 
 def test_triples_may_be_lists_or_objects(tmp_path: Path) -> None:
     file = write(tmp_path, {"id": "q1", "triples": [["s", "r", "o"], {"sub": "s", "rel": "r", "obj": "o"}]})
     assert read(file, "triples").answers[0] == [["s", "r", "o"]] * 2
+    file = write(tmp_path, {"id": "q1", "triples": [{"head": "s", "type": "r", "tail": "o"}]})  # as REBEL has them
+    assert read(file, "triples").answers[0] == [["s", "r", "o"]]
+    with pytest.raises(PredictionsError, match="None"):
+        read(write(tmp_path, {"id": "q1", "triples": [{"head": "s", "type": "r", "tail": "o", "p": None}]}), "triples")
     with pytest.raises(PredictionsError, match="expected \\[subject, relation, object\\]"):
         read(write(tmp_path, {"id": "q1", "triples": [["s", "r"]]}), "triples")
 
@@ -156,6 +160,13 @@ def test_gzip_and_folders_are_read(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b'{"id": "q1", "answers": ["a"]}\n'))
     (tmp_path / "b.jsonl").write_text('{"id": "q2", "answers": ["b"]}\n')
     assert read(tmp_path).answers == [["a"], ["b"], None]
+
+
+def test_of_a_folder_with_two_formats_neither_is_left_out_in_silence(tmp_path: Path) -> None:
+    write(tmp_path, {"id": "q1", "answers": ["a"]}).rename(tmp_path / "first.jsonl")
+    (tmp_path / "rest.csv").write_text("id,answers\nq2,b\n")
+    with pytest.raises(UsageError, match=r"first\.jsonl and rest\.csv"):
+        read(tmp_path)
 
 
 def test_a_truncated_gzip_is_a_problem_not_a_crash(tmp_path: Path) -> None:

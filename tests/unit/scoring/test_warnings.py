@@ -65,6 +65,14 @@ def test_a_comparison_carries_the_warnings_of_both_and_the_difference_without_th
     assert [each["code"] for each in found.to_dict()["warnings"]] == ["missing", "missing"]
 
 
+def test_answers_that_stand_under_other_ids_are_a_warning_of_their_comparison(rows) -> None:
+    answers = [row["triples"] for row in rows]
+    moved = [{**row, "triples": each} for row, each in zip(rows, [*answers[1:], answers[0]], strict=True)]
+    (warning,) = compare(rows, moved, "mini-text2kg").warnings
+    assert warning.code == "moved_answers" and warning.n_examples > len(rows) / 2
+    assert codes(compare(rows, rows, "mini-text2kg")) == []
+
+
 def test_the_limit_of_a_run_is_a_warning_and_two_limits_are_not_compared(rows, tmp_path: Path) -> None:
     limited = run_folder(tmp_path / "limited", rows[:10], n_examples=10)
     assert codes(score(limited)) == ["limit"]
