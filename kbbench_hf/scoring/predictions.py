@@ -28,8 +28,8 @@ SHOWN = 20
 """How many problems a message lists; all of them are counted."""
 BEGINNING = 20
 """How much of an answer tells it from others."""
-FEW = 5
-"""So few right answers may be had without looking."""
+FEW = 20
+"""With so few answers, all may be right."""
 REMEDIES = 3
 """How many ways to mend them a message names."""
 _ONE_LINE = "Keep one line for each id."
@@ -172,11 +172,11 @@ def pair(
             continue
         answers[example_id] = answer
         n_of_dataset += _is_of_dataset(row, answer, known[example_id], benchmark.scoring.answer)
-    if n_of_dataset == len(answers) >= FEW:
-        field = benchmark.scoring.answer.field
+    field = benchmark.scoring.answer.field
+    if n_of_dataset == len(answers) >= FEW and field not in (options.fields or {}):
         message = f"every line is the dataset's own, where {field!r} is the gold answer"
         of_response = " For a model's text: --from response." if benchmark.asking.parsers else ""
-        remedy = f"Say where the answers to be scored are: --map {field}=PATH.{of_response}"
+        remedy = f"Say where the answers to be scored are: --map {field}=PATH ({field} if there).{of_response}"
         remedy = f"Send your system's answers as {field!r}." if options.of_stranger else remedy
         problems.append(Problem(file, line, message, remedy, shown(row)))
     if not n_rows:

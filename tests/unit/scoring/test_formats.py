@@ -716,6 +716,8 @@ def test_answers_that_were_added_to_the_dataset_s_rows_are_read_where_they_are_s
     file.write_bytes(lines(of_dataset()))
     found = read_predictions([file], of_case.benchmark, of_case.examples, ReadOptions(fields={"triples": "prediction"}))
     assert found.answers == [[["a", "b", "c"]]] * len(of_case.examples.rows)
+    gold = read_predictions([file], of_case.benchmark, of_case.examples, ReadOptions(fields={"triples": "triples"}))
+    assert gold.n_missing == 0, "who says so means it"
     file.write_bytes(lines([{"id": each["id"], "triples": each["triples"]} for each in of_dataset()]))
     assert read_predictions([file], of_case.benchmark, of_case.examples).n_missing == 0  # gold alone: to see its score
 
