@@ -73,7 +73,7 @@ class Quota(NamedTuple):
 
 
 QUOTAS = {
-    "one row": Quota(lambda each: len(each.positives) == 1, 0.145),
+    "one row": Quota(lambda each: len(each.positives) == 1, 0.13),
     "lookup by one condition": Quota(
         lambda each: each.kind == "lookup" and len(each.question.program["where"]) == 1, 0.145
     ),
