@@ -28,6 +28,8 @@ _BARE_LABELS = frozenset({"total", "totals", "other", "others", "net", "basic", 
 """Labels that mean nothing without the heading above them."""
 _SUPERLATIVE = re.compile(r"\b(top|largest|smallest|highest|lowest|most|least|biggest|main|major|first|last)\b")
 """Its evidence would be the whole table, which other tables' rows change."""
+_CHANGE = re.compile(r"[( ]*-? ?\(?-?c(\d+)\)?[ )]*- [-( ]*c(\d+)")
+_RATIO = re.compile(r"\(? ?\(?-?c(\d+)\)? / \(?-?c(\d+)\)? ?\)?(?: \* 100)?")
 _DASHES = frozenset({"-", "--", "---"})
 
 
@@ -113,6 +115,9 @@ def _question(
         labels.count(labels[row]) > 1 or labels[row] in _BARE_LABELS for row in positive
     ):
         return None
+    named = set(_YEAR.findall(asked["question"]))
+    if named and not named >= {table.header[column] for _, column in cells if column}:
+        return None  # the number of a year that the question does not name stands for that of another one
     stated = {(row, column): number(table.rows[row][column]) for row in positive for _, column in cells}
     if any(
         stated[cell] == amount
@@ -129,6 +134,9 @@ def _question(
         program = {"type": "arithmetic", "reads": reads, "formula": formula}
         answers = execute(program, table.rows)
         if not answers or abs(float(answers[0]) - float(asked["answer"])) > 0.0101:
+            return None
+        read = [(table.rows[row][0], table.header[column]) for row, column in cells]
+        if not _is_as_asked(asked["question"], formula, read):
             return None
         aliases = (_aliases(formula, [table.rows[row][column] for row, column in cells], asked["scale"]),)
     elif asked["answer_type"] == "multi-span" and all(column for _, column in cells):
@@ -154,6 +162,32 @@ def _speaks_of(question: str, table: Table, positive: Sequence[int]) -> bool:
     asked, labels = words.of(question), [words.of(row[0]) for row in table.rows]
     half = all(2 * len(labels[n] & asked) >= len(labels[n]) for n in positive)
     return half and not any(label and label <= asked for n, label in enumerate(labels) if n not in positive)
+
+
+def _is_as_asked(question: str, formula: str, read: Sequence[tuple[str, str]]) -> bool:
+    """Say whether a formula on cells, each with label and year, is not one that its question turns around.
+
+    "The ratio of A to B" is A / B, a change that is no decrease is from the earlier year to the later one.
+
+    >>> read = [("Costs", "2018"), ("Sales", "2018"), ("Sales", "2019")]
+    >>> _is_as_asked("What is the ratio of sales to costs in 2018?", "c0 / c1", read)
+    False
+    >>> _is_as_asked("What was the change in sales between 2018 and 2019?", "c1 - c2", read)
+    False
+    """
+    if change := _CHANGE.match(formula):
+        later, earlier = (read[int(place)][1] for place in change.groups())
+        return not re.search(r"\b(?:change|increase)\b(?! ?/)", question) or later >= earlier
+    if not (ratio := _RATIO.fullmatch(formula)) or "ratio" not in question:
+        return True
+    over, under = (read[int(place)][0] for place in ratio.groups())
+    words = Words(())
+    said = [words.of(word) for word in normal(question).split()]
+    first, second = (
+        next((n for n, word in enumerate(said) if word & (words.of(label) - words.of(other))), None)
+        for label, other in ((over, under), (under, over))
+    )
+    return first is None or second is None or first < second
 
 
 def _formula(derivation: str, table: Table, cells: Sequence[tuple[int, int]]) -> str | None:

@@ -98,7 +98,7 @@ def make(folder: Path) -> Release:
     for passage, links in sorted(pool.links.items()):
         for link in links:
             saying[link].append(passage)
-    said = _Said(number, saying, [normal_name(text) for text in texts])
+    said = _Said(number, saying, texts, [normal_name(text) for text in texts])
     for instance in sorted(chain(_of_several_conditions(said), _of_several_answers(said)), key=_order):
         if not asked & set(instance.topics) and not evidence.problems(instance):
             asked |= set(instance.topics)
@@ -113,6 +113,7 @@ class _Said(NamedTuple):
     number: dict[Fact, int]
     saying: Mapping[int, Sequence[int]]
     """Number of a fact -> the passages that are marked with it."""
+    texts: Sequence[str]
     normal: Sequence[str]
     """The passages in normal form."""
 
@@ -123,7 +124,8 @@ class _Said(NamedTuple):
     def passage(self, fact: Fact, others: Sequence[str]) -> int | None:
         """Return the first passage that states a fact in so many words, and names none of some others."""
         marked = self.saying.get(self.number[fact], ())
-        return next((n for n in marked if _tells(self.normal[n], fact, others)), None)
+        whole = re.compile(rf"{re.escape(fact[0])}(?! [A-Z])")  # "Heat Productions" is not Heat
+        return next((n for n in marked if whole.search(self.texts[n]) and _tells(self.normal[n], fact, others)), None)
 
 
 def _of_several_conditions(said: _Said) -> Iterator[Instance]:

@@ -249,6 +249,23 @@ def test_a_row_whose_label_the_question_has_whole_would_do_as_well(tmp_path: Pat
     assert len(tatqa.read(folder).questions) == len(documents) - 1
 
 
+@pytest.mark.parametrize(
+    ("question", "kept"),
+    [
+        ("What is the ratio of salt sales of depot 00 over herring sales of depot 01 in 2019?", True),
+        ("What is the ratio of herring sales of depot 01 over salt sales of depot 00 in 2019?", False),
+        ("What are salt sales of depot 00 over herring sales of depot 01 in 2018?", False),  # the cells are of 2019
+    ],
+)
+def test_a_calculation_that_the_question_turns_around_is_left_out(question: str, kept: bool, tmp_path: Path) -> None:
+    folder = source(tmp_path / "raw")
+    with gzip.open(folder / tatqa.FILE, "rt", encoding="utf-8") as stored:
+        documents = [json.loads(line) for line in stored]
+    documents[0]["questions"][0]["question"] = question
+    write(folder / tatqa.FILE, documents)
+    assert len(tatqa.read(folder).questions) == len(documents) - (not kept)
+
+
 def test_of_two_rows_that_state_one_number_either_would_do(tmp_path: Path) -> None:
     folder = source(tmp_path / "raw")
     with gzip.open(folder / tatqa.FILE, "rt", encoding="utf-8") as stored:

@@ -89,6 +89,15 @@ def test_what_a_sentence_may_deny_is_not_asked(tmp_path: Path) -> None:
     assert not make(write(tmp_path / "b", flown)).instances
 
 
+def test_a_name_within_a_longer_one_is_another_name(tmp_path: Path) -> None:
+    made = [("Una", "production company", "Cedar Films", "It was produced by Una Brothers and Cedar Films.")]
+    made += [("Ivo", "production company", "Cedar Films", "Ivo was produced by Cedar Films.")]
+    [asked] = [each for each in make(write(tmp_path, made)).instances if each.answers == ("Ivo", "Una")]
+    assert len(asked.positive_text) == len(asked.positive_sk) == 1
+    made = [made[0], ("Ivo", "production company", "Cedar Films", "Cedar Films.")]
+    assert not make(write(tmp_path / "b", made)).instances
+
+
 def test_who_has_an_award_is_not_asked_for_since_rivals_are_named_in_part(tmp_path: Path) -> None:
     lost = "Una was nominated for the Golden Reel, losing to Zoe."
     prizes = [("Una", "nominated for", "Golden Reel", lost), ("Eve", "nominated for", "Golden Reel", "Of Eve.")]
