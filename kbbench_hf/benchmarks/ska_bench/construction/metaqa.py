@@ -7,7 +7,7 @@ share (it has several release years), since the facts of one would be read as th
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +20,7 @@ from kbbench_hf.benchmarks.ska_bench.construction.raw_files import Source, read_
 from kbbench_hf.benchmarks.ska_bench.construction.sampling import Candidate, choose
 from kbbench_hf.benchmarks.ska_bench.mentions import mentions, normal_name
 from kbbench_hf.benchmarks.ska_bench.programs import Program
-from kbbench_hf.benchmarks.ska_bench.units import Instance, Origin, Pool, Release, clean, counts
+from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Origin, Pool, Release, clean, counts
 
 SOURCE = Source("MetaQA", "vaijsc/keallm @cf68f91", "CC BY 3.0")
 GROUP = "metaqa"
@@ -90,7 +90,10 @@ class _Maker:
         self._number = {triple: number for number, triple in enumerate(triples)}
         self._evidence = Evidence(pool)
         self._decoys = Decoys(triples)
-        self._degree = Counter(name for head, _, tail in triples for name in (head, tail))
+        self._facts = defaultdict[str, list[Cells]](list)
+        for triple in triples:
+            for name in {triple[0], triple[2]}:
+                self._facts[name].append(triple)
         years = Counter(head for head, relation, _ in triples if relation == RELATIONS["year"])
         self._shared_titles = {title for title, number in years.items() if number > 1}
 
@@ -104,7 +107,12 @@ class _Maker:
         program = program_of(question["path"], topic)
         most = MOST_ANSWERS if program and len(program["where"]) > 1 else MOST_ANSWERS_OF_ONE_STEP
         wording = _wording(question["question"], topic, len(answers))
-        if program is None or wording is None or not 0 < len(answers) <= most:
+        if (
+            program is None
+            or wording is None
+            or not 0 < len(answers) <= most
+            or self._comes_back(question["path"], topic)
+        ):
             return None
         asked = wording.replace(BLANK, topic)
         if any(mentions(normal_name(asked), normal_name(answer)) for answer in answers):
@@ -129,10 +137,18 @@ class _Maker:
         instance = replace(instance, positive_sk=tuple(sorted(positives)))
         return Candidate(instance, wording, question["path"]) if self._in_order(instance) else None
 
+    def _comes_back(self, path: str, topic: str) -> bool:
+        """Say whether who directed films wrote one as well: of their writers, gold omits the person who is named."""
+        first, *_, last = kinds = path.split("_to_")
+        if kinds != [first, "movie", last] or first == last:
+            return False
+        films = {head for head, relation, tail in self._facts[topic] if (relation, tail) == (RELATIONS[first], topic)}
+        return any((film, RELATIONS.get(last, ""), topic) in self._number for film in films)
+
     def _in_order(self, instance: Instance) -> bool:
         triples = [self.pool.sk[GROUP][number] for number in instance.positive_sk]
         [topic] = instance.topics
-        others = self._degree[topic] - sum(topic in triple for triple in triples)
+        others = len(self._facts[topic]) - sum(topic in triple for triple in triples)
         films = {head for head, _, _ in triples} - set(instance.answers)
         return (
             len(triples) > 1

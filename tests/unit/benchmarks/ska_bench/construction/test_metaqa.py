@@ -164,3 +164,17 @@ def test_a_malformed_line_is_named(tmp_path: Path) -> None:
 )
 def test_wordings_are_mended_or_left_out(wording: str, n_answers: int, question: str | None) -> None:
     assert mended(wording, n_answers) == question
+
+
+def test_who_wrote_the_films_of_someone_who_wrote_too_is_not_asked(tmp_path: Path) -> None:
+    wording = "who wrote the movies directed by *"
+    rows = [
+        asked("director_to_movie_to_writer", n, wording, f"Director {n}", [f"Writer {n} {film}" for film in range(3)])
+        for n in range(PEOPLE)
+    ]
+    both = [*graph(), ("Film 0 a", "written by", "Director 0")]
+    topics = [
+        {instance.topics[0] for instance in make(write(tmp_path / name, triples, rows)).instances}
+        for name, triples in (("one", graph()), ("both", both))
+    ]
+    assert "Director 0" in topics[0] and topics[1] == topics[0] - {"Director 0"}
