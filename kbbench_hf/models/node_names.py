@@ -59,7 +59,7 @@ class NodeNames:
         rows = np.sort(self._by_rarest[places])
         places, offsets = spans(self._offsets[rows], self._offsets[rows + 1])
         spelled = self._words[places]
-        spoken = known[np.searchsorted(known[:-1], spelled)] == spelled
+        spoken = known[np.searchsorted(known[:-1], spelled)] == spelled  # the last one stands for all beyond
         owners = np.repeat(np.arange(len(rows)), np.diff(offsets))
         covered = np.bincount(owners, spoken * self._information[spelled], len(rows))
         kept = (covered > 0) & (covered >= COVERAGE * self._total[rows])

@@ -28,8 +28,8 @@ SHOWN = 20
 """How many problems a message lists; all of them are counted."""
 BEGINNING = 20
 """How much of an answer tells it from others."""
-FEW = 20
-"""With so few answers, all may be right."""
+LEAST_COPIED = 20
+"""Fewer answers may all be right without being the dataset's own."""
 REMEDIES = 3
 """How many ways to mend them a message names."""
 _ONE_LINE = "Keep one line for each id."
@@ -172,12 +172,14 @@ def pair(
             continue
         answers[example_id] = answer
         n_of_dataset += _is_of_dataset(row, answer, known[example_id], benchmark.scoring.answer)
-    field = benchmark.scoring.answer.field
-    if n_of_dataset == len(answers) >= FEW and field not in (options.fields or {}):
-        message = f"every line is the dataset's own, where {field!r} is the gold answer"
-        of_response = " For a model's text: --from response." if benchmark.asking.parsers else ""
-        remedy = f"Say where the answers to be scored are: --map {field}=PATH ({field} if there).{of_response}"
-        remedy = f"Send your system's answers as {field!r}." if options.of_stranger else remedy
+    gold = benchmark.scoring.answer.field
+    if n_of_dataset == len(answers) >= LEAST_COPIED and gold not in (options.fields or {}):
+        message = f"every line is the dataset's own, where {gold!r} is the gold answer"
+        remedy = f"Say where the answers to be scored are: --map {gold}=PATH ({gold} if there)."
+        if options.of_stranger:
+            remedy = f"Send your system's answers as {gold!r}."
+        elif benchmark.asking.parsers:
+            remedy += " For a model's text: --from response."
         problems.append(Problem(file, line, message, remedy, shown(row)))
     if not n_rows:
         raise _nothing(names, options, reader.n_empty)

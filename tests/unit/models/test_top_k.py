@@ -26,8 +26,8 @@ def test_the_best_of_many_are_the_best_wherever_they_stand(good: str, k: int, se
     places = {
         "at sampled places": sampled,
         "elsewhere": ~sampled,
-        "nowhere": sampled & ~sampled,
-        "anywhere": sampled | ~sampled,
+        "nowhere": np.zeros_like(sampled),
+        "anywhere": np.ones_like(sampled),
     }
     scores[~places[good]] = -np.inf
     assert best(scores, k).tolist() == _ranked(scores.tolist(), k)
