@@ -1,5 +1,6 @@
 """Which nodes a text names: those whose names it spells out, by the words they have in common."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,6 +13,9 @@ from kbbench_hf.models.question import words
 
 COVERAGE = 0.8
 """How much of a name's information a text must spell out to name it: one common word may be missing or misspelt."""
+WITHIN = 0.5
+"""What a name counts all of whose words are said as part of a longer one: it may be meant beside it."""
+_HYPHENATED = re.compile(r"[^\W_]+(?:-[^\W_]+)+")
 
 
 class Named(NamedTuple):
@@ -30,6 +34,15 @@ class NodeNames:
     >>> names = NodeNames(["Salt Kiln", "Salt Mine", "Mill"])
     >>> names.find("the salt kilns of the north").rows.tolist(), names.find("salt").rows.tolist()
     ([0], [])
+
+    Where a text says the words of a name only as part of a longer one, the longer one is meant. What it hyphenates is
+    read as one word too.
+
+    >>> names = NodeNames(["Salt Mine", "Old Salt Mine", "MMP9"])
+    >>> names.find("near the old salt mine").strength.round(1).tolist()
+    [0.4, 1.0]
+    >>> names.find("inhibitors of MMP-9").rows.tolist()
+    [2]
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -51,22 +64,50 @@ class NodeNames:
         self._posted = np.concatenate([[0], np.cumsum([posted[word] for word in range(len(vocabulary))])]).astype(int)
 
     def find(self, text: str) -> Named:
-        """Return the named nodes; a name's strength is its coverage, less where its words are common."""
-        known = np.array(sorted({self._vocabulary[word] for word in words(text) if word in self._vocabulary}), np.int64)
-        if not len(known):
+        """Return the named nodes; a name's strength is its coverage, less where its words are common or another's."""
+        said = Counter(self._vocabulary[word] for word in _spellings(text) if word in self._vocabulary)
+        if not said:
             return NOTHING_NAMED
+        known = np.array(sorted(said), np.int64)
         places, _ = spans(self._posted[known], self._posted[known + 1])
         rows = np.sort(self._by_rarest[places])
         places, offsets = spans(self._offsets[rows], self._offsets[rows + 1])
         spelled = self._words[places]
-        spoken = known[np.searchsorted(known[:-1], spelled)] == spelled  # the last one stands for all beyond
+        word = np.searchsorted(known[:-1], spelled)  # the last one stands for all beyond
+        spoken = known[word] == spelled
         owners = np.repeat(np.arange(len(rows)), np.diff(offsets))
         covered = np.bincount(owners, spoken * self._information[spelled], len(rows))
         kept = (covered > 0) & (covered >= COVERAGE * self._total[rows])
-        rows, covered = rows[kept], covered[kept]
-        return Named(rows, covered / self._total[rows] * np.minimum(self._total[rows] / self._enough, 1))
+        spoken &= kept[owners]
+        once = np.array([said[each] == 1 for each in known.tolist()])
+        alone = _alone(owners[spoken], word[spoken], once, len(rows))
+        total = self._total[rows[kept]]
+        strength = covered[kept] / total * np.minimum(total / self._enough, 1) * np.where(alone[kept], 1, WITHIN)
+        return Named(rows[kept], strength)
 
     def stems(self, rows: NDArray[np.int64]) -> set[str]:
         """Return the stems of the words in the names of these nodes."""
         places, _ = spans(self._offsets[rows], self._offsets[rows + 1])
         return {self._stems[word] for word in self._words[places].tolist()}
+
+
+def _spellings(text: str) -> list[str]:
+    """Return the stems of a text's words, and of those that it hyphenates as one word: "MMP-9" is "MMP9"."""
+    joined = " ".join(each.replace("-", "") for each in _HYPHENATED.findall(text))
+    return [*words(text), *words(joined)]
+
+
+def _alone(
+    names: NDArray[np.int64], words: NDArray[np.int64], once: NDArray[np.bool_], n_names: int
+) -> NDArray[np.bool_]:
+    """Return which names have a word that no longer name takes: one that is said twice is there for both.
+
+    `names` and `words` are the places of each name and each of its words that the text says, `once` whether it says
+    the word a single time.
+    """
+    size = np.bincount(names, minlength=n_names)
+    longest = np.zeros(len(once), np.int64)
+    np.maximum.at(longest, words, size[names])
+    own = (size[names] == longest[words]) | ~once[words]
+    alone: NDArray[np.bool_] = np.bincount(names[own], minlength=n_names) > 0
+    return alone
