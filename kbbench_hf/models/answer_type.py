@@ -66,13 +66,15 @@ class AnswerTypes:
         """Return the probability of each type of being asked for, shape (types,).
 
         Args:
-            phrases: the noun phrases that the question asks for; where there are none, `found` decides.
+            phrases: the noun phrases that the question asks for. Those that name a type or a relation say it where
+                there are any ("which drugs ...? Give sources."); where there are no phrases, `found` decides.
             found: the share of each type in what the base ranking found.
         """
         prior = (found + _UNSEEN) / (found + _UNSEEN).sum()
         evidence = np.log(prior)
-        for phrase in phrases:
-            evidence += self._evidence_of([self._known(stem(word)) for word in phrase])
+        known = [[self._known(stem(word)) for word in phrase] for phrase in phrases]
+        for phrase in [phrase for phrase in known if any(map(self._is_spoken, phrase))] or known:
+            evidence += self._evidence_of(phrase)
         likely = np.exp(evidence - evidence.max())
         mixed: Vector = (1 - _MISREAD) * likely / likely.sum() + _MISREAD * prior
         return mixed
@@ -80,6 +82,9 @@ class AnswerTypes:
     def is_label(self, word: str) -> bool:
         """Whether a stem is a form of a word in the name of a type."""
         return bool(self._labels.related(word))
+
+    def _is_spoken(self, word: str) -> bool:
+        return self.is_label(word) or bool(self._relations.related(word))
 
     def _known(self, word: str) -> str:
         """Return the word, or the common one that it may be a misspelling of where no node uses it."""

@@ -3,16 +3,17 @@
 It starts from the ranking of another retriever and adds what texts cannot tell. A node's score is the sum of signals:
 
     text        the base's score, between 0 and 1
-    degree      in its place for types whose nodes have no texts of their own, as far as the question asks for the type:
-                of what texts cannot tell apart, the well-connected is asked for more often
+    degree      how well-connected it is, which is asked for more often: a little, and in place of the text for types
+                whose nodes have no texts of their own, as far as the question asks for the type
     type        the logarithm of the probability that the question asks for its type (`answer_type`)
     one edge    how strongly nodes that the question names are joined to it, more by relations that it speaks of
     two edges   the same over one node in between
     found       the same for nodes that it does not name in so many words: the best of the base, of other types
     ruled out   what joins it to nodes that the question rules out ("but not directed by X"), against it
 
-What the question sets aside or rules out is not asked of the base (`question`). Only nodes that a signal touches are
-looked at, and of each type as many more as are asked for: the ranking is that of all nodes, at the cost of a few.
+What the question sets aside or rules out, and the words with which it asks, are not asked of the base (`question`).
+Only nodes that a signal touches are looked at, and of each type as many more as are asked for: the ranking is that of
+all nodes, at the cost of a few.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,6 +45,8 @@ DEPTH = 1000
 """How far into the base's ranking to look; nodes further down have text score 0."""
 VOTERS = 50
 """The best of the base: their types say what is asked for where the wording does not, and they may be spoken of."""
+DEGREE_WEIGHT = 0.1
+"""Where there is text, the best connected of a type gains a tenth of the best text."""
 TYPE_WEIGHT = 0.3
 """With a type that is read for sure, others lose 0.3 log 1/P, which no text makes up for."""
 ONE_EDGE_WEIGHT, TWO_EDGES_WEIGHT = 0.6, 0.4
@@ -129,10 +132,9 @@ class GraphRanker:
     def search(self, queries: Sequence[str], top_k: int) -> Ranking:
         """Return the `top_k` best nodes of every query."""
         asked = [self._understood(query) for query in queries]
-        ranking = self._base.search([each.reading.said for each in asked], self._depth)
         rows = []
-        for each, ids, scores in zip(asked, ranking.ids, min_max(ranking), strict=True):
-            nodes, signals = self._signals(each, _found(ids, scores), top_k)
+        for each, text in zip(asked, self._texts(asked), strict=True):
+            nodes, signals = self._signals(each, text, top_k)
             total = sum(signals.values(), np.zeros(len(nodes)))
             found = best(total, top_k)
             rows.append((nodes[found], total[found]))
@@ -144,8 +146,7 @@ class GraphRanker:
         Gold nodes that no signal touches are left out.
         """
         asked = self._understood(query)
-        ranking = self._base.search([asked.reading.said], self._depth)
-        text = _found(ranking.ids[0], min_max(ranking)[0])
+        (text,) = self._texts([asked])
         nodes, signals = self._signals(asked, text, DEPTH)
         total = sum(signals.values(), np.zeros(len(nodes)))
         types = self._asked_types(asked, text)
@@ -175,9 +176,8 @@ class GraphRanker:
     def types(self, queries: Sequence[str]) -> Vector:
         """Return the probability of each node type of being asked for, shape (queries, types)."""
         asked = [self._understood(query) for query in queries]
-        ranking = self._base.search([each.reading.said for each in asked], self._depth)
-        found = zip(asked, ranking.ids, min_max(ranking), strict=True)
-        return np.array([self._asked_types(each, _found(ids, scores)) for each, ids, scores in found])
+        found = zip(asked, self._texts(asked), strict=True)
+        return np.array([self._asked_types(each, text) for each, text in found])
 
     def _understood(self, query: str) -> Asked:
         named = self._names.find(query)
@@ -186,6 +186,12 @@ class GraphRanker:
         if joined != query:
             named = self._names.find(joined)
         return Asked(reading, named, self._names.find(reading.excluded))
+
+    def _texts(self, asked: Sequence[Asked]) -> list[Sparse]:
+        """Return what the texts of nodes say for each question, best first, by the base."""
+        ranking = self._base.search([each.reading.sought for each in asked], self._depth)
+        found = zip(ranking.ids, min_max(ranking), strict=True)
+        return [Sparse(ids[ids >= 0], scores[ids >= 0]) for ids, scores in found]
 
     def _signals(self, asked: Asked, text: Sparse, top_k: int) -> tuple[Rows, Mapping[str, Vector]]:
         """Return the nodes that may be among the best, ascending, and what each signal gives to each."""
@@ -196,6 +202,7 @@ class GraphRanker:
         excluded = NOTHING
         if len(asked.excluded.rows):
             excluded = self._step(asked.excluded, self._spoken(asked.reading.excluded))
+        sure = asked.named.strength.max(initial=0.0)
         highest = self._highest(top_k + len(excluded.rows) + len(asked.excluded.rows))
         rows = _distinct(np.concatenate([text.rows, one.rows, two.rows, by_text.rows, highest]))
         rows = rows[self._is_candidate[rows]]
@@ -207,16 +214,16 @@ class GraphRanker:
             values[place[sparse.rows]] = sparse[1]  # what is no candidate falls on the first
             return values[1:]
 
-        near, far = at(one), at(two)
+        by_one, by_two = at(one), at(two)
         of_type = self._type_ids[rows]
         by_degree = (types * self._no_text)[of_type]
-        sure = asked.named.strength.max(initial=0.0)
+        unless_joined = np.where((by_one > 0) | (by_two > 0), 1, 1 - sure)
         return rows, {
             "text": (1 - by_degree) * at(text),
-            "degree": by_degree * self._degree[rows] * np.where((near > 0) | (far > 0), 1, 1 - sure),
-            "type": TYPE_WEIGHT * np.log(types)[of_type],
-            "one edge": ONE_EDGE_WEIGHT * sure * near,
-            "two edges": TWO_EDGES_WEIGHT * sure * far,
+            "degree": (by_degree * unless_joined + DEGREE_WEIGHT * (1 - by_degree)) * self._degree[rows],
+            "type": (TYPE_WEIGHT * np.log(types))[of_type],
+            "one edge": ONE_EDGE_WEIGHT * sure * by_one,
+            "two edges": TWO_EDGES_WEIGHT * sure * by_two,
             "found": FOUND_WEIGHT * sure * at(by_text),
             "ruled out": -RULED_OUT_WEIGHT * (at(excluded) + at(asked.excluded)),
         }
@@ -273,10 +280,6 @@ class GraphRanker:
         """Return the `n` best connected candidates of every type."""
         stops = np.minimum(self._starts[:-1] + n, self._starts[1:])
         return self._by_degree[spans(self._starts[:-1], stops)[0]]
-
-
-def _found(ids: Rows, scores: Vector) -> Sparse:
-    return Sparse(ids[ids >= 0], scores[ids >= 0])
 
 
 def _distinct(rows: Rows) -> Rows:

@@ -11,7 +11,6 @@ A question comes with greetings, thanks, stories and asides. Three cuts find wha
 import re
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
-from itertools import pairwise
 from typing import NamedTuple
 
 
@@ -22,19 +21,20 @@ def _set(listed: str) -> frozenset[str]:
 _LINKS = _set("""
     in on to for with by from as at into among between within through via during under over that which who whom whose
     where when is are was were be been being am do does did has have had having of can could may might must should will
-    would and also""")
+    would and also won don doesn didn isn aren wasn weren hasn haven whos whats""")
 """Words that end a noun phrase."""
 _FUNCTION = _LINKS | _set("""
     a an the or but nor what how why i me my we us our you your he she it its they them their this these those there any
-    some all each every both either neither no not if whether than then so such only very more most one ones""")
+    some all each every both either neither no not if whether than then so such only very more most one ones t d ll""")
 _REQUESTS = _set("""
-    identify find list lists provide search name names recommend suggest show give tell know need want looking look seek
-    seeking searching someone anyone interested curious let see get discover determine describe explain please m s re ve
+    identify find list lists provide supply search name names recommend suggest show give tell know need want looking
+    look seek seeking searching identifying finding listing someone anyone somebody anybody interested curious let see
+    get discover determine describe explain assist please m s re ve
     information details detail info about rundown overview example examples several few kind kinds type types sort sorts
     form exist exists known possible potential common shared specific particular certain various other another
     same like shall kindly wanted wonder wondering question questions answer answers ask asked asking hello hi thanks
-    thank help read remember thing things something anything called word words part parts portion piece pieces member
-    members""")
+    thank help read hear heard saw seen remember think thought guess suppose maybe perhaps once thing things something
+    anything called word words part parts portion piece pieces member members""")
 """Words with which one asks; they say nothing about what is asked for."""
 _VERBS = _set("""
     share interact involve associate relate link connect affect influence cause contain include exhibit engage act serve
@@ -49,6 +49,9 @@ _LEADING = _set("know tell see find identify wonder wondering wondered determine
 _AUXILIARIES = _set("am do does did has have had can could may might must should will would")
 _COPULA = _set("is are was were s")
 _ARTICLES = _set("a the my")
+_INDEFINITE = _set("someone anyone somebody anybody something anything those one ones")
+_OF_INDEFINITE = _set("with without for against behind")
+"""What these join to an indefinite pronoun is not what is asked for: "what can somebody with gout take"."""
 _POINTERS = _set("this that it them these those")
 _PUNCTUATION = _set(", ( ) - – —")
 _STANDS_FOR = {"who": ("person",), "whom": ("person",)}
@@ -59,11 +62,14 @@ _CUE = (
 )
 _REST = rf".*?(?=$|[.!?;:](?:\s|$)|\n|,\s*{_CUE}\b|[)\"”])"
 _ABOUT = r"(?:\s+(?:on|about|regarding|concerning|of|was|were))"
+_TURN = r"(?:question|search|request|query|post|topic|answer|reply|response|message|conversation|chat)s?"
 _ASIDE = re.compile(
     r"\b(?:unlike|forget|ignore|never mind|nothing to do with|already know|already have|instead of|regardless of|"
     r"apart from|aside from|not (?:asking )?about|(?:do not|don't|did not|didn't) (?:need|want|care|mean|ask)|"
-    r"(?:after|since|before|besides?|following) (?:my|our|the|your) (?:\w+ )?(?:question|search|request|query|post)s?|"
-    r"(?:last|previous|earlier|former) (?:question|search|request|query|post|topic)s?" + _ABOUT + r")\b" + _REST,
+    r"(?:not |un)related to|in contrast to|contrary to|as opposed to|not to be confused with|so much for|"
+    r"no longer (?:interested in|about)|moving on from|(?:let us|let's) (?:drop|skip|leave)|"
+    r"(?:after|since|before|besides?|following) (?:my|our|the|your) (?:\w+ )?" + _TURN + r"|"
+    r"(?:last|previous|earlier|former|first|other) " + _TURN + _ABOUT + r")\b" + _REST,
     re.IGNORECASE,
 )
 _EXCEPT = re.compile(
@@ -74,9 +80,11 @@ _EXCEPT = re.compile(
     r"[^,.;:!?]*",
     re.IGNORECASE,
 )
+_MARKUP = re.compile(r"</?[a-z][^<>]*>", re.IGNORECASE)
 _COMPARED = re.compile(r"\bthan\b(?:\s+[^\s,.;:!?]+){1,6}", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[.!?;:]+(?=\s|$|[\"”'»)])|\n|[\"“”«»]")
 _TOKEN = re.compile(r"[^\W_]+|[,()]|[-–—](?=\s)")
+_WRITTEN = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
 WORD = re.compile(r"[^\W_]+")
 
 
@@ -87,6 +95,8 @@ class Reading(NamedTuple):
     """The noun phrases that it asks for, in lower case; what stands last in one is its head."""
     said: str
     """The question without what it sets aside and what it rules out."""
+    sought: str
+    """What is said without the words with which one asks: what the texts of answers may have."""
     excluded: str
     """What its answers must not have."""
 
@@ -97,8 +107,10 @@ def read(question: str, given: Collection[str] = ()) -> Reading:
     >>> found = read("Hi! Unlike Speed, which films are set in Rome, but not directed by Fellini? Many thanks.")
     >>> found.asked, found.said, found.excluded
     ((('films',),), 'Hi!  , which films are set in Rome,  ? Many thanks.', 'but not directed by Fellini')
+    >>> read("Hello, could you give me a list of films, please?").sought
+    ', could you  me a  of films, ?'
     """
-    kept = _ASIDE.sub(" ", question)
+    kept = _ASIDE.sub(" ", _MARKUP.sub(" ", question))
     excluded = " ".join(_EXCEPT.findall(kept))
     said = _EXCEPT.sub(" ", kept)
     if not any(words(said)):
@@ -107,7 +119,18 @@ def read(question: str, given: Collection[str] = ()) -> Reading:
     cues = [_cue(each) for each in tokens]
     cued = [() if cue is None else _phrase_after(each, cue, given) for each, cue in zip(tokens, cues, strict=True)]
     phrases = cued if any(cued) else [_noun_phrase(each, given) for each in tokens]
-    return Reading(tuple(filter(None, phrases)), said, excluded)
+    return Reading(tuple(filter(None, phrases)), said, _sought(said, given), excluded)
+
+
+def _sought(said: str, given: Collection[str]) -> str:
+    """Return a text without the words of asking that are no part of a name; itself where it has no others."""
+
+    def kept(word: re.Match[str]) -> str:
+        lower = word[0].lower()
+        return "" if lower in _REQUESTS and stem(lower) not in given else word[0]
+
+    sought = _WRITTEN.sub(kept, said)
+    return sought if any(words(sought)) else said
 
 
 def without_comparison(text: str) -> str:
@@ -138,10 +161,12 @@ def _cue(tokens: Sequence[str]) -> int | None:
 def _asks(before: str, word: str, after: str) -> bool:
     """Whether a word of asking asks between these: "there are" and "I know" do not, "are there" and "you know" do.
 
-    What is pointed at ("I need this for a report") stands elsewhere.
+    What is pointed at ("I need this for a report") stands elsewhere, and "a drug whose name" names none.
     """
     if after in _POINTERS:
         return False
+    if word == "name":
+        return before in ("", "to", "you", "and") or before in _PUNCTUATION or before in _REQUESTS
     if word == "know":
         return before in ("to", "you")
     return (word != "there" or before in _COPULA) and (word != "should" or after == "be")
@@ -154,12 +179,14 @@ def _phrase_after(tokens: Sequence[str], cue: int, given: Collection[str]) -> tu
 def _noun_phrase(tokens: Sequence[str], given: Collection[str]) -> tuple[str, ...]:
     """Return the words of the first noun phrase that is no part of the asking, at most five; none after a predicate."""
     phrase: list[str] = []
-    for word, after in pairwise((*tokens, "")):
+    for before, word, after in zip(("", *tokens), tokens, (*tokens[1:], ""), strict=False):
         verb = _is_verb(word)
         if phrase and (verb or word in _LINKS or word in _PUNCTUATION):
             break
         if not phrase and word not in _REQUESTS and _is_predicate(word, after):
             break  # "which one interacts with genes" asks for no gene
+        if not phrase and before in _INDEFINITE and word in _OF_INDEFINITE:
+            break
         if not (verb or word in _FUNCTION or word in _REQUESTS or word in _PUNCTUATION or stem(word) in given):
             phrase.append(word)
     return tuple(phrase[:5])

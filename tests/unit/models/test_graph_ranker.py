@@ -1,5 +1,6 @@
 import ast
 import csv
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from kbbench_hf.models.graph_ranker import GraphRanker
 from kbbench_hf.models.renderings import render
 from kbbench_hf.models.retrievers import Among, retriever
 from kbbench_hf.models.workplace import Workplace
-from kbbench_hf.protocols import Edge
+from kbbench_hf.protocols import Edge, Ranking
 from kbbench_hf.protocols import Path as Path_
 from tests.unit.models.small_kb import NODES, small_kb
 
@@ -71,6 +72,14 @@ def test_a_type_is_read_from_a_relation_that_leads_to_it_and_from_a_misspelt_wor
     assert types.names[int(types.probabilities([["brikcs"]], even).argmax())] == "workshop"
 
 
+def test_a_phrase_that_names_a_type_is_what_is_asked_for_whatever_others_say() -> None:
+    types = AnswerTypes(small_kb())
+    even = np.full(3, 1 / 3)
+    alone, beside = (types.probabilities(phrases, even) for phrases in ([["metals"]], [["metals"], ["bricks"]]))
+    assert beside.tolist() == alone.tolist()
+    assert types.probabilities([["bricks"]], even).argmax() != alone.argmax()
+
+
 def test_a_node_joined_to_the_named_one_is_found_without_any_text(ranker: GraphRanker) -> None:
     assert _found(ranker, "Which metals does Magnetite give?") == ["Iron"]
     assert set(_found(ranker, "Which metals does Galena give?", 2)) == {"Lead", "Silver"}
@@ -89,6 +98,32 @@ def test_two_edges_lead_to_nodes_that_one_does_not(ranker: GraphRanker) -> None:
 def test_of_nodes_without_text_the_well_connected_come_first(ranker: GraphRanker) -> None:
     # Galena has 4 edges, Magnetite 2, Bauxite 1
     assert _found(ranker, "Name some ores.", 3) == ["Galena", "Magnetite", "Bauxite"]
+
+
+def test_of_nodes_with_texts_the_best_connected_gains_a_tenth_of_the_best_text() -> None:
+    works = [
+        f"{work} {' '.join(f'w{work[:2]}{n}' for n in range(200))}" for work in ("saws", "grinds", "grinds", "fulls")
+    ]
+    nodes = pa.table({"id": range(4), "type": ["mill"] * 4, "name": list("ABCD"), "text": works})
+    edges = pa.table({"head": [2], "relation": ["feeds"], "tail": [3]})
+    kb = KnowledgeBase.from_arrow(nodes, edges)
+    reading = GraphRanker(kb, BM25(render(kb, "text"))).explain("Which one grinds?", np.array([1]))
+    assert (reading.winner.id, reading.gold[0].signals["degree"]) == (2, 0)
+    assert reading.winner.signals["degree"] == pytest.approx(0.1, abs=0.03)
+
+
+def test_the_base_is_asked_without_the_words_of_asking() -> None:
+    class Heard(BM25):
+        def search(self, queries: Sequence[str], top_k: int) -> Ranking:
+            self.heard = list(queries)
+            return super().search(queries, top_k)
+
+    kb = small_kb()
+    base = Heard(render(kb, "text"))
+    GraphRanker(kb, base).search(["Could you please recommend a workshop that grinds ochre? Thank you!"], 3)
+    (heard,) = base.heard
+    assert not {"recommend", "please", "thank"} & set(heard.lower().split())
+    assert "workshop that grinds ochre" in heard
 
 
 def test_text_decides_where_there_is_text(ranker: GraphRanker) -> None:

@@ -17,6 +17,9 @@ QUESTION = "which films are set in Rome?"
         ("I would like to know the parent peak of the hill.", [("parent", "peak")]),
         ("films Rome Fellini", [("films", "rome", "fellini")]),
         ("Which one was it? I remember a film about Rome.", [("film", "rome")]),
+        ("I once heard of a film whose name sounds like Speed. What is it?", [("film",)]),
+        ("What would you give somebody with a cold?", []),
+        ("Can you think of a film about Rome?", [("film", "rome")]),
         ("What is there?", []),
         ("", []),
     ],
@@ -58,6 +61,10 @@ def test_what_stands_around_a_question_is_not_asked_for(wording: str) -> None:
         (f"I already know about Speed. {QUESTION}", "Speed"),
         (f"Unlike my last question, which was about Speed, this one is new. {QUESTION}", "Speed"),
         (f"After my question on Speed, here is another one: {QUESTION}", "Speed"),
+        (f"Your last answer about Speed was wrong. {QUESTION}", "Speed"),
+        (f"{QUESTION} This is unrelated to what I asked about Speed.", "Speed"),
+        (f"So much for Speed. {QUESTION}", "Speed"),
+        (f"In contrast to Speed, {QUESTION}", "Speed"),
     ],
 )
 def test_what_is_set_aside_is_not_said(question: str, aside: str) -> None:
@@ -110,3 +117,25 @@ def test_what_is_said_of_the_asked_is_not_what_is_asked_for(question: str) -> No
 def test_what_is_compared_with_is_taken_out_and_the_rest_stays() -> None:
     assert "speed" not in without_comparison("Which film is longer than Speed, and older?").lower()
     assert without_comparison("Rather a film about Rome?") == "Rather a film about Rome?"
+
+
+@pytest.mark.parametrize(
+    ("question", "sought"),
+    [
+        ("Could you please recommend a film about Rome? Thanks!", "Could you a film Rome? !"),
+        ("I'm looking for well-known films", "I'm for well-known films"),
+        ("Find examples, please", "Find examples, please"),  # nothing else is left
+    ],
+)
+def test_the_words_of_asking_are_not_sought(question: str, sought: str) -> None:
+    assert " ".join(read(question).sought.split()) == sought
+
+
+def test_a_word_of_asking_in_a_name_is_sought() -> None:
+    assert "Search" in read("Who wrote the film Search?", {"search"}).sought
+    assert "Search" not in read("Search the film of Fellini").sought
+
+
+def test_markup_is_not_read() -> None:
+    assert read(f"<p><b>{QUESTION}</b><br/></p>").asked == read(QUESTION).asked
+    assert "p < 0.05" in read("Which films have p < 0.05 and q > 2?").said
