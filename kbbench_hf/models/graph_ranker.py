@@ -8,7 +8,8 @@ It starts from the ranking of another retriever and adds what texts cannot tell.
     type        the logarithm of the probability that the question asks for its type (`answer_type`)
     one edge    how strongly nodes that the question names are joined to it, more by relations that it speaks of
     two edges   the same over one node in between
-    found       the same for nodes that it does not name in so many words: the best of the base, of other types
+    found       by one edge, the same for nodes that it does not name in so many words: the best of the base, of other
+                types; where it names none, as far as these are better than the best of the type that is asked for
     ruled out   what joins it to nodes that the question rules out ("but not directed by X"), against it
 
 What the question sets aside or rules out, and the words with which it asks, are not asked of the base (`question`).
@@ -44,16 +45,16 @@ Vector = NDArray[np.float64]
 DEPTH = 1000
 """How far into the base's ranking to look; nodes further down have text score 0."""
 VOTERS = 50
-"""The best of the base: their types say what is asked for where the wording does not, and they may be spoken of."""
+"""The best of the base, whose types say what is asked for where the wording does not."""
 DEGREE_WEIGHT = 0.1
 """Where there is text, the best connected of a type gains a tenth of the best text."""
 TYPE_WEIGHT = 0.3
 """With a type that is read for sure, others lose 0.3 log 1/P, which no text makes up for."""
 ONE_EDGE_WEIGHT, TWO_EDGES_WEIGHT = 0.6, 0.4
 """To be joined to what is named counts about half of the best text; both ways together as much as it."""
-FOUND_WEIGHT = 0.3
-"""What is found is less sure to be meant than what is named. Chosen, as the square of its text score, on training and
-validation questions."""
+FOUND_WEIGHT, N_FOUND, FOUND_POWER = 0.3, 15, 4
+"""What is found is less sure to be meant than what is named: few nodes, by a power of their text scores. Chosen on
+training and validation questions."""
 RULED_OUT_WEIGHT = 0.5
 """What is joined to something ruled out loses about what joining gives."""
 N_GOLD, N_TYPES, N_NAMED = 3, 4, 6
@@ -203,6 +204,7 @@ class GraphRanker:
         if len(asked.excluded.rows):
             excluded = self._step(asked.excluded, self._spoken(asked.reading.excluded))
         sure = asked.named.strength.max(initial=0.0)
+        spoken_of = 1 - (1 - sure) * self._answered(text, types)
         highest = self._highest(top_k + len(excluded.rows) + len(asked.excluded.rows))
         rows = _distinct(np.concatenate([text.rows, one.rows, two.rows, by_text.rows, highest]))
         rows = rows[self._is_candidate[rows]]
@@ -224,7 +226,7 @@ class GraphRanker:
             "type": (TYPE_WEIGHT * np.log(types))[of_type],
             "one edge": ONE_EDGE_WEIGHT * sure * by_one,
             "two edges": TWO_EDGES_WEIGHT * sure * by_two,
-            "found": FOUND_WEIGHT * sure * at(by_text),
+            "found": FOUND_WEIGHT * spoken_of * at(by_text),
             "ruled out": -RULED_OUT_WEIGHT * (at(excluded) + at(asked.excluded)),
         }
 
@@ -241,9 +243,13 @@ class GraphRanker:
 
         What is of the type that is asked for is an answer, and joins nothing.
         """
-        values = text.values**2 * (1 - types / types.max())[self._type_ids[text.rows]]
-        found = best(values, VOTERS)
+        values = text.values**FOUND_POWER * (1 - types / types.max())[self._type_ids[text.rows]]
+        found = best(values, N_FOUND)
         return Sparse(text.rows[found], values[found])
+
+    def _answered(self, text: Sparse, types: Vector) -> float:
+        """Return how good the best text is of the type that is asked for, against the best of any."""
+        return float(types @ _greatest(text.values, self._type_ids[text.rows], len(types)))
 
     def _joined(self, asked: Asked, relations: Sequence[Vector]) -> tuple[Sparse, Sparse]:
         """Return how strongly nodes are joined to the named ones, by one edge and by two."""
@@ -302,7 +308,12 @@ def _summed(rows: Rows, values: Vector, n: int) -> Sparse:
 def _degree_prior(degrees: NDArray[np.int64], type_ids: NDArray[np.int64], n_types: int) -> Vector:
     """Return log(1 + degree) of each node against the greatest of its type."""
     weight = np.log1p(degrees)
-    greatest = np.zeros(n_types)
-    np.maximum.at(greatest, type_ids, weight)
-    prior: Vector = weight / np.maximum(greatest, 1e-12)[type_ids]
+    prior: Vector = weight / np.maximum(_greatest(weight, type_ids, n_types), 1e-12)[type_ids]
     return prior
+
+
+def _greatest(values: Vector, type_ids: Rows, n_types: int) -> Vector:
+    """Return the greatest of the values of each type; 0 where there is none."""
+    greatest = np.zeros(n_types)
+    np.maximum.at(greatest, type_ids, values)
+    return greatest

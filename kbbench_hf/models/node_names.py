@@ -13,7 +13,7 @@ from kbbench_hf.models.question import words
 
 COVERAGE = 0.8
 """How much of a name's information a text must spell out to name it: one common word may be missing or misspelt."""
-WITHIN = 0.5
+WITHIN = 0.25
 """What a name counts all of whose words are said as part of a longer one: it may be meant beside it."""
 _HYPHENATED = re.compile(r"[^\W_]+(?:-[^\W_]+)+")
 
@@ -40,7 +40,7 @@ class NodeNames:
 
     >>> names = NodeNames(["Salt Mine", "Old Salt Mine", "MMP9"])
     >>> names.find("near the old salt mine").strength.round(1).tolist()
-    [0.4, 1.0]
+    [0.2, 1.0]
     >>> names.find("inhibitors of MMP-9").rows.tolist()
     [2]
     """

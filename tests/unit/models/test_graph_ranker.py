@@ -95,6 +95,22 @@ def test_two_edges_lead_to_nodes_that_one_does_not(ranker: GraphRanker) -> None:
     assert _found(ranker, "Which workshops are behind Iron?") == ["Hollow Forge"]
 
 
+def test_what_is_described_without_a_name_is_followed_unless_the_asked_has_the_best_text_itself() -> None:
+    texts = ["Grinds ochre by water.", "Saws oak.", "Paints ochre walls in old churches.", "Sings."]
+    kinds = ["mill", "mill", "artist", "artist"]
+    nodes = pa.table({"id": range(4), "type": kinds, "name": list("ABCD"), "text": texts})
+    edges = pa.table({"head": [1], "relation": ["supplies"], "tail": [2]})
+    kb = KnowledgeBase.from_arrow(nodes, edges)
+    ranker = GraphRanker(kb, BM25(render(kb, "text")))
+
+    def found(question: str) -> float:
+        (mill,) = ranker.explain(question, np.array([1])).gold
+        return mill.signals["found"]
+
+    assert found("Which mill belongs to walls painted in old churches?") > 0.1
+    assert found("Which mill grinds ochre by water?") == pytest.approx(0, abs=0.01)
+
+
 def test_of_nodes_without_text_the_well_connected_come_first(ranker: GraphRanker) -> None:
     # Galena has 4 edges, Magnetite 2, Bauxite 1
     assert _found(ranker, "Name some ores.", 3) == ["Galena", "Magnetite", "Bauxite"]

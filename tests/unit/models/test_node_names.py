@@ -11,11 +11,11 @@ def _found(text: str) -> dict[str, float]:
     return {NAMES[row]: strength for row, strength in zip(named.rows.tolist(), named.strength.tolist(), strict=True)}
 
 
-def test_a_name_within_a_longer_one_that_is_said_counts_half() -> None:
+def test_a_name_within_a_longer_one_that_is_said_counts_a_quarter() -> None:
     alone, within = _found("near the salt mine"), _found("near the old salt mines")
     assert set(alone) == {"Salt Mine"}
     assert set(within) == {"Salt Mine", "Old Salt Mine"}
-    assert within["Salt Mine"] == pytest.approx(alone["Salt Mine"] / 2)
+    assert within["Salt Mine"] == pytest.approx(alone["Salt Mine"] / 4)
     assert within["Old Salt Mine"] == pytest.approx(1)
 
 
