@@ -26,16 +26,20 @@ _LINKS = _set("""
 _FUNCTION = _LINKS | _set("""
     a an the or but nor what how why i me my we us our you your he she it its they them their this these those there any
     some all each every both either neither no not if whether than then so such only very more most one ones t d ll""")
-_REQUESTS = _set("""
-    identify find list lists provide supply search name names recommend suggest show give tell know need want looking
-    look seek seeking searching identifying finding listing someone anyone somebody anybody interested curious let see
-    get discover determine describe explain assist please m s re ve
-    information details detail info about rundown overview example examples several few kind kinds type types sort sorts
-    form exist exists known possible potential common shared specific particular certain various other another
-    same like shall kindly wanted wonder wondering question questions answer answers ask asked asking hello hi thanks
-    thank help read hear heard saw seen remember think thought guess suppose maybe perhaps once thing things something
-    anything called word words part parts portion piece pieces member members""")
-"""Words with which one asks; they say nothing about what is asked for."""
+_ASKED_WITH = _set("""
+    identify find list lists provide supply search recommend suggest show give tell know need want looking look seek
+    seeking searching identifying finding listing someone anyone somebody anybody interested curious let see get
+    discover determine describe explain assist please m s re ve information details detail info about rundown
+    overview example examples several few exist exists known possible potential common shared specific particular
+    certain various other another same like shall kindly wanted wonder wondering question questions answer answers
+    ask asked asking hello hi thanks thank help read hear heard saw seen remember think thought guess suppose maybe
+    perhaps once thing things something anything""")
+"""Words with which one asks; they say nothing about what is asked for, nor about what its texts say."""
+_KINDS = _set("""
+    kind kinds type types sort sorts form name names called word words part parts portion piece pieces member
+    members""")
+"""Words that stand before what is asked for ("the parts of the mill"); texts may have them."""
+_REQUESTS = _ASKED_WITH | _KINDS
 _VERBS = _set("""
     share interact involve associate relate link connect affect influence cause contain include exhibit engage act serve
     use work help target treat bind make take participate occur play impact lead function""")
@@ -127,7 +131,7 @@ def _sought(said: str, given: Collection[str]) -> str:
 
     def kept(word: re.Match[str]) -> str:
         lower = word[0].lower()
-        return "" if lower in _REQUESTS and stem(lower) not in given else word[0]
+        return "" if lower in _ASKED_WITH and stem(lower) not in given else word[0]
 
     sought = _WRITTEN.sub(kept, said)
     return sought if any(words(sought)) else said
