@@ -73,18 +73,19 @@ def _shown(record: Mapping[str, Any]) -> dict[str, Any]:
     winner, gold = record["winner"], record["gold"]
     nodes = [winner, *(each for each in gold if each["id"] != winner["id"])]
     right = {each["id"] for each in gold}
+    signals = [name for name in winner["signals"] if any(round(each["signals"][name], 2) for each in nodes)]
     return {
         "asked": record["asked"],
         "types": [(name, f"{100 * probability:.0f} %") for name, probability in record["types"]],
         "named": record["named"],
         "excluded": record["excluded"],
-        "signals": list(winner["signals"]),
+        "signals": signals,
         "nodes": [
             {
                 "role": "first" + (", and gold" if each["id"] in right else "") if each is winner else "gold",
                 "name": f"{each['name']} ({each['id']})",
                 "type": each["type"],
-                "gave": [f"{value:+.2f}" if value else "" for value in each["signals"].values()],
+                "gave": [f"{each['signals'][name]:+.2f}" if each["signals"][name] else "" for name in signals],
                 "score": f"{sum(each['signals'].values()):.2f}",
                 "picture": drawn(each["paths"]),
             }

@@ -167,14 +167,20 @@ def _errors(benchmark: Benchmark, answered: _Answered) -> dict[str, object] | No
 
 
 def _examples(folder: Path, result: PlainResult, benchmark: Benchmark, answered: _Answered) -> list[dict[str, object]]:
-    """Return the worst examples, and as many from the middle and the top."""
+    """Return the worst examples, and as many from the middle and the top; metrics after the headline break ties."""
     examples, answers, scores = answered
     responses, reasons = _responses(folder / "predictions.jsonl"), reasons_of(folder)
     walks = {each.id: each for each in read_trajectories(folder)}
     kb = KnowledgeBase.open(find_dataset(result["benchmark"]).path) if walks else None
-    explain, headline = benchmark.showing.explain, next(iter(benchmark.metrics_of(result["config"])))
+    explain, metrics = benchmark.showing.explain, benchmark.metrics_of(result["config"])
+    headline, lower = next(iter(metrics)), benchmark.scoring.lower_is_better
     figures: list[Any] = [each.get(headline) for each in scores]
-    order = sorted(range(len(scores)), key=lambda n: math.inf if figures[n] is None else figures[n])
+
+    def goodness(position: int) -> list[float]:
+        found: dict[str, Any] = {metric: scores[position].get(metric) for metric in metrics}
+        return [math.inf if each is None else -each if metric in lower else each for metric, each in found.items()]
+
+    order = sorted(range(len(scores)), key=goodness)
     shown = []
     for position in spread(order, N_EXAMPLES):
         row, answer, figure = examples.rows[position], answers[position], figures[position]

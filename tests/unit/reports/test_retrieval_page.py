@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import kbbench_hf
@@ -18,11 +19,34 @@ def test_the_report_of_a_graph_ranker_says_why_and_draws_the_way(in_tmp: Path) -
         assert f"{line['winner']['name']} ({line['winner']['id']})".replace("'", "&#x27;") in page
 
 
+def test_examples_are_listed_with_their_questions_and_of_equal_headlines_the_worst_ranked_first(in_tmp: Path) -> None:
+    folder = kbbench_hf.run("mini-stark", "bm25", show=False).folder
+    assert folder is not None
+    page = run_page(folder)
+    scores = {
+        str(each["id"]): each for each in map(json.loads, (folder / "scores.jsonl").read_text("utf-8").splitlines())
+    }
+    listed = re.findall(r"<summary>(\S+) · Hit@1 0.0000 · <span class=n>[^<]{10}", page)
+    order = [[scores[each][metric] for metric in ("hit_at_5", "recall_at_20", "mrr")] for each in listed]
+    assert len({tuple(each) for each in order}) > 1
+    assert order == sorted(order)
+
+
 def test_a_run_without_explanations_has_a_report_without_them(in_tmp: Path) -> None:
     folder = kbbench_hf.run("mini-stark", "bm25", limit=2, show=False).folder
     assert folder is not None
     assert reasons_of(folder) == {}
     assert "<b>why</b>" not in run_page(folder)
+
+
+def test_signals_that_gave_nothing_to_any_node_are_left_out(tmp_path: Path) -> None:
+    first = {"id": 1, "name": "a", "type": "t", "signals": {"text": 1.0, "found": 0.0, "degree": 0.0}, "paths": []}
+    gold = {**first, "id": 2, "signals": {"text": 0.0, "found": 0.25, "degree": 0.001}}
+    record = {"id": 1, "asked": [], "types": [], "named": [], "excluded": "", "winner": first, "gold": [gold]}
+    (tmp_path / "explanations.jsonl").write_text(json.dumps(record), encoding="utf-8")
+    html = reasons_of(tmp_path)[1]
+    assert "<th>text</th><th>found</th><th>score</th>" in html
+    assert "<td></td><td>+0.25</td><td>0.25</td>" in html
 
 
 def test_names_in_a_picture_are_inert_and_cut_to_fit(tmp_path: Path) -> None:
