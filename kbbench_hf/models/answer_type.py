@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.knowledge_base.store import KnowledgeBase
+from kbbench_hf.models.english import stem, words
 from kbbench_hf.models.labels import Labels
-from kbbench_hf.models.question import stem, words
 from kbbench_hf.models.spelling import Spelling
 
 Vector = NDArray[np.float64]

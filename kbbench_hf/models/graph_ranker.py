@@ -28,11 +28,13 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.knowledge_base.graph import spans
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.models.answer_type import AnswerTypes, Texts
+from kbbench_hf.models.english import stem, words
+from kbbench_hf.models.exclusions import without_comparison
 from kbbench_hf.models.fusion import min_max
 from kbbench_hf.models.graph_paths import paths
 from kbbench_hf.models.labels import Labels
 from kbbench_hf.models.node_names import NOTHING_NAMED, Named, NodeNames
-from kbbench_hf.models.question import Reading, read, stem, without_comparison, words
+from kbbench_hf.models.question import Reading, read
 from kbbench_hf.models.renderings import render
 from kbbench_hf.models.specs import Spec, positive
 from kbbench_hf.models.top_k import best, pad

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.models.question import WORD, stem
+from kbbench_hf.models.english import WORD, stem
 
 _BEGINNING = 4
 """Letters in which two words agree that are forms of one: cellular and cell, interacts and interact."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.knowledge_base.graph import spans
-from kbbench_hf.models.question import words
+from kbbench_hf.models.english import words
 
 COVERAGE = 0.8
 """How much of a name's information a text must spell out to name it: one common word may be missing or misspelt."""

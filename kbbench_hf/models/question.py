@@ -3,93 +3,43 @@
 A question comes with greetings, thanks, stories and asides. Three cuts find what matters in it:
 
 1. What is **set aside** ("Unlike my last question, ...", "I already know about X.") is dropped.
-2. What is **ruled out** ("but not directed by X", "except Y") is kept apart.
+2. What is **ruled out** ("but not directed by X", "except Y") is kept apart (`exclusions`).
 3. What is **asked for** is the noun phrase after the first cue of asking in a sentence: a question word or a request.
    Sentences without a cue are asked only where no sentence has one, as in a list of keywords.
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from kbbench_hf.models.english import ASKED_WITH, FUNCTION, LINKS, REQUESTS, listed, stem, words
+from kbbench_hf.models.exclusions import without_exclusions
 
-def _set(listed: str) -> frozenset[str]:
-    return frozenset(listed.split())
-
-
-_LINKS = _set("""
-    in on to for with by from as at into among between within through via during under over that which who whom whose
-    where when is are was were be been being am do does did has have had having of can could may might must should will
-    would and also won don doesn didn isn aren wasn weren hasn haven whos whats""")
-"""Words that end a noun phrase."""
-_FUNCTION = _LINKS | _set("""
-    a an the or but nor what how why i me my we us our you your he she it its they them their this these those there any
-    some all each every both either neither no not if whether than then so such only very more most one ones t d ll""")
-_ASKED_WITH = _set("""
-    identify find list lists provide supply search recommend suggest show give tell know need want looking look seek
-    seeking searching identifying finding listing someone anyone somebody anybody interested curious let see get
-    discover determine describe explain assist please m s re ve information details detail info about rundown
-    overview example examples several few exist exists known possible potential common shared specific particular
-    certain various other another same like shall kindly wanted wonder wondering question questions answer answers
-    ask asked asking hello hi thanks thank help read hear heard saw seen remember think thought guess suppose maybe
-    perhaps once thing things something anything""")
-"""Words with which one asks; they say nothing about what is asked for, nor about what its texts say."""
-_KINDS = _set("""
-    kind kinds type types sort sorts form name names called word words part parts portion piece pieces member
-    members""")
-"""Words that stand before what is asked for ("the parts of the mill"); texts may have them."""
-_REQUESTS = _ASKED_WITH | _KINDS
-_VERBS = _set("""
+_VERBS = listed("""
     share interact involve associate relate link connect affect influence cause contain include exhibit engage act serve
     use work help target treat bind make take participate occur play impact lead function""")
 """Verbs that commonly follow the noun phrase."""
-_QUESTION_WORDS = _set("which what who whom whose where")
-_ASKING = _set("""
+_QUESTION_WORDS = listed("which what who whom whose where")
+_ASKING = listed("""
     identify find list provide search name recommend suggest show give tell need want wanted looking seek seeking
     searching interested there should know""")
 """What a request begins with; `should` as in "it should be a film"."""
-_LEADING = _set("know tell see find identify wonder wondering wondered determine explain show ask asked me")
-_AUXILIARIES = _set("am do does did has have had can could may might must should will would")
-_COPULA = _set("is are was were s")
-_ARTICLES = _set("a the my")
-_INDEFINITE = _set("someone anyone somebody anybody something anything those one ones")
-_OF_INDEFINITE = _set("with without for against behind")
+_LEADING = listed("know tell see find identify wonder wondering wondered determine explain show ask asked me")
+_AUXILIARIES = listed("am do does did has have had can could may might must should will would")
+_COPULA = listed("is are was were s")
+_ARTICLES = listed("a the my")
+_INDEFINITE = listed("someone anyone somebody anybody something anything those one ones")
+_OF_INDEFINITE = listed("with without for against behind")
 """What these join to an indefinite pronoun is not what is asked for: "what can somebody with gout take"."""
-_POINTERS = _set("this that it them these those")
-_PUNCTUATION = _set(", ( ) - – —")
+_POINTERS = listed("this that it them these those")
+_PUNCTUATION = listed(", ( ) - – —")
 _STANDS_FOR = {"who": ("person",), "whom": ("person",)}
 
-_CUE = (
-    r"(?:which(?!\s+(?:is|was|are|were|has|had|have|i|we)\b)|what|whose|where|how|list|find|name|give|identify|tell|"
-    r"show|search|please|can|could|would|will|are|is|do|does|i|we|this|that|here|let)"
-)
-_REST = rf".*?(?=$|[.!?;:](?:\s|$)|\n|,\s*{_CUE}\b|[)\"”])"
-_ABOUT = r"(?:\s+(?:on|about|regarding|concerning|of|was|were))"
-_TURN = r"(?:question|search|request|query|post|topic|answer|reply|response|message|conversation|chat)s?"
-_ASIDE = re.compile(
-    r"\b(?:unlike|forget|ignore|never mind|nothing to do with|already know|already have|instead of|regardless of|"
-    r"apart from|aside from|not (?:asking )?about|(?:do not|don't|did not|didn't) (?:need|want|care|mean|ask)|"
-    r"(?:not |un)related to|in contrast to|contrary to|as opposed to|not to be confused with|so much for|"
-    r"no longer (?:interested in|about)|moving on from|(?:let us|let's) (?:drop|skip|leave)|"
-    r"(?:after|since|before|besides?|following) (?:my|our|the|your) (?:\w+ )?" + _TURN + r"|"
-    r"(?:last|previous|earlier|former|first|other) " + _TURN + _ABOUT + r")\b" + _REST,
-    re.IGNORECASE,
-)
-_EXCEPT = re.compile(
-    r"\b(?:except(?:ing)?(?: for)?|excluding|excludes?|leaving out|leave out|other than|rather than|save for|minus|"
-    r"without (?:any|those|the ones)|"
-    r"(?:but |and )?(?:is |are |was |were )?not (?=(?:that|those|the ones|any|by|in|with|from|on|of|for|\w+ed)\b)|"
-    r"but not)\b"
-    r"[^,.;:!?]*",
-    re.IGNORECASE,
-)
 _MARKUP = re.compile(r"</?[a-z][^<>]*>", re.IGNORECASE)
-_COMPARED = re.compile(r"\bthan\b(?:\s+[^\s,.;:!?]+){1,6}", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[.!?;:]+(?=\s|$|[\"”'»)])|\n|[\"“”«»]")
 _TOKEN = re.compile(r"[^\W_]+|[,()]|[-–—](?=\s)")
 _WRITTEN = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
-WORD = re.compile(r"[^\W_]+")
 
 
 class Reading(NamedTuple):
@@ -114,11 +64,7 @@ def read(question: str, given: Collection[str] = ()) -> Reading:
     >>> read("Hello, could you give me a list of films, please?").sought
     ', could you  me a  of films, ?'
     """
-    kept = _ASIDE.sub(" ", _MARKUP.sub(" ", question))
-    excluded = " ".join(_EXCEPT.findall(kept))
-    said = _EXCEPT.sub(" ", kept)
-    if not any(words(said)):
-        said, excluded = question, ""
+    said, excluded = without_exclusions(_MARKUP.sub(" ", question), given)
     tokens = [_TOKEN.findall(sentence) for sentence in _SENTENCE_END.split(said.lower())]
     cues = [_cue(each) for each in tokens]
     cued = [() if cue is None else _phrase_after(each, cue, given) for each, cue in zip(tokens, cues, strict=True)]
@@ -131,19 +77,10 @@ def _sought(said: str, given: Collection[str]) -> str:
 
     def kept(word: re.Match[str]) -> str:
         lower = word[0].lower()
-        return "" if lower in _ASKED_WITH and stem(lower) not in given else word[0]
+        return "" if lower in ASKED_WITH and stem(lower) not in given else word[0]
 
     sought = _WRITTEN.sub(kept, said)
     return sought if any(words(sought)) else said
-
-
-def without_comparison(text: str) -> str:
-    """Return a text without the standards that it compares with.
-
-    >>> without_comparison("Which film is longer than Speed, and older?")
-    'Which film is longer  , and older?'
-    """
-    return _COMPARED.sub(" ", text)
 
 
 def _cue(tokens: Sequence[str]) -> int | None:
@@ -157,7 +94,7 @@ def _cue(tokens: Sequence[str]) -> int | None:
                 return place
         elif word in _ASKING and before not in _ARTICLES and _asks(before, word, after):
             return place
-        content = content or not (word in _FUNCTION or word in _REQUESTS or word in _PUNCTUATION)
+        content = content or not (word in FUNCTION or word in REQUESTS or word in _PUNCTUATION)
         before = word
     return None
 
@@ -170,7 +107,7 @@ def _asks(before: str, word: str, after: str) -> bool:
     if after in _POINTERS:
         return False
     if word == "name":
-        return before in ("", "to", "you", "and") or before in _PUNCTUATION or before in _REQUESTS
+        return before in ("", "to", "you", "and") or before in _PUNCTUATION or before in REQUESTS
     if word == "know":
         return before in ("to", "you")
     return (word != "there" or before in _COPULA) and (word != "should" or after == "be")
@@ -185,43 +122,21 @@ def _noun_phrase(tokens: Sequence[str], given: Collection[str]) -> tuple[str, ..
     phrase: list[str] = []
     for before, word, after in zip(("", *tokens), tokens, (*tokens[1:], ""), strict=False):
         verb = _is_verb(word)
-        if phrase and (verb or word in _LINKS or word in _PUNCTUATION):
+        if phrase and (verb or word in LINKS or word in _PUNCTUATION):
             break
-        if not phrase and word not in _REQUESTS and _is_predicate(word, after):
+        if not phrase and word not in REQUESTS and _is_predicate(word, after):
             break  # "which one interacts with genes" asks for no gene
         if not phrase and before in _INDEFINITE and word in _OF_INDEFINITE:
             break
-        if not (verb or word in _FUNCTION or word in _REQUESTS or word in _PUNCTUATION or stem(word) in given):
+        if not (verb or word in FUNCTION or word in REQUESTS or word in _PUNCTUATION or stem(word) in given):
             phrase.append(word)
     return tuple(phrase[:5])
-
-
-def words(text: str) -> Iterator[str]:
-    """Yield the stems of the words of a text that are no function words.
-
-    >>> list(words("The genes of a family"))
-    ['gene', 'family']
-    """
-    return (stem(word) for word in WORD.findall(text.lower()) if word not in _FUNCTION)
-
-
-@lru_cache(maxsize=2**16)
-def stem(word: str) -> str:
-    """Return an English word without its plural ending.
-
-    >>> [stem(word) for word in ("bodies", "drugs", "is")]
-    ['body', 'drug', 'is']
-    """
-    for ending, singular in (("ies", "y"), ("s", "")):
-        if word.endswith(ending) and not word.endswith("ss") and len(word) - len(ending) >= 3:
-            return word.removesuffix(ending) + singular
-    return word
 
 
 def _is_predicate(word: str, after: str) -> bool:
     """Whether a verb says something of what is asked for: it is finite, or a participle with its preposition."""
     finite = word in _VERBS or (word.endswith("s") and (word[:-1] in _VERBS or word[:-2] in _VERBS))
-    return finite or (word.endswith(("ed", "ing")) and _is_verb(word) and after in _LINKS)
+    return finite or (word.endswith(("ed", "ing")) and _is_verb(word) and after in LINKS)
 
 
 @lru_cache(maxsize=2**16)

@@ -1,6 +1,7 @@
 import pytest
 
-from kbbench_hf.models.question import read, without_comparison
+from kbbench_hf.models.exclusions import without_comparison
+from kbbench_hf.models.question import read
 
 QUESTION = "which films are set in Rome?"
 
@@ -139,3 +140,31 @@ def test_a_word_of_asking_in_a_name_is_sought() -> None:
 def test_markup_is_not_read() -> None:
     assert read(f"<p><b>{QUESTION}</b><br/></p>").asked == read(QUESTION).asked
     assert "p < 0.05" in read("Which films have p < 0.05 and q > 2?").said
+
+
+@pytest.mark.parametrize(
+    ("question", "excluded"),
+    [
+        ("Which films other than Speed are set in Rome?", "other than Speed"),
+        ("Which films except Speed and Roma are set in Rome?", "except Speed and Roma"),
+        ("Which films that are not directed by Fellini are set in Rome?", "are not directed by Fellini"),
+        ("Which films apart from Speed are set in Rome?", ""),
+        ("Which films instead of Speed are set in Rome?", ""),
+        ("Which films, unlike those of Fellini, are set in Rome?", ""),
+        ("Which films, unlike others by Sordi the actor, show the port of Rome?", ""),
+    ],
+)
+def test_what_is_excluded_in_the_middle_ends_with_its_names(question: str, excluded: str) -> None:
+    found = read(question, {"speed", "roma", "fellini", "sordi", "rome"})
+    assert found.excluded == excluded
+    assert found.said.rstrip().endswith("Rome?")
+    assert not any(name in found.said for name in ("Speed", "Fellini", "Sordi", "Roma "))
+
+
+def test_what_is_excluded_without_a_known_name_is_all_that_follows() -> None:
+    assert read("Which films other than comedies are set in Rome?").said.split() == ["Which", "films", "?"]
+
+
+def test_what_is_excluded_behind_what_is_said_of_the_asked_is_all_that_follows() -> None:
+    found = read("Which films are set in Rome, but not those of Fellini that won a prize?", {"fellini", "rome"})
+    assert found.excluded == "but not those of Fellini that won a prize"
