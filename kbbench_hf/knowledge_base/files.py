@@ -96,7 +96,7 @@ def dataset_table(folder: Path, config: str) -> pa.Table | None:
     """Return `nodes`, `edges` or `schema` of a dataset folder; None where it has no such config."""
     columns = {"nodes": tables.NODE_COLUMNS, "edges": tables.EDGE_COLUMNS, "schema": tables.SCHEMA_COLUMNS}[config]
     files = sorted((folder / "data" / config).glob("*.parquet"))
-    return pa.concat_tables([tables.read_table(file, columns) for file in files]) if files else None
+    return pa.concat_tables([tables.read_dataset_table(file, columns) for file in files]) if files else None
 
 
 class _Digest:

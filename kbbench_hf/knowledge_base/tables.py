@@ -52,6 +52,25 @@ def read_table(path: Path, columns: Sequence[str]) -> pa.Table:
     return table
 
 
+def read_dataset_table(path: Path, columns: Sequence[str]) -> pa.Table:
+    """Read a Parquet file that must have `columns` as `number` wants it: texts as large strings, without nulls.
+
+    It is read column by column, so that no more than one of them stands in memory twice.
+
+    Raises:
+        DataError: the file is malformed or a column is missing.
+    """
+    import pyarrow.parquet as pq
+
+    try:
+        names = pq.read_schema(path, memory_map=True).names
+        table = pa.table([_plain_column(name, _read_parquet(path, [name]).column(0)) for name in names], names)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DataError(f"{path} cannot be read as a table: {error}. Expected Parquet; build it again.") from error
+    _require(table, columns, str(path))
+    return table
+
+
 def number(nodes: pa.Table, edges: pa.Table, schema: pa.Table | None = None) -> tuple[pa.Table, pa.Table, Graph]:
     """Check the tables described in `knowledge_base` and give every node, type and relation its number.
 
@@ -161,18 +180,24 @@ def _read_csv(opened: Opened, columns: Sequence[str]) -> pa.Table:
     )
 
 
-def _read_parquet(path: Path) -> pa.Table:
+def _read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     import pyarrow.parquet as pq
 
-    return pq.read_table(path, memory_map=True, read_dictionary=["type", "relation"])
+    return pq.read_table(path, columns=columns, memory_map=True, read_dictionary=["type", "relation"])
 
 
 def _plain(table: pa.Table) -> pa.Table:
     """Return the table in one chunk without schema metadata; its texts are large strings, to fit into one chunk."""
-    texts = [field.name for field in table.schema if pa.types.is_string(field.type) or field.name in _TEXTS]
-    table = _with(table, **{name: table[name].cast(pa.large_string()) for name in texts if name not in _NUMBERED})
-    table = _with(table, **{name: pc.fill_null(table[name], "") for name in ("name", "text") if name in texts})
-    return table.combine_chunks().replace_schema_metadata(None)
+    names = table.column_names
+    return pa.table([_plain_column(name, table[name]) for name in names], names)
+
+
+def _plain_column(name: str, column: pa.ChunkedArray) -> pa.Array:
+    if name not in _NUMBERED and (pa.types.is_string(column.type) or name in _TEXTS):
+        column = column.cast(pa.large_string())
+        if name in ("name", "text") and column.null_count:
+            column = pc.fill_null(column, "")
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _with(table: pa.Table, **columns: object) -> pa.Table:

@@ -1,10 +1,14 @@
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.knowledge_base import KnowledgeBase
+from kbbench_hf.knowledge_base.tables import read_dataset_table
 
 NODES = "id,type,name,text\n7,a,Seven,\n9,b,Nine,two\n"
 EDGES = "head,relation,tail\n7,r,9\n"
@@ -99,3 +103,24 @@ def test_ids_below_zero_are_strings_which_rankings_can_hold(tmp_path: Path) -> N
     numbers = pa.table({"id": [-7, 7], "type": ["a", "a"], "name": ["A", "B"], "text": ["", ""]})
     edges = pa.table({"head": [7], "relation": ["r"], "tail": [-7]})
     assert KnowledgeBase.from_arrow(numbers, edges).ids() == ["-7", "7"]
+
+
+def test_of_a_datasets_table_one_column_at_most_stands_in_memory_twice(tmp_path: Path) -> None:
+    texts = {f"text{number}": [f"{number} {row} {'word ' * 50}" for row in range(4000)] for number in range(8)}
+    pq.write_table(pa.table({"id": range(4000), **texts}), tmp_path / "nodes.parquet", row_group_size=500)
+    table = read_dataset_table(tmp_path / "nodes.parquet", ("id",))
+    assert table["text3"].num_chunks == 1
+    assert table["text3"][7].as_py() == texts["text3"][7]
+    alone = (  # in a process of its own, whose most is nobody else's
+        "import sys, pathlib, pyarrow; from kbbench_hf.knowledge_base.tables import read_dataset_table as read; "
+        "read(pathlib.Path(sys.argv[1]), ['id']); print(pyarrow.default_memory_pool().max_memory())"
+    )
+    run = [sys.executable, "-c", alone, str(tmp_path / "nodes.parquet")]
+    most = int(subprocess.run(run, check=True, capture_output=True, text=True).stdout)
+    assert most < 1.6 * table.nbytes
+
+
+def test_a_datasets_damaged_table_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "nodes.parquet").write_bytes(b"PAR1 and nothing of it")
+    with pytest.raises(DataError, match=r"nodes\.parquet cannot be read as a table: .*build it again"):
+        read_dataset_table(tmp_path / "nodes.parquet", ("id",))
