@@ -8,8 +8,8 @@ It starts from the ranking of another retriever and adds what texts cannot tell.
     type        the logarithm of the probability that the question asks for its type (`answer_type`)
     one edge    how strongly nodes that the question names are joined to it, more by relations that it speaks of
     two edges   the same over one node in between
-    found       by one edge, the same for nodes that it does not name in so many words: the best of the base, of other
-                types; where it names none, as far as these are better than the best of the type that is asked for
+    found       by one edge, the same for nodes beside them that it does not name in so many words: the best of the
+                base, of other types
     ruled out   what joins it to nodes that the question rules out ("but not directed by X"), against it
 
 What the question sets aside or rules out, and the words with which it asks, are not asked of the base (`question`).
@@ -201,12 +201,12 @@ class GraphRanker:
         types = self._asked_types(asked, text)
         relations = self._spoken(asked.reading.said, asked.reading.asked)
         one, two = self._joined(asked, relations)
-        by_text = self._step(self._found(text, types), relations)
-        excluded = NOTHING
+        by_text = excluded = NOTHING
+        if len(asked.named.rows):
+            by_text = self._step(self._found(text, types), relations)
         if len(asked.excluded.rows):
             excluded = self._step(asked.excluded, self._spoken(asked.reading.excluded))
         sure = asked.named.strength.max(initial=0.0)
-        spoken_of = 1 - (1 - sure) * self._answered(text, types)
         highest = self._highest(top_k + len(excluded.rows) + len(asked.excluded.rows))
         rows = _distinct(np.concatenate([text.rows, one.rows, two.rows, by_text.rows, highest]))
         rows = rows[self._is_candidate[rows]]
@@ -228,7 +228,7 @@ class GraphRanker:
             "type": (TYPE_WEIGHT * np.log(types))[of_type],
             "one edge": ONE_EDGE_WEIGHT * sure * by_one,
             "two edges": TWO_EDGES_WEIGHT * sure * by_two,
-            "found": FOUND_WEIGHT * spoken_of * at(by_text),
+            "found": FOUND_WEIGHT * sure * at(by_text),
             "ruled out": -RULED_OUT_WEIGHT * (at(excluded) + at(asked.excluded)),
         }
 
@@ -248,10 +248,6 @@ class GraphRanker:
         values = text.values**FOUND_POWER * (1 - types / types.max())[self._type_ids[text.rows]]
         found = best(values, N_FOUND)
         return Sparse(text.rows[found], values[found])
-
-    def _answered(self, text: Sparse, types: Vector) -> float:
-        """Return how good the best text is of the type that is asked for, against the best of any."""
-        return float(types @ _greatest(text.values, self._type_ids[text.rows], len(types)))
 
     def _joined(self, asked: Asked, relations: Sequence[Vector]) -> tuple[Sparse, Sparse]:
         """Return how strongly nodes are joined to the named ones, by one edge and by two."""
@@ -310,12 +306,7 @@ def _summed(rows: Rows, values: Vector, n: int) -> Sparse:
 def _degree_prior(degrees: NDArray[np.int64], type_ids: NDArray[np.int64], n_types: int) -> Vector:
     """Return log(1 + degree) of each node against the greatest of its type."""
     weight = np.log1p(degrees)
-    prior: Vector = weight / np.maximum(_greatest(weight, type_ids, n_types), 1e-12)[type_ids]
-    return prior
-
-
-def _greatest(values: Vector, type_ids: Rows, n_types: int) -> Vector:
-    """Return the greatest of the values of each type; 0 where there is none."""
     greatest = np.zeros(n_types)
-    np.maximum.at(greatest, type_ids, values)
-    return greatest
+    np.maximum.at(greatest, type_ids, weight)
+    prior: Vector = weight / np.maximum(greatest, 1e-12)[type_ids]
+    return prior
