@@ -13,25 +13,27 @@ def listed(words: str) -> frozenset[str]:
 LINKS = listed("""
     in on to for with by from as at into among between within through via during under over that which who whom whose
     where when is are was were be been being am do does did has have had having of can could may might must should will
-    would and also won don doesn didn isn aren wasn weren hasn haven whos whats""")
+    would and also""")
 """Words that end a noun phrase."""
 FUNCTION = LINKS | listed("""
     a an the or but nor what how why i me my we us our you your he she it its they them their this these those there any
-    some all each every both either neither no not if whether than then so such only very more most one ones t d ll""")
+    some all each every both either neither no not if whether than then so such only very more most one ones""")
 ASKED_WITH = listed("""
     identify find list lists provide supply search recommend suggest show give tell know need want looking look seek
     seeking searching identifying finding listing someone anyone somebody anybody interested curious let see get
-    discover determine describe explain assist please m s re ve information details detail info about rundown
-    overview example examples several few exist exists known possible potential common shared specific particular
-    certain various other another same like shall kindly wanted wonder wondering question questions answer answers
-    ask asked asking hello hi thanks thank help read hear heard saw seen remember think thought guess suppose maybe
-    perhaps once thing things something anything""")
+    discover determine describe explain assist please information details detail info about rundown overview example
+    examples several few exist exists known possible potential common shared specific particular certain various
+    other another same like shall kindly wanted wonder wondering question questions answer answers ask asked asking
+    hello hi thanks thank help read hear heard saw seen remember think thought guess suppose maybe perhaps once
+    thing things something anything""")
 """Words with which one asks; they say nothing about what is asked for, nor about what its texts say."""
 KINDS = listed("""
     kind kinds type types sort sorts form name names called word words part parts portion piece pieces member
     members""")
 """Words that stand before what is asked for ("the parts of the mill"); texts may have them."""
-REQUESTS = ASKED_WITH | KINDS
+CONTRACTED = listed("m s re ve t d ll don doesn didn isn aren wasn weren hasn haven whos whats")
+"""What is left of contracted words; names may have some of them (T cell, vitamin D)."""
+REQUESTS = ASKED_WITH | KINDS | CONTRACTED
 WORD = re.compile(r"[^\W_]+")
 
 

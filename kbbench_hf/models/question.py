@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from kbbench_hf.models.english import ASKED_WITH, FUNCTION, LINKS, REQUESTS, listed, stem, words
+from kbbench_hf.models.english import ASKED_WITH, CONTRACTED, FUNCTION, LINKS, REQUESTS, listed, stem, words
 from kbbench_hf.models.exclusions import without_exclusions
 
 _VERBS = listed("""
@@ -122,7 +122,7 @@ def _noun_phrase(tokens: Sequence[str], given: Collection[str]) -> tuple[str, ..
     phrase: list[str] = []
     for before, word, after in zip(("", *tokens), tokens, (*tokens[1:], ""), strict=False):
         verb = _is_verb(word)
-        if phrase and (verb or word in LINKS or word in _PUNCTUATION):
+        if phrase and (verb or word in LINKS or word in CONTRACTED or word in _PUNCTUATION):
             break
         if not phrase and word not in REQUESTS and _is_predicate(word, after):
             break  # "which one interacts with genes" asks for no gene

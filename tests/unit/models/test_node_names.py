@@ -47,3 +47,10 @@ def test_a_hyphenated_word_is_read_as_several_too() -> None:
 def test_text_without_any_name_names_nothing() -> None:
     assert _found("a quarry") == _found("") == {}
     assert NodeNames([]).find("a mill").rows.dtype == np.int64
+
+
+def test_a_letter_of_a_name_is_no_contraction() -> None:
+    names = NodeNames(["Vitamin D", "T cell", "Don Quixote", "Vitamin K", "cell"])
+    assert names.find("foods with vitamin k").rows.tolist() == [3]
+    assert 1 not in names.find("the wall of a cell").rows
+    assert names.find("who wrote Don Quixote").strength.tolist() == [1.0]
