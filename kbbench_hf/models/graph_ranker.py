@@ -47,16 +47,16 @@ Vector = NDArray[np.float64]
 DEPTH = 1000
 """How far into the base's ranking to look; nodes further down have text score 0."""
 VOTERS = 50
-"""The best of the base, whose types say what is asked for where the wording does not."""
+"""The best of the base: their types say what is asked for where the wording does not, and they may be spoken of."""
 DEGREE_WEIGHT = 0.1
 """Where there is text, the best connected of a type gains a tenth of the best text."""
 TYPE_WEIGHT = 0.3
 """With a type that is read for sure, others lose 0.3 log 1/P, which no text makes up for."""
 ONE_EDGE_WEIGHT, TWO_EDGES_WEIGHT = 0.6, 0.4
 """To be joined to what is named counts about half of the best text; both ways together as much as it."""
-FOUND_WEIGHT, N_FOUND, FOUND_POWER = 0.3, 15, 4
-"""What is found is less sure to be meant than what is named: few nodes, by a power of their text scores. Chosen on
-training and validation questions."""
+FOUND_WEIGHT = 0.3
+"""What is found is less sure to be meant than what is named. Chosen, as the square of its text score, on training and
+validation questions."""
 RULED_OUT_WEIGHT = 0.5
 """What is joined to something ruled out loses about what joining gives."""
 N_GOLD, N_TYPES, N_NAMED = 3, 4, 6
@@ -245,8 +245,8 @@ class GraphRanker:
 
         What is of the type that is asked for is an answer, and joins nothing.
         """
-        values = text.values**FOUND_POWER * (1 - types / types.max())[self._type_ids[text.rows]]
-        found = best(values, N_FOUND)
+        values = text.values**2 * (1 - types / types.max())[self._type_ids[text.rows]]
+        found = best(values, VOTERS)
         return Sparse(text.rows[found], values[found])
 
     def _joined(self, asked: Asked, relations: Sequence[Vector]) -> tuple[Sparse, Sparse]:
