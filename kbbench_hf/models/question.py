@@ -107,7 +107,7 @@ def _asks(before: str, word: str, after: str) -> bool:
     if after in _POINTERS:
         return False
     if word == "name":
-        return before in ("", "to", "you", "and") or before in _PUNCTUATION or before in REQUESTS
+        return before in ("", "to", "you", "and") or before in _PUNCTUATION or before in ASKED_WITH
     if word == "know":
         return before in ("to", "you")
     return (word != "there" or before in _COPULA) and (word != "should" or after == "be")

@@ -19,6 +19,7 @@ QUESTION = "which films are set in Rome?"
         ("films Rome Fellini", [("films", "rome", "fellini")]),
         ("Which one was it? I remember a film about Rome.", [("film", "rome")]),
         ("I once heard of a film whose name sounds like Speed. What is it?", [("film",)]),
+        ("I heard of a film whos name sounds like Speed. What is it?", [("film",)]),
         ("What would you give somebody with a cold?", []),
         ("Can you think of a film about Rome?", [("film", "rome")]),
         ("What is there?", []),
