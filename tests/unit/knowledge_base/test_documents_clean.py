@@ -100,6 +100,26 @@ def test_no_text_is_ever_dropped(base: tuple[list[dict[str, Any]], list[tuple[in
         assert render(kb, CLEAN, [i])[0].as_py() == document
 
 
+@given(st.integers() | st.floats() | st.text())
+def test_values_are_written_as_python_reads_them(value: int | float | str) -> None:
+    kb = KnowledgeBase.from_arrow(
+        table([{"id": 0, "type": "x", "name": "a", "text": "", "details": json.dumps({"v": [value, {"k": 1}]})}]),
+        table([{"head": 0, "relation": "r", "tail": 0}]),
+    )
+    written = "" if value == "" or value != value else f"v: {value}\n"
+    assert render(kb, CLEAN, relations=False)[0].as_py() == f"a\ntype: x\n{written}k: 1"
+
+
+def test_details_that_are_no_record_stand_under_their_column() -> None:
+    texts = ["", "no json", "[1]", '{"v": 1} more', "7"]
+    kb = KnowledgeBase.from_arrow(
+        table([{"id": i, "type": "x", "name": "a", "text": "", "details": text} for i, text in enumerate(texts)]),
+        table([{"head": 0, "relation": "r", "tail": 0}]),
+    )
+    documents = render(kb, CLEAN, relations=False).to_pylist()
+    assert documents == ["a\ntype: x", *(f"a\ntype: x\ndetails: {text}" for text in texts[1:])]
+
+
 def test_the_real_slice_is_rendered_whole(shared: Path) -> None:
     folder = shared / "data/stark/prime/ibd_subgraph"
     kb = KnowledgeBase.from_tables(folder / "nodes.csv", folder / "edges.csv")

@@ -55,19 +55,20 @@ _GENE_LABELS, _OTHER_LABELS = _Labels(_GENE_KEYS), _Labels({})
 
 
 def _body(node: Node) -> str:
-    is_gene = node.type == "gene/protein"
+    name, node_type, _, record, _ = node
+    is_gene = node_type == "gene/protein"
     labels = _GENE_LABELS if is_gene else _OTHER_LABELS
     lines = []
-    for key, value in node.record.get("details", {}).items():
+    for key, value in record.get("details", {}).items():
         label = labels[key]
         if not label or value in _NOTHING or value != value:
             continue
-        if isinstance(value, dict):
+        if type(value) is dict:
             value = _cleaned(value)
         if is_gene and key in _GENE_RECORDS:
             value = _GENE_RECORDS[key](value)
         lines.append(f"{label}{value}\n")
-    document = f"- name: {node.name}\n- type: {node.type}\n- source: {node.record['source']}\n"
+    document = f"- name: {name}\n- type: {node_type}\n- source: {record['source']}\n"
     return f"{document}- details:\n{''.join(lines)}" if lines else document
 
 
@@ -117,12 +118,15 @@ def _groups(
     Also the offsets of these groups, the segment of each and its type. Neighbours ascend, so mostly they come in few
     runs of one type: the runs are put in order, and only those of segments with several are moved.
     """
-    neighbors, types = edges.rows, type_ids[edges.rows]
-    begins = np.diff(types, prepend=types[:1]) != 0
-    begins[edges.offsets[:-1][np.diff(edges.offsets) > 0]] = True
+    neighbors, types = edges.rows, type_ids.take(edges.rows)
+    some = np.flatnonzero(np.diff(edges.offsets) > 0)
+    is_first = np.zeros(len(types), bool)
+    is_first[edges.offsets[some]] = True
+    begins = is_first.copy()
+    begins[1:] |= types[1:] != types[:-1]
     starts = np.flatnonzero(begins)
     lengths = np.diff(starts, append=len(neighbors))
-    of_run, type_of_run = np.searchsorted(edges.offsets, starts, side="right") - 1, types[starts].astype(np.int64)
+    of_run, type_of_run = some[np.cumsum(is_first[starts]) - 1], types[starts].astype(np.int64)
     same = np.diff(of_run, prepend=-1, append=-1) == 0
     mixed = np.flatnonzero(same[1:] | same[:-1])
     if len(mixed):
