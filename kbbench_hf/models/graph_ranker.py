@@ -139,7 +139,7 @@ class GraphRanker:
         for each, text in zip(asked, self._texts(asked), strict=True):
             nodes, signals = self._signals(each, text, top_k)
             total = sum(signals.values(), np.zeros(len(nodes)))
-            found = best(total, top_k)
+            found = best(total, top_k, nodes)
             rows.append((nodes[found], total[found]))
         return pad(rows, top_k)
 
@@ -165,7 +165,7 @@ class GraphRanker:
                 paths(self._kb, asked.named.rows, row),
             )
 
-        places = best(total, len(total))
+        places = best(total, len(total), nodes)
         wanted = places[np.isin(nodes[places], gold)][:N_GOLD]
         return protocols.Reading(
             [" ".join(phrase) for phrase in asked.reading.asked],
@@ -197,39 +197,38 @@ class GraphRanker:
         return [Sparse(ids[ids >= 0], scores[ids >= 0]) for ids, scores in found]
 
     def _signals(self, asked: Asked, text: Sparse, top_k: int) -> tuple[Rows, Mapping[str, Vector]]:
-        """Return the nodes that may be among the best, ascending, and what each signal gives to each."""
+        """Return the nodes that may be among the best, in any order, and what each signal gives to each."""
         types = self._asked_types(asked, text)
         relations = self._spoken(asked.reading.said, asked.reading.asked)
-        one, two = self._joined(asked, relations)
-        by_text = excluded = NOTHING
+        one, two = self._joined(asked.named, relations)
+        found = beside = NOTHING
         if len(asked.named.rows):
-            by_text = self._step(self._found(text, types), relations)
+            found = self._step(self._found(text, types), relations)
         if len(asked.excluded.rows):
-            excluded = self._step(asked.excluded, self._spoken(asked.reading.excluded))
+            beside = self._step(asked.excluded, self._spoken(asked.reading.excluded))
         sure = asked.named.strength.max(initial=0.0)
-        highest = self._highest(top_k + len(excluded.rows) + len(asked.excluded.rows))
-        rows = _distinct(np.concatenate([text.rows, one.rows, two.rows, by_text.rows, highest]))
-        rows = rows[self._is_candidate[rows]]
-        place = np.zeros(len(self._kb), dtype=np.int64)  # pages that nothing touches cost nothing
-        place[rows] = np.arange(1, len(rows) + 1)
+        highest = self._highest(top_k + len(beside.rows) + len(asked.excluded.rows))
+        touched = [text, one, two, found, beside, Sparse(*asked.excluded), Sparse(*asked.named)]
+        rows, places = _distinct([*(each.rows for each in touched), highest], self._is_candidate)
 
-        def at(sparse: Sparse | Named) -> Vector:
+        def spread(sparse: Sparse, place: Rows) -> Vector:
             values = np.zeros(len(rows) + 1)
-            values[place[sparse.rows]] = sparse[1]  # what is no candidate falls on the first
-            return values[1:]
+            values[place] = sparse.values  # what is no candidate falls on the last
+            return values[:-1]
 
-        by_one, by_two = at(one), at(two)
+        by_text, by_one, by_two, by_found, by_beside, excluded, named = map(spread, touched, places)
+        by_two[named > 0] = 0  # the way back to where it began
         of_type = self._type_ids[rows]
         by_degree = (types * self._no_text)[of_type]
         unless_joined = np.where((by_one > 0) | (by_two > 0), 1, 1 - sure)
         return rows, {
-            "text": (1 - by_degree) * at(text),
+            "text": (1 - by_degree) * by_text,
             "degree": (by_degree * unless_joined + DEGREE_WEIGHT * (1 - by_degree)) * self._degree[rows],
             "type": (TYPE_WEIGHT * np.log(types))[of_type],
             "one edge": ONE_EDGE_WEIGHT * sure * by_one,
             "two edges": TWO_EDGES_WEIGHT * sure * by_two,
-            "found": FOUND_WEIGHT * sure * at(by_text),
-            "ruled out": -RULED_OUT_WEIGHT * (at(excluded) + at(asked.excluded)),
+            "found": FOUND_WEIGHT * sure * by_found,
+            "ruled out": -RULED_OUT_WEIGHT * (by_beside + excluded),
         }
 
     def _asked_types(self, asked: Asked, text: Sparse) -> Vector:
@@ -249,14 +248,12 @@ class GraphRanker:
         found = best(values, VOTERS)
         return Sparse(text.rows[found], values[found])
 
-    def _joined(self, asked: Asked, relations: Sequence[Vector]) -> tuple[Sparse, Sparse]:
-        """Return how strongly nodes are joined to the named ones, by one edge and by two."""
-        one = self._step(asked.named, relations)
+    def _joined(self, named: Named, relations: Sequence[Vector]) -> tuple[Sparse, Sparse]:
+        """Return how strongly nodes are joined to the named ones, by one edge and by two, there and back included."""
+        one = self._step(named, relations)
         order = best(one.values, len(one.values))
         near = order[np.cumsum(self._edges[one.rows[order]]) <= FRONTIER]
-        two = self._step(Sparse(one.rows[near], one.values[near]), relations)
-        back = np.isin(two.rows, asked.named.rows)
-        return one, Sparse(two.rows[~back], two.values[~back])
+        return one, self._step(Sparse(one.rows[near], one.values[near]), relations)
 
     def _spoken(self, text: str, phrases: Sequence[Sequence[str]] = ()) -> list[Vector]:
         """Return what each relation passes on from head to tail and back: twice as much where the text speaks of it.
@@ -286,21 +283,35 @@ class GraphRanker:
         return self._by_degree[spans(self._starts[:-1], stops)[0]]
 
 
-def _distinct(rows: Rows) -> Rows:
-    """Return these rows in order, each once; np.unique, which hashes them, takes ten times as long."""
-    ordered = np.sort(rows)
-    distinct: Rows = ordered[np.concatenate([ordered[:1] >= 0, ordered[1:] != ordered[:-1]])]
-    return distinct
+def _distinct(parts: Sequence[Rows], kept: NDArray[np.bool_]) -> tuple[Rows, list[Rows]]:
+    """Return the rows of all parts, each once and only those to be kept, and where the rows of each part stand there.
+
+    Those that are not kept stand behind the last.
+    """
+    rows = np.concatenate(parts)
+    owner, is_owner = _owners(rows, len(kept))
+    is_owner &= kept[rows]
+    number = np.where(is_owner, np.cumsum(is_owner) - 1, np.count_nonzero(is_owner))
+    return rows[is_owner], np.split(number[owner], np.cumsum([len(part) for part in parts[:-1]]))
 
 
 def _summed(rows: Rows, values: Vector, n: int) -> Sparse:
-    """Return the sum of the values of each row; no more than these rows are looked at, however many nodes there are."""
-    order = np.arange(len(rows))
+    """Return the sum of the values of each row."""
+    owner, is_owner = _owners(rows, n)
+    sums = np.bincount(owner, values, len(rows)).astype(np.float64, copy=False)
+    return Sparse(rows[is_owner].astype(np.int64), sums[is_owner])
+
+
+def _owners(rows: Rows, n: int) -> tuple[Rows, NDArray[np.bool_]]:
+    """Return the last place at which each row, of `n` there are, stands among these, and whether it is this one.
+
+    No more than these rows are looked at, however many there are.
+    """
+    places = np.arange(len(rows))
     last = np.empty(n, dtype=np.int64)
-    last[rows] = order  # of equal rows the last one stays, and stands for all
+    last[rows] = places
     owner = last[rows]
-    first = owner == order
-    return Sparse(rows[first].astype(np.int64), np.bincount(owner, values, len(rows))[first])
+    return owner, owner == places
 
 
 def _degree_prior(degrees: NDArray[np.int64], type_ids: NDArray[np.int64], n_types: int) -> Vector:

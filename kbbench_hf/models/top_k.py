@@ -17,13 +17,21 @@ SAMPLED = 32
 """One score in so many is looked at to find where the best ones begin."""
 
 
-def best(scores: Scores, k: int) -> Positions:
+def best(scores: Scores, k: int, ids: Positions | None = None) -> Positions:
     """Return the positions of the `k` best scores, best first; fewer where there are fewer.
+
+    `ids` are the candidates where these do not stand in their order.
 
     >>> best(np.array([0.5, 2.0, 0.5, 1.0]), 3).tolist()
     [1, 3, 0]
+    >>> best(np.array([0.5, 2.0, 0.5, 1.0]), 3, np.array([9, 8, 7, 6])).tolist()
+    [1, 3, 2]
     """
     chosen: Positions = np.arange(len(scores))
+    if ids is not None:
+        if k < len(scores):
+            chosen = np.flatnonzero(scores >= _last_of_best(scores, k))
+        return chosen[np.lexsort((ids[chosen], -scores[chosen]))[:k]]
     if k < len(scores):
         bound = _last_of_best(scores, k)
         above, level = np.flatnonzero(scores > bound), np.flatnonzero(scores == bound)
