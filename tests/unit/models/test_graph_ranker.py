@@ -232,6 +232,13 @@ def test_an_explanation_adds_up_to_the_score_and_shows_the_way(ranker: GraphRank
     assert (reading.asked, reading.named, reading.types[0][0]) == (["metals"], ["Galena"], "metal")
 
 
+def test_the_way_to_a_named_node_and_back_joins_it_to_nothing(ranker: GraphRanker) -> None:
+    galena = NAMES.index("Galena")
+    (named,) = ranker.explain("Which metals can be won from Galena?", np.array([galena])).gold
+    assert named.name == "Galena"
+    assert named.signals["two edges"] == 0
+
+
 def test_what_is_ruled_out_is_in_the_explanation(ranker: GraphRanker) -> None:
     reading = ranker.explain("Find workshops, but not those that smelt Galena.", np.array([1]))
     assert "Galena" in reading.excluded

@@ -1,3 +1,5 @@
+from random import Random
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +17,12 @@ def _ranked(scores: list[float], k: int) -> list[int]:
 @given(SCORES, st.integers(1, 40))
 def test_the_best_are_by_score_then_by_position(scores: list[float], k: int) -> None:
     assert best(np.array(scores), k).tolist() == _ranked(scores, k)
+
+
+@given(SCORES, st.integers(1, 40), st.randoms(use_true_random=False))
+def test_the_best_are_the_same_in_any_order(scores: list[float], k: int, random: Random) -> None:
+    ids = np.array(random.sample(range(len(scores)), len(scores)))
+    assert ids[best(np.array(scores)[ids], k, ids)].tolist() == _ranked(scores, k)
 
 
 @given(
