@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.models.english import stem, words
 from kbbench_hf.models.labels import Labels
-from kbbench_hf.models.spelling import Spelling
 
 Vector = NDArray[np.float64]
 Texts = Callable[[NDArray[np.int64]], Sequence[str]]
@@ -59,7 +58,8 @@ class AnswerTypes:
         self._tails = _tail_types(kb)
         counts, sizes, self.own_words = _read(kb, texts or (lambda rows: _column(kb, rows)))
         frequency = {word: (count + 0.01) / (sizes + 0.5) for word, count in counts.items()}
-        self._spelling = Spelling([word for word, p in frequency.items() if p.max() >= _COMMON])
+        used = [word for word, p in frequency.items() if p.max() >= _COMMON]
+        self.common = {*used, *self._labels.words, *self._relations.words}
         self._evidence = {word: np.clip(np.log(p / p.mean()), -_WORD, _WORD) for word, p in frequency.items()}
 
     def probabilities(self, phrases: Sequence[Sequence[str]], found: Vector) -> Vector:
@@ -72,12 +72,16 @@ class AnswerTypes:
         """
         prior = (found + _UNSEEN) / (found + _UNSEEN).sum()
         evidence = np.log(prior)
-        known = [[self._known(stem(word)) for word in phrase] for phrase in phrases]
-        for phrase in [phrase for phrase in known if any(map(self._is_spoken, phrase))] or known:
+        stems = [[stem(word) for word in phrase] for phrase in phrases]
+        for phrase in [phrase for phrase in stems if any(map(self._is_spoken, phrase))] or stems:
             evidence += self._evidence_of(phrase)
         likely = np.exp(evidence - evidence.max())
         mixed: Vector = (1 - _MISREAD) * likely / likely.sum() + _MISREAD * prior
         return mixed
+
+    def knows(self, word: str) -> bool:
+        """Whether a stem stands in the names and texts that were read."""
+        return word in self._evidence
 
     def is_label(self, word: str) -> bool:
         """Whether a stem is a form of a word in the name of a type."""
@@ -85,10 +89,6 @@ class AnswerTypes:
 
     def _is_spoken(self, word: str) -> bool:
         return self.is_label(word) or bool(self._relations.related(word))
-
-    def _known(self, word: str) -> str:
-        """Return the word, or the common one that it may be a misspelling of where no node uses it."""
-        return word if word in self._evidence or self.is_label(word) else self._spelling.corrected(word)
 
     def _evidence_of(self, phrase: Sequence[str]) -> Vector:
         weights = {word: _FADING**place for place, word in reversed(list(enumerate(reversed(phrase))))}

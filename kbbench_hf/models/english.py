@@ -10,6 +10,12 @@ def listed(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
+def _inflected(verb: str) -> tuple[str, ...]:
+    """Return the forms of a regular verb."""
+    base = verb.removesuffix("e")
+    return (verb, f"{verb}s", f"{base}ed", f"{base}ing")
+
+
 LINKS = listed("""
     in on to for with by from as at into among between within through via during under over that which who whom whose
     where when is are was were be been being am do does did has have had having of can could may might must should will
@@ -34,6 +40,13 @@ KINDS = listed("""
 CONTRACTED = listed("m s re ve t d ll don doesn didn isn aren wasn weren hasn haven whos whats")
 """What is left of contracted words; names may have some of them (T cell, vitamin D)."""
 REQUESTS = ASKED_WITH | KINDS | CONTRACTED
+EXCLUDED_WITH = listed("unlike except excluding without instead apart rather regardless")
+"""Words with which one rules out."""
+VERBS = listed("""
+    share interact involve associate relate link connect affect influence cause contain include exhibit engage act serve
+    use work help target treat bind make take participate occur play impact lead function""")
+"""Verbs that commonly follow the noun phrase that is asked for."""
+VERB_FORMS = frozenset(form for verb in VERBS for form in _inflected(verb)) | listed("made taken bound occurred")
 WORD = re.compile(r"[^\W_]+")
 
 

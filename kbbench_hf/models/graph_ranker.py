@@ -37,6 +37,7 @@ from kbbench_hf.models.node_names import NOTHING_NAMED, Named, NodeNames
 from kbbench_hf.models.question import Reading, read
 from kbbench_hf.models.renderings import render
 from kbbench_hf.models.specs import Spec, positive
+from kbbench_hf.models.spelling import Spelling
 from kbbench_hf.models.top_k import best, pad
 from kbbench_hf.models.workplace import Workplace
 from kbbench_hf.protocols import Ranking, Retriever
@@ -118,6 +119,7 @@ class GraphRanker:
         self._types = AnswerTypes(kb, texts)
         self._type_ids = np.asarray(kb.graph.type_ids, dtype=np.int64)
         self._names, self._relations = NodeNames(kb.names()), Labels(kb.graph.relations)
+        self._spelling = Spelling(self._types.common, lambda word: self._types.knows(word) or self._names.knows(word))
         graph = kb.graph
         self._sides = [graph.out] if graph.symmetric else [graph.out, graph.into]
         degrees = graph.degrees() + (0 if graph.symmetric else graph.degrees(direction="in"))
@@ -183,6 +185,7 @@ class GraphRanker:
         return np.array([self._asked_types(each, text) for each, text in found])
 
     def _understood(self, query: str) -> Asked:
+        query = self._spelling.corrected(query)
         named = self._names.find(query)
         reading = read(query, {word for word in self._names.stems(named.rows) if not self._types.is_label(word)})
         joined = without_comparison(reading.said)  # what is compared with need not be joined to what is asked for

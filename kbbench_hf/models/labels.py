@@ -1,6 +1,6 @@
 """The names that a knowledge base gives to its types and relations, and which of them a text speaks of."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,11 @@ class Labels:
         for place, (_, parts) in enumerate(self._labels):
             for part in set(parts):
                 self._of_part.setdefault(part, []).append(place)
+
+    @property
+    def words(self) -> Iterable[str]:
+        """The stems of the words of all labels."""
+        return self._of_part
 
     def related(self, word: str) -> list[str]:
         """Return the words of labels of which this stem is a form: itself alone where it is one of them."""

@@ -63,6 +63,10 @@ class NodeNames:
         posted = Counter(word for word, _ in rarest)
         self._posted = np.concatenate([[0], np.cumsum([posted[word] for word in range(len(vocabulary))])]).astype(int)
 
+    def knows(self, word: str) -> bool:
+        """Whether a stem stands in a name."""
+        return word in self._vocabulary
+
     def find(self, text: str) -> Named:
         """Return the named nodes; a name's strength is its coverage, less where its words are common or another's."""
         said = Counter(self._vocabulary[word] for word in _spellings(text) if word in self._vocabulary)

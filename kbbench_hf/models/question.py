@@ -10,16 +10,22 @@ A question comes with greetings, thanks, stories and asides. Three cuts find wha
 
 import re
 from collections.abc import Collection, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
-from kbbench_hf.models.english import ASKED_WITH, CONTRACTED, FUNCTION, LINKS, REQUESTS, listed, stem, words
+from kbbench_hf.models.english import (
+    ASKED_WITH,
+    CONTRACTED,
+    FUNCTION,
+    LINKS,
+    REQUESTS,
+    VERB_FORMS,
+    VERBS,
+    listed,
+    stem,
+    words,
+)
 from kbbench_hf.models.exclusions import without_exclusions
 
-_VERBS = listed("""
-    share interact involve associate relate link connect affect influence cause contain include exhibit engage act serve
-    use work help target treat bind make take participate occur play impact lead function""")
-"""Verbs that commonly follow the noun phrase."""
 _QUESTION_WORDS = listed("which what who whom whose where")
 _ASKING = listed("""
     identify find list provide search name recommend suggest show give tell need want wanted looking seek seeking
@@ -121,7 +127,7 @@ def _noun_phrase(tokens: Sequence[str], given: Collection[str]) -> tuple[str, ..
     """Return the words of the first noun phrase that is no part of the asking, at most five; none after a predicate."""
     phrase: list[str] = []
     for before, word, after in zip(("", *tokens), tokens, (*tokens[1:], ""), strict=False):
-        verb = _is_verb(word)
+        verb = word in VERB_FORMS
         if phrase and (verb or word in LINKS or word in CONTRACTED or word in _PUNCTUATION):
             break
         if not phrase and word not in REQUESTS and _is_predicate(word, after):
@@ -135,11 +141,5 @@ def _noun_phrase(tokens: Sequence[str], given: Collection[str]) -> tuple[str, ..
 
 def _is_predicate(word: str, after: str) -> bool:
     """Whether a verb says something of what is asked for: it is finite, or a participle with its preposition."""
-    finite = word in _VERBS or (word.endswith("s") and (word[:-1] in _VERBS or word[:-2] in _VERBS))
-    return finite or (word.endswith(("ed", "ing")) and _is_verb(word) and after in LINKS)
-
-
-@lru_cache(maxsize=2**16)
-def _is_verb(word: str) -> bool:
-    bases = (word, word[:-1], word[:-2], f"{word[:-2]}e", word[:-3], f"{word[:-3]}e")
-    return any(base in _VERBS for base in bases)
+    finite = word in VERBS or word.removesuffix("s") in VERBS
+    return finite or (word in VERB_FORMS and after in LINKS)

@@ -1,38 +1,57 @@
-"""Misspelt words: the known word that differs by one slip of a finger."""
+"""Misspelt words: the common word that differs by one slip of a finger."""
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from kbbench_hf.models.english import EXCLUDED_WITH, FUNCTION, REQUESTS, VERB_FORMS, stem
 
 SHORTEST = 5
 """Letters below which a slip turns one word into another."""
+_LOWER_CASE = re.compile(rf"(?<![^\W_])(?<![-'’])[^\W\dA-Z_]{{{SHORTEST},}}(?![-'’]?[^\W_])")
+"""Words of which no letter is a capital, as those of names often are, and which are no part of a compound."""
+_ENGLISH = FUNCTION | REQUESTS | VERB_FORMS | EXCLUDED_WITH
 
 
 class Spelling:
-    """Known words, found by what is left of them without one letter.
+    """The spelling of questions to a knowledge base.
 
-    >>> Spelling(["cellular", "drug", "medication"]).corrected("medicatoin")
-    'medication'
+    Args:
+        common: stems of words that are commonly used there: these and the words of asking are what a slip may mean.
+        known: whether a stem is used there at all. Such a word stays, as do words that are no slip of one of those.
+
+    >>> Spelling(["cellular", "medication"], {"meditation"}.__contains__).corrected("whihc medicatoins, a meditation")
+    'which medications, a meditation'
     """
 
-    def __init__(self, known: Iterable[str]) -> None:
-        self._known = {word for word in known if len(word) >= SHORTEST}
+    def __init__(self, common: Iterable[str], known: Callable[[str], bool]) -> None:
+        self._known = known
+        self._common = {word for word in (*common, *_ENGLISH) if len(word) >= SHORTEST}
         self._shortened: dict[str, str] = {}
-        for word in sorted(self._known):
+        for word in sorted(self._common):
             for short in _without_one(word):
                 self._shortened.setdefault(short, word)
 
-    def corrected(self, word: str) -> str:
-        """Return the known word from which one letter was dropped, added, changed or swapped, or the word itself."""
-        if len(word) < SHORTEST - 1 or word in self._known:
+    def corrected(self, text: str) -> str:
+        """Return the text in which misspelt words are those that they were meant to be; names are not corrected."""
+        return _LOWER_CASE.sub(lambda found: self._word(found[0]), text)
+
+    def _word(self, word: str) -> str:
+        singular = stem(word)
+        if word in _ENGLISH or singular in self._common or self._known(singular):
             return word
+        meant = self._meant(singular)
+        if meant is None:
+            return self._meant(word) or word
+        return f"{meant}s" if word == f"{singular}s" and not meant.endswith("s") else meant
+
+    def _meant(self, word: str) -> str | None:
+        """Return the common word from which one letter was dropped, added, changed or swapped."""
         if word in self._shortened:  # a letter was dropped
             return self._shortened[word]
-        for short in _without_one(word):
-            if short in self._known:  # a letter was added
-                return short
-        for short in _without_one(word):
-            if short in self._shortened:  # a letter was changed, or two were swapped
-                return self._shortened[short]
-        return word
+        shortened = list(_without_one(word))
+        added = [short for short in shortened if short in self._common]
+        changed = [self._shortened[short] for short in shortened if short in self._shortened]
+        return next(iter([*added, *changed]), None)
 
 
 def _without_one(word: str) -> Iterator[str]:

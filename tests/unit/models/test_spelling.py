@@ -1,0 +1,32 @@
+import pytest
+
+from kbbench_hf.models.spelling import Spelling
+
+SPELLING = Spelling(["cellular", "medication", "structure", "gene"], {"meditation", "reaction"}.__contains__)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("whihc celllular structres", "which cellular structures"),
+        ("medicatin, medicaation, nedication, mediactions", "medication, medication, medication, medications"),
+        ("enggage intteract throgh excpet", "engage interact through except"),
+    ],
+)
+def test_one_slip_of_the_finger_is_mended(written: str, meant: str) -> None:
+    assert SPELLING.corrected(written) == meant
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a meditation, two reactions",  # words that the knowledge base uses
+        "Strucure of MEDICATIN and medicaTion",  # capitals may be those of names
+        "pre-medicatin, medicatin-like, medicatin2",  # parts of compounds
+        "genne",  # too short to be sure
+        "telephone",
+        "",
+    ],
+)
+def test_what_may_be_meant_as_it_stands_stays(text: str) -> None:
+    assert SPELLING.corrected(text) == text
