@@ -1,4 +1,4 @@
-"""English words: those that carry no meaning of their own, those with which one asks, and the stem of the others."""
+"""English words: those without a meaning of their own, those with which one asks, verbs, and the stem of the others."""
 
 import re
 from collections.abc import Iterator

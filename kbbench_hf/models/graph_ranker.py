@@ -12,7 +12,8 @@ It starts from the ranking of another retriever and adds what texts cannot tell.
                 base, of other types
     ruled out   what joins it to nodes that the question rules out ("but not directed by X"), against it
 
-What the question sets aside or rules out, and the words with which it asks, are not asked of the base (`question`).
+What is misspelt is read as it was meant (`spelling`). What the question sets aside or rules out, and the words with
+which it asks, are not asked of the base (`question`).
 Only nodes that a signal touches are looked at, and of each type as many more as are asked for: the ranking is that of
 all nodes, at the cost of a few.
 """

@@ -9,6 +9,7 @@ SHORTEST = 5
 """Letters below which a slip turns one word into another."""
 _LOWER_CASE = re.compile(rf"(?<![^\W_])(?<![-'’])[^\W\dA-Z_]{{{SHORTEST},}}(?![-'’]?[^\W_])")
 """Words of which no letter is a capital, as those of names often are, and which are no part of a compound."""
+_KEYS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 _ENGLISH = FUNCTION | REQUESTS | VERB_FORMS | EXCLUDED_WITH
 
 
@@ -45,14 +46,40 @@ class Spelling:
         return f"{meant}s" if word == f"{singular}s" and not meant.endswith("s") else meant
 
     def _meant(self, word: str) -> str | None:
-        """Return the common word from which one letter was dropped, added, changed or swapped."""
-        if word in self._shortened:  # a letter was dropped
-            return self._shortened[word]
+        """Return the first common word of which this is a slip."""
         shortened = list(_without_one(word))
+        dropped = [self._shortened[word]] if word in self._shortened else []
         added = [short for short in shortened if short in self._common]
         changed = [self._shortened[short] for short in shortened if short in self._shortened]
-        return next(iter([*added, *changed]), None)
+        return next((meant for meant in (*dropped, *added, *changed) if _is_slip(word, meant)), None)
 
 
 def _without_one(word: str) -> Iterator[str]:
     return (word[:place] + word[place + 1 :] for place in range(len(word)))
+
+
+def _is_slip(written: str, meant: str) -> bool:
+    """Whether a finger that means one word may write the other.
+
+    Two letters change places; or, within the word, one is left out, hit twice, hit along with a key beside its own, or
+    missed for it. Words that differ otherwise ("mouth" and "month", "shelf" and "shell") are two words.
+    """
+    same = 0
+    while same < min(len(written), len(meant)) and written[same] == meant[same]:
+        same += 1
+    rest = 0
+    while rest < min(len(written), len(meant)) - same and written[-1 - rest] == meant[-1 - rest]:
+        rest += 1
+    wrong, right = written[same : len(written) - rest], meant[same : len(meant) - rest]
+    if len(wrong) == len(right) == 2:
+        return wrong == right[::-1]
+    if not same or not rest:
+        return False
+    if not right:
+        return any(_are_beside(wrong, letter) for letter in (written[same - 1], written[-rest]))
+    return not wrong or _are_beside(wrong, right)
+
+
+def _are_beside(one: str, other: str) -> bool:
+    """Whether two letters are one key or two that touch in a row of the keyboard."""
+    return one == other or any(f"{one}{other}" in row or f"{other}{one}" in row for row in _KEYS)

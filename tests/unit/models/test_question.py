@@ -22,6 +22,7 @@ QUESTION = "which films are set in Rome?"
         ("I heard of a film whos name sounds like Speed. What is it?", [("film",)]),
         ("What would you give somebody with a cold?", []),
         ("Can you think of a film about Rome?", [("film", "rome")]),
+        ("Which players interact with a coach?", [("players",)]),
         ("What is there?", []),
         ("", []),
     ],

@@ -9,7 +9,7 @@ SPELLING = Spelling(["cellular", "medication", "structure", "gene"], {"meditatio
     ("written", "meant"),
     [
         ("whihc celllular structres", "which cellular structures"),
-        ("medicatin, medicaation, nedication, mediactions", "medication, medication, medication, medications"),
+        ("medicatin, medicaation, medicstion, mediactions", "medication, medication, medication, medications"),
         ("enggage intteract throgh excpet", "engage interact through except"),
     ],
 )
@@ -24,6 +24,7 @@ def test_one_slip_of_the_finger_is_mended(written: str, meant: str) -> None:
         "Strucure of MEDICATIN and medicaTion",  # capitals may be those of names
         "pre-medicatin, medicatin-like, medicatin2",  # parts of compounds
         "genne",  # too short to be sure
+        "struttures, dedication, structured",  # one letter away, but not one key
         "telephone",
         "",
     ],
