@@ -27,10 +27,10 @@ class Spelling:
     def __init__(self, common: Iterable[str], known: Callable[[str], bool]) -> None:
         self._known = known
         self._common = {word for word in (*common, *_ENGLISH) if len(word) >= SHORTEST}
-        self._shortened: dict[str, str] = {}
+        self._shortened: dict[str, list[str]] = {}
         for word in sorted(self._common):
             for short in _without_one(word):
-                self._shortened.setdefault(short, word)
+                self._shortened.setdefault(short, []).append(word)
 
     def corrected(self, text: str) -> str:
         """Return the text in which misspelt words are those that they were meant to be; names are not corrected."""
@@ -48,9 +48,9 @@ class Spelling:
     def _meant(self, word: str) -> str | None:
         """Return the first common word of which this is a slip."""
         shortened = list(_without_one(word))
-        dropped = [self._shortened[word]] if word in self._shortened else []
+        dropped = self._shortened.get(word, [])
         added = [short for short in shortened if short in self._common]
-        changed = [self._shortened[short] for short in shortened if short in self._shortened]
+        changed = [meant for short in shortened for meant in self._shortened.get(short, [])]
         return next((meant for meant in (*dropped, *added, *changed) if _is_slip(word, meant)), None)
 
 
