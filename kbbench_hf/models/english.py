@@ -19,19 +19,19 @@ def _inflected(verb: str) -> tuple[str, ...]:
 LINKS = listed("""
     in on to for with by from as at into among between within through via during under over that which who whom whose
     where when is are was were be been being am do does did has have had having of can could may might must should will
-    would and also""")
+    would and also about up out off""")
 """Words that end a noun phrase."""
 FUNCTION = LINKS | listed("""
     a an the or but nor what how why i me my we us our you your he she it its they them their this these those there any
     some all each every both either neither no not if whether than then so such only very more most one ones""")
 ASKED_WITH = listed("""
     identify find list lists provide supply search recommend suggest show give tell know need want looking look seek
-    seeking searching identifying finding listing someone anyone somebody anybody interested curious let see get
+    seeking searching identifying finding listing interested curious let see get
     discover determine describe explain assist please information details detail info about rundown overview example
     examples several few exist exists known possible potential common shared specific particular certain various
     other another same like shall kindly wanted wonder wondering question questions answer answers ask asked asking
     hello hi thanks thank help read hear heard saw seen remember think thought guess suppose maybe perhaps once
-    thing things something anything""")
+    thing things someone anyone everyone somebody anybody everybody something anything everything""")
 """Words with which one asks; they say nothing about what is asked for, nor about what its texts say."""
 KINDS = listed("""
     kind kinds type types sort sorts form name names called word words part parts portion piece pieces member
@@ -59,14 +59,24 @@ def words(text: str) -> Iterator[str]:
     return (stem(word) for word in WORD.findall(text.lower()) if word not in FUNCTION)
 
 
+_ENDINGS = (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh"), ("xes", "x"), ("s", ""))
+_SINGULAR = {"people": "person", "men": "man", "women": "woman", "children": "child", "feet": "foot", "mice": "mouse"}
+
+
 @lru_cache(maxsize=2**16)
 def stem(word: str) -> str:
-    """Return an English word without its plural ending.
+    """Return an English word in the singular.
 
-    >>> [stem(word) for word in ("bodies", "drugs", "is")]
-    ['body', 'drug', 'is']
+    >>> [stem(word) for word in ("bodies", "drugs", "people", "is")]
+    ['body', 'drug', 'person', 'is']
     """
-    for ending, singular in (("ies", "y"), ("s", "")):
-        if word.endswith(ending) and not word.endswith("ss") and len(word) - len(ending) >= 3:
+    if word in _SINGULAR:
+        return _SINGULAR[word]
+    for ending, singular in _ENDINGS:
+        if (
+            word.endswith(ending)
+            and not word.endswith(("ss", "us", "is"))
+            and len(word) - len(ending) + len(singular) >= 3
+        ):
             return word.removesuffix(ending) + singular
     return word

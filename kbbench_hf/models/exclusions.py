@@ -16,12 +16,16 @@ _CUE = (
     r"(?:which(?!\s+(?:is|was|are|were|has|had|have|i|we)\b)|what|whose|where|how|list|find|name|give|identify|tell|"
     r"show|search|please|can|could|would|will|are|is|do|does|i|we|this|that|here|let)"
 )
+_ABBREVIATED = re.compile(rf"\b([A-Z]|Dr|Mr|Mrs|Ms|St|Jr|Sr|Prof)\.(?=,| (?!(?i:{_CUE})\b)\w)")
 _REST = rf".*?(?=$|[.!?;:](?:\s|$)|\n|,\s*{_CUE}\b|[)\"”])"
 _ABOUT = r"(?:\s+(?:on|about|regarding|concerning|of|was|were))"
 _TURN = r"(?:question|search|request|query|post|topic|answer|reply|response|message|conversation|chat)s?"
+_THOSE = r"(?:any|those|the ones)"
 _ASIDE = re.compile(
     r"\b(?:unlike|forget|ignore|never mind|nothing to do with|already know|already have|instead of|regardless of|"
-    r"apart from|aside from|not (?:asking )?about|(?:do not|don't|did not|didn't) (?:need|want|care|mean|ask)|"
+    r"(?:apart|aside) from(?! "
+    + _THOSE
+    + r"\b)|not (?:asking )?about|(?:do not|don't|did not|didn't) (?:need|want|care|mean|ask)|"
     r"(?:not |un)related to|in contrast to|contrary to|as opposed to|not to be confused with|so much for|"
     r"no longer (?:interested in|about)|moving on from|(?:let us|let's) (?:drop|skip|leave)|"
     r"(?:after|since|before|besides?|following) (?:my|our|the|your) (?:\w+ )?" + _TURN + r"|"
@@ -29,8 +33,8 @@ _ASIDE = re.compile(
     re.IGNORECASE,
 )
 _EXCEPT = re.compile(
-    r"\b(?:except(?:ing)?(?: for)?|excluding|excludes?|leaving out|leave out|other than|rather than|save for|minus|"
-    r"without (?:any|those|the ones)|"
+    r"\b(?:except(?:ing)?(?: for)?|excluding|excludes?|leaving (?:out|aside)|leave out|other than|rather than|save for|"
+    r"minus|without (?:any|those|the ones)|(?:apart|aside) from|"
     r"(?:but |and )?(?:is |are |was |were )?not (?=(?:that|those|the ones|any|by|in|with|from|on|of|for|\w+ed)\b)|"
     r"but not)\b"
     r"[^,.;:!?]*",
@@ -57,6 +61,7 @@ def without_exclusions(question: str, given: Collection[str] = ()) -> Kept:
     >>> without_exclusions("Which films other than Speed are set in Rome?", {"speed", "rome"})
     Kept(said='Which films   are set in Rome?', excluded='other than Speed')
     """
+    question = _ABBREVIATED.sub(r"\1", question)  # "Dr. No" is one sentence
     aside = _ASIDE.sub(lambda found: " " + found[0][_extent(found, given) :], question)
     excluded: list[str] = []
 

@@ -72,9 +72,9 @@ def read(question: str, given: Collection[str] = ()) -> Reading:
     """
     said, excluded = without_exclusions(_MARKUP.sub(" ", question), given)
     tokens = [_TOKEN.findall(sentence) for sentence in _SENTENCE_END.split(said.lower())]
-    cues = [_cue(each) for each in tokens]
-    cued = [() if cue is None else _phrase_after(each, cue, given) for each, cue in zip(tokens, cues, strict=True)]
-    phrases = cued if any(cued) else [_noun_phrase(each, given) for each in tokens]
+    cued = [_asked_in(each, given) for each in tokens]
+    uncued = (_noun_phrase(each, given) for each, found in zip(tokens, cued, strict=True) if found is None)
+    phrases = cued if any(cued) else uncued
     return Reading(tuple(filter(None, phrases)), said, _sought(said, given), excluded)
 
 
@@ -89,20 +89,21 @@ def _sought(said: str, given: Collection[str]) -> str:
     return sought if any(words(sought)) else said
 
 
-def _cue(tokens: Sequence[str]) -> int | None:
-    """Return the place of the first word of a sentence that asks."""
-    before, content = "", False
+def _asked_in(tokens: Sequence[str], given: Collection[str]) -> tuple[str, ...] | None:
+    """Return the noun phrase after the first cue of a sentence, empty where it asks for no noun; None without a cue."""
+    before, content, asked = "", False, None
     for place, word in enumerate(tokens):
         after = tokens[place + 1] if place + 1 < len(tokens) else ""
         if word in _QUESTION_WORDS:
             relative = content and not (before in _PUNCTUATION or before in _LEADING or before in ("and", "or"))
-            if not relative and after not in _AUXILIARIES:
-                return place
+            if not relative and word != "where" and after not in _AUXILIARIES:
+                return (*_noun_phrase(tokens[place:], given), *_STANDS_FOR.get(word, ()))
+            asked = asked if relative else ()  # "where is it kept", "what does she write": another cue may follow
         elif word in _ASKING and before not in _ARTICLES and _asks(before, word, after):
-            return place
+            return _noun_phrase(tokens[place:], given)
         content = content or not (word in FUNCTION or word in REQUESTS or word in _PUNCTUATION)
         before = word
-    return None
+    return asked
 
 
 def _asks(before: str, word: str, after: str) -> bool:
@@ -117,10 +118,6 @@ def _asks(before: str, word: str, after: str) -> bool:
     if word == "know":
         return before in ("to", "you")
     return (word != "there" or before in _COPULA) and (word != "should" or after == "be")
-
-
-def _phrase_after(tokens: Sequence[str], cue: int, given: Collection[str]) -> tuple[str, ...]:
-    return (*_noun_phrase(tokens[cue:], given), *_STANDS_FOR.get(tokens[cue], ()))
 
 
 def _noun_phrase(tokens: Sequence[str], given: Collection[str]) -> tuple[str, ...]:
