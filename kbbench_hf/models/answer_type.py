@@ -31,8 +31,8 @@ _FADING = 0.9
 """What each word counts against the one after it: the head of an English noun phrase stands last."""
 _COMMON = 0.02
 """A word is common if this share of a type's nodes uses it: what is misspelt is read as such a word alone."""
-_UNSEEN = 0.3
-"""Share of a type that is added to what was found, so that what was not found can still be asked for."""
+_UNSEEN = 5.0
+"""What is added to all shares of what was found, the same to each type, so that others can still be asked for."""
 _MISREAD = 0.1
 """How often a reading is wrong (of questions that were looked at, one in twenty, under other wordings one in ten)."""
 
@@ -70,10 +70,10 @@ class AnswerTypes:
                 there are any ("which drugs ...? Give sources."); where there are no phrases, `found` decides.
             found: the share of each type in what the base ranking found.
         """
-        prior = (found + _UNSEEN) / (found + _UNSEEN).sum()
+        prior = (found + _UNSEEN / len(found)) / (found.sum() + _UNSEEN)
         evidence = np.log(prior)
         stems = [[stem(word) for word in phrase] for phrase in phrases]
-        for phrase in [phrase for phrase in stems if any(map(self._is_spoken, phrase))] or stems:
+        for phrase in [phrase for phrase in stems if any(map(self.is_schema_word, phrase))] or stems:
             evidence += self._evidence_of(phrase)
         likely = np.exp(evidence - evidence.max())
         mixed: Vector = (1 - _MISREAD) * likely / likely.sum() + _MISREAD * prior
@@ -87,7 +87,8 @@ class AnswerTypes:
         """Whether a stem is a form of a word in the name of a type."""
         return bool(self._labels.related(word))
 
-    def _is_spoken(self, word: str) -> bool:
+    def is_schema_word(self, word: str) -> bool:
+        """Whether a stem is a form of a word in the name of a type or of a relation."""
         return self.is_label(word) or bool(self._relations.related(word))
 
     def _evidence_of(self, phrase: Sequence[str]) -> Vector:

@@ -5,12 +5,15 @@ It starts from the ranking of another retriever and adds what texts cannot tell.
     text        the base's score, between 0 and 1
     degree      how well-connected it is, which is asked for more often: a little, and in place of the text for types
                 whose nodes have no texts of their own, as far as the question asks for the type
-    type        the logarithm of the probability that the question asks for its type (`answer_type`)
+    type        how much less likely its type is to be asked for than the likeliest, as a logarithm (`answer_type`)
     one edge    how strongly nodes that the question names are joined to it, more by relations that it speaks of
     two edges   the same over one node in between
     found       by one edge, the same for nodes beside them that it does not name in so many words: the best of the
                 base, of other types
     ruled out   what joins it to nodes that the question rules out ("but not directed by X"), against it
+
+A question that says all it asks by names, types and relations leaves little to texts: text, degree and what is found
+count as far as it has other words.
 
 What is misspelt is read as it was meant (`spelling`). What the question sets aside or rules out, and the words with
 which it asks, are not asked of the base (`question`).
@@ -52,10 +55,16 @@ VOTERS = 50
 """The best of the base: their types say what is asked for where the wording does not, and they may be spoken of."""
 DEGREE_WEIGHT = 0.1
 """Where there is text, the best connected of a type gains a tenth of the best text."""
-TYPE_WEIGHT = 0.3
-"""With a type that is read for sure, others lose 0.3 log 1/P, which no text makes up for."""
+TYPE_WEIGHT, LEAST_TYPE = 0.3, 0.1
+"""Others than the likeliest type lose 0.3 log of how much less likely they are, ten times at most: less than the best
+text makes up for, since readings are wrong, and nodes of one kind may have several types."""
+MOST_SURE = 0.3
+"""The most that the base's best node says for its type, where the next has no text score at all."""
 ONE_EDGE_WEIGHT, TWO_EDGES_WEIGHT = 0.6, 0.4
 """To be joined to what is named counts about half of the best text; both ways together as much as it."""
+ENOUGH_WORDS, LEAST_TEXT = 3, 0.15
+"""With so many words that name no node, type or relation, a question leaves all to the texts that they have; with none,
+this much. Chosen on training and validation questions and on a knowledge base of another kind."""
 FOUND_WEIGHT = 0.3
 """What is found is less sure to be meant than what is named. Chosen, as the square of its text score, on training and
 validation questions."""
@@ -95,6 +104,10 @@ class Asked(NamedTuple):
     reading: Reading
     named: Named
     excluded: Named
+    relations: Sequence[Vector]
+    """What each relation passes on, from head to tail and back."""
+    left: float
+    """How much it leaves to texts, between 0 and 1: what it asks by names, types and relations, these tell."""
 
 
 class GraphRanker:
@@ -155,7 +168,7 @@ class GraphRanker:
         (text,) = self._texts([asked])
         nodes, signals = self._signals(asked, text, DEPTH)
         total = sum(signals.values(), np.zeros(len(nodes)))
-        types = self._asked_types(asked, text)
+        types = self._asked_types(asked, text, self._step(asked.named, asked.relations))
         likely = np.argsort(-types, kind="stable")[:N_TYPES].tolist()
 
         def reasons(place: int) -> protocols.Reasons:
@@ -183,7 +196,7 @@ class GraphRanker:
         """Return the probability of each node type of being asked for, shape (queries, types)."""
         asked = [self._understood(query) for query in queries]
         found = zip(asked, self._texts(asked), strict=True)
-        return np.array([self._asked_types(each, text) for each, text in found])
+        return np.array([self._asked_types(each, text, self._step(each.named, each.relations)) for each, text in found])
 
     def _understood(self, query: str) -> Asked:
         query = self._spelling.corrected(query)
@@ -192,7 +205,14 @@ class GraphRanker:
         joined = without_comparison(reading.said)  # what is compared with need not be joined to what is asked for
         if joined != query:
             named = self._names.find(joined)
-        return Asked(reading, named, self._names.find(reading.excluded))
+        relations = self._spoken(reading.said, reading.asked)
+        return Asked(reading, named, self._names.find(reading.excluded), relations, self._left(reading.sought, named))
+
+    def _left(self, sought: str, named: Named) -> float:
+        sure = named.strength.max(initial=0.0)
+        told = self._names.stems(named.rows[named.strength >= sure / 2])
+        words_left = {word for word in words(sought) if word not in told and not self._types.is_schema_word(word)}
+        return float(1 - sure * (1 - np.clip(len(words_left) / ENOUGH_WORDS, LEAST_TEXT, 1)))
 
     def _texts(self, asked: Sequence[Asked]) -> list[Sparse]:
         """Return what the texts of nodes say for each question, best first, by the base."""
@@ -202,12 +222,12 @@ class GraphRanker:
 
     def _signals(self, asked: Asked, text: Sparse, top_k: int) -> tuple[Rows, Mapping[str, Vector]]:
         """Return the nodes that may be among the best, in any order, and what each signal gives to each."""
-        types = self._asked_types(asked, text)
-        relations = self._spoken(asked.reading.said, asked.reading.asked)
-        one, two = self._joined(asked.named, relations)
+        one = self._step(asked.named, asked.relations)
+        two = self._step(self._nearest(one), asked.relations)
+        types = self._asked_types(asked, text, one)
         found = beside = NOTHING
         if len(asked.named.rows):
-            found = self._step(self._found(text, types), relations)
+            found = self._step(self._found(text, types), asked.relations)
         if len(asked.excluded.rows):
             beside = self._step(asked.excluded, self._spoken(asked.reading.excluded))
         sure = asked.named.strength.max(initial=0.0)
@@ -226,22 +246,37 @@ class GraphRanker:
         by_degree = (types * self._no_text)[of_type]
         unless_joined = np.where((by_one > 0) | (by_two > 0), 1, 1 - sure)
         return rows, {
-            "text": (1 - by_degree) * by_text,
-            "degree": (by_degree * unless_joined + DEGREE_WEIGHT * (1 - by_degree)) * self._degree[rows],
-            "type": (TYPE_WEIGHT * np.log(types))[of_type],
+            "text": asked.left * (1 - by_degree) * by_text,
+            "degree": (by_degree * unless_joined + asked.left * DEGREE_WEIGHT * (1 - by_degree)) * self._degree[rows],
+            "type": (TYPE_WEIGHT * np.log(np.maximum(types / types.max(), LEAST_TYPE)))[of_type],
             "one edge": ONE_EDGE_WEIGHT * sure * by_one,
             "two edges": TWO_EDGES_WEIGHT * sure * by_two,
-            "found": FOUND_WEIGHT * sure * by_found,
+            "found": asked.left * FOUND_WEIGHT * sure * by_found,
             "ruled out": -RULED_OUT_WEIGHT * (by_beside + excluded),
         }
 
-    def _asked_types(self, asked: Asked, text: Sparse) -> Vector:
-        """Return the probability of each type; the nodes that are named say nothing about what is asked for."""
+    def _asked_types(self, asked: Asked, text: Sparse, joined: Sparse) -> Vector:
+        """Return the probability of each type; the nodes that are named say nothing about what is asked for.
+
+        What the base finds and what is joined to the named nodes tell it, as far as the question leaves it to each.
+        Where the base's best node is far ahead of the next, its type may be asked for whatever the phrase says.
+        """
         named = set(asked.named.rows.tolist())
         found = enumerate(text.rows[: VOTERS + len(named)].tolist())
         others = [place for place, row in found if row not in named][:VOTERS]
-        votes = np.bincount(self._type_ids[text.rows[others]], text.values[others], len(self._types.names))
-        return self._types.probabilities(asked.reading.asked, votes / max(votes.sum(), 1e-12))
+        of_type, values = self._type_ids[text.rows[others]], text.values[others]
+        by_text, by_edges = self._share(of_type, values), self._share(self._type_ids[joined.rows], joined.values)
+        types = self._types.probabilities(asked.reading.asked, asked.left * by_text + (1 - asked.left) * by_edges)
+        sure = min(asked.left * (values[0] - values[1]) ** 2, MOST_SURE) if len(others) > 1 else 0.0
+        types *= 1 - sure
+        types[of_type[:1]] += sure
+        return types
+
+    def _share(self, of_type: Rows, values: Vector) -> Vector:
+        """Return the share of each type in the values of nodes of these types; none where there is nothing."""
+        votes = np.bincount(of_type, values, len(self._types.names)).astype(np.float64, copy=False)
+        shares: Vector = votes / max(votes.sum(), 1e-12)
+        return shares
 
     def _found(self, text: Sparse, types: Vector) -> Sparse:
         """Return the nodes that the question seems to speak of by their texts, and how surely.
@@ -252,12 +287,11 @@ class GraphRanker:
         found = best(values, VOTERS)
         return Sparse(text.rows[found], values[found])
 
-    def _joined(self, named: Named, relations: Sequence[Vector]) -> tuple[Sparse, Sparse]:
-        """Return how strongly nodes are joined to the named ones, by one edge and by two, there and back included."""
-        one = self._step(named, relations)
-        order = best(one.values, len(one.values))
-        near = order[np.cumsum(self._edges[one.rows[order]]) <= FRONTIER]
-        return one, self._step(Sparse(one.rows[near], one.values[near]), relations)
+    def _nearest(self, reached: Sparse) -> Sparse:
+        """Return the nodes that are reached best, as many as have `FRONTIER` edges."""
+        order = best(reached.values, len(reached.values))
+        near = order[np.cumsum(self._edges[reached.rows[order]]) <= FRONTIER]
+        return Sparse(reached.rows[near], reached.values[near])
 
     def _spoken(self, text: str, phrases: Sequence[Sequence[str]] = ()) -> list[Vector]:
         """Return what each relation passes on from head to tail and back: twice as much where the text speaks of it.

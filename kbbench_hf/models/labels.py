@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 from kbbench_hf.models.english import WORD, stem
 
+WITHIN = 0.25
+"""What a label or name counts all of whose words are said as part of a longer one: it may be meant beside it."""
 _BEGINNING = 4
 """Letters in which two words agree that are forms of one: cellular and cell, interacts and interact."""
 
@@ -18,6 +20,11 @@ class Labels:
     [0.5, 0.5]
     >>> Labels(["cook", "cookbook"]).spoken({"cookbook": 1.0}).tolist()
     [0.0, 1.0]
+
+    Where all of a label is said as part of a longer one, the longer one is meant.
+
+    >>> Labels(["company", "record company"]).spoken({"record": 0.9, "company": 1.0}).round(2).tolist()
+    [0.25, 0.95]
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -57,9 +64,13 @@ class Labels:
             for part in self.related(word):
                 best[part] = max(best.get(part, 0.0), weight)
         found = np.zeros(self._size)
-        for place in {place for part in best for place in self._of_part[part]}:
+        places = {place for part in best for place in self._of_part[part]}
+        whole = [set(parts) for _, parts in map(self._labels.__getitem__, places) if best.keys() >= set(parts)]
+        for place in places:
             number, parts = self._labels[place]
-            found[number] = max(found[number], sum(best.get(part, 0.0) for part in parts) / len(parts))
+            said = sum(best.get(part, 0.0) for part in parts) / len(parts)
+            is_within = any(set(parts) < longer for longer in whole)
+            found[number] = max(found[number], said * (WITHIN if is_within else 1))
         return found
 
 

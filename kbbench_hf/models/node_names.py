@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from kbbench_hf.knowledge_base.graph import spans
 from kbbench_hf.models.english import words
+from kbbench_hf.models.labels import WITHIN
 
 COVERAGE = 0.8
 """How much of a name's information a text must spell out to name it: one common word may be missing or misspelt."""
-WITHIN = 0.25
-"""What a name counts all of whose words are said as part of a longer one: it may be meant beside it."""
 _HYPHENATED = re.compile(r"[^\W_]+(?:-[^\W_]+)+")
 
 

@@ -116,6 +116,45 @@ def test_what_is_described_beside_a_name_is_followed_too() -> None:
     assert alone.gold[0].signals["found"] == 0  # where no name is said, texts alone speak
 
 
+def _works(types: Sequence[str], texts: Sequence[str], edges: Sequence[tuple[int, str, int]]) -> GraphRanker:
+    """Return a ranker of nodes named A, B, C ..., each with words of its own beside its text."""
+    own = [
+        f"{text} {' '.join(f'{name.lower()}{n}' for n in range(9))}"
+        for text, name in zip(texts, "ABCDEF", strict=False)
+    ]
+    names = ["Aldo", "Bruno", "Carla", "Dina", "Enzo", "Fabio"][: len(types)]
+    nodes = pa.table({"id": range(len(types)), "type": types, "name": names, "text": own})
+    heads, relations, tails = zip(*edges, strict=True)
+    kb = KnowledgeBase.from_arrow(nodes, pa.table({"head": heads, "relation": relations, "tail": tails}))
+    return GraphRanker(kb, BM25(render(kb, "text")))
+
+
+def test_what_names_types_and_relations_tell_is_not_left_to_texts() -> None:
+    texts = ["Paints.", "A painter, painter of painter.", "Draws.", "Draws."]
+    ranker = _works(["painter"] * 4, texts, [(0, "teaches", 3), (1, "knows", 2)])
+    asked = "Which painter does Aldo teach?"
+    left = [
+        ranker.explain(question, np.array([1])).gold[0].signals["text"]
+        for question in (asked, f"{asked} Sadly!", f"{asked} Sadly she sings ballads.")
+    ]
+    assert np.array(left) / left[-1] == pytest.approx([0.15, 1 / 3, 1])
+    assert ranker.explain(asked, np.array([1])).winner.name == "Dina"
+
+
+def test_where_no_word_says_the_type_what_is_joined_to_the_named_does() -> None:
+    texts = ["Sings arias.", "Sings arias.", "Sings ballads.", "", ""]
+    ranker = _works(["singer"] * 3 + ["medal"] * 2, texts, [(0, "won", 3), (1, "won", 4)])
+    assert ranker.explain("Which thingummy did Aldo get?", np.array([3])).winner.name == "Dina"
+
+
+def test_a_text_that_says_it_all_wins_though_a_word_of_the_question_is_in_the_name_of_another_type() -> None:
+    texts = ["Daughters sing on the title track.", "Sings ballads.", "", ""]
+    ranker = _works(["album", "album", "record label", "record label"], texts, [(0, "by", 2), (1, "by", 3)])
+    reading = ranker.explain("On which record do daughters sing on the title track?", np.array([0]))
+    assert reading.types[0][0] == "record label"
+    assert reading.winner.name == "Aldo"
+
+
 def test_of_nodes_without_text_the_well_connected_come_first(ranker: GraphRanker) -> None:
     # Galena has 4 edges, Magnetite 2, Bauxite 1
     assert _found(ranker, "Name some ores.", 3) == ["Galena", "Magnetite", "Bauxite"]
