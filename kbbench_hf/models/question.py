@@ -34,7 +34,7 @@ _ASKING = listed("""
 _LEADING = listed("know tell see find identify wonder wondering wondered determine explain show ask asked me")
 _AUXILIARIES = listed("am do does did has have had can could may might must should will would")
 _COPULA = listed("is are was were s")
-_ARTICLES = listed("a the my")
+_ARTICLES = listed("a an the my")
 _INDEFINITE = listed("someone anyone somebody anybody something anything those one ones")
 _OF_INDEFINITE = listed("with without for against behind")
 """What these join to an indefinite pronoun is not what is asked for: "what can somebody with gout take"."""
@@ -95,7 +95,8 @@ def _asked_in(tokens: Sequence[str], given: Collection[str]) -> tuple[str, ...] 
     for place, word in enumerate(tokens):
         after = tokens[place + 1] if place + 1 < len(tokens) else ""
         if word in _QUESTION_WORDS:
-            relative = content and not (before in _PUNCTUATION or before in _LEADING or before in ("and", "or"))
+            follows = before in _PUNCTUATION or before in _LEADING or before in ("and", "or")
+            relative = content and after and not follows
             if not relative and word != "where" and after not in _AUXILIARIES:
                 return (*_noun_phrase(tokens[place:], given), *_STANDS_FOR.get(word, ()))
             asked = asked if relative else ()  # "where is it kept", "what does she write": another cue may follow
@@ -125,7 +126,7 @@ def _noun_phrase(tokens: Sequence[str], given: Collection[str]) -> tuple[str, ..
     phrase: list[str] = []
     for before, word, after in zip(("", *tokens), tokens, (*tokens[1:], ""), strict=False):
         verb = word in VERB_FORMS
-        if phrase and (verb or word in LINKS or word in CONTRACTED or word in _PUNCTUATION):
+        if phrase and (verb or word in LINKS or word in CONTRACTED or word in _PUNCTUATION or word in _ARTICLES):
             break
         if not phrase and word not in REQUESTS and _is_predicate(word, after):
             break  # "which one interacts with genes" asks for no gene
