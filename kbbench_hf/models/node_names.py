@@ -2,18 +2,21 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.knowledge_base.graph import spans
-from kbbench_hf.models.english import words
+from kbbench_hf.models.english import FUNCTION, WORD, words
 from kbbench_hf.models.labels import WITHIN
 
 COVERAGE = 0.8
 """How much of a name's information a text must spell out to name it: one common word may be missing or misspelt."""
+UNSAID = 1.0
+"""What a name's function word counts that a text does not have: "film" alone does not name "This Is Not a Film"."""
+_NUMBER = {word: number for number, word in enumerate(sorted(FUNCTION))}
 _HYPHENATED = re.compile(r"[^\W_]+(?:-[^\W_]+)+")
 
 
@@ -42,14 +45,15 @@ class NodeNames:
     [0.2, 1.0]
     >>> names.find("inhibitors of MMP-9").rows.tolist()
     [2]
+
     """
 
     def __init__(self, names: Sequence[str]) -> None:
         vocabulary: dict[str, int] = {}
+        self._function, self._function_offsets = _end_to_end([_function_words(name) for name in names], np.uint8)
         spelled = [{vocabulary.setdefault(word, len(vocabulary)) for word in words(name)} for name in names]
         self._vocabulary, self._stems = vocabulary, list(vocabulary)
-        self._offsets = np.concatenate([[0], np.cumsum([len(each) for each in spelled])]).astype(np.int64)
-        self._words = np.fromiter((word for each in spelled for word in each), np.int64, self._offsets[-1])
+        self._words, self._offsets = _end_to_end(spelled, np.int64)
         counts = np.bincount(self._words, minlength=len(vocabulary))
         self._enough = np.log(max(len(names), 2))
         self._information = self._enough - np.log(np.maximum(counts, 1))
@@ -80,7 +84,7 @@ class NodeNames:
         spoken = known[word] == spelled
         owners = np.repeat(np.arange(len(rows)), np.diff(offsets))
         covered = np.bincount(owners, spoken * self._information[spelled], len(rows))
-        kept = (covered > 0) & (covered >= COVERAGE * self._total[rows])
+        kept = (covered > 0) & (covered >= COVERAGE * (self._total[rows] + UNSAID * self._unsaid(rows, text)))
         spoken &= kept[owners]
         once = np.array([said[each] == 1 for each in known.tolist()])
         alone = _alone(owners[spoken], word[spoken], once, len(rows))
@@ -88,10 +92,31 @@ class NodeNames:
         strength = covered[kept] / total * np.minimum(total / self._enough, 1) * np.where(alone[kept], 1, WITHIN)
         return Named(rows[kept], strength)
 
+    def _unsaid(self, rows: NDArray[np.int64], text: str) -> NDArray[np.float64]:
+        """Return how many function words of each name a text does not have."""
+        unsaid = np.ones(len(_NUMBER))
+        unsaid[list(_function_words(text))] = 0
+        places, offsets = spans(self._function_offsets[rows], self._function_offsets[rows + 1])
+        owners = np.repeat(np.arange(len(rows)), np.diff(offsets))
+        return np.bincount(owners, unsaid[self._function[places]], len(rows)).astype(np.float64, copy=False)
+
     def stems(self, rows: NDArray[np.int64]) -> set[str]:
         """Return the stems of the words in the names of these nodes."""
         places, _ = spans(self._offsets[rows], self._offsets[rows + 1])
         return {self._stems[word] for word in self._words[places].tolist()}
+
+
+def _end_to_end(
+    parts: Sequence[Collection[int]], kind: type[np.integer]
+) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
+    """Return collections of numbers laid end to end, and the offsets at which each begins."""
+    offsets = np.concatenate([[0], np.cumsum([len(each) for each in parts])]).astype(np.int64)
+    return np.fromiter((number for each in parts for number in each), kind, offsets[-1]), offsets
+
+
+def _function_words(text: str) -> set[int]:
+    """Return the numbers of the function words of a text."""
+    return {_NUMBER[word] for word in FUNCTION.intersection(WORD.findall(text.lower()))}
 
 
 def _spellings(text: str) -> list[str]:

@@ -54,3 +54,10 @@ def test_a_letter_of_a_name_is_no_contraction() -> None:
     assert names.find("foods with vitamin k").rows.tolist() == [3]
     assert 1 not in names.find("the wall of a cell").rows
     assert names.find("who wrote Don Quixote").strength.tolist() == [1.0]
+
+
+def test_the_function_words_of_a_name_count_where_they_are_not_said() -> None:
+    names = NodeNames(["This Is Not a Film", "Film of the Mill", *(f"Mill {number}" for number in range(99))])
+    assert names.find("a film at noon").rows.tolist() == []
+    assert names.find("a film of the mill").rows.tolist() == [1]
+    assert names.find("I saw it: this is not a film").rows.tolist() == [0]
