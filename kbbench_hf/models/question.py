@@ -29,7 +29,7 @@ from kbbench_hf.models.exclusions import without_exclusions
 _QUESTION_WORDS = listed("which what who whom whose where")
 _ASKING = listed("""
     identify find list provide search name recommend suggest show give tell need want wanted looking seek seeking
-    searching interested there should know""")
+    sought searching interested there should know""")
 """What a request begins with; `should` as in "it should be a film"."""
 _LEADING = listed("know tell see find identify wonder wondering wondered determine explain show ask asked me")
 _AUXILIARIES = listed("am do does did has have had can could may might must should will would")
@@ -45,6 +45,8 @@ _STANDS_FOR = {"who": ("person",), "whom": ("person",)}
 _MARKUP = re.compile(r"</?[a-z][^<>]*>", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[.!?;:]+(?=\s|$|[\"”'»)])|\n|[\"“”«»]")
 _TOKEN = re.compile(r"[^\W_]+|[,()]|[-–—](?=\s)")
+_QUOTED_CLAUSE = re.compile(r"([\"“«])(?:who|whom|whose|which|what|where)\b(?=[^\"”»?]*[\"”»])")
+"""A quotation that begins as a relative clause and is no question."""
 _WRITTEN = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
 
 
@@ -71,7 +73,8 @@ def read(question: str, given: Collection[str] = ()) -> Reading:
     ', could you  me a  of films, ?'
     """
     said, excluded = without_exclusions(_MARKUP.sub(" ", question), given)
-    tokens = [_TOKEN.findall(sentence) for sentence in _SENTENCE_END.split(said.lower())]
+    sentences = _SENTENCE_END.split(_QUOTED_CLAUSE.sub(r"\1", said).lower())
+    tokens = [_TOKEN.findall(sentence) for sentence in sentences]
     cued = [_asked_in(each, given) for each in tokens]
     uncued = (_noun_phrase(each, given) for each, found in zip(tokens, cued, strict=True) if found is None)
     phrases = cued if any(cued) else uncued
@@ -91,7 +94,7 @@ def _sought(said: str, given: Collection[str]) -> str:
 
 def _asked_in(tokens: Sequence[str], given: Collection[str]) -> tuple[str, ...] | None:
     """Return the noun phrase after the first cue of a sentence, empty where it asks for no noun; None without a cue."""
-    before, content, asked = "", False, None
+    before, content, clause, asked = "", False, 0, None
     for place, word in enumerate(tokens):
         after = tokens[place + 1] if place + 1 < len(tokens) else ""
         if word in _QUESTION_WORDS:
@@ -101,7 +104,10 @@ def _asked_in(tokens: Sequence[str], given: Collection[str]) -> tuple[str, ...] 
                 return (*_noun_phrase(tokens[place:], given), *_STANDS_FOR.get(word, ()))
             asked = asked if relative else ()  # "where is it kept", "what does she write": another cue may follow
         elif word in _ASKING and before not in _ARTICLES and _asks(before, word, after):
+            if word in ("wanted", "sought") and after in ("", ")"):  # "(genre wanted)"
+                return _noun_phrase(tokens[clause:place], given)
             return _noun_phrase(tokens[place:], given)
+        clause = place + 1 if word in _PUNCTUATION else clause
         content = content or not (word in FUNCTION or word in REQUESTS or word in _PUNCTUATION)
         before = word
     return asked
