@@ -84,7 +84,9 @@ class NodeNames:
         spoken = known[word] == spelled
         owners = np.repeat(np.arange(len(rows)), np.diff(offsets))
         covered = np.bincount(owners, spoken * self._information[spelled], len(rows))
-        kept = (covered > 0) & (covered >= COVERAGE * (self._total[rows] + UNSAID * self._unsaid(rows, text)))
+        kept = (covered > 0) & (covered >= COVERAGE * self._total[rows])
+        near = rows[kept]
+        kept[kept] = covered[kept] >= COVERAGE * (self._total[near] + UNSAID * self._unsaid(near, text))
         spoken &= kept[owners]
         once = np.array([said[each] == 1 for each in known.tolist()])
         alone = _alone(owners[spoken], word[spoken], once, len(rows))
