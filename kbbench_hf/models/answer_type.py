@@ -56,7 +56,8 @@ class AnswerTypes:
         self.names = kb.graph.node_types
         self._labels, self._relations = Labels(self.names), Labels(kb.graph.relations)
         self._tails = _tail_types(kb)
-        counts, sizes, self.own_words = _read(kb, texts or (lambda rows: _column(kb, rows)))
+        counts, sizes, self.own_words = _read(kb, texts or kb.texts)
+        self._all_read = sizes.sum() == len(kb)
         frequency = {word: (count + 0.01) / (sizes + 0.5) for word, count in counts.items()}
         used = [word for word, p in frequency.items() if p.max() >= _COMMON]
         self.common = {*used, *self._labels.words, *self._relations.words}
@@ -82,6 +83,10 @@ class AnswerTypes:
     def knows(self, word: str) -> bool:
         """Whether a stem stands in the names and texts that were read."""
         return word in self._evidence
+
+    def is_unused(self, word: str) -> bool:
+        """Whether no name or text has a stem; False where not all were read."""
+        return self._all_read and word not in self._evidence
 
     def is_label(self, word: str) -> bool:
         """Whether a stem is a form of a word in the name of a type."""
@@ -109,10 +114,6 @@ def _tail_types(kb: KnowledgeBase) -> NDArray[np.float64]:
         counts[kb.graph.relation_id(relation), number[tail]] += edges
     shares: Vector = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     return shares
-
-
-def _column(kb: KnowledgeBase, rows: NDArray[np.int64]) -> list[str]:
-    return [text or "" for text in kb.nodes["text"].chunk(0).take(rows).to_pylist()]
 
 
 def _read(kb: KnowledgeBase, texts_of: Texts) -> tuple[dict[str, Vector], Vector, Vector]:

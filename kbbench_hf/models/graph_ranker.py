@@ -63,8 +63,8 @@ MOST_SURE = 0.3
 ONE_EDGE_WEIGHT, TWO_EDGES_WEIGHT = 0.6, 0.4
 """To be joined to what is named counts about half of the best text; both ways together as much as it."""
 ENOUGH_WORDS, LEAST_TEXT = 3, 0.15
-"""With so many words that name no node, type or relation, a question leaves all to the texts that they have; with none,
-this much. Chosen on training and validation questions and on a knowledge base of another kind."""
+"""With so many words of texts that name no node, type or relation, a question leaves all to texts; with none, so much.
+Chosen on training and validation questions and on knowledge bases of other kinds."""
 FOUND_WEIGHT = 0.3
 """What is found is less sure to be meant than what is named. Chosen, as the square of its text score, on training and
 validation questions."""
@@ -211,8 +211,9 @@ class GraphRanker:
     def _left(self, sought: str, named: Named) -> float:
         sure = named.strength.max(initial=0.0)
         told = self._names.stems(named.rows[named.strength >= sure / 2])
-        words_left = {word for word in words(sought) if word not in told and not self._types.is_schema_word(word)}
-        return float(1 - sure * (1 - np.clip(len(words_left) / ENOUGH_WORDS, LEAST_TEXT, 1)))
+        left = {word for word in words(sought) if not (word in told or self._types.is_schema_word(word))}
+        n_left = sum(not self._types.is_unused(word) for word in left)
+        return float(1 - sure * (1 - np.clip(n_left / ENOUGH_WORDS, LEAST_TEXT, 1)))
 
     def _texts(self, asked: Sequence[Asked]) -> list[Sparse]:
         """Return what the texts of nodes say for each question, best first, by the base."""

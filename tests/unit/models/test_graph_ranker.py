@@ -130,15 +130,21 @@ def _works(types: Sequence[str], texts: Sequence[str], edges: Sequence[tuple[int
 
 
 def test_what_names_types_and_relations_tell_is_not_left_to_texts() -> None:
-    texts = ["Paints.", "A painter, painter of painter.", "Draws.", "Draws."]
+    texts = ["Paints.", "A painter, painter of painter.", "Draws and hums old sad ballads.", "Draws."]
     ranker = _works(["painter"] * 4, texts, [(0, "teaches", 3), (1, "knows", 2)])
     asked = "Which painter does Aldo teach?"
-    left = [
-        ranker.explain(question, np.array([1])).gold[0].signals["text"]
-        for question in (asked, f"{asked} Sadly!", f"{asked} Sadly she sings ballads.")
-    ]
-    assert np.array(left) / left[-1] == pytest.approx([0.15, 1 / 3, 1])
+    further = {"": 0.15, "Sad ballads!": 2 / 3, "Old sad ballads.": 1, "Gladly, madly, badly!": 0.15}
+    for said, left in further.items():
+        best_texts = ranker.explain(f"{asked} {said}", np.array([1, 2])).gold
+        # a tenth less, since nodes have few words of their own
+        assert max(each.signals["text"] for each in best_texts) == pytest.approx(0.9 * left, rel=0.02), said
     assert ranker.explain(asked, np.array([1])).winner.name == "Dina"
+
+
+def test_a_word_is_unused_only_where_all_texts_were_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [AnswerTypes(small_kb()).is_unused(word) for word in ("gladly", "brick")] == [True, False]
+    monkeypatch.setattr("kbbench_hf.models.answer_type.SAMPLE", 2)
+    assert not AnswerTypes(small_kb()).is_unused("gladly")
 
 
 def test_where_no_word_says_the_type_what_is_joined_to_the_named_does() -> None:
