@@ -270,6 +270,26 @@ def test_relations_beat_text_on_the_slice_of_prime(shared: Path, tmp_path: Path)
     assert figures["graph:bm25"][1] > 0.46
 
 
+def test_relations_are_read_in_a_knowledge_base_of_another_kind() -> None:
+    # the public works of an invented city, and questions in many people's words: 30 of each kind
+    folder = Path(__file__).parent / "public_works"
+    kb = KnowledgeBase.from_tables(folder / "nodes.csv", folder / "edges.csv")
+    with (folder / "queries.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    base = BM25(render(kb, "text"))
+    figures = {}
+    for model in (base, GraphRanker(kb, base)):
+        ranking = model.search([row["query"] for row in rows], len(kb)).ids
+        answers = [kb.rows(ast.literal_eval(row["answer_ids"])) for row in rows]
+        reciprocal = [1 / (1 + np.isin(line, each).argmax()) for line, each in zip(ranking, answers, strict=True)]
+        kinds = np.array([row["kind"] for row in rows])
+        figures[model] = {kind: np.mean(reciprocal, where=kinds == kind) for kind in dict.fromkeys(kinds)}
+    by_text, by_graph = figures.values()
+    assert all(by_graph[kind] > by_text[kind] + 0.05 for kind in by_text)
+    assert np.mean(list(by_text.values())) < 0.15
+    assert np.mean(list(by_graph.values())) > 0.57
+
+
 def test_an_explanation_adds_up_to_the_score_and_shows_the_way(ranker: GraphRanker) -> None:
     question = "Which metals does Galena give?"
     reading = ranker.explain(question, np.array([7]))
