@@ -2,7 +2,7 @@
 
 The phrases that a question asks for are compared with the names of the types, with those of the relations, whose tails
 have types, and with the words of the names and texts of each type. The likelihood of a type, given the phrases, is
-multiplied by its share in what the base ranking found, which decides where the phrases say nothing.
+multiplied by its share in what texts and edges found, which decides where the phrases say nothing.
 """
 
 from collections import Counter
@@ -69,7 +69,7 @@ class AnswerTypes:
         Args:
             phrases: the noun phrases that the question asks for. Those that name a type or a relation say it where
                 there are any ("which drugs ...? Give sources."); where there are no phrases, `found` decides.
-            found: the share of each type in what the base ranking found.
+            found: the share of each type in what texts and edges found.
         """
         prior = (found + _UNSEEN / len(found)) / (found.sum() + _UNSEEN)
         evidence = np.log(prior)

@@ -5,7 +5,8 @@ A question comes with greetings, thanks, stories and asides. Three cuts find wha
 1. What is **set aside** ("Unlike my last question, ...", "I already know about X.") is dropped.
 2. What is **ruled out** ("but not directed by X", "except Y") is kept apart (`exclusions`).
 3. What is **asked for** is the noun phrase after the first cue of asking in a sentence: a question word or a request.
-   Sentences without a cue are asked only where no sentence has one, as in a list of keywords.
+   "Where is it kept?" and "What does she write?" ask for no noun. Sentences without a cue are asked only where no
+   sentence has one, as in a list of keywords.
 """
 
 import re
