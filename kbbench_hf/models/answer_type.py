@@ -86,7 +86,7 @@ class AnswerTypes:
 
     def is_unused(self, word: str) -> bool:
         """Whether no name or text has a stem; False where not all were read."""
-        return self._all_read and word not in self._evidence
+        return self._all_read and not self.knows(word)
 
     def is_label(self, word: str) -> bool:
         """Whether a stem is a form of a word in the name of a type."""

@@ -37,17 +37,15 @@ from kbbench_hf.models.exclusions import without_comparison
 from kbbench_hf.models.fusion import min_max
 from kbbench_hf.models.graph_paths import paths
 from kbbench_hf.models.labels import Labels
-from kbbench_hf.models.node_names import NOTHING_NAMED, Named, NodeNames
+from kbbench_hf.models.node_names import Named, NodeNames
 from kbbench_hf.models.question import Reading, read
 from kbbench_hf.models.renderings import render
 from kbbench_hf.models.specs import Spec, positive
 from kbbench_hf.models.spelling import Spelling
+from kbbench_hf.models.spreading import NOTHING, Rows, Sparse, Spreading, Vector, distinct
 from kbbench_hf.models.top_k import best, pad
 from kbbench_hf.models.workplace import Workplace
 from kbbench_hf.protocols import Ranking, Retriever
-
-Rows = NDArray[np.int64]
-Vector = NDArray[np.float64]
 
 DEPTH = 1000
 """How far into the base's ranking to look; nodes further down have text score 0."""
@@ -72,8 +70,6 @@ RULED_OUT_WEIGHT = 0.5
 """What is joined to something ruled out loses about what joining gives."""
 N_GOLD, N_TYPES, N_NAMED = 3, 4, 6
 """How many an explanation says, the best first."""
-FRONTIER = 20_000
-"""Edges that are followed in a second step, from the nodes that the first reached best."""
 
 
 def build(spec: Spec, place: Workplace) -> "GraphRanker":
@@ -86,16 +82,6 @@ def build(spec: Spec, place: Workplace) -> "GraphRanker":
         return render(place.kb, place.own_text, rows, place.forms)
 
     return GraphRanker(place.kb, place.part(spec.parts[0]), options["depth"], place.candidates, texts)
-
-
-class Sparse(NamedTuple):
-    """A number for some nodes, each named once; 0 for the others."""
-
-    rows: Rows
-    values: Vector
-
-
-NOTHING = Sparse(*NOTHING_NAMED)
 
 
 class Asked(NamedTuple):
@@ -134,12 +120,9 @@ class GraphRanker:
         self._type_ids = np.asarray(kb.graph.type_ids, dtype=np.int64)
         self._names, self._relations = NodeNames(kb.names()), Labels(kb.graph.relations)
         self._spelling = Spelling(self._types.common, lambda word: self._types.knows(word) or self._names.knows(word))
-        graph = kb.graph
-        self._sides = [graph.out] if graph.symmetric else [graph.out, graph.into]
-        degrees = graph.degrees() + (0 if graph.symmetric else graph.degrees(direction="in"))
-        self._edges, self._passing = degrees, 1 / np.log2(2 + degrees)
+        self._spreading = Spreading(kb.graph)
         self._no_text = 1 / (1 + self._types.own_words)
-        self._degree = _degree_prior(degrees, self._type_ids, len(self._types.names))
+        self._degree = _degree_prior(self._spreading.degrees, self._type_ids, len(self._types.names))
         self._is_candidate = np.ones(len(kb), dtype=bool)
         if candidates is not None:
             self._is_candidate[:] = False
@@ -168,7 +151,7 @@ class GraphRanker:
         (text,) = self._texts([asked])
         nodes, signals = self._signals(asked, text, DEPTH)
         total = sum(signals.values(), np.zeros(len(nodes)))
-        types = self._asked_types(asked, text, self._step(asked.named, asked.relations))
+        types = self._asked_types(asked, text, self._spreading.step(asked.named, asked.relations))
         likely = np.argsort(-types, kind="stable")[:N_TYPES].tolist()
 
         def reasons(place: int) -> protocols.Reasons:
@@ -196,7 +179,9 @@ class GraphRanker:
         """Return the probability of each node type of being asked for, shape (queries, types)."""
         asked = [self._understood(query) for query in queries]
         found = zip(asked, self._texts(asked), strict=True)
-        return np.array([self._asked_types(each, text, self._step(each.named, each.relations)) for each, text in found])
+        return np.array(
+            [self._asked_types(each, text, self._spreading.step(each.named, each.relations)) for each, text in found]
+        )
 
     def _understood(self, query: str) -> Asked:
         query = self._spelling.corrected(query)
@@ -209,7 +194,8 @@ class GraphRanker:
         return Asked(reading, named, self._names.find(reading.excluded), relations, self._left(reading.sought, named))
 
     def _left(self, sought: str, named: Named) -> float:
-        sure = named.strength.max(initial=0.0)
+        """Return how much a question leaves to texts: as far as it has words of theirs that name nothing."""
+        sure = named.surest
         told = self._names.stems(named.rows[named.strength >= sure / 2])
         left = {word for word in words(sought) if not (word in told or self._types.is_schema_word(word))}
         n_left = sum(not self._types.is_unused(word) for word in left)
@@ -223,18 +209,18 @@ class GraphRanker:
 
     def _signals(self, asked: Asked, text: Sparse, top_k: int) -> tuple[Rows, Mapping[str, Vector]]:
         """Return the nodes that may be among the best, in any order, and what each signal gives to each."""
-        one = self._step(asked.named, asked.relations)
-        two = self._step(self._nearest(one), asked.relations)
+        one = self._spreading.step(asked.named, asked.relations)
+        two = self._spreading.step(self._spreading.nearest(one), asked.relations)
         types = self._asked_types(asked, text, one)
         found = beside = NOTHING
         if len(asked.named.rows):
-            found = self._step(self._found(text, types), asked.relations)
+            found = self._spreading.step(self._found(text, types), asked.relations)
         if len(asked.excluded.rows):
-            beside = self._step(asked.excluded, self._spoken(asked.reading.excluded))
-        sure = asked.named.strength.max(initial=0.0)
+            beside = self._spreading.step(asked.excluded, self._spoken(asked.reading.excluded))
+        sure = asked.named.surest
         highest = self._highest(top_k + len(beside.rows) + len(asked.excluded.rows))
         touched = [text, one, two, found, beside, Sparse(*asked.excluded), Sparse(*asked.named)]
-        rows, places = _distinct([*(each.rows for each in touched), highest], self._is_candidate)
+        rows, places = distinct([*(each.rows for each in touched), highest], self._is_candidate)
 
         def spread(sparse: Sparse, place: Rows) -> Vector:
             values = np.zeros(len(rows) + 1)
@@ -288,12 +274,6 @@ class GraphRanker:
         found = best(values, VOTERS)
         return Sparse(text.rows[found], values[found])
 
-    def _nearest(self, reached: Sparse) -> Sparse:
-        """Return the nodes that are reached best, as many as have `FRONTIER` edges."""
-        order = best(reached.values, len(reached.values))
-        near = order[np.cumsum(self._edges[reached.rows[order]]) <= FRONTIER]
-        return Sparse(reached.rows[near], reached.values[near])
-
     def _spoken(self, text: str, phrases: Sequence[Sequence[str]] = ()) -> list[Vector]:
         """Return what each relation passes on from head to tail and back: twice as much where the text speaks of it.
 
@@ -303,54 +283,13 @@ class GraphRanker:
         spoken = self._relations.spoken(dict.fromkeys(words(text), 1.0)) > 0
         bare = [phrase for phrase in phrases if not any(self._types.is_label(stem(word)) for word in phrase)]
         asked = self._relations.spoken({stem(word): 1.0 for phrase in bare for word in phrase}) > 0
-        ways = [spoken, spoken & ~asked][: len(self._sides)]
+        ways = [spoken, spoken & ~asked][: self._spreading.n_ways]
         return [np.where(way, 2.0, 1.0) for way in ways]
-
-    def _step(self, nodes: Sparse | Named, relations: Sequence[Vector]) -> Sparse:
-        """Return what nodes pass on to those joined to them, at most 1: less where they are joined to many."""
-        strength = nodes[1] * self._passing[nodes[0]]
-        found = [side.edges(nodes[0]) for side in self._sides]
-        passed = [
-            strength[each.places] * weights[each.relations] for each, weights in zip(found, relations, strict=True)
-        ]
-        joined = _summed(np.concatenate([each.rows for each in found]), np.concatenate(passed), len(self._kb))
-        return Sparse(joined.rows, joined.values / joined.values.max(initial=1e-12))
 
     def _highest(self, n: int) -> Rows:
         """Return the `n` best connected candidates of every type."""
         stops = np.minimum(self._starts[:-1] + n, self._starts[1:])
         return self._by_degree[spans(self._starts[:-1], stops)[0]]
-
-
-def _distinct(parts: Sequence[Rows], kept: NDArray[np.bool_]) -> tuple[Rows, list[Rows]]:
-    """Return the rows of all parts, each once and only those to be kept, and where the rows of each part stand there.
-
-    Those that are not kept stand behind the last.
-    """
-    rows = np.concatenate(parts)
-    owner, is_owner = _owners(rows, len(kept))
-    is_owner &= kept[rows]
-    number = np.where(is_owner, np.cumsum(is_owner) - 1, np.count_nonzero(is_owner))
-    return rows[is_owner], np.split(number[owner], np.cumsum([len(part) for part in parts[:-1]]))
-
-
-def _summed(rows: Rows, values: Vector, n: int) -> Sparse:
-    """Return the sum of the values of each row."""
-    owner, is_owner = _owners(rows, n)
-    sums = np.bincount(owner, values, len(rows)).astype(np.float64, copy=False)
-    return Sparse(rows[is_owner].astype(np.int64), sums[is_owner])
-
-
-def _owners(rows: Rows, n: int) -> tuple[Rows, NDArray[np.bool_]]:
-    """Return the last place at which each row, of `n` there are, stands among these, and whether it is this one.
-
-    No more than these rows are looked at, however many there are.
-    """
-    places = np.arange(len(rows))
-    last = np.empty(n, dtype=np.int64)
-    last[rows] = places
-    owner = last[rows]
-    return owner, owner == places
 
 
 def _degree_prior(degrees: NDArray[np.int64], type_ids: NDArray[np.int64], n_types: int) -> Vector:

@@ -26,6 +26,11 @@ class Named(NamedTuple):
     rows: NDArray[np.int64]
     strength: NDArray[np.float64]
 
+    @property
+    def surest(self) -> float:
+        """The strength of the surest; 0 where none is named."""
+        return float(self.strength.max(initial=0.0))
+
 
 NOTHING_NAMED = Named(np.zeros(0, np.int64), np.zeros(0))
 
@@ -45,7 +50,6 @@ class NodeNames:
     [0.2, 1.0]
     >>> names.find("inhibitors of MMP-9").rows.tolist()
     [2]
-
     """
 
     def __init__(self, names: Sequence[str]) -> None:
