@@ -69,6 +69,8 @@ def stem(word: str) -> str:
 
     >>> [stem(word) for word in ("bodies", "drugs", "people", "is")]
     ['body', 'drug', 'person', 'is']
+    >>> [stem(word) for word in ("classes", "branches", "rashes", "boxes", "virus", "axis")]
+    ['class', 'branch', 'rash', 'box', 'virus', 'axis']
     """
     if word in _SINGULAR:
         return _SINGULAR[word]

@@ -113,6 +113,8 @@ def test_what_is_described_beside_a_name_is_followed_too() -> None:
     reading = ranker.explain("Which mill near Rome supplies somebody who paints walls in churches?", np.array([0, 1]))
     found = {each.name: each.signals["found"] for each in reading.gold}
     assert found["B"] > 0.1 > found["A"] == 0
+    fewer = ranker.explain("Which mill near Rome supplies somebody who paints?", np.array([1]))
+    assert fewer.gold[0].signals["found"] < found["B"] / 2  # one word in place of three
     alone = ranker.explain("Which mill supplies somebody who paints walls in churches?", np.array([1]))
     assert alone.gold[0].signals["found"] == 0  # where no name is said, texts alone speak
 
@@ -136,6 +138,7 @@ def test_what_names_types_and_relations_tell_is_not_left_to_texts() -> None:
         best_texts = ranker.explain(f"{asked} {said}", np.array([1, 2])).gold
         # a tenth less, since nodes have few words of their own
         assert max(each.signals["text"] for each in best_texts) == pytest.approx(0.9 * left, rel=0.02), said
+        assert [each.signals["degree"] for each in best_texts] == pytest.approx([0.09 * left] * 2, rel=0.02), said
     assert ranker.explain(asked, np.array([1])).winner.name == "Dina"
 
 
@@ -147,8 +150,14 @@ def test_a_word_is_unused_only_where_all_texts_were_read(monkeypatch: pytest.Mon
 
 def test_where_no_word_says_the_type_what_is_joined_to_the_named_does() -> None:
     texts = ["Sings arias.", "Sings arias.", "Sings ballads.", "", ""]
-    ranker = _works(["singer"] * 3 + ["medal"] * 2, texts, [(0, "won", 3), (1, "won", 4)])
-    assert ranker.explain("Which thingummy did Aldo get?", np.array([3])).winner.name == "Dina"
+    ranker = _works(["singer"] * 3 + ["trophy"] * 2, texts, [(0, "won", 3), (1, "won", 4)])
+    reading = ranker.explain("Which thingummy did Aldo get?", np.array([3]))
+    assert (reading.types[0][0], reading.winner.name) == ("trophy", "Dina")
+
+
+def test_no_type_costs_more_than_the_best_text_gains(ranker: GraphRanker) -> None:
+    (workshop,) = ranker.explain("Which metals can be won from Galena?", np.array([0])).gold
+    assert workshop.signals["type"] == pytest.approx(0.3 * np.log(0.1))
 
 
 def test_a_text_that_says_it_all_wins_though_a_word_of_the_question_is_in_the_name_of_another_type() -> None:
