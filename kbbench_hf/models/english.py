@@ -25,13 +25,14 @@ FUNCTION = LINKS | listed("""
     a an the or but nor what how why i me my we us our you your he she it its they them their this these those there any
     some all each every both either neither no not if whether than then so such only very more most one ones""")
 ASKED_WITH = listed("""
-    identify find list lists provide supply search recommend suggest show give tell know need want looking look seek
-    seeking searching identifying finding listing interested curious let see get
-    discover determine describe explain assist please information details detail info about rundown overview example
-    examples several few exist exists known possible potential common shared specific particular certain various
-    other another same like shall kindly wanted wonder wondering question questions answer answers ask asked asking
-    hello hi thanks thank help read hear heard saw seen remember think thought guess suppose maybe perhaps once
-    thing things someone anyone everyone somebody anybody everybody something anything everything""")
+    identify find list lists provide supply search recommend suggest show give tell know need needs want wants
+    looking look seek seeking searching identifying finding listing interested curious let see get discover
+    determine describe explain assist please information details detail info about rundown overview example examples
+    several few exist exists known possible potential common shared specific particular certain various other
+    another same like shall kindly grateful appreciate trying hoping hope wanted wonder wondering question questions
+    answer answers ask asked asking hello hi thanks thank help read hear heard saw seen remember think thought guess
+    suppose maybe perhaps once thing things someone anyone everyone somebody anybody everybody something anything
+    everything""")
 """Words with which one asks; they say nothing about what is asked for, nor about what its texts say."""
 KINDS = listed("""
     kind kinds type types sort sorts form name names called word words part parts portion piece pieces member
@@ -44,9 +45,11 @@ EXCLUDED_WITH = listed("unlike except excluding without instead apart rather reg
 """Words with which one rules out."""
 VERBS = listed("""
     share interact involve associate relate link connect affect influence cause contain include exhibit engage act serve
-    use work help target treat bind make take participate occur play impact lead function""")
+    use help target treat bind make take participate occur play impact lead function""")
 """Verbs that commonly follow the noun phrase that is asked for."""
 VERB_FORMS = frozenset(form for verb in VERBS for form in _inflected(verb)) | listed("made taken bound occurred")
+PARTICIPLES = listed("found built kept held paid written drawn led given known seen sold sent said put run won worn")
+"""Irregular ones; "written works" has one before its noun, "works written by X" one behind it."""
 WORD = re.compile(r"[^\W_]+")
 
 

@@ -86,6 +86,25 @@ def test_a_phrase_that_names_a_type_is_what_is_asked_for_whatever_others_say() -
     assert types.probabilities([["bricks"]], even).argmax() != alone.argmax()
 
 
+def test_a_type_that_is_mentioned_may_be_asked_for_where_nothing_else_says_it() -> None:
+    types = AnswerTypes(small_kb())
+    even, metal = np.full(3, 1 / 3), types.names.index("metal")
+    uncued = ["my", "uncle", "liked", "metals", "of", "workshops"]
+    assert types.probabilities([["uncle"]], even, uncued=uncued)[metal] > 0.8
+    assert types.probabilities([["uncle"]], even).tolist() == pytest.approx(even.tolist())
+    assert types.probabilities([["bricks"]], even, uncued=uncued).argmax() != metal
+
+
+def test_a_word_that_few_nodes_have_says_less_for_their_type() -> None:
+    texts = ["a rare word", *["a common word"] * 9, *[""] * 10]
+    nodes = {"id": list(range(20)), "type": ["this"] * 10 + ["that"] * 10, "name": list(map(str, range(20)))}
+    edges = pa.schema([("head", pa.int64()), ("relation", pa.string()), ("tail", pa.int64())]).empty_table()
+    types = AnswerTypes(KnowledgeBase.from_arrow(pa.table({**nodes, "text": texts}), edges))
+    rare, common = (types.probabilities([[word]], np.full(2, 0.5)) for word in ("rare", "common"))
+    this = types.names.index("this")
+    assert 0.5 < rare[this] < common[this] - 0.1
+
+
 def test_a_node_joined_to_the_named_one_is_found_without_any_text(ranker: GraphRanker) -> None:
     assert _found(ranker, "Which metals does Magnetite give?") == ["Iron"]
     assert set(_found(ranker, "Which metals does Galena give?", 2)) == {"Lead", "Silver"}

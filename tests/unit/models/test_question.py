@@ -33,6 +33,17 @@ QUESTION = "which films are set in Rome?"
         ("Who is the director of Roma?", [("director", "person")]),
         ("The film Roma was directed by whom?", [("person",)]),
         ('I read about a film: "who lives in Rome and". What was its name?', [("film",), ("lives",)]),
+        ("Find films produced by a studio of Rome.", [("films",)]),
+        ("Which written works are old?", [("written", "works")]),
+        ("Which works written by Moravia are old?", [("works",)]),
+        ("Anything paid for by a studio", []),
+        ("I would be grateful for the names of films about Rome.", [("films",)]),
+        ("Grandpa once wrote down the name of a film about Rome.", [("film",)]),
+        ("Who signed off the film Roma?", [("signed", "person")]),
+        ("On a quiz night we were asked for a film about Rome.", [("film",)]),
+        ("I'm after a film about Rome.", [("film",)]),
+        ("I'd like a film about Rome.", [("film",)]),
+        ("Like my sister, I look after actors. She wants films.", [("films",)]),
         ("What do you know? Find films.", [("films",)]),
         ("What is there?", []),
         ("", []),
@@ -140,6 +151,20 @@ def test_a_question_of_which_nothing_would_be_left_is_kept_whole() -> None:
 def test_names_are_no_part_of_what_is_asked_for() -> None:
     (phrase,) = read("Name the Roman film Speed director.", {"speed", "roman"}).asked
     assert phrase == ("film", "director")
+
+
+def test_a_word_that_types_share_is_part_of_a_name_beside_another_of_its_words() -> None:
+    pairs = {("salt", "bridge")}
+    assert read("What is Salt Bridge made of?", {"salt"}, pairs).asked == ()
+    assert read("Which bridge is made of salt?", {"salt"}, pairs).asked == (("bridge",),)
+    assert read("Find inspections covering Salt Bridge.", {"salt"}, pairs).asked == (("inspections",),)
+
+
+def test_all_words_but_names_are_kept_where_no_cue_asks() -> None:
+    assert read("My uncle was fond of films with Sordi.", {"sordi"}).uncued == tuple(
+        "my uncle was fond of films with".split()
+    )
+    assert read(QUESTION).uncued == ()
 
 
 @pytest.mark.parametrize(
