@@ -40,6 +40,15 @@ _EXCEPT = re.compile(
     r"[^,.;:!?]*",
     re.IGNORECASE,
 )
+_NEGATED = re.compile(
+    r"\b(?:(?<=[\w,] )(?:that|which|who|whom|where|when|yet|but|and)"
+    r"(?: (?!(?:i|we|you|it|this|please|that|which|who)\b)[^\s,.;:!?]+){0,3}? "
+    r"(?:(?:do|does|did|has|have|had|is|are|was|were)(?: not|n['’]t)|never)|(?:are|were|is|was)n['’]t|never|without|"
+    r"outside(?: of)?|absent from|missing from|skipped by|(?:but (?:please )?)?none (?:that|which|of|by|in|at|from)|"
+    r"(?:any|every)(?:thing|where|one|body) but|all but)\b[^,.;:!?]*",
+    re.IGNORECASE,
+)
+"""What rules out where it has a name; what a text says of its node may be negated too ("who never drove a car")."""
 _COMPARED = re.compile(r"\bthan\b(?:\s+[^\s,.;:!?]+){1,6}", re.IGNORECASE)
 _WITHIN_NAMES = listed("and or nor the a an of")
 
@@ -70,7 +79,11 @@ def without_exclusions(question: str, given: Collection[str] = ()) -> Kept:
         excluded.append(found[0][:end].strip())
         return " " + found[0][end:]
 
-    said = _EXCEPT.sub(ruled_out, aside)
+    def ruled_out_if_named(found: re.Match[str]) -> str:
+        named = any(stem(word.lower()) in given for word in WORD.findall(found[0]))
+        return ruled_out(found) if named else found[0]
+
+    said = _EXCEPT.sub(ruled_out, _NEGATED.sub(ruled_out_if_named, aside))
     return Kept(said, " ".join(excluded)) if any(words(said)) else Kept(question, "")
 
 

@@ -61,6 +61,8 @@ MOST_SURE = 0.3
 """The most that the base's best node says for its type, where the next has no text score at all."""
 ONE_EDGE_WEIGHT, TWO_EDGES_WEIGHT = 0.6, 0.4
 """To be joined to what is named counts about half of the best text; both ways together as much as it."""
+ELSEWHERE = 0.5
+"""What is named in a sentence that asks nothing may be part of a story, where those that ask name something."""
 SPOKEN = 3.0
 """A relation that the question speaks of passes on so many times as much as another."""
 ENOUGH_WORDS, LEAST_TEXT = 3, 0.15
@@ -196,6 +198,9 @@ class GraphRanker:
         joined = without_comparison(reading.said)  # what is compared with need not be joined to what is asked for
         if joined != query:
             named = self._names.find(joined)
+        meant = np.isin(named.rows, self._names.find(reading.asking).rows)
+        if meant.any():
+            named = Named(named.rows, np.where(meant, 1, ELSEWHERE) * named.strength)
         relations = self._spoken(reading.said, reading.asked)
         return Asked(reading, named, self._names.find(reading.excluded), relations, self._left(reading.sought, named))
 

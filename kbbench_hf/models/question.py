@@ -71,6 +71,8 @@ class Reading(NamedTuple):
     """The noun phrases that it asks for, in lower case; what stands last in one is its head."""
     uncued: tuple[str, ...]
     """Where no cue says what is asked for, all words that are no part of a name, in lower case."""
+    asking: str
+    """The sentences that have a cue, in lower case; "" where none has."""
     said: str
     """The question without what it sets aside and what it rules out."""
     sought: str
@@ -96,9 +98,9 @@ def read(question: str, given: Collection[str] = (), pairs: Collection[tuple[str
     cued = [_asked_in(each) for each in tokens]
     others = (_noun_phrase(each) for each, found in zip(tokens, cued, strict=True) if found is None)
     phrases = cued if any(cued) else others
-    is_cued = any(found is not None for found in cued)
-    uncued = () if is_cued else tuple(word for each in tokens for word in each if word != _NAME)
-    return Reading(tuple(filter(None, phrases)), uncued, said, _sought(said, given), excluded)
+    asking = "; ".join(each for each, found in zip(sentences, cued, strict=True) if found is not None)
+    uncued = () if asking else tuple(word for each in tokens for word in each if word != _NAME)
+    return Reading(tuple(filter(None, phrases)), uncued, asking, said, _sought(said, given), excluded)
 
 
 def _sought(said: str, given: Collection[str]) -> str:

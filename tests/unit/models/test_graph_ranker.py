@@ -228,6 +228,16 @@ def test_what_is_ruled_out_counts_against_those_joined_to_it(ranker: GraphRanker
     assert found.index("Salt Kiln") < found.index("Hollow Forge")
 
 
+def test_what_is_named_in_a_story_counts_less_than_what_is_named_where_is_asked(ranker: GraphRanker) -> None:
+    asked = "Which metals does Magnetite give?"
+    told, alone = (ranker.explain(question, np.array([6, 7])) for question in (f"I sell Galena. {asked}", asked))
+    assert told.winner.name == alone.winner.name == "Iron"
+    story = ranker.explain("I sell Galena. Which metals does it give?", np.arange(9))
+    assert story.winner.name == "Lead"
+    joined = {each.name: each.signals["one edge"] for each in told.gold}
+    assert 0 < joined["Lead"] < 0.5 * joined["Iron"]
+
+
 def test_a_node_that_is_set_aside_is_not_followed(ranker: GraphRanker) -> None:
     question = "which workshops grind ochre?"
     plain = ranker.search([question], 9)

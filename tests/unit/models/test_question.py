@@ -207,7 +207,7 @@ def test_markup_is_not_read() -> None:
     [
         ("Which films other than Speed are set in Rome?", "other than Speed"),
         ("Which films except Speed and Roma are set in Rome?", "except Speed and Roma"),
-        ("Which films that are not directed by Fellini are set in Rome?", "are not directed by Fellini"),
+        ("Which films that are not directed by Fellini are set in Rome?", "that are not directed by Fellini"),
         ("Which films apart from Speed are set in Rome?", ""),
         ("Which films instead of Speed are set in Rome?", ""),
         ("Which films, unlike those of Fellini, are set in Rome?", ""),
@@ -219,6 +219,34 @@ def test_what_is_excluded_in_the_middle_ends_with_its_names(question: str, exclu
     assert found.excluded == excluded
     assert found.said.rstrip().endswith("Rome?")
     assert not any(name in found.said for name in ("Speed", "Fellini", "Sordi", "Roma "))
+
+
+@pytest.mark.parametrize(
+    "negated",
+    [
+        "who never worked with Sordi",
+        "and did not show Rome",
+        "that Fellini didn't direct",
+        "where Sordi has not acted",
+        "without Sordi",
+        "outside of Rome",
+        "but none by Fellini",
+        "which aren't of Fellini",
+    ],
+)
+def test_what_is_negated_is_ruled_out_where_it_has_a_name(negated: str) -> None:
+    names = {"speed", "fellini", "sordi", "rome"}
+    found = read(f"Find the crew of Speed {negated}, please.", names)
+    assert found.excluded == negated
+    assert read("Find a crew that never sailed and did not drive.", names).excluded == ""
+    assert read("I like ships! Which crew has not met Fellini?", names).excluded == ""
+    assert read("Find a crew, but I do not know whether Fellini has one.", names).excluded == ""
+
+
+def test_the_sentences_that_ask_are_told_from_the_others() -> None:
+    found = read("I live near Rome. Which films did Fellini direct? My uncle liked Sordi.")
+    assert found.asking.strip() == "which films did fellini direct"
+    assert read("My uncle liked Sordi.").asking == ""
 
 
 def test_what_is_excluded_without_a_known_name_is_all_that_follows() -> None:
