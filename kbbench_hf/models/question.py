@@ -57,6 +57,8 @@ _NAME = "\N{BULLET}"
 _STANDS_FOR = {"who": ("person",), "whom": ("person",)}
 
 _MARKUP = re.compile(r"</?[a-z][^<>]*>", re.IGNORECASE)
+_STATED = re.compile(r"\bshould be an?\b|\b(?:wanted|sought)(?:\)|\s*$)")
+"""Says outright what is asked for: "(genre wanted)", "it should be a film"."""
 _SENTENCE_END = re.compile(r"[.!?;:]+(?=\s|$|[\"”'»)])|\n|[\"“”«»]")
 _TOKEN = re.compile(r"[^\W_]+|[,()]|[-–—](?=\s)")
 _QUOTED_CLAUSE = re.compile(r"([\"“«])(?:who|whom|whose|which|what|where)\b(?=[^\"”»?]*[\"”»])")
@@ -97,7 +99,8 @@ def read(question: str, given: Collection[str] = (), pairs: Collection[tuple[str
     tokens = [_without_names(_TOKEN.findall(sentence), given, pairs) for sentence in sentences]
     cued = [_asked_in(each) for each in tokens]
     others = (_noun_phrase(each) for each, found in zip(tokens, cued, strict=True) if found is None)
-    phrases = cued if any(cued) else others
+    stated = [found for each, found in zip(sentences, cued, strict=True) if found and _STATED.search(each)]
+    phrases = stated or (cued if any(cued) else others)
     asking = "; ".join(each for each, found in zip(sentences, cued, strict=True) if found is not None)
     uncued = () if asking else tuple(word for each in tokens for word in each if word != _NAME)
     return Reading(tuple(filter(None, phrases)), uncued, asking, said, _sought(said, given), excluded)

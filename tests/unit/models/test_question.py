@@ -28,6 +28,8 @@ QUESTION = "which films are set in Rome?"
         ("Where can I find films about Rome?", [("films",)]),
         ("What did Fellini direct in Rome?", []),
         ("Where was Roma made? (award wanted)", [("award",)]),
+        ("Tell me the place of Roma's studio. It should be a city.", [("city",)]),
+        ("Which films should be seen? Which actors play in them?", [("films",), ("actors",)]),
         ("Roma, 1972 (film award sought)?", [("film", "award")]),
         ("Who directed the film Roma?", [("directed", "person")]),
         ("Who is the director of Roma?", [("director", "person")]),
