@@ -191,18 +191,24 @@ class GraphRanker:
     def _understood(self, query: str) -> Asked:
         query = self._spelling.corrected(query)
         named = self._names.find(query)
-        given = {word for word in self._names.stems(named.rows) if not self._types.is_label(word)}
-        spelled = (pairwise(words(name)) for name in self._kb.names(named.rows))
-        pairs = {pair for name in spelled for pair in name if not given.isdisjoint(pair)}
-        reading = read(query, given, pairs)
+        reading = read(query, *self._words_of(named))
         joined = without_comparison(reading.said)  # what is compared with need not be joined to what is asked for
         if joined != query:
             named = self._names.find(joined)
-        meant = np.isin(named.rows, self._names.find(reading.asking).rows)
-        if meant.any():
-            named = Named(named.rows, np.where(meant, 1, ELSEWHERE) * named.strength)
+        if len(named.rows) > 1:
+            meant = np.isin(named.rows, self._names.find(reading.asking).rows)
+            named = Named(named.rows, named.strength * np.where(meant | ~meant.any(), 1, ELSEWHERE))
         relations = self._spoken(reading.said, reading.asked)
         return Asked(reading, named, self._names.find(reading.excluded), relations, self._left(reading.sought, named))
+
+    def _words_of(self, named: Named) -> tuple[set[str], set[tuple[str, str]]]:
+        """Return the stems of names that are in no name of a type, and the pairs in which they stand beside one."""
+        stems = self._names.stems(named.rows)
+        given = {word for word in stems if not self._types.is_label(word)}
+        if len(given) == len(stems):
+            return given, set()
+        spelled = [list(words(name)) for name in self._kb.names(named.rows)]
+        return given, {pair for name in spelled for pair in pairwise(name) if len(given.intersection(pair)) == 1}
 
     def _left(self, sought: str, named: Named) -> float:
         """Return how much a question leaves to texts: as far as it has words of theirs that name nothing."""
