@@ -309,9 +309,18 @@ def test_relations_beat_text_on_the_slice_of_prime(shared: Path, tmp_path: Path)
     assert figures["graph:bm25"][1] > 0.46
 
 
-def test_relations_are_read_in_a_knowledge_base_of_another_kind() -> None:
-    # the public works of an invented city, and questions in many people's words: 30 of each kind
-    folder = Path(__file__).parent / "public_works"
+@pytest.mark.parametrize(
+    ("name", "by_text_at_most", "by_graph_at_least"),
+    [
+        ("public_works", 0.15, 0.66),  # the ranker was improved by what it misread here
+        ("food_and_stage", 0.06, 0.47),  # and not by this one: only its figure was looked at
+    ],
+)
+def test_relations_are_read_in_a_knowledge_base_of_another_kind(
+    name: str, by_text_at_most: float, by_graph_at_least: float
+) -> None:
+    # invented, with questions in many people's words: 30 of each kind
+    folder = Path(__file__).parent / "knowledge_bases" / name
     kb = KnowledgeBase.from_tables(folder / "nodes.csv", folder / "edges.csv")
     with (folder / "queries.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -319,9 +328,9 @@ def test_relations_are_read_in_a_knowledge_base_of_another_kind() -> None:
     by_text, by_graph = (_reciprocal_ranks(model, kb, rows) for model in (base, GraphRanker(kb, base)))
     kinds = np.array([row["kind"] for row in rows])
     gains = {kind: (by_graph - by_text)[kinds == kind].mean() for kind in dict.fromkeys(kinds)}
-    assert min(gains.values()) > 0.05
-    assert by_text.mean() < 0.15
-    assert by_graph.mean() > 0.57
+    assert min(gains.values()) > 0
+    assert by_text.mean() < by_text_at_most
+    assert by_graph.mean() > by_graph_at_least
 
 
 def test_an_explanation_adds_up_to_the_score_and_shows_the_way(ranker: GraphRanker) -> None:
