@@ -22,8 +22,6 @@ all nodes, at the cost of a few.
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,16 +31,11 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.knowledge_base.graph import spans
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.models.answer_type import AnswerTypes, Texts
-from kbbench_hf.models.english import stem, words
-from kbbench_hf.models.exclusions import without_comparison
+from kbbench_hf.models.asked import Asked, Questions
 from kbbench_hf.models.fusion import min_max
 from kbbench_hf.models.graph_paths import paths
-from kbbench_hf.models.labels import Labels
-from kbbench_hf.models.node_names import Named, NodeNames
-from kbbench_hf.models.question import Reading, read
 from kbbench_hf.models.renderings import render
 from kbbench_hf.models.specs import Spec, positive
-from kbbench_hf.models.spelling import Spelling
 from kbbench_hf.models.spreading import NOTHING, Rows, Sparse, Spreading, Vector, distinct
 from kbbench_hf.models.top_k import best, pad
 from kbbench_hf.models.workplace import Workplace
@@ -61,13 +54,6 @@ MOST_SURE = 0.3
 """The most that the base's best node says for its type, where the next has no text score at all."""
 ONE_EDGE_WEIGHT, TWO_EDGES_WEIGHT = 0.6, 0.4
 """To be joined to what is named counts about half of the best text; both ways together as much as it."""
-ELSEWHERE = 0.5
-"""What is named in a sentence that asks nothing may be part of a story, where those that ask name something."""
-SPOKEN = 3.0
-"""A relation that the question speaks of passes on so many times as much as another."""
-ENOUGH_WORDS, LEAST_TEXT = 3, 0.15
-"""With so many words of texts that name no node, type or relation, a question leaves all to texts; with none, so much.
-Chosen on training and validation questions and on knowledge bases of other kinds."""
 FOUND_WEIGHT = 0.3
 """What is found is less sure to be meant than what is named. Chosen, as the square of its text score, on training and
 validation questions."""
@@ -87,18 +73,6 @@ def build(spec: Spec, place: Workplace) -> "GraphRanker":
         return render(place.kb, place.own_text, rows, place.forms)
 
     return GraphRanker(place.kb, place.part(spec.parts[0]), options["depth"], place.candidates, texts)
-
-
-class Asked(NamedTuple):
-    """What a question says of the knowledge base."""
-
-    reading: Reading
-    named: Named
-    excluded: Named
-    relations: Sequence[Vector]
-    """What each relation passes on, from head to tail and back."""
-    left: float
-    """How much it leaves to texts, between 0 and 1: what it asks by names, types and relations, these tell."""
 
 
 class GraphRanker:
@@ -123,9 +97,8 @@ class GraphRanker:
         self._kb, self._base, self._depth = kb, base, min(depth, len(kb))
         self._types = AnswerTypes(kb, texts)
         self._type_ids = np.asarray(kb.graph.type_ids, dtype=np.int64)
-        self._names, self._relations = NodeNames(kb.names()), Labels(kb.graph.relations)
-        self._spelling = Spelling(self._types.common, lambda word: self._types.knows(word) or self._names.knows(word))
         self._spreading = Spreading(kb.graph)
+        self._questions = Questions(kb, self._types, self._spreading.n_ways)
         self._no_text = 1 / (1 + self._types.own_words)
         self._degree = _degree_prior(self._spreading.degrees, self._type_ids, len(self._types.names))
         self._is_candidate = np.ones(len(kb), dtype=bool)
@@ -138,7 +111,7 @@ class GraphRanker:
 
     def search(self, queries: Sequence[str], top_k: int) -> Ranking:
         """Return the `top_k` best nodes of every query."""
-        asked = [self._understood(query) for query in queries]
+        asked = [self._questions.understood(query) for query in queries]
         rows = []
         for each, text in zip(asked, self._texts(asked), strict=True):
             nodes, signals = self._signals(each, text, top_k)
@@ -152,7 +125,7 @@ class GraphRanker:
 
         Gold nodes that no signal touches are left out.
         """
-        asked = self._understood(query)
+        asked = self._questions.understood(query)
         (text,) = self._texts([asked])
         nodes, signals = self._signals(asked, text, DEPTH)
         total = sum(signals.values(), np.zeros(len(nodes)))
@@ -182,41 +155,11 @@ class GraphRanker:
 
     def types(self, queries: Sequence[str]) -> Vector:
         """Return the probability of each node type of being asked for, shape (queries, types)."""
-        asked = [self._understood(query) for query in queries]
+        asked = [self._questions.understood(query) for query in queries]
         found = zip(asked, self._texts(asked), strict=True)
         return np.array(
             [self._asked_types(each, text, self._spreading.step(each.named, each.relations)) for each, text in found]
         )
-
-    def _understood(self, query: str) -> Asked:
-        query = self._spelling.corrected(query)
-        named = self._names.find(query)
-        reading = read(query, *self._words_of(named))
-        joined = without_comparison(reading.said)  # what is compared with need not be joined to what is asked for
-        if joined != query:
-            named = self._names.find(joined)
-        if len(named.rows) > 1:
-            meant = np.isin(named.rows, self._names.find(reading.asking).rows)
-            named = Named(named.rows, named.strength * np.where(meant | ~meant.any(), 1, ELSEWHERE))
-        relations = self._spoken(reading.said, reading.asked)
-        return Asked(reading, named, self._names.find(reading.excluded), relations, self._left(reading.sought, named))
-
-    def _words_of(self, named: Named) -> tuple[set[str], set[tuple[str, str]]]:
-        """Return the stems of names that are in no name of a type, and the pairs in which they stand beside one."""
-        stems = self._names.stems(named.rows)
-        given = {word for word in stems if not self._types.is_label(word)}
-        if len(given) == len(stems):
-            return given, set()
-        spelled = [list(words(name)) for name in self._kb.names(named.rows)]
-        return given, {pair for name in spelled for pair in pairwise(name) if len(given.intersection(pair)) == 1}
-
-    def _left(self, sought: str, named: Named) -> float:
-        """Return how much a question leaves to texts: as far as it has words of theirs that name nothing."""
-        sure = named.surest
-        told = self._names.stems(named.rows[named.strength >= sure / 2])
-        left = {word for word in words(sought) if not (word in told or self._types.is_schema_word(word))}
-        n_left = sum(not self._types.is_unused(word) for word in left)
-        return float(1 - sure * (1 - np.clip(n_left / ENOUGH_WORDS, LEAST_TEXT, 1)))
 
     def _texts(self, asked: Sequence[Asked]) -> list[Sparse]:
         """Return what the texts of nodes say for each question, best first, by the base."""
@@ -233,7 +176,7 @@ class GraphRanker:
         if len(asked.named.rows):
             found = self._spreading.step(self._found(text, types), asked.relations)
         if len(asked.excluded.rows):
-            beside = self._spreading.step(asked.excluded, self._spoken(asked.reading.excluded))
+            beside = self._spreading.step(asked.excluded, self._questions.spoken(asked.reading.excluded))
         sure = asked.named.surest
         highest = self._highest(top_k + len(beside.rows) + len(asked.excluded.rows))
         touched = [text, one, two, found, beside, Sparse(*asked.excluded), Sparse(*asked.named)]
@@ -290,18 +233,6 @@ class GraphRanker:
         values = text.values**2 * (1 - types / types.max())[self._type_ids[text.rows]]
         found = best(values, VOTERS)
         return Sparse(text.rows[found], values[found])
-
-    def _spoken(self, text: str, phrases: Sequence[Sequence[str]] = ()) -> list[Vector]:
-        """Return what each relation passes on from head to tail and back: more where the text speaks of it.
-
-        What is asked for by a relation's name alone ("the parent peak of X") is its tail: the way back to the head is
-        not spoken of. Where every edge has its reverse, both ways are one.
-        """
-        spoken = self._relations.spoken(dict.fromkeys(words(text), 1.0)) > 0
-        bare = [phrase for phrase in phrases if not any(self._types.is_label(stem(word)) for word in phrase)]
-        asked = self._relations.spoken({stem(word): 1.0 for phrase in bare for word in phrase}) > 0
-        ways = [spoken, spoken & ~asked][: self._spreading.n_ways]
-        return [np.where(way, SPOKEN, 1.0) for way in ways]
 
     def _highest(self, n: int) -> Rows:
         """Return the `n` best connected candidates of every type."""

@@ -45,7 +45,6 @@ _ASKING_BESIDE = {
 """What a request begins with behind one of some words, or before one: "I am after films", "it should be a film"."""
 _LEADING = listed("know tell see find identify wonder wondering wondered determine explain show ask asked me")
 _AUXILIARIES = listed("am do does did has have had can could may might must should will would")
-_COPULA = listed("is are was were s")
 _ARTICLES = listed("a an the my")
 _INDEFINITE = listed("someone anyone somebody anybody something anything those one ones")
 _OF_INDEFINITE = listed("with without for against behind")
