@@ -192,7 +192,7 @@ def write_dataset(
         if answers:
             manifest["answers"] = _write_answers(partial, answers)
         write_text(partial / MANIFEST, json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
-        write_text(partial / CARD, complete_card(card, tables, partial))
+        write_text(partial / CARD, complete_card(card, tables, partial, digest))
     return DatasetFolder(out.resolve())
 
 
@@ -215,8 +215,13 @@ def copy_dataset(folder: DatasetFolder, out: Path) -> DatasetFolder:
     return DatasetFolder(out)
 
 
-def complete_card(card: str, tables: Tables, folder: Path) -> str:
-    """Return the card with `size_categories`, `configs` and `dataset_info` (features, sizes) in its front matter."""
+def complete_card(card: str, tables: Tables, folder: Path, revision: str) -> str:
+    """Return the card with `size_categories`, `configs` and `dataset_info` (features, sizes) in its front matter.
+
+    Each config has a `version` made from the revision, because `datasets` names its cache of a local folder after the
+    card alone: without it, `load_dataset` returns the rows of an earlier build, or of another folder of this name,
+    wherever the sizes are equal.
+    """
     from datasets import DatasetInfo, Features, SplitInfo
     from datasets.info import DatasetInfosDict
     from datasets.splits import SplitDict
@@ -238,6 +243,7 @@ def complete_card(card: str, tables: Tables, folder: Path) -> str:
         configs[config] = {
             "data_files": [{"split": split, "path": f"data/{config}/{split}.parquet"} for split in splits],
             **({"default": True} if position == 0 else {}),
+            "version": card_version(revision),
         }
     document = DatasetCard(card, ignore_metadata_errors=False)
     rows = sum(table.num_rows for splits in tables.values() for table in splits.values())
@@ -245,6 +251,16 @@ def complete_card(card: str, tables: Tables, folder: Path) -> str:
     infos.to_dataset_card_data(document.data)
     configs.to_dataset_card_data(document.data)
     return str(document)
+
+
+def card_version(revision: str) -> str:
+    """Return a revision as a version number: `datasets` takes nothing but three numbers there.
+
+    >>> card_version("00010002000300040005000600070008000900ff")
+    '1.2.3'
+    """
+    # 48 bits: two of a million builds have the same version with a chance of 0.2 %
+    return ".".join(str(int(revision[start : start + 4], 16)) for start in (0, 4, 8))
 
 
 def size_category(rows: int) -> str:

@@ -17,7 +17,7 @@ from packaging.licenses import canonicalize_license_expression
 
 import kbbench_hf.benchmarks
 from kbbench_hf.benchmarks import benchmark, benchmark_names, shipped_dataset
-from kbbench_hf.files.datasets import DatasetFolder
+from kbbench_hf.files.datasets import DatasetFolder, card_version
 from kbbench_hf.reports.publications import evaluate_modules, publications
 from tests.contract.croissant import MAX_CONFIGS, croissant
 
@@ -76,6 +76,7 @@ def test_a_built_card_adds_what_only_the_data_say(name: str) -> None:
     rows = sum(facts["rows"] for facts in folder.manifest["files"].values())
     assert data.size_categories == ["n<1K" if rows < 1000 else "1K<n<10K"]
     assert {each["config_name"] for each in data.configs} == set(folder.configs())
+    assert {each["version"] for each in data.configs} == {card_version(folder.revision)}
     given = yaml.safe_load(CARDS[name].read_text(encoding="utf-8").split("---\n")[1])
     assert {key: data.get(key) for key in given} == given, "the card stands there as its source has it"
 

@@ -76,6 +76,26 @@ def test_datasets_reads_the_folder_with_its_configs_splits_and_default(tmp_path,
     assert next(iter(streamed))["text"] == "ç"
 
 
+def test_load_dataset_returns_the_rows_of_this_build_and_of_this_folder(tmp_path, monkeypatch):
+    """`datasets` names its cache after the card, so the card changes with the rows, at equal names and sizes too."""
+    import datasets
+
+    def gold(place: Path, answers: list[int]) -> tuple[list[int], int]:
+        tables = {"queries": {"test": pa.table({"answer_ids": [answers]})}, "nodes": {"full": pa.table({"id": answers})}}
+        write_dataset(place / "kbbench" / "my-kb", tables, CARD)
+        monkeypatch.chdir(place)
+        loaded = datasets.load_dataset("kbbench/my-kb", split="test", cache_dir=str(tmp_path / "cache"))
+        nodes = datasets.load_dataset("kbbench/my-kb", "nodes", split="full", cache_dir=str(tmp_path / "cache"))
+        return loaded["answer_ids"][0], nodes["id"][0]
+
+    for place in ("a", "b"):
+        (tmp_path / place).mkdir()
+    assert gold(tmp_path / "a", [1]) == ([1], 1)
+    assert gold(tmp_path / "a", [2]) == ([2], 2)
+    assert gold(tmp_path / "b", [3]) == ([3], 3)
+    assert gold(tmp_path / "a", [1]) == ([1], 1)
+
+
 def test_the_card_keeps_its_words_and_gains_sizes_and_features(tmp_path):
     text = (write_dataset(tmp_path / "small", TABLES, CARD).path / "README.md").read_text(encoding="utf-8")
     assert text.endswith("# Small\n")
