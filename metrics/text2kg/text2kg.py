@@ -5,11 +5,11 @@ import evaluate
 import numpy as np
 
 from kbbench_hf.benchmarks.text2kgbench.parsers import HISTORICAL_PARSERS, parse_balanced
-from kbbench_hf.benchmarks.text2kgbench.warnings import habit_warnings
+from kbbench_hf.benchmarks.text2kgbench.warnings import extraction_warnings
 from kbbench_hf.benchmarks.warnings import empty_warning, unread_warning
 from kbbench_hf.errors import DataError, unknown_name
 from kbbench_hf.metrics.aggregate import estimate
-from kbbench_hf.metrics.triple_values import read_gold, score_repaired_2
+from kbbench_hf.metrics.triple_values import score_repaired_2, score_repaired_3
 from kbbench_hf.metrics.triples import Ontology, TripleScores, count_oddities, score_reference, score_repaired
 from kbbench_hf.replies.reading import ParseError
 from kbbench_hf.replies.triples import read_triples
@@ -18,7 +18,8 @@ _DESCRIPTION = """\
 Precision, recall and F1 of extracted triples, their conformance to an ontology, and how many of their subjects,
 relations and objects are hallucinated, as Text2KGBench defines them. Mode `reference` gives the figures of the
 benchmark's released script; `repaired` does without its accidents; `repaired-2` compares what triples say (dates and
-numbers by value, names in any writing) and asks only for the gold whose subject and object the sentence names.
+numbers by value, names in any writing) and asks only for the gold whose subject and object the sentence names;
+`repaired-3` also reads typographic characters and RDF literals as plain text.
 """
 
 _KWARGS_DESCRIPTION = """
@@ -28,7 +29,7 @@ Args:
     references: for each sentence, {"sentence": ..., "triples": [[subject, relation, object], ...],
         "ontology": {"concepts": [label, ...], "relations": [label, ...]}}.
     mode: "reference" (the released script; the default), "paper" (the same; the paper differs for whole datasets
-        only), "repaired" or "repaired-2".
+        only), "repaired", "repaired-2" or "repaired-3".
     parser: how texts are read: "careful" (thought aside, the final answer, in whatever form; the default), "balanced"
         (every triple in the text), or as the published runs were: "md", "quotes", "id".
     return_ci: whether to add a 95 % confidence interval, `<metric>_ci95`, to every metric.
@@ -39,9 +40,10 @@ Returns:
     (more is better); subject_hallucination, relation_hallucination, object_hallucination (less is better). And counts:
     n_scored, n_parse_failures (texts that could not be read, scored as empty answers), n_empty (answers without
     triples), n_filtered_out (answers without a relation that the sentence's gold uses), n_duplicate_triples,
-    n_near_miss_relations (wrong only in case, spaces or underscores), n_empty_gold. In `repaired-2` precision, recall
-    and f1 are over gold triples whose ends the sentence names (NaN where there are none), and precision_all_triples,
-    recall_all_triples and f1_all_triples over all; n_gold_triples and n_gold_not_named count them.
+    n_near_miss_relations (wrong only in case, spaces or underscores), n_empty_gold. In `repaired-2` and `repaired-3`
+    precision, recall and f1 are over gold triples whose ends the sentence names (NaN where there are none), and
+    precision_all_triples, recall_all_triples and f1_all_triples over all; n_gold_triples and n_gold_not_named count
+    them.
 Examples:
     >>> text2kg = evaluate.load("metrics/text2kg")
     >>> reference = {
@@ -73,7 +75,7 @@ _CITATION = """\
 
 _MODES = {"reference": score_reference, "paper": score_reference, "repaired": score_repaired}
 """Modes that give a sentence seven values."""
-_BY_VALUE = "repaired-2"
+_BY_VALUE = {"repaired-2": score_repaired_2, "repaired-3": score_repaired_3}
 _OVER_ALL = ("precision_all_triples", "recall_all_triples", "f1_all_triples")
 _COUNTS = ("n_empty", "n_filtered_out", "n_duplicate_triples", "n_near_miss_relations", "n_empty_gold")
 _PARSERS = ("careful", "balanced", *HISTORICAL_PARSERS)
@@ -110,8 +112,8 @@ class Text2KG(evaluate.Metric):
     def _compute(
         self, predictions, references, mode="reference", parser="careful", return_ci=False, return_warnings=False
     ):
-        if mode not in (*_MODES, _BY_VALUE):
-            raise unknown_name("mode of text2kg", mode, [*_MODES, _BY_VALUE])
+        if mode not in (*_MODES, *_BY_VALUE):
+            raise unknown_name("mode of text2kg", mode, [*_MODES, *_BY_VALUE])
         if parser not in _PARSERS:
             raise unknown_name("parser of text2kg", parser, _PARSERS)
         values, ontologies, counts, answers, unread = [], [], [], [], []
@@ -122,18 +124,17 @@ class Text2KG(evaluate.Metric):
             predicted = predicted or []
             gold = [_triple(each) for each in reference["triples"]]
             counted = {**count_oddities(predicted, gold, ontology), "n_empty_gold": int(not gold)}
-            if mode == _BY_VALUE:
-                scores = score_repaired_2(predicted, gold, reference["sentence"], ontology)
+            if mode in _BY_VALUE:
+                scores = _BY_VALUE[mode](predicted, gold, reference["sentence"], ontology)
                 values.append((*scores.mentioned, *scores.all_triples))
-                named = [each.is_mentioned for each in read_gold(reference["sentence"], gold)]
-                counted |= {"n_gold_triples": len(gold), "n_gold_not_named": named.count(False)}
+                counted |= {"n_gold_triples": len(gold), "n_gold_not_named": scores.n_not_named}
             else:
                 values.append(_MODES[mode](predicted, gold, reference["sentence"], ontology))
             ontologies.append(ontology)
             answers.append(predicted)
             counts.append(counted)
         results = {}
-        names = (*TripleScores._fields, *(_OVER_ALL if mode == _BY_VALUE else ()))
+        names = (*TripleScores._fields, *(_OVER_ALL if mode in _BY_VALUE else ()))
         columns = np.array(values).reshape(len(values), len(names)).T
         for name, column in zip(names, columns, strict=True):
             mean = estimate(column, [*map(repr, ontologies)])
@@ -144,7 +145,13 @@ class Text2KG(evaluate.Metric):
             found = [
                 *unread_warning(sum(unread), len(unread), "Read some of them, and name another parser."),
                 *empty_warning(sum(each["n_empty"] for each in counts), len(counts)),
-                *habit_warnings(answers, ontologies, lambda changed: _figures(changed, references, ontologies)),
+                *extraction_warnings(
+                    answers,
+                    [[_triple(each) for each in reference["triples"]] for reference in references],
+                    ontologies,
+                    lambda changed: _scores(changed, references, ontologies, mode),
+                    mode,
+                ),
             ]
             results["warnings"] = [each.to_dict() for each in found]
         return {
@@ -155,12 +162,14 @@ class Text2KG(evaluate.Metric):
         }
 
 
-def _figures(answers, references, ontologies):
-    """Return what mode `reference` gives other answers."""
-    golds = [[_triple(each) for each in reference["triples"]] for reference in references]
-    texts = [reference["sentence"] for reference in references]
-    columns = np.array([*map(score_reference, answers, golds, texts, ontologies)]).T
-    named = zip(TripleScores._fields, columns, strict=True)
+def _scores(answers, references, ontologies, mode):
+    """Return what a mode gives other answers."""
+    columns = []
+    for answer, reference, ontology in zip(answers, references, ontologies, strict=True):
+        predicted = [tuple(triple) for triple in answer]
+        given = predicted, [_triple(each) for each in reference["triples"]], reference["sentence"], ontology
+        columns.append(_BY_VALUE[mode](*given).mentioned if mode in _BY_VALUE else _MODES[mode](*given))
+    named = zip(TripleScores._fields, np.array(columns).T, strict=True)
     return {name: estimate(column, [*map(repr, ontologies)]).value for name, column in named}
 
 

@@ -26,6 +26,7 @@ from kbbench_hf.benchmarks.genres.closed import offered_pairs, strangers
 from kbbench_hf.benchmarks.genres.prompts import closed_prompt, open_prompt, semi_open_prompt
 from kbbench_hf.benchmarks.genres.topic_corpora import topic_corpus
 from kbbench_hf.benchmarks.genres.warnings import (
+    affix_warning,
     constant_warning,
     corpus_warning,
     direction_warning,
@@ -104,6 +105,7 @@ def warn(
         *corpus_warning(identities.get(f"topics-{mode}", {})),
         *constant_warning(answers, offered, gold, mode),
         *direction_warning(answers, gold, mode),
+        *affix_warning(answers, gold, mode),
     ]
 
 

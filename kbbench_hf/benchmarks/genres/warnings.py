@@ -8,6 +8,7 @@ import numpy as np
 
 from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.benchmarks.genres.closed import Constant, Pair, best_constant, is_closed
+from kbbench_hf.benchmarks.triple_habits import habit_warnings, without_affixes
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.metrics.generative_re import EMPTY_SCORES
 from kbbench_hf.metrics.triple_lists import Triple, folded, hard_match, triples_of
@@ -79,6 +80,16 @@ def direction_warning(answers: Sequence[Answer | None], gold: Gold, mode: str) -
     effect = {metric: other[metric] - own[metric] for metric in HARD}
     n_documents = sum(map(bool, changed))
     return [ScoreWarning("turned_round", message, "Say in the prompt which end comes first.", n_documents, effect)]
+
+
+def affix_warning(answers: Sequence[Answer | None], gold: Gold, mode: str) -> list[ScoreWarning]:
+    """Return a warning where most names carry a type or namespace (`Bergen:CITY`) that costs hard match."""
+    triples = [answer and [triple for triple in answer if _is_triple(triple)] for answer in answers]
+    return habit_warnings(triples, [without_affixes(triples)], lambda changed: _figures(changed, gold, mode), HARD)
+
+
+def _is_triple(triple: object) -> bool:
+    return isinstance(triple, list | tuple) and len(triple) == 3 and all(isinstance(each, str) for each in triple)
 
 
 def _turned(answer: Answer, gold: Sequence[Triple]) -> Answer:

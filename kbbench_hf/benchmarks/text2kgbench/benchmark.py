@@ -1,8 +1,9 @@
 """Text2KGBench: triples from a sentence, guided by an ontology (Mihindukulasooriya et al., ISWC 2023).
 
 The modes: `reference` is the release's script, `paper` what the paper's tables make of it, `repaired` (version 1) the
-metric without the script's accidents, on repaired gold, and `repaired-2` triples compared by what they say, on the gold
-that the sentences name. `metrics/triples.py` and `metrics/triple_values.py` have the definitions.
+metric without the script's accidents, on repaired gold, `repaired-2` triples compared by what they say, on the gold
+that the sentences name, and `repaired-3` the same with typographic characters and RDF literals read as plain text.
+`metrics/triples.py` and `metrics/triple_values.py` have the definitions.
 """
 
 import re
@@ -30,7 +31,7 @@ from kbbench_hf.metrics.generative_re import factualness
 from kbbench_hf.metrics.mention_forms import find_mention
 from kbbench_hf.metrics.mentions import mentions
 from kbbench_hf.metrics.triple_lists import triples_of
-from kbbench_hf.metrics.triple_values import read_gold, score_repaired_2
+from kbbench_hf.metrics.triple_values import score_repaired_2, score_repaired_3
 from kbbench_hf.metrics.triples import (
     ALL_ZERO,
     EMPTY_ANSWER,
@@ -60,31 +61,33 @@ METRICS = {
     "factualness": "FS",
 }
 """Result key -> label in tables. FS, the share of triples that a judge finds supported by the sentence, is scored where
-the answers are annotated. Those of all triples are of `repaired-2`, whose others leave some gold triples out."""
+the answers are annotated. Those of all triples are of `BY_VALUE`, whose others leave out some gold."""
 OVER_ALL = ("precision_all_triples", "recall_all_triples", "f1_all_triples")
 _NOTHING = re.compile(r"^$|\[\s*\]|\{\s*\}|\bnone\b|\bno (?:relevant )?(?:triples|relations)\b", re.IGNORECASE)
 """How a model says that a sentence holds no triples."""
+BY_VALUE = {"repaired-2": score_repaired_2, "repaired-3": score_repaired_3}
+"""The modes that compare triples by what they say."""
 _FLAGS = ("demonstration_leaks", "fact_in_train")
 """Flags of the dataset by which scores are sliced: what a model could know from the train split."""
 
 
 def score(examples: Examples, answers: Sequence[Sequence[Sequence[str]] | None], mode: str) -> Scores:
-    """Return the seven metrics of every sentence, those of `beyond_paper`, and in `repaired-2` three over all triples.
+    """Return the seven metrics of every sentence, those of `beyond_paper`, and in `BY_VALUE` three over all triples.
 
     With annotations also factualness; an answer without triples has none, a missing one 0.
 
     A missing answer is 0 in all seven in `reference` (so it is good for the hallucination rates), has relation
     hallucination 1 in `paper`, and is an empty answer in our own modes.
 
-    Domain and range conformance learn types from the gold of these very sentences; in `repaired-2` from the train
+    Domain and range conformance learn types from the gold of these very sentences; in `BY_VALUE` from the train
     split, so that fewer names can be judged and none by what is asked for.
 
     The counters are those of `count_oddities`, and `n_empty_gold`, sentences that the mode has no gold for. In
-    `repaired-2` also `n_gold_triples`, and of these `n_gold_not_named`, whose subject or object the sentence does not
+    `BY_VALUE` also `n_gold_triples`, and of these `n_gold_not_named`, whose subject or object the sentence does not
     name.
     """
     material: Material = examples.context
-    by_value = mode == "repaired-2"
+    by_value = BY_VALUE.get(mode)
     ontologies = material.complete if mode.startswith("repaired") else material.released
     counters = Counter(n_empty=0, n_filtered_out=0, n_empty_gold=0, n_duplicate_triples=0, n_near_miss_relations=0)
     scored = np.empty((len(examples.rows), len(TripleScores._fields)))
@@ -96,9 +99,8 @@ def score(examples: Examples, answers: Sequence[Sequence[Sequence[str]] | None],
         if answer is not None:
             counters.update(count_oddities(predicted, gold, ontology))
         if by_value:
-            scored[position], over_all[position] = score_repaired_2(predicted, gold, sentence, ontology)
-            counters["n_gold_triples"] += len(gold)
-            counters["n_gold_not_named"] += sum(not each.is_mentioned for each in read_gold(sentence, gold))
+            scored[position], over_all[position], n_not_named = by_value(predicted, gold, sentence, ontology)
+            counters.update(n_gold_triples=len(gold), n_gold_not_named=n_not_named)
         elif answer is None:
             scored[position] = _MISSING[mode]
         else:
@@ -224,7 +226,7 @@ _FACTS = base.Facts(
 _SCORING = base.Scoring(
     TRIPLES,
     METRICS,
-    ("reference", "paper", "repaired", "repaired-2"),
+    ("reference", "paper", "repaired", *BY_VALUE),
     score,
     summarise,
     warn=warnings,

@@ -1,133 +1,92 @@
-"""Habits of writing that cost a Text2KGBench score without being wrong, each with what it costs these very answers."""
+"""Warnings on Text2KGBench predictions: habits that cost score, and gold triples that a mode leaves out."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from kbbench_hf.benchmarks.base import Benchmark, Examples
+from kbbench_hf.benchmarks.text2kgbench.material import gold_triples
+from kbbench_hf.benchmarks.triple_habits import (
+    Answers,
+    Rewriting,
+    ScoreAnswers,
+    habit_warnings,
+    with_gold_punctuation,
+    with_ontology_relations,
+    with_spaces,
+    without_affixes,
+)
 from kbbench_hf.benchmarks.warnings import ScoreWarning
-from kbbench_hf.metrics.triple_values import read_gold
-from kbbench_hf.metrics.triples import Ontology, loose
+from kbbench_hf.metrics.triple_values import plain_name, read_gold
+from kbbench_hf.metrics.triples import Ontology, Triple
 
-Answers = Sequence[Sequence[Sequence[str]] | None]
-
-
-Figures = Callable[[Answers], Mapping[str, float]]
-"""Answers -> what each metric of mode `reference` gives them."""
 EFFECT_ON = {
-    "near_miss_relations": {"f1": "F1", "ontology_conformance": "OC"},
-    "underscored_names": {"subject_hallucination": "SH", "object_hallucination": "OH"},
+    "f1": "F1",
+    "ontology_conformance": "OC",
+    "subject_hallucination": "SH",
+    "object_hallucination": "OH",
 }
 
 
 def warnings(benchmark: Benchmark, examples: Examples, answers: Answers, mode: str) -> list[ScoreWarning]:
-    """Return a warning of every habit in a benchmark's answers that costs them score; see `habit_warnings`.
+    """Return a warning for each habit that costs the answers score in this mode; see `extraction_warnings`.
 
-    `repaired-2` forgives these habits; there a note says how much of the gold its figures leave out.
+    `repaired-2` and `repaired-3` add a note on how much of the gold their scores leave out.
     """
-    if mode == "repaired-2":
-        return _left_out(examples)
 
-    def figures(answers: Answers) -> Mapping[str, float]:
-        scores = benchmark.scoring.score(examples, answers, "reference")
-        return {metric: each.value for metric, each in benchmark.scoring.summarise(scores, "reference").items()}
+    def score(changed: Answers) -> Mapping[str, float]:
+        scores = benchmark.scoring.score(examples, changed, mode)
+        return {metric: each.value for metric, each in benchmark.scoring.summarise(scores, mode).items()}
 
-    return habit_warnings(answers, [examples.context.released[row["ontology_id"]] for row in examples.rows], figures)
+    gold = [gold_triples(row, mode) for row in examples.rows]
+    ontologies = [examples.context.released[row["ontology_id"]] for row in examples.rows]
+    found = extraction_warnings(answers, gold, ontologies, score, mode)
+    return [*_left_out(examples, gold, mode), *found] if by_value(mode) else found
 
 
-def habit_warnings(answers: Answers, ontologies: Sequence[Ontology], figures: Figures) -> list[ScoreWarning]:
-    """Return a warning of every such habit in the answers, given with the ontology of each and how they are scored.
+def by_value(mode: str) -> bool:
+    """Return whether a mode compares triples by what they say: relations and names in any writing."""
+    return mode not in ("reference", "paper", "repaired")
 
-    - `near_miss_relations`: relations that are one of the ontology's but for case, spaces or underscores (`publication
-      date` for `publication_date`): the script compares them character for character.
+
+def extraction_warnings(
+    answers: Answers,
+    gold: Sequence[Sequence[Triple]],
+    ontologies: Sequence[Ontology],
+    score: ScoreAnswers,
+    mode: str,
+) -> list[ScoreWarning]:
+    """Return a warning for each habit that changes a printed digit of the scores in a mode.
+
+    - `near_miss_relations`: relations that differ from the ontology's in case, spaces or underscores only
+      (`publication date` for `publication_date`): the script compares them character for character.
     - `underscored_names`: underscores in subjects and objects, as DBpedia writes them: the script stems
       `animated_films` as one word, and looks for that in the sentence.
+    - `punctuation_of_names`: names that differ from the gold in quotation marks, dashes or apostrophes only.
+    - `types_in_names`: a type or namespace on most names (`Bergen:CITY`, `dbr:Bergen`).
     """
-    found = []
-    renamed, n_near, example = _with_ontology_names(ontologies, answers)
-    if n_near:
-        effect, said = _effect(figures, answers, renamed, EFFECT_ON["near_miss_relations"])
-        found.append(
-            ScoreWarning(
-                "near_miss_relations",
-                f"{n_near:,} relations are the ontology's but for case, spaces or underscores, such as {example}; "
-                f"mode reference expects underscores, and takes these for wrong. Written as the ontology's: {said}.",
-                "Write them so, or score with mode repaired.",
-                _n_changed(answers, renamed),
-                effect,
-            )
-        )
-    spaced, n_underscored = _with_spaces(answers)
-    if n_underscored:
-        effect, said = _effect(figures, answers, spaced, EFFECT_ON["underscored_names"])
-        found.append(
-            ScoreWarning(
-                "underscored_names",
-                f"{n_underscored:,} subjects and objects have underscores; mode reference stems such a name as one "
-                f"word, and seldom finds it in the sentence. Written with spaces: {said}.",
-                "Write them so, or score with mode repaired.",
-                _n_changed(answers, spaced),
-                effect,
-            )
-        )
-    return found
+    rewritings: list[Rewriting] = []
+    if mode in ("reference", "paper"):  # the other modes read these as they are meant
+        remedy = "Write them so, or score with mode repaired."
+        rewritings += [with_ontology_relations(answers, ontologies, remedy), with_spaces(answers, remedy)]
+    if not by_value(mode):
+        rewritings.append(with_gold_punctuation(answers, gold, "Write them so, or score with mode repaired-3."))
+    return habit_warnings(answers, [*rewritings, without_affixes(answers)], score, EFFECT_ON)
 
 
-def _left_out(examples: Examples) -> list[ScoreWarning]:
+def _left_out(examples: Examples, gold: Sequence[Sequence[Triple]], mode: str) -> list[ScoreWarning]:
     """Return a note on gold triples whose subject or object the sentences do not name, where there are some."""
-    n_triples = n_unnamed = n_sentences = 0
-    for row in examples.rows:
-        gold = [(each["sub"], each["rel"], each["obj"]) for each in row["triples_repaired"]]
-        unnamed = sum(not each.is_mentioned for each in read_gold(row["sentence"], gold))
-        n_triples, n_unnamed, n_sentences = n_triples + len(gold), n_unnamed + unnamed, n_sentences + bool(unnamed)
+    n_unnamed = n_sentences = 0
+    for row, triples in zip(examples.rows, gold, strict=True):
+        sentence = row["sentence"]
+        if mode != "repaired-2":
+            triples = [(plain_name(subject), relation, plain_name(obj)) for subject, relation, obj in triples]
+            sentence = plain_name(sentence)
+        unnamed = sum(not each.is_mentioned for each in read_gold(sentence, triples))
+        n_unnamed, n_sentences = n_unnamed + unnamed, n_sentences + bool(unnamed)
     if not n_unnamed:
         return []
     message = (
-        f"Of {n_triples:,} gold triples, {n_unnamed:,} have a subject or object that the sentence does not name; "
-        "F1, P and R leave these out, 'F1, all' has them. Whether a sentence states the relation is not judged: by "
-        "estimate, the dataset's card says how much of the gold it does."
+        f"Of {sum(map(len, gold)):,} gold triples, {n_unnamed:,} have a subject or object that the sentence does not "
+        "name; F1, P and R leave these out, 'F1, all' has them. Whether a sentence states the relation is not judged: "
+        "by estimate, the dataset's card says how much of the gold it does."
     )
     return [ScoreWarning("gold_not_named", message, n_examples=n_sentences, severity="note")]
-
-
-def _with_ontology_names(ontologies: Sequence[Ontology], answers: Answers) -> tuple[Answers, int, str]:
-    """Return the answers with near misses renamed, how many there were, and the first, in words."""
-    renamed: list[list[list[str]] | None] = []
-    n_near, first = 0, ""
-    for ontology, answer in zip(ontologies, answers, strict=True):
-        if answer is None:
-            renamed.append(None)
-            continue
-        triples = []
-        for subject, relation, obj in answer:
-            name = relation
-            if relation not in ontology.relation_names:
-                name = ontology.loose_relations.get(loose(relation), relation)
-            if name != relation:
-                n_near += 1
-                first = first or f"{relation!r} for {name!r}"
-            triples.append([subject, name, obj])
-        renamed.append(triples)
-    return renamed, n_near, first
-
-
-def _with_spaces(answers: Answers) -> tuple[Answers, int]:
-    """Return the answers with spaces for the underscores of subjects and objects, and how many names had some."""
-    spaced = [
-        answer and [[subject.replace("_", " "), relation, obj.replace("_", " ")] for subject, relation, obj in answer]
-        for answer in answers
-    ]
-    n = sum(("_" in subject) + ("_" in obj) for answer in answers for subject, _, obj in answer or ())
-    return spaced, n
-
-
-def _n_changed(answers: Answers, changed: Answers) -> int:
-    pairs = zip(answers, changed, strict=True)
-    return sum([list(t) for t in before or ()] != [list(t) for t in after or ()] for before, after in pairs)
-
-
-def _effect(
-    figures: Figures, answers: Answers, changed: Answers, labels: Mapping[str, str]
-) -> tuple[dict[str, float], str]:
-    """Return what each metric gains by the change, and its figures in words."""
-    before, after = figures(answers), figures(changed)
-    said = ", ".join(f"{name} {after[each]:.4f} instead of {before[each]:.4f}" for each, name in labels.items())
-    return {metric: after[metric] - before[metric] for metric in labels}, said

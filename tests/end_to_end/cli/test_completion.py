@@ -17,7 +17,7 @@ OFFERED = {
     "kbbench score --from ": "answer response",
     "kbbench score a.jsonl --benchmark mini-t": "mini-text2kg",
     "kbbench score a.jsonl --benchmark mini-text2kg/": "mini-text2kg/sentences",
-    "kbbench score a.jsonl --benchmark mini-text2kg --mode re": "reference repaired repaired-2",
+    "kbbench score a.jsonl --benchmark mini-text2kg --mode re": "reference repaired repaired-2 repaired-3",
     "kbbench score a.jsonl --benchmark no-such --mode ": "",
     "kbbench run mini-sk": "mini-ska",
     "kbbench run mini-text2kg --prompt ": "current",

@@ -92,7 +92,7 @@ def test_its_prompts_show_the_ontology_and_never_the_answer(kbbench):
         assert text.count(example["sentence"]) == 1
 
 
-@pytest.mark.parametrize("mode", ["reference", "repaired-2"])
+@pytest.mark.parametrize("mode", ["reference", "repaired-3"])
 def test_a_scripted_model_scores_as_by_hand(kbbench, mode):
     kbbench(*write_inputs())
     rows = find_dataset("lights").rows("sentences", "test")

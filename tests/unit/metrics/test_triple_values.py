@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbbench_hf.metrics.mention_forms import find_mention
-from kbbench_hf.metrics.triple_values import same_entity, score_repaired_2
+from kbbench_hf.metrics.triple_values import same_entity, score_repaired_2, score_repaired_3
 from kbbench_hf.metrics.triples import Ontology
 
 ONTOLOGY = Ontology(("film", "award "), ("publication date", "director", "birthPlace"))
@@ -146,3 +146,25 @@ def test_scores_stay_within_bounds_and_gold_is_always_right(predicted, gold, sen
     assert all(isnan(value) or 0 <= value <= 1 for value in (*scores.mentioned, *scores.all_triples))
     own = score_repaired_2(gold, gold, sentence, ONTOLOGY)
     assert not gold or own.all_triples == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("subject", "obj", "gold", "sentence"),
+    [
+        ("Ocean’s Eleven", "Ann", ("Ocean's Eleven", "Ann"), "Ocean's Eleven is by Ann."),
+        ("Ocean's Eleven", "Ann", ("Ocean's Eleven", "Ann"), "Ocean’s Eleven is by Ann."),
+        ("Heat", "Jean\u2011Luc Doe", ("Heat", "Jean-Luc Doe"), "Heat is by Jean-Luc Doe."),
+        ("Heat", '"Hans Doe"@de', ("Heat", "Hans Doe"), "Heat is by Hans Doe."),
+        ("Heat", '"41.0"^^xsd:double', ("Heat", "41.0"), "Heat is 41.0 metres long."),
+        ("Heat", "+2001-04-25T00:00:00Z", ("Heat", "25 April 2001"), "Heat came out on 25 April 2001."),
+        ("Cat\u200bch", "Ann", ("Catch", "Ann"), "Catch is by Ann."),
+    ],
+)
+def test_version_3_never_counts_a_triple_both_as_right_and_as_hallucinated(subject, obj, gold, sentence):
+    values = score_repaired_3([(subject, "director", obj)], [(gold[0], "director", gold[1])], sentence, ONTOLOGY)
+    assert values.mentioned == (1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0)
+
+
+def test_version_3_still_finds_what_is_hallucinated():
+    values = score_repaired_3([("Heat", "director", "Bob")], [("Heat", "director", "Ann")], "Heat is by Ann.", ONTOLOGY)
+    assert values.mentioned == (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0)

@@ -12,7 +12,7 @@ from kbbench_hf.benchmarks import benchmark, shipped_answers, shipped_dataset
 from kbbench_hf.benchmarks.annotated import annotation_identities, with_annotations
 from kbbench_hf.benchmarks.annotations import annotations_folder, write_annotation
 from kbbench_hf.benchmarks.base import Examples, PromptOptions
-from kbbench_hf.benchmarks.genres.benchmark import CORPORA, METRICS, Context, load, score
+from kbbench_hf.benchmarks.genres.benchmark import CORPORA, METRICS, Context, load, score, warn
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.generative_re import MODES
@@ -153,6 +153,14 @@ def test_a_report_marks_what_a_judge_or_the_text_supports(mini: Examples) -> Non
     hasty = next(file for file in shipped_answers("mini-genres") if file.stem == "hasty")
     judged = CORPORA.showing.explain(with_annotations(mini, annotations_folder(hasty)), row, answers_of(hasty, mini)[1])
     assert [mark for _, mark in judged.answer] == ["right", "hallucinated"]  # as its judge said
+
+
+def test_types_in_names_are_warned_of_with_what_they_cost(mini: Examples) -> None:
+    mini_genres = benchmark("mini-genres")
+    plain = [[[t["sub"], t["rel"], t["obj"]] for t in row["triples"]] for row in mini.rows]
+    typed = [[[f"{s}:PERSON", r, f"{o}:PLACE"] for s, r, o in answer] for answer in plain]
+    codes = [[w.code for w in warn(mini_genres, mini, answers, "reference")] for answers in (plain, typed)]
+    assert ("types_in_names" in codes[0], "types_in_names" in codes[1]) == (False, True)
 
 
 def test_each_dataset_and_strategy_has_a_prompt_of_its_own() -> None:

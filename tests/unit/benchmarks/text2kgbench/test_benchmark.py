@@ -449,6 +449,34 @@ def test_answers_as_the_benchmark_wants_them_give_no_warning(small):
     assert warnings(WIKIDATA_TEKGEN, small, ANSWERS, "reference") == []
 
 
+def test_a_warning_is_of_the_scored_mode_and_changes_a_printed_digit(small):
+    answers = [[["Up", "made by", "Ann"]], [["In", "made_by", "Bob"]], [["Anns_made", "saw", "On"]]]
+    assert warnings(WIKIDATA_TEKGEN, small, answers, "repaired") == []
+    assert [each.code for each in warnings(WIKIDATA_TEKGEN, small, answers, "paper")] == ["near_miss_relations"]
+
+
+@pytest.mark.parametrize(
+    "affixed", ["{}:PERSON", "{} (Person)", "dbr:{}", "<http://dbpedia.org/resource/{}>", "[PERSON] {}"]
+)
+def test_types_in_names_are_warned_of_with_what_they_cost(small, affixed):
+    small.rows[:] = [example(0, "1_a", "Heat is by Ann.", [("Heat", "made by", "Ann")])] * 3
+    plain = [[["Heat", "made_by", "Ann"]]] * 3
+    typed = [[[affixed.format(s), r, affixed.format(o)] for s, r, o in answer] for answer in plain]
+    for mode in ("reference", "repaired"):
+        (warning,) = [w for w in warnings(WIKIDATA_TEKGEN, small, typed, mode) if w.code == "types_in_names"]
+        assert warning.n_examples == 3 and "F1 1.0000 instead of" in str(warning)
+    assert warnings(WIKIDATA_TEKGEN, small, [[["Heat: II", "made_by", "Ann"]], *plain[1:]], "reference") == []
+
+
+def test_names_without_the_golds_quotation_marks_are_warned_of(small):
+    small.rows[:] = [example(0, "1_a", "Heat is by Ann.", [("Heat", "made by", '"Ann"')])]
+    answers = [[["Heat", "made_by", "Ann"]]]
+    (warning,) = warnings(WIKIDATA_TEKGEN, small, answers, "reference")
+    assert (warning.code, warning.n_examples) == ("punctuation_of_names", 1)
+    assert "such as 'Ann' for '\"Ann\"'" in str(warning) and "score with mode repaired-3" in str(warning)
+    assert warnings(WIKIDATA_TEKGEN, small, answers, "repaired-3") == []
+
+
 def test_repaired_2_says_how_much_gold_it_leaves_out(small):
     assert warnings(WIKIDATA_TEKGEN, small, ANSWERS, "repaired-2") == []
     small.rows[1] |= example(2, "1_a", "It was made by Bob.", [("In", "made by", "Bob")])

@@ -1,0 +1,174 @@
+"""Writing habits in predicted triples that cost score without being wrong, each with its measured effect."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from kbbench_hf.benchmarks.warnings import ScoreWarning
+from kbbench_hf.metrics.triple_values import plain_name
+from kbbench_hf.metrics.triples import Ontology, fold, loose
+
+Answers = Sequence[Sequence[Sequence[str]] | None]
+ScoreAnswers = Callable[[Answers], Mapping[str, float]]
+"""Answers -> the value of each metric in the mode that is scored."""
+
+_AFFIXES = (
+    re.compile(r"\S(?P<affix>\s?:{1,2}\s?[A-Za-z]\w{1,24})$"),
+    re.compile(r"\S(?P<affix>\s?[(\[<{|/]\s?[A-Za-z]\w{1,24}\s?[)\]>}|/]?)$"),
+    re.compile(r"^(?P<affix>[A-Za-z]\w{0,24}\s?:{1,2}\s?)\S"),
+    re.compile(r"^(?P<affix>[(\[<{|]\s?[A-Za-z]\w{1,24}\s?[)\]>}|]\s?)\S"),
+    re.compile(r"^(?P<affix><?[a-z]{2,6}://[^\s<>]*[/#])[^\s/#<>]+>?$"),
+)
+"""How extraction tools add a type or namespace to a name: `Bergen:CITY`, `Bergen (City)`, `dbr:Bergen`, an IRI."""
+_LEAST_SHARE = 0.5
+"""The share of names with an affix from which the affixes are a habit."""
+_NAMES_PER_AFFIX = 3
+"""How many names there are for each distinct affix at least: types and namespaces repeat, parts of names do not."""
+
+
+class Rewriting(NamedTuple):
+    """Predictions without one habit, and the sentence that describes the habit."""
+
+    code: str
+    message: str
+    remedy: str
+    answers: Answers
+    effect_in: str = "Without it"
+    """How the sentence on the effect begins."""
+    metrics: tuple[str, ...] = ()
+    """The metrics that the habit is about; empty for all."""
+
+
+def habit_warnings(
+    answers: Answers, rewritings: Sequence[Rewriting], score: ScoreAnswers, labels: Mapping[str, str]
+) -> list[ScoreWarning]:
+    """Return a warning for each habit that changes a printed digit of a labelled metric.
+
+    Args:
+        answers: the triples of each example; None where a prediction is missing.
+        rewritings: the same answers without each habit.
+        score: the values of answers, in the mode that is scored.
+        labels: metric -> its label, for the metrics whose change is reported.
+    """
+    found = []
+    before: Mapping[str, float] = {}
+    for code, message, remedy, changed, begins, metrics in rewritings:
+        n_changed = sum(_plain(old) != _plain(new) for old, new in zip(answers, changed, strict=True))
+        if not n_changed:
+            continue
+        before = before or score(answers)
+        after = score(changed)
+        moved = [metric for metric in metrics or labels if f"{before[metric]:.4f}" != f"{after[metric]:.4f}"]
+        if moved and not after[next(iter(labels))] < before[next(iter(labels))]:
+            values = ", ".join(f"{labels[each]} {after[each]:.4f} instead of {before[each]:.4f}" for each in moved)
+            effect = {metric: after[metric] - before[metric] for metric in moved}
+            found.append(ScoreWarning(code, f"{message} {begins}: {values}.", remedy, n_changed, effect))
+    return found
+
+
+def with_ontology_relations(answers: Answers, ontologies: Sequence[Ontology], remedy: str) -> Rewriting:
+    """Return answers with the ontology's names for relations that differ in case, blanks or underscores only."""
+    renamed: list[list[list[str]] | None] = []
+    n_near, example = 0, ""
+    for ontology, answer in zip(ontologies, answers, strict=True):
+        triples = []
+        for subject, relation, obj in answer or ():
+            name = relation
+            if relation not in ontology.relation_names:
+                name = ontology.loose_relations.get(loose(relation), relation)
+            if name != relation:
+                n_near += 1
+                example = example or f"{relation!r} for {name!r}"
+            triples.append([subject, name, obj])
+        renamed.append(None if answer is None else triples)
+    message = (
+        f"{n_near:,} relations are the ontology's but for case, spaces or underscores, such as {example}; "
+        "mode reference expects underscores, and takes these for wrong."
+    )
+    return Rewriting(
+        "near_miss_relations", message, remedy, renamed, "Written as the ontology's", ("f1", "ontology_conformance")
+    )
+
+
+def with_spaces(answers: Answers, remedy: str) -> Rewriting:
+    """Return answers with spaces for the underscores of subjects and objects."""
+    n = sum(("_" in subject) + ("_" in obj) for answer in answers for subject, _, obj in answer or ())
+    message = (
+        f"{n:,} subjects and objects have underscores; mode reference stems such a name as one word, and seldom finds "
+        "it in the sentence."
+    )
+    return Rewriting(
+        "underscored_names",
+        message,
+        remedy,
+        _renamed(answers, _spaced),
+        "Written with spaces",
+        ("subject_hallucination", "object_hallucination"),
+    )
+
+
+def with_gold_punctuation(answers: Answers, gold: Sequence[Sequence[Sequence[str]]], remedy: str) -> Rewriting:
+    """Return answers with the gold's name where a subject or object differs in quotation marks or typography only."""
+    changed: list[list[list[str]] | None] = []
+    n, example = 0, ""
+    for answer, known in zip(answers, gold, strict=True):
+        spelled = {_punctuation_key(name): name for triple in known for name in (triple[0], triple[2])}
+        folded = {fold(name) for name in spelled.values()}
+        triples = []
+        for triple in answer or ():
+            subject, relation, obj = triple
+            names = []
+            for name in (subject, obj):
+                wanted = name if fold(name) in folded else spelled.get(_punctuation_key(name), name)
+                if wanted != name:
+                    n += 1
+                    example = example or f"{name.strip()!r} for {wanted!r}"
+                names.append(wanted)
+            triples.append([names[0], relation, names[1]])
+        changed.append(None if answer is None else triples)
+    message = (
+        f"{n:,} subjects and objects differ from the gold only in quotation marks, dashes or apostrophes, such as "
+        f"{example}, and count as wrong."
+    )
+    return Rewriting("punctuation_of_names", message, remedy, changed, "Written as in the gold", ("f1",))
+
+
+def without_affixes(answers: Answers) -> Rewriting:
+    """Return answers without the type or namespace that most of their names carry."""
+    names = [name for answer in answers for triple in answer or () for name in (triple[0], triple[2])]
+    habits = []
+    for pattern in _AFFIXES:
+        affixes = Counter(match["affix"] for name in names if (match := pattern.search(name)))
+        if affixes.total() >= max(_LEAST_SHARE * len(names), _NAMES_PER_AFFIX * len(affixes), 1):
+            habits.append((len(affixes), affixes.total(), pattern))
+    if not habits:
+        return Rewriting("types_in_names", "", "", answers)
+    _, n, pattern = min(habits, key=lambda habit: habit[:2])
+    example = next(name for name in names if pattern.search(name))
+    message = f"{n:,} of {len(names):,} subjects and objects carry a type or namespace, such as {example!r}."
+    bare = _renamed(answers, lambda name: _without(name, pattern))
+    return Rewriting("types_in_names", message, "Remove it from the names before scoring.", bare)
+
+
+def _without(name: str, pattern: re.Pattern[str]) -> str:
+    match = pattern.search(name)
+    return (name[: match.start("affix")] + name[match.end("affix") :]).strip(" <>") if match else name
+
+
+def _renamed(answers: Answers, rename: Callable[[str], str]) -> Answers:
+    return [
+        answer and [[rename(subject), relation, rename(obj)] for subject, relation, obj in answer] for answer in answers
+    ]
+
+
+def _spaced(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _punctuation_key(name: str) -> str:
+    return fold(plain_name(name)).translate({ord("'"): None, ord('"'): None, ord("`"): None})
+
+
+def _plain(answer: Sequence[Sequence[str]] | None) -> list[list[str]]:
+    return [list(triple) for triple in answer or ()]
