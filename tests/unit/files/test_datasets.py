@@ -81,7 +81,8 @@ def test_load_dataset_returns_the_rows_of_this_build_and_of_this_folder(tmp_path
     import datasets
 
     def gold(place: Path, answers: list[int]) -> tuple[list[int], int]:
-        tables = {"queries": {"test": pa.table({"answer_ids": [answers]})}, "nodes": {"full": pa.table({"id": answers})}}
+        queries, nodes = pa.table({"answer_ids": [answers]}), pa.table({"id": answers})
+        tables = {"queries": {"test": queries}, "nodes": {"full": nodes}}
         write_dataset(place / "kbbench" / "my-kb", tables, CARD)
         monkeypatch.chdir(place)
         loaded = datasets.load_dataset("kbbench/my-kb", split="test", cache_dir=str(tmp_path / "cache"))
