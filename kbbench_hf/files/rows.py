@@ -87,6 +87,10 @@ class Reading:
     """Field -> the path where this format has it."""
     one_of: str | None = None
     """A path whose value must be the same throughout (a filter, an epoch): else an example has several answers."""
+    judgements: Literal["no", "maybe", "likely"] = "maybe"
+    """Whether candidates with small whole scores may be judgements (qrels): what the columns say of it."""
+    separator: str = ","
+    """What stands between the cells of a table in text."""
     only_text: bool = False
     """Whether its format has nothing but text, so that whole numbers are text, too."""
     empty: str = "it is empty"
@@ -121,7 +125,7 @@ def at(value: object, path: str) -> object:
         found = value[first]
     elif isinstance(value, list) and first.isdecimal() and int(first) < len(value):
         found = value[int(first)]
-    elif isinstance(value, list) and value and not first.isdecimal():
+    elif isinstance(value, list) and not first.isdecimal():
         return [at(item, path) for item in value]
     else:
         raise KeyError(first)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 """What may stand between cells, and its name."""
 _LOOKED_AT = 100
+_LEAST_WIDTH = 3
+"""Lines of so many words each are a table; those of two are more often something else."""
 
 
 def read_delimited(opened: Opened, how: How) -> Reading:
@@ -36,22 +38,58 @@ def read_delimited(opened: Opened, how: How) -> Reading:
         delimiter, skipped, head = first.strip()[4], 1, []
     else:
         head = [first, *(line for _, line in zip(range(_LOOKED_AT), lines, strict=False))]
-        delimiter = delimiter_of(head, how.id_field)
+        if separators := _separators_of_two_kinds(head):
+            head[0] = "\t".join(head[0].split(separators[0]))
+            head[1:], lines = _with_tabs(head[1:], separators[1]), _with_tabs(lines, separators[1])
+        delimiter = "\t" if separators else delimiter_of(head, how.id_field)
     reader = csv.reader(_chained(head, lines), delimiter=delimiter, strict=True)
     csv.field_size_limit(OWN_LINE_BYTES)
     columns = [name.strip() for name in next(reader, [])]
+    for place, cell in enumerate(columns):  # a number is no column's name: the header is absent, and its cells are kept
+        columns[place] += " " * columns[:place].count(cell) if _is_number(cell) else ""
     repeated = [name for name, n in Counter(columns).items() if n > 1 and name]
     if repeated:
-        raise Unreadable(f"two columns are called {repeated[0]!r}", "Give each column its own name.", 1 + skipped)
+        remedy = "Give each column its own name, in a first line of names if the table has none."
+        raise Unreadable(f"two columns are called {repeated[0]!r}", remedy, 1 + skipped)
     kind = {",": "csv", "\t": "tsv"}.get(delimiter, "csv")
     words = f"a table ({kind}, {DELIMITERS.get(delimiter, repr(delimiter))} between cells)"
     return Reading(
         words,
         _delimited(opened.name, reader, columns, delimiter, skipped),
         columns=columns,
+        separator=delimiter,
         only_text=True,
         empty="it has only a header",
     )
+
+
+def _is_number(cell: str) -> bool:
+    return cell.lstrip("-").replace(".", "", 1).isdecimal()
+
+
+def _separators_of_two_kinds(head: list[str]) -> tuple[str | None, str | None] | None:
+    """Return what separates the cells of the header, and of the rows; None where one delimiter fits both.
+
+    Rows of a run have tabs or blanks between them (None: any white space); a header that was written above them later
+    often has commas.
+    """
+    rows = [line.strip("\r\n") for line in head[1:] if line.strip()]
+    fits = (len({line.count(each) for line in (head[0], *rows)}) == 1 and each in head[0] for each in DELIMITERS)
+    if not rows or any(fits):
+        return None
+    for separator in ("\t", None):
+        widths = {len(line.split(separator)) for line in rows}
+        for of_header in (",", ";", "|", None):
+            if any(each in line for each in (of_header or DELIMITERS) for line in (rows if of_header else head[:1])):
+                continue
+            if widths == {len(head[0].strip().split(of_header))} and min(widths) >= _LEAST_WIDTH:
+                return of_header, separator
+    return None
+
+
+def _with_tabs(lines: Iterable[str], separator: str | None) -> Iterator[str]:
+    for line in lines:
+        yield "\t".join(line.strip("\r\n").split(separator)) + "\n"
 
 
 def _chained(head: Iterable[str], rest: Iterable[str]) -> Iterator[str]:

@@ -36,9 +36,12 @@ def as_utf8(opened: Opened) -> str:
             opened.stream = buffered(io.BytesIO(text.encode("utf-8", "surrogatepass")))
             return name
     if b"\x00" in head:
-        wide = head[1:200:2].count(0) > 50 or head[:200:2].count(0) > 50
-        found = "UTF-16 without a byte-order mark" if wide else "no text: it holds zero bytes"
-        raise Unreadable(found, "Save it as UTF-8." if wide else "")
+        start = head[:200]
+        wide = next((name for odd, name in enumerate(("BE", "LE")) if start[odd::2].count(0) > len(start) / 4), None)
+        if wide is None:
+            raise Unreadable("no text: it holds zero bytes", "Send JSON Lines, JSON, csv, Parquet or a TREC run.")
+        remedy = f"Save it as UTF-8, or convert it: iconv -f UTF-16{wide} -t UTF-8 OLD > NEW"
+        raise Unreadable("UTF-16 without a byte-order mark", remedy)
     return ""
 
 

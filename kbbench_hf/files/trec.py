@@ -1,5 +1,6 @@
 """TREC runs, as trec_eval reads them: `query Q0 candidate rank score tag`, split at any white space."""
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 
@@ -8,10 +9,13 @@ from kbbench_hf.files.rows import How, Line, Note, Problem, Reading, Unreadable
 from kbbench_hf.files.texts import text_lines
 
 _LOOKED_AT = 50
-QRELS = Unreadable(
-    "these are qrels: judgements (gold), no run",
-    "Send the run: lines of 'query Q0 candidate rank score tag', or JSON Lines.",
+SEND_RUN = "Send the run: lines of 'query Q0 candidate rank score tag', or JSON Lines."
+QRELS = Unreadable("these are qrels: judgements (gold), no run", SEND_RUN)
+LIKELY_QRELS = Unreadable(
+    "all scores are small whole numbers, as in qrels: judgements (gold), no run",
+    f"{SEND_RUN} If this is the run: --scores similarity.",
 )
+"""Where some candidates are ordered by these numbers, so that they may be the scores of a run."""
 
 
 def recognises(head: bytes) -> bool:
@@ -20,17 +24,30 @@ def recognises(head: bytes) -> bool:
 
 
 def are_qrels(head: bytes) -> bool:
-    """Say whether the first lines of a text are those of qrels: `query iteration candidate relevance`."""
-    return _all(head, lambda cells: len(cells) == 4 and _is_whole(cells[1]) and _is_whole(cells[3]))
+    """Say whether the first lines of a text are those of qrels: `query iteration candidate relevance`.
+
+    The iteration is one constant, 0 or Q0: in `query candidate rank score` the second column changes.
+    """
+    body = _body(head, _is_judgement)
+    return bool(body) and all(map(_is_judgement, body)) and (len(body) == 1 or len({cells[1] for cells in body}) == 1)
+
+
+def _is_judgement(cells: list[str]) -> bool:
+    return len(cells) == 4 and (_is_whole(cells[1]) or cells[1].upper() == "Q0") and _is_whole(cells[3])
 
 
 def _all(head: bytes, holds: Callable[[list[str]], bool]) -> bool:
+    body = _body(head, holds)
+    return bool(body) and all(map(holds, body))
+
+
+def _body(head: bytes, holds: Callable[[list[str]], bool]) -> list[list[str]]:
+    """Return the cells of the first lines, without a first line for which `holds` is false."""
     lines = head.decode("utf-8", "replace").split("\n")
     if len(head) >= HEAD:
         lines = lines[:-1]
     rows = [line.split() for line in lines[:_LOOKED_AT] if line.strip()]
-    body = rows[1:] if len(rows) > 1 and not holds(rows[0]) else rows
-    return bool(body) and all(holds(cells) for cells in body)
+    return rows[1:] if len(rows) > 1 and not holds(rows[0]) else rows
 
 
 def _is_of_run(cells: list[str]) -> bool:
@@ -39,6 +56,28 @@ def _is_of_run(cells: list[str]) -> bool:
 
 def _is_whole(text: str) -> bool:
     return text.removeprefix("-").isdecimal() and len(text) <= sys.get_int_max_str_digits()
+
+
+def score_of(value: object, how: How) -> float:
+    """Return a score as a number to sort by; text is read, and an infinite score is valid where it sorts last.
+
+    >>> score_of(" 0.75 ", How()), score_of(float("-inf"), How())
+    (0.75, -inf)
+
+    Raises:
+        Unreadable: it gives no order.
+    """
+    number = value if isinstance(value, float) else None if isinstance(value, bool) else _number(str(value))
+    if number is None:
+        remedy = "Write scores as numbers with a point, such as 0.75."
+        raise Unreadable(f"the score {value!r} is not a finite number", remedy)
+    if math.isnan(number):
+        remedy = "Write a score worse than all others where the candidate is last."
+        raise Unreadable("the score NaN is not a finite number, and gives no order", remedy)
+    if math.isinf(number) and (number > 0) != (how.scores == "distance"):
+        remedy = "Write the score that was meant; where the candidate is last, one worse than all others."
+        raise Unreadable(f"the score {value} is not a finite number, and would be first", remedy)
+    return number
 
 
 def _number(text: str) -> float | None:
@@ -50,7 +89,7 @@ def _number(text: str) -> float | None:
 
 def read(opened: Opened, how: How) -> Reading:
     """Return one row per query: its `ids`, candidate -> score, to be ranked by score."""
-    reading = Reading("a TREC run", iter(()), only_text=True)
+    reading = Reading("a TREC run", iter(()), only_text=True, judgements="no")
     reading.lines = _rows(opened, how, reading)
     return reading
 
@@ -68,13 +107,14 @@ def _rows(opened: Opened, how: How, reading: Reading) -> Iterator[Line]:
             continue
         score = _number(cells[4]) if _is_of_run(cells) else None
         if score is None:
-            yield Line(
-                number,
-                Problem(
-                    opened.name, number, "no line of a TREC run: query Q0 candidate rank score tag", shown=line[:160]
-                ),
-            )
-        elif problem := run.add(cells[0], cells[2], int(cells[3]), score, number):
+            message = "no line of a TREC run: query Q0 candidate rank score tag"
+            yield Line(number, Problem(opened.name, number, message, shown=line.strip()[:160]))
+            continue
+        try:
+            problem = run.add(cells[0], cells[2], int(cells[3]), score_of(score, how), number)
+        except Unreadable as error:
+            problem = Problem(opened.name, number, error.message, error.remedy, line.strip()[:160])
+        if problem:
             yield Line(number, problem)
     yield from run.rows(reading)
 

@@ -1,16 +1,38 @@
 """Tables with one item of an answer a row, a triple or a candidate: their rows gathered by example."""
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from kbbench_hf.benchmarks.answers import AnswerKind
+from kbbench_hf.files.list_text import whole_number
 from kbbench_hf.files.rows import How, Line, Problem, Reading, Unreadable, at
-from kbbench_hf.files.trec import Run
+from kbbench_hf.files.trec import QRELS, Run, score_of
+from kbbench_hf.scoring.rankings import GRADES
 
-_CANDIDATE = ("candidate", "candidate_id", "doc_id", "docid", "docno", "corpus-id", "corpus_id", "node_id", "entity_id")
-_QUERY = ("id", "query-id", "query_id", "qid", "q_id")
-_SCORE = ("score", "similarity", "distance")
-"""What tables of runs call their columns; the first that is there counts."""
+CANDIDATE = (
+    "candidate candidate_id doc_id docid docno corpus_id node_id entity_id document_id doc document passage_id pid did "
+    "item_id"
+).split()
+_QUERY = "id query_id qid q_id queryid topic_id topic question_id".split()
+_SCORE = ("score", "similarity", "distance", "sim")
+_GRADE = "relevance rel label grade judgment judgement gain qrel".split()
+"""What tables of runs and of qrels call their columns, hyphens and blanks aside; the first that is there counts."""
+_BEIR_QRELS = ["query_id", "corpus_id", "score"]
+LOOKED_AT = 1000
+"""So many rows tell what the columns of a table without a header are."""
+_NO_LIST = frozenset("[](){};,| \t\n")
+"""What a candidate alone has not in it."""
+
+
+def column_name(text: str) -> str:
+    """Return the name of a column as it is looked up.
+
+    >>> column_name(" Query-ID "), column_name("Doc ID")
+    ('query_id', 'doc_id')
+    """
+    return text.strip(" \t\ufeff").lower().replace("-", "_").replace(" ", "_")
 
 
 @dataclass(frozen=True)
@@ -23,31 +45,39 @@ class ItemTable:
     candidate: str = ""
     rank: str | None = None
     score: str | None = None
+    qrels: bool = False
+    """Whether the columns are those of qrels, which some call their scores' too."""
 
     @classmethod
-    def of(cls, columns: Sequence[str], kind: AnswerKind, id_path: str | None) -> "ItemTable | None":
+    def of(
+        cls, columns: Sequence[str], kind: AnswerKind, id_path: str | None, single: str | None = None
+    ) -> "ItemTable | None":
         """Return what columns of a table are, or None where it is none of this form.
+
+        `single` is the column of whole answers where its first cell is one candidate and no list.
 
         Raises:
             Unreadable: two columns may hold the candidates.
         """
-        lower = {column.lower(): column for column in columns}
+        lower = {column_name(column): column for column in columns}
 
         def named(names: Sequence[str]) -> str | None:
             return next((lower[name] for name in names if name in lower), None)
 
         parts = [named(names) for names in kind.parts]
-        if parts and None not in parts and (id_path or "id" in columns):
-            return cls(id_path or "id", [part for part in parts if part])
-        candidate, query = named(_CANDIDATE), id_path or named(_QUERY)
-        others = [lower[name] for name in _CANDIDATE if name in lower and lower[name] not in (candidate, query)]
-        if kind.ranked and others and candidate and query and named(("rank", *_SCORE)):
+        if parts and None not in parts and (id_path or "id" in lower):
+            return cls(id_path or lower["id"], [part for part in parts if part])
+        candidate, query = single or named(CANDIDATE), id_path or named(_QUERY)
+        rank, score, grade = named(("rank",)), named(_SCORE), None if single else named(_GRADE)
+        if not (kind.ranked and candidate and query and candidate != query and (rank or score or grade)):
+            return None
+        others = [lower[name] for name in CANDIDATE if name in lower and lower[name] not in (candidate, query)]
+        if others and not single:
             raise Unreadable(
                 f"the candidates may stand in the column {candidate} or in {others[0]}", "Leave one of them out.", 1
             )
-        if kind.ranked and candidate and query and candidate != query and named(("rank", *_SCORE)):
-            return cls(query, (), candidate, named(("rank",)), named(_SCORE))
-        return None
+        qrels = not single and not rank and (not score or [*lower] == _BEIR_QRELS)
+        return cls(query, (), candidate, rank, score or (None if rank else grade), qrels)
 
     def rows(self, name: str, reading: Reading, how: How, field: str) -> Iterator[Line]:
         """Yield the row of each example, in the order of their first rows."""
@@ -69,25 +99,109 @@ class ItemTable:
             yield Line(number, {self.id: example_id, "id": example_id, field: items})
 
     def _rankings(self, name: str, reading: Reading, how: How, field: str) -> Iterator[Line]:
-        sign = -1 if self.score and self.score.lower() == "distance" and how.scores is None else 1
+        is_distance = self.score is not None and column_name(self.score) == "distance" and how.scores is None
+        sign, order = (-1, how._replace(scores="distance")) if is_distance else (1, how)
+        reading.judgements = "no" if self.rank else "likely" if self.qrels else "maybe"
         run = Run(name, how)
         for number, row in reading.lines:
             if not isinstance(row, dict):
                 yield Line(number, row)
                 continue
             try:
-                rank = int(str(row[self.rank])) if self.rank else None
-                score = float(str(row[self.score])) * sign if self.score else None
-            except ValueError as error:
-                yield Line(number, Problem(name, number, f"no number: {error}", "Write numbers with a point."))
+                rank = _rank(row.get(self.rank)) if self.rank else None
+                score = score_of(row.get(self.score), order) * sign if self.score else None
+            except Unreadable as error:
+                cells = reading.separator.join("" if cell is None else str(cell) for cell in row.values())[:160]
+                yield Line(number, Problem(name, number, error.message, error.remedy, cells))
                 continue
-            found = run.add(str(_at(row, self.id)), str(row[self.candidate]), rank, score, number or 0)
+            found = run.add(str(_at(row, self.id)), str(row.get(self.candidate)), rank, score, number or 0)
             if found:
                 yield Line(number, found)
         reading.words += f", one candidate a row ({self.candidate})"
         for number, value in run.rows(reading):
             if isinstance(value, dict):
                 yield Line(number, {self.id: value["id"], "id": value["id"], field: value["ids"]})
+
+
+def hit_fields(row: Mapping[str, object]) -> tuple[str, str, str | None] | None:
+    """Return the field of a row that is a list of hits, and what these call the candidate and, if at all, its score.
+
+    >>> hit_fields({"qid": "q1", "hits": [{"docid": "d1", "score": 2.5}]})
+    ('hits', 'docid', 'score')
+    """
+    for field, hits in row.items():
+        if isinstance(hits, list) and hits and all(isinstance(hit, dict) for hit in hits):
+            names = {column_name(name): name for name in hits[0]}
+            candidate = next((names[name] for name in (*CANDIDATE, "id", "_id", "pk") if name in names), None)
+            if candidate is not None:
+                return field, candidate, next((names[name] for name in _SCORE if name in names), None)
+    return None
+
+
+def is_one_candidate(cell: object) -> bool:
+    """Say whether the cell of an answer is one candidate and no list."""
+    return isinstance(cell, int) or (isinstance(cell, str) and not _NO_LIST & {*cell.strip()})
+
+
+def _rank(value: object) -> int:
+    """Return a rank as a whole number; pandas writes 1.0 where a column lacks some."""
+    rank = score_of(value, How())
+    if not rank.is_integer():
+        raise Unreadable(f"the rank {value!r} is no whole number", "Write ranks as 1, 2, 3, or leave the column out.")
+    return int(rank)
+
+
+def headed(rows: Sequence[Sequence[str]], known: AbstractSet[str], answer: str) -> Unreadable | None:
+    """Return what is wrong with a table whose first line is a row; None where its first cell is no known id.
+
+    The remedy is the header that fits these rows, in which `answer` names the answer where a row holds a whole one.
+    Qrels are told from ranks by their values: ranks count up from 1 or 0 in each query.
+    """
+    body = [[cell.strip() for cell in row] for row in rows if len(row) == len(rows[0])]
+    if not body or body[0][0] not in known:
+        return None
+    queries: dict[str, list[Sequence[str]]] = defaultdict(list)
+    for row in body:
+        queries[row[0]].append(row)
+    several = any(len(of_query) > 1 for of_query in queries.values())
+    names, qrels = ["qid"], False
+    for column in range(1, len(body[0])):
+        values = [row[column] for row in body]
+        numbers = [whole_number(value.removeprefix("-")) for value in values]
+        by_query = [[whole_number(row[column]) for row in of_query] for of_query in queries.values()]
+        if ("docid" not in names and len({*values}) > 1) or len(body) == 1 == column:
+            names.append("docid")
+        elif "docid" not in names:
+            names.append(f"column{column}")
+        elif "rank" not in names and several and all(each in _counted_up(len(each)) for each in by_query):
+            names.append("rank")
+        elif not {"score", "rank"} & {*names} and None not in numbers and {*map(int, values)} <= {*GRADES}:
+            names.append("score")
+            qrels = True
+        elif "score" not in names and all(map(_is_score, values)):
+            names.append("score")
+        else:
+            names.append(f"column{column}")
+    if qrels:
+        return QRELS
+    if not several and len(body[0]) == 2:
+        names = ["id", answer]
+    message = "the first line holds an id: the table has no header"
+    if {"rank", "score"} & {*names} or names[0] == "id":
+        return Unreadable(message, f"Begin it with a line of names: {','.join(names)}.", 1)
+    return Unreadable(message, "Give each candidate its rank, under a line of names: qid,docid,rank.", 1)
+
+
+def _counted_up(n: int) -> tuple[list[int | None], list[int | None]]:
+    return [*range(1, n + 1)], [*range(n)]
+
+
+def _is_score(text: str) -> bool:
+    try:
+        score_of(text, How())
+    except Unreadable:
+        return False
+    return True
 
 
 def _at(row: dict[str, object], path: str) -> object:

@@ -34,6 +34,10 @@ REMEDIES = 3
 """How many ways to mend them a message names."""
 _ONE_LINE = "Keep one line for each id."
 _LAST_LINE = "To let the last line of an id count: --duplicates last."
+_ONE_CANDIDATE = (
+    "For one candidate a line, call the fields qid, docid and rank or score. If the last line of an id replaces its "
+    "other lines: --duplicates last."
+)
 _WHOLE_FILE = "A submission answers every example."
 _PART_OF_IT = "To accept a partial file: --partial."
 
@@ -157,7 +161,9 @@ def pair(
             n_duplicates += 1
             if options.duplicates == "error":
                 message = f"id {example_id!r} stands at {seen[example_id]} already"
-                problems.append(Problem(file, line, message, _ONE_LINE if options.of_stranger else _LAST_LINE))
+                single = benchmark.scoring.answer.ranked and answer is not None and len(answer) == 1
+                remedy = _ONE_LINE if options.of_stranger else _ONE_CANDIDATE if single else _LAST_LINE
+                problems.append(Problem(file, line, message, remedy))
                 continue
         seen[example_id] = f"{file}:{line}" if line else file
         (error_ids.add if status == "error" else error_ids.discard)(example_id)

@@ -1,8 +1,9 @@
 """From the rows of any format to the fields that are scored: names mapped, lists in text read, ids in their type."""
 
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import NamedTuple
 
 from kbbench_hf.benchmarks.base import Benchmark, Examples
@@ -10,7 +11,8 @@ from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.list_text import is_bracketed
 from kbbench_hf.files.rows import Keyed, Line, Problem, Reading, Unreadable, at, until_unreadable
-from kbbench_hf.scoring.item_tables import ItemTable
+from kbbench_hf.files.trec import score_of
+from kbbench_hf.scoring.item_tables import LOOKED_AT, ItemTable, column_name, headed, hit_fields, is_one_candidate
 from kbbench_hf.scoring.lists import ListReader
 from kbbench_hf.scoring.options import ReadOptions
 from kbbench_hf.scoring.rankings import Rankings, are_scores
@@ -39,6 +41,7 @@ class RowReader:
         self._known = self._lists.known
         self._has_parser = bool(benchmark.asking.parsers)
         self._notes: list[ScoreWarning] = []
+        self._hits: tuple[str, str, str | None] | None = None
         self.n_empty = 0
         """How many rows of tables have an id and nothing else: their answers are missing."""
         fields = ("id", self._kind.field, *(["response"] if self._has_parser else []), "error", "scores")
@@ -51,7 +54,7 @@ class RowReader:
     def rows(self, name: str, reading: Reading) -> Iterator[Placed]:
         """Yield the row, or the problem, of every line of a file that holds a prediction."""
         self._lists.only_text = reading.only_text
-        rankings, chosen = Rankings(self._options), dict[str, None]()
+        rankings, chosen = Rankings(self._options, reading), dict[str, None]()
         for line in until_unreadable(name, self._one_example_a_line(name, reading)):
             value = line.value
             if isinstance(value, Problem):
@@ -105,8 +108,10 @@ class RowReader:
     def _of_key(self, keyed: Keyed) -> Fields | Unreadable:
         """Return an answer under its id as a row."""
         answer = keyed.answer
-        if isinstance(answer, dict) and not (self._kind.ranked and are_scores(answer)):
-            return {**answer, "id": keyed.id}
+        if isinstance(answer, dict):
+            is_row = self._options.fields or {self._kind.field, "response", "error"} & answer.keys()
+            if is_row or not (self._kind.ranked and are_scores(answer)):
+                return {**answer, "id": keyed.id}
         if isinstance(answer, str) and self._has_parser:
             if self._options.source == "response":
                 return {"id": keyed.id, "response": answer}
@@ -180,18 +185,26 @@ class RowReader:
         if isinstance(answer, Unreadable):
             return answer
         if self._kind.ranked and isinstance(answer, dict):
-            if not are_scores(answer):
-                return Unreadable("the scores of its candidates are not all finite numbers")
             if self._options.scores == "rank":
                 return Unreadable("its candidates have scores, and no ranks", "Leave out --scores rank.")
             ids = self._lists.typed(list(answer), example_id)
-            answer = rankings.ordered(ids, list(answer.values()), in_object=keyed, may_be_qrels=keyed or table)
+            try:
+                answer = rankings.ordered(ids, list(answer.values()), in_object=keyed)
+            except Unreadable as error:
+                return error
         elif self._kind.ranked and isinstance(answer, list):
+            if hit_fields({field: answer}):
+                message = f"candidate {answer[0]!r} is neither an integer nor a string"
+                return Unreadable(message, self._suggestion({field: answer}, [field]))
             answer = self._lists.typed(answer, example_id)
         if field in row:
             row[field] = answer
-        if self._options.scores == "distance" and isinstance(scores := row.get("scores"), list):
-            row["scores"] = [-each if isinstance(each, int | float) else each for each in scores]
+        if self._kind.ranked and isinstance(scores := row.get("scores"), list):
+            how, sign = self._options.how(), -1 if self._options.scores == "distance" else 1
+            try:  # an infinite score is in order where it is last; the check of the order takes finite numbers
+                row["scores"] = [max(sign * score_of(each, how), -sys.float_info.max) for each in scores]
+            except Unreadable as error:
+                return error
         return row
 
     def _one_example_a_line(self, name: str, reading: Reading) -> Iterator[Line]:
@@ -200,12 +213,16 @@ class RowReader:
         if self._options.where:
             reading.lines = self._chosen(reading.lines, self._options.where)
         field, id_path = self._kind.field, told.get("id")
-        keys = columns
-        if keys is None and not reading.fields and (first := next(reading.lines, None)):
-            keys = list(first.value) if isinstance(first.value, dict) else []
+        if columns is not None:
+            columns = self._renamed(reading, columns)
+        keys, single = columns, None
+        if not reading.fields and (first := next(reading.lines, None)):
+            row = first.value if isinstance(first.value, dict) else {}
+            keys = list(row) if keys is None else keys
+            single = field if self._kind.ranked and field not in told and is_one_candidate(row.get(field)) else None
             reading.lines = chain([first], reading.lines)
         has_answers = bool({field, "response", "error"} & {*(keys or ()), *told})
-        if not has_answers and (items := ItemTable.of(keys or (), self._kind, id_path)):
+        if (single or not has_answers) and (items := ItemTable.of(keys or (), self._kind, id_path, single)):
             yield from items.rows(name, reading, self._options.how(), field)
             return
         has_ids = bool({"id", *([id_path, id_path.partition(".")[0]] if id_path else [])} & {*(columns or ())})
@@ -216,6 +233,24 @@ class RowReader:
         what = f"no column {wanted}; the columns are {', '.join(columns)}"
         yield Line(1, self._misnamed(name, reading, columns, what))
 
+    def _renamed(self, reading: Reading, columns: Sequence[str]) -> Sequence[str]:
+        """Return the columns of a table, those of our fields without blanks and capitals; its rows have these names."""
+        fields = ("id", self._kind.field, "response", "error", "scores")
+        told = {path.partition(".")[0] for path in (self._options.fields or {}).values()}
+        names = {each: column_name(each) for each in columns if each not in told}
+        names = {old: new for old, new in names.items() if new in fields and new not in columns}
+        if len({*names.values()}) < len(names) or not names:
+            return columns
+
+        def rows(lines: Iterator[Line]) -> Iterator[Line]:
+            for number, row in lines:
+                if isinstance(row, dict):
+                    row = {names.get(name, name): cell for name, cell in row.items()}
+                yield Line(number, row)
+
+        reading.lines, reading.columns = rows(reading.lines), [names.get(each, each) for each in columns]
+        return reading.columns
+
     def _chosen(self, lines: Iterator[Line], where: Mapping[str, str]) -> Iterator[Line]:
         """Yield the lines whose rows have the wanted values."""
         for line in lines:
@@ -225,19 +260,30 @@ class RowReader:
 
     def _misnamed(self, name: str, reading: Reading, columns: Sequence[str], message: str) -> Problem:
         """Return what is wrong with a table whose columns are not the benchmark's."""
-        first = next((line.value for line in reading.lines if isinstance(line.value, dict)), {})
-        if {str(each) for each in self._known} & {*columns}:
-            message = "the first line holds an id: the table has no header"
-            return Problem(
-                name, 1, message, f"Begin it with a line of names: id,{self._kind.field}.", ",".join(columns)
-            )
+        known, line = {str(each) for each in self._known}, reading.separator.join(columns)[:160]
+        values = (line.value for line in islice(reading.lines, LOOKED_AT))
+        rows = [row for row in values if isinstance(row, dict)]
+        if known & {*columns}:
+            cells = [list(columns), *([str(cell) for cell in row.values()] for row in rows)]
+            header = f"Begin it with a line of names: id,{self._kind.field}."
+            found = headed(cells, known, self._kind.field) if self._kind.ranked else None
+            found = found or Unreadable("the first line holds an id: the table has no header", header)
+            return Problem(name, 1, found.message, found.remedy, line)
         wanted = [each for each in ("id", self._kind.field) if each not in columns]
-        return Problem(name, 1, message, self._suggestion(first, wanted), ",".join(columns)[:160])
+        return Problem(name, 1, message, self._suggestion(rows[0] if rows else {}, wanted), line)
 
     def _suggestion(self, row: object, wanted: Sequence[str]) -> str:
         """Return the --map that may fit a row in which these fields have other names."""
         if self._options.of_stranger:
             return f"Call the fields {' and '.join(map(repr, wanted))}."
+        if self._kind.ranked and self._kind.field in wanted and isinstance(row, dict):
+            self._hits = hit_fields(row) or self._hits
+            if self._hits is not None:  # a row without hits has the same fields as the others
+                field, candidate, score = self._hits
+                found = f"{self._kind.field}={field}.{candidate}{f',scores={field}.{score}' if score else ''}"
+                if "id" not in wanted:
+                    return f"Say where it is: --map {found}."
+                return f"{suggested_map({**row, field: []}, ['id'], self._known).removesuffix('.')},{found}."
         return suggested_map(row, wanted, self._known) + (
             " For a model's text: response=PATH." if self._has_parser and self._kind.field in wanted else ""
         )

@@ -98,6 +98,15 @@ def by_query(of: Callable[[int], float] = lambda place: 1 / (place + 1)) -> dict
     return found
 
 
+def judged(header: str, of: Callable[[int], int]) -> bytes:
+    """Return qrels of three columns."""
+    return f"{header}\n".encode().lstrip() + run("{q}\t{c}\t{s}\n", of)
+
+
+def graded() -> dict[str, dict[str, float]]:
+    return by_query(lambda n: 2 - n)
+
+
 def parquet(values: Sequence[Mapping[str, object]]) -> bytes:
     sink = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(list(values)), sink)
@@ -397,6 +406,42 @@ READ = {
     "run, five columns": Case(STARK, lambda: run("{q} Q0 {c} {r} {s}\n")),
     "run, wide spaces and CRLF": Case(STARK, lambda: run("  {q}   Q0\t{c}  {r}  {s:.6e}  my-tag \r\n")),
     "run with a header": Case(STARK, lambda: b"qid Q0 docno rank score tag\n" + run()),
+    "run, -inf is last": Case(STARK, lambda: run(of=lambda n: -math.inf if n == 11 else -n)),
+    "scores in text": Case(
+        STARK, lambda: json.dumps(by_query(lambda n: f"{9 - n / 2}")).encode(), codes=("scores_as_text",)
+    ),
+    "lines with scores in text, -inf last": Case(
+        STARK, lambda: lines([{**r, "scores": [*map(str, range(12, 1, -1)), "-inf"]} for r in rows(STARK)])
+    ),
+    "a run under the columns of BEIR's qrels": Case(
+        STARK, lambda: b"query-id\tcorpus-id\tscore\n" + run("{q}\t{c}\t{s}\n", of=lambda n: 30 - 2 * n)
+    ),
+    "relevance that is no whole number": Case(
+        STARK, lambda: table([{"Query ID": q, "Doc ID": c, "Relevance": s} for q, c, _, s in scored()])
+    ),
+    "small whole numbers that are scores, said so": Case(
+        STARK,
+        lambda: table(
+            [{"qid": q, "docid": c, "score": 2 - n} for q, a in rankings(3).items() for n, c in enumerate(a)]
+        ),
+        options={"scores": "similarity", "depth": 3},
+    ),
+    "the header that MS MARCO's lines need": Case(STARK, lambda: b"qid,docid,rank\n" + run("{q}\t{c}\t{r}\n")),
+    "the header over cells with blanks between": Case(STARK, lambda: b"qid docid score\n" + run("{q} {c} {s}\n")),
+    "one candidate a line under ids": Case(STARK, lambda: b"id\tids\trank\n" + run("{q}\t{c}\t{r}\n")),
+    "one candidate a line under ids, in lines": Case(
+        STARK, lambda: lines([{"id": q, "ids": c, "score": s} for q, c, _, s in scored()])
+    ),
+    "hits, mapped": Case(
+        STARK,
+        lambda: lines(
+            [{"qid": q, "hits": [{"docid": c, "score": 9 - n} for n, c in enumerate(a)]} for q, a in rankings().items()]
+        ),
+        options={"fields": {"id": "qid", "ids": "hits.docid", "scores": "hits.score"}},
+    ),
+    "capitals, blanks and a mark in the header": Case(
+        STARK, lambda: b"\xef\xbb\xbf ID , IDs\n" + cells(STARK, str).split(b"\n", 1)[1]
+    ),
     "run, negative scores": Case(STARK, lambda: run(of=lambda n: -1.5 * n)),
     "run, worst first": Case(STARK, lambda: b"\n".join(reversed(run().strip().split(b"\n")))),
     "run, ranks from nought": Case(
@@ -587,6 +632,45 @@ REFUSED = {
         lambda: table([{"query-id": q, "corpus-id": c, "score": 1} for q, c, _, _ in scored()], delimiter="\t"),
         "qrels",
     ),
+    **{
+        f"qrels, {name}": Case(STARK, content, "qrels")
+        for name, content in {
+            "graded, of BEIR": lambda: judged("query-id\tcorpus-id\tscore", lambda n: 2 - n % 3),
+            "ordered, named relevance": lambda: judged("query_id\tdoc_id\trelevance", lambda n: 2 - n % 3),
+            "named label": lambda: judged("qid\tdocno\tlabel", lambda n: 1),
+            "spam and unjudged": lambda: judged("qid\tdocid\tscore", lambda n: n % 4 - 2),
+            "without a header": lambda: judged("", lambda n: n % 2),
+            "four columns of commas": lambda: run("{q},0,{c},1\n"),
+            "iteration Q0": lambda: run("{q} Q0 {c} 1\n"),
+            "ir_datasets": lambda: lines(
+                [
+                    {"query_id": str(q), "doc_id": str(c), "relevance": r % 3, "iteration": "0"}
+                    for q, c, r, _ in scored()
+                ]
+            ),
+            "Parquet": lambda: parquet(
+                [{"query-id": str(q), "corpus-id": str(c), "score": float(r % 2)} for q, c, r, _ in scored()]
+            ),
+            "text in objects": lambda: json.dumps(by_query(lambda n: str(n % 2))).encode(),
+            "graded objects": lambda: json.dumps({q: dict([*of.items()][:2]) for q, of in graded().items()}).encode(),
+        }.items()
+    },
+    "MS MARCO without a header": Case(STARK, lambda: run("{q}\t{c}\t{r}\n"), "names: qid,docid,rank\\.$"),
+    "scores without a header": Case(STARK, lambda: run("{q} {c} {s}\n"), "names: qid,docid,score\\.$"),
+    "ranks and scores without a header": Case(STARK, lambda: run("{q},{c},{r},{s}\n"), "qid,docid,rank,score\\.$"),
+    "one candidate a line without ranks": Case(
+        STARK, lambda: lines([{"id": q, "ids": [c]} for q, c, *_ in scored()]), "call the fields qid, docid and rank"
+    ),
+    "hits": Case(
+        STARK,
+        lambda: lines(
+            [{"qid": q, "hits": []} for q in ids_of(STARK)[:1]]
+            + [{"qid": q, "hits": [{"docid": c, "score": 0.5} for c in a]} for q, a in [*rankings().items()][1:]]
+        ),
+        "--map id=qid,ids=hits.docid,scores=hits.score\\.$",
+    ),
+    "a score that is text": Case(STARK, lambda: json.dumps(by_query(lambda n: f"0,{n}")).encode(), "with a point"),
+    "an infinite score that is first": Case(STARK, lambda: run(of=lambda n: math.inf), "(?s)0 Q0 .* 1 inf tag.*last"),
     "a run with candidates of two kinds": Case(
         STARK,
         lambda: table([{"qid": q, "docid": c + 1, "docno": c, "rank": r, "score": s} for q, c, r, s in scored()]),
