@@ -9,6 +9,8 @@ so that only its end is in the text; some are cut off inside it.
 import re
 from typing import NamedTuple
 
+from kbbench_hf.replies.turns import own_turn
+
 
 class Parts(NamedTuple):
     """A reply taken apart: what was thought, and what was said after it."""
@@ -57,6 +59,7 @@ _DETAILS_END = re.compile(r"</details>", _FLAGS)
 _HARMONY = re.compile(r"<\|channel\|>\s*([a-z]+)[^<]{0,200}(?:<\|constrain\|>[^<]{0,40})?<\|message\|>", _FLAGS)
 _HARMONY_END = re.compile(r"<\|(?:end|return|call|start|channel)\|>")
 _HARMONY_FINAL = re.compile(r"assistant\s*final(?:\s*json(?=\s*[{\[]))?")
+_HARMONY_NEXT = re.compile(r"(?<=[}\].!?\"'\s])(?:user(?=[A-Z\n])|assistant\s*(?:analysis|commentary|final)(?![a-z]))")
 _HARMONY_START = re.compile(r"\s*(?:assistant\s*)?(?:analysis|commentary)(?=[A-Z0-9\"'{\[(<]|\n|\s*$)")
 _HARMONY_BARE_FINAL = re.compile(r"\s*(?:assistant\s*)?final(?=[{\[\"'A-Z0-9<])")
 _THOUGHT_LINE = re.compile(r"\s*thought\n")
@@ -77,11 +80,11 @@ def add_marker(opening: str, closing: str) -> None:
         _OWN.append((opening, closing))
 
 
-def separate(reply: str) -> Parts:
-    """Return what a model thought and what it said: all before the last closing marker is thought.
+def separate(reply: str, asked: str = "") -> Parts:
+    """Return what a model thought and what it said in its own turn: all before the last closing marker is thought.
 
-    An opening marker that is never closed takes the rest with it. Of OpenAI's channels only `final` is said. Where
-    nothing is left, nothing was said.
+    `asked` is a text that the prompt contains; see `turns.own_turn`. An opening marker that is never closed takes the
+    rest with it. Of OpenAI's channels only `final` is said. Where nothing is left, nothing was said.
 
     >>> separate("<think>Paris? No, Lyon.</think>Lyon")
     Parts(thought='Paris? No, Lyon.', said='Lyon')
@@ -90,12 +93,15 @@ def separate(reply: str) -> Parts:
     >>> separate("<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Lyon").said
     'Lyon'
     """
-    said = _of_channels(reply)
-    if said is None:
-        said = _of_markers(reply)
-    said = _of_words(said)
+    reply = own_turn(reply, asked, lambda text: not _said(text).strip())
+    said = _said(reply)
     thought = reply[: len(reply) - len(said)] if reply.endswith(said) else reply.replace(said, "", 1) if said else reply
     return Parts(_without_markers(thought) if len(said) < len(reply) else "", said)
+
+
+def _said(reply: str) -> str:
+    said = _of_channels(reply)
+    return _of_words(_of_markers(reply) if said is None else said)
 
 
 def _of_channels(reply: str) -> str | None:
@@ -109,9 +115,9 @@ def _of_channels(reply: str) -> str | None:
     if found:
         return said or ""
     started = _HARMONY_START.match(reply)
-    finals = list(_HARMONY_FINAL.finditer(reply))
-    if finals and (started or "assistantfinal" in reply):
-        return reply[finals[-1].end() :]
+    final = _HARMONY_FINAL.search(reply)
+    if final and (started or "assistantfinal" in reply):
+        return _HARMONY_NEXT.split(reply[final.end() :], maxsplit=1)[0]
     if started and (reply[started.end() : started.end() + 1] != "\n" or "assistantcommentary" in reply):
         return ""
     if bare := _HARMONY_BARE_FINAL.match(reply):

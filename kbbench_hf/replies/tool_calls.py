@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kbbench_hf.replies.reasoning import separate
+from kbbench_hf.replies.turns import own_turn
 
 LONGEST_NAME = 64
 
@@ -149,7 +150,7 @@ _LONGEST_PYTHON = 4000
 
 def _of_text(text: str, said: str, names: Collection[str]) -> Iterator[Call]:
     """Yield the calls that a model wrote; in prose without markers only those of known tools."""
-    source = text if "<|message|>" in text else said
+    source = own_turn(text) if "<|message|>" in text else said
     found = False
     for match in _BEFORE_JSON.finditer(source):
         found = True

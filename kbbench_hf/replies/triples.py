@@ -54,7 +54,7 @@ def read_triples(
     >>> read_triples("Der Text nennt keine Relationen.")
     Reading(answer=[], rule='none, in words', thought='')
     """
-    thought, said = separate(reply)
+    thought, said = separate(reply, asked)
     if not said.strip():
         raise ParseError("nothing but thought" if thought else "an empty reply", thought)
     known = frozenset(map(same, relations))

@@ -6,20 +6,6 @@ r"""What an answer is wrapped in: turn tokens, answer tags, boxes, tool calls, c
 import json
 import re
 
-_TURN_ENDS = re.compile(
-    r"<[|｜](?:im_end|eot_id|eom_id|end|return|call|endoftext|end_of_text|end_of_turn|eos|eot|end▁of▁sentence|"
-    r"end_of_sentence"
-    r"|END_OF_TURN_TOKEN|user|human|observation|tool_response|endofturn|end_of_role)[|｜]>"
-    r"|</s>|<eos>|<end_of_turn>|<turn\|>|<end_of_utterance>|\[EOS\]|\[end of text\]|<｜User｜>",
-    re.IGNORECASE,
-)
-"""What ends the model's turn: what follows it is another's."""
-_TURN_STARTS = re.compile(
-    r"\[/INST\]|\nASSISTANT:|\n<\|assistant\|>\n|GPT4 Correct Assistant:"
-    r"|<\|im_start\|>\s*assistant\s|<\|start_header_id\|>\s*assistant\s*<\|end_header_id\|>|<start_of_turn>model\b"
-    r"|<\|start\|>assistant|<｜Assistant｜>"
-)
-"""What begins the model's turn, where the text repeats the prompt before it."""
 _TOKENS = re.compile(
     r"<[|｜][\w▁]{1,40}[|｜]>(?:\s*\w{1,12}<\|sep\|>)?|<bos>|<s>|<pad>|<\|?tool_call\|?>|</\|?tool_call\|?>"
 )
@@ -51,23 +37,11 @@ def unwrapped(said: str) -> str:
     >>> unwrapped(r'"{\"answer\": [\"Lyon\"]}"'), unwrapped(r"Thus \boxed{\text{Lyon}}.")
     ('{"answer": ["Lyon"]}', 'Lyon')
     """
-    said = _own_turn(said)
     said = _TOKENS.sub("\n", said)
     said = _boxed(_tagged(said))
     said = _STRAY.sub(" ", said)
     said = _FENCE.sub("", said)
     return _of_a_string(said)
-
-
-def _own_turn(said: str) -> str:
-    if match := _TURN_STARTS.search(said):
-        said = said[match.end() :]
-    position = 0
-    while match := _TURN_ENDS.search(said, position):
-        if said[: match.start()].strip():
-            return said[: match.start()]
-        position = match.end()
-    return said[position:]
 
 
 def _tagged(said: str) -> str:

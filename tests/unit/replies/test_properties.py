@@ -142,6 +142,7 @@ HOSTILE = [
         " ",
         "subject: a\n",
     ),
+    *("<|im_end|>assistant\n", "<|im_start|>user\n", "[/INST]", "Q: ", "}assistant\n\n", "<think></think></s>"),
 ]
 
 
