@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from kbbench_hf.errors import unknown_name
 from kbbench_hf.metrics.aggregate import Estimate, estimate
 from kbbench_hf.metrics.entity_names import entity_key
-from kbbench_hf.metrics.typed_answers import answer_type, matched
+from kbbench_hf.metrics.typed_answers import answer_types, matched
 
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
@@ -105,9 +105,9 @@ def answer_scores(
     `squad`, `exact`, `wtq`: set measures over normalised answers; an answer given twice counts once. Hit@1 asks whether
     the first predicted answer is a gold one. `rog`: a gold answer is found if its normal form is a substring of the
     joined predictions; precision = found / number of predictions, so that one long prediction that holds several gold
-    answers has a precision above 1. `typed`: predictions are matched to gold answers one to one, each gold answer known
-    under its aliases, too; an answer given twice, under whatever name, counts once. An empty prediction scores 0;
-    without gold answers nothing is scored (NaN).
+    answers has a precision, and an F1, above 1, as upstream. `typed`: predictions are matched to gold answers one to
+    one, each gold answer known under its aliases, too; an answer given twice, under whatever name, counts once. An
+    empty prediction scores 0; without gold answers nothing is scored (NaN).
 
     Source: arXiv 2507.17178, section 4.1 (macro-F1); reasoning-on-graphs' `eval_f1` (arXiv 2310.01061) for `rog`.
 
@@ -122,7 +122,8 @@ def answer_scores(
         predicted: what was said.
         gold: the gold answers.
         mode: one of `MODES`.
-        type: `entity`, `number` or `date`, for `typed` alone; where it is None, what the first gold answer looks like.
+        type: `entity`, `number` or `date`, for `typed` alone; where it is None, what the first gold answer looks like
+            (four digits: a year or a number).
         aliases: of each gold answer its other names, for `typed` alone; empty where none has one.
 
     Raises:
@@ -137,7 +138,7 @@ def answer_scores(
     if mode == "rog":
         return _rog_scores(predicted, gold)
     if mode == "typed":
-        return _typed_scores(predicted, gold, type or answer_type(gold[0]), aliases)
+        return _typed_scores(predicted, gold, type or answer_types(gold[0]), aliases)
     key = KEYS[mode]
     answers, wanted = {key(answer) for answer in predicted}, {key(answer) for answer in gold}
     found = len(answers & wanted)
@@ -160,7 +161,7 @@ def _rog_scores(predicted: Sequence[str], gold: Sequence[str]) -> AnswerScores:
 
 
 def _typed_scores(
-    predicted: Sequence[str], gold: Sequence[str], type: str, aliases: Sequence[Sequence[str]]
+    predicted: Sequence[str], gold: Sequence[str], type: str | Sequence[str], aliases: Sequence[Sequence[str]]
 ) -> AnswerScores:
     numbers = matched(predicted, gold, type, aliases)
     found = len(set(numbers) - {-1})

@@ -70,7 +70,19 @@ def answer_type(answer: str) -> str:
     return "number" if read_number(without_qualifier(answer)) and not is_name else "entity"
 
 
-def matched(predicted: Sequence[str], gold: Sequence[str], type: str, aliases: Sequence[Sequence[str]]) -> list[int]:
+def answer_types(answer: str) -> tuple[str, ...]:
+    """Return the types that an answer without a given type may have: four digits are a year or a number.
+
+    >>> answer_types("1500"), answer_types("2500"), answer_types("May 1500")
+    (('date', 'number'), ('number',), ('date',))
+    """
+    type = answer_type(answer)
+    return (type, "number") if type == "date" and answer.strip().isdigit() else (type,)
+
+
+def matched(
+    predicted: Sequence[str], gold: Sequence[str], type: str | Sequence[str], aliases: Sequence[Sequence[str]]
+) -> list[int]:
     """Return of each prediction the number of the gold answer that it is, -1 where it is none.
 
     As many gold answers as possible are found, each prediction standing for one at most. A second prediction of a gold
@@ -79,16 +91,16 @@ def matched(predicted: Sequence[str], gold: Sequence[str], type: str, aliases: S
     Args:
         predicted: what was said.
         gold: the gold answers.
-        type: the type of all of them.
+        type: the type of all of them; where there are several, one in which they are the same is enough.
         aliases: of each gold answer its other names; empty where none has one.
 
     >>> matched(["NYC", "Mercury", "new york", "Oslo"], ["Mercury (planet)", "New York"], "entity", [[], ["NYC"]])
     [1, 0, 1, -1]
     """
-    others = aliases or [()] * len(gold)
+    others, types = aliases or [()] * len(gold), (type,) if isinstance(type, str) else type
     fits = np.array(
         [
-            [same_answer(answer, each, type=type, aliases=names) for answer in predicted]
+            [any(same_answer(answer, each, type=name, aliases=names) for name in types) for answer in predicted]
             for each, names in zip(gold, others, strict=True)
         ]
     )

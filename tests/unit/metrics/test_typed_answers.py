@@ -120,3 +120,13 @@ def test_without_a_type_an_answer_is_what_its_gold_looks_like() -> None:
     assert answer_scores(["100"], ["10.0"], "typed").answer_f1 == 0
     assert answer_scores(["1889-04-20"], ["April 20, 1889"], "typed").answer_f1 == 1
     assert [answer_type(each) for each in ("2014-15", "The 4th Man", "$3.6 billion")] == ["date", "entity", "number"]
+
+
+@pytest.mark.parametrize("number", [1000, 1234, 1500, 1955, 2024, 2099, 2100, 2500, 9999])
+def test_four_digits_without_a_type_are_a_year_or_a_number(number: int) -> None:
+    for predicted, gold in ((f"{number:,}", f"{number}"), (f"{number}", f"{number:,}"), (f"{number}.0", f"{number}")):
+        assert answer_scores([predicted], [gold], mode="typed").answer_f1 == 1, (predicted, gold)
+    assert answer_scores([f"{number + 1:,}"], [f"{number}"], mode="typed").answer_f1 == 0
+    if number < 2100:
+        assert answer_scores([f"the year {number}"], [f"{number}"], mode="typed").answer_f1 == 1
+        assert answer_scores([f"{number:,}"], [f"{number}"], mode="typed", type="date").answer_f1 == 0
