@@ -51,8 +51,8 @@ def main() -> None:
         trainer.add_callback(GenerationScores(trainer, "mini-text2kg", **ASKED))
         trainer.train()
     for entry in trainer.state.log_history:
-        if "eval_mini-text2kg_f1" in entry:
-            print(f"step {entry['step']:3}: F1 {entry['eval_mini-text2kg_f1']:.3f}")
+        if "eval_mini-text2kg_test_f1" in entry:
+            print(f"step {entry['step']:3}: F1 {entry['eval_mini-text2kg_test_f1']:.3f}")
 
 
 if __name__ == "__main__":

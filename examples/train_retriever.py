@@ -46,13 +46,14 @@ def main() -> None:
         )
         trainer.train()
     for entry in trainer.state.log_history:
-        if "eval_mini-stark_mrr" in entry:
+        if f"eval_{evaluator.primary_metric}" in entry:
             print_figures(entry["step"], {name.removeprefix("eval_"): value for name, value in entry.items()})
 
 
 def print_figures(step: int, figures: dict[str, float]) -> None:
     """Print the two figures that readers look at first."""
-    print(f"step {step:3}: hit_at_1 {figures['mini-stark_hit_at_1']:.3f}, mrr {figures['mini-stark_mrr']:.3f}")
+    hit, mrr = figures["mini-stark_test_hit_at_1"], figures["mini-stark_test_mrr"]
+    print(f"step {step:3}: hit_at_1 {hit:.3f}, mrr {mrr:.3f}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Scores during training: a `transformers` callback that generates, a `sentence-transformers` evaluator that ranks."""
 
 from collections.abc import Sequence
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ _WHOLE_MODELS = ("MULTI_CPU", "MULTI_GPU")
 class GenerationScores(TrainerCallback):  # type: ignore[misc]
     """Generates answers to a subset of a benchmark at every evaluation and logs the figures of its table.
 
-    They are logged as `eval_<dataset>_<metric>`, with `eval_<dataset>_unparsed`, the share of texts without an answer;
+    They are logged as `eval_<name>_<metric>`, with `eval_<name>_unparsed`, the share of texts without an answer;
     reporters get them like the loss, and `metric_for_best_model` may name one. Decoding is greedy.
 
     Args:
@@ -50,6 +51,7 @@ class GenerationScores(TrainerCallback):  # type: ignore[misc]
         options: how examples are put, demonstrations above all.
         max_tokens: how long an answer may be; the prompt's own limit where None.
         batch_size: prompts per forward pass.
+        name: what the keys begin with; where it is empty, the dataset, then the config and the split if they are given.
 
     Raises:
         UsageError: a name that does not exist, or a benchmark that asks nothing of a language model.
@@ -67,18 +69,20 @@ class GenerationScores(TrainerCallback):  # type: ignore[misc]
         options: PromptOptions | None = None,
         max_tokens: int | None = None,
         batch_size: int = 8,
+        name: str = "",
     ) -> None:
         if not benchmark_of(place_of(benchmark, config).benchmark).asking.prompts:
             raise UsageError(
                 f"{benchmark!r} is answered by retrievers; expected one with prompts. Use RetrievalScores."
             )
-        split = split or _split(benchmark, config)
+        given_split, split = split, split or _split(benchmark, config)
         self._benchmark, self._examples, *_ = load_examples(benchmark, config, split, limit=limit)
-        name = prompt or next(iter(self._benchmark.asking.prompts))
-        if name not in self._benchmark.asking.prompts:
-            raise unknown_name(f"prompt of {benchmark}", name, self._benchmark.asking.prompts)
+        self.name = name or _default_name(self._benchmark, config, given_split)
+        prompt = prompt or next(iter(self._benchmark.asking.prompts))
+        if prompt not in self._benchmark.asking.prompts:
+            raise unknown_name(f"prompt of {benchmark}", prompt, self._benchmark.asking.prompts)
         self._trainer, self._batch_size = trainer, batch_size
-        render_prompt = self._benchmark.asking.prompts[name]
+        render_prompt = self._benchmark.asking.prompts[prompt]
         self._prompts = [render_prompt(row, self._examples, options or PromptOptions()) for row in self._examples.rows]
         self._max_tokens = max_tokens or max(each.max_tokens for each in self._prompts)
 
@@ -102,7 +106,7 @@ class GenerationScores(TrainerCallback):  # type: ignore[misc]
             except ParseError:
                 answers.append([])
                 n_unparsed += 1
-        prefix = f"eval_{self._benchmark.dataset}_"
+        prefix = f"eval_{self.name}_"
         figures = _figures(self._benchmark, self._examples, answers, prefix)
         return {**figures, f"{prefix}unparsed": n_unparsed / len(texts)}
 
@@ -143,8 +147,9 @@ class GenerationScores(TrainerCallback):  # type: ignore[misc]
 class RetrievalScores(SentenceEvaluator):  # type: ignore[misc]
     """Ranks a knowledge base for a subset of a benchmark's questions; an evaluator for `SentenceTransformerTrainer`.
 
-    Called with a model it returns `<dataset>_<metric>` for the metrics of the benchmark's table; `primary_metric`, by
-    which the best checkpoint is chosen, is the mean reciprocal rank.
+    Called with a model it returns `<name>_<metric>` for the metrics of the benchmark's table, as the evaluators of
+    sentence-transformers do; `primary_metric`, by which the best checkpoint is chosen, is the mean reciprocal rank.
+    Evaluators of one training run need different names: of two values with one key only the last is kept.
 
     Args:
         benchmark: the dataset's name, `mini-stark` say.
@@ -154,6 +159,7 @@ class RetrievalScores(SentenceEvaluator):  # type: ignore[misc]
         top_k: how many candidates are ranked.
         batch_size: texts per forward pass.
         max_length: tokens after which texts are cut; as the model cuts them where None.
+        name: what the keys begin with; where it is empty, the dataset, then the split if it is given.
     """
 
     def __init__(
@@ -166,6 +172,7 @@ class RetrievalScores(SentenceEvaluator):  # type: ignore[misc]
         top_k: int = 100,
         batch_size: int = 32,
         max_length: int | None = None,
+        name: str = "",
     ) -> None:
         super().__init__()
         if benchmark_of(place_of(benchmark).benchmark).asking.prompts:
@@ -177,7 +184,8 @@ class RetrievalScores(SentenceEvaluator):  # type: ignore[misc]
         asking = self._benchmark.asking
         self._texts = render(kb, text, rows, Forms(asking.documents, asking.own_documents))
         self._top_k, self._batch_size, self._max_length = min(top_k, len(rows)), batch_size, max_length
-        self.primary_metric = f"{self._benchmark.dataset}_mrr"
+        self.name = name or _default_name(self._benchmark, None, split)
+        self.primary_metric = f"{self.name}_mrr"
 
     @property
     def description(self) -> str:
@@ -196,7 +204,7 @@ class RetrievalScores(SentenceEvaluator):  # type: ignore[misc]
         finally:
             model.max_seq_length = usual
         answers = [[self._ids[position] for position in row] for row in ranking.ids]
-        figures = _figures(self._benchmark, self._examples, answers, f"{self._benchmark.dataset}_")
+        figures = _figures(self._benchmark, self._examples, answers, f"{self.name}_")
         self.store_metrics_in_model_card_data(model, figures, epoch, steps)
         return figures
 
@@ -218,10 +226,19 @@ def ranked(model: Any, texts: Sequence[str], queries: Sequence[str], top_k: int,
 
 
 def _figures(benchmark: Benchmark, examples: Examples, answers: list[Answer], prefix: str) -> dict[str, float]:
-    """Return the figures that can be scored, without their intervals, under the names that trainers log."""
+    """Return the scores that have a value, without their intervals, under the names that trainers log.
+
+    A mean of values that are all open (MRR where no answer is in the rankings) is the least that it can be: it has a
+    value, so that the best checkpoint can always be chosen by it.
+    """
     mode = benchmark.scoring.modes[0]
     figures = benchmark.scoring.summarise(benchmark.scoring.score(examples, answers, mode), mode)
-    return {f"{prefix}{metric}": figure.value for metric, figure in figures.items() if figure.n_scored}
+    return {f"{prefix}{metric}": figure.value for metric, figure in figures.items() if isfinite(figure.value)}
+
+
+def _default_name(benchmark: Benchmark, config: str | None, split: str | None) -> str:
+    """Return the dataset's name, with the config and the split where they are given."""
+    return "_".join([benchmark.dataset, *filter(None, (config, split))])
 
 
 def _split(name: str, config: str | None = None) -> str:

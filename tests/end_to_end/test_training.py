@@ -19,6 +19,7 @@ from kbbench_hf.protocols import Message
 from kbbench_hf.scoring.asked import load_examples
 from kbbench_hf.training import GenerationScores, RetrievalScores, scores
 from tests.tiny_chat_model import tiny_chat_model
+from tests.tiny_encoder import tiny_encoder
 
 pytestmark = pytest.mark.slow
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -66,8 +67,53 @@ def test_the_evaluator_gives_the_figures_of_kbbench_score(tmp_path: Path) -> Non
     rank(load_examples("mini-stark"), f"dense:{path}@text=named", tmp_path, top_k=100, show=False)
     ours = RetrievalScores("mini-stark", split="test")(SentenceTransformer(path, device="cpu"))
     scored = score(tmp_path / "predictions.jsonl", "mini-stark").scores
-    assert ours["mini-stark_mrr"] == pytest.approx(scored["mrr"].value, abs=1e-9)
-    assert ours["mini-stark_hit_at_1"] == scored["hit_at_1"].value
+    assert ours["mini-stark_test_mrr"] == pytest.approx(scored["mrr"].value, abs=1e-9)
+    assert ours["mini-stark_test_hit_at_1"] == scored["hit_at_1"].value
+
+
+def test_two_evaluators_keep_their_values_apart(tmp_path: Path) -> None:
+    from datasets import Dataset
+    from sentence_transformers import (
+        SentenceTransformer,
+        SentenceTransformerTrainer,
+        SentenceTransformerTrainingArguments,
+    )
+    from sentence_transformers.sentence_transformer.evaluation import SequentialEvaluator
+    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+
+    model = SentenceTransformer(str(tiny_encoder(tmp_path / "tiny", ["treacle dish festival town made"])), device="cpu")
+    first = RetrievalScores("mini-stark", split="test", limit=4)
+    second = RetrievalScores("mini-stark", split="test", limit=8, name="eight")
+    assert (first.primary_metric, second.primary_metric) == ("mini-stark_test_mrr", "eight_mrr")
+    values = {**first(model), **second(model)}
+    assert len(values) == 2 * len(first(model)) and {type(value) for value in values.values()} == {float}
+    both = SequentialEvaluator([first, second])
+    assert both(model) == {**values, "sequential_score": values["eight_mrr"]}
+    settings = {"eval_strategy": "steps", "eval_steps": 1, "max_steps": 1, "use_cpu": True, "save_strategy": "no"}
+    trainer = SentenceTransformerTrainer(
+        model,
+        SentenceTransformerTrainingArguments(str(tmp_path / "out"), report_to=[], disable_tqdm=True, **settings),
+        train_dataset=Dataset.from_dict({"anchor": ["dish", "town"], "positive": ["treacle", "festival"]}),
+        loss=MultipleNegativesRankingLoss(model),
+        evaluator=[first, second],
+    )
+    trainer.train()
+    [logged] = [entry for entry in trainer.state.log_history if "eval_eight_mrr" in entry]
+    assert {f"eval_{key}" for key in values} <= logged.keys()
+
+
+def test_the_primary_metric_has_a_value_where_no_answer_is_in_the_rankings() -> None:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import BoW
+
+    evaluator = RetrievalScores("mini-stark", split="test", limit=2, top_k=3)
+    values = evaluator(SentenceTransformer(modules=[BoW(["zzz"])], device="cpu"))
+    assert values["mini-stark_test_hit_at_3"] == 0 and 0 < values[evaluator.primary_metric] < 0.01
+
+
+def test_generated_answers_are_logged_under_the_config_and_split_that_are_named_or_the_given_name() -> None:
+    assert GenerationScores(None, "mini-text2kg", split="test", limit=1).name == "mini-text2kg_test"
+    assert GenerationScores(None, "mini-text2kg", split="test", limit=1, name="mine").name == "mine"
 
 
 def test_no_other_split_than_validation_is_looked_at_unless_it_is_named() -> None:
