@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kbbench_hf.errors import BusyError, DataError, KBBenchError, UsageError
     from kbbench_hf.runners.run import run
     from kbbench_hf.scoring.comparison import Comparison, compare
+    from kbbench_hf.scoring.evaluate_modules import trainer_metrics
     from kbbench_hf.scoring.result import Result
     from kbbench_hf.scoring.score import score
     from kbbench_hf.training.train import train
@@ -30,6 +31,7 @@ _ADDRESSES = {
     "KnowledgeBase": "kbbench_hf.benchmarks.load",
     "Benchmark": "kbbench_hf.benchmarks.base",
     "Result": "kbbench_hf.scoring.result",
+    "trainer_metrics": "kbbench_hf.scoring.evaluate_modules",
     "Comparison": "kbbench_hf.scoring.comparison",
     "KBBenchError": "kbbench_hf.errors",
     "UsageError": "kbbench_hf.errors",
@@ -53,6 +55,7 @@ __all__ = [
     "run",
     "score",
     "train",
+    "trainer_metrics",
 ]
 
 

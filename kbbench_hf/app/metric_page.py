@@ -13,6 +13,7 @@ from kbbench_hf.app.html import CSS, markup, rendered, table
 from kbbench_hf.errors import DataError, KBBenchError
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.hub.metric_modules import metric_modules
+from kbbench_hf.scoring.evaluate_modules import EntryError, encode
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -44,6 +45,9 @@ def page_of(name: str) -> Page:
 
 def main(name: str) -> None:
     """Serve the page of an `evaluate` module, by name, as its Space does."""
+    import datasets
+
+    datasets.utils.logging.set_verbosity_error()  # visitors see the warnings on the page
     page(name).launch(css=CSS)
 
 
@@ -86,15 +90,22 @@ def compute(name: str, predictions: str, references: str, mode: str | None = Non
         return {"error": f"More than {MAX_CHARACTERS:,} characters; use the Python package for more."}
     try:
         return _figures(name, read(predictions, "predictions"), read(references, "references"), mode)
+    except EntryError as error:
+        return {"error": f"{error} {_forms(name)}"}
     except KBBenchError as error:
         return {"error": str(error)}
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        said, why = page_of(name), next(iter(str(error).splitlines()), type(error).__name__).rstrip(".")
-        why = f"an entry has no {why}" if isinstance(error, KeyError) else why
-        return {
-            "error": f"This cannot be scored: {why}. Compare its form with the example's: a prediction is "
-            f"{_short(said.predictions[0])}, a reference {_short(said.references[0])}."
-        }
+        why = next(iter(str(error).splitlines()), type(error).__name__).rstrip(".")
+        return {"error": f"This cannot be scored: {why}. {_forms(name)}"}
+
+
+def _forms(name: str) -> str:
+    """Say what the entries of a module's example look like."""
+    example = page_of(name)
+    return (
+        f"Compare its form with the example's: a prediction is {_short(example.predictions[0])}, a reference "
+        f"{_short(example.references[0])}."
+    )
 
 
 def read(text: str, what: str) -> list[Any]:
@@ -118,8 +129,9 @@ def explained(name: str, figures: Row, predictions: str, references: str, mode: 
     """Return the answer as a page: each figure with its interval and what it is, warnings, and example by example."""
     if "error" in figures:
         return rendered("words", text=figures["error"])
-    headline, values = page_of(name).headline, [name for name, value in figures.items() if isinstance(value, float)]
-    counts = [f"{name} {value:,}" for name, value in figures.items() if isinstance(value, int) and value]
+    headline, values = page_of(name).headline, [metric for metric in figures if f"{metric}_ci95_low" in figures]
+    others = {key: value for key, value in figures.items() if key not in values and "_ci95_" not in key}
+    counts = [f"{key} {value:,.0f}" for key, value in others.items() if isinstance(value, float) and value > 0]
     parts = [
         _table(name, figures, [metric for metric in values if metric in headline]),
         *(rendered("words", text=f"{each['message']} {each['remedy']}") for each in figures.get("warnings", [])),
@@ -133,7 +145,11 @@ def explained(name: str, figures: Row, predictions: str, references: str, mode: 
 def _table(name: str, figures: Row, metrics: Sequence[str], caption: str = "") -> str:
     says = page_of(name).says
     rows = [
-        (f"{metric}: {says.get(metric, '')}", _shown(figures[metric]), _interval(figures.get(f"{metric}_ci95")))
+        (
+            f"{metric}: {says.get(metric, '')}",
+            _shown(figures[metric]),
+            _interval(figures[f"{metric}_ci95_low"], figures[f"{metric}_ci95_high"]),
+        )
         for metric in metrics
     ]
     return table(["figure", "value", "95 % interval"], rows, caption, wrapped=(0,))
@@ -161,23 +177,9 @@ def _figures(name: str, predictions: list[Any], references: list[Any], mode: str
             f"in the same order: {PASTE}. Add what is missing."
         )
     module, chosen = _module(name), {"mode": mode} if mode else {}
-    given = _checked(module, {"predictions": predictions, "references": references})
+    given = encode(module, predictions, references)  # `compute` writes a file, which threads cannot share
     figures: Row = module._compute(**given, return_ci=True, return_warnings=True, **chosen)
     return figures
-
-
-def _checked(module: Any, batch: Row) -> Row:
-    """Return a batch as `evaluate` gives it to a module: of the form that the module declares.
-
-    `compute` itself would write it to a file, which threads cannot share.
-    """
-    from datasets import Dataset
-
-    if len({isinstance(each, str) for each in batch["predictions"]}) > 1:
-        raise DataError("Predictions mix texts and lists; expected one kind. Convert one of them.")
-    features = module._infer_feature_from_batch(batch)
-    given: Row = Dataset.from_dict(batch, features=features).to_dict()
-    return given
 
 
 def _value(text: str) -> Any:
@@ -198,8 +200,8 @@ def _shown(value: float) -> str:
     return "not scored" if math.isnan(value) else f"{value:.4f}"
 
 
-def _interval(ends: Sequence[float] | None) -> str:
-    return "" if ends is None or math.isnan(ends[0]) else f"{ends[0]:.3f} to {ends[1]:.3f}"
+def _interval(low: float, high: float) -> str:
+    return "" if math.isnan(low) else f"{low:.3f} to {high:.3f}"
 
 
 def _short(entry: object) -> str:

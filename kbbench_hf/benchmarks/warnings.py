@@ -4,6 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NotRequired, TypedDict
 
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.metrics.aggregate import Estimate
+
+Severity = Literal["note", "warning"]
+
 
 class PlainWarning(TypedDict):
     """A warning as `result.json` has it."""
@@ -86,3 +93,23 @@ def empty_warning(n_empty: int, n: int) -> list[ScoreWarning]:
     message = f"{n_empty:,} of {n:,} predictions are empty; they count as answers that find nothing."
     remedy = "See whether they were asked and read at all."
     return [ScoreWarning("empty_predictions", message, remedy, n_empty)] if n_empty else []
+
+
+def unscored_warning(
+    labels: Mapping[str, str], estimates: Mapping[str, Estimate], remedy: str, severity: Severity = "warning"
+) -> list[ScoreWarning]:
+    """Return a warning where metrics (metric -> label) have no scored example, because nothing was annotated."""
+    unscored = [label for metric, label in labels.items() if metric in estimates and not estimates[metric].n_scored]
+    message = f"Not scored: {', '.join(unscored)}."
+    return [ScoreWarning("not_scored", message, remedy, severity=severity)] if unscored else []
+
+
+def above_one_warning(precision: NDArray[np.float64]) -> list[ScoreWarning]:
+    """Return a warning where precisions exceed 1, which mode `rog` of answer lists allows, as its source does."""
+    n = int((precision > 1).sum())
+    message = (
+        f"{n:,} of {len(precision):,} questions have a precision above 1: mode rog finds several gold answers in one "
+        "predicted string, and counts that string once. Precision and F1 are no fractions."
+    )
+    remedy = "Give one answer per string, or score with another mode."
+    return [ScoreWarning("precision_above_one", message, remedy, n)] if n else []

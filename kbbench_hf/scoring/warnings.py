@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks import Place
 from kbbench_hf.benchmarks.base import Benchmark, Scores
-from kbbench_hf.benchmarks.warnings import PlainWarning, ScoreWarning, unread_warning
+from kbbench_hf.benchmarks.warnings import PlainWarning, ScoreWarning, unread_warning, unscored_warning
 from kbbench_hf.files.datasets import Id
 from kbbench_hf.metrics.aggregate import SMALL_N, Estimate
 from kbbench_hf.scoring.predictions import Predictions
@@ -61,17 +61,9 @@ def completeness_warnings(
         )
         found.append(ScoreWarning("small_n", message, "Score more examples.", severity="note"))
     annotated = benchmark.scoring.annotations.metrics if benchmark.scoring.annotations else ()
-    if unscored := [metric for metric in annotated if metric in figures and not figures[metric].n_scored]:
-        names = ", ".join(benchmark.metrics.get(metric, metric) for metric in benchmark.metrics if metric in unscored)
-        found.append(
-            ScoreWarning(
-                "not_scored",
-                f"Not scored: {names}.",
-                "What they need of models, 'kbbench annotate' makes, or a run with --annotate.",
-                severity="note",
-            )
-        )
-    return found
+    labels = {metric: label for metric, label in benchmark.metrics.items() if metric in annotated}
+    remedy = "What they need of models, 'kbbench annotate' makes, or a run with --annotate."
+    return [*found, *unscored_warning(labels, figures, remedy, severity="note")]
 
 
 def limit_warning(n_examples: int, n_available: int) -> list[ScoreWarning]:

@@ -1,13 +1,17 @@
 """How often an unanswerable question is rejected, and what that is worth."""
 
+import json
+
 import datasets
 import evaluate
 
+from kbbench_hf.benchmarks.answers import ShapeError
 from kbbench_hf.benchmarks.warnings import unread_warning
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.answers import answerability, balanced_accuracy, rejections
 from kbbench_hf.replies.reading import ParseError
 from kbbench_hf.replies.verdicts import read_answerable
+from kbbench_hf.scoring.evaluate_modules import decode, module_result, reads
 
 _DESCRIPTION = """\
 The share of unanswerable questions that a model says cannot be answered (SKA-Bench's rejection rate), and beside it the
@@ -18,15 +22,16 @@ of the two shares, is then 0.5.
 _KWARGS_DESCRIPTION = """
 Args:
     predictions: for each question, "yes" (it can be answered) or "no", or a model's text with {"answer": "yes"} or
-        {"answer": "no"} in it. Anything else is neither, wrong, and counted.
+        {"answer": "no"} in it, or this dictionary. Another text is neither, wrong, and counted.
     references: for each question, whether it can be answered: "yes" or "no".
-    return_ci: whether to add a 95 % confidence interval, `<metric>_ci95`, to every metric.
-    return_warnings: whether to add `warnings`, what a reader should know before believing the figures: a list of
-        {"code", "severity", "message", "remedy", "n_examples", "effect"}.
+    return_ci: whether to add the ends of a 95 % confidence interval to every metric, `<metric>_ci95_low` and
+        `<metric>_ci95_high`.
+    return_warnings: whether to add `warnings`, what a reader should know before believing the scores: a list of
+        {"code", "severity", "message", "remedy", "n_examples", "effect"}. They are logged by `datasets` in any case.
 Returns:
     rejection_rate, acceptance_rate, balanced_accuracy and parse_failure_rate, as fractions; NaN for a share of nothing,
     and for the balanced accuracy without questions of both kinds. And counts: n_unanswerable, n_answerable,
-    n_parse_failures.
+    n_parse_failures. Every value is a float; the keys depend on the options alone.
 Examples:
     >>> rejection_rate = evaluate.load("metrics/rejection_rate")
     >>> results = rejection_rate.compute(predictions=["no", "no", "yes"], references=["no", "yes", "yes"])
@@ -34,7 +39,7 @@ Examples:
     (1.0, 0.5, 0.75)
     >>> results = rejection_rate.compute(predictions=['{"answer": "no"}', "Perhaps."], references=["no", "no"])
     >>> results["rejection_rate"], results["n_parse_failures"]
-    (0.5, 1)
+    (0.5, 1.0)
 """
 
 _CITATION = """\
@@ -47,7 +52,22 @@ _CITATION = """\
 """
 
 
+def _read_prediction(entry):
+    if isinstance(entry, dict):
+        return json.dumps(entry)
+    if not isinstance(entry, str):
+        raise ShapeError("expected 'yes' (it can be answered), 'no', or a model's text")
+    return entry
+
+
+def _read_reference(entry):
+    if entry not in ("yes", "no"):
+        raise ShapeError("expected 'yes' (it can be answered) or 'no'")
+    return entry
+
+
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
+@reads(predictions=_read_prediction, references=_read_reference)
 class RejectionRate(evaluate.Metric):
     def _info(self) -> evaluate.MetricInfo:
         text = datasets.Value("string")
@@ -60,27 +80,21 @@ class RejectionRate(evaluate.Metric):
         )
 
     def _compute(self, predictions, references, return_ci=False, return_warnings=False):
-        if wrong := sorted(set(references) - {"yes", "no"}):
-            raise ValueError(f"Reference {wrong[0]!r}; expected 'yes' (can be answered) or 'no'. Correct it.")
+        predictions, references = decode(predictions, references)
         answerable = [reference == "yes" for reference in references]
         verdicts = [_verdict(each) for each in predictions]
         values = rejections(verdicts, answerable)
-        groups = answerability(answerable)
-        results = {}
-        for name, column in values.items():
-            mean = balanced_accuracy(column, groups) if name == "balanced_accuracy" else estimate(column)
-            results[name] = mean.value
-            if return_ci:
-                results[f"{name}_ci95"] = list(mean.ci95)
-        if return_warnings:
-            found = unread_warning(verdicts.count(None), len(verdicts), "Read some of them, and give 'yes' or 'no'.")
-            results["warnings"] = [each.to_dict() for each in found]
-        return {
-            **results,
+        estimates = {name: estimate(column) for name, column in values.items()}
+        estimates["balanced_accuracy"] = balanced_accuracy(values["balanced_accuracy"], answerability(answerable))
+        counts = {
             "n_unanswerable": answerable.count(False),
             "n_answerable": answerable.count(True),
-            "n_parse_failures": int(values["parse_failure_rate"].sum()),
+            "n_parse_failures": verdicts.count(None),
         }
+        warnings = unread_warning(verdicts.count(None), len(verdicts), "Read some of them, and give 'yes' or 'no'.")
+        return module_result(
+            estimates, counts, warnings, n=len(verdicts), return_ci=return_ci, return_warnings=return_warnings
+        )
 
 
 def _verdict(text):

@@ -4,15 +4,17 @@ import datasets
 import evaluate
 import numpy as np
 
+from kbbench_hf.benchmarks.answers import TRIPLES, ShapeError
 from kbbench_hf.benchmarks.text2kgbench.parsers import HISTORICAL_PARSERS, parse_balanced
 from kbbench_hf.benchmarks.text2kgbench.warnings import extraction_warnings
 from kbbench_hf.benchmarks.warnings import empty_warning, unread_warning
-from kbbench_hf.errors import DataError, unknown_name
+from kbbench_hf.errors import unknown_name
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.triple_values import score_repaired_2, score_repaired_3
 from kbbench_hf.metrics.triples import Ontology, TripleScores, count_oddities, score_reference, score_repaired
 from kbbench_hf.replies.reading import ParseError
 from kbbench_hf.replies.triples import read_triples
+from kbbench_hf.scoring.evaluate_modules import decode, module_result, read_list, reads
 
 _DESCRIPTION = """\
 Precision, recall and F1 of extracted triples, their conformance to an ontology, and how many of their subjects,
@@ -24,17 +26,18 @@ numbers by value, names in any writing) and asks only for the gold whose subject
 
 _KWARGS_DESCRIPTION = """
 Args:
-    predictions: for each sentence, a list of triples, [subject, relation, object] or {"sub", "rel", "obj"}; or for
-        every sentence a model's text.
+    predictions: for each sentence, a list of triples, [subject, relation, object] or {"sub", "rel", "obj"} (or
+        "subject", "relation", "object"; "head", "relation", "tail"); or for every sentence a model's text.
     references: for each sentence, {"sentence": ..., "triples": [[subject, relation, object], ...],
         "ontology": {"concepts": [label, ...], "relations": [label, ...]}}.
     mode: "reference" (the released script; the default), "paper" (the same; the paper differs for whole datasets
         only), "repaired", "repaired-2" or "repaired-3".
     parser: how texts are read: "careful" (thought aside, the final answer, in whatever form; the default), "balanced"
         (every triple in the text), or as the published runs were: "md", "quotes", "id".
-    return_ci: whether to add a 95 % confidence interval, `<metric>_ci95`, to every metric.
-    return_warnings: whether to add `warnings`, what a reader should know before believing the figures: a list of
-        {"code", "severity", "message", "remedy", "n_examples", "effect"}.
+    return_ci: whether to add the ends of a 95 % confidence interval to every metric, `<metric>_ci95_low` and
+        `<metric>_ci95_high`.
+    return_warnings: whether to add `warnings`, what a reader should know before believing the scores: a list of
+        {"code", "severity", "message", "remedy", "n_examples", "effect"}. They are logged by `datasets` in any case.
 Returns:
     The mean over ontologies of the means over sentences, as fractions: precision, recall, f1, ontology_conformance
     (more is better); subject_hallucination, relation_hallucination, object_hallucination (less is better). And counts:
@@ -43,7 +46,7 @@ Returns:
     n_near_miss_relations (wrong only in case, spaces or underscores), n_empty_gold. In `repaired-2` and `repaired-3`
     precision, recall and f1 are over gold triples whose ends the sentence names (NaN where there are none), and
     precision_all_triples, recall_all_triples and f1_all_triples over all; n_gold_triples and n_gold_not_named count
-    them.
+    them. Every value is a float, NaN where nothing was scored; the keys depend on the options alone.
 Examples:
     >>> text2kg = evaluate.load("metrics/text2kg")
     >>> reference = {
@@ -61,7 +64,7 @@ Examples:
     >>> reference["triples"].append(["Satsuki", "cast member", "Noriko Hidaka"])  # the sentence names neither
     >>> results = text2kg.compute(predictions=[text], references=[reference], mode="repaired-2")
     >>> results["recall"], results["recall_all_triples"], results["n_gold_not_named"]
-    (1.0, 0.3333333333333333, 2)
+    (1.0, 0.3333333333333333, 2.0)
 """
 
 _CITATION = """\
@@ -78,40 +81,47 @@ _MODES = {"reference": score_reference, "paper": score_reference, "repaired": sc
 _BY_VALUE = {"repaired-2": score_repaired_2, "repaired-3": score_repaired_3}
 _OVER_ALL = ("precision_all_triples", "recall_all_triples", "f1_all_triples")
 _COUNTS = ("n_empty", "n_filtered_out", "n_duplicate_triples", "n_near_miss_relations", "n_empty_gold")
+_GOLD_COUNTS = ("n_gold_triples", "n_gold_not_named")
 _PARSERS = ("careful", "balanced", *HISTORICAL_PARSERS)
 
 
+def _read_prediction(entry):
+    return entry if isinstance(entry, str) else read_list(TRIPLES)(entry)
+
+
+def _read_reference(entry):
+    if not isinstance(entry, dict):
+        raise ShapeError("expected {'sentence', 'triples', 'ontology': {'concepts', 'relations'}}")
+    for name in ("sentence", "triples", "ontology"):
+        if name not in entry:
+            raise ShapeError(f"it has no {name!r}; expected {{'sentence', 'triples', 'ontology'}}")
+    if not isinstance(entry["sentence"], str):
+        raise ShapeError(f"the sentence is {entry['sentence']!r}; expected a text")
+    ontology = entry["ontology"]
+    for name in ("concepts", "relations"):
+        labels = ontology.get(name) if isinstance(ontology, dict) else None
+        if not (isinstance(labels, list) and all(isinstance(label, str) for label in labels)):
+            raise ShapeError(f"its ontology has no list of labels {name!r}; expected {{'concepts', 'relations'}}")
+    return {**entry, "triples": read_list(TRIPLES)(entry["triples"])}
+
+
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
+@reads(predictions=_read_prediction, references=_read_reference)
 class Text2KG(evaluate.Metric):
     def _info(self) -> evaluate.MetricInfo:
         text = datasets.Value("string")
-        labels = datasets.List(text)
-        triples = datasets.List(datasets.List(text))
-        # Json keeps what is no string, to be refused; a list of strings would make JSON text of every string beside it.
-        predicted = datasets.List(datasets.Json())
-        reference = {"sentence": text, "triples": triples, "ontology": {"concepts": labels, "relations": labels}}
         return evaluate.MetricInfo(
             description=_DESCRIPTION,
             citation=_CITATION,
             inputs_description=_KWARGS_DESCRIPTION,
-            features=[
-                datasets.Features({"predictions": predictions, "references": reference})
-                for predictions in (predicted, text)
-            ],
+            features=datasets.Features({"predictions": text, "references": text}),
             reference_urls=["https://github.com/cenguix/Text2KGBench", "https://arxiv.org/abs/2308.02357"],
         )
-
-    def _infer_feature_from_batch(self, batch):
-        # `evaluate` looks at the first example only: it expects one, and would make texts of lists beside a text.
-        if not batch["predictions"]:
-            return self.features[-1]
-        if len({isinstance(each, str) for each in batch["predictions"]}) > 1:
-            raise DataError("Predictions mix texts and lists of triples; expected one kind. Convert one of them.")
-        return super()._infer_feature_from_batch(batch)
 
     def _compute(
         self, predictions, references, mode="reference", parser="careful", return_ci=False, return_warnings=False
     ):
+        predictions, references = decode(predictions, references)
         if mode not in (*_MODES, *_BY_VALUE):
             raise unknown_name("mode of text2kg", mode, [*_MODES, *_BY_VALUE])
         if parser not in _PARSERS:
@@ -122,7 +132,7 @@ class Text2KG(evaluate.Metric):
             predicted = _triples(prediction, parser, reference["sentence"], ontology)
             unread.append(predicted is None)
             predicted = predicted or []
-            gold = [_triple(each) for each in reference["triples"]]
+            gold = [tuple(each) for each in reference["triples"]]
             counted = {**count_oddities(predicted, gold, ontology), "n_empty_gold": int(not gold)}
             if mode in _BY_VALUE:
                 scores = _BY_VALUE[mode](predicted, gold, reference["sentence"], ontology)
@@ -133,33 +143,34 @@ class Text2KG(evaluate.Metric):
             ontologies.append(ontology)
             answers.append(predicted)
             counts.append(counted)
-        results = {}
         names = (*TripleScores._fields, *(_OVER_ALL if mode in _BY_VALUE else ()))
         columns = np.array(values).reshape(len(values), len(names)).T
-        for name, column in zip(names, columns, strict=True):
-            mean = estimate(column, [*map(repr, ontologies)])
-            results[name] = mean.value
-            if return_ci:
-                results[f"{name}_ci95"] = list(mean.ci95)
-        if return_warnings:
-            found = [
-                *unread_warning(sum(unread), len(unread), "Read some of them, and name another parser."),
-                *empty_warning(sum(each["n_empty"] for each in counts), len(counts)),
-                *extraction_warnings(
-                    answers,
-                    [[_triple(each) for each in reference["triples"]] for reference in references],
-                    ontologies,
-                    lambda changed: _scores(changed, references, ontologies, mode),
-                    mode,
-                ),
-            ]
-            results["warnings"] = [each.to_dict() for each in found]
-        return {
-            **results,
-            "n_scored": len(values),
-            "n_parse_failures": sum(unread),
-            **{name: sum(each[name] for each in counts) for name in (counts[0] if counts else _COUNTS)},
-        }
+        groups = [*map(repr, ontologies)]
+        estimates = {name: estimate(column, groups) for name, column in zip(names, columns, strict=True)}
+        counted = (*_COUNTS, *(_GOLD_COUNTS if mode in _BY_VALUE else ()))
+        warnings = [
+            *unread_warning(sum(unread), len(unread), "Read some of them, and name another parser."),
+            *empty_warning(sum(each["n_empty"] for each in counts), len(counts)),
+            *extraction_warnings(
+                answers,
+                [[tuple(each) for each in reference["triples"]] for reference in references],
+                ontologies,
+                lambda changed: _scores(changed, references, ontologies, mode),
+                mode,
+            ),
+        ]
+        return module_result(
+            estimates,
+            {
+                "n_scored": len(values),
+                "n_parse_failures": sum(unread),
+                **{name: sum(each[name] for each in counts) for name in counted},
+            },
+            warnings,
+            n=len(values),
+            return_ci=return_ci,
+            return_warnings=return_warnings,
+        )
 
 
 def _scores(answers, references, ontologies, mode):
@@ -167,7 +178,7 @@ def _scores(answers, references, ontologies, mode):
     columns = []
     for answer, reference, ontology in zip(answers, references, ontologies, strict=True):
         predicted = [tuple(triple) for triple in answer]
-        given = predicted, [_triple(each) for each in reference["triples"]], reference["sentence"], ontology
+        given = predicted, [tuple(each) for each in reference["triples"]], reference["sentence"], ontology
         columns.append(_BY_VALUE[mode](*given).mentioned if mode in _BY_VALUE else _MODES[mode](*given))
     named = zip(TripleScores._fields, np.array(columns).T, strict=True)
     return {name: estimate(column, [*map(repr, ontologies)]).value for name, column in named}
@@ -176,9 +187,7 @@ def _scores(answers, references, ontologies, mode):
 def _triples(prediction, parser, sentence, ontology):
     """Return the triples of a prediction; None where a text holds none and does not say so."""
     if isinstance(prediction, list):
-        return [_triple(each) for each in prediction]
-    if prediction is None:
-        raise DataError("A prediction is None; expected a list of triples or a text. If there is no answer, give [].")
+        return [tuple(triple) for triple in prediction]
     if parser == "careful":
         try:
             return [
@@ -187,10 +196,3 @@ def _triples(prediction, parser, sentence, ontology):
         except ParseError:
             return None
     return parse_balanced(prediction, sentence) if parser == "balanced" else HISTORICAL_PARSERS[parser](prediction)
-
-
-def _triple(given):
-    parts = [given.get(key) for key in ("sub", "rel", "obj")] if isinstance(given, dict) else given
-    if not (isinstance(parts, list) and len(parts) == 3 and all(isinstance(part, str) for part in parts)):
-        raise DataError(f"Triple {given!r}; expected [subject, relation, object], three strings. Correct it.")
-    return tuple(parts)

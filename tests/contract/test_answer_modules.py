@@ -33,11 +33,7 @@ def test_texts_are_read_and_those_without_an_answer_are_counted(answer_f1: Any) 
     texts = ['<think>{"answer": ["x"]}</think>{"answer": ["Oslo"]}', "Sure, here they are:"]
     results = answer_f1.compute(predictions=texts, references=[["oslo"], ["oslo"]], return_ci=True)
     assert (results["answer_f1"], results["parse_failure_rate"], results["n_parse_failures"]) == (0.5, 0.5, 1)
-    low, high = results["answer_f1_ci95"]
-    assert 0 <= low < 0.5 < high <= 1
-    assert all(
-        type(value) is float for name, value in results.items() if not name.startswith("n_") and "ci95" not in name
-    )
+    assert 0 <= results["answer_f1_ci95_low"] < 0.5 < results["answer_f1_ci95_high"] <= 1
 
 
 def test_a_number_is_an_answer_and_changes_nothing_about_the_others(answer_f1: Any) -> None:

@@ -41,7 +41,7 @@ def test_the_module_agrees_with_the_command_to_the_last_bit(genres: "evaluate.Me
         for metric, figure in wanted.items():
             assert found[metric] == figure.value, metric
             assert found[f"{metric}_n_scored"] == figure.n_scored
-            assert tuple(found[f"{metric}_ci95"]) == figure.ci95
+            assert (found[f"{metric}_ci95_low"], found[f"{metric}_ci95_high"]) == figure.ci95
 
 
 def test_what_has_no_annotation_is_not_scored(genres: "evaluate.Metric") -> None:

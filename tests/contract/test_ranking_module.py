@@ -50,8 +50,7 @@ def test_standard_mode_counts_what_was_not_retrieved_as_zero(ranking):
 
 def test_intervals_come_on_request(ranking):
     results = ranking.compute(predictions=[[1], [2]], references=[[1], [1]], ks=(1,), return_ci=True)
-    low, high = results["hit_at_1_ci95"]
-    assert low < results["hit_at_1"] < high
+    assert results["hit_at_1_ci95_low"] < results["hit_at_1"] < results["hit_at_1_ci95_high"]
 
 
 def test_adding_in_batches_gives_the_same(ranking):

@@ -30,6 +30,7 @@ from kbbench_hf.benchmarks.genres.warnings import (
     constant_warning,
     corpus_warning,
     direction_warning,
+    malformed_warning,
     threshold_warning,
 )
 from kbbench_hf.benchmarks.warnings import ScoreWarning
@@ -103,6 +104,7 @@ def warn(
     return [
         *threshold_warning(examples.context.config, identities.get("embeddings", {})),
         *corpus_warning(identities.get(f"topics-{mode}", {})),
+        *malformed_warning(answers, mode),
         *constant_warning(answers, offered, gold, mode),
         *direction_warning(answers, gold, mode),
         *affix_warning(answers, gold, mode),

@@ -1,5 +1,6 @@
 """What GenRES's figures rest on, and what they are to be held against: each said beside the figures."""
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from operator import ne
 from typing import Any, Literal
@@ -11,7 +12,7 @@ from kbbench_hf.benchmarks.genres.closed import Constant, Pair, best_constant, i
 from kbbench_hf.benchmarks.triple_habits import habit_warnings, without_affixes
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.metrics.generative_re import EMPTY_SCORES
-from kbbench_hf.metrics.triple_lists import Triple, folded, hard_match, triples_of
+from kbbench_hf.metrics.triple_lists import Triple, folded, hard_match, triples_of, well_formed
 
 Gold = Sequence[Sequence[tuple[str, str, str]]]
 HARD = {"precision": "P", "recall": "R", "f1": "F1"}
@@ -41,6 +42,22 @@ def corpus_warning(topics: Mapping[str, Any]) -> list[ScoreWarning]:
     )
     remedy = "Build the dataset from a clone that has the corpus, or name it with kbbench annotate --corpus."
     return [ScoreWarning("topic_corpus", message, remedy)]
+
+
+def malformed_warning(answers: Sequence[Answer | None], mode: str) -> list[ScoreWarning]:
+    """Return a warning where triples are malformed: not three elements, or an element that is no text or number."""
+    malformed = [[triple for triple in answer or [] if not well_formed([triple])] for answer in answers]
+    if not any(malformed):
+        return []
+    n, n_triples = sum(map(len, malformed)), sum(len(answer or []) for answer in answers)
+    first = reprlib.repr(next(triple for triples in malformed for triple in triples))
+    treatment = "counts them as wrong triples" if mode == "reference" else "leaves them out"
+    message = (
+        f"{n:,} of {n_triples:,} triples are malformed, such as {first}; "
+        f"expected three texts or numbers, none blank. Mode {mode} {treatment}."
+    )
+    remedy = "Write each triple as [head, relation, tail]."
+    return [ScoreWarning("malformed_triples", message, remedy, sum(map(bool, malformed)))]
 
 
 def constant_warning(

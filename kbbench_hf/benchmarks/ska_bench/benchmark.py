@@ -25,6 +25,7 @@ from kbbench_hf.benchmarks.ska_bench.evaluation import evaluation, published_eva
 from kbbench_hf.benchmarks.ska_bench.parsers import parse_answers, parse_verdict
 from kbbench_hf.benchmarks.ska_bench.testbeds import TESTBEDS
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, Pool
+from kbbench_hf.benchmarks.warnings import ScoreWarning, above_one_warning
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.aggregate import Estimate, means
 from kbbench_hf.metrics.answers import answerability, balanced_accuracy, rejections, score_answers
@@ -75,25 +76,6 @@ class Material:
         return renderer.context(example["sk_units"], example["text_units"])
 
 
-class ContextRow(dict[str, Any]):
-    """A row of a testbed that can tell whether its context has a name: as a cell, a node, or a passage's title."""
-
-    def __init__(self, row: Mapping[str, Any], material: Material) -> None:
-        super().__init__(row)
-        self._material = material
-
-    @cached_property
-    def _names(self) -> frozenset[str]:
-        pool = self._material.pool
-        units = pool.structured(self._material.instances[self["instance_id"]])
-        cells = [*(units[number] for number in self["sk_units"]), *(pool.text[n][:-1] for n in self["text_units"])]
-        return frozenset(" ".join(name.casefold().split()) for each in cells for name in each)
-
-    def has_name(self, name: str) -> bool:
-        """Return whether the context has this text as one name; the pool is read on the first call."""
-        return " ".join(name.casefold().split()) in self._names
-
-
 def load(folder: DatasetFolder, config: str, split: str) -> Examples:
     """Return the rows of a testbed that can be asked, each with its question, gold answers and `kb_tokens`."""
     subset = configs()[config].subset
@@ -107,8 +89,7 @@ def load(folder: DatasetFolder, config: str, split: str) -> Examples:
         row |= {"question": instance.question, "answers": list(instance.answers), "source": instance.source}
         row |= {"answer_type": instance.answer_type, "answer_aliases": list(map(list, instance.answer_aliases))}
     left_out = Counter(row["status"] for row in rows if row["status"] not in SHOWN)
-    material = Material(folder, subset, instances, left_out)
-    return Examples([ContextRow(row, material) for row in shown], material)
+    return Examples(shown, Material(folder, subset, instances, left_out))
 
 
 def score(examples: Examples, answers: Sequence[Sequence[str] | None], mode: str) -> Scores:
@@ -146,6 +127,13 @@ def summarise(scores: Scores, mode: str) -> dict[str, Estimate]:
     return figures
 
 
+def warn(
+    benchmark: base.Benchmark, examples: Examples, answers: Sequence[Sequence[str] | None], mode: str
+) -> list[ScoreWarning]:
+    """Return a warning where mode `rog` gives answers a precision above 1."""
+    return above_one_warning(score(examples, answers, mode).values["precision"]) if mode == "rog" else []
+
+
 def _metrics_in(config: str) -> Collection[str]:
     """Return the metrics of a testbed: balanced accuracy only where there are answerable questions too."""
     judged = [metric for metric in METRICS if metric in JUDGED]
@@ -168,8 +156,7 @@ def read_careful(response: str, example: Example) -> Reading[list[str]]:
         ParseError: it gives none and does not say so, or can be read in two ways.
     """
     if not _is_judged(example):
-        is_name = example.has_name if isinstance(example, ContextRow) else lambda name: False
-        return read_answers(response, str(example.get("question", "")), is_name)
+        return read_answers(response)
     read = read_answerable(response)
     return Reading([read.answer], read.rule, read.thought)
 
@@ -239,7 +226,14 @@ _FACTS = base.Facts(
     citation=(_HERE / "citation.bib").read_text(encoding="utf-8"),
 )
 _SCORING = base.Scoring(
-    ANSWERS, METRICS, ("typed", "squad", "exact", "wtq", "rog"), score, summarise, check=check, metrics_in=_metrics_in
+    ANSWERS,
+    METRICS,
+    ("typed", "squad", "exact", "wtq", "rog"),
+    score,
+    summarise,
+    check=check,
+    metrics_in=_metrics_in,
+    warn=warn,
 )
 _ASKING = base.Asking(
     PROMPTS, {"careful": read_careful, "json": of_text(parse_answers)}, testbeds=TESTBEDS, parts=SUBSETS

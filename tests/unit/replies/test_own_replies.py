@@ -17,10 +17,8 @@ CASES = [json.loads(line) for line in Path(__file__).with_name("own_replies.json
 
 
 def answers(case: Any) -> Any:
-    example = case["example"]
-    if example["testbed"] == "rejection":
-        return read_answerable(case["reply"]).answer
-    return read_answers(case["reply"], example.get("question", "")).answer
+    read = read_answerable if case["example"]["testbed"] == "rejection" else read_answers
+    return read(case["reply"]).answer
 
 
 def triples(case: Any) -> Any:
