@@ -1,19 +1,20 @@
 """Asking a chat model the jobs of a run: many at a time, each until it is answered or given up, all journalled."""
 
 import asyncio
+import math
 import random
 import signal
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from typing import Any
 
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.files.journal import Record
 from kbbench_hf.models.failures import OF_THE_PROMPT, Failure, Refused
 from kbbench_hf.protocols import Chat, Completion, name_of
-from kbbench_hf.runners.concurrency import LONGEST_WAIT_S, Gate, wait_before_retry
+from kbbench_hf.runners.concurrency import LONGEST_WAIT_S, Gate, Sent, wait_before_retry
 from kbbench_hf.runners.cost import Budget
 from kbbench_hf.runners.event_loop import on_signal
 from kbbench_hf.runners.jobs import ATTEMPTS, InterruptedRunError, Job, Sampling, completed, produced_tokens, takes
@@ -26,6 +27,15 @@ LOADING_S = 1800.0
 _LOADING_PAUSE_S = 5.0
 _LONG_S = 10.0
 """A wait that is worth a word."""
+
+LONGEST_ANSWER = 8
+"""The most times that an answer is taken to last longer than the canary's, which is at most 32 tokens."""
+UNKNOWN_LATENCY_S = 10.0
+"""The latency of one request that is assumed before the first reply, where there is no canary."""
+_CROWDED_TIMEOUTS = 2
+"""So often a request may time out before it is sent alone."""
+_LOST_ALONE = 3
+"""So many requests in a row that time out alone, while others are answered: these are slow, not the server."""
 
 _STOPPED = "stopped"
 
@@ -49,8 +59,14 @@ class Asker:
         self.follow: Callable[[Job, Record], Job | None] = lambda job, record: None
         """Asked, after a record is stored, what to ask next in the same conversation."""
         self._takes_more = takes(model.complete, "schema")
-        self.gate = Gate(concurrency)
+        self._timeout_s: float = getattr(model, "timeout_s", math.inf)
+        self.gate = Gate(concurrency, timeout_s=self._timeout_s)
+        self.gate.timeouts.start(UNKNOWN_LATENCY_S)
         self.attempts = attempts
+        self._lost_alone = 0
+        """Requests in a row that timed out although they were sent alone, and although others were answered."""
+        self._unanswered = 0
+        """Timeouts of single requests since the last reply."""
         self._stopping = asyncio.Event()
         self._reason: KBBenchError | None = None
         self._task: asyncio.Task[Any] | None = None
@@ -90,8 +106,17 @@ class Asker:
             return f"waiting: the server asks for {left:,.0f} s more" if left > _LONG_S else ""
         return f"stopping: waiting for {self.gate.active} answers under way (Ctrl-C again stops at once)"
 
-    async def canary(self, extra: Mapping[str, Any] | None = None) -> None:
+    def pace(self) -> str:
+        """Return how many requests may be under way, where the timeout does not allow for all of them."""
+        if self.gate.timeouts.size == self.gate.most:
+            return ""
+        return f"{self.gate.limit} of {self.gate.most} at once (slow for a timeout of {self._timeout_s:g} s)"
+
+    async def canary(self, extra: Mapping[str, Any] | None = None, max_tokens: int | None = None) -> None:
         """Ask the canary prompt and record the answer, under an id of None; `extra` are the run's own parameters.
+
+        With `max_tokens`, the length of the first answer, the canary's latency decides with how many requests the run
+        begins.
 
         Raises:
             KBBenchError: the server had nothing but faults to say to it, however often it was asked.
@@ -105,6 +130,9 @@ class Asker:
                 f"{record['error']}: {record['detail'] or 'no detail'}. "
                 f"Does it serve the model {getattr(self.model, 'model', name_of(self.model))!r}? Its own log says more."
             )
+        if max_tokens is not None and record["latency_s"] is not None:
+            longer = min(LONGEST_ANSWER, max(1.0, max_tokens / CANARY.max_tokens))
+            self.gate.timeouts.start(record["latency_s"] * longer)
 
     async def recognise(self) -> None:
         """Let a model that can ask its server what it is, as patiently as for an answer: without it no key is right."""
@@ -154,11 +182,13 @@ class Asker:
 
     async def _outcome(self, job: Job) -> Record:
         """Send one job until it is answered or given up, and return its record."""
-        attempt = n_sent = 0
+        attempt = n_sent = n_timeouts = 0
         loading_since: float | None = None
         while attempt < self.attempts:
             attempt += 1
-            async with self.gate:
+            alone = n_timeouts >= _CROWDED_TIMEOUTS and self._lost_alone < _LOST_ALONE
+            place: AbstractAsyncContextManager[Sent] = self.gate.alone() if alone else self.gate
+            async with place as sent:
                 if self._stopping.is_set():
                     break
                 self.budget.take()
@@ -174,8 +204,9 @@ class Asker:
                         continue
                     failure = verdict
                 else:
-                    self.gate.answered()
+                    self.gate.answered(None if job.id is None else sent)
                     self.arbiter.answered(job)
+                    self._unanswered, self._lost_alone = 0, 0 if alone else self._lost_alone
                     return job.answered(completion, n_sent)
                 if failure.reason == "loading":  # no attempt: there was nobody to ask
                     loading_since = loading_since or time.monotonic()
@@ -186,6 +217,10 @@ class Asker:
                     self.gate.refused()
                     if not last:  # keep the place while waiting: the server asked for less work, not for other work
                         await self._pause(wait)
+                elif failure.reason == "timeout" and job.id is not None:
+                    n_timeouts += 1
+                    self.gate.failed()
+                    await self._note_timeout(sent, alone)
                 elif failure.overload:
                     self.gate.failed()
                 else:
@@ -195,6 +230,26 @@ class Asker:
             if failure.reason != "rate_limited":
                 await self._pause(wait)
         return job.record(error=_STOPPED, attempts=n_sent)
+
+    async def _note_timeout(self, sent: Sent, alone: bool) -> None:
+        """Lower the concurrency; wait, with nothing else under way, where the server answers nothing at all.
+
+        Raises:
+            KBBenchError: it has answered none of the last requests, each of which was sent alone.
+        """
+        limit = self.gate.timeouts
+        limit.timed_out(sent)
+        if limit.sent(1).n_replies > sent.n_replies:
+            self._lost_alone += alone
+        elif sent.active == 1:
+            self._unanswered += 1
+            if self._unanswered > max(self.attempts, ATTEMPTS):
+                raise KBBenchError(
+                    f"{self._where} answered none of the last {self._unanswered} requests within "
+                    f"{self._timeout_s:g} s, though each was sent alone. Look at its log, or give it longer "
+                    f"(--timeout {2 * self._timeout_s:g}), and start the same run again."
+                )
+            await self._pause(wait_before_retry(self._unanswered, None, self._rng))
 
     async def _judged(self, job: Job, failure: Failure) -> Failure | None:
         """Return what a failure is for this job, None where it is to be sent again at once, said otherwise."""

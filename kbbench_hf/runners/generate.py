@@ -26,6 +26,7 @@ from kbbench_hf.runners.progress import Advance, Meter, progress, showing
 
 if TYPE_CHECKING:
     from kbbench_hf.runners.ask_chat import Asker
+    from kbbench_hf.runners.concurrency import TimeoutLimit
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,7 @@ def generate(
         budget.requests, budget.spent = meter.n_requests, meter.cost or 0.0
         meter.start()
         stopped: KBBenchError | None = None
+        limit: TimeoutLimit | None = None
 
         def record(outcome: Record) -> None:
             journal.append(outcome)
@@ -130,6 +132,7 @@ def generate(
                 from kbbench_hf.runners.event_loop import run
 
                 asker = Asker(cast(Chat, model), record, budget, concurrency=concurrency, attempts=attempts)
+                limit = asker.gate.timeouts
                 keys, stopped = run(_by_chat(asker, work, journal, meter, identity, advance, canary))
                 if stopped is not None and not (partial and any(key in journal for key in keys)):
                     raise stopped
@@ -154,7 +157,11 @@ def generate(
         )
         wait_for_everyone(model)  # so that every process finds the predictions when this returns
     summary = replace(summary, servers=tuple(identity.servers), stopped=str(stopped) if stopped else None)
-    return Generation(summary, journal, keys, stopped, [*_warnings(summary), *identity.warnings()])
+    slow: list[ScoreWarning] = []
+    if limit is not None:
+        summary = replace(summary, n_timeouts=limit.n_timeouts, concurrency=limit.held)
+        slow = slow_warnings(summary, limit)
+    return Generation(summary, journal, keys, stopped, [*_warnings(summary), *slow, *identity.warnings()])
 
 
 def _unless_stopped(
@@ -180,6 +187,26 @@ def _warnings(summary: Summary) -> list[ScoreWarning]:
         message = "The canary prompt was answered in several ways: perhaps the served model changed during the run."
         found.append(ScoreWarning("canary_changed", message, "Was it the same model throughout? Else run it again."))
     return found
+
+
+def slow_warnings(summary: Summary, limit: "TimeoutLimit") -> list[ScoreWarning]:
+    """Return a warning where timeouts cost answers, a note where they or the risk of them held the run up."""
+    if n := summary.errors.get("timeout", 0):
+        message = (
+            f"{n:,} of {summary.n_prompts:,} prompts were not answered within {limit.timeout_s:g} s; they are scored "
+            "as missing."
+        )
+        remedy = f"Start the same run again with --timeout {2 * limit.timeout_s:g} --concurrency {limit.lowest}."
+        return [ScoreWarning("timeouts", message, remedy, n)]
+    if limit.held is None or summary.n_prompts < limit.most:
+        return []
+    lost = f"; {limit.n_timeouts:,} requests timed out and were sent again" if limit.n_timeouts else ""
+    message = (
+        f"The server is too slow for {limit.most} requests at once within {limit.timeout_s:g} s: in the end it got at "
+        f"most {limit.held} at once{lost}. No answer is missing for it."
+    )
+    remedy = f"A longer --timeout allows for more; --concurrency {limit.held} begins there."
+    return [ScoreWarning("slow_server", message, remedy, severity="note")]
 
 
 @contextmanager
@@ -230,6 +257,7 @@ async def _by_chat(
     async with AsyncExitStack() as stack:
         if hasattr(asker.model, "__aenter__"):
             await stack.enter_async_context(cast(AbstractAsyncContextManager[Any], asker.model))
+        meter.pace = asker.pace
         await stack.enter_async_context(showing(meter, advance, asker.status))
         await asker.recognise()
         name = identity.meet(asker.model)
@@ -240,7 +268,7 @@ async def _by_chat(
         if first is not None:
             try:
                 if canary:
-                    await asker.canary(work.sampling.extra)
+                    await asker.canary(work.sampling.extra, first.max_tokens)
                 await asker.ask_all(chain([first], jobs))
             except (InterruptedRunError, OtherServerError):
                 raise

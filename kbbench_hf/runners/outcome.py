@@ -53,6 +53,10 @@ class Summary:
     """Who answered, in order: the address, what the server said it was, and how it wanted to be asked."""
     stopped: str | None = None
     """Why the run could not go on, where it could not."""
+    n_timeouts: int = 0
+    """Requests that timed out since this start of the run; they were sent again."""
+    concurrency: int | None = None
+    """How many requests at once the timeout allowed in the end, where that is less than the caller allowed."""
 
     @property
     def parse_failure_rate(self) -> float:

@@ -83,6 +83,8 @@ class Meter:
         self.prompt_tokens = self.completion_tokens = 0
         self.errors: Counter[str] = Counter()
         self.canaries: list[str] = []
+        self.pace: Callable[[], str] = lambda: ""
+        """Returns how many requests may be under way, where that is less than the user allows."""
         self._latencies: deque[float] = deque(maxlen=1000)
         self.start()
 
@@ -117,10 +119,11 @@ class Meter:
     def line(self) -> str:
         """Return errors, parse failures, rates, cost and latencies in one line."""
         seconds = max(1e-9, time.monotonic() - self._started)
+        n = self.n_requests - self._requests_before
         parts = [
             f"{self.errors.total():,} errors",
             f"parse-fail {self.n_parse_failures / max(1, self.n_answers):.1%}",
-            f"{(self.n_requests - self._requests_before) / seconds:,.0f} req/s",
+            f"{n / seconds:,.0f} req/s" if n >= seconds or not n else f"{seconds / n:,.1f} s/req",
             f"{(self.completion_tokens - self._tokens_before) / seconds:,.0f} tok/s",
         ]
         if self.price is not None:
@@ -128,7 +131,7 @@ class Meter:
         if self._latencies:
             ordered = sorted(self._latencies)
             parts.append(f"p50 {quantile(ordered, 0.5):.2f} s, p95 {quantile(ordered, 0.95):.2f} s")
-        return " · ".join(parts)
+        return " · ".join(filter(None, [*parts, self.pace()]))
 
 
 @asynccontextmanager

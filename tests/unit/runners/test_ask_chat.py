@@ -1,18 +1,26 @@
-"""A run stops in good order at a signal, whatever the system's event loop can do."""
+"""Asking a chat model: signals, and the concurrency that a server gets (simulated servers, simulated time)."""
 
 import asyncio
+import math
+import random
 import signal
-from collections.abc import Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 
 from kbbench_hf.benchmarks.base import Prompt
+from kbbench_hf.errors import KBBenchError
 from kbbench_hf.files.journal import Record
 from kbbench_hf.protocols import Completion
+from kbbench_hf.runners import ask_chat
 from kbbench_hf.runners.ask_chat import Asker
+from kbbench_hf.runners.concurrency import Gate
 from kbbench_hf.runners.cost import Budget
 from kbbench_hf.runners.jobs import InterruptedRunError, Sampling, Work
+from tests.servers.queueing import QueueingModel, run_simulated
 
 
 class Interrupting:
@@ -48,3 +56,129 @@ def test_ctrl_c_waits_for_what_is_under_way(in_the_loop: bool, monkeypatch: pyte
     assert len(records) == model.n_asked < 10
     assert all(record["response"] == "answer" for record in records)
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+class Simulated(NamedTuple):
+    """How a run of n prompts against a simulated server went."""
+
+    n_answered: int
+    n_wasted: int
+    seconds: float
+    size: int
+    stopped: str
+    most_attempts: int
+
+
+def simulate(
+    monkeypatch: pytest.MonkeyPatch, model: QueueingModel, n: int, *, canary: bool = True, guarded: bool = True
+) -> Simulated:
+    """Run n prompts at concurrency 32; `guarded=False` sends 32 at once whatever happens, as a plain client does."""
+    records: list[Record] = []
+
+    async def main(clock: Callable[[], float]) -> Simulated:
+        monkeypatch.setattr(
+            ask_chat, "time", SimpleNamespace(monotonic=clock, perf_counter=clock, time_ns=time.time_ns)
+        )
+        asker = Asker(model, records.append, Budget(None), concurrency=32)
+        asker._rng = random.Random(0)
+        asker.gate = Gate(32, clock, timeout_s=model.timeout_s if guarded else math.inf)
+        stopped = ""
+        try:
+            if canary:
+                await asker.canary(None, 512 if guarded else None)
+            elif guarded:
+                asker.gate.timeouts.start(ask_chat.UNKNOWN_LATENCY_S)
+            prompts = {i: Prompt([{"role": "user", "content": str(i)}], max_tokens=512) for i in range(n)}
+            await asker.ask_all(Work(prompts, Sampling()).jobs("m"))
+        except KBBenchError as error:
+            stopped = str(error)
+        outcomes = [record for record in records if record["id"] is not None]
+        answered = [record for record in outcomes if record["error"] is None]
+        most = max((record["attempts"] for record in outcomes), default=0)
+        return Simulated(len(answered), model.n_wasted, clock(), asker.gate.timeouts.size, stopped, most)
+
+    return run_simulated(main)
+
+
+def between(low: float, high: float, seed: int = 0) -> Callable[[int, float], float]:
+    rng = random.Random(seed)
+    return lambda number, at: rng.uniform(low, high)
+
+
+def stalls(begin: float, end: float, usual: float = 0.05) -> Callable[[int, float], float]:
+    return lambda number, at: max(usual, end - at) if begin < at < end else usual
+
+
+SLOW: dict[str, tuple[int, Callable[[], QueueingModel], int, float]] = {
+    # name: (prompts, server, most replies computed for nobody, most seconds)
+    "one slot": (48, lambda: QueueingModel(lambda *_: 1.0, timeout_s=6), 0, 50),
+    "one slot, replies of different length": (48, lambda: QueueingModel(between(0.5, 1.5), timeout_s=6), 2, 60),
+    "one slot, two seconds": (48, lambda: QueueingModel(lambda *_: 2.0, timeout_s=6), 2, 105),
+    "one slot, like replies": (48, lambda: QueueingModel(between(0.8, 1.2, 5), timeout_s=6), 0, 50),
+    "four slots": (200, lambda: QueueingModel(lambda *_: 1.0, slots=4, timeout_s=6), 0, 55),
+    "four slots, usual timeout": (48, lambda: QueueingModel(between(20, 80), slots=4), 0, 850),
+    "cold start": (500, lambda: QueueingModel(lambda n, _: 20 if n == 1 else 0.05, slots=64), 0, 22),
+    "cold start longer than the timeout": (500, lambda: QueueingModel(stalls(-1, 20), slots=64, timeout_s=6), 4, 25),
+    "stall": (2000, lambda: QueueingModel(stalls(1, 11), slots=64, timeout_s=6), 34, 15),
+    "stall, usual timeout": (2000, lambda: QueueingModel(stalls(1, 11), slots=64), 0, 14),
+    "long stall": (2000, lambda: QueueingModel(stalls(1, 61), slots=64, timeout_s=6), 45, 80),
+    "slower and slower": (
+        400,
+        lambda: QueueingModel(lambda n, at: 0.02 if at < 2 else 1, timeout_s=6),
+        16,
+        340,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SLOW)
+@pytest.mark.parametrize("canary", [True, False])
+def test_a_slow_server_answers_everything_and_hardly_anything_for_nobody(
+    name: str, canary: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n, server, most_wasted, most_seconds = SLOW[name]
+    done = simulate(monkeypatch, server(), n, canary=canary)
+    assert (done.n_answered, done.stopped) == (n, "")
+    assert done.n_wasted <= most_wasted + 32 * (not canary and name.startswith("cold"))  # these begin with many
+    assert done.seconds <= most_seconds
+
+
+FAST: dict[str, tuple[int, Callable[[], QueueingModel]]] = {
+    "5 ms": (400, lambda: QueueingModel(lambda *_: 0.005, slots=64)),
+    "50 ms": (400, lambda: QueueingModel(lambda *_: 0.05, slots=64)),
+    "50 ms, short timeout": (2000, lambda: QueueingModel(lambda *_: 0.05, slots=64, timeout_s=6)),
+    "latency and throughput grow with load": (
+        400,
+        lambda: QueueingModel(lambda n, _: 0.5 + n * 7 % 25 / 10, slots=256, shared=lambda active: 1 + active / 32),
+    ),
+    "long answers": (200, lambda: QueueingModel(lambda n, _: 0.5 if n == 1 else 10 + n * 7 % 30, slots=256)),
+}
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_a_fast_server_is_asked_as_fast_as_without_a_limit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    n, server = FAST[name]
+    limited, free = (simulate(monkeypatch, server(), n, guarded=guarded) for guarded in (True, False))
+    assert (limited.n_answered, limited.size, limited.n_wasted) == (n, 32, 0)
+    assert limited.seconds <= 1.03 * free.seconds
+
+
+def test_one_prompt_that_takes_too_long_is_tried_alone_and_slows_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = QueueingModel(lambda *_: 0.05, slots=64, timeout_s=1, prompts={"3": 60.0})
+    done = simulate(monkeypatch, model, 2000)
+    assert (done.n_answered, done.size, done.most_attempts, model.n_wasted) == (1999, 32, 8, 8)
+
+
+def test_a_prompt_that_the_others_hold_up_is_answered_when_it_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = QueueingModel(
+        lambda *_: 0.02, slots=64, timeout_s=1, shared=lambda active: 1 + 9 * (active > 1), prompts={"3": 0.9}
+    )
+    done = simulate(monkeypatch, model, 3000)
+    assert done.n_answered == 3000 and 2 < done.most_attempts < 8  # at first the others make it ten times as long
+
+
+def test_a_server_that_dies_stops_the_run_and_keeps_what_was_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = simulate(monkeypatch, QueueingModel(lambda n, at: 0.1 if at < 2 else 1e6, slots=999, timeout_s=6), 3000)
+    assert "answered none of the last 9 requests within 6 s, though each was sent alone" in done.stopped
+    assert "--timeout 12" in done.stopped
+    assert 500 < done.n_answered < 3000 and done.seconds < 240

@@ -1,6 +1,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,10 +11,12 @@ from hypothesis import strategies as st
 from kbbench_hf.benchmarks.base import Prompt, of_text
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.replies.reading import ParseError, Reading
+from kbbench_hf.runners import progress
 from kbbench_hf.runners.cost import Price
 from kbbench_hf.runners.jobs import Sampling, Work
 from kbbench_hf.runners.outcome import finish, prediction
 from kbbench_hf.runners.progress import Meter, quantile
+from tests.servers.clock import Clock
 
 split = of_text(str.split)
 
@@ -122,3 +125,20 @@ def test_a_quantile_is_the_smallest_value_that_enough_values_do_not_exceed(value
     ordered = sorted(values)
     enough = [value for value in ordered if sum(other <= value for other in ordered) >= share * len(ordered)]
     assert quantile(ordered, share) == enough[0]
+
+
+@pytest.mark.parametrize(
+    ("n", "seconds", "said"), [(0, 10, "0 req/s"), (50, 10, "5 req/s"), (10, 10, "1 req/s"), (4, 10, "2.5 s/req")]
+)
+def test_the_progress_line_has_seconds_per_request_below_one_a_second(
+    n: int, seconds: float, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=clock.time))
+    meter = Meter()
+    for _ in range(n):
+        meter.add(record(1))
+    clock.sleep(seconds)
+    assert said in meter.line().split(" · ")
+    meter.pace = lambda: "3 of 32 at once (slow for a timeout of 6 s)"
+    assert meter.line().endswith(" · 3 of 32 at once (slow for a timeout of 6 s)")

@@ -2,14 +2,19 @@
 
 import json
 from collections.abc import Sequence
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.errors import KBBenchError, UsageError
+from kbbench_hf.models.failures import Failure
 from kbbench_hf.protocols import Completion, Message
+from kbbench_hf.reports.run_page import run_page
+from kbbench_hf.reports.tables import print_result
 from kbbench_hf.runners.run import finished_run, run
 from kbbench_hf.scoring.asked import load_examples
 from kbbench_hf.scoring.predictions import ReadOptions
@@ -320,3 +325,31 @@ def test_what_is_no_run_needs_a_benchmark(tmp_path: Path) -> None:
     (tmp_path / "predictions.jsonl").write_text("")
     with pytest.raises(UsageError, match=r"No benchmark: only a run's folder says itself"):
         score(tmp_path)
+
+
+class Slow(Text):
+    """Times out at some sentences, as `timeout_s` says."""
+
+    timeout_s = 6.0
+
+    async def complete(self, messages: Sequence[Message], max_tokens: int) -> Any:
+        if self.fails and messages[-1]["content"] in self.fails:
+            raise Failure("timeout", "no whole answer within 6 s", transient=True)
+        return await super().complete(messages, max_tokens)
+
+
+def test_prompts_that_time_out_are_a_warning_with_its_remedy_in_every_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lost = Slow(fails=sentences()[:2])
+    done = finished_run("mini-text2kg", lost, out=tmp_path, show=False, canary=False, attempts=2)
+    said = "2 of 48 prompts were not answered within 6 s; they are scored as missing."
+    (warning,) = [each for each in done.result.warnings if each.code == "timeouts"]
+    assert (warning.message, warning.n_examples, warning.severity) == (said, 2, "warning")
+    assert warning.remedy.startswith("Start the same run again with --timeout 12 --concurrency ")
+    for file in ("run.json", "result.json"):
+        assert said in (tmp_path / file).read_text(), file
+    print_result(done.result, benchmark("mini-text2kg"))
+    assert "2 of 48 prompts were not answered within 6 s" in " ".join(capsys.readouterr().out.split())
+    assert said in unescape(run_page(tmp_path))
+    assert "timeouts" not in {each.code for each in run_of(Slow(), tmp_path / "whole").warnings}
