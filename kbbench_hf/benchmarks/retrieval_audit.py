@@ -48,7 +48,7 @@ def _of_split(kb: KnowledgeBase, split: str, rows: Sequence[Row]) -> Iterator[Fi
     answers = [frozenset(kb.rows(row["answer_ids"]).tolist()) for row in rows]
     kinds = [sorted(set(kb.types(sorted(each)))) for each in answers]
     questions = [words(row["query"]) - STOP_WORDS for row in rows]
-    degrees = kb.graph.degrees(direction="both")
+    degrees = kb.graph.without_loops.degrees(direction="both")
     of_kinds = {tuple(each): np.concatenate([kb.of_type(kind) for kind in each]) for each in kinds}
     most_linked = {each: int(nodes[np.argmax(degrees[nodes])]) for each, nodes in of_kinds.items()}
     tried = (

@@ -5,7 +5,7 @@ edges of one relation count as one (as they do upstream, whose sparse matrices a
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, Self
@@ -49,6 +49,15 @@ class Adjacency:
     indptr: Integers
     indices: Rows
     n_relations: int
+
+    def without_loops(self) -> Self:
+        """Return the edges between different nodes; this object itself where no edge joins a node to itself."""
+        of_nodes = self.indptr[:: self.n_relations]
+        kept = self.indices != np.repeat(np.arange(len(of_nodes) - 1), np.diff(of_nodes))
+        if kept.all():
+            return self
+        before = np.concatenate([np.zeros(1, self.indptr.dtype), np.cumsum(kept, dtype=self.indptr.dtype)])
+        return replace(self, indptr=before[self.indptr], indices=self.indices[kept])
 
     def gather(self, nodes: Rows, relation: int | None = None) -> Neighbors:
         """Return the neighbours of each node, in the order of the relations where `relation` is None."""
@@ -144,6 +153,13 @@ class Graph:
     def symmetric(self) -> bool:
         """Whether every edge has its reverse, by the same relation."""
         return self.into is self.out
+
+    @cached_property
+    def without_loops(self) -> Self:
+        """This graph without edges from a node to itself: no node is a neighbor of its own."""
+        out = self.out.without_loops()
+        into = out if self.symmetric else self.into.without_loops()
+        return self if out is self.out else replace(self, out=out, into=into)
 
     @cached_property
     def _relation_ids(self) -> dict[str, int]:

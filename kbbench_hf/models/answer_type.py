@@ -138,10 +138,10 @@ class AnswerTypes:
 
 def _tail_types(kb: KnowledgeBase) -> NDArray[np.float64]:
     """Return the share of each type among the tails of each relation, shape (relations, types)."""
-    counts = np.zeros((len(kb.graph.relations), len(kb.graph.node_types)))
-    number = {name: place for place, name in enumerate(kb.graph.node_types)}
-    for _, relation, tail, edges in kb.tuples():
-        counts[kb.graph.relation_id(relation), number[tail]] += edges
+    out, shape = kb.graph.without_loops.out, (len(kb.graph.relations), len(kb.graph.node_types))
+    relations = np.repeat(np.arange(len(out.indptr) - 1) % out.n_relations, np.diff(out.indptr))
+    pairs = relations * shape[1] + kb.graph.type_ids[out.indices]
+    counts = np.bincount(pairs, minlength=shape[0] * shape[1]).reshape(shape)
     shares: Vector = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     return shares
 

@@ -44,7 +44,7 @@ def _joined(kb: KnowledgeBase, row: int) -> dict[int, Edge]:
 
 
 def _edges(kb: KnowledgeBase, row: int) -> Iterator[tuple[int, Edge]]:
-    graph = kb.graph
+    graph = kb.graph.without_loops
     for side, forward in ((graph.out, True), (graph.into, False)):
         found = side.edges(np.array([row]))
         for relation, other in zip(found.relations.tolist(), found.rows.tolist(), strict=True):
@@ -56,4 +56,5 @@ def _back(edge: Edge) -> Edge:
 
 
 def _degree(kb: KnowledgeBase, node: int) -> int:
-    return sum(len(side.edges(np.array([node])).rows) for side in (kb.graph.out, kb.graph.into))
+    graph = kb.graph.without_loops
+    return sum(len(side.edges(np.array([node])).rows) for side in (graph.out, graph.into))

@@ -57,7 +57,7 @@ class QuestionGraphs:
 
     def __init__(self, kb: KnowledgeBase, depth: int, size: int, candidates: Rows | None = None) -> None:
         self.depth, self._size = depth, size
-        graph = kb.graph
+        graph = kb.graph.without_loops
         self._sides = [graph.out] if graph.symmetric else [graph.out, graph.into]
         self._n_relations = len(graph.relations)
         self.n_relations = OWN_RELATIONS + 2 * self._n_relations

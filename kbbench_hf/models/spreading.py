@@ -27,9 +27,10 @@ NOTHING = Sparse(np.zeros(0, np.int64), np.zeros(0))
 
 
 class Spreading:
-    """The edges of a graph, followed both ways."""
+    """The edges of a graph between different nodes, followed both ways."""
 
     def __init__(self, graph: Graph) -> None:
+        graph = graph.without_loops
         self._n = graph.n_nodes
         self._sides = [graph.out] if graph.symmetric else [graph.out, graph.into]
         self.degrees = graph.degrees() + (0 if graph.symmetric else graph.degrees(direction="in"))

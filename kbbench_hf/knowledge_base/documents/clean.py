@@ -69,7 +69,7 @@ def _is_nothing(value: object) -> bool:
 
 
 def _relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: Pool, sample: Sample) -> Layout:
-    graph = kb.graph
+    graph = kb.graph.without_loops
     every = np.arange(len(graph.relations))
     sides = [graph.out] if graph.symmetric else [graph.out, graph.into]
     labels = [f"\n{way}{relation}: " for way in ("", "inverse ")[: len(sides)] for relation in graph.relations]
