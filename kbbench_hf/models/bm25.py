@@ -1,9 +1,11 @@
-"""BM25 over the texts of the nodes, by bm25s."""
+"""BM25 retriever over the texts of nodes (bm25s)."""
 
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
+from kbbench_hf.metrics.word_breaks import TERM, break_words
 from kbbench_hf.models.specs import Spec, one_of
 from kbbench_hf.models.top_k import best, pad
 from kbbench_hf.models.workplace import TEXT, Workplace
@@ -22,7 +24,8 @@ class BM25:
     """BM25 in Lucene's variant with the settings of published rankings: bm25s's own, English stop words, no stemming.
 
     Nodes of equal text keep their places side by side. A node that shares no word with the query scores 0 and is ranked
-    all the same, so that a ranking can cover all candidates.
+    all the same, so that a ranking can cover all candidates; `matched` tells the queries that share a word with none.
+    Scripts without blanks are cut by `break_words`.
 
     Differs from upstream: the released code finds the node of a text by the text, which merges nodes of equal text into
     one and fails with a `KeyError` since bm25s 0.2.
@@ -42,7 +45,7 @@ class BM25:
 
         self._n = len(texts)
         self._index = bm25s.BM25(method=method, k1=k1, b=b)
-        words = bm25s.tokenize(list(texts), stopwords="en", show_progress=False)
+        words = bm25s.tokenize(_broken(texts), token_pattern=TERM, stopwords="en", show_progress=False)
         if any(words.ids):
             self._index.index(words, show_progress=False)
         else:
@@ -50,10 +53,7 @@ class BM25:
 
     def matches(self, query: str) -> Matches:
         """Return the nodes that share a word with a query, and their scores."""
-        import bm25s
-
-        (words,) = bm25s.tokenize([query], stopwords="en", return_ids=False, show_progress=False)
-        known = self._index.get_tokens_ids(words)
+        (known,) = self._known([query])
         shared = np.zeros(self._n, dtype=bool)
         if not known:
             return Matches(np.flatnonzero(shared), np.zeros(0, np.float32))
@@ -65,12 +65,26 @@ class BM25:
 
     def search(self, queries: Sequence[str], top_k: int) -> Ranking:
         """Return the `top_k` best nodes of every query."""
-        import bm25s
-
         rows = []
-        for words in bm25s.tokenize(list(queries), stopwords="en", return_ids=False, show_progress=False):
-            known = self._index.get_tokens_ids(words)
+        for known in self._known(queries):
             scores = self._index.get_scores_from_ids(known) if known else np.zeros(self._n, dtype=np.float32)
             positions = best(scores, top_k)
             rows.append((positions, scores[positions]))
         return pad(rows, top_k)
+
+    def matched(self, queries: Sequence[str]) -> NDArray[np.bool_]:
+        """Return whether each query shares a word with any node; a ranking without one is the order of the ids."""
+        return np.array([bool(known) for known in self._known(queries)], dtype=bool)
+
+    def _known(self, queries: Sequence[str]) -> list[list[int]]:
+        """Return the numbers of the words of each query that are in a text."""
+        import bm25s
+
+        words = bm25s.tokenize(
+            _broken(queries), token_pattern=TERM, stopwords="en", return_ids=False, show_progress=False
+        )
+        return [self._index.get_tokens_ids(each) for each in words]
+
+
+def _broken(texts: Sequence[str]) -> list[str]:
+    return [break_words(text) for text in texts]

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from kbbench_hf.metrics.word_breaks import MARKS, break_words
+
 
 def listed(words: str) -> frozenset[str]:
     """Return words that are written one after the other as a set."""
@@ -50,7 +52,7 @@ VERBS = listed("""
 VERB_FORMS = frozenset(form for verb in VERBS for form in _inflected(verb)) | listed("made taken bound occurred")
 PARTICIPLES = listed("found built kept held paid written drawn led given known seen sold sent said put run won worn")
 """Irregular ones; "written works" has one before its noun, "works written by X" one behind it."""
-WORD = re.compile(r"[^\W_]+")
+WORD = re.compile(rf"[^\W_]+(?:[{MARKS}]+[^\W_]*)*")
 
 
 def words(text: str) -> Iterator[str]:
@@ -59,7 +61,7 @@ def words(text: str) -> Iterator[str]:
     >>> list(words("The genes of a family"))
     ['gene', 'family']
     """
-    return (stem(word) for word in WORD.findall(text.lower()) if word not in FUNCTION)
+    return (stem(word) for word in WORD.findall(break_words(text).lower()) if word not in FUNCTION)
 
 
 _ENDINGS = (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh"), ("xes", "x"), ("s", ""))

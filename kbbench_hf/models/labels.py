@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from kbbench_hf.metrics.word_breaks import break_words
 from kbbench_hf.models.english import WORD, stem
 
 WITHIN = 0.25
@@ -33,7 +34,7 @@ class Labels:
         self._by_beginning: dict[str, set[str]] = {}
         for number, name in enumerate(names):
             for label in name.replace("_", " ").split("/"):
-                parts = [stem(word) for word in WORD.findall(label.lower())]
+                parts = [stem(word) for word in WORD.findall(break_words(label).lower())]
                 if parts:
                     self._labels.append((number, parts))
                 for part in parts:

@@ -14,6 +14,7 @@ from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from kbbench_hf.metrics.word_breaks import MARKS, break_words
 from kbbench_hf.models.english import (
     ASKED_WITH,
     CONTRACTED,
@@ -59,7 +60,7 @@ _MARKUP = re.compile(r"</?[a-z][^<>]*>", re.IGNORECASE)
 _STATED = re.compile(r"\bshould be an?\b|\b(?:wanted|sought)(?:\)|\s*$)")
 """Says outright what is asked for: "(genre wanted)", "it should be a film"."""
 _SENTENCE_END = re.compile(r"[.!?;:]+(?=\s|$|[\"”'»)])|\n|[\"“”«»]")
-_TOKEN = re.compile(r"[^\W_]+|[,()]|[-–—](?=\s)")
+_TOKEN = re.compile(rf"[^\W_]+(?:[{MARKS}]+[^\W_]*)*|[,()]|[-–—](?=\s)")
 _QUOTED_CLAUSE = re.compile(r"([\"“«])(?:who|whom|whose|which|what|where)\b(?=[^\"”»?]*[\"”»])")
 """A quotation that begins as a relative clause and is no question."""
 _WRITTEN = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
@@ -95,7 +96,7 @@ def read(question: str, given: Collection[str] = (), pairs: Collection[tuple[str
     """
     said, excluded = without_exclusions(_MARKUP.sub(" ", question), given)
     sentences = _SENTENCE_END.split(_QUOTED_CLAUSE.sub(r"\1", said).lower())
-    tokens = [_without_names(_TOKEN.findall(sentence), given, pairs) for sentence in sentences]
+    tokens = [_without_names(_TOKEN.findall(break_words(sentence)), given, pairs) for sentence in sentences]
     cued = [_asked_in(each) for each in tokens]
     others = (_noun_phrase(each) for each, found in zip(tokens, cued, strict=True) if found is None)
     stated = [found for each, found in zip(sentences, cued, strict=True) if found and _STATED.search(each)]

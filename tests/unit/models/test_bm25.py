@@ -1,10 +1,13 @@
 import math
+import re
+import unicodedata
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kbbench_hf.metrics.word_breaks import TERM, break_words
 from kbbench_hf.models.bm25 import BM25
 
 TEXTS = st.lists(
@@ -62,3 +65,35 @@ def test_scores_are_those_of_bm25s(texts: list[str], query: str) -> None:
     tokens = bm25s.tokenize([query], stopwords="en", return_ids=False, show_progress=False)
     _, expected = index.retrieve(tokens, k=len(texts), show_progress=False)
     assert np.array_equal(BM25(texts).search([query], len(texts)).scores, expected.astype(np.float64))
+
+
+WORDS = {
+    "Chinese": (["黄山是著名的旅游城市", "举头望明月，低头思故乡", "一种绿茶，产于杭州"], "哪首诗提到故乡？", 1),
+    "one Chinese character": (["绿茶产于杭州", "安徽省简称 皖", "举头望明月"], "皖", 1),
+    "mixed scripts": (["新款平板电脑", "iPhone手机壳", "Pixel手机膜"], "iphone手机", 1),
+    "full-width letters": (["ＷｉＦｉ路由器", "ＵＳＢ充电器"], "usb", 1),
+    "Japanese": (["東京タワーは赤い", "京都の古い寺", "大阪の城"], "古い寺はどこですか", 1),
+    "half-width kana": (["赤いﾀﾜｰ", "古いテラ", "橋"], "タワー", 0),
+    "Thai": (["วัดเก่าในเชียงใหม่", "ตลาดน้ำใกล้กรุงเทพ", "สะพานข้ามแม่น้ำ"], "ตลาดน้ำอยู่ที่ไหน", 1),
+    "Lao": (["ວັດເກົ່າຫຼວງພະບາງ", "ຕະຫຼາດນ້ຳ", "ຂົວ"], "ຕະຫຼາດຢູ່ໃສ", 1),
+    "Khmer": (["ប្រាសាទអង្គរវត្ត", "ផ្សារធំថ្មី", "ទន្លេសាប"], "ផ្សារនៅឯណា", 1),
+    "Burmese": (["ရွှေတိဂုံဘုရား", "အင်းလေးကန်", "ပုဂံမြို့ဟောင်း"], "အင်းလေးကန်ဘယ်မှာလဲ", 1),
+    "Korean particles": (["서울의 탑", "부산에 있는 시장", "대구 다리"], "부산은 어디입니까", 1),
+    "decomposed Korean": (["서울의 탑", unicodedata.normalize("NFD", "부산 시장"), "대구"], "부산에", 1),
+    "Hindi": (["नदी पर पुल", "पुरानी किताब", "कितनी दूर"], "किताब कहाँ है", 1),
+    "vowelled Arabic": (["جِسْرٌ قَدِيم", "كِتَابٌ جَدِيد"], "كتاب", 1),
+}
+
+
+@pytest.mark.parametrize("language", WORDS)
+def test_words_are_found_in_scripts_without_blanks_and_with_marks(language: str) -> None:
+    texts, query, right = WORDS[language]
+    model = BM25(texts)
+    assert model.search([query], 1).ids.tolist() == [[right]]
+    assert model.matched([query, "zebra"]).tolist() == [True, False]
+
+
+@given(st.text(st.characters(max_codepoint=0x058F, exclude_categories=["Cs"])))
+def test_texts_in_latin_greek_and_cyrillic_letters_keep_the_terms_of_bm25s(text: str) -> None:
+    assert break_words(text) == text
+    assert re.findall(TERM, text) == re.findall(r"(?u)\b\w\w+\b", text)

@@ -1,0 +1,63 @@
+"""Word breaks where blanks do not make them: Chinese, Japanese, Thai, Lao, Khmer, Burmese; Korean; marks of vowels.
+
+Texts in Latin, Greek and Cyrillic letters are never changed: published scores rest on their words.
+"""
+
+import re
+import unicodedata
+from itertools import pairwise
+
+
+def _marks(*ranges: tuple[int, int]) -> str:
+    """Return the combining marks of some ranges of Unicode."""
+    points = (chr(point) for start, stop in ranges for point in range(start, stop))
+    return "".join(each for each in points if unicodedata.category(each) in ("Mn", "Mc"))
+
+
+MARKS = _marks((0x0900, 0x1AB0), (0x1B00, 0x1D00), (0xA800, 0xAC00)) + "\u200d"
+"""Vowel signs and the like, of Indic scripts say: parts of words, though `\\w` does not match them."""
+_HAN = "々〇〻㐀-䶿一-鿿\U00020000-\U000323af"
+_UNSPACED = (
+    f"{_HAN}ぁ-ゖゝ-ゟァ-ヺー-ヿㇰ-ㇿㄅ-ㄯ가-힣"  # Japanese, Bopomofo, Korean
+    "\u0e00-\u0eff\u1000-\u109f\uaa60-\uaa7f"  # Thai, Lao, Burmese
+    "\u1780-\u17d3\u17d7\u17dc\u17dd\u1950-\u19df\u1a20-\u1aad\ua980-\ua9df"  # Khmer, Tai, Javanese
+)
+"""Scripts without blanks between words, and Korean, whose particles follow the word without a blank."""
+_EASTERN = re.compile("[\u0590-\u1cff\u2e80-\ud7ff\uf900-\ufaff\ufb07-\uffef\U00016000-\U0003ffff]+")
+"""What is written in one form first (NFKC), full-width letters and digits among it."""
+_VOWEL_POINTS = re.compile(
+    "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]"
+)
+"""Of Hebrew and Arabic, which most texts leave out, and the stroke that stretches an Arabic word."""
+_RUN = re.compile(f"[{_UNSPACED}][{_UNSPACED}{MARKS}\u200b]*")
+_UNIT = re.compile(f"[^{MARKS}\u200b][{MARKS}]*")
+_ONE_HAN = re.compile(f"[{_HAN}]")
+TERM = rf"\b\w[\w{MARKS}]+|[{_UNSPACED}]"
+"""bm25s's own pattern (`\\b\\w\\w+\\b`) for texts without marks and without these scripts; a word of them is a term."""
+
+
+def break_words(text: str) -> str:
+    """Return a text with blanks between the words of scripts that are written without blanks.
+
+    Nothing tells where their words end without a dictionary, so each run becomes its overlapping pairs of characters
+    and, in Chinese characters, these as well. All else that blanks separate stays as it is.
+
+    >>> break_words("iPhone手机壳"), break_words("서울에서"), break_words("ＡＢＣ１２"), break_words("naïve")
+    ('iPhone 手机 机壳 手 机 壳 ', ' 서울 울에 에서 ', 'ABC12', 'naïve')
+    """
+    if text.isascii() or not _EASTERN.search(text):
+        return text
+    composed = _EASTERN.sub(lambda run: unicodedata.normalize("NFKC", run[0]), text)
+    return _RUN.sub(_pairs, _VOWEL_POINTS.sub("", composed))
+
+
+def is_unspaced(character: str) -> bool:
+    """Whether a character is of a script whose words no blank separates."""
+    return bool(_RUN.match(character))
+
+
+def _pairs(run: re.Match[str]) -> str:
+    units = _UNIT.findall(run[0])
+    found = ["".join(pair) for pair in pairwise(units)] or units
+    single = _ONE_HAN.findall(run[0]) if len(units) > 1 else []
+    return f" {' '.join([*found, *single])} "
