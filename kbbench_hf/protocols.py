@@ -32,6 +32,12 @@ class Retriever(Protocol):
         ...
 
 
+def matched(searcher: object, queries: Sequence[str]) -> NDArray[np.bool_]:
+    """Return whether a searcher matches each query with anything; all, where it has no method `matched` that tells."""
+    find = getattr(searcher, "matched", None)
+    return np.ones(len(queries), dtype=bool) if find is None else np.asarray(find(queries), dtype=bool)
+
+
 class Edge(NamedTuple):
     """One edge of a path: a relation, and whether it is followed from head to tail."""
 

@@ -88,6 +88,16 @@ def unread_warning(n_unread: int, n: int, remedy: str, said: str = "") -> list[S
     return [ScoreWarning("parse_failures", message + said, remedy, n_unread)] if n_unread else []
 
 
+def unmatched_warning(n_unmatched: int, n: int) -> list[ScoreWarning]:
+    """Return a warning where a retriever matched queries with nothing and ranked the nodes all the same."""
+    message = (
+        f"{n_unmatched:,} of {n:,} queries match no text that the retriever reads, or all nodes alike; what is scored "
+        "for them is the order of the nodes' ids, types or degrees."
+    )
+    remedy = "Let it read more of the nodes (bm25@text=clean), or rank by meaning (dense:MODEL)."
+    return [ScoreWarning("unmatched_queries", message, remedy, n_unmatched)] if n_unmatched else []
+
+
 def empty_warning(n_empty: int, n: int) -> list[ScoreWarning]:
     """Return a warning where predictions are empty, as those of half a file are."""
     message = f"{n_empty:,} of {n:,} predictions are empty; they count as answers that find nothing."

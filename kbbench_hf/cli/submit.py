@@ -13,8 +13,9 @@ from kbbench_hf.leaderboard.records import System
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 from kbbench_hf.reports.terminal import echo
-from kbbench_hf.scoring.asked import asked_of
+from kbbench_hf.scoring.asked import asked_of, run_settings
 from kbbench_hf.scoring.score import annotations_beside
+from kbbench_hf.scoring.warnings import stored_warnings
 
 
 @click.command()
@@ -57,7 +58,8 @@ def command(
         )
     beside = annotations_beside(file) if find(place.benchmark).scoring.annotations else None
     annotations = sorted(beside.glob("*.parquet")) if beside else []
-    read = preview(file, place.benchmark, place.config, place.split, annotations, place.mode)
+    of_run = stored_warnings(run_settings([predictions]).get("warnings", []))
+    read = preview(file, place.benchmark, place.config, place.split, annotations, place.mode, of_run)
     receipt = store_preview(Store(store), read, system, submitter or getpass.getuser())
     what = "Changed" if receipt.edited else "Was there already" if receipt.existed else "Stored"
     echo(f"{what}: {receipt.id} in {store}")

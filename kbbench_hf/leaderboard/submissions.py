@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from kbbench_hf.benchmarks import benchmark as find_benchmark
 from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.benchmarks.base import Benchmark, Examples
+from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import Id, Row
 from kbbench_hf.leaderboard.annotation_files import checked_annotations
@@ -65,8 +66,11 @@ def preview(
     split: str | None = None,
     annotations: Sequence[Path] = (),
     mode: str | None = None,
+    of_run: Sequence[ScoreWarning] = (),
 ) -> Preview:
     """Read and score an uploaded predictions file, with the annotations made of it; nothing is stored.
+
+    `of_run` is what the run warns of that wrote the file, where it is at hand.
 
     Raises:
         PredictionsError: every problem of the file, with lines, and how to mend it.
@@ -88,13 +92,13 @@ def preview(
     strict = replace(benchmark, scoring=replace(benchmark.scoring, check=partial(_check, benchmark)))
     predictions = read_predictions([file], strict, examples, options)
     if not annotations:
-        return previewed(benchmark, examples, predictions, score_asked(asked, predictions))
+        return previewed(benchmark, examples, predictions, score_asked(asked, predictions, of_run))
     if benchmark.scoring.annotations is None:
         raise UsageError(f"{dataset} is scored without annotations; expected none. Leave them out.")
     with TemporaryDirectory() as folder:
         checked_annotations(annotations, Path(folder))
         try:
-            result = score_asked(annotated(asked, Path(folder)), predictions)
+            result = score_asked(annotated(asked, Path(folder)), predictions, of_run)
         except (ValueError, TypeError, LookupError) as error:  # a stranger's columns may contradict each other
             raise DataError(
                 f"The annotations do not fit together ({error}); expected the files of one folder that "

@@ -13,7 +13,7 @@ from kbbench_hf.models.specs import Spec, parse, positive
 from kbbench_hf.models.top_k import grouped
 from kbbench_hf.models.trained_folder import FUSION, record, trained_folder
 from kbbench_hf.models.workplace import Workplace
-from kbbench_hf.protocols import Ranking, Retriever
+from kbbench_hf.protocols import Ranking, Retriever, matched
 
 DEPTH = 10_000
 """How far into each ranking to look; deep, so that where a list is cut does not decide how scores are stretched."""
@@ -74,6 +74,11 @@ class Fusion:
         pairs, place = np.unique(found_by * width + nodes, return_inverse=True)
         totals = np.bincount(place, credited, len(pairs)).astype(np.float64)
         return grouped(pairs // width, pairs % width, totals, len(queries), top_k)
+
+    def matched(self, queries: Sequence[str]) -> NDArray[np.bool_]:
+        """Return whether any retriever matches each query."""
+        found: NDArray[np.bool_] = np.any([matched(each, queries) for each in self.retrievers], axis=0)
+        return found
 
 
 def reciprocal_rank(ranking: Ranking, k: int = 60) -> NDArray[np.float64]:

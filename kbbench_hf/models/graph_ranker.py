@@ -22,6 +22,7 @@ all nodes, at the cost of a few.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +73,11 @@ def build(spec: Spec, place: Workplace) -> "GraphRanker":
     def texts(rows: Rows) -> Sequence[str]:
         return render(place.kb, place.own_text, rows, place.forms)
 
-    return GraphRanker(place.kb, place.part(spec.parts[0]), options["depth"], place.candidates, texts)
+    read: dict[str, dict[str, object]] = {}
+    base = replace(place, texts_read=read).part(spec.parts[0])
+    place.texts_read.update(read)
+    reads_names = bool(read) and all(each["rendering"] == "text" for each in read.values())
+    return GraphRanker(place.kb, base, options["depth"], place.candidates, texts, reads_names)
 
 
 class GraphRanker:
@@ -84,6 +89,8 @@ class GraphRanker:
         depth: how far into the base's ranking to look.
         candidates: the nodes to rank, ascending; all where None.
         texts: gives the texts of nodes, as the base reads them; the column `text` where None.
+        reads_names: whether the base reads the names of nodes without text. These are linked here anyway, so such nodes
+            count as found by their texts only where no text is found.
     """
 
     def __init__(
@@ -93,6 +100,7 @@ class GraphRanker:
         depth: int = DEPTH,
         candidates: Rows | None = None,
         texts: Texts | None = None,
+        reads_names: bool = True,
     ) -> None:
         self._kb, self._base, self._depth = kb, base, min(depth, len(kb))
         self._types = AnswerTypes(kb, texts)
@@ -101,6 +109,9 @@ class GraphRanker:
         self._questions = Questions(kb, self._types, self._spreading.n_ways)
         self._no_text = 1 / (1 + self._types.own_words)
         self._degree = _degree_prior(self._spreading.degrees, self._type_ids, len(self._types.names))
+        self._has_text = np.ones(len(kb), dtype=bool)
+        if reads_names:
+            self._has_text = np.array([bool(text.strip()) for text in kb.texts()], dtype=bool)
         self._is_candidate = np.ones(len(kb), dtype=bool)
         if candidates is not None:
             self._is_candidate[:] = False
@@ -119,6 +130,13 @@ class GraphRanker:
             found = best(total, top_k, nodes)
             rows.append((nodes[found], total[found]))
         return pad(rows, top_k)
+
+    def matched(self, queries: Sequence[str]) -> NDArray[np.bool_]:
+        """Return whether each query matches a text, by the base, or names a node."""
+        asked = [self._questions.understood(query) for query in queries]
+        in_texts = protocols.matched(self._base, [each.reading.sought for each in asked])
+        found: NDArray[np.bool_] = in_texts | np.array([len(each.named.rows) > 0 for each in asked], dtype=bool)
+        return found
 
     def explain(self, query: str, gold: Rows) -> protocols.Reading:
         """Return what is read in a query, and what each signal gave to its best node and to the first nodes of `gold`.
@@ -165,7 +183,12 @@ class GraphRanker:
         """Return what the texts of nodes say for each question, best first, by the base."""
         ranking = self._base.search([each.reading.sought for each in asked], self._depth)
         found = zip(ranking.ids, min_max(ranking), strict=True)
-        return [Sparse(ids[ids >= 0], scores[ids >= 0]) for ids, scores in found]
+        return [self._without_names(Sparse(ids[ids >= 0], scores[ids >= 0])) for ids, scores in found]
+
+    def _without_names(self, text: Sparse) -> Sparse:
+        """Return what the base found without nodes that have no text, unless it found nothing else."""
+        kept = self._has_text[text.rows]
+        return Sparse(text.rows[kept], text.values[kept]) if (text.values[kept] > 0).any() else text
 
     def _signals(self, asked: Asked, text: Sparse, top_k: int) -> tuple[Rows, Mapping[str, Vector]]:
         """Return the nodes that may be among the best, in any order, and what each signal gives to each."""

@@ -21,7 +21,7 @@ from kbbench_hf.models.specs import Spec, positive
 from kbbench_hf.models.token_vectors import TokenVectors, embed_tokens
 from kbbench_hf.models.top_k import best, pad
 from kbbench_hf.models.workplace import TEXT, Share, Workplace
-from kbbench_hf.protocols import Ranking, Retriever
+from kbbench_hf.protocols import Ranking, Retriever, matched
 
 BLOCK_TOKENS = 16_384
 """Tokens of nodes that are multiplied at a time."""
@@ -149,6 +149,10 @@ class Late:
         if self._first is not None:
             return self._among(self._first.search(queries, self._n), asked, top_k)
         return self.ranked(asked, top_k)
+
+    def matched(self, queries: Sequence[str]) -> NDArray[np.bool_]:
+        """Return whether the first stage matches each query; all where there is none."""
+        return matched(self._first, queries)
 
     def ranked(self, asked: Sequence[NDArray[np.float32]], top_k: int) -> Ranking:
         """Return the `top_k` best of all nodes for every query, given the vectors of its tokens."""

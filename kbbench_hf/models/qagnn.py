@@ -20,7 +20,7 @@ from kbbench_hf.models.specs import Spec, parse
 from kbbench_hf.models.top_k import best, pad
 from kbbench_hf.models.trained_folder import NETWORK, record, trained_folder
 from kbbench_hf.models.workplace import Workplace
-from kbbench_hf.protocols import Ranking, Retriever
+from kbbench_hf.protocols import Ranking, Retriever, matched
 
 BATCH = 8
 """Questions that are scored at a time."""
@@ -159,6 +159,10 @@ class QAGNN:
             for graph, own, behind in zip(graphs, scores, found.ids[of], strict=True):
                 rows.append(_ranked(graph.rows[graph.scored], own, behind[behind >= 0], top_k))
         return pad(rows, top_k)
+
+    def matched(self, queries: Sequence[str]) -> NDArray[np.bool_]:
+        """Return whether the first stage matches each query."""
+        return matched(self._first, queries)
 
 
 def scores_of(

@@ -1,7 +1,7 @@
 """Which text stands for a node: what a model's options `text` and `relations` choose from.
 
 ===========  ========================================================================================================
-`text`       the column of that name
+`text`       the column of that name, of a node without text the name
 `named`      `name: X. type: T. TEXT`, which tells an embedding what kind of thing a text is about
 `name`       the name alone
 `clean`      all that is known of a node, nothing cut; every knowledge base has it
@@ -38,7 +38,14 @@ class Text:
 
     def __str__(self) -> str:
         """Return it in words, for a run's record."""
-        return f"{self.form}{' with relations' if self.relations else ''}"
+        form = "text or name" if self.form == "text" else self.form
+        return f"{form}{' with relations' if self.relations else ''}"
+
+    def about(self, kb: KnowledgeBase) -> dict[str, object]:
+        """Return its rendering and the fields of nodes that it reads, for a run's record."""
+        fields = FIELDS.get(self.form, [name for name in kb.nodes.column_names if name != "id"])
+        neighbors = ["names of neighbors"] if self.relations else []
+        return {"rendering": self.form, "relations": self.relations, "fields": [*fields, *neighbors]}
 
 
 def _named(kb: KnowledgeBase, rows: Rows) -> list[str]:
@@ -47,11 +54,15 @@ def _named(kb: KnowledgeBase, rows: Rows) -> list[str]:
 
 
 COLUMNS: Mapping[str, Callable[[KnowledgeBase, Rows], list[str]]] = {
-    "text": lambda kb, rows: kb.texts(rows),
+    "text": lambda kb, rows: [
+        text if text.strip() else name for name, text in zip(kb.names(rows), kb.texts(rows), strict=True)
+    ],
     "named": _named,
     "name": lambda kb, rows: kb.names(rows),
 }
 """What every knowledge base can be written as from its columns alone."""
+FIELDS = {"text": ["text", "name where text is empty"], "named": ["name", "type", "text"], "name": ["name"]}
+"""The columns that each of them reads."""
 _COMPACT = "_compact"
 
 

@@ -12,7 +12,7 @@ from kbbench_hf.errors import DataError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.models.specs import Spec, parse
 from kbbench_hf.models.workplace import Workplace
-from kbbench_hf.protocols import Matches, Ranking, Reading, Retriever, Searcher
+from kbbench_hf.protocols import Matches, Ranking, Reading, Retriever, Searcher, matched
 
 RETRIEVERS = {
     "bm25": "kbbench_hf.models.bm25:build",
@@ -41,6 +41,10 @@ class Among:
         """Return the `top_k` best of these nodes for every query."""
         found = self.retriever.search(queries, top_k)
         return Ranking(np.where(found.ids < 0, -1, self.rows[found.ids]), found.scores)
+
+    def matched(self, queries: Sequence[str]) -> NDArray[np.bool_]:
+        """Return whether each query matches any of these nodes."""
+        return matched(self.retriever, queries)
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,10 @@ class OverNodes:
             for rows, scores, kept in zip(found.ids, found.scores, there, strict=True)
         ]
 
+    def matched(self, queries: Sequence[str]) -> NDArray[np.bool_]:
+        """Return whether each query matches any node."""
+        return matched(self.retriever, queries)
+
     def explain(self, query: str, gold: Sequence[str | int]) -> Reading | None:
         """Return why the best node and the gold's stand where they do; None where the retriever cannot say.
 
@@ -104,7 +112,7 @@ def retriever(model: str | Spec, place: Workplace) -> Retriever:
         UsageError: the name, a part of it or an option is not known.
     """
     spec = parse(model) if isinstance(model, str) else model
-    place = replace(place, build=retriever)
+    place = replace(place, build=retriever, model=str(spec))
     built: Retriever = registered("retriever", spec.name, RETRIEVERS)(spec, place)
     answers_in_rows = spec.parts or spec.name in ("knn", "qagnn", "fuse")
     return built if answers_in_rows or place.candidates is None else Among(built, place.candidates)

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,6 +76,10 @@ class Workplace:
     """Those of the run; only vectors that others computed are looked up by them."""
     revisions: dict[str, str] = field(default_factory=dict)
     """Filled in as models are loaded: name -> revision."""
+    model: str = ""
+    """The name of the model that is built."""
+    texts_read: dict[str, dict[str, object]] = field(default_factory=dict)
+    """Filled in as models choose their texts: model -> `Text.about`."""
 
     def text(self, options: Options, *, relations: bool, usual: str | None = None) -> Text:
         """Take `text` and `relations` from a model's options, and return the text that they choose.
@@ -84,12 +88,15 @@ class Workplace:
         reads `relations` by default, these too, and without an official document `named`. `usual` is another default.
         """
         usual = usual or ("official" if self.forms.official else "named" if relations else self.plain)
-        return self.forms.choose(options.pop("text", None) or usual, options.pop("relations", None), usually=relations)
+        form, with_relations = options.pop("text", None) or usual, options.pop("relations", None)
+        chosen = self.forms.choose(form, with_relations, usually=relations)
+        self.texts_read[self.model] = chosen.about(self.kb)
+        return chosen
 
     @property
     def own_text(self) -> Text:
         """The text that says what a node is, without its neighbours."""
-        return self.text({}, relations=False)
+        return replace(self, texts_read={}).text({}, relations=False)
 
     def texts(self, text: Text, rows: NDArray[np.int64] | None = None) -> list[str]:
         """Return the texts of the candidates, in the order of their rows, or of those at some of these places."""

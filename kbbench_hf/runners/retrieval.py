@@ -96,6 +96,7 @@ def rank_nodes(
             share=site.share,
             progress=site.progress,
             revisions=site.revisions,
+            texts_read=site.texts,
         )
         return OverNodes(retriever(spec, place), kb)
 
@@ -161,7 +162,8 @@ def rerank(
         raise unknown_name("re-ranking prompt", wording, ASKING)
     weight = RANK_WEIGHT if weight is None else weight
     asking = asked.benchmark.asking
-    before = read_json(first / RUN)["settings"]
+    of_first = read_json(first / RUN)
+    before = of_first["settings"]
     documents = Text(asking.own_documents or "clean", relations=True)
     own = {"wording": wording, "weight": weight}
     usual = {"wording": "clean", "weight": RANK_WEIGHT}
@@ -177,7 +179,7 @@ def rerank(
     }
     done = rerank_run(asked.examples, knowledge_base(asked), first, model, folder, **how)
     summary, warnings = done.generation.summary, [warning.to_dict() for warning in done.generation.warnings]
-    facts = {"n_unread": done.n_unread, "structured": done.structured, "warnings": warnings}
+    facts = {"n_unread": done.n_unread, "structured": done.structured, **_of_first(of_first, warnings)}
     add_to_run(folder, model=name_of(model), summary=summary.to_json(), **facts)
     return folder, summary, done.n_unread
 
@@ -210,7 +212,8 @@ def walk(
     own |= {"sampling": asdict(sampling)}
     digest = hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()[:8]
     folder = first.with_name(f"{first.name}-{_in_a_name(name)}-{digest}")
-    before = read_json(first / RUN)["settings"]
+    of_first = read_json(first / RUN)
+    before = of_first["settings"]
     same = {"knowledge_base": kb.hash, "contract_sha256": contract_sha256(agent)}
     writes = not getattr(model, "rank", 0)
     if writes:
@@ -218,10 +221,15 @@ def walk(
     how |= {"top_k": before["top_k"], "sampling": sampling, "tool_choice": tool_choice}
     done = walk_run(asked.examples, agent, first, model, folder, **how)
     summary, warnings = done.generation.summary, [warning.to_dict() for warning in done.generation.warnings]
-    facts = {"structured": done.structured, "warnings": warnings}
+    facts = {"structured": done.structured, **_of_first(of_first, warnings)}
     if writes:
         add_to_run(folder, model=name_of(model), summary=summary.to_json(), **facts)
     return folder, summary
+
+
+def _of_first(run: Mapping[str, Any], warnings: Sequence[Any]) -> dict[str, Any]:
+    """Return what a second stage takes over from the run before it: the texts read, and its warnings before its own."""
+    return {"texts": run.get("texts", {}), "warnings": [*run.get("warnings", []), *warnings]}
 
 
 def default_cache() -> Path:

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from kbbench_hf.benchmarks.base import Examples
+from kbbench_hf.benchmarks.warnings import unmatched_warning
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.files.journal import Journal
 from kbbench_hf.files.writing import whole_file
 from kbbench_hf.models.workplace import Share
-from kbbench_hf.protocols import Found, Searcher
+from kbbench_hf.protocols import Found, Searcher, matched
 from kbbench_hf.runners.machines import check_same, check_shared, group
 from kbbench_hf.runners.progress import progress
 from kbbench_hf.runners.run_folder import add_to_run, open_run
@@ -54,6 +55,8 @@ class Site:
     share: Share
     progress: Callable[..., AbstractContextManager[Any]]
     revisions: dict[str, str]
+    texts: dict[str, dict[str, object]]
+    """Model -> the rendering and fields of the texts that it reads; filled in where they are known."""
 
 
 def retrieve(
@@ -85,7 +88,7 @@ def retrieve(
     share = group(processes)
     first = share.rank == 0
     settings = {**settings, "n_examples": len(examples.rows), "top_k": top_k, "batch": batch}
-    site = Site(share, partial(progress, show=show and first), {})
+    site = Site(share, partial(progress, show=show and first), {}, {})
     with ExitStack() as stack:
         undo = stack.enter_context(ExitStack())  # a model that cannot be built leaves no folder behind
         if first and not folder.exists():
@@ -100,6 +103,7 @@ def retrieve(
         undo.pop_all()
         if first:
             _check_revisions(folder, site.revisions)
+            add_to_run(folder, texts=site.texts)
         questions = [row["query"] for row in examples.rows]
         title = f"Search with {str(settings['model']).partition('(')[0]}"
         places = range(len(questions))
@@ -111,23 +115,27 @@ def retrieve(
                     continue
                 found = searcher.search([questions[row] for row in rows], top_k)
                 if journal is not None:
-                    ranked = [_plain(each[:top_k]) for each in found]
-                    if len(ranked) != len(rows):
+                    rankings = [_plain(each[:top_k]) for each in found]
+                    if len(rankings) != len(rows):
                         raise UsageError(
-                            f"The model found {len(ranked)} lists for {len(rows)} queries; expected one for each. "
+                            f"The model found {len(rankings)} lists for {len(rows)} queries; expected one for each. "
                             "Mend its `search`."
                         )
-                    journal.append({"key": key, "error": None, "ranked": ranked})
+                    journal.append({"key": key, "error": None, "ranked": rankings})
                 advance(len(rows))
         explained = _explained(searcher, examples.rows[:N_EXPLAINED], site)
         latency = _latency(searcher, questions[:N_TIMED], top_k, site) if timed else Latency()
         if journal is not None:
+            unmatched = ~matched(searcher, questions)
             with whole_file(folder / "predictions.jsonl") as sink:
-                sink.writelines(line.encode() for line in _lines(examples, batches, journal))
+                for place, (row, ranked) in enumerate(_rankings(examples, batches, journal)):
+                    unmatched[place] |= _is_tied(ranked)
+                    sink.write((json.dumps({"id": row["id"], **ranked}, ensure_ascii=False) + "\n").encode())
             if explained:
                 with whole_file(folder / EXPLANATIONS) as sink:
                     sink.writelines(line.encode() for line in explained)
-            add_to_run(folder, latency=asdict(latency))
+            warnings = [each.to_dict() for each in unmatched_warning(int(unmatched.sum()), len(questions))]
+            add_to_run(folder, latency=asdict(latency), warnings=warnings)
     share.gather(None)  # so that every process finds the predictions when this returns
     return latency
 
@@ -152,12 +160,20 @@ def _plain(found: Found) -> dict[str, list[Any]]:
     return {"ids": ids, "scores": [float(score) for score in scores]} if len(scores) == len(ids) else {"ids": ids}
 
 
-def _lines(examples: Examples, batches: Mapping[str, range], journal: Journal) -> Iterator[str]:
+def _is_tied(ranked: Mapping[str, Sequence[float]]) -> bool:
+    """Whether all of several candidates have one score, so that nothing but their ids orders them."""
+    scores = ranked.get("scores", ())
+    return len(scores) > 1 and min(scores) == max(scores)
+
+
+def _rankings(
+    examples: Examples, batches: Mapping[str, range], journal: Journal
+) -> Iterator[tuple[Mapping[str, Any], dict[str, Any]]]:
     for rows, record in zip(batches.values(), journal.read(batches), strict=True):
         if record is None:
             raise KBBenchError("A part of the run is missing from its journal. Start the same run again.")
         for row, ranked in zip(rows, record["ranked"], strict=True):
-            yield json.dumps({"id": examples.rows[row]["id"], **ranked}, ensure_ascii=False) + "\n"
+            yield examples.rows[row], ranked
 
 
 def _explained(searcher: Searcher, rows: Sequence[Mapping[str, Any]], site: Site) -> list[str]:

@@ -207,8 +207,10 @@ def _retrieved(asked: Asked, model: str | Searcher, how: How) -> Run:
     if second is not None:
         folder, summary, unread = second(folder)
     predictions = read_predictions([folder / "predictions.jsonl"], asked.benchmark, asked.examples)
-    of_run = stored_warnings(read_json(folder / RUN).get("warnings", []))
+    run = read_json(folder / RUN)
+    of_run = stored_warnings(run.get("warnings", []))
     result = score_asked(asked, predictions, of_run, read_trajectories(folder))
+    result = replace(result, texts=run.get("texts", {}))
     return Run(asked, folder, result, summary, latency, unread)
 
 

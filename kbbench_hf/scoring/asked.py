@@ -126,5 +126,6 @@ def run_settings(paths: Sequence[Path]) -> Row:
     if not isinstance(of_run, dict) or not {"benchmark", "config", "split"} <= of_run.keys():
         return {}  # another program's
     settings: Row = {**of_run, "parser": run.get("parser"), "warnings": run.get("warnings", [])}
+    settings["texts"] = run.get("texts", {})
     scored = folder / "result.json"
     return {**settings, "mode": read_result(scored)["mode"]} if scored.is_file() else settings

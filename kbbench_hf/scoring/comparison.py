@@ -150,7 +150,7 @@ def refuse_incomparable(a: Result, b: Result) -> None:
 def _warnings(a: Result, b: Result) -> list[ScoreWarning]:
     """Return what weakens the comparison: each system's own warnings, and what the difference is without their gaps."""
     found = [replace(warning, system=name) for name, each in (("A", a), ("B", b)) for warning in each.warnings]
-    found = [*_moved(a.digests, b.digests), *found]
+    found = [*_moved(a.digests, b.digests), *different_texts({"A": a, "B": b}), *found]
     both, headline = a.answered & b.answered, benchmark(a.benchmark).headline
     if both.all() or not both.any() or headline not in a.compared or headline not in b.compared:
         return found
@@ -169,6 +169,23 @@ def _warnings(a: Result, b: Result) -> list[ScoreWarning]:
         ),
         *found,
     ]
+
+
+def different_texts(systems: Mapping[str, Result]) -> list[ScoreWarning]:
+    """Return a warning where retrievers read different texts of the nodes; systems of which none is known are left out.
+
+    `systems` are results by the name that the message gives them.
+    """
+    read = {name: sorted({_rendering(each) for each in of.texts.values()}) for name, of in systems.items() if of.texts}
+    if len(set(map(tuple, read.values()))) < 2:
+        return []
+    listed = "; ".join(f"{name}: {', '.join(texts)}" for name, texts in read.items())
+    message = f"The retrievers read different texts of the nodes ({listed}), which may explain a part of a difference."
+    return [ScoreWarning("different_texts", message, "Run them on the same text, with @text=clean for example.")]
+
+
+def _rendering(about: Mapping[str, object]) -> str:
+    return f"{about['rendering']}{' with relations' if about['relations'] else ''}"
 
 
 def _moved(a: Sequence[int], b: Sequence[int]) -> list[ScoreWarning]:

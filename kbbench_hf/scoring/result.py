@@ -102,6 +102,8 @@ class Result:
     """A number for each answer (`Predictions.digests`); empty where the answers are not at hand."""
     made_on: str = ""
     """The data's revision on which the answers were made, where their run says it."""
+    texts: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    """Retriever -> the rendering and fields of the texts that it read, where its run says it."""
     folder: Path | None = None
     """The run's folder, where a run was scored."""
 

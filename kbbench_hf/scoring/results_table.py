@@ -17,7 +17,7 @@ from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.metrics.significance import PairedTest, holm, paired_test, rank_groups
 from kbbench_hf.scoring.asked import RUN, no_benchmark, place_of_run, system_of
-from kbbench_hf.scoring.comparison import refuse_incomparable
+from kbbench_hf.scoring.comparison import different_texts, refuse_incomparable
 from kbbench_hf.scoring.predictions import ReadOptions
 from kbbench_hf.scoring.result import Result
 from kbbench_hf.scoring.score import score
@@ -199,9 +199,9 @@ def _block(
     p_values = {frozenset((each.a, each.b)): each.test.p_value for each in tests}
     tested = [each.name for each in systems if any(each.name in (test.a, test.b) for test in tests)]
     groups = dict(zip(tested, rank_groups(tested, lambda a, b: p_values[frozenset((a, b))]), strict=True))
-    warnings = [
-        replace(warning, system=each.name) for each in systems if each.result for warning in each.result.warnings
-    ]
+    results = {each.name: each.result for each in systems if each.result is not None}
+    warnings = [replace(warning, system=name) for name, each in results.items() for warning in each.warnings]
+    warnings = [*different_texts(results), *warnings]
     return Block(place, chosen, systems, tests, groups, warnings)
 
 

@@ -102,7 +102,8 @@ def score(
         *stored_warnings(run.get("warnings", [])),
     ]
     walked = read_trajectories(paths[0]) if len(paths) == 1 and paths[0].is_dir() else []
-    result = replace(score_asked(annotated(asked, annotations), read, of_run, walked), made_on=made_on)
+    result = score_asked(annotated(asked, annotations), read, of_run, walked)
+    result = replace(result, made_on=made_on, texts=run.get("texts", {}))
     repeated = run.get("repeats", 1) > 1 and paths[0].is_dir() and run["benchmark"] == asked.place.benchmark
     files = repeat_files(paths[0], run["repeats"])[1:] if repeated else []
     if not all(file.is_file() for file in files):

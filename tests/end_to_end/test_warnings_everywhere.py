@@ -145,3 +145,59 @@ def test_whole_answers_are_warned_of_nowhere(
 ) -> None:
     assert score(WHOLE, NAME).warnings == [] and tuple(compare(WHOLE, WHOLE, NAME).warnings) == ()
     assert "!" not in command("compare", str(WHOLE), str(WHOLE), "--benchmark", NAME)(tmp_path, monkeypatch, capsys)
+
+
+NODES = "id,type,name,text\n" + "".join(
+    f"{number},town,Town {number},A place with {each} wells.\n" for number, each in enumerate("ash elm oak fir".split())
+)
+QUERIES = "id,query,answer_ids\n1,zebra,[0]\n2,wells,[1]\n3,Where is the giraffe?,[2]\n4,fir places,[3]\n"
+UNMATCHED = r"3 of 4 queries match no text that the retriever reads, or all nodes alike"
+"""Two queries have no word of any text; the second has one that stands in all alike."""
+DIFFERENT = r"different texts of the nodes \(A: text; B: clean\)"
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nodes.csv").write_text(NODES)
+    (tmp_path / "queries.csv").write_text(QUERIES)
+    command("build", "towns", "--nodes", "nodes.csv", "--queries", "queries.csv")(tmp_path, monkeypatch, capsys)
+    for model, out in (("bm25", "run"), ("bm25@text=clean", "clean")):
+        said = command("run", "towns", "--model", model, "--out", out)(tmp_path, monkeypatch, capsys)
+        assert out == "clean" or re.search(UNMATCHED, " ".join(said.split())), said
+    return tmp_path / "run"
+
+
+def test_every_place_says_how_many_queries_a_retriever_matched_with_nothing(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def page(file: Path, *_: object) -> str:
+        command("report", "{file}")(file, monkeypatch, capsys)
+        return unescape((file / "report.html").read_text(encoding="utf-8"))
+
+    def board_page(file: Path, *_: object) -> str:
+        from kbbench_hf.app.row_page import head_html
+
+        command("submit", "{file}", "--name", "a system", "--store", "store")(file, monkeypatch, capsys)
+        place = load_examples("towns").place
+        return unescape(head_html(board(Index(Store(Path("store"))), place)[0], place))
+
+    places = {
+        "run.json": lambda file, *_: str(json.loads((file / "run.json").read_text())["warnings"]),
+        "result.json": lambda file, *_: str(json.loads((file / "result.json").read_text())["warnings"]),
+        "terminal of score": command("score", "{file}"),
+        "--json of score": command("score", "{file}", "--json"),
+        "terminal of compare": command("compare", "{file}", "clean"),
+        "--json of compare": command("compare", "{file}", "clean", "--json"),
+        "a table": command("compare", "{file}", "clean", "--table", "markdown"),
+        "report": page,
+        "board": board_page,
+        "Python": lambda file, *_: str(score(file).warnings),
+    }
+    for place, show in places.items():
+        said = " ".join(show(runs, monkeypatch, capsys).split())
+        assert re.search(UNMATCHED, said), (place, said[:2000])
+        assert "compare" not in place or re.search(DIFFERENT, said), (place, said[:2000])
+    texts = json.loads((runs / "run.json").read_text())["texts"]
+    assert texts == {"bm25": {"rendering": "text", "relations": False, "fields": ["text", "name where text is empty"]}}
+    assert not any(each.code == "different_texts" for each in compare(runs, runs).warnings)

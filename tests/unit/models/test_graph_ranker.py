@@ -17,7 +17,7 @@ from kbbench_hf.models.retrievers import Among, retriever
 from kbbench_hf.models.workplace import Workplace
 from kbbench_hf.protocols import Edge, Ranking, Retriever
 from kbbench_hf.protocols import Path as Path_
-from tests.unit.models.small_kb import NODES, small_kb
+from tests.unit.models.small_kb import EDGES, NODES, small_kb
 
 NAMES = [name for _, _, name, _ in NODES]
 
@@ -356,3 +356,36 @@ def test_what_is_ruled_out_is_in_the_explanation(ranker: GraphRanker) -> None:
     reading = ranker.explain("Find workshops, but not those that smelt Galena.", np.array([1]))
     assert "Galena" in reading.excluded
     assert reading.gold[0].signals["ruled out"] < 0
+
+
+@pytest.mark.parametrize(
+    "further",
+    [
+        [(node[0], "same as", node[0]) for node in NODES],
+        [(4, "yields", 4)] * 3 + [(0, "smelts", 0)],
+        [*EDGES[:3], EDGES[0], EDGES[5]],
+    ],
+    ids=["a loop at every node", "loops of known relations", "edges that stand twice"],
+)
+def test_loops_and_repeated_edges_change_no_score(further: list[tuple[int, str, int]]) -> None:
+    kb = small_kb()
+    edges = pa.table(dict(zip(("head", "relation", "tail"), zip(*EDGES, *further, strict=True), strict=True)))
+    more = KnowledgeBase.from_arrow(kb.nodes, edges)
+    questions = ["Which metals does Galena give?", "Which workshops are behind Iron?", "bricks", "an ore of the kiln"]
+    alone, with_more = (GraphRanker(each, BM25(render(each, "text"))).search(questions, 9) for each in (kb, more))
+    assert with_more.ids.tolist() == alone.ids.tolist()
+    assert with_more.scores.tolist() == alone.scores.tolist()
+
+
+@pytest.mark.parametrize(
+    ("question", "right"),
+    [("哪座城市位于安徽省？", "合肥"), ("西湖位于哪里", "杭州"), ("ใน 杭州 มีอะไร", "杭州")],
+)
+def test_names_are_linked_in_questions_without_blanks(question: str, right: str) -> None:
+    nodes = pa.table({"id": range(5), "type": ["省", "城市", "城市", "湖", "城市"], "text": [""] * 5,
+                      "name": ["安徽省", "合肥", "杭州", "西湖", "南京"]})  # fmt: skip
+    edges = pa.table({"head": [1, 3], "relation": ["位于", "位于"], "tail": [0, 2]})
+    kb = KnowledgeBase.from_arrow(nodes, edges)
+    ranker = GraphRanker(kb, BM25(render(kb, "text")))
+    assert right in [kb.names()[row] for row in ranker.search([question], 2).ids[0].tolist()]
+    assert ranker.matched([question, "zebra"]).tolist() == [True, False]

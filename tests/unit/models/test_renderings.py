@@ -22,7 +22,7 @@ def test_every_document_is_reachable_by_name_with_relations_and_without(kb: Know
     clean = "TNF\ntype: gene/protein\nid: 0\nname: N0\nsource: NCBI\nsummary: One - two."
     expected = {
         ("name", False): "TNF",
-        ("text", False): "",
+        ("text", False): "TNF",  # the name, since the text is empty
         ("named", False): "name: TNF. type: gene/protein. ",
         ("official", False): body,
         ("official", True): body + "- relations:\n  associated_with: {disease: (Pain),}",
