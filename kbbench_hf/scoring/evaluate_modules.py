@@ -189,7 +189,7 @@ def _column(given: Any, name: str, *, arrays: bool) -> list[Any]:
     if given is None or isinstance(given, str | bytes | Mapping | set | frozenset) or not isinstance(given, Iterable):
         kind = "missing" if given is None else f"of type {type(given).__name__}"
         raise EntryError(f"The {name} are {kind}; expected a list with one entry per example. Give a list.")
-    if hasattr(given, "columns"):
+    if hasattr(given, "columns") or hasattr(given, "column_names"):
         raise EntryError(f"The {name} are a table; expected a list with one entry per example. Give one column.")
     shape = tuple(getattr(given, "shape", ()))
     if not arrays and len(shape) > 1:
@@ -203,7 +203,7 @@ def _column(given: Any, name: str, *, arrays: bool) -> list[Any]:
 def _encode_entry(read: ReadEntry, entry: Any, name: str, n: int) -> str:
     try:
         if entry is None:
-            raise ShapeError("it is None; write [] if there is no answer")
+            raise ShapeError("it is None; expected an empty list or text where there is no answer")
         if isinstance(entry, set | frozenset):
             return json.dumps(read(Unordered(sorted(map(_plain_value, entry), key=repr))))
         return json.dumps(read(_plain_value(entry)))

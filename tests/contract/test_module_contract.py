@@ -180,6 +180,7 @@ def test_another_form_is_refused_with_its_number_and_what_is_expected(
         ([["Paris"]], None, "references are missing"),
         ([["Paris"], ["Rome"]], [["Paris"]], "2 predictions and 1 references"),
         (np.array([[101, 7], [101, 8]]), [["Paris"]] * 2, "batch_decode"),
+        (datasets.Dataset.from_dict({"a": [["Paris"]], "b": [["x"]]}), [["Paris"]], "are a table"),
         ([["Paris"]], ["Paris"], r"Reference 0, 'Paris', .* \['Paris'\] if it is one"),
         ([["Paris"]], [None], "Reference 0, None"),
         ([["Paris"]], [[["Paris"]]], "is not a string"),
