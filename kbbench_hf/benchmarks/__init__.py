@@ -1,5 +1,8 @@
 """What is measured: a folder per benchmark; here the registry of their names, each imported on request, and places."""
 
+from collections.abc import Collection
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -8,8 +11,9 @@ from warnings import warn  # `warnings` is a module of this package
 from kbbench_hf.addresses import imported
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.base import Place as Place
-from kbbench_hf.errors import UsageError, unknown_name
-from kbbench_hf.files.datasets import MANIFEST, NAMESPACE, PREDICTIONS, DatasetFolder, built
+from kbbench_hf.errors import KBBenchError, UsageError, unknown_name
+from kbbench_hf.files import user_path
+from kbbench_hf.files.datasets import MANIFEST, NAMESPACE, PREDICTIONS, DatasetFolder, Id, built
 
 OURS = {
     "stark-amazon": "kbbench_hf.benchmarks.stark.benchmark:AMAZON",
@@ -26,6 +30,8 @@ OURS = {
     "mini-genres": "kbbench_hf.benchmarks.genres.benchmark:MINI",
 }
 """Dataset -> the address of its benchmark, in the order of the board."""
+_BY_PATH: dict[str, DatasetFolder] = {}
+"""Datasets elsewhere than in `./kbbench` that were named by their folders."""
 PLUG_INS = "kbbench.benchmarks"
 """The entry points of other packages: dataset = package.module:value."""
 
@@ -74,13 +80,13 @@ def benchmark(name: str) -> Benchmark:
     Raises:
         UsageError: there is none of that name, and the message has the closest one; or its plug-in fails to import.
     """
-    name = name.removeprefix(f"{NAMESPACE}/")
+    name = name_of_path(name).removeprefix(f"{NAMESPACE}/")
     if name in OURS:
         found: Benchmark = imported(OURS[name])
         return found
     if name in plug_ins():
         return _plugged_in(name, plug_ins()[name])
-    if folder := built(name):
+    if folder := built(name) or _BY_PATH.get(name):
         from kbbench_hf.benchmarks.own_extraction.benchmark import is_extraction, own_extraction
         from kbbench_hf.benchmarks.own_kb.benchmark import is_knowledge_base, own_knowledge_base
 
@@ -112,6 +118,31 @@ def _plugged_in(name: str, address: str) -> Benchmark:
     return found
 
 
+def name_of_path(text: str) -> str:
+    """Return the name, with the config where there is one, of a dataset that is named by its folder.
+
+    A folder elsewhere than in `./kbbench` has this name until the process ends. Other text is returned as it is.
+
+    Raises:
+        UsageError: there is no dataset in this folder, or its name is another dataset's.
+    """
+    if not text.startswith((".", "~", "/", "$")):
+        return text
+    path, config = user_path(text), ""
+    if not (path / MANIFEST).is_file() and (path.parent / MANIFEST).is_file():
+        path, config = path.parent, f"/{path.name}"
+    if not (path / MANIFEST).is_file():
+        raise UsageError(f"{text} holds no {MANIFEST}; expected a folder that 'kbbench build' wrote. Check the path.")
+    path = path.resolve()
+    other = at_hand(path.name)
+    if other is not None and other.path.resolve() != path:
+        raise UsageError(
+            f"{text} and {other.path} are both datasets called {path.name}; expected different names. Rename a folder."
+        )
+    _BY_PATH[path.name] = DatasetFolder(path)
+    return path.name + config
+
+
 def place_of(name: str, config: str | None = None, split: str | None = None, mode: str | None = None) -> Place:
     """Return the place that a user means by `name` or `name/config`; what is left out is the benchmark's default.
 
@@ -123,7 +154,7 @@ def place_of(name: str, config: str | None = None, split: str | None = None, mod
     Raises:
         UsageError: a benchmark, config, split or mode that does not exist.
     """
-    dataset, _, in_name = name.removeprefix("kbbench/").partition("/")
+    dataset, _, in_name = name_of_path(name).removeprefix("kbbench/").partition("/")
     found = benchmark(dataset)
     config = config or in_name or None
     chosen = []
@@ -193,11 +224,42 @@ def find_dataset(name: str, revision: str | None = None, whole: bool = True) -> 
     return DatasetFolder(download_dataset(name, revision)) if whole else hub_dataset(name, revision)
 
 
+def rows_of_code(name: str) -> DatasetFolder | None:
+    """Return the folder, which is not there, of a plug-in without a dataset: its `Data.load` makes the rows; else None.
+
+    `find_dataset` has nothing for it, at hand or on the Hub.
+    """
+    if name not in plug_ins() or at_hand(name) is not None or benchmark(name).data.build is not None:
+        return None
+    return DatasetFolder(Path(NAMESPACE) / name)
+
+
 def at_hand(name: str) -> DatasetFolder | None:
     """Return the folder of a dataset that is here without the network, built or packaged; None where it is not."""
-    if found := built(name):
+    if found := built(name) or _BY_PATH.get(name):
         return found
     return shipped_dataset(name) if _is_known(name) else None
+
+
+def places_with_ids(ids: Collection[Id]) -> list[tuple[str, str]]:
+    """Return the datasets at hand, and the split of each, whose examples have all of these ids, be they text or number.
+
+    >>> places_with_ids(["ont_1_isles_test_1", "ont_1_isles_test_2"])
+    [('mini-text2kg', 'test')]
+    """
+    wanted = {*map(str, ids)}
+    return [(name, split) for name in (*OURS, *own_names()) for split in _splits_with_ids(name, wanted)]
+
+
+def _splits_with_ids(name: str, wanted: AbstractSet[str]) -> list[str]:
+    found = []
+    with suppress(KBBenchError, OSError, ValueError):  # one that is damaged, or has no examples, has none of these ids
+        if folder := at_hand(name):
+            config = benchmark(name).data.configs[0]
+            for split in folder.configs().get(config, ()):
+                if wanted <= {*map(str, folder.table(config, split)["id"].to_pylist())}:
+                    found.append(split)
+    return found
 
 
 def _is_known(name: str) -> bool:

@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbbench_hf.benchmarks import benchmark, find_dataset
+from kbbench_hf.benchmarks import benchmark, find_dataset, name_of_path, place_of, rows_of_code
 from kbbench_hf.errors import unknown_name
+from kbbench_hf.files import user_path
 from kbbench_hf.files.datasets import NAMESPACE
 from kbbench_hf.knowledge_base import store
 
@@ -26,9 +27,12 @@ def load(name: str, split: str | None = None, revision: str | None = None) -> "D
     >>> load("mini-text2kg/sentences").num_rows, load("mini-stark/nodes").num_rows
     (48, 281)
     """
-    from datasets import load_dataset
+    from datasets import Dataset, load_dataset
 
-    dataset, _, config = name.removeprefix(f"{NAMESPACE}/").partition("/")
+    dataset, _, config = name_of_path(name).removeprefix(f"{NAMESPACE}/").partition("/")
+    if without := rows_of_code(dataset):
+        place = place_of(dataset, config or None, split)
+        return Dataset.from_list(benchmark(dataset).data.load(without, place.config, place.split).rows)
     folder = find_dataset(dataset, revision, whole=False)
     configs = folder.configs()
     config = config or next(iter(configs))
@@ -59,4 +63,4 @@ class KnowledgeBase(store.KnowledgeBase):
         Raises:
             UsageError: there is no dataset of this name, or it is no knowledge base.
         """
-        return super().open(name if Path(name).is_dir() else find_dataset(str(name)).path)
+        return super().open(user_path(name) if user_path(name).is_dir() else find_dataset(str(name)).path)

@@ -8,7 +8,7 @@ import click
 from kbbench_hf.benchmarks import benchmark, benchmark_names, shipped_dataset
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.baselines import PREFIX
-from kbbench_hf.cli.names import BENCHMARK, NAME, FilePath, of_benchmark
+from kbbench_hf.cli.names import DATASET, NAME, FilePath, of_benchmark
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import NAMESPACE, DatasetFolder, check_replaceable, copy_dataset
 from kbbench_hf.reports.terminal import echo
@@ -17,7 +17,7 @@ FILE = FilePath(exists=True, dir_okay=False)
 
 
 @click.command()
-@click.argument("name", type=BENCHMARK)
+@click.argument("name", type=DATASET)
 @click.option("--source", type=FilePath(), help="The release's folder; downloaded where not given.")
 @click.option("--archive", type=FILE, help="An archive of your own in the release's form, of any size; with --out.")
 @click.option(

@@ -68,12 +68,15 @@ def command(
     if not wants_table:
         from kbbench_hf.reports.comparison import print_comparison
         from kbbench_hf.scoring.comparison import compare
+        from kbbench_hf.scoring.results_table import named_system
 
-        comparison = compare(systems[0], systems[1], benchmark, split=split, mode=mode, options=read_options)
+        files = [str(named_system(each)[1]) for each in systems]
+        names = tuple(each.removesuffix(f"={file}") for each, file in zip(systems, files, strict=True))
+        comparison = compare(files[0], files[1], benchmark, split=split, mode=mode, options=read_options)
         if json_output:
             click.echo(json.dumps(comparison.to_dict(), indent=2))
         else:
-            print_comparison(comparison, (systems[0], systems[1]), benchmark_of(comparison.a.benchmark), slices)
+            print_comparison(comparison, (names[0], names[1]), benchmark_of(comparison.a.benchmark), slices)
         warnings = list(comparison.warnings)
     else:
         from kbbench_hf.reports.results_table import FORMATS, print_results_table

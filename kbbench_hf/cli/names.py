@@ -9,8 +9,10 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from kbbench_hf.benchmarks import benchmark, benchmark_names, own_names
+from kbbench_hf.benchmarks import benchmark, benchmark_names, name_of_path, own_names
 from kbbench_hf.benchmarks.base import Benchmark
+from kbbench_hf.benchmarks.baselines import is_published
+from kbbench_hf.files import user_path
 
 
 class FilePath(click.Path):
@@ -23,7 +25,8 @@ class FilePath(click.Path):
         """Return the path."""
         if value == "":
             self.fail("'' is no path. Is a variable of the shell empty? The current folder is '.'.", param, ctx)
-        return super().convert(value, param, ctx)
+        path: Any = super().convert(value, param, ctx)
+        return path if is_published(path) else str(user_path(path)) if self.type is str else user_path(path)
 
 
 class Number(click.FloatRange):
@@ -74,7 +77,14 @@ def _places(_context: click.Context, begun: str) -> Iterable[str]:
     return [*benchmark_names(), *own_names()]
 
 
-BENCHMARK = Name(_places)
-"""NAME or NAME/CONFIG."""
+class _BenchmarkName(Name):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return name_of_path(super().convert(value, param, ctx))
+
+
+BENCHMARK = _BenchmarkName(_places)
+"""NAME or NAME/CONFIG, or the folder of a dataset."""
+DATASET = Name(_places)
+"""The name of a dataset that may be built now."""
 NAME = Name()
 """Of something that the shell cannot know."""

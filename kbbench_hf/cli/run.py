@@ -29,7 +29,7 @@ language model (hf:MODEL or hf:FOLDER), or with --base-url the name of a served 
 
 @click.command(cls=RunCommand)
 @click.argument("benchmark", type=BENCHMARK)
-@click.option("--model", type=NAME, required=True, help=MODEL_HELP)
+@click.option("--model", type=NAME, help=f"{MODEL_HELP}  [required]")
 @click.option(
     "--split", type=of_benchmark(lambda found: found.data.splits), help="Split; the benchmark's usual one by default."
 )
@@ -38,7 +38,7 @@ language model (hf:MODEL or hf:FOLDER), or with --base-url the name of a served 
 @click.option("--out", type=FilePath(), help="The run's folder; one under ./kbbench-runs by default.")
 @click.option("--processes", type=click.IntRange(1), help="Refuse to run unless this many processes do (torchrun).")
 @JSON
-def command(benchmark: str, model: str, json_output: bool, **options: Any) -> None:
+def command(benchmark: str, model: str | None, json_output: bool, **options: Any) -> None:
     """Run MODEL on BENCHMARK (NAME or NAME/CONFIG), resuming where the same run stopped before.
 
     With a benchmark's name, --help shows the options that it has.
@@ -50,6 +50,13 @@ def command(benchmark: str, model: str, json_output: bool, **options: Any) -> No
     """
     how = {name: value for name, value in options.items() if value is not None}
     found = benchmark_of(benchmark.removeprefix("kbbench/").partition("/")[0])
+    if model is None:
+        from kbbench_hf.models.specs import KINDS
+
+        kinds = (
+            "hf:MODEL, or with --base-url the name of a served model" if found.asking.prompts else f"one of: {KINDS}"
+        )
+        raise UsageError(f"Missing option '--model'. Write {kinds}. See: kbbench run --help")
     if how.get("base_url") and not found.asking.prompts and not (how.get("rerank") or how.get("agent")):
         raise UsageError(
             f"{found.dataset} is answered by a retriever; a served model re-ranks it: --rerank llm:{model}, or walks "

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from kbbench_hf.errors import UsageError
-from kbbench_hf.files import harness, json_documents, json_lines, tables, trec
+from kbbench_hf.files import STDIN, harness, json_documents, json_lines, shown_name, tables, trec
 from kbbench_hf.files.packing import Opened, open_unpacked
 from kbbench_hf.files.rows import How, Line, Reading, Unreadable, until_unreadable
 from kbbench_hf.files.texts import as_utf8
@@ -66,8 +66,8 @@ def read_file(path: Path, how: How | None = None, max_bytes: int | None = None) 
             opened = open_unpacked(path, max_bytes)
             reading = _recognised(opened, how or How()) if max_bytes is None else _strangers(opened)
     except Unreadable as error:
-        reading = Reading("nothing known", iter([Line(error.line, error.problem(path.name))]))
-    reading.lines = _closed_after(opened, until_unreadable(path.name, reading.lines))
+        reading = Reading("nothing known", iter([Line(error.line, error.problem(shown_name(path)))]))
+    reading.lines = _closed_after(opened, until_unreadable(shown_name(path), reading.lines))
     return reading
 
 
@@ -140,7 +140,7 @@ def prediction_files(paths: Iterable[Path]) -> list[Path]:
     for path in paths:
         if path.is_dir():
             files += _in_folder(path)
-        elif path.is_file():
+        elif path.exists() or str(path) == STDIN:  # a pipe is no regular file
             files.append(path)
         else:
             raise UsageError(f"{path} does not exist; expected a predictions file or folder. Check the path.")

@@ -5,6 +5,7 @@ import gzip
 import io
 import lzma
 import struct
+import sys
 import zlib
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -13,6 +14,7 @@ from zipfile import BadZipFile, ZipFile, ZipInfo
 
 import pyarrow as pa
 
+from kbbench_hf.files import STDIN, shown_name
 from kbbench_hf.files.rows import Unreadable
 
 HEAD = 1 << 16
@@ -60,12 +62,13 @@ def open_unpacked(file: Path, max_bytes: int | None = None) -> Opened:
     Raises:
         Unreadable: it is damaged, or an archive that is not read.
     """
-    opened = Opened(file.name, buffered(file.open("rb"), max_bytes))
+    pipe = _piped(file, max_bytes)
+    opened = Opened(shown_name(file), buffered(file.open("rb") if pipe is None else pipe, max_bytes))
     packings = _PACKINGS if max_bytes is None else _PACKINGS[:1]
     for _ in range(_NESTED):
         head = opened.head
         if head.startswith(b"PK\x03\x04") and max_bytes is None:
-            opened = _of_archive(opened, io.BytesIO(opened.read()) if opened.packed else file)
+            opened = _of_archive(opened, io.BytesIO(opened.read()) if opened.packed or pipe else file)
             if opened.archive is not None:
                 return opened
         elif found := next((each for each in packings if head.startswith(each[0])), None):
@@ -74,6 +77,17 @@ def open_unpacked(file: Path, max_bytes: int | None = None) -> Opened:
         else:
             return opened
     raise Unreadable(f"more than {_NESTED - 1} packings inside each other", "Unpack it.")
+
+
+def _piped(file: Path, max_bytes: int | None) -> io.BytesIO | None:
+    """Return the bytes of standard input, or of a pipe, which can be read only once; None for a regular file."""
+    n = -1 if max_bytes is None else max_bytes + 1
+    if str(file) == STDIN:
+        return io.BytesIO(sys.stdin.buffer.read(n) if sys.stdin else b"")
+    if file.is_file():
+        return None
+    with file.open("rb") as source:
+        return io.BytesIO(source.read(n))
 
 
 def read_member(archive: ZipFile, name: str) -> bytes:

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.addresses import registered
-from kbbench_hf.errors import DataError
+from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.models.specs import Spec, parse
+from kbbench_hf.models.specs import KINDS, Spec, did_you_mean, parse
 from kbbench_hf.models.workplace import Workplace
 from kbbench_hf.protocols import Matches, Ranking, Reading, Retriever, Searcher, matched
 
@@ -113,6 +113,8 @@ def retriever(model: str | Spec, place: Workplace) -> Retriever:
     """
     spec = parse(model) if isinstance(model, str) else model
     place = replace(place, build=retriever, model=str(spec))
+    if spec.name not in RETRIEVERS and (meant := did_you_mean(str(spec))):
+        raise UsageError(f"Unknown retriever {str(spec)!r}.{meant} Retrievers: {KINDS}.")
     built: Retriever = registered("retriever", spec.name, RETRIEVERS)(spec, place)
     answers_in_rows = spec.parts or spec.name in ("knn", "qagnn", "fuse")
     return built if answers_in_rows or place.candidates is None else Among(built, place.candidates)

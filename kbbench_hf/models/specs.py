@@ -18,6 +18,15 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _OPTION = re.compile(r"([a-z][a-z0-9_]*)=([^,()@]*)")
 _MODEL = re.compile(r"(?:[^,()@]|@(?![a-z][a-z0-9_]*=))+")
 
+_KIND = re.compile(r"(?<![\w:/.-])[A-Za-z]\w*(?=[:(,)@])")
+"""What may be written in capitals: the kind of a retriever, and not the name of its model."""
+_CHAT_MODEL = re.compile(
+    r"gpt|llama|mistral|mixtral|qwen|claude|gemini|gemma|deepseek|falcon|olmo|smollm|instruct|chat|\bphi-|(^|/)o[134]\b"
+)
+_EMBEDDER = re.compile(r"embed|\be5|bge|gte|minilm|mpnet|sentence-|contriever|colbert|\bdpr")
+KINDS = "bm25, graph:bm25, dense:MODEL, late:MODEL, multi:MODEL, rrf(bm25,dense:MODEL)"
+"""The retrievers that most people want, as they are written."""
+
 Option = tuple[Callable[[str], object], object]
 """What reads an option's value, and its default."""
 Options = dict[str, Any]
@@ -162,6 +171,42 @@ def _spec(text: str, start: int) -> tuple[Spec, int]:
 def _unexpected(text: str, at: int, expected: str) -> UsageError:
     found = repr(text[at]) if at < len(text) else "the end"
     return UsageError(
-        f"{text!r} is no model's name: found {found} at character {at + 1}, expected {expected}. "
-        "Write it like bm25, dense:org/model@batch=32, rrf(bm25,dense:org/model) or graph:bm25."
+        f"{text!r} is no model's name: found {found} at character {at + 1}, expected {expected}."
+        f"{did_you_mean(text)} Retrievers: {KINDS}."
     )
+
+
+def did_you_mean(text: str) -> str:
+    """Return the question whether another spelling of a retriever is meant; empty where none is likely.
+
+    >>> did_you_mean("Okapi-BM25"), did_you_mean("BAAI/bge-m3"), did_you_mean("RRF(BM25,dense:Org/A)")
+    (' Did you mean bm25?', ' Did you mean dense:BAAI/bge-m3?', ' Did you mean rrf(bm25,dense:Org/A)?')
+    """
+    lower = text.lower()
+    letters = re.sub(r"[\s_-]", "", lower)
+    plain = {"graphbm25": "graph:bm25", "graph:bm25": "graph:bm25"}.get(letters, "")
+    if letters.startswith("bm25") or letters == "okapibm25":
+        plain = "bm25"
+    found = plain or _KIND.sub(lambda kind: kind[0].lower(), text)
+    if found == text or not _is_spec(found):
+        if not re.fullmatch(r"[\w./~-]+", text) or "text-embedding-" in lower:  # a provider's, and no folder
+            return ""
+        if is_chat_model(text):
+            found = f"bm25 --rerank llm:{text} --base-url URL"
+        elif "/" in text or _EMBEDDER.search(lower):
+            found = f"{'late' if 'colbert' in lower else 'dense'}:{text}"
+        else:
+            return ""
+    return f" Did you mean {found}?"
+
+
+def is_chat_model(name: str) -> bool:
+    """Say whether a name is probably a language model's, by the families that people ask for."""
+    return bool(_CHAT_MODEL.search(name.lower())) and not _EMBEDDER.search(name.lower())
+
+
+def _is_spec(text: str) -> bool:
+    try:
+        return bool(parse(text))
+    except UsageError:
+        return False

@@ -1,5 +1,6 @@
 """How a model is run: the options of every door, whose they are, and the model, price and sampling that they name."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
@@ -96,6 +97,8 @@ class How(TypedDict, total=False):
     judge_api_key_env: str | None
 
 
+_HOSTED = re.compile(r"gpt-[345]|claude|gemini|(^|/)o[134]\b|^openai/(?!gpt-oss)")
+"""Models that only a provider has."""
 NAMED = frozenset("base_url api_key_env timeout batch_size chat_template model_kwargs bill_to".split())
 """Options of language models that are named, not given."""
 WALKING = frozenset({"max_steps", "question_tokens", "protocol", "tool_choice", "compact", "keep_texts"})
@@ -136,7 +139,24 @@ def language_model(name: str, how: How) -> LanguageModel:
         chosen: dict[str, Any] = {k: how[k] for k in ("batch_size", "chat_template", "processes") if k in how}
         model, revision = hub_name(name.removeprefix("hf:"))
         return CausalLM(model, revision, options=how.get("model_kwargs"), **chosen)
-    raise UsageError(f"{name!r} is no local model; expected hf:MODEL, or --base-url with the server that has it.")
+    raise UsageError(
+        f"{name!r} is no local model; expected hf:MODEL, or --base-url with the server that has it.{_meant(name)}"
+    )
+
+
+def _meant(name: str) -> str:
+    """Return the question whether a model on the Hub, or a served one, is meant; a retriever answers no prompt."""
+    from kbbench_hf.models.specs import did_you_mean, is_chat_model
+
+    lower, chat = name.lower(), is_chat_model(name)
+    if lower.startswith(("bm25", "graph", "dense:", "late:", "rrf(")) or (did_you_mean(name) and not chat):
+        return f" {name} is a retriever, which ranks nodes and answers no prompt."
+    if Path(name).is_dir() or ("/" in name and chat and not _HOSTED.search(lower)):
+        return f" Did you mean hf:{name}?"
+    if lower.removeprefix("llm:").removeprefix("openai/").startswith("gpt-"):
+        served = name.removeprefix("llm:").removeprefix("openai/")
+        return f" Did you mean {served} --base-url https://api.openai.com/v1 --api-key-env OPENAI_API_KEY?"
+    return f" Did you mean {name.removeprefix('llm:')} --base-url URL?"
 
 
 def asking_options(name: str, model: object, how: How) -> dict[str, Any]:

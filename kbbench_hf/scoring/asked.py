@@ -1,14 +1,17 @@
 """What predictions answer: a benchmark's examples at a place, which the caller names or the folder of a run."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from kbbench_hf.benchmarks import Place, find_dataset, place_of
+from kbbench_hf.benchmarks import Place, find_dataset, place_of, rows_of_code
 from kbbench_hf.benchmarks import benchmark as benchmark_of
 from kbbench_hf.benchmarks.base import Benchmark, Examples
 from kbbench_hf.benchmarks.baselines import is_published
 from kbbench_hf.errors import UsageError
+from kbbench_hf.files import STDIN
 from kbbench_hf.files.datasets import Row, read_json
 from kbbench_hf.scoring.result import read_result
 
@@ -49,14 +52,18 @@ def load_examples(
         UsageError: a name that does not exist, or a split without examples.
     """
     place = place_of(name, config, split, mode)
-    found, folder = benchmark_of(place.benchmark), find_dataset(place.benchmark, whole=False)
+    found, without = benchmark_of(place.benchmark), rows_of_code(place.benchmark)
+    folder = without or find_dataset(place.benchmark, whole=False)
     examples = found.data.load(folder, place.config, place.split)
     if not examples.rows:
         raise UsageError(
             f"{place.benchmark} has no examples in split {place.split!r}; expected at least one. Name another split."
         )
-    first, version = Examples(examples.rows[:limit], examples.context), folder.manifest.get("version", "")
-    return Asked(found, first, place, folder.revision, len(examples.rows), version)
+    first = Examples(examples.rows[:limit], examples.context)
+    if without:  # the rows themselves are the data
+        revision = sha256(json.dumps(examples.rows, sort_keys=True, default=str).encode()).hexdigest()[:40]
+        return Asked(found, first, place, revision, len(examples.rows))
+    return Asked(found, first, place, folder.revision, len(examples.rows), folder.manifest.get("version", ""))
 
 
 def asked_of(
@@ -103,7 +110,7 @@ def system_of(settings: Mapping[str, object]) -> str | None:
 def no_benchmark(paths: Iterable[Path]) -> UsageError:
     """Return the error for predictions of which nobody says what they answer, or which are not there at all."""
     for path in paths:
-        if not path.exists() and not is_published(path):
+        if not path.exists() and str(path) != STDIN and not is_published(path):
             return UsageError(f"{path} does not exist; expected predictions, or a run's folder. Check the path.")
     return UsageError("No benchmark: only a run's folder says itself what it was run on. Name one with --benchmark.")
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from kbbench_hf.benchmarks import Place, benchmark
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
+from kbbench_hf.files import user_path
 from kbbench_hf.metrics.significance import PairedTest, holm, paired_test
 from kbbench_hf.scoring.asked import place_of_run
 from kbbench_hf.scoring.predictions import ReadOptions
@@ -105,7 +106,7 @@ def _own_place(answers: Result | Answers) -> Place | None:
     """Return where a result was scored, or a run's folder run; None where nothing says it."""
     if isinstance(answers, Result):
         return answers.place
-    return place_of_run([Path(answers)]) if isinstance(answers, Path | str) else None
+    return place_of_run([user_path(answers)]) if isinstance(answers, Path | str) else None
 
 
 def refuse_incomparable(a: Result, b: Result) -> None:

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from kbbench_hf.benchmarks import places_with_ids
 from kbbench_hf.benchmarks.answers import Answer, AnswerKind
 from kbbench_hf.benchmarks.base import Benchmark, Example, Examples, ParseFunction
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import DataError, UsageError, unknown_name
+from kbbench_hf.files import shown_name
 from kbbench_hf.files.datasets import Id
 from kbbench_hf.files.formats import prediction_files, read_file
 from kbbench_hf.files.json_lines import check_plain
@@ -123,7 +125,7 @@ def readings(paths: Iterable[Path], options: ReadOptions) -> Iterator[tuple[str,
             yield dataset.name, answers_on_hub(dataset)
             continue
         for file in prediction_files([path]):
-            yield file.name, read_file(file, options.how(), options.max_bytes)
+            yield shown_name(file), read_file(file, options.how(), options.max_bytes)
 
 
 def pair(
@@ -141,6 +143,7 @@ def pair(
     failed_ids: set[Id] = set()
     problems: list[Problem] = []
     seen: dict[Id, str] = {}
+    unknown: list[Id] = []
     n_duplicates, n_of_dataset, error_ids = 0, 0, set[Id]()
     reader = RowReader(benchmark, examples, options)
     names: dict[str, str] = {}
@@ -154,6 +157,8 @@ def pair(
             continue
         found = _answer(row, benchmark, options, parse, known)
         if isinstance(found, Unreadable):
+            if isinstance(row, dict) and isinstance(row["id"], str | int) and row["id"] not in known:
+                unknown.append(row["id"])
             problems.append(Problem(file, line, found.message, found.remedy, found.shown))
             continue
         example_id, answer, status = found
@@ -193,6 +198,8 @@ def pair(
         absent = [example_id for example_id in examples.ids if example_id not in seen]
         remedy = _WHOLE_FILE if options.of_stranger else _PART_OF_IT
         problems += [Problem("predictions", None, f"no prediction for id {each!r}", remedy) for each in absent]
+    if problems and not seen and unknown and not options.of_stranger and (places := places_with_ids(unknown)):
+        raise _of_other_place(problems[0].file, benchmark.dataset, places)
     if problems:
         raise PredictionsError(problems, example_line(benchmark, examples))
     failures = [example_id for example_id in examples.ids if example_id in failed_ids]
@@ -204,6 +211,14 @@ def _rows(files: Iterable[tuple[str, Reading]], reader: RowReader, names: dict[s
     for name, reading in files:
         names[name] = reading.empty
         yield from reader.rows(name, reading)
+
+
+def _of_other_place(file: str, wanted: str, places: Sequence[tuple[str, str]]) -> DataError:
+    """Return the error for a file whose ids are all those of other examples."""
+    found = " or ".join(f"{name}, split {split}" for name, split in places)
+    (name, split), *_ = places
+    remedy = f"--split {split}" if name == wanted else f"--benchmark {name} --split {split}"
+    return DataError(f"{file} has the ids of {found}, not of {wanted}. Score it with {remedy}.", code="benchmark")
 
 
 def _nothing(names: Mapping[str, str], options: ReadOptions, n_empty: int) -> DataError:

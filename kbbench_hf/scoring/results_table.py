@@ -14,6 +14,7 @@ from kbbench_hf.benchmarks.figures import Shown
 from kbbench_hf.benchmarks.published import PublishedRow
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError, unknown_name
+from kbbench_hf.files import user_path
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.metrics.significance import PairedTest, holm, paired_test, rank_groups
 from kbbench_hf.scoring.asked import RUN, no_benchmark, place_of_run, system_of
@@ -141,7 +142,7 @@ def results_table(
     >>> [(each.name, round(each.figure("f1").value, 2)) for each in block.systems], dict(block.groups)
     ([('pattern', 0.63), ('copy', 0.4)], {'pattern': 1, 'copy': 2})
     """
-    asked = [_named(each) for each in systems]
+    asked = [named_system(each) for each in systems]
     own = [place for _, each in asked if (place := _own_place(each))]
     places = [place_of(name, None, split, mode) for name in benchmarks] or [
         place_of(f"{each.benchmark}/{each.config}", None, split or each.split, mode or each.mode)
@@ -152,7 +153,7 @@ def results_table(
     return [_block(place, asked, own, len(places), metrics, options) for place in dict.fromkeys(places)]
 
 
-def _named(given: str | Path | Result) -> tuple[str, str | Path | Result]:
+def named_system(given: str | Path | Result) -> tuple[str, str | Path | Result]:
     """Return a system with its name: the one given before `=`, its run's model, or its file's name."""
     if isinstance(given, Result):
         return (_name_of_run(given.folder) or given.place.benchmark) if given.folder else given.place.benchmark, given
@@ -161,8 +162,9 @@ def _named(given: str | Path | Result) -> tuple[str, str | Path | Result]:
         return text, text
     name, equals, file = text.partition("=")
     if equals and file and not Path(text).exists():
-        return name, Path(file)
-    return _name_of_run(Path(text)) or Path(text).name.partition(".")[0], Path(text)
+        return name, user_path(file)
+    path = user_path(text)
+    return _name_of_run(path) or path.name.partition(".")[0], path
 
 
 def _name_of_run(folder: Path) -> str | None:

@@ -14,6 +14,7 @@ from kbbench_hf.benchmarks.base import Benchmark, Examples, Scores
 from kbbench_hf.benchmarks.baselines import answers_of, is_published
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import DataError
+from kbbench_hf.files import user_path
 from kbbench_hf.files.formats import lines_of
 from kbbench_hf.metrics.aggregate import Estimate
 from kbbench_hf.scoring.asked import Asked, asked_of, place_of_run, run_settings
@@ -76,7 +77,7 @@ def score(
     """
     options = options or ReadOptions()
     items = [predictions] if isinstance(predictions, Path | str) else list(predictions)
-    paths = [Path(item) for item in items if isinstance(item, Path | str)]
+    paths = [Path(item) if is_published(item) else user_path(item) for item in items if isinstance(item, Path | str)]
     asked, run = asked_of(paths, benchmark, config, split, mode), run_settings(paths)
     if any(map(is_published, paths)):
         paths = [answers_of(str(path), asked.place) for path in paths]
@@ -84,7 +85,16 @@ def score(
     if options.parser is None and run.get("benchmark") == asked.place.benchmark:
         options = replace(options, parser=run["parser"])
     if paths:
-        read = read_predictions(paths, asked.benchmark, asked.examples, options)
+        try:
+            read = read_predictions(paths, asked.benchmark, asked.examples, options)
+        except DataError:
+            if (of_run := run.get("benchmark", asked.place.benchmark)) == asked.place.benchmark:
+                raise
+            raise DataError(
+                f"{paths[0]} is a run on {of_run}, not on {asked.place.benchmark}. Score it without --benchmark, or "
+                f"name a run on {asked.place.benchmark}.",
+                code="benchmark",
+            ) from None
     else:
         read = pair([("predictions", lines_of(items))], asked.benchmark, asked.examples, options)
     if read.n_missing == len(read.answers):

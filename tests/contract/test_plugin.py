@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -88,6 +89,33 @@ def test_a_served_model_runs_on_it_and_the_run_is_reported(kbbench: Kbbench, tmp
     kbbench("report", "run")
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "Capitals, a template" in page and "The capital of Australia?" in page
+
+
+def test_one_without_a_dataset_whose_load_returns_the_rows_is_scored_compared_and_loaded(
+    site: Path, tmp_path: Path
+) -> None:
+    source = (site / "kbbench_capitals" / "__init__.py").read_text(encoding="utf-8")
+    source = source.replace("Examples(folder.rows(config, split))", "Examples(list(csv.DictReader(QUESTIONS.open())))")
+    source = source.replace(', build=build, shipped=HERE / "mini"', "")
+    package = tmp_path / "site" / "kbbench_rows"
+    shutil.copytree(site / "kbbench_capitals", package)
+    (package / "__init__.py").write_text(f'{source}\nQUESTIONS = HERE / "questions.csv"\n', encoding="utf-8")
+    information = tmp_path / "site" / "kbbench_rows-0.1.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: kbbench-rows\nVersion: 0.1\n")
+    (information / "entry_points.txt").write_text("[kbbench.benchmarks]\nmini-capitals = kbbench_rows:CAPITALS\n")
+    code = """
+import kbbench_hf
+vienna, bern = [{"id": "at", "answers": ["Vienna"]}], [{"id": "at", "answers": ["Bern"]}]
+print(kbbench_hf.score(vienna, "mini-capitals").scores["exact"].value * 12)
+print(round(kbbench_hf.compare(vienna, bern, "mini-capitals").tests["exact"].difference * 12))
+print(kbbench_hf.load("mini-capitals").num_rows)
+"""
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path / 'site'}", "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120, cwd=tmp_path
+    )
+    assert done.stdout == "1.0\n1\n12\n", done.stderr
 
 
 def test_it_has_a_tab_on_the_board_and_its_rows_there(site: Path, tmp_path: Path) -> None:

@@ -1,12 +1,17 @@
 """`kbbench score`, `validate` and `compare`: what they print, and what they refuse, with the line it stands on."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from kbbench_hf.benchmarks import shipped_answers
+from kbbench_hf.scoring.score import score
 from tests.servers.scripted import MODEL, ScriptedServer
 
 STORED = {file.stem: file for file in shipped_answers("mini-text2kg")}
@@ -125,7 +130,31 @@ def test_a_bad_line_is_named_with_its_number_and_nothing_is_written(kbbench, lin
 def test_predictions_for_another_benchmark_are_recognised_as_such(kbbench):
     done = kbbench("score", STORED["copy"], "--benchmark", "mini-ska")
     assert done.code == 65
-    assert "were these made for another split or dataset?" in done.err
+    assert (
+        "has the ids of mini-text2kg, split test, not of mini-ska. Score it with --benchmark mini-text2kg" in done.err
+    )
+
+
+@pytest.mark.parametrize("how", ["-", "/dev/stdin", "fifo", "~", "$HOME"])
+def test_a_pipe_and_a_path_from_home_are_read_as_the_file_is(kbbench, monkeypatch, how, tmp_path):
+    expected = json.loads(kbbench("score", STORED["copy"], *ON, "--json").out)["scores"]
+    path, content = how, STORED["copy"].read_bytes()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    if how in ("~", "$HOME"):
+        (tmp_path / "mine.jsonl").write_bytes(content)
+        path = f"{how}/mine.jsonl"
+        assert score(path, "mini-text2kg").scores["f1"].value == expected["f1"]["value"]
+    if how == "fifo":
+        os.mkfifo("fifo")
+        Thread(target=Path("fifo").write_bytes, args=(content,)).start()
+    command = [sys.executable, "-m", "kbbench_hf.cli", "score", path, *ON, "--json"]
+    done = subprocess.run(command, input=content, capture_output=True, timeout=60, check=False)
+    assert json.loads(done.stdout)["scores"] == expected, done.stderr
+
+
+def test_two_systems_are_called_by_the_names_given_before_their_files(kbbench):
+    done = kbbench("compare", f"ours={STORED['copy']}", f"theirs={STORED['pattern']}", *ON)
+    assert "\nA ours\nB theirs\n" in done.out
 
 
 def test_a_path_without_predictions_is_a_usage_error(kbbench):
