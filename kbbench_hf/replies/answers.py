@@ -1,48 +1,23 @@
 """The answers to a question that a reply gives: a list of texts, empty where it says that there is none."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from itertools import pairwise
 
 from kbbench_hf.replies import cues
+from kbbench_hf.replies.answer_lists import split_answers
+from kbbench_hf.replies.answer_values import Split, held_answers
 from kbbench_hf.replies.final_answer import Version, versions
-from kbbench_hf.replies.lenient_json import CutList, CutObject, Value
 from kbbench_hf.replies.reading import ParseError, Reading
 from kbbench_hf.replies.reasoning import separate
-from kbbench_hf.replies.triple_parts import plain
 from kbbench_hf.replies.wrapping import unwrapped
 
-_KEYS = (
-    "finalanswer finalanswers answer answers answerlist correctanswer theanswer ans result results response output "
-    "solution prediction predictions entity entities final"
-    " antwort antworten réponse réponses respuesta respuestas resposta respostas risposta risposte antwoord ответ "
-    "ответы odpowiedź 答案 回答 答え 답 정답"
-).split()
-_HOLDERS = (
-    "arguments",
-    "parameters",
-    "input",
-    "args",
-    "data",
-    "output",
-    "result",
-    "response",
-    "content",
-    "final",
-    "properties",
-)
-_NAMES = ("name", "answer", "label", "text", "value", "title", "entity", "answertext")
-_PLACEHOLDER = re.compile(
-    r"\W*(?:\.{2,}|…|string|value|answer\W?\d?|your answer(?: here)?|entity\W?\d?|name|text|item\W?\d?|list of "
-    r"answers|answer[s ]*here|answer text)?\W*",
-    re.IGNORECASE,
-)
 _LABEL = re.compile(
-    r"(?:^|(?<=[\n.!?:]))[ \t>#*_\-–•]{0,8}(?:(?:so|thus|therefore|hence|then|also|deshalb|donc|por lo tanto|"
+    r"(?:^|(?<=[\n.!?:,，]))[ \t>#*_\-–•]{0,8}(?:(?:so|thus|therefore|hence|then|also|deshalb|donc|por lo tanto|"
     r"portanto|quindi)\b,?\s*)?"
     r"(?:(?:the|my|our|die|la|le|a|il|los|las|as|les|het)\s+)?(?:(?:final|correct|corrected|revised|short|"
     r"endgültige|finale|réponse finale|definitive)\s+)*"
-    r"(?:answers?(?:\s+to (?:the|this|your) question)?|antwort(?:en)?|réponses?(?:\s+finale?s?)?|"
+    r"(?:answers?(?:\s+to (?:the|this|your) question)?(?:\s*#?\d{1,2})?|antwort(?:en)?|réponses?(?:\s+finale?s?)?|"
     r"respuestas?(?:\s+final(?:es)?)?|respostas?(?:\s+fina(?:l|is))?|rispost[ae](?:\s+final[ei])?|antwoord(?:en)?|"
     r"svar(?:et)?|vastaus|odpowiedź|odpověď|ответы?|відповідь|cevap|yanıt|válasz|answer\(s\)|final(?:\s+answer)?|"
     r"result|ergebnis|solution"
@@ -65,8 +40,69 @@ _LONGEST_BARE = 12
 """A reply of so many words, without a verb of saying, is an answer alone."""
 
 
-def read_answers(reply: str) -> Reading[list[str]]:
+_SEVERAL = re.compile(
+    r"^\W*(?:which|what|who)\b(?:\s+[\w'’-]+){0,4}?\s+(?:are|were)\b|\b(?:list|name|give|find)\s+(?:all|both|every|"
+    r"each|the (?:two|three|four|five|names))\b|\b(?:which|what|the) (?:two|three|four|five|six)\b|"
+    r"\bwhich (?:of )?both\b",
+    re.IGNORECASE,
+)
+"""In a question: it asks for several answers."""
+_PLURAL = re.compile(
+    r"answers|antworten|réponses|respuestas|respostas|risposte|antwoorden|ответы|\b(?:are|sind|sont|son|são|sono|"
+    r"zijn)\b",
+    re.IGNORECASE,
+)
+"""In a label: several answers follow."""
+_REMARK = re.compile(
+    r"\s+(?:[-–—]\s+|#\s|//\s)(?=\S+(?:\s+\S+){2,})|(?-i:[;；]\s+(?=(?:see|it|they|th[eo]se|this|that|the|both|all|"
+    r"rows?|based|there|others?|its|his|her|their|no|not)\s\S+\s))|\s*[,;]\s+(?=(?:as|because|since|according|based|"
+    r"which|who|whose|where|respectively|not|nicht|ni)\b)|\s+(?:instead of|rather than|respectively\b|statt|anstatt|"
+    r"au lieu de|en lugar de)\s*|\s*\((?:not|nicht|no|pas|instead of)\s",
+    re.IGNORECASE,
+)
+"""Where what follows an answer in its line begins."""
+_NOT_BUT = re.compile(
+    r"(?:it(?:['’]s| is) )?(?:(?:not|nicht|non(?: pas)?|pas|no|não|niet|не)\b|不是)(?!\s*(?:only|just|nur|seulement|"
+    r"solo|apenas)\b)\s*\S.{0,80}?[,，]?\s*(?:\bbut(?: rather| instead)?\s|\bsondern\s|\bmais\s|\bsino\s|"
+    r"\bmas(?: sim)?\s|\bma\s|\bbensì\s|\bmaar\s|\bа\s|而是)\s*(?=\S)",
+    re.IGNORECASE,
+)
+_CORRECTED = re.compile(
+    r"^.*(?:[,;?!…–—]|\.\.|\s-\s)\s*(?:(?:no|oh|hmm+|ah|sorry|but)[, ]+)*(?:(?:wait|sorry|correction|scratch that|"
+    r"make that|i meant?|actually|oops|or rather)\b[,.:!… –—-]+|(?-i:no|nein|non|não|nee|нет|不对|いや)\b"
+    r"[,.:!…–—]+\s*)"
+    r"(?:(?:no|it(?:['’]s| is)|that(?:['’]s| is| should be)?|i mean|make that|sorry)\b[,.: ]*){0,3}(?=\w)",
+    re.IGNORECASE,
+)
+"""What an answer takes back in its own line."""
+_TAKEN_BACK = re.compile(
+    r"(?:(?:but|no|oh|ah|hmm+|wait|sorry|actually|correction|hold on|i mean|or rather|scratch that)[,.:;!…–—-]+\s*)+"
+    r"(?:(?:it|that)(?:['’]s| is)\s+)?(?=\w)",
+    re.IGNORECASE,
+)
+"""How a correction begins."""
+_NOT_GIVEN = re.compile(
+    r"(?:(?:not|nowhere)(?: \w+ly| anywhere| clearly)? (?:in|with|among|part|given|stated|available|found|mentioned|"
+    r"present|listed|known|specified|provided|possible|determin\w+|there|clear|contained|included|shown|enough|"
+    r"answerable|recorded|covered|to be|any)|nowhere|unavailable|missing|absent)\b",
+    re.IGNORECASE,
+)
+_STRAIGHT = str.maketrans("“”«»「」", '""""""')
+_ROLE = re.compile(r"(?:<[^<>\n]{1,40}>|\W)*(?:user|assistant|system|model|human|tool|developer|bot)\W*", re.IGNORECASE)
+"""A word of a chat template, alone."""
+_BOXES = re.compile(r"\\boxed\s*\{((?:[^{}\n]|\{[^{}\n]*\})*)\}")
+_BESIDE = re.compile(r"[\s,;、$.*_]*(?:and|or|und|et|y|e|和|&)?[\s,;$*_]*", re.IGNORECASE)
+
+
+def read_answers(
+    reply: str, question: str = "", is_name: Callable[[str], bool] = lambda name: False
+) -> Reading[list[str]]:
     """Return the answers that a reply gives, in order; none where it says that the question has none in what was given.
+
+    Args:
+        reply: what the model wrote.
+        question: what was asked; it may say that several answers are wanted.
+        is_name: whether what was given holds this text as one name, though it has a comma or an "and".
 
     Raises:
         ParseError: it gives none and does not say so, breaks off, or can be read in two ways.
@@ -75,23 +111,59 @@ def read_answers(reply: str) -> Reading[list[str]]:
     ['Paris']
     >>> read_answers("The answer is **Paris**.").answer, read_answers("无法回答这个问题。").answer
     (['Paris'], [])
+    >>> read_answers("Answer: 28 and 30").answer, read_answers("Answer: not 28 but 30").answer
+    (['28', '30'], ['30'])
     """
     thought, said = separate(reply)
     if not said.strip():
         raise ParseError("nothing but thought" if thought else "an empty reply", thought)
-    for version in versions(unwrapped(said)):
-        if version.alternatives:
-            break
-        read = _read(version)
-        if read is not None:
-            return Reading(*read, thought)
-        if version.takes_back and cues.RETRACTIONS.search(version.text):
-            break
+    asks_for_several = bool(_SEVERAL.search(question[:1000]))
+
+    def split(line: str, several: bool) -> list[str]:
+        return split_answers(line, several or asks_for_several, is_name)
+
+    try:
+        for version in versions(unwrapped(_side_by_side(said))):
+            if version.alternatives:
+                break
+            read = _read(version, question, split)
+            if read is not None:
+                return Reading(*read, thought)
+            if version.is_final or (version.takes_back and cues.RETRACTIONS.search(version.text)):
+                break
+    except ParseError as error:
+        raise ParseError(str(error), thought) from None
     raise ParseError(f"no answer, and no word that there is none: {said.strip()[:80]!r}", thought)
 
 
-def _read(version: Version) -> tuple[list[str], str] | None:
-    values = [(piece, answers) for piece in version.pieces if (answers := _held(piece.value, 0)) is not None]
+def _side_by_side(said: str) -> str:
+    r"""Return a text with the boxes in a row as the lines of one: `\boxed{28} and \boxed{30}`.
+
+    Raises:
+        ParseError: boxes hold different answers, and none is announced as the one that holds.
+    """
+    boxes = list(_BOXES.finditer(said))
+    if len({box[1].strip() for box in boxes}) < 2:
+        return said
+    row = [boxes[-1]]
+    for box in reversed(boxes[:-1]):
+        if not _BESIDE.fullmatch(said, box.end(), row[0].start()):
+            break
+        row.insert(0, box)
+    between = said[boxes[-len(row) - 1].end() : row[0].start()] if len(row) < len(boxes) else ""
+    if between and not (cues.FINAL.search(between) or cues.SECOND_THOUGHTS.search(between)):
+        raise ParseError("several boxes hold different answers")
+    if len(row) == 1:
+        return said
+    return f"{said[: row[0].start()]}\n\\boxed{{{chr(10).join(f'- {box[1]}' for box in row)}}}"
+
+
+def _read(version: Version, question: str, split: Split) -> tuple[list[str], str] | None:
+    values = [
+        (piece, answers)
+        for piece in version.pieces
+        if (answers := held_answers(piece.value, 0, question, split)) is not None
+    ]
     values = [each for each in values if each[0].stands] or [each for each in values if isinstance(each[0].value, dict)]
     if any(piece.is_cut for piece, _ in values) or (not values and any(piece.is_cut for piece in version.pieces)):
         return None
@@ -103,7 +175,7 @@ def _read(version: Version) -> tuple[list[str], str] | None:
             lists[0]
         ), "json"
     for rule, read in (("labelled", _labelled), ("list", _listed), ("marked", _marked), ("alone", _alone)):
-        if (answers := read(version.text)) is not None:
+        if (answers := read(version.text, split)) is not None:
             return answers, rule
     return ([], "none, in words") if says_unanswerable(version.text) else None
 
@@ -114,77 +186,80 @@ def _in_a_row(version: Version) -> bool:
     return all(not version.text[one.end : other.start].strip(" \n,;") for one, other in pairwise(pieces))
 
 
-def _held(value: Value, depth: int) -> list[str] | None:
-    """Return the answers in a value; None where it holds none."""
-    if depth > 6 or isinstance(value, CutList | CutObject):
-        return None if depth else ([] if isinstance(value, CutList | CutObject) else None)
-    if isinstance(value, list):
-        if not value:
-            return []
-        answers = list(_texts(value))
-        return answers if answers and not all(map(_PLACEHOLDER.fullmatch, answers)) else None
-    if not isinstance(value, dict):
-        return None
-    members = {plain(key): each for key, each in value.items()}
-    for key in _KEYS:
-        if key in members:
-            if isinstance(members[key], dict) and (inner := _held(members[key], depth + 1)) is not None:
-                return inner
-            answers = list(_texts(members[key]))
-            return None if answers and all(map(_PLACEHOLDER.fullmatch, answers)) else answers
-    for key in _HOLDERS:
-        if isinstance(each := members.get(key), dict | list) and (inner := _held(each, depth + 1)) is not None:
-            return inner
-        if isinstance(each, str) and each.lstrip().startswith("{"):
-            from kbbench_hf.replies.lenient_json import find_values
-
-            if (found := find_values(each)) and (inner := _held(found[0].value, depth + 1)) is not None:
-                return inner
-    return None
-
-
-def _texts(value: Value) -> Iterator[str]:
-    """Yield the answers of a member: a text, a number, an entity's name, or those of a list; no empty ones."""
-    if isinstance(value, bool):
-        yield "yes" if value else "no"
-    elif isinstance(value, str):
-        if value.strip():
-            yield value.strip()
-    elif isinstance(value, list):
-        for each in value:
-            yield from _texts(each)
-    elif isinstance(value, dict):
-        members = {plain(key): each for key, each in value.items()}
-        key = next((key for key in _NAMES if key in members), None)
-        if key is not None:
-            yield from _texts(members[key])
-
-
-def _labelled(text: str) -> list[str] | None:
+def _labelled(text: str, split: Split) -> list[str] | None:
     """Return what stands behind "Answer:" or "the answer is", or the items of the list under it."""
-    labels = list(_LABEL.finditer(text))
-    for label in reversed(labels):
-        end = text.find("\n", label.end())
-        line = text[label.end() : len(text) if end < 0 else end].strip()
-        if not line.strip("*_ "):
-            items = _items(text[label.end() :])
-            if items:
-                return items
-            lines = [each for each in text[label.end() :].strip("*_ \n").splitlines() if each.strip()]
-            line = lines[0] if len(lines) == 1 else ""
-        if re.match(r"(?:either|maybe|perhaps|probably|possibly|likely)\b", line, re.IGNORECASE):
-            return None
-        if re.match(r"(?:not|nowhere|unavailable|missing|absent)\b", line, re.IGNORECASE):
-            return []
-        if (len(line.split()) > 2 and _denies(line)) or re.fullmatch(
-            r"\W*(?:none|n/?a|unknown|unanswerable|not (?:given|known|stated|available))\W*", line, re.IGNORECASE
-        ):
-            return []
-        if marked := _marks(line):
-            return marked
-        if line and (answer := _clean(line)):
-            return [answer]
-    return None
+    labels = [
+        label for label in _LABEL.finditer(text) if not _IF.search(text, max(0, label.start() - 120), label.start())
+    ]
+    answers: list[str] | None = None
+    for place in reversed(range(len(labels))):
+        label = labels[place]
+        if answers is None:
+            answers = _under(text, label, split)
+            continue
+        line, end = _line(text, label)
+        follows = labels[place + 1]
+        if not line or line.endswith((":", "：")) or "\n" not in text[end : follows.start() + 1]:
+            continue
+        is_next = not text[end : follows.start()].strip(" \t\n>#*_-–•")
+        alike = re.sub(r"[\W\d]+", "", label[0].casefold()) == re.sub(r"[\W\d]+", "", labels[-1][0].casefold())
+        if not alike or len(line.split()) > 6:
+            break
+        before = _under(text, label, split)
+        if before is not None and before != answers:
+            if not is_next or not (before and answers):
+                raise ParseError(f"answers {before!r:.60} and {answers!r:.60}")
+            answers = [*before, *answers]
+    return answers
+
+
+_IF = re.compile(r"\b(?:if|had|were|would|wenn|falls|si|se)\b[^.!?\n]*$", re.IGNORECASE)
+
+
+def _line(text: str, label: "re.Match[str]") -> tuple[str, int]:
+    end = text.find("\n", label.end())
+    end = len(text) if end < 0 else end
+    return text[label.end() : end].strip(), end
+
+
+def _under(text: str, label: "re.Match[str]", split: Split) -> list[str] | None:
+    """Return the answers behind a label, or in the list or the lines under it; None where there are none."""
+    line, several = _line(text, label)[0], bool(_PLURAL.search(label[0]))
+    block = text[label.end() : label.end() + 4000].split("\n\n", 1)[0].splitlines()
+    if len(block) > 1 and all(re.fullmatch(r"\s*[\d.,]+\s*", each) for each in block):
+        return [each.strip() for each in block]
+    if not line.strip("*_ ") or (_ITEM.match(line) and len(block) > 1):
+        if items := _items(text[label.end() :]):
+            return items if len(items) > 1 else _split_up(items[0], several, split)
+        lines = [each for each in text[label.end() :].strip("*_ \n").splitlines() if each.strip()]
+        if len(lines) > 1:
+            return _lines(lines)
+        line = lines[0] if lines else ""
+    if re.match(r"(?:either|maybe|perhaps|probably|possibly|likely)\b", line, re.IGNORECASE):
+        raise ParseError(f"{line[:80]!r} is not certain")
+    if meant := _NOT_BUT.match(line):
+        line = line[meant.end() :]
+    if _NOT_GIVEN.match(line):
+        return []
+    if (len(line.split()) > 2 and _denies(line)) or re.fullmatch(
+        r"\W*(?:none|n/?a|unknown|unanswerable|not (?:given|known|stated|available))\W*", line, re.IGNORECASE
+    ):
+        return []
+    if re.match(r"not\b", line):
+        raise ParseError(f"{line[:80]!r} says what is not the answer")
+    if marked := _marks(line):
+        return marked if len(marked) > 1 else _split_up(marked[0], several, split)
+    return _split_up(line, several, split) if line else None
+
+
+def _split_up(line: str, several: bool, split: Split) -> list[str] | None:
+    """Return the answers of a line, without what it takes back; None where it is a sentence, or breaks off."""
+    if len(line) <= 400:
+        line = _CORRECTED.sub("", line)
+    answer = _clean(line)
+    if answer and f'"{answer}"' in line.translate(_STRAIGHT) and re.search(r"[^\W\d]", answer):
+        return [answer]
+    return split(answer, several) if answer else None
 
 
 def _items(text: str) -> list[str]:
@@ -202,45 +277,66 @@ def _items(text: str) -> list[str]:
     return [answer for item in items if (answer := _clean(item))]
 
 
-def _listed(text: str) -> list[str] | None:
-    """Return the items of a list that is all of the text but for a heading."""
+def _listed(text: str, split: Split) -> list[str] | None:
+    """Return the items of a list, or the lines, that are all of the text but for a heading."""
     lines = [line for line in text.splitlines() if line.strip()]
     while lines and lines[0].rstrip(" *_").endswith((":", "：")):
         lines = lines[1:]
     items = [_ITEM.match(line) for line in lines]
-    if not lines or not all(items) or any(map(_denies, lines)):
+    if not lines or any(map(_denies, lines)):
         return None
-    answers = [_clean(item[1]) for item in items if item]
-    return (
-        [answer for answer in answers if answer]
-        if all(answers) and all(len(answer.split()) <= _LONGEST_BARE for answer in answers if answer)
-        else None
-    )
+    if not all(items):
+        return _lines(lines) if len(lines) > 1 else None
+    answers = [answer for item in items if item and (answer := _clean(item[1]))]
+    if len(answers) < len(lines) or any(
+        len(answer.split()) > _LONGEST_BARE or _ROLE.fullmatch(answer) for answer in answers
+    ):
+        return None
+    return answers if len(answers) > 1 else split(answers[0], False)
 
 
-def _marked(text: str) -> list[str] | None:
+def _lines(lines: list[str]) -> list[str] | None:
+    """Return the answers of lines that hold one each; None where one of them is more than a name or a number."""
+    if any(len(line.split()) > 6 or line.strip()[:1].islower() or _ITEM.match(line) for line in lines):
+        return None
+    answers = [_alone(line, lambda line, several: [line]) for line in lines]
+    return [answer[0] for answer in answers if answer] if all(answers) else None
+
+
+def _marked(text: str, split: Split) -> list[str] | None:
     """Return what is set in bold in a text of one sentence."""
     if len(text.strip().splitlines()) != 1 or _denies(text):
         return None
-    return _marks(text) or None
+    marks = _marks(text)
+    if any(map(_ROLE.fullmatch, marks)):
+        return None
+    return marks if len(marks) > 1 else split(marks[0], False) if marks else None
 
 
 def _marks(text: str) -> list[str]:
-    marks = [next(each for each in match.groups() if each) for match in _MARK.finditer(text)]
+    """Return what is set in bold, where nothing but commas and the like stands between."""
+    found = list(_MARK.finditer(text))
+    if not all(_BESIDE.fullmatch(text, one.end(), other.start()) for one, other in pairwise(found)):
+        return []
+    marks = [next(each for each in match.groups() if each) for match in found]
     return [answer for mark in marks if (answer := _clean(mark))]
 
 
-def _alone(text: str) -> list[str] | None:
-    """Return a reply that is nothing but a name or a number."""
+def _alone(text: str, split: Split) -> list[str] | None:
+    """Return a reply that is nothing but a name, a number, or several of them."""
     line = text.strip()
-    if "\n" in line or not line or len(line.split()) > _LONGEST_BARE or len(line) > 120:
+    if "\n" in line or not line or len(line.split()) > _LONGEST_BARE or len(line) > 120 or _ROLE.fullmatch(line):
         return None
     if re.fullmatch(r"\W*(?:none|n/?a|unknown|unanswerable|nothing|null|no answer)\W*", line, re.IGNORECASE):
         return []
-    if (
+    if meant := _NOT_BUT.match(line) or _CORRECTED.match(line) or _TAKEN_BACK.match(line):
+        line = line[meant.end() :]
+    line = _REMARK.split(line, maxsplit=1)[0]
+    if not line or (
         re.search(
             r"\b(?:i|i['’]m|we|you|sorry|let|here|sure|question|answer|table|text|cannot|can['’]t|please|okay|ok|is"
-            r"|are|was|does|not|will|would|maybe|perhaps|probably)\b|[:：{}\[\]]|[?？]|[.。!！]\s*\S",
+            r"|are|was|does|not|will|would|maybe|perhaps|probably)\b|[:：](?!\d)|[{}\[\]?？]|"
+            r"[.。!！](?<!\b[A-Z]\.)(?!\d)\s*\S",
             line,
             re.IGNORECASE,
         )
@@ -251,7 +347,7 @@ def _alone(text: str) -> list[str] | None:
     answer = _clean(line)
     if sum(word[0].islower() for word in line.split()) > 4 or (cues.NONE.search(line) and len(line.split()) > 4):
         return None
-    return [answer] if answer and (not answer[0].islower() or len(answer.split()) <= 3) else None
+    return split(answer, False) if answer and (not answer[0].islower() or len(answer.split()) <= 3) else None
 
 
 def _denies(line: str) -> bool:
@@ -261,22 +357,25 @@ def _denies(line: str) -> bool:
 
 
 def _clean(text: str) -> str | None:
-    """Return an answer without the marks and the remarks around it; None where it may be several, or a sentence."""
-    answer = text.strip()
-    answer = re.split(r"\s+(?:[-–—]\s+|#\s|//\s)(?=\S+(?:\s+\S+){2,})|\s*[;；]\s+", answer, maxsplit=1)[0]
+    """Return an answer without the marks and the remarks around it; None where it is too long, or breaks off."""
+    answer = _REMARK.split(text.strip(), maxsplit=1)[0]
     sentences = re.split(r"(?<=[\w)\"'’*][.!。！])\s+(?=[A-Z(])", answer)
     if (
         len(sentences) > 1
-        and len(sentences[0].rstrip(".").split()[-1]) > 3
+        and (answer[len(sentences[0]) :].lstrip().startswith("(") or len(answer[len(sentences[0]) :].split()) > 2)
+        and not re.search(r"[A-Z]\.[A-Z]\.$", sentences[0])
+        and (len(last := sentences[0].rstrip(".").split()[-1]) > 3 or last.isdigit())
         and not re.search(r"\b(?:Inc|Ltd|Corp|Dept|Prof|Sgt|Capt|Univ|Bros|Jr|Sr|Mrs)\.$", sentences[0])
     ):
         answer = sentences[0]
+    if answer.rstrip("\"'”’*_ ").endswith(("...", "…")):
+        return None
     for _ in range(3):
         answer = answer.strip().strip("*_`").strip()
         if (
             len(answer) > 1
             and answer[0] + answer[-1] in {'""', "''", "“”", "‘’", "«»", "「」"}
-            and answer.count(answer[0]) <= 2
+            and answer.count(answer[0]) == (2 if answer[0] == answer[-1] else 1)
         ):
             answer = answer[1:-1]
         if answer.endswith(("。", "．", "!")) or (
@@ -286,9 +385,7 @@ def _clean(text: str) -> str | None:
             )
         ):
             answer = answer[:-1]
-    if not answer or (answer.count(",") >= 2 and not re.search(r"\d,\d", answer)) or len(answer) > 200:
-        return None
-    return answer
+    return answer if answer and len(answer) <= 200 else None
 
 
 def says_unanswerable(text: str) -> bool:

@@ -80,9 +80,11 @@ def versions(said: str, asked: str = "", *, judged: bool = False) -> Iterator[Ve
     said = _own_answer(said, asked)
     shadow, _ = _shadow(said, find_values(said))
     starts: dict[int, tuple[bool, bool]] = {0: (False, False)}
+    before = None
     for match in cues.FINAL.finditer(shadow):
-        if shadow[match.end() :].strip(" \n*_:："):
+        if shadow[match.end() :].strip(" \n*_:：") and not (before and _goes_on(shadow, before, match)):
             starts[match.start()] = (False, True)
+        before = match
     for match in cues.SECOND_THOUGHTS.finditer(shadow):
         sentence = shadow[match.start() : _end_of_sentence(shadow, match.end())]
         if match.start() and shadow[: match.start()].strip() and not cues.ADDITIONS.search(sentence):
@@ -91,6 +93,12 @@ def versions(said: str, asked: str = "", *, judged: bool = False) -> Iterator[Ve
     for start, end in zip(reversed(bounds), reversed([*bounds[1:], len(said)]), strict=True):
         takes_back, is_final = starts[start]
         yield _version(said[start:end], takes_back, is_final, judged)
+
+
+def _goes_on(shadow: str, before: "re.Match[str]", label: "re.Match[str]") -> bool:
+    """Whether two lines in a row have the same label: the second adds to the first."""
+    line = shadow[before.end() : label.start()].strip(" *_")
+    return before[0].strip() == label[0].strip() and line.strip() != "" and "\n" not in line.strip()
 
 
 def _version(said: str, takes_back: bool, is_final: bool, judged: bool) -> Version:

@@ -76,6 +76,25 @@ class Material:
         return renderer.context(example["sk_units"], example["text_units"])
 
 
+class ContextRow(dict[str, Any]):
+    """A row of a testbed that can tell whether its context has a name: as a cell, a node, or a passage's title."""
+
+    def __init__(self, row: Mapping[str, Any], material: Material) -> None:
+        super().__init__(row)
+        self._material = material
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        pool = self._material.pool
+        units = pool.structured(self._material.instances[self["instance_id"]])
+        cells = [*(units[number] for number in self["sk_units"]), *(pool.text[n][:-1] for n in self["text_units"])]
+        return frozenset(" ".join(name.casefold().split()) for each in cells for name in each)
+
+    def has_name(self, name: str) -> bool:
+        """Return whether the context has this text as one name; the pool is read on the first call."""
+        return " ".join(name.casefold().split()) in self._names
+
+
 def load(folder: DatasetFolder, config: str, split: str) -> Examples:
     """Return the rows of a testbed that can be asked, each with its question, gold answers and `kb_tokens`."""
     subset = configs()[config].subset
@@ -89,7 +108,8 @@ def load(folder: DatasetFolder, config: str, split: str) -> Examples:
         row |= {"question": instance.question, "answers": list(instance.answers), "source": instance.source}
         row |= {"answer_type": instance.answer_type, "answer_aliases": list(map(list, instance.answer_aliases))}
     left_out = Counter(row["status"] for row in rows if row["status"] not in SHOWN)
-    return Examples(shown, Material(folder, subset, instances, left_out))
+    material = Material(folder, subset, instances, left_out)
+    return Examples([ContextRow(row, material) for row in shown], material)
 
 
 def score(examples: Examples, answers: Sequence[Sequence[str] | None], mode: str) -> Scores:
@@ -156,7 +176,8 @@ def read_careful(response: str, example: Example) -> Reading[list[str]]:
         ParseError: it gives none and does not say so, or can be read in two ways.
     """
     if not _is_judged(example):
-        return read_answers(response)
+        is_name = example.has_name if isinstance(example, ContextRow) else lambda name: False
+        return read_answers(response, str(example.get("question", "")), is_name)
     read = read_answerable(response)
     return Reading([read.answer], read.rule, read.thought)
 

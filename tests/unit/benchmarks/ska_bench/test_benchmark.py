@@ -7,7 +7,18 @@ import pytest
 
 from kbbench_hf.benchmarks import shipped_dataset
 from kbbench_hf.benchmarks.base import Examples, PromptOptions
-from kbbench_hf.benchmarks.ska_bench.benchmark import MINI, SKA_OPEN, UNANSWERABLE, explain, load, score, summarise
+from kbbench_hf.benchmarks.ska_bench.benchmark import (
+    MINI,
+    SKA_OPEN,
+    UNANSWERABLE,
+    ContextRow,
+    explain,
+    load,
+    read_careful,
+    score,
+    summarise,
+)
+from kbbench_hf.replies.reading import ParseError
 
 
 def examples(config: str) -> Examples:
@@ -136,3 +147,33 @@ def test_any_answer_to_what_cannot_be_answered_is_made_up() -> None:
     row = {**found.rows[0], "answerable": False}
     shown = explain(found, row, ["Ostra"])
     assert (shown.gold, shown.answer) == ([UNANSWERABLE], [("Ostra", "hallucinated")])
+
+
+@pytest.mark.parametrize(
+    ("response", "answers"),
+    [
+        ("Answer: Ostra, Sarn", ["Ostra", "Sarn"]),  # both are nodes of the context
+        ("Answer: ostra and sarn", ["ostra", "sarn"]),
+        ("Answer: Merry Auk, Ostra", ["Merry Auk", "Ostra"]),
+        ("Answer: Ostra and Nowhere", None),
+    ],
+)
+def test_a_list_in_one_line_is_split_where_the_context_has_its_parts_as_names(
+    response: str, answers: list[str] | None
+) -> None:
+    row = next(row for row in examples("noise_kg_4k").rows if row["id"] == "mini-kg-00")
+    if answers is None:
+        with pytest.raises(ParseError, match="one answer or several"):
+            read_careful(response, row)
+    else:
+        assert read_careful(response, row).answer == answers
+
+
+def test_a_name_with_a_comma_or_an_and_stays_one_where_the_context_has_it() -> None:
+    class Row(ContextRow):
+        _names = frozenset({"ross and macdonald", "lawrence, elliott"})  # type: ignore[assignment]
+
+    found = examples("noise_kg_1k")
+    row = Row(found.rows[0], found.context)
+    assert read_careful("Answer: Ross and Macdonald", row).answer == ["Ross and Macdonald"]
+    assert read_careful('{"answer": "Lawrence, Elliott"}', row).answer == ["Lawrence, Elliott"]

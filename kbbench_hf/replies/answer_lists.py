@@ -1,0 +1,196 @@
+"""Split one line of a reply into its answers: `28; 30`, `28, 30`, `28 and 30`, `A, B, and C`, `甲、乙`.
+
+A comma or an "and" may belong to one name ("Trinidad and Tobago", "Johnson City, Tennessee", "May 3, 1999"). It
+separates answers where both sides are numbers or dates, or where the reply or the question speaks of several. Where two
+careful people could differ, the line is refused.
+"""
+
+import re
+from collections.abc import Callable
+from importlib.resources import files
+
+from kbbench_hf.replies.reading import ParseError
+
+_MONTH = (
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|"
+    r"nov(?:ember)?|dec(?:ember)?|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b\.?"
+)
+
+
+def _names(file: str) -> str:
+    """Return an expression for the names of a data file, which has bars and line ends between them."""
+    text = (files("kbbench_hf.replies") / "data" / file).read_text(encoding="utf-8")
+    return "|".join(map(re.escape, text.strip().replace("\n", "|").split("|")))
+
+
+_JOINED_NAMES = rf"(?i:\b(?:{_names('names_with_and.txt')})\b)"
+"""Names in which no word but knowledge shows that they are one."""
+_PLACE = re.compile(rf"(?:{_names('places.txt')}|{_JOINED_NAMES}|[A-Z]{{2}}|[A-Z]\.[A-Z]\.)(?![\w-])")
+"""A state, a province or a country, as it stands behind a place's name ("Lima, Peru", "Austin, TX")."""
+_AND = r"(?:and|und|et|y|e|och|og|и|та|oraz|ve|és|và|dan|kai|και|&|\+(?=\s))"
+_TOKENS = re.compile(
+    rf"{_JOINED_NAMES}|"
+    r"\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|「[^」\n]*」|《[^》\n]*》|\([^()\n]*\)|\[[^\[\]\n]*\]|（[^（）\n]*）"
+    r"|(?P<hard>\s*[;；|｜、\n\t]\s*(?:and\b\s*)?|(?<=[^\W\d_])，\s*|(?<=\d)，\s*|;(?=\S))"
+    rf"|(?P<comma>\s*[,،]\s+(?:{_AND}\s+)?)|(?P<and>\s+(?:{_AND}|as well as)\s+|(?<=\d)\s+(?:en|i|a)\s+(?=\d)|"
+    rf"(?<=\d)\s*[和与與及と]\s*(?=\d))"
+    r"|(?P<or>\s+(?:or|oder|ou|или)\s+|\s+/\s+|\s*(?:或者?|または|또는)\s*|(?<=\w{2})(?<!共)[和与及](?![平谐国])(?=\w{2}))"
+)
+_NUMBER = re.compile(
+    r"(?:about |around |approximately |~|≈|ca\.? )?[-+−]?[$€£¥₹#]?\s?\d[\d,.'\u202f\u00a0]*(?:\s?(?P<unit>%|°\w?|"
+    r"[^\W\d_]{1,12}[²³]?(?:/\w{1,4})?(?:\s[^\W\d_A-Z]{1,12})?))?(?:\s?\([^()]*\))?",
+    re.IGNORECASE,
+)
+_COMPOSED = re.compile(
+    r"(?:(?:years?|months?|weeks?|days?|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s) ?)+|(?:(?:feet|foot|ft|"
+    r"inch(?:es)?|in) ?)+|(?:(?:pounds?|lbs?|oz|ounces?|stone|shillings?|pence) ?)+|(?:(?:k?m|cm|mm) ?)+|"
+    r"(?:(?:dollars?|cents?|euros?) ?)+",
+    re.IGNORECASE,
+)
+"""Units of one measure: "5 years and 7 months" is one."""
+_HALF = re.compile(r"(?:a|one|three|two)?\s*(?:half|halves|quarters?|thirds?)\b|\d/\d$", re.IGNORECASE)
+_SUFFIX = re.compile(
+    r"(?:Inc|Ltd|L\.?L\.?C|L\.?L\.?P|P\.?L\.?C|Jr|Sr|Co|Corp|GmbH|S\.?A|N\.?V|A\.?G|Ph\.?D|M\.?D|Esq|M\.?A|B\.?A|"
+    r"I{2,3}|IV|D\.? ?C)\b"
+)
+_DATE_BEFORE = re.compile(rf"(?:{_MONTH}(?:\s+\d{{1,2}}(?:st|nd|rd|th)?)?|\d{{1,2}}\.? {_MONTH})\s*$", re.IGNORECASE)
+_ARTICLE = re.compile(r"(?:the|a|an|de|la|el|le|das|der|die|[Hh]er|[Hh]is|[Mm]y|its|[Tt]heir)\s")
+_BODY = re.compile(
+    r"\b(?:[A-Z]\w+(?:way|road|ity|ogy|ships?|nces?|ries)|Games|Islands?|Arts|Affairs|Studies|Awards?|Works|Brothers|"
+    r"Sons?|Friends|Band|Bank|Church|Club|Company|Council|Fund|Museum|Party|School|Team|League|Cup|Show|Station)\W*$"
+)
+"""What ends a name of two: "Central American and Caribbean Games", "University of Science and Technology"."""
+_SHAPE = re.compile(rf"({_MONTH})|\d+(?:[.,:/]\d+)*", re.IGNORECASE)
+_WRITTEN = {"comma": ", ", "and": " and ", "&": " & ", "oxford": ", and "}
+_QUOTES = {'""', "“”", "«»", "「」", "《》"}
+
+
+def split_answers(line: str, several: bool = False, is_name: Callable[[str], bool] = lambda name: False) -> list[str]:
+    """Return the answers in a line, each as it is written.
+
+    Args:
+        line: an answer line without its label.
+        several: whether the question asks for several answers, or the reply announces several.
+        is_name: whether what was given holds this text as one name.
+
+    >>> split_answers("28 and 30"), split_answers("1,500, 2,500"), split_answers("Lima, Peru; Trinidad and Tobago")
+    (['28', '30'], ['1,500', '2,500'], ['Lima, Peru', 'Trinidad and Tobago'])
+
+    Raises:
+        ParseError: the line may be one answer or several.
+    """
+    if len(line) > 400 or (_TOKENS.search(line) and is_name(line)):
+        return [line]
+    if (held := re.fullmatch(r"[(\[{]([^()\[\]{}]*)[)\]}]", line)) and _TOKENS.search(held[1]):
+        line = held[1].strip()
+    if re.match(r"\(?[1aA][.)]\s", line) and re.search(r"\s\(?[2bB][.)]\s", line):
+        parts = re.split(r"(?:^|[,;]?\s+)\(?(?:\d{1,2}|[a-hA-H])[.)]\s+", line)
+        return [part.strip(" ,;.") for part in parts if part.strip(" ,;.")]
+    both = re.match(r"both\s+(?=.+\sand\s)", line, re.IGNORECASE)
+    line = line[both.end() :] if both else line
+    if re.fullmatch(r"[\d\s.,]*\d+,\d+(?:,\d+)+", line) and not re.fullmatch(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?", line):
+        return [each.strip() for each in line.split(",")]
+    if (pair := re.fullmatch(r"(\d{1,2}),(\d{2})", line)) and len(pair[1]) == 2:
+        raise ParseError(f"{line!r} may be one number or two")
+    parts = _TOKENS.sub(lambda token: "\n" if token["hard"] else token[0], line).split("\n")
+    if len(parts) > 1:
+        answers = [each for part in parts if part.strip() for each in _numbers(part.strip()) or [part.strip()]]
+    else:
+        answers = _decided(line, several or bool(both), is_name)
+    return [_unquoted(each) for each in answers] if len(answers) > 1 else answers
+
+
+def _numbers(part: str) -> list[str] | None:
+    """Return the numbers of which a part between semicolons consists, as of "18, 20"."""
+    return re.split(r",\s+(?:and\s+)?|\s+and\s+", part) if re.fullmatch(r"[\d.,\s]+(?:and[\d.\s]+)?", part) else None
+
+
+def _cut(line: str) -> tuple[list[str], list[str]]:
+    """Return the parts of a line, and the kinds of separators between them; a comma inside a name is none."""
+    parts, kinds, start = [], [], 0
+    for token in _TOKENS.finditer(line):
+        kind = token.lastgroup
+        if kind is None or not token.start() or (kind == "comma" and _within_name(line, start, token)):
+            continue
+        parts.append(line[start : token.start()].strip())
+        kinds.append("oxford" if kind == "comma" and not token[0].strip().endswith((",", "،")) else kind)
+        kinds[-1] = "&" if kind == "and" and "&" in token[0] else kinds[-1]
+        start = token.end()
+    return [*parts, line[start:].strip()], kinds
+
+
+def _within_name(line: str, start: int, comma: "re.Match[str]") -> bool:
+    before, after = line[start : comma.start()], line[comma.end() : comma.end() + 60]
+    if _DATE_BEFORE.search(before[-24:]) and re.match(
+        rf"(?:in )?\d{{4}}\b|\d{{1,2}}\s+{_MONTH}|{_MONTH}\s+\d", after, re.I
+    ):
+        return True
+    if _SUFFIX.match(after):
+        return True
+    place = _PLACE.match(after)
+    behind = place is not None and re.match(r"\s*(?:$|[,;.(]|and\b|&|or\b)", after[place.end() :])
+    last = [re.sub(r"\([^()]*\)$", "", each).strip() for each in line[: comma.start()].split(",")[-2:]]
+    return bool(behind) and before.strip()[:1].isalpha() and not any(map(_PLACE.fullmatch, last))
+
+
+def _decided(line: str, several: bool, is_name: Callable[[str], bool]) -> list[str]:
+    items, separators = _cut(line)
+    if not separators:
+        return [line]
+    if all(map(is_name, items)):
+        return items
+    numbers = [_NUMBER.fullmatch(item) for item in items]
+    if "or" not in separators and all(items):
+        if all(numbers):
+            units = {(number["unit"] or "").casefold().rstrip("s.") for number in numbers[:-1] if number}
+            last = (numbers[-1]["unit"] or "").casefold() if numbers[-1] else ""
+            if units <= {"", last.rstrip("s.")} or len(items) > 2:
+                return items
+            if _COMPOSED.fullmatch(" ".join(number["unit"] or "?" for number in numbers if number)):
+                return [line]
+        elif (len({_shape(item) for item in items}) == 1 and _SHAPE.search(items[0])) or (
+            all(item[:1] + item[-1:] in _QUOTES for item in items)
+        ):
+            return items
+        elif not any(numbers) and (found := _of_names(items, separators, several)):
+            return found
+        elif len(items) == 2 and numbers[0] and _HALF.match(items[1]):
+            return [line]
+    raise ParseError(f"{line[:80]!r} may be one answer or several; expected one answer a line")
+
+
+def _of_names(items: list[str], separators: list[str], several: bool) -> list[str] | None:
+    """Return names as one or several; None where it is not certain."""
+    line = items[0] + "".join(_WRITTEN[kind] + item for kind, item in zip(separators, items[1:], strict=True))
+    if separators.count("comma") > 1 and {"and", "&"} & set(separators[:-1]):  # "Heat, Thelma and Louise, Jaws"
+        line = items[0]
+        for kind, item in zip([*separators[:-1], "comma"], items[1:], strict=True):
+            line += ("\n" if kind == "comma" else _WRITTEN[kind]) + item
+        items, separators = line.split("\n"), ["comma"] * line.count("\n")
+    if all(map(_PLACE.fullmatch, items)):
+        return items
+    if max(len(item.split()) for item in items) > 7:
+        return None
+    if any(map(_ARTICLE.match, items[1:])):
+        is_one = len(items) == 2 and items[0][:1].isupper() and separators != ["comma"] and not several
+        return [line] if is_one else None
+    if set(separators) == {"&"}:
+        return None if several else [line]
+    behind = ["," in item for item in items]
+    if "and" in separators[:-1] or (any(behind) and not all(behind) and set(separators) == {"comma"}):
+        return None
+    if several or "oxford" in separators:
+        return items
+    are_long = [len(item.split()) > 1 and item[:1].isupper() for item in items]
+    if sum(are_long) >= 2 and not _BODY.search(items[-1]):
+        return items
+    return items if len(items) > 2 and set(separators) == {"comma"} else None
+
+
+def _shape(item: str) -> str:
+    return _SHAPE.sub(lambda found: "m" if found[1] else "9", item.casefold())
+
+
+def _unquoted(item: str) -> str:
+    item = item.strip().strip("*_`").strip()
+    return item[1:-1] if len(item) > 2 and item[:1] + item[-1:] in _QUOTES else item
