@@ -28,12 +28,12 @@ _SCALE = re.compile(
     rf"\(?\b(?:on|auf|sur|en|in|su|op|of|at|using|with)?\s*(?:a|an|the|einer|une|una|uma|een|the)?\s*(?:scale|skala"
     rf"|échelle|escala|scala|schaal|range|interval)\s*(?:of|from|von|de|da|van|between|is|:|ranging from|goes from|"
     rf"runs from)?\s*[\[(]?\s*{_DIGITS}\s*(?:to|-|–|—|bis|à|a|até|tot|and|,|\.\.|through)\s*{_DIGITS}\s*[\])]?"
-    rf"|[\[(]\s*(?:from |von |de |between |range:? |scale:? |scale of |max(?:imum)?\.? |out of )?{_DIGITS}\s*(?:to|"
-    rf"-|–|—|bis|à|a|até|tot|and|,|\.\.|=|…)?\s*(?:{_DIGITS})?[^()\[\]]{{0,40}}[\])](?=\s*(?:[:：=.]|\s|$))"
+    rf"|[\[(（]\s*(?:from |von |de |between |range:? |scale:? |scale of |max(?:imum)?\.? |out of )?{_DIGITS}\s*(?:to|"
+    rf"-|–|—|〜|~|bis|à|a|até|tot|and|,|\.\.|=|…)?\s*(?:{_DIGITS})?[^()\[\]（）]{{0,40}}[\])）](?=\s*(?:[:：=.]|\s|$))"
     rf"|\b(?:from|between|von|zwischen|de|entre|da|tra|van|tussen|от)\s+{_DIGITS}\s+(?:to|and|bis|und|à|et|a|e|y|"
     rf"tot|en|до)\s+{_DIGITS}"
     rf"|{_DIGITS}\s*(?:to|bis|through)\s*{_DIGITS}\s*(?:scale|skala|range)?"
-    rf"|{_DIGITS}\s*[-–—]\s*{_DIGITS}\s*(?:scale|skala|range)|[（(][^（）()]{{0,20}}(?:满分|滿分|満点|만점|范围|"
+    rf"|{_DIGITS}\s*[-–—]\s*{_DIGITS}(?:\s*(?:scale|skala|range)|(?=\s*[:：]))|[（(][^（）()]{{0,20}}(?:满分|滿分|満点|만점|范围|"
     rf"最高|最大|総点)[^（）()]{{0,20}}[）)]|满分\s*[为是]?\s*{_DIGITS}|{_DIGITS}\s*(?:点満点|점 만점|分满分)(?:で|"
     rf"中|에서)?|out of (?:a )?(?:maximum|possible|total)(?: of)?(?: score of)? {_DIGITS}|(?:maximum|max|minimum|"
     rf"min|highest|lowest|best|worst|perfect|full) (?:possible )?(?:score|mark|rating|value)(?: possible)?(?: is| "
@@ -95,12 +95,24 @@ _NOT_MEANT = re.compile(
     re.IGNORECASE,
 )
 _OTHER = re.compile(
-    r"\b(?:confidence|certainty|uncertainty|probability|property|properties|relations?|entity|criterion|criteria|"
-    r"attribute|weight|threshold|gene|rank|step|node|id|page|year|version|konfidenz|sicherheit|confiance|confianza|"
-    r"confiança|certezza|zekerheid|requirement|condition|part|eigenschaft\w*|beziehung\w*)\b[^.;\n\d]{0,20}$|置信度"
-    r"|信心|確信度",
+    r"(?<!% )\b(?:confidence|certainty|uncertainty|probability|property|properties|relations?|entity|criterion|"
+    r"criteria|attribute|weight|threshold|gene|rank|step|node|id|page|year|version|konfidenz|sicherheit|confiance|"
+    r"confianza|confiança|certezza|zekerheid|requirement|condition|part|eigenschaft\w*|"
+    r"beziehung\w*)\b[^.;\n\d]{0,20}$|置信度|信心|確信度",
     re.IGNORECASE,
 )
+_TURNED_DOWN = re.compile(
+    rf"\b(?:not|rather than|instead of)\s+(?:an? |quite )?{_DIGITS}(?![\d.,]*\d|\s*(?:%|/|out\b|of\b))"
+    rf"|(?<![\w.,/]){_DIGITS}(?:\s*%)?\s*(?:\?|(?:太|过|過)[高低大小]\w{{0,2}}|(?:would|might|could|may|seems?|is|feels?|"
+    rf"looks?|wäre|ist|"
+    r"scheint|serait|est|sería|es|seria|é|sarebbe|è|zou)\s[^.;,:\n\d]{0,40}?\b(?:too|over\w*|generous\w*|unwarranted|"
+    r"unjustified|excessive|wrong|maximum|harsh|zu|trop|demasiado|muito|demais|troppo|te|exag\w+|"
+    r"exces\w+)\b[^.;,:\n\d]{0,40})",
+    re.IGNORECASE,
+)
+"""A number that the reply turns down: "0.9 would be too high"."""
+_AND_ANOTHER = re.compile(rf"\s*(?:[,;/&\n]|and\b|or\b)[\s,;]*{_DIGITS}(?![.)]?\s*[A-Za-z])(?![.)]\s)", re.IGNORECASE)
+"""A second number right behind the first one."""
 _RETRACTED = re.compile(rf"\d|{cues.RETRACTIONS.pattern}", re.IGNORECASE)
 _LAST_SENTENCE = re.compile(rf"(?<=[.!?:\n])\s+{_NUMBER.pattern}[\s.\"')\]]*$", re.IGNORECASE)
 """A number that is the last sentence."""
@@ -149,7 +161,8 @@ def _read(version: Version) -> tuple[float, str] | None:
     held = {score for piece in pieces if not piece.is_cut for score in _held(piece.value, 0)}
     if held:
         return (held.pop(), "json") if len(held) == 1 else None
-    text = _SCALE.sub(lambda match: " " * len(match[0]), version.text)
+    text = re.sub(rf"({_DIGITS})\s*[(（]\s*out of\s*({_DIGITS})\s*[)）]", r"\1/\2", version.text, flags=re.IGNORECASE)
+    text = _TURNED_DOWN.sub(" ", _SCALE.sub(" ", text))
     text = re.sub(r"[*_`]", " ", text)
     for rule, found in (
         ("overall", _after(_WHOLE_SCORE, text)),
@@ -158,14 +171,15 @@ def _read(version: Version) -> tuple[float, str] | None:
     ):
         if found:
             return (found[0], rule) if len(set(found)) == 1 else None
-    opening = (
-        _NUMBER.match(text.strip(" \n\t\"'([{#>-–•“”≈~")) if not text.strip().startswith(("-", "−", "–")) else None
-    )
+    start = text.strip(" \n\t\"'([{#>-–•“”≈~;,:")
+    opening = None if text.strip().startswith(("-", "−", "–")) else _NUMBER.match(start)
     if opening is None and text.strip().startswith(("-", "−")):
         return None
-    if opening is not None:
+    if opening is not None and _AND_ANOTHER.match(start, opening.end()):
+        return None
+    if opening is not None and not re.match(r"\s*(?:points?\s+)?for\b", start[opening.end() :]):
         return _value(opening), "first"
-    if last := _LAST_SENTENCE.search(text):
+    if (last := _LAST_SENTENCE.search(text)) and not _OTHER.search(text, max(0, last.start() - 100), last.start() + 1):
         return _value(last), "last"
     alone = [match for match in _NUMBER.finditer(text) if not match["total"] or len(text.split()) < 5]
     if (
@@ -213,7 +227,7 @@ def _is_supposed(text: str, start: int, end: int) -> bool:
             sentence,
             re.IGNORECASE,
         )
-    ) or bool(re.search(r"\bnot\b(?:\s+\w+){0,3}\s*$|n['’]t\b(?:\s+\w+){0,3}\s*$", text[start:end], re.IGNORECASE))
+    ) or bool(re.search(r"\bnot\b(?:\s+\w+){0,5}\s*$|n['’]t\b(?:\s+\w+){0,3}\s*$", text[start:end], re.IGNORECASE))
 
 
 def _value(match: "re.Match[str]") -> float:
