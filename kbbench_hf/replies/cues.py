@@ -80,8 +80,8 @@ SECOND_THOUGHTS = _compiled(
     rf"actually\b|on (?:second|further|closer)\b|upon (?:re|further|closer)"
     r"|scratch that|strike that|correction\b|oops|my mistake|my bad|apologies|i apologi[sz]e|let me (?:correct|fix|"
     r"revise|redo|re-?consider|re-?check|re-?do|rephrase|rewrite|try again|re-?think|amend)"
-    r"|i (?:made|have made|see) (?:a|an|one|my) (?:mistake|error)|i was (?:wrong|mistaken)|i (?:mis\w+|overlooked|"
-    r"confused|mixed up|erred|got (?:this|that|it|one))|i (?:need|have|must|should) (?:to "
+    r"|i (?:made|have made|see) (?:a|an|one|my) (?:mistake|error)|i was (?:wrong|mistaken)|i (?:mis(?!s you)\w+|"
+    r"overlooked|confused|mixed up|erred|got (?:this|that|it|one))|i (?:need|have|must|should) (?:to "
     r")?(?:correct|revise|fix|take (?:that|this|it) back)|i(?:['’]ll| will| would)? ?(?:take|withdraw|retract) "
     r"|i (?:now )?(?:correct|revise|amend|change) (?:my|the|this|that)|that(?:['’]s| is| was) (?:not (?:right|"
     r"correct)|wrong|a mistake|incorrect)|this is (?:wrong|not (?:right|correct))|not quite|rather[,:]"
@@ -277,7 +277,8 @@ COMPLETE = _compiled(
     r"\b(?:no(?:thing|ne)?|not (?:any|a single))\b(?! (?:the|this|that|these|it|an?|one|as|since|because|there|its)"
     r"\b)(?: \w[\w'’-]*){0,5}? (?:is|are|was|were|seems?)\s+(?:missing|absent|"
     r"lacking|left out|unclear|wanting)\b|"
-    r"\b(?:not|n['’]t|never)\s+(?:lack|miss)\w*\b|\bwithout (?:any )?gaps?\b|"
+    r"\b(?:not|n['’]t|never)\s+(?:lack|miss)\w*\b|\bwithout (?:any )?gaps?\b|\blacks? nothing\b|"
+    r"\bnothing (?:that )?(?:prevents|stops|hinders|speaks against)\b|"
     r"\b(?:everything|all)\b(?:\s+[\w'’-]+){0,5}?\s+(?:is|are)\s+(?:all\s+)?(?:there|present|given|available|included|"
     r"listed|here|in place)\b|\b(?:is|are) all (?:there|present|given|available|included|listed|here)\b",
 )
@@ -290,8 +291,8 @@ UNANSWERABLE = _compiled(
     r"\bneither\b[^.!?\n]{1,80}\bnor\b[^.!?\n]{1,60}\b(?:states?|contains?|gives?|mentions?|says?|lists?|provides?|"
     r"includes?|holds?|names?|tells?|answers?|shows?|has|have)\b",
     r"\bthere(?:['’]s| is| are| was| were| exists?) no(?! (?:doubt|question|problem|need|gap|issue|missing|reason|"
-    r"contradiction|ambiguity))\b|\b(?:has|have|contains?|gives?|provides?|lists?|offers?|holds?|shows?|includes?|states?|"
-    r"mentions?|names?) (?:no|neither)\b|\b(?:lacks|silent (?:on|about))\b",
+    r"contradiction|ambiguity))\b|\b(?:has|have|contains?|gives?|provides?|lists?|offers?|holds?|shows?|includes?|"
+    r"states?|mentions?|names?) (?:no|neither)\b|\b(?:lacks|silent (?:on|about))\b",
     r"\b(?:does|do|did)(?: not|n['’]t)(?:\s+[\w'’-]+){0,3}?\s+(?:appear|occur|exist|name|tell|connect|link|reach)\b"
     r"|\b(?:never|nowhere|fails? to)\s+(?:mention|stat|giv|say|list|specif|nam|tell|provid|contain|includ)\w*\b"
     r"|\b(?:is|are|was|were)(?: not|n['’]t)(?: \w+)? (?:specified|provided|named|recorded|known|disclosed|"
@@ -336,3 +337,39 @@ UNANSWERABLE = _compiled(
     r"|않습니다|لا (?:يمكن|توجد|يوجد|تحتوي|يحتوي|تكفي)|नहीं|לא ניתן",
 )
 """Said in words: what was given does not hold the answer."""
+BUT = (
+    r"(?:but|however|except|yet|though not|only|aber|jedoch|mais|pero|mas|ma|però|maar|но|однако|但|不过|しかし|ただし)"
+)
+PARTLY = re.compile(
+    r"\b(?:partial(?:ly)?|partly|somewhat|mostly|largely|half|in part|to some extent|teilweise|en partie|parcialmente|"
+    r"parzialmente|deels|частично|częściowo)\b|部分|一部|부분",
+    re.IGNORECASE,
+)
+LIMITED = re.compile(
+    rf"{PARTLY.pattern}|"
+    r"\b(?:except(?!ional)\w*|apart from|aside from|other than|save (?:for )?the|bar(?:ring)? the|(?:all|every\w+|"
+    r"anything|none) but|but (?:not|for|only|one|the|its)|though not|nearly|almost|barely|far from|"
+    r"only (?:the |its )?(?:first|second|half|part|subject|object|if|when)|außer|bis auf|ausgenommen|abgesehen|sauf|"
+    r"excepté|hormis|à l['’]exception|excepto|salvo|exceto|menos|tranne|eccetto|behalve|кроме|за исключением|oprócz|"
+    r"utom|(?:is|are|does|do) not(?=\W*$))\b"
+    rf"|n['’]t(?=\W*$)|除|以外|之外|を除|제외|^\W*[^\W\d]+\W{{0,4}}{BUT}(?![a-zа-я])|"
+    rf"[,，]\s*{BUT}(?![a-zа-я])[^.]{{0,80}}"
+    r"(?:\b(?:not|no|wrong|different|missing|differs)\b|不|没)",
+    re.IGNORECASE,
+)
+"""What makes a yes one of a part: "everything but the last hop", "yes, but not the relation"."""
+NOTHING_BEFORE = re.compile(r"(?:^|[\s(])(?:no|nothing)(?:\s+(?!and\b|but\b|or\b)\w+){0,4}\s*$", re.IGNORECASE)
+NOT_WHOLLY = re.compile(r"not (?:fully|entirely|completely|wholly|quite|really|exactly|at all|yet)\b", re.IGNORECASE)
+OPPOSITE = re.compile(r"\b(?:opposite|otherwise|reverse\w*|instead|contrary|another|different|other)\b", re.IGNORECASE)
+UNSAID = re.compile(
+    r"(?:\b(?:does|do|did|is|are) not|n['’]t|\bnever|\bnowhere) (?:\w+ly )?(?:mention|say|state|give|contain|support|"
+    r"includ|appear)\w*(?! (?:otherwise|anything else|the opposite))",
+    re.IGNORECASE,
+)
+OUTER_DENIAL = re.compile(
+    r"(?:\bnot (?:the case|true|clear|correct|accurate)(?: to say)?,? that|(?:\b(?:can|could|would|do|does|did) ?not|"
+    r"n['’]t) (?:be )?(?:say|said|think|believe|claim(?:ed)?|conclude[d]?|agree)\b|\bi (?:\w+ )?doubt\b|\bdoubtful\b|"
+    r"\bno reason to)[^,;]*$",
+    re.IGNORECASE,
+)
+"""A denial of all that the sentence says: "I do not think that ..."."""

@@ -65,6 +65,7 @@ _NOT = re.compile(
     r"並不|并不)\s*(?:被|能|可以|得到|受)?|\b(?:nothing|no (?:evidence|part|sentence|statement|mention|indication|"
     r"support))\b"
     r"[^.]{0,40}\b(?:that|which|to))(?:[\s,]+(?:(?:be|been|being|directly|explicitly|fully|clearly|actually|"
+    r"entirely|completely|wholly|quite|totally|exactly|strictly|"
     r"really|at all|in any way|in fact|itself|the|by|or implied|anywhere|it|is|are|state or|say or|werden|être|ser|"
     r"essere|worden|as|a|what)\b[\s,]*){0,4})?\s*$",
     re.IGNORECASE,
@@ -219,7 +220,31 @@ def _verdict(value: Value, question: Question) -> bool | None:
 
 
 def _of_words(text: str, question: Question) -> tuple[set[bool] | None, str]:
-    """Return what a text says, by a label, by its first word, or by what it claims; empty where it says both."""
+    """Return what a text says, by a label, by its first word, or by what it claims; empty where it says both.
+
+    A yes that is limited ("yes, but not the relation", "everything but the last hop") is none, and a first word that
+    the sentences after it contradict is none either.
+    """
+    found, rule, scope = _stated(text, question)
+    if found == {True} and cues.LIMITED.search(_IDIOMS.sub(" ", scope)):
+        return set(), ""
+    first = _WORD.match(text.lstrip(" \n\t*_`([{#>'’\"“:：.-–—"))
+    if rule == "first word" and first and found == {said := first["yes"] is not None}:
+        rest = (
+            first.string[first.end() :]
+            if re.match(r"\W*(?:[,.;:!—–\n。，；！]|$)", first.string[first.end() :])
+            else ""
+        )
+        claims = {
+            claim for each in _sentences(rest) if not cues.OPPOSITE.search(each) for claim in _claims(each, question)
+        }
+        if claims == {not said} or (said and cues.UNSAID.search(rest)):
+            return set(), ""
+    return found, rule
+
+
+def _stated(text: str, question: Question) -> tuple[set[bool] | None, str, str]:
+    """Return what a text says, the rule that tells it, and the words that may limit it."""
     plain_text = re.sub(r"[*_`\"“”]+", " ", text).strip()
     if re.search(
         rf"\b(?:{_YES})\s*(?:/|\||\bor\b|\boder\b|\bou\b)\s*(?:{_NO})\b|\b(?:un)?(?:supported|true)\s*(?:/|\||"
@@ -227,42 +252,50 @@ def _of_words(text: str, question: Question) -> tuple[set[bool] | None, str]:
         plain_text,
         re.IGNORECASE,
     ):
-        return set(), ""
+        return set(), "", ""
+    labels = re.finditer(
+        rf"(?:^|(?<=[\s.;(]))(?:{_LABEL}|{_KEY_WORDS[question.keys]})\s*(?:(?:is|ist|est|es|é|è)\s*[:：]?|"
+        rf"[:：=?？]|->|→|是|は)\s*",
+        plain_text,
+        re.IGNORECASE,
+    )
     labelled = [
-        verdict
-        for match in re.finditer(
-            rf"(?:^|(?<=[\s.;(]))(?:{_LABEL}|{_KEY_WORDS[question.keys]})\s*(?:(?:is|ist|est|es|é|è)\s*[:：]?|"
-            rf"[:：=?？]|->|→|是|は)\s*",
-            plain_text,
-            re.IGNORECASE,
-        )
-        if (verdict := _leading(plain_text[match.end() :], question)) is not None
+        (verdict, after[:300].partition("\n")[0])
+        for match in labels
+        if (verdict := _leading(after := plain_text[match.end() :], question)) is not None
     ]
     if labelled:
-        return ({labelled[-1]} if len(set(labelled)) == 1 else set()), "labelled"
+        verdict, scope = labelled[-1]
+        return ({verdict} if len({verdict for verdict, _ in labelled}) == 1 else set()), "labelled", scope
     alone = {
         match["yes"] is not None for line in plain_text.splitlines() if (match := _WORD.fullmatch(line.strip(" .!")))
     }
     if len(alone) > 1:
-        return set(), ""
+        return set(), "", ""
     if last := _LAST_WORD.search(plain_text):
-        return {last["yes"] is not None}, "last word"
+        return {last["yes"] is not None}, "last word", ""
     leading = _leading(plain_text, question)
     claims = set(_claims(plain_text, question))
-    if leading is not None and _WORD.match(plain_text.lstrip(" \n\t([{-–—#>'’:：.")):
-        return {leading}, "first word"
+    start = plain_text.lstrip(" \n\t([{-–—#>'’:：.")
+    if leading is not None and (_WORD.match(start) or cues.NOT_WHOLLY.match(start)):
+        return {leading}, "first word", _first_sentences(plain_text)
     if claims:
-        return (claims, "words") if not _PARTLY.search(plain_text) else (set(), "")
+        return (claims, "words", plain_text) if not cues.PARTLY.search(plain_text) else (set(), "", "")
     if leading is None and question is _ANSWERABLE and says_unanswerable(plain_text):
-        return {False}, "words"
-    return (None, "") if leading is None else ({leading}, "first word")
+        return {False}, "words", ""
+    return (None, "", "") if leading is None else ({leading}, "first word", _first_sentences(plain_text))
 
 
-_PARTLY = re.compile(
-    r"\b(?:partial(?:ly)?|partly|somewhat|mostly|largely|half|in part|to some extent|teilweise|en partie|parcialmente|"
-    r"parzialmente|deels|частично|częściowo)\b|部分|一部|부분",
-    re.IGNORECASE,
-)
+def _sentences(text: str) -> list[str]:
+    return re.split(r"(?<=[.!?。！？])\s*|\n+|[;；]", text)
+
+
+def _first_sentences(text: str) -> str:
+    """Return the first sentence; after one word, with the second where that takes something back."""
+    first, second = [*_sentences(text), ""][:2]
+    return f"{first}, {second}" if len(first.split()) < 3 and re.match(rf"\W*{cues.BUT}", second, re.I) else first
+
+
 _KEY_WORDS = {
     _SUPPORTED.keys: r"(?:is )?supported(?: by the text)?|support|entailed|belegt|gestützt|étayé|respaldado",
     _ANSWERABLE.keys: r"answerable|can (?:it|the question) be answered|can be answered|sufficient|beantwortbar",
@@ -274,6 +307,8 @@ def _leading(text: str, question: Question) -> bool | None:
     start = text.lstrip(" \n\t([{-–—#>'’:：.,")
     if question is _ANSWERABLE and cues.COMPLETE.match(start):
         return True
+    if cues.NOT_WHOLLY.match(start):
+        return False
     if match := _IDIOMS.match(start):
         claims = set(_claims(start, question))
         return (
@@ -285,8 +320,14 @@ def _leading(text: str, question: Question) -> bool | None:
         )
     if match := _WORD.match(start):
         rest = start[match.end() :]
-        if re.match(r"\s*(?:/|\||or\b|and\b|oder\b)", rest, re.IGNORECASE) or (
-            match["no"] and re.match(r"[\s]+(?:\w+\s+){0,1}(?:doubt|question)", rest)
+        if (
+            re.match(r"\s*(?:/|\||or\b|and\b|oder\b)", rest, re.IGNORECASE)
+            or (
+                question is _SUPPORTED
+                and match[0].lower() == "no"
+                and re.match(r"\s(?!(?:as|because|since|it|the|this|that|they|i|there|not)\b)[a-z]+\s", rest)
+            )
+            or (match["no"] and re.match(r"[\s]+(?:\w+\s+){0,1}(?:doubt|question)", rest))
         ):
             return None
         return match["yes"] is not None
@@ -300,7 +341,7 @@ def _leading(text: str, question: Question) -> bool | None:
 
 def _claims(text: str, question: Question) -> Iterator[bool]:
     """Yield what the sentences of a text claim; what they only suppose, or say of something else, is left out."""
-    for sentence in re.split(r"(?<=[.!?。！？])\s*|\n+|[;；]", text):
+    for sentence in _sentences(text):
         if re.search(
             r"\b(?:if|would|had|were it|should it|unless|wenn|würde|wäre|hätte|falls|si (?:le|la|el)|serait|sería|"
             r"seria|sarebbe|se (?:o|a|il|la) )\b|如果|もし|만약",
@@ -308,7 +349,7 @@ def _claims(text: str, question: Question) -> Iterator[bool]:
             re.IGNORECASE,
         ):
             continue
-        if re.search(r"\b(?:false|wrong|incorrect|not true|untrue) that\b", sentence, re.IGNORECASE):
+        if re.search(r"\b(?:false|wrong|incorrect|untrue) that\b", sentence, re.IGNORECASE):
             continue
         if cues.REFUSAL.search(sentence):
             continue
@@ -318,12 +359,16 @@ def _claims(text: str, question: Question) -> Iterator[bool]:
             continue
         for match in question.claim.finditer(sentence):
             groups = match.groupdict()
+            if sentence[match.end() :].startswith(" that "):  # "it is true that ..."
+                continue
             before = _IDIOMS.sub(" ", sentence[max(0, match.start() - 200) : match.start()])
-            negated = bool(_NOT.search(before)) or (
+            negated = bool(_NOT.search(before) or cues.NOTHING_BEFORE.search(before)) or (
                 question is _ANSWERABLE and _far_negation(before, sentence[match.end() :])
             )
             said = groups.get("against") is None and groups.get("neg") is None
-            yield said != negated
+            yield (said != negated) != bool(
+                cues.OUTER_DENIAL.search(sentence[max(0, match.start() - 200) : match.start()])
+            )
 
 
 def _far_negation(before: str, after: str) -> bool:

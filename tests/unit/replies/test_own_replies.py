@@ -17,8 +17,10 @@ CASES = [json.loads(line) for line in Path(__file__).with_name("own_replies.json
 
 
 def answers(case: Any) -> Any:
-    read = read_answerable if case["example"]["testbed"] == "rejection" else read_answers
-    return read(case["reply"]).answer
+    example = case["example"]
+    if example["testbed"] == "rejection":
+        return read_answerable(case["reply"]).answer
+    return read_answers(case["reply"], example.get("question", "")).answer
 
 
 def triples(case: Any) -> Any:
