@@ -27,14 +27,14 @@ _JOINED_NAMES = rf"(?i:\b(?:{_names('names_with_and.txt')})\b)"
 """Names in which no word but knowledge shows that they are one."""
 _PLACE = re.compile(rf"(?:{_names('places.txt')}|{_JOINED_NAMES}|[A-Z]{{2}}|[A-Z]\.[A-Z]\.)(?![\w-])")
 """A state, a province or a country, as it stands behind a place's name ("Lima, Peru", "Austin, TX")."""
-_AND = r"(?:and|und|et|y|e|och|og|и|та|oraz|ve|és|và|dan|kai|και|&|\+(?=\s))"
+_AND = r"(?:and|und|et|y|e|och|og|и|та|oraz|ve|és|và|dan|kai|και|و|और|&|\+(?=\s))"
 _TOKENS = re.compile(
     rf"{_JOINED_NAMES}|"
     r"\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|「[^」\n]*」|《[^》\n]*》|\([^()\n]*\)|\[[^\[\]\n]*\]|（[^（）\n]*）"
-    r"|(?P<hard>\s*[;；|｜、\n\t]\s*(?:and\b\s*)?|(?<=[^\W\d_])，\s*|(?<=\d)，\s*|;(?=\S))"
-    rf"|(?P<comma>\s*[,،]\s+(?:{_AND}\s+)?)|(?P<and>\s+(?:{_AND}|as well as)\s+|(?<=\d)\s+(?:en|i|a)\s+(?=\d)|"
-    rf"(?<=\d)\s*[和与與及と]\s*(?=\d))"
-    r"|(?P<or>\s+(?:or|oder|ou|или)\s+|\s+/\s+|\s*(?:或者?|または|또는)\s*|(?<=\w{2})(?<!共)[和与及](?![平谐国])(?=\w{2}))"
+    r"|(?P<hard>\s*(?:;(?!\S)|[；|｜、\n\t])\s*(?:and\b\s*)?|(?<=[^\W\d_])，\s*|(?<=\d)，\s*|(?<=\d);(?=\d))"
+    rf"|(?P<comma>\s*[,،]\s+(?:{_AND}\s+)?|;)|(?P<and>\s+(?:{_AND}|as well as)\s+|(?<=\d)\s+(?:en|i|a)\s+(?=\d)|"
+    rf"(?<=\d)\s*[和与與及と와과]\s*(?=\d))"
+    r"|(?P<or>\s+(?:and/or|or|oder|ou|или)\s+|(?<=[가-힣])[와과]\s+|\s+/\s+|\s*(?:或者?|または|또는)\s*|(?<=\w{2})(?<!共)[和与及](?![平谐国])(?=\w{2}))"
 )
 _NUMBER = re.compile(
     r"(?:about |around |approximately |~|≈|ca\.? )?[-+−]?[$€£¥₹#]?\s?\d[\d,.'\u202f\u00a0]*(?:\s?(?P<unit>%|°\w?|"
@@ -64,6 +64,35 @@ _SHAPE = re.compile(rf"({_MONTH})|\d+(?:[.,:/]\d+)*", re.IGNORECASE)
 _WRITTEN = {"comma": ", ", "and": " and ", "&": " & ", "oxford": ", and "}
 _QUOTES = {'""', "“”", "«»", "「」", "《》"}
 
+REMARK = re.compile(
+    r"\s+(?:[-–—]\s+|#\s|//\s)(?=\S+(?:\s+\S+){2,})|(?-i:[;；]\s+(?=(?:see|it|they|th[eo]se|this|that|the|both|all|"
+    r"rows?|based|there|others?|its|his|her|their|no|not)\s\S+\s)|\s*[,;]\s+(?=(?:as|because|since|according|based|"
+    r"which|who|whose|where|respectively|not|nicht|ni)\b))|\s+(?:instead of|rather than|respectively\b|statt|anstatt|"
+    r"au lieu de|en lugar de)\s*|\s*\((?:not|nicht|no|pas|instead of|i|at first|initially|first)\s",
+    re.IGNORECASE,
+)
+"""Where what follows an answer in its line begins."""
+NOT_BUT = re.compile(
+    r"(?:it(?:['’]s| is) )?(?:(?:not|nicht|non(?: pas)?|pas|no|não|niet|не)\b|不是)(?!\s*(?:only|just|nur|seulement|"
+    r"solo|apenas)\b)\s*\S.{0,80}?[,，]?\s*(?:\bbut(?: rather| instead)?\s|\bsondern\s|\bmais\s|\bsino\s|"
+    r"\bmas(?: sim)?\s|\bma\s|\bbensì\s|\bmaar\s|\bа\s|而是)\s*(?=\S)",
+    re.IGNORECASE,
+)
+CORRECTED = re.compile(
+    r"^.*(?:[,;?!…–—]|\.\.|\s-\s)\s*(?:(?:no|oh|hmm+|ah|sorry|but)[, ]+)*(?:(?:wait|sorry|correction|scratch that|"
+    r"make that|i meant?|actually|oops|or rather)\b[,.:!… –—-]+|(?-i:no|nein|non|não|nee|нет|不对|いや)\b"
+    r"[,.:!…–—]+\s*)"
+    r"(?:(?:no|it(?:['’]s| is)|that(?:['’]s| is| should be)?|i mean|make that|sorry)\b[,.: ]*){0,3}(?=\w)",
+    re.IGNORECASE,
+)
+"""What an answer takes back in its own line."""
+TAKEN_BACK = re.compile(
+    r"(?:(?:but|no|oh|ah|hmm+|wait|sorry|actually|correction|hold on|i mean|or rather|scratch that)[,.:;!…–—-]+\s*)+"
+    r"(?:(?:it|that)(?:['’]s| is)\s+)?(?=\w)",
+    re.IGNORECASE,
+)
+"""How a correction begins."""
+
 
 def split_answers(line: str, several: bool = False, is_name: Callable[[str], bool] = lambda name: False) -> list[str]:
     """Return the answers in a line, each as it is written.
@@ -83,8 +112,8 @@ def split_answers(line: str, several: bool = False, is_name: Callable[[str], boo
         return [line]
     if (held := re.fullmatch(r"[(\[{]([^()\[\]{}]*)[)\]}]", line)) and _TOKENS.search(held[1]):
         line = held[1].strip()
-    if re.match(r"\(?[1aA][.)]\s", line) and re.search(r"\s\(?[2bB][.)]\s", line):
-        parts = re.split(r"(?:^|[,;]?\s+)\(?(?:\d{1,2}|[a-hA-H])[.)]\s+", line)
+    if re.match(r"\(?(?:1|a|i)[.)]\s", line, re.I) and re.search(r"\s\(?(?:2|b|ii)[.)]\s", line, re.I):
+        parts = re.split(r"(?:^|[,;]?\s+)\(?(?:\d{1,2}|[a-h]|[ivx]{1,4})[.)]\s+", line, flags=re.I)
         return [part.strip(" ,;.") for part in parts if part.strip(" ,;.")]
     both = re.match(r"both\s+(?=.+\sand\s)", line, re.IGNORECASE)
     line = line[both.end() :] if both else line
@@ -93,10 +122,14 @@ def split_answers(line: str, several: bool = False, is_name: Callable[[str], boo
     if (pair := re.fullmatch(r"(\d{1,2}),(\d{2})", line)) and len(pair[1]) == 2:
         raise ParseError(f"{line!r} may be one number or two")
     parts = _TOKENS.sub(lambda token: "\n" if token["hard"] else token[0], line).split("\n")
+    if "、" in line:
+        parts[-1:] = re.split(r"(?<=\w)(?:和|与|與|以?及)(?=\w{2})", parts[-1], maxsplit=1)
     if len(parts) > 1:
         answers = [each for part in parts if part.strip() for each in _numbers(part.strip()) or [part.strip()]]
     else:
         answers = _decided(line, several or bool(both), is_name)
+    if len(answers) > 1 and "(" not in "".join(answers[:-1]):  # "28, 30 (two ships)"
+        answers[-1] = re.sub(r"\s+\([^()]*\)$", "", answers[-1])
     return [_unquoted(each) for each in answers] if len(answers) > 1 else answers
 
 
@@ -113,7 +146,7 @@ def _cut(line: str) -> tuple[list[str], list[str]]:
         if kind is None or not token.start() or (kind == "comma" and _within_name(line, start, token)):
             continue
         parts.append(line[start : token.start()].strip())
-        kinds.append("oxford" if kind == "comma" and not token[0].strip().endswith((",", "،")) else kind)
+        kinds.append("oxford" if kind == "comma" and token[0].strip() not in {",", "،", ";"} else kind)
         kinds[-1] = "&" if kind == "and" and "&" in token[0] else kinds[-1]
         start = token.end()
     return [*parts, line[start:].strip()], kinds
@@ -177,7 +210,11 @@ def _of_names(items: list[str], separators: list[str], several: bool) -> list[st
     if set(separators) == {"&"}:
         return None if several else [line]
     behind = ["," in item for item in items]
-    if "and" in separators[:-1] or (any(behind) and not all(behind) and set(separators) == {"comma"}):
+    if (
+        items[-1].endswith(("?", "!"))
+        or "and" in separators[:-1]
+        or (any(behind) and not all(behind) and set(separators) == {"comma"})
+    ):
         return None
     if several or "oxford" in separators:
         return items
@@ -194,3 +231,36 @@ def _shape(item: str) -> str:
 def _unquoted(item: str) -> str:
     item = item.strip().strip("*_`").strip()
     return item[1:-1] if len(item) > 2 and item[:1] + item[-1:] in _QUOTES else item
+
+
+def clean_answer(text: str) -> str | None:
+    """Return an answer without the marks and the remarks around it; None where it is too long, or breaks off."""
+    bold = re.match(r"\*\*([^*\n]+)\*\*\s+[-–—(]", text.strip())
+    answer = bold[1] if bold else REMARK.split(text.strip(), maxsplit=1)[0]
+    sentences = re.split(r"(?<=[\w)\"'’*][.!。！])\s+(?=[A-Z(])", answer)
+    if (
+        len(sentences) > 1
+        and (answer[len(sentences[0]) :].lstrip().startswith("(") or len(answer[len(sentences[0]) :].split()) > 2)
+        and not re.search(r"[A-Z]\.[A-Z]\.$", sentences[0])
+        and (len(last := sentences[0].rstrip(".").split()[-1]) > 3 or last.isdigit())
+        and not re.search(r"\b(?:Inc|Ltd|Corp|Dept|Prof|Sgt|Capt|Univ|Bros|Jr|Sr|Mrs)\.$", sentences[0])
+    ):
+        answer = sentences[0]
+    if answer.rstrip("\"'”’*_ ").endswith(("...", "…")):
+        return None
+    for _ in range(3):
+        answer = answer.strip().strip("*_`").strip()
+        if (
+            len(answer) > 1
+            and answer[0] + answer[-1] in {'""', "''", "“”", "‘’", "«»", "「」"}
+            and answer.count(answer[0]) == (2 if answer[0] == answer[-1] else 1)
+        ):
+            answer = answer[1:-1]
+        if answer.endswith(("。", "．", "!")) or (
+            answer.endswith(".")
+            and not re.search(
+                r"(?:\b[A-Z]|\b(?:Inc|Ltd|Corp|Co|Jr|Sr|Bros|St|Dr|Mr|Mrs|No|vs|etc))\.$|\.\w+\.$", answer
+            )
+        ):
+            answer = answer[:-1]
+    return answer if answer and len(answer) <= 200 else None

@@ -104,10 +104,11 @@ def _member(value: dict[str, Value], question: str) -> Value:
     if key := next((key for key in _NAMES if key in members), None):
         return members[key]
     rest = {key: each for key, each in value.items() if plain(key) not in _ASIDES}
-    if len(rest) > 1 and len({re.sub(r"\W*\d+$", "", key) for key in rest}) == 1:  # answer_1, answer_2
-        return list(rest.values())
+    numbers = [re.sub(r"^\D*", "", key) for key in rest]
+    if len(rest) > 1 and numbers in ([str(n + first) for n in range(len(rest))] for first in (0, 1)):
+        return list(rest.values())  # answer_1, answer_2
     asked = [key for key in rest if _asks_for(question, key)] if len(rest) > 1 else list(rest)
-    if len(asked) != 1 or isinstance(rest[asked[0]], bool | None):
+    if len(asked) != 1 or asked[0].isdigit() or isinstance(rest[asked[0]], bool | None):
         raise ParseError(f"an object with the members {', '.join(value)[:80]}; expected one answer or its name")
     return rest[asked[0]]
 

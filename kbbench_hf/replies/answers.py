@@ -5,7 +5,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from kbbench_hf.replies import cues
-from kbbench_hf.replies.answer_lists import split_answers
+from kbbench_hf.replies.answer_lists import CORRECTED, NOT_BUT, REMARK, TAKEN_BACK, clean_answer, split_answers
 from kbbench_hf.replies.answer_values import Split, held_answers
 from kbbench_hf.replies.final_answer import Version, versions
 from kbbench_hf.replies.reading import ParseError, Reading
@@ -53,34 +53,6 @@ _PLURAL = re.compile(
     re.IGNORECASE,
 )
 """In a label: several answers follow."""
-_REMARK = re.compile(
-    r"\s+(?:[-–—]\s+|#\s|//\s)(?=\S+(?:\s+\S+){2,})|(?-i:[;；]\s+(?=(?:see|it|they|th[eo]se|this|that|the|both|all|"
-    r"rows?|based|there|others?|its|his|her|their|no|not)\s\S+\s))|\s*[,;]\s+(?=(?:as|because|since|according|based|"
-    r"which|who|whose|where|respectively|not|nicht|ni)\b)|\s+(?:instead of|rather than|respectively\b|statt|anstatt|"
-    r"au lieu de|en lugar de)\s*|\s*\((?:not|nicht|no|pas|instead of)\s",
-    re.IGNORECASE,
-)
-"""Where what follows an answer in its line begins."""
-_NOT_BUT = re.compile(
-    r"(?:it(?:['’]s| is) )?(?:(?:not|nicht|non(?: pas)?|pas|no|não|niet|не)\b|不是)(?!\s*(?:only|just|nur|seulement|"
-    r"solo|apenas)\b)\s*\S.{0,80}?[,，]?\s*(?:\bbut(?: rather| instead)?\s|\bsondern\s|\bmais\s|\bsino\s|"
-    r"\bmas(?: sim)?\s|\bma\s|\bbensì\s|\bmaar\s|\bа\s|而是)\s*(?=\S)",
-    re.IGNORECASE,
-)
-_CORRECTED = re.compile(
-    r"^.*(?:[,;?!…–—]|\.\.|\s-\s)\s*(?:(?:no|oh|hmm+|ah|sorry|but)[, ]+)*(?:(?:wait|sorry|correction|scratch that|"
-    r"make that|i meant?|actually|oops|or rather)\b[,.:!… –—-]+|(?-i:no|nein|non|não|nee|нет|不对|いや)\b"
-    r"[,.:!…–—]+\s*)"
-    r"(?:(?:no|it(?:['’]s| is)|that(?:['’]s| is| should be)?|i mean|make that|sorry)\b[,.: ]*){0,3}(?=\w)",
-    re.IGNORECASE,
-)
-"""What an answer takes back in its own line."""
-_TAKEN_BACK = re.compile(
-    r"(?:(?:but|no|oh|ah|hmm+|wait|sorry|actually|correction|hold on|i mean|or rather|scratch that)[,.:;!…–—-]+\s*)+"
-    r"(?:(?:it|that)(?:['’]s| is)\s+)?(?=\w)",
-    re.IGNORECASE,
-)
-"""How a correction begins."""
 _NOT_GIVEN = re.compile(
     r"(?:(?:not|nowhere)(?: \w+ly| anywhere| clearly)? (?:in|with|among|part|given|stated|available|found|mentioned|"
     r"present|listed|known|specified|provided|possible|determin\w+|there|clear|contained|included|shown|enough|"
@@ -90,8 +62,10 @@ _NOT_GIVEN = re.compile(
 _STRAIGHT = str.maketrans("“”«»「」", '""""""')
 _ROLE = re.compile(r"(?:<[^<>\n]{1,40}>|\W)*(?:user|assistant|system|model|human|tool|developer|bot)\W*", re.IGNORECASE)
 """A word of a chat template, alone."""
+_TWICE = re.compile(r"\{[^{}]{0,99}?\"(answers?)\"\s*:[^{}]{0,300}?\"\1\"\s*:")
+"""An object with two members of one name, of which JSON keeps one."""
 _BOXES = re.compile(r"\\boxed\s*\{((?:[^{}\n]|\{[^{}\n]*\})*)\}")
-_BESIDE = re.compile(r"[\s,;、$.*_]*(?:and|or|und|et|y|e|和|&)?[\s,;$*_]*", re.IGNORECASE)
+_BESIDE = re.compile(r"(?:[\s,;、$.*_]|\\q?quad|\\[,;])*(?:and|und|et|y|e|和|&)?[\s,;$*_]*", re.IGNORECASE)
 
 
 def read_answers(
@@ -117,6 +91,8 @@ def read_answers(
     thought, said = separate(reply)
     if not said.strip():
         raise ParseError("nothing but thought" if thought else "an empty reply", thought)
+    if _TWICE.search(said):
+        raise ParseError("an object with two members 'answer'", thought)
     asks_for_several = bool(_SEVERAL.search(question[:1000]))
 
     def split(line: str, several: bool) -> list[str]:
@@ -226,18 +202,20 @@ def _under(text: str, label: "re.Match[str]", split: Split) -> list[str] | None:
     """Return the answers behind a label, or in the list or the lines under it; None where there are none."""
     line, several = _line(text, label)[0], bool(_PLURAL.search(label[0]))
     block = text[label.end() : label.end() + 4000].split("\n\n", 1)[0].splitlines()
+    while len(block) > 1 and line and re.search(r"(?:[,;、]|\b(?:and|und|et|y))$", line):
+        line = f"{line} {block.pop(1).strip()}"
     if len(block) > 1 and all(re.fullmatch(r"\s*[\d.,]+\s*", each) for each in block):
         return [each.strip() for each in block]
-    if not line.strip("*_ ") or (_ITEM.match(line) and len(block) > 1):
+    if not line.strip("*_ ") or (len(block) > 1 and (_ITEM.match(line) or line.endswith(":"))):
         if items := _items(text[label.end() :]):
             return items if len(items) > 1 else _split_up(items[0], several, split)
         lines = [each for each in text[label.end() :].strip("*_ \n").splitlines() if each.strip()]
         if len(lines) > 1:
             return _lines(lines)
         line = lines[0] if lines else ""
-    if re.match(r"(?:either|maybe|perhaps|probably|possibly|likely)\b", line, re.IGNORECASE):
+    if re.match(r"(?:n?either|maybe|perhaps|probably|possibly|likely)\b", line, re.IGNORECASE):
         raise ParseError(f"{line[:80]!r} is not certain")
-    if meant := _NOT_BUT.match(line):
+    if meant := NOT_BUT.match(line):
         line = line[meant.end() :]
     if _NOT_GIVEN.match(line):
         return []
@@ -255,8 +233,8 @@ def _under(text: str, label: "re.Match[str]", split: Split) -> list[str] | None:
 def _split_up(line: str, several: bool, split: Split) -> list[str] | None:
     """Return the answers of a line, without what it takes back; None where it is a sentence, or breaks off."""
     if len(line) <= 400:
-        line = _CORRECTED.sub("", line)
-    answer = _clean(line)
+        line = CORRECTED.sub("", line)
+    answer = clean_answer(line)
     if answer and f'"{answer}"' in line.translate(_STRAIGHT) and re.search(r"[^\W\d]", answer):
         return [answer]
     return split(answer, several) if answer else None
@@ -274,7 +252,19 @@ def _items(text: str) -> list[str]:
         if match is None:
             break
         items.append(match[1])
-    return [answer for item in items if (answer := _clean(item))]
+    return _cleaned(items)
+
+
+def _cleaned(items: list[str]) -> list[str]:
+    """Return items without marks and remarks.
+
+    Raises:
+        ParseError: each is a name and what is said of it, "Petrel: 28".
+    """
+    answers = [answer for item in items if (answer := clean_answer(item))]
+    if len(answers) > 1 and all(re.search(r"\w: \S", answer) for answer in answers):
+        raise ParseError(f"of {answers[0]!r:.80} it is not certain which part is the answer")
+    return answers
 
 
 def _listed(text: str, split: Split) -> list[str] | None:
@@ -287,7 +277,7 @@ def _listed(text: str, split: Split) -> list[str] | None:
         return None
     if not all(items):
         return _lines(lines) if len(lines) > 1 else None
-    answers = [answer for item in items if item and (answer := _clean(item[1]))]
+    answers = _cleaned([item[1] for item in items if item])
     if len(answers) < len(lines) or any(
         len(answer.split()) > _LONGEST_BARE or _ROLE.fullmatch(answer) for answer in answers
     ):
@@ -297,7 +287,7 @@ def _listed(text: str, split: Split) -> list[str] | None:
 
 def _lines(lines: list[str]) -> list[str] | None:
     """Return the answers of lines that hold one each; None where one of them is more than a name or a number."""
-    if any(len(line.split()) > 6 or line.strip()[:1].islower() or _ITEM.match(line) for line in lines):
+    if any("|" in line or len(line.split()) > 6 or line.strip()[:1].islower() or _ITEM.match(line) for line in lines):
         return None
     answers = [_alone(line, lambda line, several: [line]) for line in lines]
     return [answer[0] for answer in answers if answer] if all(answers) else None
@@ -319,7 +309,7 @@ def _marks(text: str) -> list[str]:
     if not all(_BESIDE.fullmatch(text, one.end(), other.start()) for one, other in pairwise(found)):
         return []
     marks = [next(each for each in match.groups() if each) for match in found]
-    return [answer for mark in marks if (answer := _clean(mark))]
+    return [answer for mark in marks if (answer := clean_answer(mark))]
 
 
 def _alone(text: str, split: Split) -> list[str] | None:
@@ -329,9 +319,9 @@ def _alone(text: str, split: Split) -> list[str] | None:
         return None
     if re.fullmatch(r"\W*(?:none|n/?a|unknown|unanswerable|nothing|null|no answer)\W*", line, re.IGNORECASE):
         return []
-    if meant := _NOT_BUT.match(line) or _CORRECTED.match(line) or _TAKEN_BACK.match(line):
+    if meant := NOT_BUT.match(line) or CORRECTED.match(line) or TAKEN_BACK.match(line):
         line = line[meant.end() :]
-    line = _REMARK.split(line, maxsplit=1)[0]
+    line = REMARK.split(line, maxsplit=1)[0]
     if not line or (
         re.search(
             r"\b(?:i|i['’]m|we|you|sorry|let|here|sure|question|answer|table|text|cannot|can['’]t|please|okay|ok|is"
@@ -344,7 +334,7 @@ def _alone(text: str, split: Split) -> list[str] | None:
         or cues.REFUSAL.search(line)
     ):
         return None
-    answer = _clean(line)
+    answer = clean_answer(line)
     if sum(word[0].islower() for word in line.split()) > 4 or (cues.NONE.search(line) and len(line.split()) > 4):
         return None
     return split(answer, False) if answer and (not answer[0].islower() or len(answer.split()) <= 3) else None
@@ -354,38 +344,6 @@ def _denies(line: str) -> bool:
     """Whether a line says that there is no answer; a name in capitals, as "Nothing but Trouble", says nothing."""
     is_name = _NAME.fullmatch(line.strip(" *_`\"'“”.-–•0123456789)")) and not _OF_DENIALS.search(line)
     return not is_name and bool(cues.UNANSWERABLE.search(line))
-
-
-def _clean(text: str) -> str | None:
-    """Return an answer without the marks and the remarks around it; None where it is too long, or breaks off."""
-    answer = _REMARK.split(text.strip(), maxsplit=1)[0]
-    sentences = re.split(r"(?<=[\w)\"'’*][.!。！])\s+(?=[A-Z(])", answer)
-    if (
-        len(sentences) > 1
-        and (answer[len(sentences[0]) :].lstrip().startswith("(") or len(answer[len(sentences[0]) :].split()) > 2)
-        and not re.search(r"[A-Z]\.[A-Z]\.$", sentences[0])
-        and (len(last := sentences[0].rstrip(".").split()[-1]) > 3 or last.isdigit())
-        and not re.search(r"\b(?:Inc|Ltd|Corp|Dept|Prof|Sgt|Capt|Univ|Bros|Jr|Sr|Mrs)\.$", sentences[0])
-    ):
-        answer = sentences[0]
-    if answer.rstrip("\"'”’*_ ").endswith(("...", "…")):
-        return None
-    for _ in range(3):
-        answer = answer.strip().strip("*_`").strip()
-        if (
-            len(answer) > 1
-            and answer[0] + answer[-1] in {'""', "''", "“”", "‘’", "«»", "「」"}
-            and answer.count(answer[0]) == (2 if answer[0] == answer[-1] else 1)
-        ):
-            answer = answer[1:-1]
-        if answer.endswith(("。", "．", "!")) or (
-            answer.endswith(".")
-            and not re.search(
-                r"(?:\b[A-Z]|\b(?:Inc|Ltd|Corp|Co|Jr|Sr|Bros|St|Dr|Mr|Mrs|No|vs|etc))\.$|\.\w+\.$", answer
-            )
-        ):
-            answer = answer[:-1]
-    return answer if answer and len(answer) <= 200 else None
 
 
 def says_unanswerable(text: str) -> bool:

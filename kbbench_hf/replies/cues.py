@@ -347,18 +347,21 @@ PARTLY = re.compile(
 )
 LIMITED = re.compile(
     rf"{PARTLY.pattern}|"
-    r"\b(?:except(?!ional)\w*|apart from|aside from|other than|save (?:for )?the|bar(?:ring)? the|(?:all|every\w+|"
-    r"anything|none) but|but (?:not|for|only|one|the|its)|though not|nearly|almost|barely|far from|"
-    r"only (?:the |its )?(?:first|second|half|part|subject|object|if|when)|außer|bis auf|ausgenommen|abgesehen|sauf|"
-    r"excepté|hormis|à l['’]exception|excepto|salvo|exceto|menos|tranne|eccetto|behalve|кроме|за исключением|oprócz|"
-    r"utom|(?:is|are|does|do) not(?=\W*$))\b"
+    r"\b(?:(?<!without )(?<!no )except(?!ional)\w*|assum(?:e|ing)|provided that|supports? (?:only )?(?:a )?part|"
+    r"apart from|aside from|other than|save (?:for )?the|bar(?:ring)? the|(?:all|every\w+|anything|none) but|"
+    r"but (?:not|for|only|one|the|its)|though not|nearly|almost|barely|far from|only (?:the |its )?(?:first|second|"
+    r"half|part|subject|object|if|when)|außer|bis auf|ausgenommen|abgesehen|sauf|excepté|hormis|à l['’]exception|"
+    r"excepto|salvo|exceto|menos|tranne|eccetto|behalve|кроме|за исключением|oprócz|utom|(?:is|are|does|"
+    r"do) not(?=\W*$))\b"
     rf"|n['’]t(?=\W*$)|除|以外|之外|を除|제외|^\W*[^\W\d]+\W{{0,4}}{BUT}(?![a-zа-я])|"
     rf"[,，]\s*{BUT}(?![a-zа-я])[^.]{{0,80}}"
     r"(?:\b(?:not|no|wrong|different|missing|differs)\b|不|没)",
     re.IGNORECASE,
 )
 """What makes a yes one of a part: "everything but the last hop", "yes, but not the relation"."""
-NOTHING_BEFORE = re.compile(r"(?:^|[\s(])(?:no|nothing)(?:\s+(?!and\b|but\b|or\b)\w+){0,4}\s*$", re.IGNORECASE)
+NOTHING_BEFORE = re.compile(
+    r"(?:^|[\s(])(?:no|nothing|not (?:all|every\w*|each))(?:\s+(?!and\b|but\b|or\b)\w+){0,4}\s*$", re.IGNORECASE
+)
 NOT_WHOLLY = re.compile(r"not (?:fully|entirely|completely|wholly|quite|really|exactly|at all|yet)\b", re.IGNORECASE)
 OPPOSITE = re.compile(r"\b(?:opposite|otherwise|reverse\w*|instead|contrary|another|different|other)\b", re.IGNORECASE)
 UNSAID = re.compile(

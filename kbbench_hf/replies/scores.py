@@ -18,8 +18,8 @@ _PER = (
 _OUT_OF = r"\s*(?:/|／|\bout of\b|\bof\b|\bvon\b|\bsur\b|\bde\b|\bsu\b|\bvan\b|\baus\b|\bиз\b|\bz\b|\bin\b)\s*"
 _NUMBER = re.compile(
     rf"(?<![A-Za-z0-9_.,/:'’-])(?<!\d[-–−])(?P<sign>[-−](?=[\d.,]))?(?P<number>{_DIGITS})(?:(?P<percent>{_PER})|"
-    rf"(?P<of>{_OUT_OF})(?P<total>{_DIGITS})(?P<percents>%)?)?(?![A-Za-z0-9_%])(?![.,]\d)(?!\s*(?:[-–−]|to\b|or\b|"
-    rf"bis\b|"
+    rf"(?P<of>{_OUT_OF})(?P<total>{_DIGITS})(?P<percents>%)?)?(?![A-Za-z0-9_%])(?![.,]\d)(?!\s*(?:[-–−~〜…]|\.\.+|"
+    rf"\(?(?:to|or|vs)\b|bis\b|"
     rf"oder\b|ou\b|à\b)\s*\d)",
     re.IGNORECASE,
 )
@@ -89,16 +89,16 @@ _NOT_MEANT = re.compile(
     r"\bkein\w* |\bnicht |\bpas (?:un |une )?|\bno (?:es |un )?|\bnão (?:é )?|\bnon (?:è )?|\brather than (?:a )?|"
     r"\binstead of (?:a )?|\b(?:less|more|lower|higher|below|above|under|over|beyond|better|worse) (?:than )?(?:a "
     r")?|\bunder |\bfrom |\bwould (?:be|get|have|score|deserve|merit|receive|earn|need)[^.\d]{0,40}|"
-    r"\bif\b[^.\n]{0,120}|\b(?:perfect|full|ideal|complete) [^.\n\d]{0,60}|\b(?:max|maximum|min|minimum|threshold|"
-    r"cut-?off)[^.\n\d]{0,20}|\bwere\b[^.\d]{0,60}|\bhätte\w*[^.\d]{0,60}|\bwäre\w*[^.\d]{0,60}|"
-    r"\bwürde\w*[^.\d]{0,60})$",
+    r"\bif\b[^.\n]{0,120}|\b(?:at (?:most|least)|up to|nearly|almost) (?:a )?|\b(?:perfect|full|ideal|"
+    r"complete) [^.\n\d]{0,60}|\b(?:max|maximum|min|minimum|threshold|cut-?off)[^.\n\d]{0,20}|\bwere\b[^.\d]{0,60}|"
+    r"\bhätte\w*[^.\d]{0,60}|\bwäre\w*[^.\d]{0,60}|\bwürde\w*[^.\d]{0,60})$",
     re.IGNORECASE,
 )
 _OTHER = re.compile(
     r"(?<!% )\b(?:confidence|certainty|uncertainty|probability|property|properties|relations?|entity|criterion|"
     r"criteria|attribute|weight|threshold|gene|rank|step|node|id|page|year|version|konfidenz|sicherheit|confiance|"
     r"confianza|confiança|certezza|zekerheid|requirement|condition|part|eigenschaft\w*|"
-    r"beziehung\w*)\b[^.;\n\d]{0,20}$|置信度|信心|確信度",
+    r"beziehung\w*)\b(?:\s*\d{1,2})?[^.;\n\d]{0,20}$|置信度|信心|確信度",
     re.IGNORECASE,
 )
 _TURNED_DOWN = re.compile(
@@ -111,10 +111,13 @@ _TURNED_DOWN = re.compile(
     re.IGNORECASE,
 )
 """A number that the reply turns down: "0.9 would be too high"."""
-_AND_ANOTHER = re.compile(rf"\s*(?:[,;/&\n]|and\b|or\b)[\s,;]*{_DIGITS}(?![.)]?\s*[A-Za-z])(?![.)]\s)", re.IGNORECASE)
+_AND_ANOTHER = re.compile(
+    rf"\s*(?:[,;/&\n]|and\b|or\b)[\s,;]*(?:maybe\s|perhaps\s|possibly\s)?{_DIGITS}(?![.)]?\s*[A-Za-z%/])(?![.)]\s)",
+    re.IGNORECASE,
+)
 """A second number right behind the first one."""
 _RETRACTED = re.compile(rf"\d|{cues.RETRACTIONS.pattern}", re.IGNORECASE)
-_LAST_SENTENCE = re.compile(rf"(?<=[.!?:\n])\s+{_NUMBER.pattern}[\s.\"')\]]*$", re.IGNORECASE)
+_LAST_SENTENCE = re.compile(rf"(?<=[.!?:\n])(?<!\.\.)\s+{_NUMBER.pattern}[\s.\"')\]]*$", re.IGNORECASE)
 """A number that is the last sentence."""
 _KEYS = (
     "finalscore overallscore totalscore score rating relevance relevancescore overall final grade value result "
@@ -177,7 +180,7 @@ def _read(version: Version) -> tuple[float, str] | None:
         return None
     if opening is not None and _AND_ANOTHER.match(start, opening.end()):
         return None
-    if opening is not None and not re.match(r"\s*(?:points?\s+)?for\b", start[opening.end() :]):
+    if opening is not None and not re.match(r"\s*(?:=|means\b|(?:points?\s+)?for\b)", start[opening.end() :]):
         return _value(opening), "first"
     if (last := _LAST_SENTENCE.search(text)) and not _OTHER.search(text, max(0, last.start() - 100), last.start() + 1):
         return _value(last), "last"
@@ -207,7 +210,7 @@ def _after(names: "re.Pattern[str]", text: str) -> list[float]:
             continue
         if names is not _CONCLUDED and _is_other(text, match.start()):
             continue
-        found.append(_value(number))
+        found += [_value(number), -1.0] if _AND_ANOTHER.match(text, number.end()) else [_value(number)]
     return found
 
 
@@ -236,7 +239,7 @@ def _value(match: "re.Match[str]") -> float:
         number /= 100
     elif match["total"]:
         total = _float(match["total"])
-        number = number / total if total else -1.0
+        number = number / total if total >= 1 else -1.0
     return -number if match["sign"] else number
 
 

@@ -33,10 +33,12 @@ _LAST_WORD = re.compile(rf"(?:[:：.!]|,? (?:so|hence|thus|therefore),?)\s+{_WOR
 _CONCEDED = re.compile(r"^\W*(?:al|even )?though\b[^,]*,|^\W*(?:while|whereas)\b[^,]*,", re.IGNORECASE)
 """What a sentence grants before it says the other thing."""
 _IDIOMS = re.compile(
-    r"\b(?:no (?:doubt|question|problem|wonder|contradiction|more|less|further|other|errors?|issues?|conflict|need|"
-    r"reason)|without (?:a |any )?(?:doubt|question)|not only|nothing (?:missing|contradicts)|no,? (?:really)|"
-    r"kein(?:e[nr]?)? (?:zweifel|frage)|zweifellos|sans (?:aucun )?doute|pas de doute|sin (?:ninguna )?duda|no hay "
-    r"duda|sem dúvida|senza dubbio|zonder twijfel|без сомнени\w+|bez wątpienia)\b|毫无疑问|没有疑问|無疑|间違いなく",
+    r"\b(?:no (?:doubt|denying|question|problem|wonder|contradiction|more|less|further|other|errors?|issues?|"
+    r"conflict|need|reason)|without (?:a |any )?(?:doubt|question)|not only|nothing (?:missing|contradicts)|"
+    r"no,? (?:really)|kein(?:e[nr]?)? (?:zweifel|frage)|zweifellos|sans (?:aucun )?doute|pas de doute|"
+    r"sin (?:ninguna )?duda|no hay duda|sem dúvida|senza dubbio|zonder twijfel|без сомнени\w+|"
+    r"bez wątpienia)\b|毫无疑问|"
+    r"没有疑问|無疑|间違いなく",
     re.IGNORECASE,
 )
 _LABEL = (
@@ -248,14 +250,14 @@ def _stated(text: str, question: Question) -> tuple[set[bool] | None, str, str]:
     plain_text = re.sub(r"[*_`\"“”]+", " ", text).strip()
     if re.search(
         rf"\b(?:{_YES})\s*(?:/|\||\bor\b|\boder\b|\bou\b)\s*(?:{_NO})\b|\b(?:un)?(?:supported|true)\s*(?:/|\||"
-        rf"\bor\b)\s*(?:not |un)?(?:supported|false)\b",
+        rf"\bor\b)\s*(?:not |un)?(?:supported|false)\b|^\W*(?:{_YES})\W+(?:{_NO})\W*$",
         plain_text,
         re.IGNORECASE,
     ):
         return set(), "", ""
     labels = re.finditer(
         rf"(?:^|(?<=[\s.;(]))(?:{_LABEL}|{_KEY_WORDS[question.keys]})\s*(?:(?:is|ist|est|es|é|è)\s*[:：]?|"
-        rf"[:：=?？]|->|→|是|は)\s*",
+        rf"[:：=?？]|->|→|是|は|\s[-–—]\s)\s*",
         plain_text,
         re.IGNORECASE,
     )
@@ -324,15 +326,15 @@ def _leading(text: str, question: Question) -> bool | None:
             re.match(r"\s*(?:/|\||or\b|and\b|oder\b)", rest, re.IGNORECASE)
             or (
                 question is _SUPPORTED
-                and match[0].lower() == "no"
-                and re.match(r"\s(?!(?:as|because|since|it|the|this|that|they|i|there|not)\b)[a-z]+\s", rest)
+                and match[0].lower() in {"no", "right", "correct", "true", "wrong", "incorrect", "false"}
+                and re.match(r"\s(?!(?:as|because|since|it|the|this|that|they|i|there|not|if|in)\b)[a-z]+\b", rest)
             )
             or (match["no"] and re.match(r"[\s]+(?:\w+\s+){0,1}(?:doubt|question)", rest))
         ):
             return None
         return match["yes"] is not None
     first = re.split(r"[.!?\n。！？,;:—–]", start, maxsplit=1)[0]
-    if len(first.split()) <= 4:
+    if len(first.split()) <= 4 and start[len(first) : len(first) + 1] != "?":
         claims = set(_claims(first, question))
         if len(claims) == 1:
             return claims.pop()
@@ -349,7 +351,9 @@ def _claims(text: str, question: Question) -> Iterator[bool]:
             re.IGNORECASE,
         ):
             continue
-        if re.search(r"\b(?:false|wrong|incorrect|untrue) that\b", sentence, re.IGNORECASE):
+        if re.search(
+            r"\b(?:false|wrong|incorrect|untrue) that\b|\bthe (?:opposite|reverse|contrary)\b|\?\W*$", sentence, re.I
+        ):
             continue
         if cues.REFUSAL.search(sentence):
             continue
