@@ -28,6 +28,7 @@ def annotation_warnings(
         *agreement_warnings(labels, made_with(examples)),
         *_coverage_warnings(benchmark, rules.needs, annotations, examples, answers),
         *_unread_verdict_warnings(annotations, labels),
+        *_constant_verdict_warnings(annotations, labels),
     ]
 
 
@@ -65,6 +66,46 @@ def _covered(annotations: Annotations, kind: str, answered: Sequence[tuple[str, 
         return [annotations.places(triples) is not None for _, triples in answered]
     judged = annotations.verdicts if kind == "factualness" else annotations.splits
     return [judged(name, triples) is not None for name, triples in answered]
+
+
+_LANGUAGE_MODEL = "chat:"
+"""What the identity of a judge begins with that is a language model."""
+FEWEST_VERDICTS = 10
+"""With fewer verdicts, equal ones are no sign of a fault."""
+
+
+def self_judged_warnings(model: str, examples: Examples) -> list[ScoreWarning]:
+    """Return a warning where the model that made the predictions also judged them.
+
+    Args:
+        model: the name under which the model ran; empty where it is not known.
+        examples: the examples with their annotations.
+    """
+    judges = {str(identity.get("judge", "")) for identity in made_with(examples).values()}
+    named = {judge.removeprefix(_LANGUAGE_MODEL).partition("@")[0] for judge in judges if judge.startswith("chat:")}
+    own = model.partition("@")[0].removeprefix("llm:")
+    if not own or not named & {own, own.removeprefix("hf:")}:
+        return []
+    message = f"{own} judged its own predictions; models tend to prefer their own output."
+    return [ScoreWarning("self_judged", message, "Annotate with another model as judge.")]
+
+
+def _constant_verdict_warnings(annotations: Annotations, labels: Mapping[str, str]) -> list[ScoreWarning]:
+    """Return a warning where a language model gave every triple the same verdict: it may not have read them."""
+    found = []
+    identities = annotations.identities()
+    for kind, label in labels.items():
+        values = annotations.values(kind)
+        if not str(identities.get(kind, {}).get("judge", "")).startswith(_LANGUAGE_MODEL):
+            continue
+        if len(values) >= FEWEST_VERDICTS and len(set(values)) == 1:
+            message = f"{label}: the judge gave the same verdict ({values[0]:g}) to all {len(values):,} triples."
+            remedy = (
+                "Check the judge's replies and its chat template, measure it with kbbench annotate --calibrate, or "
+                "choose another judge."
+            )
+            found.append(ScoreWarning("constant_verdicts", message, remedy, len(values)))
+    return found
 
 
 def _unread_verdict_warnings(annotations: Annotations, labels: Mapping[str, str]) -> list[ScoreWarning]:

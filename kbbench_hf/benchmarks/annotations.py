@@ -218,6 +218,10 @@ class Annotations:
         pairs = zip(values, statuses, strict=True)
         return dict(Counter(status for value, status in pairs if value is None).most_common())
 
+    def values(self, kind: str) -> list[float]:
+        """Return all verdicts of a kind, in the order of the file."""
+        return self._found[kind].table["value"].drop_null().to_pylist() if kind in self._found else []
+
     def failures(self, kind: str) -> int:
         """Return how many items a judge gave no verdict on."""
         return self._found[kind].table["value"].null_count if kind in self._found else 0

@@ -93,7 +93,7 @@ def explained(error: BaseException) -> KBBenchError:
     if isinstance(error, click.ClickException):
         return KBBenchError(error.format_message())
     if isinstance(error, KeyboardInterrupt | click.Abort):
-        return Interrupted("Interrupted.")
+        return Interrupted(str(error) or "Interrupted.")
     if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("kbbench_hf"):
         return UsageError(
             f"The package {error.name!r} is not installed; this needs it. Which extra has it: kbbench doctor"

@@ -21,7 +21,7 @@ from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.reports.figure_table import cells
 from kbbench_hf.reports.page import MARKS, MOST_ITEMS, TEMPLATES, Bar, bar, cut, in_order, spread
 from kbbench_hf.reports.retrieval_page import reasons_of
-from kbbench_hf.reports.tables import label, number, plain_interval, plain_value, words
+from kbbench_hf.reports.tables import label, mean_and_deviation, number, plain_interval, plain_value, words
 from kbbench_hf.reports.trajectory_page import beside_base, totals, trajectory
 from kbbench_hf.scoring.asked import load_examples, system_of
 from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
@@ -103,11 +103,22 @@ def answers_page(answers: Path | str, result: Result, options: ReadOptions) -> s
 
 def _scores(result: PlainResult, benchmark: Benchmark) -> dict[str, object]:
     counts: tuple[Literal["n_scored", "n_unscored", "n_missing"], ...] = ("n_scored", "n_unscored", "n_missing")
+    repeats = result.get("repeats", {})
+    spread = {
+        name: mean_and_deviation([each for each in values if each is not None]) for name, values in repeats.items()
+    }
     rows = [
-        [label(benchmark, name), plain_value(each), plain_interval(each), *(f"{each[count]:,}" for count in counts)]
+        [
+            label(benchmark, name),
+            plain_value(each),
+            plain_interval(each),
+            *([spread.get(name, "")] if spread else []),
+            *(f"{each[count]:,}" for count in counts),
+        ]
         for name, each in result["scores"].items()
     ]
-    heads = ["metric", "value", "95 % interval", *map(words, counts)]
+    of_repeats = [f"mean ± sd of {len(next(iter(repeats.values())))} runs"] if repeats else []
+    heads = ["metric", "value", "95 % interval", *of_repeats, *map(words, counts)]
     return {"heads": heads, "rows": rows, "bars": [_bar(benchmark, *each) for each in result["scores"].items()]}
 
 
@@ -220,4 +231,6 @@ def _fact(value: object) -> str:
         return f"{value:.4g}"
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_fact(each)}" for name, each in value.items())
+    if isinstance(value, list | tuple):
+        return "; ".join(map(_fact, value))
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

@@ -1,10 +1,10 @@
 """Results as tables in a terminal: figures rounded for eyes, every one with its interval."""
 
 import math
-from collections.abc import Iterable, Mapping
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
 from rich.markup import escape
 
 from kbbench_hf.benchmarks.base import Benchmark
@@ -29,26 +29,40 @@ def print_result(result: Result, benchmark: Benchmark, slices: str | None = None
     figures = dict(list(scored.items())[:metrics])
     others = [name for name in ("n_unscored", "n_missing") if any(getattr(f, name) for f in figures.values())]
     counts = ["n_scored", *others]
+    repeats = result.repeats
     rows = [
-        [label(benchmark, metric), number(f.value), interval(f.ci95), *(f"{getattr(f, name):,}" for name in counts)]
+        [
+            label(benchmark, metric),
+            number(f.value),
+            interval(f.ci95),
+            *([mean_and_deviation(repeats[metric])] if repeats else []),
+            *(f"{getattr(f, name):,}" for name in counts),
+        ]
         for metric, f in figures.items()
     ]
-    terminal.print_table(console, ["metric", "value", "95 % interval", *map(words, counts)], rows)
+    of_repeats = [f"mean ± sd of {len(next(iter(repeats.values())))} runs"] if repeats else []
+    terminal.print_table(console, ["metric", "value", "95 % interval", *of_repeats, *map(words, counts)], rows)
     counters = ", ".join(f"{words(name)} {count:,}" for name, count in result.counters.items() if count)
     console.print(f"[dim]{counters}[/dim]")
     annotated = benchmark.scoring.annotations.metrics if benchmark.scoring.annotations else ()
     left_out = [label(benchmark, metric) for metric in result.scores if metric not in (*scored, *annotated)]
     if left_out:
         console.print(f"[dim]not scored here: {', '.join(left_out)}[/dim]")
-    if result.repeats:
-        values = {label(benchmark, metric): np.array(result.repeats[metric]) for metric in figures}
-        spread = ", ".join(f"{name} {number(each.mean())} ± {number(each.std())}" for name, each in values.items())
-        n_repeats = len(next(iter(values.values())))
-        console.print(f"mean and standard deviation of {n_repeats} repeats: {spread}")
     print_warnings(console, result.warnings)
     for name in chosen:
         console.print()
         _print_slice(console, name, result.slices[name], benchmark)
+
+
+def mean_and_deviation(values: Sequence[float]) -> str:
+    """Return the mean of the values of several runs and their sample standard deviation.
+
+    >>> mean_and_deviation([0.25, 0.35]), mean_and_deviation([])
+    ('0.3000 ± 0.0707', '-')
+    """
+    if len(values) < 2:
+        return number(values[0]) if values else "-"
+    return f"{number(statistics.fmean(values))} ± {number(statistics.stdev(values))}"
 
 
 def number(value: float) -> str:

@@ -3,12 +3,13 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kbbench_hf.benchmarks.base import Examples
+from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.journal import Record
 from kbbench_hf.files.writing import write_text
@@ -157,7 +158,28 @@ def walk_run(
         write_text(folder / TRAJECTORIES, "".join(each.line() for each in trajectories))
         write_text(folder / "predictions.jsonl", "".join(_lines(trajectories, first, top_k)))
     wait_for_everyone(model)  # so that every process finds them when this returns
-    return Walked(generation, trajectories, by_schema)
+    warnings = [*generation.warnings, *_dropped_tools_warnings(agent, trajectories, generation)]
+    return Walked(replace(generation, warnings=warnings), trajectories, by_schema)
+
+
+LEAST_TOKENS_PER_CHARACTER = 1 / 5.5
+"""A request with fewer prompt tokens than this share of its characters was not read as a whole."""
+
+
+def _dropped_tools_warnings(agent: Agent, trajectories: list[Trajectory], generation: Generation) -> list[ScoreWarning]:
+    """Return a warning where no tool was called and the prompt tokens are too few for the tools that were sent."""
+    if agent.protocol != "tools" or any(walk.calls for walk in trajectories):
+        return []
+    counted = [record["prompt_tokens"] for record in generation.records() if record["prompt_tokens"]]
+    contract = len(agent.instructions) + len(json.dumps(requested(agent)["tools"]))
+    if not counted or min(counted) >= LEAST_TOKENS_PER_CHARACTER * contract:
+        return []
+    message = (
+        f"The model called no tool, and the server counted {min(counted):,} prompt tokens for instructions and tools "
+        f"of {contract:,} characters: it seems to drop the parameter 'tools'."
+    )
+    remedy = "Use --protocol json, or start the server with its tool parser (vLLM: --enable-auto-tool-choice)."
+    return [ScoreWarning("tools_dropped", message, remedy, len(trajectories))]
 
 
 def requested(agent: Agent, tool_choice: str | None = None) -> dict[str, Any]:

@@ -68,7 +68,7 @@ class Asker:
         self._unanswered = 0
         """Timeouts of single requests since the last reply."""
         self._stopping = asyncio.Event()
-        self._reason: KBBenchError | None = None
+        self._reason: KBBenchError | InterruptedRunError | None = None
         self._task: asyncio.Task[Any] | None = None
         self._rng = random.Random()
         self._waits_until = 0.0
@@ -172,7 +172,7 @@ class Asker:
                 if self._stopping.is_set():
                     return
 
-    def _stop(self, reason: KBBenchError, drain_s: float | None = None) -> None:
+    def _stop(self, reason: KBBenchError | InterruptedRunError, drain_s: float | None = None) -> None:
         """Send nothing more; wait for what is under way (it may be paid for), at most `drain_s` seconds if given."""
         if not self._stopping.is_set():
             self._reason = reason

@@ -21,7 +21,7 @@ from kbbench_hf.runners.cost import Budget, Price
 from kbbench_hf.runners.identity import Identity, OtherServerError
 from kbbench_hf.runners.jobs import ATTEMPTS, FIELDS, NO_BUDGET, InterruptedRunError, Job, Sampling, Work
 from kbbench_hf.runners.machines import check_same, check_shared, group
-from kbbench_hf.runners.outcome import Parse, Summary, finish, prediction
+from kbbench_hf.runners.outcome import Parse, Summary, finish, prediction, reply_warnings
 from kbbench_hf.runners.progress import Advance, Meter, progress, showing
 
 if TYPE_CHECKING:
@@ -161,7 +161,8 @@ def generate(
     if limit is not None:
         summary = replace(summary, n_timeouts=limit.n_timeouts, concurrency=limit.held)
         slow = slow_warnings(summary, limit)
-    return Generation(summary, journal, keys, stopped, [*_warnings(summary), *slow, *identity.warnings()])
+    warnings = [*_warnings(summary), *slow, *reply_warnings(summary), *identity.warnings()]
+    return Generation(summary, journal, keys, stopped, warnings)
 
 
 def _unless_stopped(

@@ -9,7 +9,7 @@ from inspect import Parameter, signature
 from typing import Any, NamedTuple
 
 from kbbench_hf.benchmarks.base import Prompt
-from kbbench_hf.errors import KBBenchError, UsageError
+from kbbench_hf.errors import UsageError
 from kbbench_hf.files.journal import Journal, Record
 from kbbench_hf.models.chat_completions import token_count
 from kbbench_hf.models.failures import SETTLED, Failure
@@ -21,13 +21,16 @@ NO_BUDGET = "--max-requests and --max-cost are for served models; a local model 
 _to_json = json.JSONEncoder(sort_keys=True).encode
 
 
-class InterruptedRunError(KBBenchError):
-    """The user stopped the run; what was answered is kept."""
+class InterruptedRunError(KeyboardInterrupt):
+    """SIGINT or SIGTERM stopped the run; the answers that had arrived are kept.
+
+    It is a KeyboardInterrupt and no Exception: `except Exception` around a run in a sweep does not catch Ctrl-C.
+    """
 
     exit_code = 130
 
     def __init__(self) -> None:
-        super().__init__("Interrupted. Every answer that had arrived is kept; start the same run again to go on.")
+        super().__init__("Interrupted. All replies received so far are kept; start the same run again to resume.")
 
 
 @dataclass(frozen=True)

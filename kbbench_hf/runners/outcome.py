@@ -9,10 +9,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.files.journal import Record
 from kbbench_hf.files.writing import whole_file
 from kbbench_hf.models.failures import SETTLED
+from kbbench_hf.replies.cues import REFUSAL
 from kbbench_hf.replies.reading import Reading
 from kbbench_hf.runners.progress import Meter, quantile
 
@@ -49,6 +51,10 @@ class Summary:
     latency_p50_s: float | None
     latency_p95_s: float | None
     canaries: tuple[str, ...]
+    n_refusals: int = 0
+    """Replies that cannot be parsed, in which the model refuses in words."""
+    n_most_common: int = 0
+    """How many prompts got the most common reply."""
     servers: tuple[Mapping[str, Any], ...] = ()
     """Who answered, in order: the address, what the server said it was, and how it wanted to be asked."""
     stopped: str | None = None
@@ -152,6 +158,7 @@ def finish(
     """
     counts: Counter[str] = Counter()
     errors: Counter[str] = Counter()
+    replies: Counter[int] = Counter()
     latencies = array("d")
     with ExitStack() as stack:
         files: list[BinaryIO] = []
@@ -165,11 +172,14 @@ def finish(
                 files.append(stack.enter_context(whole_file(folder / name)))
             if record["error"] is None:
                 _count(record, counts, latencies)
+                replies[hash(record["response"].strip())] += not record.get("tool_calls")
             else:
                 errors[record["error"]] += 1
             if parse is not None:
                 line, parsed = prediction(record, parse, answer)
-                counts["parse_failures"] += record["error"] is None and not parsed
+                if record["error"] is None and not parsed:
+                    counts["parse_failures"] += 1
+                    counts["refusals"] += REFUSAL.search(record["response"]) is not None
                 if files:
                     files[-1].write(line)
         if counts["missing"]:
@@ -189,6 +199,8 @@ def finish(
         n_parse_failures=counts["parse_failures"],
         n_schema_violations=counts["schema_violations"],
         n_without_usage=counts["without_usage"],
+        n_refusals=counts["refusals"],
+        n_most_common=max(replies.values(), default=0),
         n_requests=meter.n_requests,
         prompt_tokens=meter.prompt_tokens,
         completion_tokens=meter.completion_tokens,
@@ -199,6 +211,39 @@ def finish(
         latency_p95_s=quantile(ordered, 0.95) if ordered else None,
         canaries=tuple(meter.canaries),
     )
+
+
+MANY = 0.05
+"""The share of truncated or refused replies from which a run has a warning."""
+ALMOST_ALL = 0.9
+"""The share of prompts with one and the same reply from which it says nothing of the prompts."""
+FEWEST_REPLIES = 5
+"""With fewer replies, equal ones are no sign of a fault."""
+
+
+def reply_warnings(summary: Summary) -> list[ScoreWarning]:
+    """Return warnings on the replies of a run: truncated, refused, all equal.
+
+    Replies that cannot be parsed are counted where predictions are scored.
+    """
+    n, found = summary.n_answered, []
+    if summary.n_cut_off > MANY * n:
+        message = (
+            f"{summary.n_cut_off:,} of {n:,} replies were truncated at the token limit; their ends were not scored."
+        )
+        found.append(ScoreWarning("truncated", message, "Raise the limit with --max-tokens.", summary.n_cut_off))
+    refused = summary.n_refusals + sum(summary.errors.get(kind, 0) for kind in ("refusal", "content_filter"))
+    if refused > MANY * summary.n_prompts:
+        message = f"The model or its content filter refused {refused:,} of {summary.n_prompts:,} prompts."
+        remedy = "Read some replies; choose another --prompt or model, or relax the server's content filter."
+        found.append(ScoreWarning("refused", message, remedy, refused))
+    if n >= FEWEST_REPLIES and summary.n_most_common >= ALMOST_ALL * n:
+        message = (
+            f"{summary.n_most_common:,} of {n:,} replies are equal: the model answered without regard to the prompt."
+        )
+        remedy = "Read some replies; check the model's chat template, or ask for JSON with --structured."
+        found.append(ScoreWarning("equal_replies", message, remedy, summary.n_most_common))
+    return found
 
 
 def _count(record: Record, counts: Counter[str], latencies: "array[float]") -> None:

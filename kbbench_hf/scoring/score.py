@@ -111,6 +111,10 @@ def score(
         *revision_warning(made_on, asked.revision),
         *stored_warnings(run.get("warnings", [])),
     ]
+    if asked.benchmark.scoring.annotations and annotations is not None:
+        from kbbench_hf.benchmarks.annotation_warnings import self_judged_warnings
+
+        of_run += self_judged_warnings(str(run.get("model", "")), annotated(asked, annotations).examples)
     walked = read_trajectories(paths[0]) if len(paths) == 1 and paths[0].is_dir() else []
     result = score_asked(annotated(asked, annotations), read, of_run, walked)
     result = replace(result, made_on=made_on, texts=run.get("texts", {}))

@@ -42,6 +42,10 @@ def completeness_warnings(
     if unparsed.any():
         effect = _without(benchmark, scores, figures, unparsed, mode)
         remedy = "Read some of them, and name another parser with --parser."
+        if 2 * unparsed.sum() > n:
+            remedy = (
+                "Read some of them; run the model with --structured for JSON, or choose another --prompt or --parser."
+            )
         (warning,) = unread_warning(int(unparsed.sum()), n, remedy, _gain(benchmark, effect))
         found.append(replace(warning, effect=effect))
     if predictions.n_duplicates:

@@ -10,6 +10,7 @@ import pytest
 
 from kbbench_hf import cli
 from kbbench_hf.benchmarks import shipped_answers
+from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.records import System
@@ -201,3 +202,35 @@ def test_every_place_says_how_many_queries_a_retriever_matched_with_nothing(
     texts = json.loads((runs / "run.json").read_text())["texts"]
     assert texts == {"bm25": {"rendering": "text", "relations": False, "fields": ["text", "name where text is empty"]}}
     assert not any(each.code == "different_texts" for each in compare(runs, runs).warnings)
+
+
+RUN_CODES = ("truncated", "refused", "equal_replies")
+IN_PLACES = {
+    "terminal of score": ("score", "{run}"),
+    "--json of score": ("score", "{run}", "--json"),
+    "terminal of compare": ("compare", "{run}", str(WHOLE)),
+    "--json of compare": ("compare", "{run}", str(WHOLE), "--json"),
+    "result.json": ("score", "{run}", "--out", "{run}"),
+    "report.html": ("report", "{run}"),
+    "board": ("submit", "{run}/predictions.jsonl", "--benchmark", NAME, "--name", "m", "--store", "{run}/store"),
+}
+
+
+@pytest.mark.parametrize("place", IN_PLACES)
+def test_a_warning_of_a_run_is_shown_in_every_place(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    warnings = [ScoreWarning(code, f"Found: {code}.", f"Mend {code}.", 3).to_dict() for code in RUN_CODES]
+    settings = {**load_examples(NAME).settings(), "model": "m"}
+    (tmp_path / "run.json").write_text(json.dumps({"settings": settings, "warnings": warnings}))
+    (tmp_path / "predictions.jsonl").write_bytes(WHOLE.read_bytes())
+    if place == "report.html":
+        command("score", str(tmp_path), "--out", str(tmp_path))(tmp_path, monkeypatch, capsys)
+    shown = command(*(each.replace("{run}", str(tmp_path)) for each in IN_PLACES[place]))(tmp_path, monkeypatch, capsys)
+    if place == "board":
+        rows = board(Index(Store(tmp_path / "store")), score(tmp_path).place)
+        shown = " ".join(str(warning) for row in rows for warning in row.warnings)
+    elif "." in place:
+        shown = unescape((tmp_path / place).read_text(encoding="utf-8"))
+    words = " ".join(shown.split())
+    assert [each for each in RUN_CODES if f"Found: {each}." not in words or f"Mend {each}." not in words] == []

@@ -137,6 +137,16 @@ def test_a_server_that_takes_no_tools_is_named_with_what_to_do(tmp_path: Path) -
         served(tmp_path, server)
 
 
+@pytest.mark.parametrize(("tokens", "warned"), [(90, True), (900, False)])
+def test_a_server_that_drops_the_tools_is_told_by_its_prompt_tokens(tmp_path: Path, tokens: int, warned: bool) -> None:
+    body = {"choices": [{"message": {"role": "assistant", "content": "Salt Atlas."}}]}
+    counted = {**body, "usage": {"prompt_tokens": tokens, "completion_tokens": 3}}
+    with ScriptedServer(reply=lambda payload: Reply(200, json.dumps(counted).encode())) as server:
+        found = {each.code: each for each in served(tmp_path, server).warnings}
+    assert ("tools_dropped" in found) is warned
+    assert not warned or "--protocol json" in found["tools_dropped"].remedy
+
+
 def test_a_tool_choice_that_is_refused_is_left_out_and_said(tmp_path: Path) -> None:
     words = "Unexpected fields in the request: {'tool_choice'}"
 

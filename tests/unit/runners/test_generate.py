@@ -345,6 +345,7 @@ from kbbench_hf.errors import KBBenchError
 from kbbench_hf.models.endpoint import Endpoint, key_from_environment
 from kbbench_hf.runners import ask_chat
 from kbbench_hf.runners.generate import generate
+from kbbench_hf.runners.jobs import InterruptedRunError
 ask_chat.DRAIN_S = float(os.environ.get("KBBENCH_TEST_DRAIN_S", ask_chat.DRAIN_S))
 stop = ask_chat.Asker._stop
 def stop_and_tell(asker, *how):
@@ -356,7 +357,7 @@ prompts = {f"q{i}": Prompt([{"role": "user", "content": f"prompt {i}"}], max_tok
 model = Endpoint(url, "scripted-model", key_from_environment("KBBENCH_TEST_KEY"))
 try:
     generate(prompts, model, folder, concurrency=8, canary=False, parse=of_text(str.split))
-except KBBenchError as error:
+except (InterruptedRunError, KBBenchError) as error:
     print(error, file=sys.stderr)
     sys.exit(error.exit_code)
 print(sorted({"torch", "evaluate", "transformers", "datasets"} & sys.modules.keys()))

@@ -14,7 +14,7 @@ from kbbench_hf.replies.reading import ParseError, Reading
 from kbbench_hf.runners import progress
 from kbbench_hf.runners.cost import Price
 from kbbench_hf.runners.jobs import Sampling, Work
-from kbbench_hf.runners.outcome import finish, prediction
+from kbbench_hf.runners.outcome import finish, prediction, reply_warnings
 from kbbench_hf.runners.progress import Meter, quantile
 from tests.servers.clock import Clock
 
@@ -142,3 +142,37 @@ def test_the_progress_line_has_seconds_per_request_below_one_a_second(
     assert said in meter.line().split(" · ")
     meter.pace = lambda: "3 of 32 at once (slow for a timeout of 6 s)"
     assert meter.line().endswith(" · 3 of 32 at once (slow for a timeout of 6 s)")
+
+
+def codes(records: Sequence[dict[str, Any]]) -> dict[str, int]:
+    return {each.code: each.n_examples for each in reply_warnings(finished(records))}
+
+
+def test_replies_of_a_sound_run_are_warned_of_by_nothing() -> None:
+    assert codes([record(n) for n in range(40)]) == {}
+    assert codes([record(n, response="same") for n in range(4)]) == {}  # too few to say so
+    assert codes([*(record(n) for n in range(40)), record(41, finish_reason="length")]) == {}
+    assert codes([]) == {}
+
+
+def test_truncated_refused_and_equal_replies_are_warnings_with_a_remedy() -> None:
+    cut = [record(n, finish_reason="length") for n in range(10)]
+    assert codes(cut) == {"truncated": 10}
+    (warning,) = reply_warnings(finished(cut))
+    assert "10 of 10 replies were truncated" in str(warning) and "--max-tokens" in warning.remedy
+    assert codes([record(n, response="  {}") for n in range(10)]) == {"equal_replies": 10}
+    filtered = [record(n, error="content_filter", response=None) for n in range(3)]
+    assert codes([*filtered, *(record(n) for n in range(10))]) == {"refused": 3}
+    refusing = [record(n, response=f"I'm sorry, but I can't help with text {n}.") for n in range(10)]
+    assert finished(refusing).n_refusals == 0  # the parser read them
+    meter = Meter(None)
+    unread = finish(refusing, meter, "m", 10, parse=of_text(unreadable), answer="words")
+    assert (unread.n_refusals, [each.code for each in reply_warnings(unread)]) == (10, ["refused"])
+
+
+def unreadable(text: str) -> list[str]:
+    raise ParseError("nothing")
+
+
+def test_calls_of_tools_are_no_equal_replies() -> None:
+    assert codes([record(n, response="", tool_calls=[{"function": {"name": "f"}}]) for n in range(9)]) == {}

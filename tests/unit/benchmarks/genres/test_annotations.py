@@ -10,6 +10,7 @@ import pytest
 
 from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.annotated import with_annotations
+from kbbench_hf.benchmarks.annotation_warnings import annotation_warnings, self_judged_warnings
 from kbbench_hf.benchmarks.annotations import (
     Annotations,
     read_annotation,
@@ -156,3 +157,35 @@ def test_thresholds_of_other_texts_are_said_to_be_so(tmp_path: Path) -> None:
         examples = with_annotations(Examples([], Context(config, ())), tmp_path)
         found = warn(benchmark("mini-genres"), examples, [], "reference")
         assert [warning.code for warning in found if warning.code.startswith("thresholds")] == codes
+
+
+@pytest.mark.parametrize(
+    ("judge", "values", "warned"),
+    [
+        ("chat:m@1", [1.0] * 12, True),
+        ("chat:m@1", [0.0] * 12, True),
+        ("chat:m@1", [1.0] * 11 + [0.0], False),
+        ("chat:m@1", [1.0] * 9, False),
+        ("surface:m", [1.0] * 12, False),
+    ],
+)
+def test_a_language_model_that_gives_one_verdict_to_everything_is_warned_of(
+    tmp_path: Path, judge: str, values: list[float], warned: bool
+) -> None:
+    keys = [triple_key([f"a{n}", "r", "b"]) for n in range(len(values))]
+    n = len(values)
+    columns = {"id": ["d1"] * n, "triple": keys, "occurrence": [0] * n, "value": values, "status": ["ok"] * n}
+    table = pa.table({**columns, "raw": ["x"] * n})
+    write_annotation(tmp_path, "factualness", {"judge": judge}, table)
+    examples = with_annotations(Examples([], Context("cdr", ())), tmp_path)
+    found = annotation_warnings(benchmark("mini-genres"), examples, [])
+    assert ("constant_verdicts" in [each.code for each in found]) is warned
+
+
+@pytest.mark.parametrize(
+    ("model", "warned"), [("m", True), ("m@2", True), ("llm:m", True), ("hf:m", True), ("other", False), ("", False)]
+)
+def test_a_model_that_judges_itself_is_warned_of(tmp_path: Path, model: str, warned: bool) -> None:
+    write_all(tmp_path)
+    examples = with_annotations(Examples([], Context("cdr", ())), tmp_path)
+    assert bool(self_judged_warnings(model, examples)) is warned
