@@ -29,6 +29,7 @@ FILE = FilePath(exists=True, dir_okay=False)
 @click.option("--nodes", type=FILE, help="Your own knowledge base: nodes, columns id,type,name,text (csv or Parquet).")
 @click.option("--edges", type=FILE, help="Its edges, if any, columns head,relation,tail.")
 @click.option("--queries", type=FILE, help="Its questions, columns id,query,answer_ids[,split].")
+@click.option("--drop-dangling", is_flag=True, help="Leave out edges and gold ids that are no node; they are counted.")
 @click.option("--ontology", type=FILE, help="Your own ontology, to be read from sentences: Turtle, RDF/XML or JSON.")
 @click.option("--triples", type=FILE, help="Its triples, columns subject,relation,object (csv, Parquet), or RDF.")
 @click.option("--sentences", type=FILE, help="Sentences, one a line, or columns id,sentence[,triples,split,selected].")
@@ -59,6 +60,7 @@ def command(
     nodes: Path | None,
     edges: Path | None,
     queries: Path | None,
+    drop_dangling: bool,
     ontology: Path | None,
     triples: Path | None,
     sentences: Path | None,
@@ -89,6 +91,9 @@ def command(
         for module in build_metrics(place, evaluate_modules()):
             echo(f'{place / module}  evaluate.load("{place / module}")')
         return
+    if drop_dangling and not nodes:
+        raise UsageError("--drop-dangling is for your own knowledge base; expected --nodes. Add it, or leave it out.")
+    left_out: list[str] = []
     place = out or (Path(NAMESPACE) if seed is None else Path("private") / NAMESPACE) / name
     check_replaceable(place)
     started = time.monotonic()
@@ -102,7 +107,7 @@ def command(
             )
         from kbbench_hf.benchmarks.own_kb.release import build_own_knowledge_base
 
-        build_own_knowledge_base(name, nodes, edges, queries, place)
+        left_out = build_own_knowledge_base(name, nodes, edges, queries, place, drop_dangling)
     elif ontology or triples or sentences or pairs or min_grade or split_by or similar_by or drawn_by is not None:
         if not ontology or not sentences:
             raise UsageError("A benchmark of your own ontology needs --ontology and --sentences, and triples for them.")
@@ -140,6 +145,8 @@ def command(
             )
         build(source, place, None if configs is None else configs.split(","))
     _report(DatasetFolder(place), time.monotonic() - started)
+    for each in left_out:
+        echo(f"  left out: {each}")
 
 
 def _benchmark(name: str) -> Benchmark:

@@ -39,7 +39,7 @@ def as_utf8(opened: Opened) -> str:
         start = head[:200]
         wide = next((name for odd, name in enumerate(("BE", "LE")) if start[odd::2].count(0) > len(start) / 4), None)
         if wide is None:
-            raise Unreadable("no text: it holds zero bytes", "Send JSON Lines, JSON, csv, Parquet or a TREC run.")
+            raise Unreadable("no text: it holds zero bytes", "Write it as text in UTF-8, or as Parquet.")
         remedy = f"Save it as UTF-8, or convert it: iconv -f UTF-16{wide} -t UTF-8 OLD > NEW"
         raise Unreadable("UTF-16 without a byte-order mark", remedy)
     return ""

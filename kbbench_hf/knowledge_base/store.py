@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from kbbench_hf.errors import DataError, UsageError
+from kbbench_hf.files.user_tables import DETAILS, read_table
 from kbbench_hf.knowledge_base import files, tables
 from kbbench_hf.knowledge_base.graph import Direction, Graph, Neighbors, Rows
 
@@ -56,10 +57,10 @@ class KnowledgeBase:
 
         Nodes need the columns `id,type,name,text`, edges `head,relation,tail`; further ones are kept.
         """
-        listed = None if schema is None else tables.read_table(Path(schema), tables.SCHEMA_COLUMNS)
+        listed = None if schema is None else read_table(Path(schema), tables.SCHEMA_COLUMNS)
         return cls.from_arrow(
-            tables.read_table(Path(nodes), tables.NODE_COLUMNS),
-            tables.read_table(Path(edges), tables.EDGE_COLUMNS),
+            read_table(Path(nodes), tables.NODE_COLUMNS, [DETAILS]),
+            read_table(Path(edges), tables.EDGE_COLUMNS, [DETAILS]),
             listed,
         )
 
@@ -173,12 +174,15 @@ class KnowledgeBase:
         return [self.graph.node_types[number] for number in numbers.tolist()]
 
     def details(self, row: int) -> tables.Record:
-        """Return the record in a node's `details`; empty where it has none."""
+        """Return the record in a node's `details`; empty where it has none, text that is none under "details"."""
         if "details" not in self.nodes.column_names:
             return {}
         text = self.nodes["details"][int(self.graph.checked(row)[0])].as_py()
-        record: tables.Record = json.loads(text) if text else {}
-        return record
+        try:
+            record = json.loads(text) if text else {}
+        except (ValueError, RecursionError):
+            record = None
+        return record if isinstance(record, dict) else {"details": text}
 
     def of_type(self, node_type: str) -> NDArray[np.int64]:
         """Return the nodes of a type, ascending."""

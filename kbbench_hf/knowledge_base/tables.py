@@ -1,7 +1,7 @@
 """The tables of a knowledge base as users bring them: read, checked, and numbered."""
 
 from collections.abc import Sequence
-from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,11 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kbbench_hf.errors import DataError, UsageError
-from kbbench_hf.files.packing import Opened, open_unpacked
-from kbbench_hf.files.rows import Unreadable
-from kbbench_hf.files.tables import delimiter_of
-from kbbench_hf.files.texts import as_utf8
+from kbbench_hf.errors import DataError
+from kbbench_hf.files.user_tables import require_columns, text_column
 from kbbench_hf.knowledge_base.graph import Graph
 
 NODE_COLUMNS = ("id", "type", "name", "text")
@@ -26,30 +23,6 @@ _SHOWN = 10
 
 Record = dict[str, Any]
 """A JSON object, such as `details` hold."""
-
-
-def read_table(path: Path, columns: Sequence[str]) -> pa.Table:
-    """Read a csv or Parquet file that must have `columns`; these are read as text from csv, others are inferred.
-
-    What stands between the cells of csv, and its encoding, are recognised; it may be packed.
-
-    Raises:
-        UsageError: there is no such file.
-        DataError: the file is malformed or a column is missing.
-    """
-    path = Path(path)
-    if not path.is_file():
-        raise UsageError(f"There is no file {path}. Expected a table with the columns {', '.join(columns)}.")
-    try:
-        opened = open_unpacked(path)
-        with closing(opened):
-            table = _read_parquet(path) if opened.head.startswith(b"PAR1") else _read_csv(opened, columns)
-    except Unreadable as error:
-        raise DataError(f"{path}: {error.message}. Expected csv or Parquet. {error.remedy}".rstrip()) from error
-    except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{path} cannot be read as a table: {error}. Expected csv or Parquet.") from error
-    _require(table, columns, str(path))
-    return table
 
 
 def read_dataset_table(path: Path, columns: Sequence[str]) -> pa.Table:
@@ -64,10 +37,11 @@ def read_dataset_table(path: Path, columns: Sequence[str]) -> pa.Table:
 
     try:
         names = pq.read_schema(path, memory_map=True).names
-        table = pa.table([_plain_column(name, _read_parquet(path, [name]).column(0)) for name in names], names)
+        read = partial(pq.read_table, path, memory_map=True, read_dictionary=["type", "relation"])
+        table = pa.table([_plain_column(name, read(columns=[name]).column(0)) for name in names], names)
     except (pa.ArrowInvalid, OSError) as error:
         raise DataError(f"{path} cannot be read as a table: {error}. Expected Parquet; build it again.") from error
-    _require(table, columns, str(path))
+    require_columns(table, columns, str(path))
     return table
 
 
@@ -82,8 +56,8 @@ def number(nodes: pa.Table, edges: pa.Table, schema: pa.Table | None = None) -> 
     """
     if not len(nodes):
         raise DataError("The table of nodes is empty; expected at least one node.")
-    _require(nodes, NODE_COLUMNS, "The table of nodes")
-    _require(edges, EDGE_COLUMNS, "The table of edges")
+    require_columns(nodes, NODE_COLUMNS, "The table of nodes")
+    require_columns(edges, EDGE_COLUMNS, "The table of edges")
     nodes, edges = _plain(nodes), _plain(edges)
     ids = _ids(nodes["id"])
     heads, tails = _ends(edges, "head", ids), _ends(edges, "tail", ids)
@@ -153,39 +127,6 @@ def tuples(known: Numbered) -> list[tuple[str, str, str, int]]:
     return found
 
 
-def _require(table: pa.Table, columns: Sequence[str], what: str) -> None:
-    missing = [name for name in columns if name not in table.column_names]
-    if missing:
-        raise DataError(
-            f"{what} has no column {', '.join(map(repr, missing))}; it has {', '.join(table.column_names)}. "
-            f"Expected at least {', '.join(columns)}."
-        )
-
-
-def _read_csv(opened: Opened, columns: Sequence[str]) -> pa.Table:
-    from pyarrow import csv
-
-    as_utf8(opened)
-    first = opened.head.split(b"\n", 1)[0].decode("utf-8", "replace")
-    if not first.strip():
-        raise Unreadable("an empty file")
-    if first.lstrip()[:1] in "[{":
-        raise Unreadable("no table, but JSON")
-    delimiter = delimiter_of([first], columns[0])
-    return csv.read_csv(
-        opened.stream,
-        read_options=csv.ReadOptions(block_size=64 << 20, use_threads=False),
-        parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-        convert_options=csv.ConvertOptions(column_types=dict.fromkeys((*columns, "details"), pa.string())),
-    )
-
-
-def _read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
-    import pyarrow.parquet as pq
-
-    return pq.read_table(path, columns=columns, memory_map=True, read_dictionary=["type", "relation"])
-
-
 def _plain(table: pa.Table) -> pa.Table:
     """Return the table in one chunk without schema metadata; its texts are large strings, to fit into one chunk."""
     names = table.column_names
@@ -193,6 +134,8 @@ def _plain(table: pa.Table) -> pa.Table:
 
 
 def _plain_column(name: str, column: pa.ChunkedArray) -> pa.Array:
+    if name in ("type", "name", "text", "relation"):
+        column = text_column(column, f"The column {name!r}")
     if name not in _NUMBERED and (pa.types.is_string(column.type) or name in _TEXTS):
         column = column.cast(pa.large_string())
         if name in ("name", "text") and column.null_count:
@@ -216,9 +159,11 @@ def _ids(column: pa.ChunkedArray) -> pa.Array:
     ids = _as_ids(column)
     if pa.types.is_int64(ids.type) and pc.any(pc.less(ids, 0)).as_py():
         ids = ids.cast(pa.large_string())
-    if ids.null_count:
+    empty = ids.is_null() if pa.types.is_int64(ids.type) else pc.fill_null(pc.equal(ids, ""), True)
+    if n_empty := pc.sum(empty).as_py():
         raise DataError(
-            f"{ids.null_count} nodes have no id, the first in row {pc.index(ids.is_null(), True)}. Give each one."
+            f"{n_empty} nodes have no id, the first in row {pc.index(empty, True).as_py() + 1}; expected an id for "
+            "each. Fill in the column 'id'."
         )
     counts = pc.value_counts(ids)
     repeated = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
@@ -232,31 +177,66 @@ def _ids(column: pa.ChunkedArray) -> pa.Array:
 def _as_ids(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if pa.types.is_integer(values.type):
-        return values.cast(pa.int64())
+        try:
+            return values.cast(pa.int64())
+        except pa.ArrowInvalid:  # unsigned numbers that int64 does not hold
+            return values.cast(pa.large_string())
     texts = values.cast(pa.large_string())
     canonical = pc.all(pc.match_substring_regex(texts, r"^(0|-?[1-9][0-9]{0,17})$"), min_count=0).as_py()
     return texts.cast(pa.int64()) if canonical and len(texts) else texts
 
 
+def without_dangling(nodes: pa.Table, edges: pa.Table) -> tuple[pa.Table, int, str]:
+    """Return the edges whose head and tail are nodes, how many others there are, and the first ten in words."""
+    ids = _ids(nodes["id"])
+    ends = {end: _rows_of_ends(edges[end], ids) for end in ("head", "tail")}
+    dangling = (ends["head"][0] < 0) | (ends["tail"][0] < 0)
+    rows = np.flatnonzero(dangling).tolist()
+    if not rows:
+        return edges, 0, ""
+    shown = [
+        f"{named[row].as_py()!r} ({end}, row {row + 1})"
+        for row in rows[:_SHOWN]
+        for end, (found, named) in ends.items()
+        if found[row] < 0
+    ]
+    return edges.filter(pa.array(~dangling)), len(rows), ", ".join(shown) + (" ..." if len(rows) > _SHOWN else "")
+
+
 def _ends(edges: pa.Table, end: str, ids: pa.Array) -> NDArray[np.int64]:
     """Return the row number of each edge's head or tail."""
-    named = edges[end].combine_chunks()
-    values = named.cast(pa.large_string()) if pa.types.is_large_string(ids.type) else _as_ids(named)
-    if values.type != ids.type:
-        values, ids = values.cast(pa.large_string()), ids.cast(pa.large_string())
-    if is_dense(ids) and not values.null_count:
-        found = values.to_numpy()
-        rows = np.where((found >= 0) & (found < len(ids)), found, -1)
-    else:
-        rows = pc.fill_null(pc.index_in(values, value_set=ids), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    rows, named = _rows_of_ends(edges[end], ids)
     unknown = np.flatnonzero(rows < 0)
     if len(unknown):
-        strangers = values.take(pa.array(unknown)).unique()
+        strangers = named.take(pa.array(unknown)).unique()
         raise DataError(
             f"{len(unknown)} edges have a {end} that is no node id: {_some(strangers)}. "
             "Add these nodes or remove the edges."
         )
     return rows
+
+
+def _rows_of_ends(column: pa.ChunkedArray, ids: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
+    """Return the row number of the node of each id in a column of edges, -1 where no node has it; and the ids."""
+    named = column.combine_chunks()
+    if pa.types.is_large_string(ids.type):
+        values = named.cast(pa.large_string())
+    else:
+        values = _as_ids(without_zeros(named))
+    if values.type != ids.type:
+        values, ids = values.cast(pa.large_string()), ids.cast(pa.large_string())
+    if is_dense(ids) and not values.null_count:
+        found = values.to_numpy()
+        return np.where((found >= 0) & (found < len(ids)), found, -1), values
+    rows = pc.fill_null(pc.index_in(values, value_set=ids), -1).to_numpy(zero_copy_only=False)
+    return np.asarray(rows, np.int64), values
+
+
+def without_zeros(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Return ids of integer nodes without the ".0" of integers that became floats on their way into csv."""
+    if pa.types.is_integer(column.type) or not pc.any(pc.match_substring(column, ".")).as_py():
+        return column
+    return pc.replace_substring_regex(column, r"^(-?[0-9]+)\.0+$", r"\1")
 
 
 def is_dense(ids: pa.Array) -> bool:

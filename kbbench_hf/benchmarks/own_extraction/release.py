@@ -14,7 +14,7 @@ from kbbench_hf.benchmarks.text2kgbench.construction.inputs import (
     read_sentences,
     read_triples,
 )
-from kbbench_hf.errors import UsageError
+from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import write_dataset
 
 
@@ -61,4 +61,10 @@ def build_own_extraction(
         named = ", ".join(f"{each!r} ({n:,})" for each, n in relations.unknown.most_common(5))
         more = f" and {len(relations.unknown) - 5} more" if len(relations.unknown) > 5 else ""
         built.account.notes.append(f"Triples of relations that the ontology lacks were left out: {named}{more}.")
-    write_dataset(out, built.tables(), write_card(name, built, choices))
+    tables = built.tables()
+    if not tables["prompts"]:
+        raise DataError(
+            f"No sentence of {sentences} is in a test split: too few have a triple; expected at least one to test. Add "
+            "sentences, or a column split with 'test' in it."
+        )
+    write_dataset(out, tables, write_card(name, built, choices))

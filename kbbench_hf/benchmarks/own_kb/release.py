@@ -4,7 +4,11 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection
+from decimal import Decimal
 from pathlib import Path
+from reprlib import repr as short_repr
+from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,15 +19,21 @@ from kbbench_hf.benchmarks.retrieval import WRITTEN
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import write_dataset
 from kbbench_hf.files.list_text import is_bracketed, parse_list, split_readings, whole_number
+from kbbench_hf.files.user_tables import DETAILS, read_table
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.knowledge_base.tables import EDGE_COLUMNS, NODE_COLUMNS, read_table, schema_table
+from kbbench_hf.knowledge_base.tables import EDGE_COLUMNS, NODE_COLUMNS, schema_table, without_dangling, without_zeros
 
 QUESTION_COLUMNS = ("id", "query", "answer_ids")
+DROP_DANGLING = "--drop-dangling"
 _SPLITS = {"val": "validation", "dev": "validation"}
 _SHOWN = 10
+_FLOAT = re.compile(r"^(-?\d+)\.0+$")
+"""An integer that became a float on its way into csv."""
 
 
-def build_own_knowledge_base(name: str, nodes: Path, edges: Path | None, queries: Path | None, out: Path) -> None:
+def build_own_knowledge_base(
+    name: str, nodes: Path, edges: Path | None, queries: Path | None, out: Path, drop_dangling: bool = False
+) -> list[str]:
     """Build the dataset `name` at `out` from tables, csv or Parquet.
 
     Args:
@@ -34,9 +44,13 @@ def build_own_knowledge_base(name: str, nodes: Path, edges: Path | None, queries
             JSON list such as `[3, 14]` or `["a", "b"]`, or ids with `;`, `|`, `,` or spaces between them, where only
             one such reading gives nodes. Without `split` all questions are `test`.
         out: the dataset folder to write.
+        drop_dangling: leave out edges that lead to no node, gold ids that are no node, and queries without any other
+            gold id, in place of refusing them.
+
+    Returns what was left out, in sentences, which also go onto the card.
 
     Raises:
-        DataError: a table is malformed, an edge leads to no node, or an answer is no node; the first ten are listed.
+        DataError: a table is malformed, an edge leads to no node, or a gold id is no node; the first ten are listed.
         UsageError: a file is absent, or the name is taken or no name.
     """
     if name in benchmark_names() or not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
@@ -44,20 +58,40 @@ def build_own_knowledge_base(name: str, nodes: Path, edges: Path | None, queries
             f"{name!r} cannot name your own knowledge base; expected letters, digits, '-', '_' and '.', and none of "
             f"{', '.join(benchmark_names())}. Choose another name."
         )
-    node_table = read_table(nodes, NODE_COLUMNS)
-    edge_table = _no_edges() if edges is None else read_table(edges, EDGE_COLUMNS)
-    knowledge_base = KnowledgeBase.from_arrow(node_table, edge_table)
+    node_table = read_table(nodes, NODE_COLUMNS, [DETAILS])
+    edge_table = _no_edges() if edges is None else read_table(edges, EDGE_COLUMNS, [DETAILS])
+    left_out: list[str] = []
+    try:
+        knowledge_base = KnowledgeBase.from_arrow(node_table, edge_table)
+    except DataError:
+        kept, n_dangling, shown = without_dangling(node_table, edge_table)
+        if not n_dangling:
+            raise
+        if not drop_dangling or not len(kept):
+            raise DataError(
+                f"{edges}: {n_dangling:,} of {len(edge_table):,} edges lead to no node: {shown}. Expected ids of "
+                f"{nodes}. {_remedy('nodes', 'edges', len(kept))}"
+            ) from None
+        left_out.append(f"{n_dangling:,} of {len(edge_table):,} edges, which lead to no node: {shown}.")
+        edge_table = kept
+        knowledge_base = KnowledgeBase.from_arrow(node_table, edge_table)
     graph = knowledge_base.graph
     ids = knowledge_base.nodes["id"]
     tables: dict[str, dict[str, pa.Table]] = {}
     if queries is not None:
-        tables["queries"] = _questions(queries, ids)
+        tables["queries"] = _questions(queries, ids, left_out if drop_dangling else None)
     plain_nodes = _with_ids(node_table, ids, ("id",))
     plain_edges = _with_ids(edge_table, ids, ("head", "tail"))
     tables["nodes"] = {"full": plain_nodes}
     tables["edges"] = {"full": plain_edges}
     tables["schema"] = {"full": schema_table(plain_nodes, plain_edges, graph.node_types, graph.relations)}
-    write_dataset(out, tables, _card(name, tables))
+    write_dataset(out, tables, _card(name, tables, left_out))
+    return left_out
+
+
+def _remedy(missing: str, dangling: str, n_kept: int) -> str:
+    """Return what to do about ids that are no node; nothing is left out where nothing would be left."""
+    return f"Add these {missing}, correct the {dangling}" + (f", or leave them out: {DROP_DANGLING}" if n_kept else ".")
 
 
 def _with_ids(table: pa.Table, ids: pa.ChunkedArray, columns: tuple[str, ...]) -> pa.Table:
@@ -65,16 +99,20 @@ def _with_ids(table: pa.Table, ids: pa.ChunkedArray, columns: tuple[str, ...]) -
     for place, field in enumerate(table.schema):
         kind = pa.string()
         if field.name in columns:
-            kind = pa.int64() if pa.types.is_int64(ids.type) else pa.string()
+            if pa.types.is_int64(ids.type):
+                kind, table = pa.int64(), table.set_column(place, field.name, without_zeros(table[field.name]))
         elif not pa.types.is_dictionary(field.type):
             continue
         table = table.set_column(place, field.name, table[field.name].cast(kind))
     return table
 
 
-def _questions(file: Path, ids: pa.ChunkedArray) -> dict[str, pa.Table]:
-    """Return the questions by split; their answers have the type of the node ids."""
-    table = read_table(file, QUESTION_COLUMNS)
+def _questions(file: Path, ids: pa.ChunkedArray, left_out: list[str] | None) -> dict[str, pa.Table]:
+    """Return the questions by split; their answers have the type of the node ids.
+
+    Gold ids that are no node are left out and named in `left_out`; where this is None, they are refused.
+    """
+    table = read_table(file, QUESTION_COLUMNS, ["split"])
     numbers = pa.types.is_int64(ids.type)
     known = set(ids.to_pylist())
     answers = [
@@ -83,17 +121,25 @@ def _questions(file: Path, ids: pa.ChunkedArray) -> dict[str, pa.Table]:
     ]
     question_ids = table["id"].to_pylist()
     lost = [
-        f"{answer!r} of question {question}"
+        f"{short_repr(answer)} of query {question}"
         for question, each in zip(question_ids, answers, strict=True)
         for answer in each
         if answer not in known
     ]
     if lost:
         shown = ", ".join(lost[:_SHOWN]) + (" ..." if len(lost) > _SHOWN else "")
-        raise DataError(
-            f"{file}: {len(lost)} answers are no node: {shown}. Add these nodes, or correct the answers: a JSON list "
-            'of node ids, such as [3, 14] or ["a"].'
-        )
+        answers = [[answer for answer in each if answer in known] for each in answers]
+        answered = pa.array([bool(each) for each in answers])
+        n_kept = answered.true_count
+        if left_out is None or not n_kept:
+            raise DataError(
+                f"{file}: {len(lost):,} gold ids are no node: {shown}. Expected ids of nodes. "
+                f"{_remedy('nodes', 'gold ids', n_kept)}"
+            )
+        left_out.append(f"{len(lost):,} gold ids, which are no node: {shown}.")
+        if n_kept < len(table):
+            left_out.append(f"{len(table) - n_kept:,} of {len(table):,} queries, which have no other gold id.")
+        table, answers = table.filter(answered), [each for each in answers if each]
     kind = pa.list_(pa.int64() if numbers else pa.string())
     table = table.set_column(table.column_names.index("answer_ids"), "answer_ids", pa.array(answers, kind))
     table = table.set_column(table.column_names.index("id"), "id", _question_ids(table["id"]))
@@ -114,11 +160,24 @@ def _answers(value: object, known: Collection[Id], numbers: bool, where: str) ->
         if isinstance(value, str) and not is_bracketed(value):
             return _without_brackets(value, known, numbers, where)
         answers = parse_list(value) if isinstance(value, str) else value
-        if isinstance(answers, list) and answers and all(type(each) in (int, str) for each in answers):
-            return [int(each) if numbers else str(each) for each in answers]
+        listed: list[Any] = [_exact_id(each) for each in (answers if isinstance(answers, list) else [answers])]
+        if listed and all(type(each) in (int, str) for each in listed):
+            return [int(each) if numbers else str(each) for each in listed]
     except ValueError:
         pass
-    raise DataError(f'{where}: answers {value!r}; expected a list of node ids such as [3, 14] or ["a"], not empty.')
+    raise DataError(
+        f"{where}: answers {short_repr(value)}; expected a list of node ids, "
+        f"""{"which are integers here: [3, 14]" if numbers else 'such as ["a"]'}, not empty. Correct the cell."""
+    )
+
+
+def _exact_id(value: Any) -> object:
+    """Return an id that became a float, a decimal, bytes or a UUID on its way as the number or text that it was."""
+    if isinstance(value, bytes | UUID):
+        return value.decode("utf-8") if isinstance(value, bytes) else str(value)
+    if isinstance(value, float | Decimal) and -(2**53) < value < 2**53 and value == int(value):
+        return int(value)
+    return value
 
 
 def _without_brackets(text: str, known: Collection[Id], numbers: bool, where: str) -> list[Id]:
@@ -139,6 +198,8 @@ def _without_brackets(text: str, known: Collection[Id], numbers: bool, where: st
 def _readings(text: str, numbers: bool) -> list[list[str]]:
     """Return the readings of a text without brackets; where nodes are numbers, those that hold nothing else."""
     readings = [items for items in [*split_readings(text).values(), text.split()] if items not in ([], [""])]
+    if numbers:
+        readings = [[_FLOAT.sub(r"\1", item) for item in items] for items in readings]
     readings = [items for n, items in enumerate(readings) if items not in readings[:n]]
     return [items for items in readings if not numbers or all(whole_number(item) is not None for item in items)]
 
@@ -156,9 +217,12 @@ def _by_split(table: pa.Table, file: Path) -> dict[str, pa.Table]:
     splits = {"test": table}
     if "split" in table.column_names:
         names = [_SPLITS.get(each, each) for each in table["split"].to_pylist()]
-        wrong = next((each for each in names if not re.fullmatch(r"\w+", each or "")), "")
-        if wrong != "":
-            raise DataError(f"{file}: split {wrong!r}; expected a name of letters and digits, such as train or test.")
+        for row, each in enumerate(names, start=1):
+            if not re.fullmatch(r"\w{1,60}", each or "") or each == "all":
+                raise DataError(
+                    f"{file}, row {row}: split {each!r}; expected a name of letters and digits such as train or "
+                    "test, and not 'all'. Correct the column 'split', or leave it out."
+                )
         column, table = pa.array(names, pa.string()), table.drop_columns("split")
         order = [*(each for each in WRITTEN if each in names), *sorted(set(names) - set(WRITTEN))]
         splits = {name: table.filter(pc.equal(column, name)) for name in order}
@@ -169,11 +233,12 @@ def _by_split(table: pa.Table, file: Path) -> dict[str, pa.Table]:
     return splits
 
 
-def _card(name: str, tables: dict[str, dict[str, pa.Table]]) -> str:
+def _card(name: str, tables: dict[str, dict[str, pa.Table]], left_out: list[str]) -> str:
     sizes = ", ".join(f"{len(part):,} {split}" for split, part in tables.get("queries", {}).items())
     questions = f" with questions ({sizes})" if sizes else ""
     return (
         f"---\npretty_name: {name}\ntask_categories:\n- text-retrieval\ntags:\n- knowledge-graph\n---\n\n# {name}\n\n"
         f"A knowledge base of {len(tables['nodes']['full']):,} nodes and {len(tables['edges']['full']):,} edges"
         f"{questions}, built with `kbbench build {name}`.\n"
+        + "".join(["\n## Left out\n\n", *(f"- {each}\n" for each in left_out)] if left_out else [])
     )

@@ -5,6 +5,7 @@ import shlex
 from pathlib import Path
 
 from kbbench_hf.benchmarks import benchmark_names
+from kbbench_hf.files.datasets import built
 
 NODES = "id,type,name,text\n1,dish,Leek soup,hot\n2,dish,Cold soup,cold\n3,cook,Ann,born by the sea\n"
 EDGES = "head,relation,tail\n3,cooks,1\n"
@@ -57,6 +58,36 @@ def test_a_damaged_folder_is_one_line_of_the_list_and_of_the_doctor(kbbench):
     assert kbbench("doctor").out.count("\ndataset    kbbench/") == 2
 
 
+def test_dangling_edges_and_gold_ids_are_refused_or_on_request_left_out_and_counted(kbbench):
+    build_own_knowledge_base(kbbench)
+    call = ["build", "my-kb", "--nodes", "n.csv", "--edges", "e.csv", "--queries", "q.csv"]
+    assert "left out" not in kbbench(*call, "--drop-dangling").out
+    Path("e.csv").write_text(EDGES + "3,cooks,77\n78,cooks,79\n")
+    Path("q.csv").write_text('id,query,answer_ids\n7,leek soup,"[1, 99]"\n8,cold,2\n9,lost,"[97]"\n')
+    done = kbbench(*call)
+    assert done.code == 65
+    assert "2 of 3 edges lead to no node: 77 (tail, row 2), 78 (head, row 3)" in " ".join(done.err.split())
+    assert "or leave them out: --drop-dangling" in " ".join(done.err.split())
+    done = kbbench("build", "my-kb", "--nodes", "n.csv", "--queries", "q.csv")
+    assert "2 gold ids are no node: 99 of query 7, 97 of query 9" in " ".join(done.err.split())
+    done = kbbench(*call, "--drop-dangling")
+    assert done.code == 0, done.err
+    card = Path("kbbench/my-kb/README.md").read_text()
+    for said in (
+        "2 of 3 edges, which lead to no node: 77 (tail, row 2)",
+        "2 gold ids, which are no node: 99 of query 7, 97 of query 9.",
+        "1 of 3 queries, which have no other gold id.",
+    ):
+        assert said in card
+        assert said in " ".join(done.out.split())
+    folder = built("my-kb")
+    assert [row["answer_ids"] for row in folder.rows("queries", "test")] == [[1], [2]]
+    assert len(folder.rows("edges", "full")) == 1
+    Path("e.csv").write_text("head,relation,tail\nx,r,y\n")  # other ids: nothing would be left
+    done = kbbench(*call, "--drop-dangling")
+    assert (done.code, "correct the edges." in " ".join(done.err.split())) == (65, True)
+
+
 def test_an_empty_list_of_configs_builds_nothing(kbbench, shared):
     source = shared / "data" / "text2kgbench"
     for configs in ("nothing", "ontologies,"):
@@ -74,6 +105,7 @@ def test_build_refuses_sources_that_are_none(kbbench):
         (["text2kg-wikidata-tekgen", "--source", "empty"], 65, "empty holds no wikidata_tekgen/ontologies"),
         (["my-kb", "--edges", "n.csv"], 2, "needs --nodes; --edges and --queries are optional"),
         (["my-kb", "--nodes", "n.csv", "--edges", "nothing.csv"], 2, "'nothing.csv' does not exist"),
+        (["mini-stark", "--drop-dangling"], 2, "--drop-dangling is for your own knowledge base"),
     ):
         done = kbbench("build", *arguments)
         assert done.code == code

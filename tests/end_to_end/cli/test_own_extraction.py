@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from kbbench_hf.benchmarks import benchmark, find_dataset
@@ -136,6 +138,21 @@ def test_pairs_and_splits_that_are_given_are_kept(kbbench):
     assert "relations that the ontology lacks were left out: 'owns' (1)" in Path("kbbench/mine/README.md").read_text()
 
 
+def test_numbers_and_dates_in_parquet_are_parts_of_triples_as_text(kbbench):
+    write_inputs()
+    triples = [[["A", "builtIn", "1822"]], [["B", "builtIn", "0"]]]
+    table = {"ID": [1, 2], "Sentence": ["One.", "Two."], " split": ["train", "test"], "triples": triples}
+    pq.write_table(pa.table(table), "s.parquet")
+    pairs = {"id": [1.0, 2.0], "subject": ["A", "B"], "relation": ["builtIn"] * 2, "object": [1999.0, 0.0]}
+    pq.write_table(pa.table(pairs), "p.parquet")
+    sources = ["--ontology", "o.ttl", "--sentences", "s.parquet"]
+    for more in ([], ["--pairs", "p.parquet"]):
+        done = kbbench("build", "mine", *sources, *more)
+        assert done.code == 0, done.err
+        (row,) = find_dataset("mine").rows("sentences", "test")
+        assert [(t["sub"], t["obj"]) for t in row["triples"]] == [("B", "0")]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -146,6 +163,15 @@ def test_pairs_and_splits_that_are_given_are_kept(kbbench):
         (["--ontology", "o.ttl", "--sentences", "s.txt", "--pairs", "p.csv"], 65, "1 pairs name no sentence: 'zz'"),
         (["--ontology", "o.ttl", "--sentences", "s.txt", "--triples", "n.csv"], 65, "its relations are 'owns'"),
         (["--ontology", "o.ttl", "--sentences", "s.txt", "--triples", "e.csv"], 65, "e.csv, row 1: no object"),
+        (["--ontology", "o.ttl", "--sentences", "l.txt", "--triples", "t.csv"], 65, "l.txt, line 1: not UTF-8"),
+        (["--ontology", "l.txt", "--sentences", "s.txt", "--triples", "t.csv"], 65, "iconv -f WINDOWS-1252"),
+        (["--ontology", "o.ttl", "--sentences", "s.json.csv"], 65, "row 1: subject ['A']; expected text or a number"),
+        (["--ontology", "o.ttl", "--sentences", "train.csv"], 65, "No sentence of train.csv is in a test split"),
+        (
+            ["--ontology", "o.ttl", "--sentences", "s.txt", "--triples", "t.parquet"],
+            65,
+            "column 'object' holds objects",
+        ),
     ],
 )
 def test_what_cannot_be_built_is_refused_and_nothing_written(kbbench, arguments, code, message):
@@ -153,6 +179,11 @@ def test_what_cannot_be_built_is_refused_and_nothing_written(kbbench, arguments,
     Path("p.csv").write_text("id,subject,relation,object\nzz,A,guards,B\n")
     Path("n.csv").write_text("subject,relation,object\nA,owns,B\n")
     Path("e.csv").write_text("subject,relation,object\nA,guards,\n")
+    Path("l.txt").write_bytes("Köln.\n".encode("latin-1"))
+    Path("s.json.csv").write_text('id,sentence,triples\na,One.,"[[[""A""],""guards"",""B""]]"\n')
+    Path("train.csv").write_text('id,sentence,triples,split\na,One.,"[[""A"",""guards"",""B""]]",train\n')
+    objects = [{"name": "B"}]
+    pq.write_table(pa.table({"subject": ["A"], "relation": ["guards"], "object": objects}), "t.parquet")
     done = kbbench("build", "mine", *arguments)
     assert (done.code, message in " ".join(done.err.split())) == (code, True), done.err
     assert not Path("kbbench").exists()

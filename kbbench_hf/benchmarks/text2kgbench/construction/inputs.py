@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from reprlib import repr as short_repr
 from typing import Any
 
 from kbbench_hf.benchmarks.text2kgbench.construction.own_ontologies import (
@@ -16,11 +17,12 @@ from kbbench_hf.benchmarks.text2kgbench.construction.own_ontologies import (
 from kbbench_hf.benchmarks.text2kgbench.construction.rdf_ontologies import LITERALS, cut_name, parse_rdf, read_rdf
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import Row
-from kbbench_hf.knowledge_base.tables import read_table
+from kbbench_hf.files.user_tables import read_table, read_text
 from kbbench_hf.metrics.triples import fold
 
 PARTS = {"subject": "sub", "relation": "rel", "object": "obj"}
 """Column of a user's table -> part of a triple."""
+_IDS = tuple(f"{column}_id" for column in PARTS)
 _RDF = (".nt", ".ttl", ".rdf", ".n3", ".jsonld", ".owl")
 _SHOWN = 5
 
@@ -32,10 +34,7 @@ def read_own_ontology(file: Path, name: str) -> OwnOntology:
         UsageError: reading RDF needs rdflib, which is not installed.
         DataError: the file is none of these, or has no relation.
     """
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{file}: {error}. Expected an ontology in Turtle, RDF/XML or JSON, as UTF-8.") from error
+    text = read_text(file, "an ontology in Turtle, RDF/XML or JSON, as UTF-8")
     read = (read_json_ontology if is_json_ontology(text) else read_rdf)(file, text, name)
     if not read.row["relations"]:
         raise DataError(
@@ -115,7 +114,7 @@ def read_triples(file: Path, relations: Relations) -> Triples:
 
 def _of_table(file: Path, relations: Relations) -> list[Row]:
     rows = []
-    for number, row in enumerate(read_table(file, tuple(PARTS)).to_pylist(), start=1):
+    for number, row in enumerate(read_table(file, tuple(PARTS), _IDS).to_pylist(), start=1):
         if triple := _triple(row, relations, f"{file}, row {number}"):
             rows.append(triple)
     return rows
@@ -125,25 +124,32 @@ def _triple(row: Mapping[str, Any], relations: Relations, where: str) -> Row | N
     """Return the triple in the columns `subject,relation,object`; None where the ontology lacks the relation.
 
     Raises:
-        DataError: one of them is empty.
+        DataError: one of them is empty, or neither text nor a number.
     """
-    cells = {part: str(row.get(column) or "").strip() for column, part in PARTS.items()}
+    cells = {part: _cell(row[column], column, where) for column, part in PARTS.items()}
     if empty := [column for column, part in PARTS.items() if not cells[part]]:
         raise DataError(f"{where}: no {empty[0]}; expected a subject, a relation and an object. Fill in the cell.")
-    label = relations.find(str(row["relation"]).strip())
+    label = relations.find(cells["rel"])
     if label is None:
         return None
     ids = {f"{part}_id": str(value) if (value := row.get(f"{column}_id")) else None for column, part in PARTS.items()}
     return cells | {"rel": label} | ids
 
 
+def _cell(value: object, column: str, where: str) -> str:
+    """Return a part of a triple as text; a whole float is its integer, null is empty."""
+    if isinstance(value, dict | list | tuple | bytes):
+        raise DataError(
+            f"{where}: {column} {short_repr(value)}; expected text or a number. Write each part of a triple as text."
+        )
+    whole = isinstance(value, float) and value.is_integer()
+    return "" if value is None else str(int(value) if whole else value).strip()  # type: ignore[call-overload]
+
+
 def _of_rdf(file: Path, relations: Relations) -> Triples:
     from rdflib import RDFS, SKOS, Literal, URIRef
 
-    try:
-        graph = parse_rdf(file, file.read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{file}: {error}. Expected triples in RDF, as UTF-8.") from error
+    graph = parse_rdf(file, read_text(file, "triples in RDF, as UTF-8"))
     rows: list[Row] = []
     names: dict[str, list[str]] = {}
 
@@ -196,10 +202,7 @@ def read_sentences(file: Path, relations: Relations) -> list[Sentence]:
     if not file.is_file():
         raise UsageError(f"There is no file {file}. Expected sentences: one a line, or a table of id,sentence.")
     if file.suffix.lower() in (".txt", ""):
-        try:
-            lines = file.read_text(encoding="utf-8-sig").split("\n")
-        except UnicodeDecodeError as error:
-            raise DataError(f"{file}: {error}. Save it as UTF-8.") from error
+        lines = read_text(file, "sentences, one a line, as UTF-8").split("\n")
         found = [Sentence(f"s{number}", text.strip()) for number, text in enumerate(lines, start=1) if text.strip()]
     else:
         found = list(_sentences(file, relations))
@@ -211,10 +214,9 @@ def read_sentences(file: Path, relations: Relations) -> list[Sentence]:
 
 
 def _sentences(file: Path, relations: Relations) -> Iterator[Sentence]:
-    for number, row in enumerate(read_table(file, ("id", "sentence")).to_pylist(), start=1):
-        where, text = f"{file}, row {number}", str(row["sentence"] or "").strip()
-        if not text or not str(row["id"] or "").strip():
-            raise DataError(f"{where}: no {'sentence' if row['id'] else 'id'}; expected both. Fill in the cell.")
+    table = read_table(file, ("id", "sentence"), ("triples", "split", "selected"))
+    for number, row in enumerate(table.to_pylist(), start=1):
+        where, text = f"{file}, row {number}", row["sentence"].strip()
         given = row.get("triples")
         triples = None if given in (None, "") else _listed(given, relations, where)
         split, selected = str(row.get("split") or ""), row.get("selected")
@@ -237,9 +239,10 @@ def _listed(given: Any, relations: Relations, where: str) -> list[Row]:
             dict(zip(PARTS, each, strict=True)) if isinstance(each, list) else {c: each[p] for c, p in PARTS.items()}
             for each in listed
         ]
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise DataError(
-            f'{where}: triples {str(given)[:80]!r}; expected a JSON list like [["Kiki", "director", "Hayao Miyazaki"]].'
+            f"{where}: triples {short_repr(given)}; expected a JSON list like "
+            '[["Kiki", "director", "Hayao Miyazaki"]]. Correct the cell.'
         ) from error
     return [triple for row in rows if (triple := _triple(row, relations, where))]
 
@@ -253,8 +256,8 @@ def read_pairs(file: Path, relations: Relations, ids: Iterable[str]) -> dict[str
     known = set(ids)
     stated: dict[str, list[Row]] = {}
     lost: list[str] = []
-    for number, row in enumerate(read_table(file, ("id", *PARTS)).to_pylist(), start=1):
-        name = str(row["id"] or "")
+    for number, row in enumerate(read_table(file, ("id", *PARTS), _IDS).to_pylist(), start=1):
+        name = str(row["id"])
         if name not in known:
             lost.append(f"{name!r} in row {number}")
         elif triple := _triple(row, relations, f"{file}, row {number}"):

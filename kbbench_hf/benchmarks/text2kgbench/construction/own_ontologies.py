@@ -74,7 +74,7 @@ def is_json_ontology(text: str) -> bool:
         return False
     try:
         return {"concepts", "relations"} <= {*json.loads(text)}
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 

@@ -115,22 +115,84 @@ def test_parquet_is_read_like_csv(in_tmp, build):
 @pytest.mark.parametrize(
     ("tables", "words"),
     [
-        ({"queries": QUERIES.replace('[""a""]', '[""z""]')}, "1 answers are no node: 'z' of question 1"),
+        (
+            {"queries": QUERIES.replace('[""a""]', '[""z""]')},
+            r"1 gold ids are no node: 'z' of query 1\. .*leave them out: --drop-dangling",
+        ),
         ({"queries": QUERIES.replace('"[""a""]"', "[]")}, "row 1.*not empty"),
-        ({"queries": QUERIES.replace('"[""a""]"', "exit()")}, "'exit\\(\\)' of question 1"),
+        ({"queries": QUERIES.replace('"[""a""]"', "exit()")}, "'exit\\(\\)' of query 1"),
         ({"queries": QUERIES.replace('"[""a""]"', "{1: 2}")}, "expected a list of node ids"),
         ({"queries": QUERIES.replace("train", "tr/ain")}, "split 'tr/ain'"),
         ({"queries": QUERIES.replace("3,What", "2,What").replace("val,", "test,")}, "question 2 stands twice"),
         ({"queries": QUERIES.replace("answer_ids", "answers")}, "no column 'answer_ids'"),
         ({"edges": EDGES + "a,writes,nobody,4\n"}, "nobody"),
         ({"nodes": NODES + "a,author,Ada,,\n"}, "more than once"),
-        ({"nodes": NODES.replace("paper,On P", ",On P")}, "no node type"),
+        ({"nodes": NODES.replace("paper,On P", ",On P")}, r"n\.csv, row 2: no type"),
     ],
 )
 def test_bad_tables_build_nothing_and_say_where(build, in_tmp, tables, words):
     with pytest.raises(DataError, match=words):
         build(**tables)
     assert not (in_tmp / "kbbench").exists()
+
+
+STRUCTS = pa.array([{"x": 1}, {"x": 2}, None])
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "values", "expected"),
+    [
+        ("nodes", "type", [1, 2, 2], ["1", "2", "2"]),
+        ("nodes", "id", [123456789012.0, 2.0, 3.0], [123456789012, 2, 3]),
+        ("nodes", "id", pa.array([2**64 - 1, 2, 3], pa.uint64()), ["18446744073709551615", "2", "3"]),
+        ("nodes", "details", STRUCTS, ['{"x": 1}', '{"x": 2}', None]),
+        ("nodes", "extra", STRUCTS, [{"x": 1}, {"x": 2}, None]),
+        ("edges", "relation", [0, 1, 0], ["0", "1", "0"]),
+        ("edges", "relation", [["r"], ["s"], ["r"]], ["r", "s", "r"]),
+        ("edges", "head", ["1.0", "2", "3.00"], [1, 2, 3]),
+        ("queries", "answer_ids", [[1.0], [2.0, 3.0], [3.0]], [[1], [2, 3], [3]]),
+        ("queries", "answer_ids", [1, 2, 3], [[1], [2], [3]]),
+        ("queries", "answer_ids", ["1.0", "2.0;3.0", "[3.0]"], [[1], [2, 3], [3]]),
+        ("nodes", "id", [1, None, 3], r"n\.parquet, row 2: no id"),
+        ("nodes", "id", ["a", "", "c"], r"n\.parquet, row 2: no id"),
+        ("nodes", "text", STRUCTS, r"column 'text' holds objects; expected text\. Write one of its fields \('x'\)"),
+        ("nodes", "name", [["a", "b"], ["c"], []], r"column 'name', row 1: a list of 2 values, 'a', 'b'"),
+        ("queries", "query", ["a", None, " "], r"q\.parquet, row 2: no query \(nor in row 3\)"),
+        ("queries", "id", ["a", "b", None], r"q\.parquet, row 3: no id"),
+        ("queries", "answer_ids", [[1], None, [3]], r"q\.parquet, row 2: no answer_ids"),
+        (
+            "queries",
+            "answer_ids",
+            [[1], [None], [3]],
+            r"q\.parquet, row 2: answers \[None\]; expected a list of node ids",
+        ),
+        ("queries", "answer_ids", [[1.5], [2.0], [3.0]], r"row 1: answers \[1\.5\]"),
+        ("queries", "answer_ids", STRUCTS, r"row 3: no answer_ids"),
+        ("queries", "split", ["test", "all", "test"], r"row 2: split 'all'"),
+    ],
+)
+def test_columns_of_any_type_are_read_as_text_and_ids_or_refused_by_name_and_row(
+    in_tmp, table, column, values, expected
+):
+    tables = {
+        "nodes": {"id": [1, 2, 3], "type": ["a"] * 3, "name": ["x", "y", "z"], "text": ["", "", ""]},
+        "edges": {"head": [1, 2, 3], "relation": ["r"] * 3, "tail": [2, 3, 2]},
+        "queries": {"id": [1, 2, 3], "query": ["a", "b", "c"], "answer_ids": [[1], [2], [3]]},
+    }
+    tables[table][column] = values
+    if column == "id" and table == "nodes" and isinstance(expected, list):
+        tables["edges"] |= {"head": values, "tail": values}
+        tables["queries"]["answer_ids"] = [[2], [2], [3]]
+    for name, rows in tables.items():
+        pq.write_table(pa.table(rows), in_tmp / f"{name[0]}.parquet")
+    files = [in_tmp / f"{name}.parquet" for name in "neq"]
+    if isinstance(expected, str):
+        with pytest.raises(DataError, match=expected):
+            build_own_knowledge_base("mine", *files, in_tmp / "mine")
+        return
+    build_own_knowledge_base("mine", *files, in_tmp / "mine")
+    folder = DatasetFolder(in_tmp / "mine")
+    assert [row[column] for row in folder.rows(table, "test" if table == "queries" else "full")] == expected
 
 
 @pytest.mark.parametrize("name", ["stark-prime", "mini-stark", "../elsewhere", "", "a b"])

@@ -1,0 +1,367 @@
+"""Tables that users bring (csv or Parquet): columns of any type as the text, node ids or JSON that datasets store."""
+
+import csv
+import io
+import json
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kbbench_hf.errors import DataError, UsageError
+from kbbench_hf.files.packing import Opened, open_unpacked
+from kbbench_hf.files.rows import Unreadable
+from kbbench_hf.files.tables import DELIMITERS, delimiter_of
+from kbbench_hf.files.texts import as_utf8, decoded, text_lines
+
+ID_COLUMNS = ("id", "head", "tail")
+"""Columns whose integers stay integers; the other known columns are text."""
+LIST_COLUMNS = ("answer_ids", "triples")
+"""Columns that hold lists: text in csv, unchanged from Parquet. Their readers check the items."""
+MAY_BE_EMPTY = ("name", "text")
+DETAILS = "details"
+_SEPARATOR = {"text": "\n"}
+"""What is put between the values of a list, by the column; other columns are one value a row."""
+_AROUND_NAMES = " \t\xa0\u200b\ufeff"
+"""What editors and spreadsheets leave around the names of columns: blanks of all kinds, and byte-order marks."""
+_FIRST_LINE = re.compile(rb"[\r\n]")
+_SHORTENED = r"^[+-]?\d[.,]\d+[eE]\+\d+$"
+"""What spreadsheets write for a long number: 1.23457E+11. Its last digits are lost."""
+
+
+def read_table(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> pa.Table:
+    """Read a csv or Parquet file that must have `columns`, and may have `optional` ones.
+
+    Ids become integers where they are integers or whole floats, else text; known `details` become JSON. All else
+    becomes text. Further columns are inferred from csv; from Parquet they are kept, as JSON where `datasets` does not
+    have their type. Names of columns are found in any case, and with blanks around them. The delimiter and the encoding
+    of csv are recognized, and compressed files are read.
+
+    Raises:
+        UsageError: there is no such file.
+        DataError: the file is malformed, a column is missing, one of `columns` has an empty cell (`name` and `text`
+            may have), or its values are neither text nor numbers. The message names the column, and the row if it can.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise UsageError(f"There is no file {path}. Expected a table with the columns {', '.join(columns)}.")
+    known = (*columns, *optional)
+    with _named_in_errors(path, "csv or Parquet"), closing(open_unpacked(path)) as opened:
+        is_parquet = opened.head.startswith(b"PAR1")
+        table = _read_parquet(opened, path) if is_parquet else _read_csv(opened, path, known)
+    names = table.column_names
+    renamed = _known_names(names, known, path)
+    table = table.rename_columns([renamed.get(name, name) for name in names])
+    require_columns(table, columns, str(path))
+    for number, name in enumerate(table.column_names):
+        table = table.set_column(number, name, _converted(table[name], name, known, f"{path}: column {name!r}"))
+    for name in columns:
+        if name not in MAY_BE_EMPTY:
+            _refuse_empty(table[name], name, path)
+    return table
+
+
+def read_text(path: Path, expected: str) -> str:
+    """Return the text of a user's file, with its lines ended by a line feed each; its encoding is recognized.
+
+    Raises:
+        DataError: it is neither UTF-8 nor marked as UTF-16 or UTF-32.
+    """
+    with _named_in_errors(path, expected), closing(open_unpacked(path)) as opened:
+        as_utf8(opened)
+        return decoded(opened.read(), 1).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def require_columns(table: pa.Table, columns: Sequence[str], what: str) -> None:
+    """Refuse a table without one of these columns."""
+    missing = [name for name in columns if name not in table.column_names]
+    if missing:
+        raise DataError(
+            f"{what} has no column {', '.join(map(repr, missing))}; it has {', '.join(table.column_names)}. "
+            f"Expected at least {', '.join(columns)}. Rename its columns, or add what is missing."
+        )
+
+
+def text_column(column: pa.ChunkedArray, what: str, separator: str | None = None) -> pa.ChunkedArray:
+    """Return a column as text, null where a value is null or NaN.
+
+    Whole floats and decimals are written as integers, and no number with an exponent; dates and times as ISO 8601.
+    A list of one value is that value; several are joined by the separator where there is one.
+
+    Raises:
+        DataError: it holds objects, lists of several values, infinite numbers or bytes that are not UTF-8.
+    """
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        of_texts = pa.types.is_string(kind.value_type) or pa.types.is_large_string(kind.value_type)
+        return column if of_texts else text_column(column.cast(kind.value_type), what, separator)
+    if isinstance(kind, pa.BaseExtensionType):
+        if kind.extension_name == "arrow.uuid":
+            return _texts(map(str, column.to_pylist()), column)
+        return text_column(column.cast(kind.storage_type), what, separator)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return column
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return _texts(_number_texts(column, what), column)
+    if pa.types.is_timestamp(kind) or pa.types.is_time(kind):
+        return _time_texts(column)
+    if _is_list(kind):
+        return _texts(_list_texts(column, what, separator), column)
+    try:
+        if pa.types.is_nested(kind) or pa.types.is_duration(kind) or pa.types.is_interval(kind):
+            raise pa.ArrowNotImplementedError(f"no text for {kind}")
+        return column.cast(pa.string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise _refusal(kind, what) from None
+
+
+def _converted(column: pa.ChunkedArray, name: str, known: Sequence[str], what: str) -> pa.ChunkedArray:
+    """Return a column in the form that datasets store, see `read_table`."""
+    kind = column.type
+    try:
+        if name not in known:
+            if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+                pc.min_max(column).as_py()  # what Python cannot hold is refused now, not when rows are read
+            if _is_stored(kind):
+                return column
+            is_uuid = isinstance(kind, pa.BaseExtensionType) and kind.extension_name == "arrow.uuid"
+            return text_column(column, what) if is_uuid or pa.types.is_decimal(kind) else _json_column(column, what)
+        if name == DETAILS:
+            return _json_column(column, what)
+        if name in LIST_COLUMNS:
+            if pa.types.is_nested(kind) or pa.types.is_temporal(kind):
+                column.to_pylist()  # what Python cannot hold is refused here
+            return column
+        return _id_column(column, what) if name in ID_COLUMNS else text_column(column, what, _SEPARATOR.get(name))
+    except (pa.ArrowException, KeyError, ValueError, OverflowError) as error:  # such as a time zone of nobody's
+        raise _refusal(kind, what) from error
+
+
+def _id_column(column: pa.ChunkedArray, what: str) -> pa.ChunkedArray:
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return _id_column(column.cast(kind.value_type), what)
+    if pa.types.is_boolean(kind) or pa.types.is_temporal(kind):
+        raise _refusal(kind, what)
+    if pa.types.is_integer(kind):
+        fits = kind != pa.uint64() or not len(column) or (pc.max(column).as_py() or 0) < 2**63
+        return column if fits else column.cast(pa.string())
+    if pa.types.is_floating(kind):
+        exact = 2 ** (np.finfo(kind.to_pandas_dtype()).nmant + 1)
+        for row, value in enumerate(column.to_pylist(), start=1):
+            if value is not None and value == value and not (abs(value) < exact and value == int(value)):
+                raise DataError(
+                    f"{what}, row {row}: {value!r} is no id; expected text or integers, or whole floats below "
+                    f"{exact:,}, where a float is one integer. Write the ids as integers or as text."
+                )
+        return text_column(column, what).cast(pa.int64())
+    ids = text_column(column, what)
+    if pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type):
+        shortened = pc.index(pc.match_substring_regex(ids, _SHORTENED), True).as_py()
+        if shortened >= 0:
+            raise DataError(
+                f"{what}, row {shortened + 1}: {ids[shortened].as_py()!r} is an id that a spreadsheet shortened: its "
+                "last digits are lost; expected whole ids. Format the column as text, and write the file again."
+            )
+    return ids
+
+
+def _json_column(column: pa.ChunkedArray, what: str) -> pa.ChunkedArray:
+    """Return a column of objects as JSON; text is taken for JSON already."""
+    kind = column.type
+    if isinstance(kind, pa.BaseExtensionType) and kind.extension_name == "arrow.json":
+        return column.cast(kind.storage_type)
+    if (
+        pa.types.is_null(kind)
+        or pa.types.is_dictionary(kind)
+        or pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+    ):
+        return text_column(column, what)
+    values = column.to_pylist(maps_as_pydicts="lossy")
+    try:
+        return _texts((json.dumps(value, ensure_ascii=False, default=_json_text) for value in values), column)
+    except TypeError:
+        raise DataError(
+            f"{what} has keys that are no text (type {kind}); expected objects. Write it as JSON."
+        ) from None
+
+
+def _json_text(value: object) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _texts(texts: Iterable[str | None], column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return texts as a column, null where the column that they were made from is."""
+    kept = [text if there else None for text, there in zip(texts, column.is_valid().to_pylist(), strict=True)]
+    return pa.chunked_array([pa.array(kept, pa.string())])
+
+
+def _number_texts(column: pa.ChunkedArray, what: str) -> list[str | None]:
+    texts: list[str | None] = []
+    values = column.to_pylist() if pa.types.is_decimal(column.type) else column.to_numpy()
+    for row, value in enumerate(values, start=1):
+        if isinstance(value, Decimal):
+            texts.append(str(int(value)) if value == value.to_integral_value() else format(value, "f"))
+        elif value is None or np.isnan(value):
+            texts.append(None)
+        elif np.isinf(value):
+            raise DataError(f"{what}, row {row}: {value!s}; expected text or a finite number. Correct the cell.")
+        else:
+            texts.append(np.format_float_positional(value + 0, trim="-"))  # + 0: no "-0"
+    return texts
+
+
+def _time_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return times as text: as dates where all are midnight, without fractions where all are whole seconds."""
+    kind = column.type
+    if not pa.types.is_timestamp(kind):
+        coarser = [pa.time32("s")]
+    else:
+        coarser = [pa.timestamp("s", kind.tz)] if kind.tz else [pa.date32(), pa.timestamp("s")]
+    for each in coarser:
+        fitting = column.cast(each, safe=False)
+        if fitting.cast(kind).equals(column):
+            return fitting.cast(pa.string())
+    return column.cast(pa.string())
+
+
+def _list_texts(column: pa.ChunkedArray, what: str, separator: str | None) -> list[str | None]:
+    lists = column.combine_chunks()
+    items = iter(text_column(pa.chunked_array([lists.flatten()]), what).to_pylist())
+    texts: list[str | None] = []
+    for row, length in enumerate(pc.list_value_length(lists).to_pylist(), start=1):
+        found = [item for _, item in zip(range(length or 0), items, strict=False) if item is not None]
+        if len(found) > 1 and separator is None:
+            raise DataError(
+                f"{what}, row {row}: a list of {len(found)} values, {', '.join(map(repr, found[:3]))}; "
+                "expected one text. Write one value into each cell, and the others into a column of their own."
+            )
+        texts.append((separator or "").join(found) if found else None)
+    return texts
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    tests = ("is_list", "is_large_list", "is_fixed_size_list", "is_list_view", "is_large_list_view")
+    return any(getattr(pa.types, test)(kind) for test in tests)
+
+
+def _is_stored(kind: pa.DataType) -> bool:
+    """Whether `datasets` has features for a type; it has none for maps, views of lists and extensions."""
+    if pa.types.is_dictionary(kind):
+        return _is_stored(kind.value_type)
+    tests = ("is_map", "is_list_view", "is_large_list_view", "is_decimal32", "is_decimal64", "is_interval")
+    if isinstance(kind, pa.BaseExtensionType) or any(getattr(pa.types, test)(kind) for test in tests):
+        return False
+    return all(_is_stored(kind.field(place).type) for place in range(kind.num_fields))
+
+
+def _refusal(kind: pa.DataType, what: str) -> DataError:
+    if pa.types.is_struct(kind) and kind.num_fields:
+        fields = ", ".join(repr(field.name) for field in list(kind)[:5])
+        return DataError(
+            f"{what} holds objects; expected text. Write one of its fields ({fields}) as this column; a "
+            f"column {DETAILS!r} may hold objects."
+        )
+    return DataError(f"{what} has the type {kind}; expected text or integers. Write it as text.")
+
+
+def _refuse_empty(column: pa.ChunkedArray, name: str, path: Path) -> None:
+    if pa.types.is_dictionary(column.type):
+        if all(each and each.strip() for each in column.unique().to_pylist()):
+            return
+        column = column.cast(column.type.value_type)
+    empty = column.is_null()
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        empty = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(column), ""), True)
+    rows = [row + 1 for row in pc.indices_nonzero(empty).to_pylist()]
+    if rows:
+        more = f" (nor in row {', '.join(map(str, rows[1:5]))}{' ...' if len(rows) > 5 else ''})" if rows[1:] else ""
+        raise DataError(
+            f"{path}, row {rows[0]}: no {name}{more}; expected a value in every row. Fill in the column {name!r}, or "
+            "remove the row."
+        )
+
+
+def _known_names(names: Sequence[str], known: Sequence[str], path: Path) -> Mapping[str, str]:
+    """Return how columns are renamed to the known names that they differ from in case, blanks or a mark only."""
+    repeated = [name for name, n in Counter(names).items() if n > 1]
+    if repeated:
+        raise DataError(f"{path} has two columns {repeated[0]!r}; expected one of each name. Rename one of them.")
+    renamed: dict[str, str] = {}
+    for name in names:
+        plain = name.strip(_AROUND_NAMES).casefold()
+        if plain != name and plain in known and plain not in names:
+            if plain in renamed.values():
+                raise DataError(f"{path} has several columns for {plain!r}; expected one. Rename the others.")
+            renamed[name] = plain
+    return renamed
+
+
+@contextmanager
+def _named_in_errors(path: Path, expected: str) -> Iterator[None]:
+    """Name the file in what goes wrong; a command that converts it writes a new file into the current folder."""
+    try:
+        yield
+    except Unreadable as error:
+        place = f"{path}, line {error.line}" if error.line else str(path)
+        new = f"{shlex.quote(str(path))} > {shlex.quote(path.stem)}.utf8{path.suffix}"
+        remedy = error.remedy.replace("OLD > NEW", new)
+        if path.suffix in (".gz", ".zip", ".bz2", ".xz", ".zst"):
+            remedy = remedy.partition(", or convert it")[0].removesuffix(".") + "."
+        raise DataError(f"{place}: {error.message}. Expected {expected}. {remedy}".rstrip(" .") + ".") from error
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read: {error}. Expected {expected}. Write it again.") from error
+
+
+def _read_csv(opened: Opened, path: Path, known: Sequence[str]) -> pa.Table:
+    from pyarrow import csv as arrow_csv
+
+    as_utf8(opened)
+    first = decoded(_FIRST_LINE.split(opened.head, maxsplit=1)[0], 1)
+    if not first.strip():
+        raise Unreadable("no column names: the first line is empty", "Begin the file with a line of column names.", 1)
+    if first.lstrip()[:1] in "[{":
+        raise Unreadable("no table, but JSON", "Write it as Parquet, for example with pandas.")
+    if re.fullmatch(r"(?i)sep=.", first.strip()):  # how spreadsheets name the delimiter
+        opened.stream.readline()
+        delimiter, first = first.strip()[4], decoded(_FIRST_LINE.split(opened.head, maxsplit=1)[0], 2)
+    elif not any(each in first for each in DELIMITERS):
+        raise Unreadable("a first line of one column", f"Begin the file with the columns {','.join(known)}.", 1)
+    else:
+        delimiter = delimiter_of([first], known[0])
+    names = next(csv.reader(io.StringIO(first), delimiter=delimiter))
+    renamed = _known_names(names, known, path)
+    texts = [name for name in names if renamed.get(name, name) in (*known, DETAILS)]
+    texts += [name.removeprefix("\ufeff") for name in texts]  # Arrow drops a second mark
+    try:
+        return arrow_csv.read_csv(
+            opened.stream,
+            read_options=arrow_csv.ReadOptions(block_size=64 << 20, use_threads=False),
+            parse_options=arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+            convert_options=arrow_csv.ConvertOptions(column_types=dict.fromkeys(texts, pa.string())),
+        )
+    except pa.ArrowInvalid as error:
+        with closing(open_unpacked(path)) as again:
+            as_utf8(again)
+            for _ in text_lines(again):  # names the line that is not UTF-8
+                pass
+        raise Unreadable(
+            f"cannot be read as a table: {error}", f"Put quotes around cells that hold {delimiter!r} or quotes."
+        ) from None
+
+
+def _read_parquet(opened: Opened, path: Path) -> pa.Table:
+    import pyarrow.parquet as pq
+
+    source: Any = io.BytesIO(opened.read()) if opened.packed else path
+    texts = ["type", "relation"]
+    return pq.read_table(source, memory_map=not opened.packed, read_dictionary=texts, partitioning=None)
