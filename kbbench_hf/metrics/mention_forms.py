@@ -14,6 +14,7 @@ from kbbench_hf.metrics.mention_rules import RULES, Form
 from kbbench_hf.metrics.named_text import Label, NamedText
 from kbbench_hf.metrics.names import clean
 from kbbench_hf.metrics.quantities import read_quantity
+from kbbench_hf.metrics.word_breaks import is_separated
 
 _BRACKET = re.compile(r"\s*\([^()]*\)\s*$")
 
@@ -68,6 +69,8 @@ def find_mention(sentence: str, entity: str) -> Mention:
     if quantity := read_quantity(name):
         same = any(quantity.equals(each, rounded=True) for each in text.quantities)
         return Mention("number_form" if same else "absent")
+    if is_separated(bare):  # the rules are about words, and its words are characters
+        return Mention("absent")
     for form, rule in RULES:
         for label in reversed(labels):
             if (span := rule(text, label)) and not text.is_deputy(span[0]):

@@ -19,6 +19,7 @@ from kbbench_hf.metrics.names import clean, is_country, nation
 from kbbench_hf.metrics.quantities import Quantity, find_quantities, read_quantity
 from kbbench_hf.metrics.text import normalise
 from kbbench_hf.metrics.triples import EMPTY_ANSWER, Ontology, Triple, TripleScores, entity_form, fold
+from kbbench_hf.metrics.word_breaks import separate
 
 _BRACKET = re.compile(r"\s*\([^()]*\)\s*$")
 _COUNTED = re.compile(r"[^\d]{0,4}[\d,.]+(?: [a-z]+){0,5}|\w+(?: (?:and )?[a-z0-9]+){0,7}")
@@ -67,8 +68,9 @@ def score_repaired_3(
     """Return the values of one sentence by what triples say; our own mode, version 3.
 
     Differs from `repaired-2`: RDF literals and typographic characters are read as `plain_name` reads them, in
-    predictions, gold and sentence. A subject or object is never hallucinated where the prediction matches a gold triple
-    whose subject or object the sentence names: no triple counts both as right and as hallucinated.
+    predictions, gold and sentence. Names are found in sentences without blanks (`separate`). A subject or object is
+    never hallucinated where the prediction matches a gold triple whose subject or object the sentence names: no triple
+    counts both as right and as hallucinated.
 
     >>> ontology = Ontology(("film",), ("director",))
     >>> sentence, gold = "Ocean's Eleven is by Hans.", [("Ocean's Eleven", "director", "Hans")]
@@ -80,10 +82,10 @@ def score_repaired_3(
     1.0 0.0 0.0
     """
     plain_predicted, plain_gold = (
-        [(plain_name(subject), relation, plain_name(obj)) for subject, relation, obj in triples]
+        [(separate(plain_name(subject)), relation, separate(plain_name(obj))) for subject, relation, obj in triples]
         for triples in (predicted, gold)
     )
-    return _score_by_value(plain_predicted, plain_gold, plain_name(sentence), ontology, trust_matches=True)
+    return _score_by_value(plain_predicted, plain_gold, separate(plain_name(sentence)), ontology, trust_matches=True)
 
 
 def score_repaired_2(

@@ -32,6 +32,16 @@ _VOWEL_POINTS = re.compile(
 _RUN = re.compile(f"[{_UNSPACED}][{_UNSPACED}{MARKS}\u200b]*")
 _UNIT = re.compile(f"[^{MARKS}\u200b][{MARKS}]*")
 _ONE_HAN = re.compile(f"[{_HAN}]")
+_UNSPACED_UNIT = re.compile(f"[ァ-ヺー-ヿㇰ-ㇿ]+|(?![가-힣])[{_UNSPACED}][{MARKS}]*")
+_SEPARATED = re.compile(f"(?:^| )(?![가-힣])[{_UNSPACED}][{MARKS}]* (?![가-힣])[{_UNSPACED}][{MARKS}]*(?: |$)")
+_BLANK = re.compile(f"(?<=[{_UNSPACED}{MARKS}]) +(?=[{_UNSPACED}])")
+_TELLING_PAIR = re.compile(rf"(?=([{_HAN}]{{2}}))|\b([가-힣]{{2}})")
+_KOREAN_WORD = re.compile(r"\w*[가-힣]+\b")
+_PARTICLES = re.compile(
+    "(?:은|는|이|가|을|를|의|에|께|에서|에게|에게서|한테|으로|로|와|과|랑|이랑|하고|부터|까지|처럼|보다|마다|밖에|조차|마저|이나|나|께서|에서부터|으로부터|로부터)?"
+    "(?:은|는|도|만|의|이|가|라도|이라도|이다|다|이며|며|이고|고|이었다|였다|입니다|이라는|라는|이라고|라고|인)?"
+)
+"""One or two particles or forms of the copula, as they follow a Korean noun."""
 TERM = rf"\b\w[\w{MARKS}]+|[{_UNSPACED}]"
 """bm25s's own pattern (`\\b\\w\\w+\\b`) for texts without marks and without these scripts; a word of them is a term."""
 
@@ -51,9 +61,45 @@ def break_words(text: str) -> str:
     return _RUN.sub(_pairs, _VOWEL_POINTS.sub("", composed))
 
 
-def is_unspaced(character: str) -> bool:
-    """Whether a character is of a script whose words no blank separates."""
-    return bool(_RUN.match(character))
+def separate(text: str) -> str:
+    """Return a text in which names can be looked up at every place where one may begin or end.
+
+    Each character of a script without blanks becomes a word, a row of katakana one. Korean words are cut before what
+    can be their particles. All else stays as it is.
+
+    >>> separate("青山灯塔は古い"), separate("サントリーの本社"), separate("서울에서는 BTS를"), separate("naïve")
+    ('青 山 灯 塔 は 古 い', 'サントリー の 本 社', '서울 에서 는 BTS 를', 'naïve')
+    """
+    if text.isascii() or not _RUN.search(text):
+        return text
+    apart = _UNSPACED_UNIT.sub(r" \g<0> ", unicodedata.normalize("NFC", text))
+    return " ".join(_KOREAN_WORD.sub(_before_particles, apart).split())
+
+
+def is_separated(text: str) -> bool:
+    """Whether `separate` has cut a text into single characters."""
+    return bool(_SEPARATED.search(text))
+
+
+def without_blanks(text: str) -> str:
+    """Return a text without the blanks between characters of scripts that have none."""
+    return _BLANK.sub("", text)
+
+
+def shared_part(name: str, text: str) -> str:
+    """Return a part of a name in a script without blanks that tells it, and that a text has; "" where there is none.
+
+    That is the whole name, a pair of its Chinese characters, or the first two syllables of a Korean word.
+    """
+    if not _RUN.search(name):
+        return ""
+    parts = [name, *("".join(found) for found in _TELLING_PAIR.findall(name))]
+    return next((part for part in parts if part in text), "")
+
+
+def _before_particles(word: re.Match[str]) -> str:
+    places = [place for place in range(1, len(word[0])) if _PARTICLES.fullmatch(word[0], place)]
+    return " ".join(word[0][start:stop] for start, stop in pairwise([0, *places, len(word[0])]))
 
 
 def _pairs(run: re.Match[str]) -> str:

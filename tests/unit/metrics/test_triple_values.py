@@ -168,3 +168,23 @@ def test_version_3_never_counts_a_triple_both_as_right_and_as_hallucinated(subje
 def test_version_3_still_finds_what_is_hallucinated():
     values = score_repaired_3([("Heat", "director", "Bob")], [("Heat", "director", "Ann")], "Heat is by Ann.", ONTOLOGY)
     assert values.mentioned == (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0)
+
+
+NAMED = [
+    ("青山灯塔守护着青山港。", "青山灯塔", "青山港"),
+    ("東京タワーは港区にある。", "東京タワー", "港区"),
+    ("김철수는 서울에서 태어났다.", "김철수", "서울"),
+    ("วัดโพธิ์ตั้งอยู่ในกรุงเทพ", "วัดโพธิ์", "กรุงเทพ"),
+    ("អង្គរវត្តស្ថិតនៅសៀមរាប", "អង្គរវត្ត", "សៀមរាប"),
+    ("iPhone手机由苹果公司生产。", "iPhone", "苹果公司"),
+]
+
+
+@pytest.mark.parametrize(("sentence", "subject", "obj"), NAMED)
+def test_version_3_finds_names_in_sentences_without_blanks(sentence: str, subject: str, obj: str) -> None:
+    gold = [(subject, "director", obj)]
+    old, new = (score(gold, gold, sentence, ONTOLOGY).mentioned for score in (score_repaired_2, score_repaired_3))
+    assert isnan(old.f1)  # version 2 keeps its values: its names are of words between blanks
+    assert (new.f1, new.subject_hallucination, new.object_hallucination) == (1.0, 0.0, 0.0)
+    wrong = score_repaired_3([(subject, "director", "京都大学")], gold, sentence, ONTOLOGY).mentioned
+    assert (wrong.f1, wrong.object_hallucination) == (0.0, 1.0)

@@ -18,6 +18,7 @@ from kbbench_hf.metrics.names import SMALL_WORDS, clean, fold, nation, root
 from kbbench_hf.metrics.porter import stem
 from kbbench_hf.metrics.quantities import read_quantity
 from kbbench_hf.metrics.triples import fold as fold_name
+from kbbench_hf.metrics.word_breaks import separate, shared_part, without_blanks
 
 Grade = Literal["mentioned", "both_verbatim", "relation_cued", "given"]
 """What speaks for a pair, weakest first: the sentence names both ends in some form; both word for word; also a word of
@@ -59,8 +60,10 @@ def align(sentences: Iterable[str], triples: Sequence[Row], names: Names | None 
     [[Alignment(triple=0, grade='relation_cued')], []]
     """
     names = names or Names()
-    finder = _Finder(triples, names)
-    return [finder.in_sentence(sentence) for sentence in sentences]
+    apart = [each | {end: separate(each[end]) for end in ("sub", "obj")} for each in triples]
+    of_entities = {separate(name): [*map(separate, others)] for name, others in names.of_entities.items()}
+    finder = _Finder(apart, Names(of_entities, names.of_relations))
+    return [finder.in_sentence(separate(sentence)) for sentence in sentences]
 
 
 def relation_cue(sentence: str, relation: str, others: Iterable[str] = (), but: Iterable[str] = ()) -> str:
@@ -80,7 +83,8 @@ def relation_cue(sentence: str, relation: str, others: Iterable[str] = (), but: 
     for position, word in enumerate(text.words):
         if position not in taken and not wanted.isdisjoint(_forms(word)):
             return text.written[position]
-    return ""
+    rest = without_blanks(" ".join("|" if place in taken else word for place, word in enumerate(text.written)))
+    return next((part for name in (relation, *others) if (part := shared_part(name, rest))), "")
 
 
 @lru_cache(maxsize=2**12)

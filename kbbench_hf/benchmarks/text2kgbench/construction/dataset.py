@@ -123,9 +123,11 @@ def make(
         "triples": len(triples.rows) if triples else sum(len(row["triples"]) for row in given),
     }
     if not rows:
+        weakest = min(account.weaker, key=GRADES.index, default=None)
+        lower = f"lower --min-grade to {weakest}" if weakest else "write the names as the sentences do"
         raise DataError(
             f"None of the {len(sentences):,} sentences has a triple: expected some that name the subject and the "
-            "object of one, and a word of its relation. Give --pairs, or lower --min-grade."
+            f"object of one, at grade {choices.min_grade}. Say with --pairs what each states, or {lower}."
         )
     splits = _split(rows, sentences, choices, account)
     if "unseen" not in splits and "test" in splits:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.metrics.triple_values import read_gold
+from kbbench_hf.metrics.word_breaks import separate
 
 
 def with_mentions(rows: Sequence[Row]) -> list[Row]:
@@ -20,7 +21,7 @@ def with_mentions(rows: Sequence[Row]) -> list[Row]:
 
 
 def _mentions(row: Row) -> list[Row]:
-    gold = [(each["sub"], each["rel"], each["obj"]) for each in row["triples_repaired"]]
+    gold = [(separate(each["sub"]), each["rel"], separate(each["obj"])) for each in row["triples_repaired"]]
     return [
         {
             "subject_mentioned": each.subject.found,
@@ -28,5 +29,5 @@ def _mentions(row: Row) -> list[Row]:
             "object_mentioned": each.object.found,
             "object_form": each.object.form,
         }
-        for each in read_gold(row["sentence"], gold)
+        for each in read_gold(separate(row["sentence"]), gold)
     ]

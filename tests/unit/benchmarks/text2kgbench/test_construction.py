@@ -177,6 +177,47 @@ def test_a_word_of_the_relation_is_found_in_its_forms(sentence, relation, cue):
     assert relation_cue(sentence, relation) == cue
 
 
+UNSPACED = [
+    ("青山灯塔守护着青山港。", [("青山灯塔", "守护", "青山港"), ("青山", "守护", "青山港")], [(0, "relation_cued")]),
+    ("北京大学位于海淀区", [("北京大学", "面积", "海淀区"), ("北京", "位于", "海淀区")], [(0, "both_verbatim")]),
+    ("古屋位于名山之城", [("名古屋", "位于", "山城")], []),  # all characters, but not in a row
+    ("夏目漱石は『坊っちゃん』の著者である。", [("坊っちゃん", "著者", "夏目漱石")], [(0, "relation_cued")]),
+    ("アンドロイドは東京にいる。", [("アン", "所在地", "東京")], []),  # katakana is cut at its ends alone
+    ("김철수는 서울에서 태어났다.", [("김철수", "출생지", "서울")], [(0, "both_verbatim")]),
+    (
+        "서울대학교는 관악구에 위치한다.",
+        [("서울", "위치", "관악구"), ("서울대학교", "위치", "관악구")],
+        [(1, "relation_cued")],
+    ),
+    ("วัดโพธิ์ตั้งอยู่ในกรุงเทพ", [("วัดโพธิ์", "ตั้งอยู่ใน", "กรุงเทพ")], [(0, "relation_cued")]),
+    ("iPhone手机由苹果公司生产。", [("iPhone", "生产商", "苹果公司")], [(0, "relation_cued")]),
+]
+
+
+@pytest.mark.parametrize(("sentence", "triples", "expected"), UNSPACED)
+def test_names_are_found_in_sentences_without_blanks(sentence, triples, expected):
+    rows = [dict(zip(("sub", "rel", "obj"), each, strict=True)) for each in triples]
+    assert [(*each,) for each in align([sentence], rows)[0]] == expected
+
+
+@pytest.mark.parametrize(
+    ("sentence", "grade", "remedy"),
+    [
+        ("B and A are far away.", "relation_cued", "or lower --min-grade to both_verbatim"),
+        ("Nothing to say.", "mentioned", "or write the names as the sentences do"),
+    ],
+)
+def test_sentences_without_triples_are_refused_with_a_remedy_that_helps(in_tmp, sentence, grade, remedy):
+    Path("o.ttl").write_text(
+        "@prefix owl: <http://www.w3.org/2002/07/owl#> . @prefix : <http://x/> . :guards a owl:ObjectProperty ."
+    )
+    Path("t.csv").write_text("subject,relation,object\nA,guards,B\n")
+    Path("s.txt").write_text(sentence)
+    files = Path("o.ttl"), Path("t.csv"), Path("s.txt"), None, Path("out")
+    with pytest.raises(DataError, match=f"at grade {grade}. Say with --pairs what each states, {remedy}"):
+        build_own_extraction("own", *files, min_grade=grade)
+
+
 def test_crowded_entities_go_to_the_back_and_rare_relations_out():
     crowd = [row(f"c{n}", f"C {n}.", triple("Hub", "guards", f"b{n}")) for n in range(190)]
     others = [row(f"o{n}", f"O {n}.", triple(f"a{n}", "guards", f"d{n}")) for n in range(190)]
