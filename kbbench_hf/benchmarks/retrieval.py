@@ -187,11 +187,28 @@ def _summarise(scores: Scores, mode: str) -> Mapping[str, Estimate]:
     return figures
 
 
+_LATER = {
+    True: "an answer that is in none of these ranks counts as ranked last",
+    False: "what would come later counts as not found",
+}
+
+
 def _warn(
     benchmark: Benchmark, examples: Examples, answers: Sequence[Sequence[Id] | None], mode: str
 ) -> list[ScoreWarning]:
-    """Say how many rankings end before the deepest headline cut-off, and how many leave MRR and MAP open."""
-    n_candidates, found = len(examples.context.candidates.ids), []
+    """Say which cut-offs hold all candidates, how many rankings end early, and how many leave MRR and MAP open."""
+    n_candidates, found = len(examples.context.candidates.ids), list[ScoreWarning]()
+    trivial = [
+        metric
+        for metric in METRICS
+        if metric.startswith(("hit_at_", "recall_at_")) and int(metric.rpartition("_")[2]) >= n_candidates
+    ]
+    if trivial:
+        names = ", ".join(METRICS[metric] for metric in trivial)
+        whole = "every ranking" if mode == "reference" else "every ranking of all candidates"
+        message = f"There are {n_candidates:,} candidates: {names} are 1 for {whole}, and tell no systems apart."
+        rest = [METRICS[metric] for metric in ("hit_at_1", "hit_at_3", "mrr") if metric not in trivial]
+        found.append(ScoreWarning("trivial_cutoffs", message, f"Compare systems by {' or '.join(rest)}."))
     depth = min(HEADLINE_DEPTH, n_candidates)
     shallow = [len(answer) for answer in answers if answer and len(answer) < depth]
     if shallow:
@@ -199,7 +216,7 @@ def _warn(
             ScoreWarning(
                 "shallow_rankings",
                 f"{len(shallow):,} of {len(answers):,} rankings end before rank {depth}, the longest of these at "
-                f"{max(shallow)}; what would come later counts as not found.",
+                f"{max(shallow)}; {_LATER[mode == 'reference']}.",
                 f"Rank at least {depth} candidates.",
                 len(shallow),
             )

@@ -116,7 +116,7 @@ def as_csv(blocks: Sequence[Block], *, percent: bool = False) -> str:
             *(end if math.isfinite(end) else "" for end in shown.ci95 or (math.nan, math.nan)),
             block.groups.get(system.name, ""),
             "scored here" if system.result else "published",
-            " ".join(each.code for each in block.warnings if each.system == system.name),
+            " ".join(dict.fromkeys(each.code for each in block.warnings if each.system in ("", system.name))),
         ]
         for block in blocks
         for system in block.systems

@@ -150,19 +150,24 @@ def refuse_incomparable(a: Result, b: Result) -> None:
 
 def _warnings(a: Result, b: Result) -> list[ScoreWarning]:
     """Return what weakens the comparison: each system's own warnings, and what the difference is without their gaps."""
-    found = [replace(warning, system=name) for name, each in (("A", a), ("B", b)) for warning in each.warnings]
-    found = [*_moved(a.digests, b.digests), *different_texts({"A": a, "B": b}), *found]
+    own = [replace(warning, system=name) for name, each in (("A", a), ("B", b)) for warning in each.warnings]
+    return [*pair_warnings(a, b), *different_texts({"A": a, "B": b}), *own]
+
+
+def pair_warnings(a: Result, b: Result, names: tuple[str, str] = ("A", "B")) -> list[ScoreWarning]:
+    """Return what weakens the comparison of two systems, beside what each one's own result warns of."""
+    found = _moved(a.digests, b.digests, names)
     both, headline = a.answered & b.answered, benchmark(a.benchmark).headline
     if both.all() or not both.any() or headline not in a.compared or headline not in b.compared:
         return found
     keys = a.example_slices.get(a.group_by) if a.group_by else None
     groups = keys and [key for key, kept in zip(keys, both, strict=True) if kept]
     test = paired_test(a.compared[headline][..., both], b.compared[headline][..., both], groups)
-    whole = "The difference holds what is missing"
+    whole = "The difference" if names == ("A", "B") else f"The difference of {names[0]} and {names[1]}"
     return [
         ScoreWarning(
             "missing",
-            f"{whole}: on the {int(both.sum()):,} of {len(both):,} examples that both answered, "
+            f"{whole} holds what is missing: on the {int(both.sum()):,} of {len(both):,} examples that both answered, "
             f"{benchmark(a.benchmark).metrics[headline]} differs by {test.difference:+z.4f}, p = {test.p_value:.4f}.",
             "Compare whole files.",
             int((~both).sum()),
@@ -189,7 +194,7 @@ def _rendering(about: Mapping[str, object]) -> str:
     return f"{about['rendering']}{' with relations' if about['relations'] else ''}"
 
 
-def _moved(a: Sequence[int], b: Sequence[int]) -> list[ScoreWarning]:
+def _moved(a: Sequence[int], b: Sequence[int], names: tuple[str, str] = ("A", "B")) -> list[ScoreWarning]:
     """Return a warning where most answers of B are A's to other examples: a column was joined in another order.
 
     >>> [warning.n_examples for warning in _moved([5, 6, 7, 8], [8, 5, 6, 7])], _moved([5, 6, 7, 8], [5, 6, 8, 7])
@@ -201,7 +206,7 @@ def _moved(a: Sequence[int], b: Sequence[int]) -> list[ScoreWarning]:
     answered = sum(map(bool, b))
     if moved < MOVED or 2 * moved <= answered:
         return []
-    message = f"{moved:,} of {answered:,} answers of B are those of A to other examples."
+    message = f"{moved:,} of {answered:,} answers of {names[1]} are those of {names[0]} to other examples."
     return [ScoreWarning("moved_answers", message, "Join answers to ids again, by id and not by position.", moved)]
 
 

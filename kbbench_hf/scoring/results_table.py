@@ -18,7 +18,7 @@ from kbbench_hf.files import user_path
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.metrics.significance import PairedTest, holm, paired_test, rank_groups
 from kbbench_hf.scoring.asked import RUN, no_benchmark, place_of_run, system_of
-from kbbench_hf.scoring.comparison import different_texts, refuse_incomparable
+from kbbench_hf.scoring.comparison import different_texts, pair_warnings, refuse_incomparable
 from kbbench_hf.scoring.predictions import ReadOptions
 from kbbench_hf.scoring.result import Result
 from kbbench_hf.scoring.score import score
@@ -203,7 +203,8 @@ def _block(
     groups = dict(zip(tested, rank_groups(tested, lambda a, b: p_values[frozenset((a, b))]), strict=True))
     results = {each.name: each.result for each in systems if each.result is not None}
     warnings = [replace(warning, system=name) for name, each in results.items() for warning in each.warnings]
-    warnings = [*different_texts(results), *warnings]
+    pairs = [each for a, b in combinations(results, 2) for each in pair_warnings(results[a], results[b], (a, b))]
+    warnings = [*pairs, *different_texts(results), *warnings]
     return Block(place, chosen, systems, tests, groups, warnings)
 
 

@@ -141,7 +141,14 @@ def with_repeats(first: Result, others: Sequence[Result]) -> Result:
     if not others:
         return first
     values = {metric: [each.scores[metric].value for each in (first, *others)] for metric in first.scores}
-    return replace(first, repeats=values)
+    codes = {warning.code for warning in first.warnings}
+    of_others = [
+        replace(warning, message=f"Repeat {number}: {warning.message}")
+        for number, each in enumerate(others, start=2)
+        for warning in each.warnings
+        if warning.code not in codes
+    ]
+    return replace(first, repeats=values, warnings=[*first.warnings, *of_others])
 
 
 def _made_with(examples: Examples) -> Mapping[str, str]:

@@ -52,7 +52,7 @@ def completeness_warnings(
         found.append(
             ScoreWarning(
                 "duplicates",
-                f"{predictions.n_duplicates:,} ids stand more than once; the last line of each counts.",
+                f"{predictions.n_duplicates:,} lines repeat an id (duplicates); the last line of each id counts.",
                 "Send one line for each id.",
                 predictions.n_duplicates,
             )

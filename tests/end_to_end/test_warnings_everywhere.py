@@ -116,6 +116,13 @@ def in_evaluate(file: Path, *capture: object) -> str:
     return str(module.compute(predictions=predictions, references=references, return_warnings=True)["warnings"])
 
 
+TABLES = {
+    "metrics": command("compare", str(WHOLE), "{file}", "--benchmark", NAME, "--metrics", "f1"),
+    "json of metrics": command("compare", str(WHOLE), "{file}", "--benchmark", NAME, "--metrics", "f1", "--json"),
+    "markdown": command("compare", str(WHOLE), "{file}", "--benchmark", NAME, "--table", "markdown"),
+    "html": command("compare", str(WHOLE), "{file}", "--benchmark", NAME, "--table", "html"),
+    "csv": command("compare", str(WHOLE), "{file}", "--benchmark", NAME, "--table", "csv"),
+}
 PLACES = {
     "terminal of score": command("score", "{file}", "--benchmark", NAME),
     "terminal of compare": command("compare", str(WHOLE), "{file}", "--benchmark", NAME),
@@ -139,6 +146,32 @@ def test_every_place_says_what_spoils_the_figures(
     file.write_text("".join(spoil(WHOLE.read_text(encoding="utf-8").splitlines(keepends=True))), encoding="utf-8")
     said = PLACES[place](file, monkeypatch, capsys)
     assert re.search(words, " ".join(said.split()), re.IGNORECASE), said[:2000]
+
+
+@pytest.mark.parametrize("place", [*(each for each in PLACES if each != "evaluate"), *TABLES])
+def test_any_warning_of_a_result_reaches_every_place(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A warning with a code that nothing knows: no place may choose among warnings."""
+    probe = ScoreWarning("probe", "Never seen before, near", "Look here.")
+    monkeypatch.setattr("kbbench_hf.scoring.score.completeness_warnings", lambda *_: [probe])
+    file = tmp_path / "answers.jsonl"
+    file.write_bytes(WHOLE.read_bytes())
+    said = " ".join({**PLACES, **TABLES}[place](file, monkeypatch, capsys).split())
+    assert ("probe" if place == "csv" else probe.message) in said
+
+
+@pytest.mark.parametrize("place", TABLES)
+def test_a_table_of_two_systems_warns_of_what_their_comparison_warns_of(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [json.loads(line) for line in WHOLE.read_text(encoding="utf-8").splitlines()]
+    answers = [row["triples"] for row in rows]
+    file = tmp_path / "answers.jsonl"
+    moved = [{**row, "triples": each} for row, each in zip(rows, answers[1:] + answers[:1], strict=True)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in moved), encoding="utf-8")
+    said = " ".join(TABLES[place](file, monkeypatch, capsys).split())
+    assert ("moved_answers" if place == "csv" else "those of pattern to other examples") in said
 
 
 def test_whole_answers_are_warned_of_nowhere(

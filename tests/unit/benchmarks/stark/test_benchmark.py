@@ -3,13 +3,14 @@
 import csv
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from kbbench_hf.benchmarks import benchmark
-from kbbench_hf.benchmarks.retrieval import METRICS
+from kbbench_hf.benchmarks.retrieval import METRICS, Candidates
 from kbbench_hf.benchmarks.stark.benchmark import AMAZON, MAG, PRIME
 from kbbench_hf.benchmarks.stark.release import build
 from kbbench_hf.errors import UsageError
@@ -57,6 +58,16 @@ def test_rankings_that_end_too_early_are_warned_of(examples):
     assert "--top-k" in open_ and "0 before their first" in open_
     whole = [*examples.rows[0]["answer_ids"], *range(1_180_000, 1_180_020)]
     assert MAG.scoring.warn(MAG, examples, [whole, None, None], "reference") == []
+
+
+def test_cut_offs_that_hold_all_candidates_are_warned_of_and_others_are_not(examples):
+    small = replace(examples.context, candidates=Candidates(range(8)))
+    of_eight = replace(examples, rows=examples.rows[:1], context=small)
+    trivial, *_ = MAG.scoring.warn(MAG, of_eight, [[*range(8)]], "reference")
+    assert trivial.code == "trivial_cutoffs"
+    assert "8 candidates: R@20, Hit@10, Hit@20, Hit@50, R@10, R@50, R@100 are 1 for every ranking" in str(trivial)
+    codes = [each.code for each in MAG.scoring.warn(MAG, examples, [[1_172_724], None, []], "reference")]
+    assert "trivial_cutoffs" not in codes
 
 
 def test_a_missing_ranking_scores_zero(examples):
