@@ -18,6 +18,8 @@ _DEPTH = 8
 _CODES = {"code", "type", "error_type", "errortype", "error_code", "status", "reason", "__type", "title"}
 _FIELDS = {"param", "parameter", "field", "loc"}
 _WAITS = {"estimated_time", "retry_after", "retryafter", "retrydelay", "retry_after_seconds", "retry_in"}
+_SIZES = {"n_prompt_tokens", "n_ctx"}
+"""What llama.cpp says of a prompt that is too long."""
 _NOT_SAID = {"input", "flagged_input", "failed_generation", "request_id", "id", "user_id", "ctx", "url", "trace_id"}
 """Members that repeat what was sent, or name the request: no word of theirs explains anything."""
 _URL = re.compile(r"https?://\S+|www\.\S+")
@@ -120,6 +122,8 @@ class _Found:
                 return
             for inner in value:
                 self.read(inner, key, depth - 1)
+        elif key in _SIZES and isinstance(value, int):
+            self.sentences.append(f"{key}: {value}")
         elif key in _WAITS:
             self.seconds = _seconds(value)
         elif isinstance(value, str):

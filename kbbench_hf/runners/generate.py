@@ -17,6 +17,7 @@ from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.journal import Journal, Record
 from kbbench_hf.protocols import Chat, Generator, LanguageModel, name_of
+from kbbench_hf.runners.context_overflow import context_warnings
 from kbbench_hf.runners.cost import Budget, Price
 from kbbench_hf.runners.identity import Identity, OtherServerError
 from kbbench_hf.runners.jobs import ATTEMPTS, FIELDS, NO_BUDGET, InterruptedRunError, Job, Sampling, Work
@@ -119,6 +120,7 @@ def generate(
         meter.start()
         stopped: KBBenchError | None = None
         limit: TimeoutLimit | None = None
+        n_characters: dict[str, int] = {}
 
         def record(outcome: Record) -> None:
             journal.append(outcome)
@@ -133,7 +135,7 @@ def generate(
 
                 asker = Asker(cast(Chat, model), record, budget, concurrency=concurrency, attempts=attempts)
                 limit = asker.gate.timeouts
-                keys, stopped = run(_by_chat(asker, work, journal, meter, identity, advance, canary))
+                keys, stopped = run(_by_chat(asker, work, journal, meter, identity, advance, canary, n_characters))
                 if stopped is not None and not (partial and any(key in journal for key in keys)):
                     raise stopped
             else:
@@ -157,11 +159,13 @@ def generate(
         )
         wait_for_everyone(model)  # so that every process finds the predictions when this returns
     summary = replace(summary, servers=tuple(identity.servers), stopped=str(stopped) if stopped else None)
-    slow: list[ScoreWarning] = []
+    warnings = _warnings(summary)
     if limit is not None:
         summary = replace(summary, n_timeouts=limit.n_timeouts, concurrency=limit.held)
-        slow = slow_warnings(summary, limit)
-    warnings = [*_warnings(summary), *slow, *reply_warnings(summary), *identity.warnings()]
+        warnings += slow_warnings(summary, limit)
+    longest = work.sampling.max_tokens or next((prompt.max_tokens for prompt in prompts.values()), 0)
+    warnings += context_warnings(filter(None, journal.read(keys)), n_characters, identity.servers, longest)
+    warnings += [*reply_warnings(summary), *identity.warnings()]
     return Generation(summary, journal, keys, stopped, warnings)
 
 
@@ -231,14 +235,19 @@ async def _by_chat(
     identity: Identity,
     advance: Advance,
     canary: bool,
+    n_characters: dict[str, int],
 ) -> tuple[list[str], KBBenchError | None]:
-    """Ask for what the journal does not hold; return the keys of all jobs, in order, and why it stopped if it did."""
+    """Ask for what the journal does not hold; return the keys of all jobs, in order, and why it stopped if it did.
+
+    The lengths of their prompts are put into `n_characters`.
+    """
     keys: list[str] = []
 
     def missing(name: str) -> Iterator[Job]:
         for first in work.jobs(name):
             for job in work.walk(name, first, journal):
                 keys.append(job.key)
+                n_characters[job.key] = sum(len(message["content"] or "") for message in job.prompt.messages)
                 if job.key not in journal:
                     yield job
                     break
