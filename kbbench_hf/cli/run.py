@@ -166,5 +166,5 @@ def _print_estimate(name: str, model: str, how: "How", json_output: bool) -> Non
     click.echo(
         f"{found.n_prompts:,} prompts, about {found.prompt_tokens:,} tokens in, "
         f"at most {found.most_completion_tokens:,} out\n"
-        f"cost {cost}, about {found.seconds / 60:.0f} min\nassuming {found.assumes}\nNothing was sent."
+        f"cost {cost}\ntime {found.time}\nassuming {found.assumes}\n{found.sent}"
     )

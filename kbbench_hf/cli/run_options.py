@@ -120,7 +120,12 @@ PROMPTS = Options(
         ),
         _option("--parser", type=of_benchmark(lambda found: found.asking.parsers), help="How answers are read."),
         _option("--repeat", "repeats", type=click.IntRange(1), help="Ask everything so often.  [default: 1]"),
-        _option("--dry-run", is_flag=True, default=None, help="Show a prompt, tokens, cost and time; send nothing."),
+        _option(
+            "--dry-run",
+            is_flag=True,
+            default=None,
+            help="Show a prompt, tokens, cost and time; with --base-url, one request measures the time.",
+        ),
     ],
 )
 DEMONSTRATIONS = Options(

@@ -126,7 +126,11 @@ class Budget:
 
 @dataclass(frozen=True)
 class CostEstimate:
-    """What a run would take. Token counts are estimates; `cost` is None where no price is known."""
+    """What a run would take. Token counts are estimates; `cost` is None where no price is known.
+
+    With a measured request, `seconds` is the time if the server answers all that are sent at once as fast as one, and
+    `seconds_one_by_one` if it answers one after the other.
+    """
 
     n_prompts: int
     prompt_tokens: int
@@ -135,6 +139,17 @@ class CostEstimate:
     currency: str
     seconds: float
     assumes: str
+    seconds_per_request: float | None = None
+    seconds_one_by_one: float | None = None
+    sent: str = "Nothing was sent."
+    """What was sent to measure the time, and what came of it."""
+
+    @property
+    def time(self) -> str:
+        """Return how long the run would take, in words."""
+        if self.seconds_one_by_one is None:
+            return f"about {duration(self.seconds)} if the assumptions hold; no request was measured"
+        return f"{duration(self.seconds)} to {duration(self.seconds_one_by_one)}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields, for `--json`."""
@@ -147,10 +162,13 @@ def estimate(
     *,
     price: Price | None = None,
     concurrency: int = 1,
+    measured: float | None = None,
+    sent: str = "Nothing was sent.",
 ) -> CostEstimate:
     """Return what these prompts would cost and take if every answer were as long as it may be.
 
-    `assumes` says what the counts and the time rest on: nothing is asked and nothing measured.
+    `measured` is the latency of one request, in seconds, and `sent` says how it was measured. `assumes` says what the
+    counts rest on, and without it the time.
 
     >>> estimate([[{"role": "user", "content": "a" * 400}]], [50], concurrency=1).prompt_tokens
     100
@@ -158,13 +176,32 @@ def estimate(
     characters = [sum(len(message["content"]) for message in messages) for messages in prompts]
     prompt_tokens = sum(-(-count // CHARACTERS_PER_TOKEN) for count in characters)
     completion_tokens = sum(max_tokens)
+    seconds, speed = completion_tokens / TOKENS_PER_SECOND / concurrency, ""
+    if measured is None:
+        speed = f", {TOKENS_PER_SECOND} tokens a second for each of {concurrency} requests"
+    else:
+        seconds = max(1.0, len(characters) / concurrency) * measured
+        speed = f"; {measured:.2f} s for each request, {concurrency} at once or one by one"
     return CostEstimate(
         n_prompts=len(characters),
         prompt_tokens=prompt_tokens,
         most_completion_tokens=completion_tokens,
         cost=price.cost(prompt_tokens, completion_tokens) if price else None,
         currency=price.currency if price else "",
-        seconds=completion_tokens / TOKENS_PER_SECOND / concurrency,
-        assumes=f"{CHARACTERS_PER_TOKEN} characters a token, answers of full length, "
-        f"{TOKENS_PER_SECOND} tokens a second for each of {concurrency} requests",
+        seconds=seconds,
+        assumes=f"{CHARACTERS_PER_TOKEN} characters a token, answers of full length{speed}",
+        seconds_per_request=measured,
+        seconds_one_by_one=None if measured is None else len(characters) * measured,
+        sent=sent,
     )
+
+
+def duration(seconds: float) -> str:
+    """Return a time in seconds, minutes or hours.
+
+    >>> duration(4.26), duration(600), duration(100_000)
+    ('4.3 s', '10 min', '28 h')
+    """
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:,.0f} h"

@@ -1,9 +1,10 @@
 """A run is one function: a benchmark, a model, a folder in which it can be stopped and resumed, a result."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from kbbench_hf.benchmarks.base import Prompt
@@ -123,21 +124,55 @@ def finished_run(benchmark: str, model: Model, **how: Unpack[How]) -> Run:
 
 
 def estimate_run(benchmark: str, model: str, **how: Unpack[How]) -> "tuple[Prompt, CostEstimate]":
-    """Return the first prompt of a run, and what the run would take; nothing is sent."""
+    """Return the first prompt of a run, and what the run would take.
+
+    Where `base_url` names a server, one request is sent to measure its latency; its reply is thrown away.
+    """
     from kbbench_hf.runners.cost import estimate
     from kbbench_hf.runners.generative import task
 
     check_names(how)
     asked = load_examples(benchmark, None, how.get("split"), how.get("mode"), how.get("limit"))
     question = task(asked, prompt=how.get("prompt"), options=prompt_options(how), similar_by=how.get("similar_by"))
-    prompts = list(question.prompts().values())
+    by_id = question.prompts()
+    prompts = list(by_id.values()) * how.get("repeats", 1)
+    price = price_of(model, how)
+    measured, sent = _measure_request(by_id, model, how) if how.get("base_url") else (None, "Nothing was sent.")
     found = estimate(
         [prompt.messages for prompt in prompts],
         [how.get("max_tokens") or prompt.max_tokens for prompt in prompts],
-        price=price_of(model, how),
+        price=price,
         concurrency=how.get("concurrency", 32),
+        measured=measured,
+        sent=sent,
     )
     return prompts[0], found
+
+
+def _measure_request(prompts: Mapping[Any, Prompt], name: str, how: How) -> tuple[float | None, str]:
+    """Return the latency of the prompt of median length, in seconds, and what was sent."""
+    from kbbench_hf.runners.generate import generate
+    from kbbench_hf.runners.jobs import InterruptedRunError
+
+    lengths = {key: sum(len(message["content"]) for message in prompt.messages) for key, prompt in prompts.items()}
+    middle = sorted(lengths, key=lambda key: lengths[key])[len(lengths) // 2]
+    settings: dict[str, Any] = {"canary": False, "attempts": 1, "concurrency": 1, "show": False}
+    settings |= {"sampling": sampling_of(how), "structured": how.get("structured", False)}
+    where = f"the server at {how['base_url']}"
+    with TemporaryDirectory() as folder:
+        try:
+            done = generate({middle: prompts[middle]}, language_model(name, how), Path(folder), **settings)
+        except InterruptedRunError:
+            raise
+        except KBBenchError as error:
+            return None, f"The time is not measured, no request was answered: {error}"
+        (record,) = done.records()
+    if record["error"] is not None:
+        why = f"{record['error']}: {record['detail'] or 'no detail'}"
+        return None, f"The time is not measured: one request was sent to {where} and not answered ({why})."
+    tokens = f"{record['prompt_tokens'] or '?'} tokens in, {record['completion_tokens'] or '?'} out"
+    sent = f"One request was sent to {where} to measure the time: example {middle!r}, {tokens}, "
+    return record["latency_s"], f"{sent}{record['latency_s']:.2f} s. Its reply is thrown away."
 
 
 def _answered(asked: Asked, model: str | LanguageModel, how: How) -> Run:

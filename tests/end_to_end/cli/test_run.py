@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -73,17 +74,32 @@ def test_another_run_in_the_same_folder_is_refused_with_what_differs(kbbench, se
     assert Path("here/predictions.jsonl").read_bytes() == before
 
 
-def test_a_dry_run_shows_prompt_tokens_cost_and_time_and_sends_nothing(kbbench, server):
+def test_a_dry_run_shows_prompt_tokens_cost_and_time_and_sends_one_request(kbbench, server):
     Path("prices.yaml").write_text(PRICES)
     asked = len(server.requests)
     done = kbbench(*on(server, "--dry-run", "--prices", "prices.yaml", "--limit", 2))
     assert done.code == 0
     assert done.out.startswith("[system]\n")
     assert "2 prompts, about " in done.out
-    assert done.out.endswith("Nothing was sent.\n")
-    assert json.loads(kbbench(*on(server, "--dry-run", "--json", "--limit", 2)).out)["n_prompts"] == 2
-    assert len(server.requests) == asked
+    assert re.search(r"time \d+\.\d s to \d+\.\d s\nassuming .* for each request, 32 at once or one by one", done.out)
+    assert re.search(r"One request was sent to the server at http://.* Its reply is thrown away\.\n$", done.out)
+    assert len(server.requests) == asked + 1
+    found = json.loads(kbbench(*on(server, "--dry-run", "--json", "--limit", 2, "--repeat", 3)).out)
+    assert found["n_prompts"] == 6
+    assert found["seconds_one_by_one"] == pytest.approx(6 * found["seconds_per_request"])
     assert not Path("kbbench-runs").exists()
+
+
+def test_a_dry_run_says_why_the_time_is_not_measured(kbbench, server):
+    asked = len(server.requests)
+    away = kbbench("run", "mini-text2kg", "--model", "m", "--base-url", "http://127.0.0.1:9", "--dry-run")
+    assert (away.code, "time about 15.4 s if the assumptions hold; no request was measured" in away.out) == (0, True)
+    assert "The time is not measured, no request was answered: http://127.0.0.1:9/v1 does not answer" in away.out
+    keyless = kbbench(*on(server, "--dry-run", "--api-key-env", "KBBENCH_NO_SUCH_KEY"))
+    assert "not measured, no request was answered: The environment variable KBBENCH_NO_SUCH_KEY" in keyless.out
+    local = kbbench("run", "mini-text2kg", "--model", "hf:nobody/nothing", "--dry-run")
+    assert local.out.endswith("Nothing was sent.\n")
+    assert len(server.requests) == asked
 
 
 @pytest.mark.parametrize(
