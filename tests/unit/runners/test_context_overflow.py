@@ -47,7 +47,7 @@ def refuse(most: int) -> ScriptedServer:
 
 def cut(most: int) -> ScriptedServer:
     def answer(payload: dict[str, Any]) -> dict[str, Any]:
-        body = _chat("an answer")
+        body = _chat(f"answer to {tokens_of(payload)} tokens")
         body["usage"]["prompt_tokens"] = min(most, tokens_of(payload))
         return body
 
