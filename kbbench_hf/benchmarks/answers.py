@@ -34,6 +34,8 @@ class AnswerKind:
     """Whether it is a ranking of candidates, whose scores may give the order: candidate -> score is one, too."""
     parts: tuple[tuple[str, ...], ...] = ()
     """What the parts of an item may be called in a table of one item a row; empty where there is no such table."""
+    gold: str = ""
+    """The column of examples that holds the gold answer, where it isn't `field`."""
 
 
 PARTS = (
@@ -115,7 +117,9 @@ def _plain(answer: Sequence[object]) -> list[str]:
     return [str(item) for item in answer]
 
 
-IDS = AnswerKind("ids", _read_ids, '{"id": 12, "ids": [5092, 77, 1301]}', _plain, separable=True, ranked=True)
+IDS = AnswerKind(
+    "ids", _read_ids, '{"id": 12, "ids": [5092, 77, 1301]}', _plain, separable=True, ranked=True, gold="answer_ids"
+)
 """Candidates, best first; `scores`, where they are given, fall."""
 TRIPLES = AnswerKind(
     "triples",

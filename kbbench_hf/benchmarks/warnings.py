@@ -1,15 +1,21 @@
 """What weakens a figure, as a value that travels with it into every table, file and page that shows the figure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import factorial, log2
 from typing import Literal, NotRequired, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kbbench_hf.benchmarks.answers import Answer, AnswerKind
 from kbbench_hf.metrics.aggregate import Estimate
 
 Severity = Literal["note", "warning"]
+LEAST_EQUAL = 10
+"""Fewer answers that equal the gold may just be right."""
+CHANCE_BITS = 20
+"""Gold ranked first is found by luck in the gold's order with a probability of 2 to the minus this, at most."""
 
 
 class PlainWarning(TypedDict):
@@ -53,7 +59,7 @@ class ScoreWarning:
     @property
     def inseparable(self) -> bool:
         """Whether it stands beside the figures even where notes are left out, in tables and on the board."""
-        return self.severity == "warning" or bool(self.beside)
+        return self.severity == "warning" or bool(self.beside) or self.code == "equals_gold"
 
     def __str__(self) -> str:
         """Say what was found and what to do."""
@@ -123,3 +129,58 @@ def above_one_warning(precision: NDArray[np.float64]) -> list[ScoreWarning]:
     )
     remedy = "Give one answer per string, or score with another mode."
     return [ScoreWarning("precision_above_one", message, remedy, n)] if n else []
+
+
+def equals_gold_warning(
+    answers: Sequence[Answer | None],
+    golds: Sequence[Sequence[Answer]],
+    kind: AnswerKind,
+    remedy: str = "See where the predictions come from.",
+    severity: Severity = "note",
+) -> list[ScoreWarning]:
+    """Return a warning where nearly every answer equals the gold in its order; case and underscores aside.
+
+    The gold has one or more forms for each example, and none where it is empty. A ranking also counts where it only
+    begins with the gold, if that has several candidates in so many examples that their order is no chance.
+
+    >>> answers = [[["Ada", "born_in", "Oslo"]]] * 10
+    >>> [each.code for kind in [AnswerKind("triples", list, "", list)]
+    ...  for each in equals_gold_warning(answers, [[each] for each in answers], kind)]
+    ['equals_gold']
+    """
+    n = n_equal = n_first = 0
+    bits = 0.0
+    for answer, forms in zip(answers, golds, strict=True):
+        if answer is None or not any(forms):
+            continue
+        n += 1
+        if is_gold(answer, forms):
+            n_equal += 1
+        elif kind.ranked and (first := next((gold for gold in forms if answer[: len(gold)] == gold), None)):
+            n_first += 1
+            bits += log2(factorial(len(first)))
+    n_alike = n_equal + (n_first if bits >= CHANCE_BITS else 0)
+    if n < LEAST_EQUAL or not is_nearly_all(n_alike, n, kind):
+        return []
+    how = "begin with" if n_alike > n_equal else "equal"
+    message = f"{n_alike:,} of {n:,} answers {how} the gold, in its order: was the gold scored for the predictions?"
+    return [
+        ScoreWarning("equals_gold", message, f"{remedy} A perfect system ends so, too.", n_alike, severity=severity)
+    ]
+
+
+def is_gold(answer: Answer, forms: Sequence[Answer]) -> bool:
+    """Say whether an answer equals one of the forms of the gold, case, underscores and spaces aside."""
+    return answer in forms or any(len(form) == len(answer) and _folded(form) == _folded(answer) for form in forms)
+
+
+def _folded(value: object) -> object:
+    if isinstance(value, list | tuple):
+        return [_folded(each) for each in value]
+    return " ".join(value.replace("_", " ").casefold().split()) if isinstance(value, str) else value
+
+
+def is_nearly_all(n_equal: int, n: int, kind: AnswerKind) -> bool:
+    """Say whether answers that equal the gold are so many that they are the gold: short ones are often just right."""
+    short = kind.separable and not kind.ranked
+    return n - n_equal <= n // (100 if short else 20)

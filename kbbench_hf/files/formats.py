@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from kbbench_hf.errors import UsageError
-from kbbench_hf.files import STDIN, harness, json_documents, json_lines, shown_name, tables, trec
+from kbbench_hf.files import STDIN, harness, json_documents, json_lines, shown_name, tables, tool_outputs, trec, webnlg
 from kbbench_hf.files.packing import Opened, open_unpacked
 from kbbench_hf.files.rows import How, Line, Reading, Unreadable, until_unreadable
 from kbbench_hf.files.texts import as_utf8
@@ -26,6 +26,7 @@ BINARY = (
     Format(lambda head: head.startswith((b"ARROW1", b"\xff\xff\xff\xff")), tables.read_arrow),
 )
 TEXT = (
+    Format(webnlg.recognises, webnlg.read),
     Format(json_lines.recognises, json_lines.read),
     Format(json_documents.recognises, json_documents.read),
     Format(trec.recognises, trec.read),
@@ -81,7 +82,8 @@ def _recognised(opened: Opened, how: How) -> Reading:
         except (pa.ArrowException, OSError) as error:
             raise Unreadable(f"cannot be read: {error}; it was cut off or damaged", "Write it again.") from None
     else:
-        if name := next((words for start, words in NOT_READ.items() if opened.head.startswith(start)), None):
+        unread = (words for start, words in NOT_READ.items() if opened.head.startswith(start))
+        if (name := next(unread, None)) and not webnlg.recognises(opened.head):
             raise Unreadable(f"this is {name}", "Send JSON Lines, JSON, csv, Parquet or a TREC run.")
         encoding = as_utf8(opened)
         if not opened.head.strip():
@@ -108,10 +110,15 @@ def _strangers(opened: Opened) -> Reading:
 
 def _looked_into(reading: Reading, how: How) -> Reading:
     """Return the reading of rows that tell what they are by their fields; one object alone may be a whole file."""
-    if reading.columns is not None or not (first := next(reading.lines, None)):
+    if reading.fields or reading.cells is not None or not (first := next(reading.lines, None)):
+        return reading
+    if reading.columns is not None and not (tool_outputs.of_rows(first.value)):
+        reading.lines = chain([first], reading.lines)
         return reading
     if harness.is_lm_eval(first.value):
         return harness.of_lm_eval(chain([first], reading.lines))
+    if tool := tool_outputs.of_rows(first.value):
+        return tool_outputs.reading(tool, chain([first], reading.lines))
     if reading.words != "JSON Lines":
         reading.lines = chain([first], reading.lines)
         return reading

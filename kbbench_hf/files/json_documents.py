@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from kbbench_hf.files import harness
+from kbbench_hf.files import harness, tool_outputs
 from kbbench_hf.files.json_lines import python_remedy, unique_keys
 from kbbench_hf.files.packing import Opened
 from kbbench_hf.files.rows import LONG_NUMBER, How, Keyed, Line, Reading, Unreadable
@@ -39,6 +39,8 @@ def of_object(found: dict[str, object], how: How, lines: Sequence[int] | None = 
     harness.refuse_summary(found)
     if harness.is_inspect_log(found):
         return harness.of_inspect_log(found)
+    if of_tool := tool_outputs.of_document(found):
+        return of_tool
     if how.id_field in found and not isinstance(found[how.id_field], list | dict):
         return Reading("one JSON object", iter([Line(1, found)]))
     if how.id_field in found:

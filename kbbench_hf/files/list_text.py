@@ -88,6 +88,21 @@ def split(text: str, separator: str) -> list[str]:
     return items[:-1] if len(items) > 1 and not items[-1] else items
 
 
+def barred_triples(text: str) -> list[list[str]] | None:
+    """Return triples with bars between their parts, and &&, ||, semicolons or line ends between them; else None.
+
+    >>> barred_triples("Ada | born in | Oslo && Ada | died in | Rome")
+    [['Ada', 'born in', 'Oslo'], ['Ada', 'died in', 'Rome']]
+    >>> barred_triples("Ada, born in, Oslo")
+    """
+    for separator in (r"\s*(?:&&|\|\||\n|<br ?/?>|\[SEP\])\s*", r"\s*(?:&&|\|\||\n|<br ?/?>|\[SEP\]|;)\s*"):
+        items = [item for item in re.split(separator, text.strip()) if item]
+        triples = [[part.strip() for part in item.strip("() ").split("|")] for item in items]
+        if triples and all(len(parts) == 3 and all(parts) for parts in triples):
+            return triples
+    return None
+
+
 class _Reader:
     """Python's lists, tuples, dictionaries, texts and numbers, and NumPy's arrays, which have no commas."""
 

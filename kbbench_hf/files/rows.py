@@ -1,7 +1,7 @@
 """What every format is read as: rows with the line that each stands on, and what should be known of the reading."""
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -64,6 +64,10 @@ class Line(NamedTuple):
     """An object, a `Keyed` answer, a `Problem`, or something that is no row."""
 
 
+Place = str | Callable[[Mapping[str, object]], object]
+"""Where a row has a field: its path, or a function of the row that raises KeyError where it is absent."""
+
+
 class How(NamedTuple):
     """What a reader is told by its user."""
 
@@ -83,8 +87,10 @@ class Reading:
     notes: list[Note] = field(default_factory=list)
     columns: Sequence[str] | None = None
     """The columns of a table; None where rows name their own fields."""
-    fields: Mapping[str, str] = field(default_factory=dict)
-    """Field -> the path where this format has it."""
+    fields: Mapping[str, Place] = field(default_factory=dict)
+    """Field -> where this format has it."""
+    cells: Iterator[list[str]] | None = None
+    """Of tab-separated text: the cells of each line, the first one among them, for a table without a header."""
     one_of: str | None = None
     """A path whose value must be the same throughout (a filter, an epoch): else an example has several answers."""
     judgements: Literal["no", "maybe", "likely"] = "maybe"

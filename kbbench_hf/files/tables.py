@@ -4,6 +4,7 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,15 +43,12 @@ def read_delimited(opened: Opened, how: How) -> Reading:
             head[0] = "\t".join(head[0].split(separators[0]))
             head[1:], lines = _with_tabs(head[1:], separators[1]), _with_tabs(lines, separators[1])
         delimiter = "\t" if separators else delimiter_of(head, how.id_field)
-    reader = csv.reader(_chained(head, lines), delimiter=delimiter, strict=True)
+    texts = chain(head, lines)
+    reader = csv.reader(texts, delimiter=delimiter, strict=True)
     csv.field_size_limit(OWN_LINE_BYTES)
     columns = [name.strip() for name in next(reader, [])]
     for place, cell in enumerate(columns):  # a number is no column's name: the header is absent, and its cells are kept
         columns[place] += " " * columns[:place].count(cell) if _is_number(cell) else ""
-    repeated = [name for name, n in Counter(columns).items() if n > 1 and name]
-    if repeated:
-        remedy = "Give each column its own name, in a first line of names if the table has none."
-        raise Unreadable(f"two columns are called {repeated[0]!r}", remedy, 1 + skipped)
     kind = {",": "csv", "\t": "tsv"}.get(delimiter, "csv")
     words = f"a table ({kind}, {DELIMITERS.get(delimiter, repr(delimiter))} between cells)"
     return Reading(
@@ -59,6 +57,7 @@ def read_delimited(opened: Opened, how: How) -> Reading:
         columns=columns,
         separator=delimiter,
         only_text=True,
+        cells=(line.rstrip("\r\n").split("\t") for line in chain(head[:1], texts)) if delimiter == "\t" else None,
         empty="it has only a header",
     )
 
@@ -92,12 +91,10 @@ def _with_tabs(lines: Iterable[str], separator: str | None) -> Iterator[str]:
         yield "\t".join(line.strip("\r\n").split(separator)) + "\n"
 
 
-def _chained(head: Iterable[str], rest: Iterable[str]) -> Iterator[str]:
-    yield from head
-    yield from rest
-
-
 def _delimited(name: str, reader: "_Reader", columns: list[str], delimiter: str, skipped: int) -> Iterator[Line]:
+    if repeated := [column for column, n in Counter(columns).items() if n > 1 and column]:
+        remedy = "Give each column its own name, in a first line of names if the table has none."
+        raise Unreadable(f"two columns are called {repeated[0]!r}", remedy, 1 + skipped)
     while True:
         number = reader.line_num + 1 + skipped
         try:
@@ -148,6 +145,8 @@ def delimiter_of(head: list[str], id_field: str) -> str:
         )
     best = max(each[:2] for each in wide.values())
     chosen = [delimiter for delimiter, each in wide.items() if each[:2] == best]
+    if "\t" in chosen and not best[0] and all("\t" in line for line in head if line.strip()):
+        return "\t"  # texts without a header hold commas and bars, and no tabs
     if len(chosen) > 1:
         readings = " or ".join(f"{DELIMITERS[each]} (columns {', '.join(wide[each][2])})" for each in chosen)
         raise Unreadable(f"cells may be separated by {readings}", "Write it with tabs, or as JSON Lines.", 1)

@@ -4,12 +4,13 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 
-from kbbench_hf.benchmarks.answers import ShapeError
+from kbbench_hf.benchmarks.answers import AnswerKind, ShapeError
 from kbbench_hf.benchmarks.base import Benchmark, Examples
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.files.list_text import (
     SEPARATORS,
     ListTextError,
+    barred_triples,
     is_bracketed,
     parse_list,
     split,
@@ -17,9 +18,16 @@ from kbbench_hf.files.list_text import (
     whole_number,
 )
 from kbbench_hf.files.rows import Unreadable
+from kbbench_hf.scoring.options import ReadOptions
 
 _NOTHING = frozenset({"nan", "none", "null", "<na>", "na", "n/a"})
 """What programs write into a cell that has no value."""
+
+
+LEAST_PAIRS = 3
+"""Fewer pairs say nothing of their second items."""
+FEW_WORDS = 6
+"""TAT-QA has five scales: none, thousand, million, billion and percent."""
 
 
 class ListReader:
@@ -55,19 +63,29 @@ class ListReader:
         self._done["candidates"] += not self.only_text
         return numbers
 
+    def is_barred(self, text: object) -> bool:
+        """Say whether a value is triples in text with bars between their parts, for a benchmark of triples."""
+        return bool(self._kind.parts) and isinstance(text, str) and barred_triples(text) is not None
+
     def of_text(self, text: str, example_id: object) -> object:
         """Return the list that a text is, or what is wrong with it: several readings of it, or none."""
+        mend = "Write a JSON list."
+        if not self._kind.separable and self._benchmark.asking.parsers:
+            mend += f" To parse the text as a model's: --map response={self._kind.field}."
+        if self._kind.parts and (triples := barred_triples(text)) is not None:
+            self._done["barred"] += 1
+            return triples
         if is_bracketed(text):
             try:
                 found = parse_list(text)
             except ListTextError as error:
                 if not self._kind.separable or not text.lstrip().startswith("("):
-                    return Unreadable(str(error), "Write a JSON list.", shown=text[:160])
+                    return Unreadable(str(error), mend, shown=text[:160])
             else:
                 self._done["lists"] += not self.only_text
                 return found
         if not self._kind.separable:
-            return Unreadable(f"{text[:60]!r} is no list", "Write a JSON list.", shown=text[:160])
+            return Unreadable(f"{text[:60]!r} is no list", mend, shown=text[:160])
         if text.strip().lower() in _NOTHING:
             return Unreadable(
                 f"{text!r} may be an answer, or say that there is none",
@@ -126,11 +144,47 @@ class ListReader:
             found.append(_note("candidates_as_text", message))
         if n := self._done["lists"]:
             found.append(_note("lists_as_text", f"{n:,} answers are lists in text; they were read as lists."))
+        if n := self._done["barred"]:
+            message = f"{n:,} answers are text with bars; they were read as subject | relation | object."
+            found.append(_note("separators", message, "To be sure, write JSON lists."))
         for separator, name in {**SEPARATORS, " ": "spaces", "": "nothing (each text is one item)"}.items():
             if n := self._done[f"split {separator}"]:
                 message = f"{n:,} answers without brackets were read as lists with {name} between items."
                 found.append(_note("separators", message, "To be sure, write JSON lists."))
         return found
+
+
+class AnswerPairs:
+    """Looks at all answers of one file together: in pairs such as TAT-QA's [answer, scale] the second is no answer."""
+
+    def __init__(self, kind: AnswerKind, options: ReadOptions) -> None:
+        self._field = kind.field
+        self._may_be = kind.separable and not kind.ranked and kind.field not in (options.fields or {})
+        self._of_stranger = options.of_stranger
+        self._firsts, self._seconds, self._n = set[str](), Counter[str](), 0
+
+    def add(self, answer: object) -> None:
+        """Take the answer of a line."""
+        if not self._may_be or not isinstance(answer, list) or not answer:
+            return
+        self._may_be = len(answer) == 2
+        if self._may_be:
+            first, second = answer
+            self._n += 1
+            self._firsts.update(map(str, first) if isinstance(first, list) else [str(first)])
+            self._seconds["a score" if isinstance(second, float) and 0 <= second <= 1 else str(second)] += 1
+
+    def problem(self) -> Unreadable | None:
+        """Return what is wrong where every answer has two items, of which the second is one of a few words."""
+        few = len(self._seconds) <= max(1, min(FEW_WORDS, self._n // 3))
+        if not self._may_be or self._n < LEAST_PAIRS or not few or self._firsts & self._seconds.keys():
+            return None
+        words = ", ".join(map(repr, list(self._seconds)[:FEW_WORDS]))
+        remedy = f"--map {self._field}={self._field}.0 reads the first, {self._field}={self._field} both."
+        return Unreadable(
+            f"every answer has two items, the second of them {words}: is that a scale (as in TAT-QA) or an answer?",
+            "Send the answers alone." if self._of_stranger else remedy,
+        )
 
 
 def _note(code: str, message: str, remedy: str = "") -> ScoreWarning:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from kbbench_hf.benchmarks import places_with_ids
-from kbbench_hf.benchmarks.answers import Answer, AnswerKind
+from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.benchmarks.base import Benchmark, Example, Examples, ParseFunction
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import DataError, UsageError, unknown_name
@@ -21,6 +21,7 @@ from kbbench_hf.files.rows import Problem, Reading, Unreadable
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.hub.ids import dataset_id
 from kbbench_hf.replies.reading import ParseError
+from kbbench_hf.scoring.gold import GoldColumn
 from kbbench_hf.scoring.options import ReadOptions as ReadOptions
 from kbbench_hf.scoring.rows import Placed, RowReader, shown
 
@@ -30,8 +31,6 @@ SHOWN = 20
 """How many problems a message lists; all of them are counted."""
 BEGINNING = 20
 """How much of an answer tells it from others."""
-LEAST_COPIED = 20
-"""Fewer answers may all be right without being the dataset's own."""
 REMEDIES = 3
 """How many ways to mend them a message names."""
 _ONE_LINE = "Keep one line for each id."
@@ -71,6 +70,10 @@ class Predictions:
     """How many lines say that the model was not reached or gave no answer (`error`); their answers are missing."""
     notes: list[ScoreWarning] = field(default_factory=list)
     """What was done to read them, and what their files say of themselves."""
+    gold_column: str = ""
+    """The column that the user named for them, where its name is that of a gold column."""
+    with_texts: bool = False
+    """Whether the lines that equal the gold hold a text of their example, too, as the dataset's rows do."""
 
     @property
     def n_missing(self) -> int:
@@ -144,11 +147,11 @@ def pair(
     problems: list[Problem] = []
     seen: dict[Id, str] = {}
     unknown: list[Id] = []
-    n_duplicates, n_of_dataset, error_ids = 0, 0, set[Id]()
-    reader = RowReader(benchmark, examples, options)
+    n_duplicates, error_ids = 0, set[Id]()
+    reader, gold_column = RowReader(benchmark, examples, options), GoldColumn(benchmark, options, parse)
     names: dict[str, str] = {}
     n_rows = 0
-    for file, line, row in _rows(files, reader, names):
+    for file, line, row, whole in _rows(files, reader, names):
         n_rows += 1
         if len(problems) >= MAX_PROBLEMS:
             break
@@ -182,16 +185,9 @@ def pair(
             problems.append(Problem(file, line, problem))
             continue
         answers[example_id] = answer
-        n_of_dataset += _is_of_dataset(row, answer, known[example_id], benchmark.scoring.answer)
-    gold = benchmark.scoring.answer.field
-    if n_of_dataset == len(answers) >= LEAST_COPIED and gold not in (options.fields or {}):
-        message = f"every line is the dataset's own, where {gold!r} is the gold answer"
-        remedy = f"Say where the answers to be scored are: --map {gold}=PATH ({gold} if there)."
-        if options.of_stranger:
-            remedy = f"Send your system's answers as {gold!r}."
-        elif benchmark.asking.parsers:
-            remedy += " For a model's text: --from response."
-        problems.append(Problem(file, line, message, remedy, shown(row)))
+        gold_column.add(whole, answer, known[example_id])
+    if elsewhere := gold_column.problem(len(answers)):
+        problems.append(Problem(file, None, elsewhere.message, elsewhere.remedy, shown(row)))
     if not n_rows:
         raise _nothing(names, options, reader.n_empty)
     if not options.partial and seen:
@@ -204,7 +200,9 @@ def pair(
         raise PredictionsError(problems, example_line(benchmark, examples))
     failures = [example_id for example_id in examples.ids if example_id in failed_ids]
     paired = [answers.get(example_id) for example_id in examples.ids]
-    return Predictions(paired, failures, n_duplicates, len(error_ids), reader.notes())
+    return Predictions(
+        paired, failures, n_duplicates, len(error_ids), reader.notes(), gold_column.name, gold_column.with_texts
+    )
 
 
 def _rows(files: Iterable[tuple[str, Reading]], reader: RowReader, names: dict[str, str]) -> Iterator[Placed]:
@@ -284,14 +282,6 @@ def _answer(
         return Paired(example_id, parse(row["response"], known[example_id]).answer, "ok")
     except ParseError:
         return Paired(example_id, [], "unparsed")
-
-
-def _is_of_dataset(row: object, answer: Answer, example: Example, kind: AnswerKind) -> bool:
-    """Say whether a row is an example with its gold answer, to which a column of answers may have been added."""
-    if not isinstance(row, dict) or kind.field not in example or answer != kind.read({kind.field: example[kind.field]}):
-        return False
-    texts = {name: text for name, text in example.items() if name != "id" and isinstance(text, str) and " " in text}
-    return any(row.get(name) == text for name, text in texts.items())
 
 
 def _stranger(example_id: Id, known: Mapping[Id, Example]) -> Unreadable:

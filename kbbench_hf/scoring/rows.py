@@ -1,6 +1,7 @@
 """From the rows of any format to the fields that are scored: names mapped, lists in text read, ids in their type."""
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
@@ -12,8 +13,9 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.files.list_text import is_bracketed
 from kbbench_hf.files.rows import Keyed, Line, Problem, Reading, Unreadable, at, until_unreadable
 from kbbench_hf.files.trec import score_of
+from kbbench_hf.scoring.column_names import is_gold_name
 from kbbench_hf.scoring.item_tables import LOOKED_AT, ItemTable, column_name, headed, hit_fields, is_one_candidate
-from kbbench_hf.scoring.lists import ListReader
+from kbbench_hf.scoring.lists import AnswerPairs, ListReader
 from kbbench_hf.scoring.options import ReadOptions
 from kbbench_hf.scoring.rankings import Rankings, are_scores
 from kbbench_hf.scoring.suggestions import suggested_map
@@ -30,6 +32,8 @@ class Placed(NamedTuple):
     file: str
     line: int | None
     value: object
+    whole: object = None
+    """The row as the file has it."""
 
 
 class RowReader:
@@ -55,6 +59,7 @@ class RowReader:
         """Yield the row, or the problem, of every line of a file that holds a prediction."""
         self._lists.only_text = reading.only_text
         rankings, chosen = Rankings(self._options, reading), dict[str, None]()
+        pairs = AnswerPairs(self._kind, self._options)
         for line in until_unreadable(name, self._one_example_a_line(name, reading)):
             value = line.value
             if isinstance(value, Problem):
@@ -64,6 +69,7 @@ class RowReader:
             if isinstance(found, dict):
                 found = self._in_type(found, rankings, reading.columns is not None, isinstance(value, Keyed))
             if isinstance(found, dict):
+                pairs.add(found.get(self._kind.field))
                 found = self._incomplete(found, value) or self._elsewhere(found, value) or found
             if isinstance(found, Unreadable):
                 as_it_is = found.shown or shown(value)
@@ -71,8 +77,8 @@ class RowReader:
                 if len(chosen) > 1:
                     return
             elif found is not None:
-                yield Placed(name, line.number, found)
-        if problem := rankings.problem():
+                yield Placed(name, line.number, found, value)
+        if problem := rankings.problem() or pairs.problem():
             yield Placed(name, None, problem.problem(name))
         if reading.words not in _PLAIN:
             self._notes.append(ScoreWarning("read_as", f"{name} was read as {reading.words}.", severity="note"))
@@ -125,7 +131,7 @@ class RowReader:
     def _mapped(self, row: Fields, reading: Reading) -> Fields | Unreadable:
         """Return the fields from where the format, or the user, says that they are."""
         told = dict(self._options.fields or {})
-        if not (told or reading.fields):
+        if not told and (not reading.fields or {"id", self._kind.field} <= row.keys()):
             return row
         answers = {self._kind.field, "response"}
         own = {"id", "error", "scores", *answers} if not reading.fields else set[str]()
@@ -135,11 +141,13 @@ class RowReader:
         of_format = {
             name: path for name, path in reading.fields.items() if not (name in answers and told.keys() & answers)
         }
-        for name, path in {**of_format, **told}.items():
+        for name, path in sorted({**of_format, **told}.items()):  # `error` before the answer that it may stand for
             try:
-                found[name] = at(row, path)
+                found[name] = path(row) if callable(path) else at(row, path)
+            except Unreadable as several:
+                return Unreadable(several.message, self._suggestion(row, [self._kind.field]))
             except KeyError as error:
-                if name in told or name == "id":
+                if name == "id" or (name in told and found.get("error") is None):
                     keys = ", ".join(map(repr, sorted(map(str, row))[:8]))
                     return Unreadable(
                         f"no {path!r}, of which {error} is missing; the keys are {keys}", self._suggestion(row, [name])
@@ -149,16 +157,21 @@ class RowReader:
     def _incomplete(self, row: Fields, whole: object) -> Unreadable | None:
         """Return what is wrong with a row that lacks an id, or whatever may be the answer to one of the examples."""
         field, example_id = self._kind.field, row.get("id")
-        lacks_answer = not row.keys() & {field, "response", "error"}
         if "id" not in row:
-            wanted = ["id", field] if lacks_answer else ["id"]
+            wanted = ["id"] if self._has_answer(row) else ["id", field]
             return Unreadable(f"no 'id'; the keys are {sorted(row)[:5]}", self._suggestion(whole, wanted))
         is_known = isinstance(example_id, str | int) and example_id in self._known
-        if not lacks_answer or not is_known:
+        if not is_known or self._has_answer(row):
             return None
-        return Unreadable(
-            f"neither '{field}' nor 'response'; the keys are {sorted(row)[:5]}", self._suggestion(whole, [field])
-        )
+        lacks = f"neither '{field}' nor 'response'"
+        if isinstance(row.get("response"), dict | list):
+            lacks = f"'response' is {type(row['response']).__name__}, expected text"
+        return Unreadable(f"{lacks}; the keys are {sorted(row)[:5]}", self._suggestion(whole, [field]))
+
+    def _has_answer(self, row: Fields) -> bool:
+        """Say whether a row has an answer, a text to parse or an error under their own names."""
+        is_nested = isinstance(row.get("response"), dict | list) and not self._options.of_stranger
+        return self._kind.field in row or row.get("error") is not None or ("response" in row and not is_nested)
 
     def _elsewhere(self, row: Fields, whole: object) -> Unreadable | None:
         """Return what is wrong with a row whose id no example has, where one stands in another of its fields."""
@@ -167,8 +180,10 @@ class RowReader:
             return None
         if not isinstance(example_id, str | int) or example_id in self._known:
             return None
-        suggestion = self._suggestion(whole, ["id"])
-        return None if "PATH" in suggestion else Unreadable(f"id {example_id!r} matches no example", suggestion)
+        if "PATH" in self._suggestion(whole, ["id"]):
+            return None
+        wanted = ["id"] if self._has_answer(row) else ["id", self._kind.field]
+        return Unreadable(f"id {example_id!r} matches no example", self._suggestion(whole, wanted))
 
     def _in_type(self, row: Fields, rankings: Rankings, table: bool, keyed: bool) -> Fields | Unreadable | None:
         """Return the fields with ids, lists and rankings as the benchmark has them; None where all cells are empty."""
@@ -180,8 +195,11 @@ class RowReader:
             self.n_empty += 1
             return None
         answer = row.get(field)
-        if isinstance(answer, str) and (table or keyed or self._kind.ranked or answer.lstrip().startswith("[")):
+        is_text = table or keyed or self._kind.ranked
+        if isinstance(answer, str) and (is_text or answer.lstrip().startswith("[") or self._lists.is_barred(answer)):
             answer = self._lists.of_text(answer, example_id)
+        elif isinstance(answer, list) and answer and all(map(self._lists.is_barred, answer)):
+            answer = self._lists.of_text("\n".join(map(str, answer)), example_id)
         if isinstance(answer, Unreadable):
             return answer
         if self._kind.ranked and isinstance(answer, dict):
@@ -213,6 +231,11 @@ class RowReader:
         if self._options.where:
             reading.lines = self._chosen(reading.lines, self._options.where)
         field, id_path = self._kind.field, told.get("id")
+        if reading.cells and self._is_headless(columns or ()):
+            reading.words = "WikiTableQuestions' predictions (tabs between an id and its answers)"
+            for number, cells in enumerate(reading.cells, start=1):
+                yield Line(number, {"id": cells[0], field: [_unescaped(each) for each in cells[1:]]})
+            return
         if columns is not None:
             columns = self._renamed(reading, columns)
         keys, single = columns, None
@@ -251,6 +274,11 @@ class RowReader:
         reading.lines, reading.columns = rows(reading.lines), [names.get(each, each) for each in columns]
         return reading.columns
 
+    def _is_headless(self, columns: Sequence[str]) -> bool:
+        """Say whether the first line of a table has an example's id, and answers in place of names."""
+        is_list = self._kind.separable and not self._kind.ranked
+        return is_list and bool(columns) and columns[0] in {str(each) for each in self._known}
+
     def _chosen(self, lines: Iterator[Line], where: Mapping[str, str]) -> Iterator[Line]:
         """Yield the lines whose rows have the wanted values."""
         for line in lines:
@@ -276,17 +304,24 @@ class RowReader:
         """Return the --map that may fit a row in which these fields have other names."""
         if self._options.of_stranger:
             return f"Call the fields {' and '.join(map(repr, wanted))}."
+        if isinstance(row, Keyed):
+            row = row.answer
         if self._kind.ranked and self._kind.field in wanted and isinstance(row, dict):
-            self._hits = hit_fields(row) or self._hits
+            self._hits = hit_fields({name: each for name, each in row.items() if not is_gold_name(name)}) or self._hits
             if self._hits is not None:  # a row without hits has the same fields as the others
                 field, candidate, score = self._hits
                 found = f"{self._kind.field}={field}.{candidate}{f',scores={field}.{score}' if score else ''}"
                 if "id" not in wanted:
                     return f"Say where it is: --map {found}."
-                return f"{suggested_map({**row, field: []}, ['id'], self._known).removesuffix('.')},{found}."
-        return suggested_map(row, wanted, self._known) + (
-            " For a model's text: response=PATH." if self._has_parser and self._kind.field in wanted else ""
-        )
+                return (
+                    f"{suggested_map({**row, field: []}, ['id'], self._known, self._kind).removesuffix('.')},{found}."
+                )
+        return suggested_map(row, wanted, self._known, self._kind, self._has_parser)
+
+
+def _unescaped(cell: str) -> str:
+    """Return a cell of WikiTableQuestions' tsv as its evaluator reads it."""
+    return re.sub(r"\\([np\\])", lambda found: {"n": "\n", "p": "|"}.get(found[1], "\\"), cell)
 
 
 def _found(row: Fields, path: str) -> object:

@@ -18,6 +18,7 @@ from kbbench_hf.files import user_path
 from kbbench_hf.files.formats import lines_of
 from kbbench_hf.metrics.aggregate import Estimate
 from kbbench_hf.scoring.asked import Asked, asked_of, place_of_run, run_settings
+from kbbench_hf.scoring.gold import gold_warnings
 from kbbench_hf.scoring.predictions import Predictions, ReadOptions, pair, read_predictions
 from kbbench_hf.scoring.result import AGREEMENT, ANNOTATIONS, Result
 from kbbench_hf.scoring.trajectories import (
@@ -248,6 +249,7 @@ def score_asked(
             *trajectory_warnings(trajectories),
             *predictions.notes,
             *limit_warning(len(examples.rows), n_available),
+            *gold_warnings(benchmark, examples, predictions.answers, predictions.gold_column, predictions.with_texts),
             *completeness_warnings(benchmark, examples.ids, predictions, scores, figures, mode),
             *_of_annotations(benchmark, examples, predictions.answers),
             *(benchmark.scoring.warn(benchmark, examples, predictions.answers, mode) if benchmark.scoring.warn else ()),

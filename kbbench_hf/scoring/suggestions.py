@@ -1,32 +1,104 @@
-"""Where the fields of a prediction may be in a row that calls them otherwise: what --map is told."""
+"""Suggested `--map` options for files whose columns have other names than a prediction's fields."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from typing import NamedTuple
 
+from kbbench_hf.benchmarks.answers import AnswerKind
 from kbbench_hf.files.datasets import Id
 from kbbench_hf.files.list_text import whole_number
+from kbbench_hf.scoring.column_names import is_gold_name, likeness
+
+_MOST_NESTED = 9
+"""A batch service's completion is seven levels deep."""
+_LOOKED_AT = 300
+"""At most this many columns of a row are looked at."""
+PLAIN = 4
+"""How strong a name is that says `predicted`."""
+_CANDIDATE = ("id", "doc_id", "docid", "node_id", "candidate", "candidate_id", "entity_id")
+_ROLES = ("assistant", "model", "gpt", "ai")
+"""What the author of a model's message is called."""
 
 
-def suggested_map(row: object, wanted: Sequence[str], known: AbstractSet[Id]) -> str:
-    """Return the option that may say where the wanted fields are, `id` by the ids that are known, another as a list.
+_PARTS = ("text", "output_text")
+"""Types of the parts of a message that hold its text; others are thoughts and calls."""
 
+
+class Column(NamedTuple):
+    """A column that may hold the predictions: its path, the field it maps to, and how plainly its name says so."""
+
+    path: str
+    field: str
+    strength: float
+
+
+def suggested_map(
+    row: object, wanted: Sequence[str], known: AbstractSet[Id], kind: AnswerKind, has_parser: bool = False
+) -> str:
+    """Return a sentence with the `--map` that may fit: `id` by the known ids, the answer by names of columns.
+
+    A column that is gold by its name is never suggested.
+
+    >>> from kbbench_hf.benchmarks.answers import ANSWERS
     >>> row = {"qid": "q7", "pred": {"entities": ["a"]}, "gold": ["b"]}
-    >>> suggested_map(row, ["id"], {"q7"})
+    >>> suggested_map(row, ["id"], {"q7"}, ANSWERS)
     'Say where it is: --map id=qid.'
-    >>> suggested_map(row, ["id", "answers"], {"q7"})
-    'Say where they are: --map id=qid,answers=PATH; lists stand at pred.entities and gold.'
+    >>> suggested_map(row, ["id", "answers"], {"q7"}, ANSWERS)
+    "Say where they are: --map id=qid,answers=pred.entities. 'gold' looks like the gold answers."
     """
     paths = dict(_paths(row)) if isinstance(row, Mapping) else {}
     ids = [path for path, value in paths.items() if _may_be_id(path, value, known)]
-    lists = [path for path, value in paths.items() if isinstance(value, list)]
-    found, several = [], ""
+    ids.sort(key=lambda path: paths[path] not in known)
+    found, more = [], ""
     for name in wanted:
         if name == "id":
             found.append(f"id={ids[0] if ids else 'PATH'}")
+            continue
+        columns = prediction_columns(row, kind, has_parser) if isinstance(row, Mapping) else []
+        best = [column for column in columns if column.strength == columns[0].strength]
+        if len(best) == 1:
+            found.append(f"{best[0].field}={best[0].path}")
         else:
-            found.append(f"{name}={lists[0] if len(lists) == 1 else 'PATH'}")
-            several = f"; lists stand at {' and '.join(lists[:5])}" if len(lists) > 1 else ""
-    return f"Say where {'they are' if len(wanted) > 1 else 'it is'}: --map {','.join(found)}{several}."
+            found.append(f"{best[0].field if best else name}=PATH")
+            more = f"; answers may stand at {' and '.join(each.path for each in best[:5])}" if best else ""
+            more += " (for a model's text: response=PATH)" if has_parser and not best else ""
+        gold = [path for path, value in paths.items() if is_gold_name(path) and _is_answer(value, known)]
+        more += f". '{gold[0]}' looks like the gold answers" if gold else ""
+    return f"Say where {'they are' if len(wanted) > 1 else 'it is'}: --map {','.join(found)}{more}."
+
+
+def prediction_columns(row: Mapping[str, object], kind: AnswerKind, has_parser: bool) -> list[Column]:
+    """Return the columns of a row that may hold predictions, the plainest name first; never one of gold answers."""
+    found, unnamed = [], []
+    for column, path, value in _answers(row, kind):
+        role, strength = likeness(column)
+        field = "response" if isinstance(value, str) and has_parser else kind.field
+        if role == "prediction":
+            found.append(Column(path, field, strength))
+        elif role == "" and isinstance(value, list) and value:
+            unnamed.append(Column(path, field, 0))
+    return sorted(found, key=lambda column: (-column.strength, column.path.count("."))) or unnamed
+
+
+def _answers(row: Mapping[str, object], kind: AnswerKind) -> Iterator[tuple[str, str, object]]:
+    """Yield every column whose value may be an answer, the path of the answer in it, and the answer."""
+    for column, value in _paths(row):
+        first = value[0] if isinstance(value, list) and value else None
+        if (isinstance(value, dict) and not kind.ranked) or not isinstance(value, str | list | dict) or value == "":
+            continue
+        if isinstance(first, str) and (not kind.separable or 3 <= likeness(column).strength < 4):
+            yield column, f"{column}.0", first  # a model's texts, one for each sample
+        elif isinstance(first, list) and len(first) == 1 and isinstance(first[0], str):
+            yield column, f"{column}.0.0", first[0]
+        elif isinstance(first, dict) and kind.ranked:
+            name = next((name for name in _CANDIDATE if name in first), None)
+            yield from [(column, f"{column}.{name}", value)] if name else []
+        elif not isinstance(first, dict) or any(name in first for names in kind.parts for name in names):
+            yield column, column, value
+
+
+def _is_answer(value: object, known: AbstractSet[Id]) -> bool:
+    return isinstance(value, list) or (isinstance(value, str) and value not in known)
 
 
 def _may_be_id(path: str, value: object, known: AbstractSet[Id]) -> bool:
@@ -38,9 +110,33 @@ def _may_be_id(path: str, value: object, known: AbstractSet[Id]) -> bool:
     return path.rpartition(".")[2].lower().endswith("id") and bool({value, whole_number(value), str(value)} & known)
 
 
-def _paths(row: Mapping[str, object], before: str = "", depth: int = 3) -> Iterator[tuple[str, object]]:
-    for name, value in row.items():
-        if isinstance(value, Mapping) and depth:
-            yield from _paths(value, f"{before}{name}.", depth - 1)
-        else:
-            yield f"{before}{name}", value
+def _paths(row: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    """Yield the paths of a row, those into lists of objects among them, and what stands there."""
+    left = _LOOKED_AT
+    for found in _nested(row, "", _MOST_NESTED):
+        yield found
+        left -= 1
+        if not left:
+            return
+
+
+def _nested(value: object, path: str, depth: int) -> Iterator[tuple[str, object]]:
+    if isinstance(value, Mapping) and value and depth:
+        in_list = path.rpartition(".")[2].isdecimal()
+        if path and not in_list and all(isinstance(each, int | float) for each in value.values()):
+            yield path, value  # candidate -> score
+        for name, each in value.items():
+            yield from _nested(each, f"{path}.{name}" if path else str(name), depth - 1)
+        return
+    yield path, value
+    if isinstance(value, list) and value and isinstance(value[0], Mapping) and depth:
+        authors = [each.get("role") or each.get("from") if isinstance(each, Mapping) else None for each in value]
+        own = [place for place, author in enumerate(authors) if author in _ROLES]
+        if own:
+            yield from _nested(value[own[-1]], f"{path}.{own[-1]}", depth - 1)
+        elif not any(authors):
+            parts = [
+                place for place, each in enumerate(value) if isinstance(each, Mapping) and each.get("type") in _PARTS
+            ]
+            place = parts[0] if parts else 0
+            yield from _nested(value[place], f"{path}.{place}", depth - 1)

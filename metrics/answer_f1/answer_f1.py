@@ -7,7 +7,7 @@ import datasets
 import evaluate
 
 from kbbench_hf.benchmarks.answers import ANSWERS, ShapeError
-from kbbench_hf.benchmarks.warnings import above_one_warning, empty_warning, unread_warning
+from kbbench_hf.benchmarks.warnings import above_one_warning, empty_warning, equals_gold_warning, unread_warning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.answers import score_answers
@@ -130,6 +130,7 @@ class AnswerF1(evaluate.Metric):
         warnings = [
             *unread_warning(answers.count(None), len(answers), "Read some of them, and give lists of answers."),
             *empty_warning(answers.count([]), len(answers)),
+            *equals_gold_warning(answers, [[each] for each in references], ANSWERS),
             *above_one_warning(values["precision"]),
         ]
         return module_result(

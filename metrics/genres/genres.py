@@ -12,7 +12,7 @@ from kbbench_hf.benchmarks.answers import ANY_TRIPLES, ShapeError
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.genres.benchmark import CORPORA, Context, score, warn
 from kbbench_hf.benchmarks.genres.release import text_id
-from kbbench_hf.benchmarks.warnings import empty_warning, unscored_warning
+from kbbench_hf.benchmarks.warnings import empty_warning, equals_gold_warning, unscored_warning
 from kbbench_hf.errors import DataError, UsageError, unknown_name
 from kbbench_hf.metrics.aggregate import means
 from kbbench_hf.metrics.generative_re import MODES
@@ -115,6 +115,7 @@ class Genres(evaluate.Metric):
         labels = {metric: label for metric, label in CORPORA.metrics.items() if metric in annotated}
         warnings = [
             *empty_warning(sum(not each for each in predictions), len(predictions)),
+            *equals_gold_warning(predictions, [[each] for each in references], ANY_TRIPLES),
             *(unscored_warning(labels, estimates, "Run 'kbbench annotate' and give `annotations`.") if rows else ()),
             *annotation_warnings(CORPORA, examples, predictions),
             *warn(CORPORA, examples, predictions, mode),

@@ -5,7 +5,7 @@ import evaluate
 import numpy as np
 
 from kbbench_hf.benchmarks.answers import IDS, ShapeError
-from kbbench_hf.benchmarks.warnings import ScoreWarning, empty_warning
+from kbbench_hf.benchmarks.warnings import ScoreWarning, empty_warning, equals_gold_warning
 from kbbench_hf.errors import DataError
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.id_lists import number_ids
@@ -134,7 +134,11 @@ class Ranking(evaluate.Metric):
             "n_empty_gold": (ranks.n_gold == 0).sum(),
             "n_gold_in_ties": ranks.n_tied,
         }
-        warnings = [*empty_warning(ids.count([]), len(ids)), *_warnings(ids, ranks, ks)]
+        warnings = [
+            *empty_warning(ids.count([]), len(ids)),
+            *(equals_gold_warning(ids, [[each] for each in references], IDS) if scores is None else ()),
+            *_warnings(ids, ranks, ks),
+        ]
         return module_result(
             estimates, counts, warnings, n=len(ids), return_ci=return_ci, return_warnings=return_warnings
         )

@@ -7,7 +7,7 @@ import numpy as np
 from kbbench_hf.benchmarks.answers import TRIPLES, ShapeError
 from kbbench_hf.benchmarks.text2kgbench.parsers import HISTORICAL_PARSERS, parse_balanced
 from kbbench_hf.benchmarks.text2kgbench.warnings import extraction_warnings
-from kbbench_hf.benchmarks.warnings import empty_warning, unread_warning
+from kbbench_hf.benchmarks.warnings import empty_warning, equals_gold_warning, unread_warning
 from kbbench_hf.errors import unknown_name
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.triple_values import score_repaired_2, score_repaired_3
@@ -151,6 +151,7 @@ class Text2KG(evaluate.Metric):
         warnings = [
             *unread_warning(sum(unread), len(unread), "Read some of them, and name another parser."),
             *empty_warning(sum(each["n_empty"] for each in counts), len(counts)),
+            *equals_gold_warning(answers, [[each["triples"]] for each in references], TRIPLES),
             *extraction_warnings(
                 answers,
                 [[tuple(each) for each in reference["triples"]] for reference in references],

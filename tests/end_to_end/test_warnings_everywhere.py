@@ -35,8 +35,16 @@ def spaced(lines: list[str]) -> list[str]:
     ]
 
 
+def gold(lines: list[str]) -> list[str]:
+    """Return the gold in the place of a system's answers."""
+    rows = load_examples(NAME).examples.rows
+    golds = [[[each["sub"], each["rel"], each["obj"]] for each in row["triples"]] for row in rows]
+    return [json.dumps({"id": row["id"], "triples": each}) + "\n" for row, each in zip(rows, golds, strict=True)]
+
+
 SPOILED: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
     "relations with spaces": (spaced, "the ontology's but for case, spaces or underscores|near.miss"),
+    "the gold itself": (gold, "equal the gold|equals.gold"),
     "half a file": (lambda lines: lines[:24], "24 of 48|no prediction|missing|empty"),
     "an empty file": (lambda lines: [], "empty|no prediction|missing|0 predictions|nothing"),
 }
@@ -83,7 +91,7 @@ def on_the_board(file: Path, *capture: object) -> str:
     place = read.result.place
     row = next(row for row in board(Index(store), place) if row.badge != "published")
     shown = preview_text(read).replace("\\", ""), unescape(head_html(row, place))
-    assert all("near" in each or "but for case" in each for each in shown)
+    assert all("near" in each or "but for case" in each or "equal the gold" in each for each in shown)
     return " ".join(shown)
 
 

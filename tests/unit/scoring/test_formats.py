@@ -193,6 +193,39 @@ def flat() -> list[dict[str, object]]:
     ]
 
 
+def replied(row: Callable[[str, str], object]) -> bytes:
+    """Return a row for each example of mini-text2kg: of its id, and of its answer as a model's text."""
+    return lines([row(each, json.dumps({"triples": answer})) for each, answer in triples().items()])
+
+
+def openai(example_id: str, text: str) -> dict[str, object]:
+    """Return a line of OpenAI's batch output; of the first and second example, one that failed."""
+    body: object = {"id": "chatcmpl-1", "choices": [{"index": 0, "message": {"role": "assistant", "content": text}}]}
+    reply: object = {"status_code": 200, "request_id": "r", "body": body}
+    if example_id.endswith("_test_1"):
+        reply = {"status_code": 400, "request_id": "r", "body": {"error": {"code": "content_filter"}}}
+    failed = example_id.endswith("_test_2")
+    error = {"code": "batch_expired"} if failed else None
+    return {"id": f"batch_{example_id}", "custom_id": example_id, "response": None if failed else reply, "error": error}
+
+
+def graph(answer: list[Any], source: object) -> dict[str, object]:
+    """Return triples as a GraphDocument of LangChain."""
+    names = dict.fromkeys(name for subject, _, obj in answer for name in (subject, obj))
+    return {
+        "nodes": [{"id": name, "type": "Node", "properties": {}} for name in names],
+        "relationships": [
+            {"source": {"id": s}, "target": {"id": o}, "type": r, "properties": {}} for s, r, o in answer
+        ],
+        "source": source,
+    }
+
+
+def barred(between: str) -> list[dict[str, object]]:
+    """Return mini-text2kg's answers as text with bars."""
+    return [{"id": k, "triples": between.join(map(" | ".join, answer)) or "[]"} for k, answer in triples().items()]
+
+
 class Case(NamedTuple):
     benchmark: str
     content: Callable[[], bytes]
@@ -462,6 +495,88 @@ READ = {
         STARK, lambda: lines([{**r, "scores": [*range(12)]} for r in rows(STARK)]), options={"scores": "distance"}
     ),
     # harnesses
+    # other tools
+    "OpenAI batch": Case(T2K, lambda: replied(openai), said="OpenAI batch", missing=lambda n: n < 2),
+    "Anthropic batch": Case(
+        T2K,
+        lambda: replied(
+            lambda k, text: {
+                "custom_id": k,
+                "result": {"type": "expired"}
+                if k.endswith("_test_1")
+                else {
+                    "type": "succeeded",
+                    "message": {"content": [{"type": "thinking"}, {"type": "text", "text": text}]},
+                },
+            }
+        ),
+        missing=lambda n: n < 1,
+    ),
+    "Gemini batch": Case(
+        T2K,
+        lambda: replied(
+            lambda k, text: {"key": k, "response": {"candidates": [{"content": {"parts": [{"text": text}]}}]}}
+        ),
+    ),
+    "Bedrock batch": Case(
+        T2K,
+        lambda: replied(
+            lambda k, text: {"recordId": k, "modelInput": {}, "modelOutput": {"content": [{"text": text}]}}
+        ),
+    ),
+    "HELM": Case(
+        T2K,
+        lambda: json.dumps(
+            {
+                "request_states": [
+                    {"instance": {"id": k}, "result": {"success": True, "completions": [{"text": json.dumps(v)}]}}
+                    for k, v in triples().items()
+                ]
+            }
+        ).encode(),
+        said="HELM",
+    ),
+    "promptfoo": Case(
+        T2K,
+        lambda: json.dumps(
+            {
+                "results": {
+                    "results": [
+                        {"promptIdx": 0, "vars": {"id": k}, "response": {"output": v}, "error": "an assertion failed"}
+                        for k, v in triples().items()
+                    ]
+                }
+            }
+        ).encode(),
+    ),
+    "GraphDocument": Case(
+        T2K, lambda: json.dumps([graph(v, {"metadata": {"id": k}}) for k, v in triples().items()]).encode()
+    ),
+    "WebNLG": Case(
+        T2K,
+        lambda: (
+            "<?xml version='1.0'?>\n<benchmark><entries>"
+            + "".join(
+                f'<entry eid="{k}"><generatedtripleset>'
+                + "".join(f"<gtriple>{' | '.join(t).replace('&', '&amp;')}</gtriple>" for t in v)
+                + "</generatedtripleset></entry>"
+                for k, v in triples().items()
+            )
+            + "</entries></benchmark>"
+        ).encode(),
+    ),
+    "WikiTableQuestions": Case(
+        SKA, lambda: "".join("\t".join([k, *v]) + "\n" for k, v in texts().items()).encode(), said="WikiTableQuestions"
+    ),
+    **{
+        f"bars and {between!r}": Case(T2K, lambda between=between: table(barred(between)), said="with bars")
+        for between in (" && ", " || ", "; ", "\n")
+    },
+    "pairs, the first wanted": Case(
+        SKA,
+        lambda: json.dumps({k: [v, "million"] for k, v in texts().items()}).encode(),
+        options={"fields": {"answers": "answers.0"}},
+    ),
     "lm-eval": Case(SKA, lambda: lines(lm_eval()), said="lm-evaluation-harness"),
     "lm-eval, nested documents": Case(
         SKA,
@@ -699,7 +814,7 @@ REFUSED = {
     ),
     "run with a line of another kind": Case(STARK, lambda: run() + b"the end\n", "no line of a TREC run"),
     "run with a score that is none": Case(STARK, lambda: run(of=lambda n: math.nan), "finite"),
-    "a run where answers are wanted": Case(SKA, run, "matches no example|neither 'answers'"),
+    "a run where answers are wanted": Case(SKA, run, "has the ids of mini-stark"),
     # harnesses
     "lm-eval, two filters": Case(
         SKA,
@@ -727,11 +842,33 @@ REFUSED = {
     ),
     "inspect without samples": Case(SKA, lambda: json.dumps({**inspect(), "samples": []}).encode(), "no samples"),
     # what is no answer
-    "the dataset's own rows": Case(T2K, lambda: lines(of_dataset()), "gold answer(?s:.*)--map triples=PATH"),
+    "the dataset's own rows": Case(T2K, lambda: lines(of_dataset()), "gold answer(?s:.*)--map triples=prediction"),
     "ids in another field": Case(
         SKA,
         lambda: lines([{"id": n, "custom_id": k, "answers": v} for n, (k, v) in enumerate(texts().items())]),
         "--map id=custom_id",
+    ),
+    "two completions of one request": Case(
+        T2K,
+        lambda: replied(lambda k, t: {"custom_id": k, "response": {"choices": [{"text": t}, {"text": t}]}}),
+        "2 choices(?s:.*)--map response=response.choices.0.text",
+    ),
+    "completions of a tool that is not known": Case(
+        T2K,
+        lambda: replied(
+            lambda k, t: {"id": "r", "meta": {"key": k}, "response": {"items": [{"message": {"content": t}}]}}
+        ),
+        "--map id=meta.key,response=response.items.0.message.content",
+    ),
+    "TAT-QA's pairs": Case(
+        SKA,
+        lambda: json.dumps({k: [v[0], ["", "million"][n % 2]] for n, (k, v) in enumerate(texts().items())}).encode(),
+        "scale(?s:.*)--map answers=answers.0",
+    ),
+    "WebNLG's gold": Case(
+        T2K,
+        lambda: b"<benchmark><entries><entry eid='Id1'><modifiedtripleset/></entry></entries></benchmark>",
+        "the gold",
     ),
     "a picture": Case(SKA, lambda: b"\x89PNG\r\n\x1a\n" + bytes(99), "a picture"),
     "RDF": Case(T2K, lambda: b"<http://a/s> <http://a/p> <http://a/o> .\n", "RDF"),

@@ -1,0 +1,163 @@
+"""Checks for gold answers in the place of predictions, and for triples whose parts stand in another order."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import permutations
+
+from kbbench_hf.benchmarks.answers import Answer, AnswerKind, ShapeError
+from kbbench_hf.benchmarks.base import Benchmark, Example, Examples, ParseFunction
+from kbbench_hf.benchmarks.warnings import ScoreWarning, equals_gold_warning, is_gold, is_nearly_all
+from kbbench_hf.files.rows import Unreadable, at
+from kbbench_hf.replies.reading import ParseError
+from kbbench_hf.scoring.column_names import is_gold_name
+from kbbench_hf.scoring.options import ReadOptions
+from kbbench_hf.scoring.suggestions import PLAIN, Column, prediction_columns
+
+LEAST_COPIED = 20
+"""Fewer answers may all be right without being the dataset's own."""
+LEAST_EQUAL = 5
+"""Fewer answers that equal the gold say nothing of which column they are."""
+LEAST_REORDERED = 5
+"""Fewer triples may match the gold in another order by chance."""
+_TRIPLE = (0, 1, 2)
+
+
+def gold_answers(example: Example, kind: AnswerKind) -> list[Answer]:
+    """Return the gold of an example in the form that is scored: as released and repaired, say; none where it is empty.
+
+    The columns that hold it are `kind.gold`, and those whose names begin with it (`triples_repaired`).
+    """
+    name = kind.gold or kind.field
+    found = []
+    for column, value in example.items():
+        if (column == name or column.startswith(f"{name}_")) and isinstance(value, list) and value:
+            try:
+                found.append(kind.read({kind.field: value}))
+            except ShapeError:
+                continue
+    return found
+
+
+def gold_warnings(
+    benchmark: Benchmark, examples: Examples, answers: Sequence[Answer | None], column: str, with_texts: bool
+) -> list[ScoreWarning]:
+    """Return what a comparison of the answers with the gold says of the file they were read from.
+
+    Answers that equal the gold are a warning where their file says that they may be the gold, else a note: the gold may
+    be scored on purpose, to see what it gets. See `Predictions` for `column` and `with_texts`.
+    """
+    kind = benchmark.scoring.answer
+    golds = [gold_answers(row, kind) for row in examples.rows]
+    remedy = "See which column was read, and name the one with the predictions: --map."
+    found = equals_gold_warning(answers, golds, kind, remedy, "warning" if column or with_texts else "note")
+    if column and not found:
+        message = f"The answers were read from {column!r}, which is a name of a gold column."
+        remedy = "Name the column with the predictions: --map."
+        found = [ScoreWarning("gold_column", message, remedy)]
+    return [*found, *(_order_warning(answers, golds) if kind.parts else ())]
+
+
+def _order_warning(answers: Sequence[Answer | None], golds: Sequence[Sequence[Answer]]) -> list[ScoreWarning]:
+    """Return a warning where the triples match the gold only if the relation stood at another place."""
+    right: Counter[tuple[int, ...]] = Counter()
+    n = 0
+    for answer, of_example in zip(answers, golds, strict=True):
+        gold = {tuple(map(_folded, triple)) for each in of_example for triple in each}
+        for triple in answer or ():
+            if len(triple) == len(_TRIPLE):
+                n += 1
+                parts = [*map(_folded, triple)]
+                right.update(order for order in permutations(_TRIPLE) if tuple(parts[k] for k in order) in gold)
+    moved = [order for order in right if order[1] != 1]
+    best = max(moved, key=lambda order: right[order], default=_TRIPLE)
+    if right[best] < max(LEAST_REORDERED, n / 4) or right[best] <= 3 * right[_TRIPLE]:
+        return []
+    names = ("subject", "relation", "object")
+    found = ", ".join(names[best.index(place)] for place in _TRIPLE)
+    message = (
+        f"The triples seem to be written as {found}: read so, {right[best]:,} of {n:,} equal the gold, and as "
+        f"{', '.join(names)} {right[_TRIPLE]:,}."
+    )
+    return [ScoreWarning("part_order", message, "Write each triple as [subject, relation, object].", n)]
+
+
+def _folded(part: object) -> str:
+    return " ".join(str(part).replace("_", " ").casefold().split())
+
+
+class GoldColumn:
+    """Finds out, line by line, whether the column that is read is the gold and another one holds the predictions."""
+
+    def __init__(self, benchmark: Benchmark, options: ReadOptions, parse: ParseFunction | None) -> None:
+        self._kind, self._parse, self._options = benchmark.scoring.answer, parse, options
+        paths = [path for name, path in (options.fields or {}).items() if name in (self._kind.field, "response")]
+        self._is_told = bool(paths) or options.source == "response"
+        self.name = next((path for path in paths if is_gold_name(path)), "")
+        """The path that the user named, where it is that of a gold column."""
+        self._n = self._n_equal = self._n_copied = self._n_lines = 0
+        self._others: list[Column] | None = None
+        self._n_other: Counter[Column] = Counter()
+
+    @property
+    def with_texts(self) -> bool:
+        """Whether most lines have a text of their example: they are the dataset's, with or without a column added."""
+        return 2 * self._n_copied > self._n_lines
+
+    def add(self, whole: object, answer: Answer, example: Example) -> None:
+        """Take a line of the file with the answer that was read from it."""
+        field = self._kind.field
+        if not isinstance(whole, dict):
+            return
+        golds = gold_answers(example, self._kind)
+        is_equal = is_gold(answer, golds)
+        self._n, self._n_equal, self._n_lines = self._n + bool(golds), self._n_equal + is_equal, self._n_lines + 1
+        if is_equal:
+            texts = {each for name, each in example.items() if name != "id" and isinstance(each, str) and " " in each}
+            self._n_copied += any(isinstance(each, str) and each in texts for each in whole.values())
+        if self._is_told or field not in whole:
+            return
+        if self._others is None:
+            columns = prediction_columns(whole, self._kind, self._parse is not None)
+            self._others = [each for each in columns if each.strength and each.path.partition(".")[0] != field]
+        for column in self._others:
+            if is_equal or column.field == field:  # a text is parsed only where that may tell something
+                self._n_other[column] += self._differs(whole, column, answer, example)
+
+    def _differs(self, whole: Mapping[str, object], column: Column, answer: Answer, example: Example) -> bool:
+        try:
+            found = at(whole, column.path)
+            if isinstance(found, str) and self._parse is not None:
+                return bool(self._parse(found, example).answer != answer)
+            return bool(self._kind.read({self._kind.field: found}) != answer)
+        except (KeyError, ShapeError):
+            return False
+        except ParseError:
+            return True
+
+    def problem(self, n_answers: int) -> Unreadable | None:
+        """Return what is wrong where another column seems to hold the predictions, with the `--map` that reads it."""
+        if self._is_told:
+            return None
+        field, path = self._kind.field, "PATH"
+        others = [column for column, n in self._n_other.items() if 2 * n > self._n]
+        named = [column for column in others if column.strength >= PLAIN and field in column.path.lower()]
+        is_gold = self._n >= LEAST_EQUAL and is_nearly_all(self._n_equal, self._n, self._kind)
+        if is_gold and others:
+            name, path = others[0].field, others[0].path
+            what = (
+                f"{field!r} equals the gold answer in {self._n_equal:,} of {self._n:,} lines, and {path!r} holds "
+                "other answers"
+            )
+        elif named:
+            name, path = named[0].field, named[0].path
+            what = f"the predictions may stand in {field!r} or in {path!r}"
+        elif self._n_copied == n_answers >= LEAST_COPIED:
+            name, what = field, f"every line is the dataset's own, where {field!r} is the gold answer"
+        else:
+            return None
+        remedy = f"Say where the answers to be scored are: --map {name}={path}, or {field}={field} for {field!r}."
+        if path == "PATH" and self._parse is not None:
+            remedy += " For a model's text: --from response."
+        if self._options.of_stranger:
+            remedy = f"Send your system's answers as {field!r}, and no other answers."
+        return Unreadable(what, remedy)
