@@ -31,7 +31,8 @@ _VOWEL_POINTS = re.compile(
 """Of Hebrew and Arabic, which most texts leave out, and the stroke that stretches an Arabic word."""
 _RUN = re.compile(f"[{_UNSPACED}][{_UNSPACED}{MARKS}\u200b]*")
 _UNIT = re.compile(f"[^{MARKS}\u200b][{MARKS}]*")
-_ONE_HAN = re.compile(f"[{_HAN}]")
+_SINGLE = re.compile(f"[{_HAN}]|[\u1000-\u109f\u1780-\u17d3][{MARKS}]+")
+"""What is a word alone often enough to be indexed as one: Chinese characters, Burmese and Khmer syllables."""
 _UNSPACED_UNIT = re.compile(f"[ァ-ヺー-ヿㇰ-ㇿ]+|(?![가-힣])[{_UNSPACED}][{MARKS}]*")
 _SEPARATED = re.compile(f"(?:^| )(?![가-힣])[{_UNSPACED}][{MARKS}]* (?![가-힣])[{_UNSPACED}][{MARKS}]*(?: |$)")
 _BLANK = re.compile(f"(?<=[{_UNSPACED}{MARKS}]) +(?=[{_UNSPACED}])")
@@ -50,7 +51,7 @@ def break_words(text: str) -> str:
     """Return a text with blanks between the words of scripts that are written without blanks.
 
     Nothing tells where their words end without a dictionary, so each run becomes its overlapping pairs of characters
-    and, in Chinese characters, these as well. All else that blanks separate stays as it is.
+    and those of `_SINGLE` as well. All else that blanks separate stays as it is.
 
     >>> break_words("iPhone手机壳"), break_words("서울에서"), break_words("ＡＢＣ１２"), break_words("naïve")
     ('iPhone 手机 机壳 手 机 壳 ', ' 서울 울에 에서 ', 'ABC12', 'naïve')
@@ -105,5 +106,5 @@ def _before_particles(word: re.Match[str]) -> str:
 def _pairs(run: re.Match[str]) -> str:
     units = _UNIT.findall(run[0])
     found = ["".join(pair) for pair in pairwise(units)] or units
-    single = _ONE_HAN.findall(run[0]) if len(units) > 1 else []
+    single = [unit for unit in units if _SINGLE.fullmatch(unit)] if len(units) > 1 else []
     return f" {' '.join([*found, *single])} "

@@ -214,6 +214,9 @@ class GraphRanker:
         by_two[named > 0] = 0  # the way back to where it began
         of_type = self._type_ids[rows]
         by_degree = (types * self._no_text)[of_type]
+        matching = text.rows[text.values > 0]
+        if len(matching) and not self._has_text[matching].any():
+            by_degree *= sure  # names were found in place of texts: they count unless the question links others
         unless_joined = np.where((by_one > 0) | (by_two > 0), 1, 1 - sure)
         return rows, {
             "text": asked.left * (1 - by_degree) * by_text,

@@ -389,3 +389,13 @@ def test_names_are_linked_in_questions_without_blanks(question: str, right: str)
     ranker = GraphRanker(kb, BM25(render(kb, "text")))
     assert right in [kb.names()[row] for row in ranker.search([question], 2).ids[0].tolist()]
     assert ranker.matched([question, "zebra"]).tolist() == [True, False]
+
+
+def test_names_are_ranked_as_texts_where_no_node_has_a_text() -> None:
+    names = ["River Mill", "Salt Kiln", "Hollow Forge", "茶园"]
+    nodes = pa.table({"id": range(4), "type": ["place"] * 4, "name": names, "text": [""] * 4})
+    edges = pa.table({"head": [0, 0, 1], "relation": ["near"] * 3, "tail": [1, 2, 2]})
+    kb = KnowledgeBase.from_arrow(nodes, edges)
+    ranker = GraphRanker(kb, BM25(render(kb, "text")))
+    queries = ["Where is there a kiln?", "Find a forge.", "哪里有茶"]
+    assert [names[row] for row in ranker.search(queries, 1).ids[:, 0]] == ["Salt Kiln", "Hollow Forge", "茶园"]
