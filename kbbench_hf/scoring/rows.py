@@ -58,11 +58,12 @@ class RowReader:
     def rows(self, name: str, reading: Reading) -> Iterator[Placed]:
         """Yield the row, or the problem, of every line of a file that holds a prediction."""
         self._lists.only_text = reading.only_text
-        rankings, chosen = Rankings(self._options, reading), dict[str, None]()
+        rankings, chosen, readable = Rankings(self._options, reading), dict[str, None](), True
         pairs = AnswerPairs(self._kind, self._options)
         for line in until_unreadable(name, self._one_example_a_line(name, reading)):
             value = line.value
             if isinstance(value, Problem):
+                readable = False
                 yield Placed(name, line.number, value)
                 continue
             found = self._fields(value, reading, chosen)
@@ -78,7 +79,7 @@ class RowReader:
                     return
             elif found is not None:
                 yield Placed(name, line.number, found, value)
-        if problem := rankings.problem() or pairs.problem():
+        if problem := (rankings.problem() if readable else None) or pairs.problem():
             yield Placed(name, None, problem.problem(name))
         if reading.words not in _PLAIN:
             self._notes.append(ScoreWarning("read_as", f"{name} was read as {reading.words}.", severity="note"))

@@ -1,5 +1,6 @@
 """Suggested `--map` options for files whose columns have other names than a prediction's fields."""
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
@@ -64,7 +65,7 @@ def suggested_map(
             more += " (for a model's text: response=PATH)" if has_parser and not best else ""
         gold = [path for path, value in paths.items() if is_gold_name(path) and _is_answer(value, known)]
         more += f". '{gold[0]}' looks like the gold answers" if gold else ""
-    return f"Say where {'they are' if len(wanted) > 1 else 'it is'}: --map {','.join(found)}{more}."
+    return f"Say where {'they are' if len(wanted) > 1 else 'it is'}: --map {shlex.quote(','.join(found))}{more}."
 
 
 def prediction_columns(row: Mapping[str, object], kind: AnswerKind, has_parser: bool) -> list[Column]:

@@ -773,6 +773,11 @@ REFUSED = {
     "MS MARCO without a header": Case(STARK, lambda: run("{q}\t{c}\t{r}\n"), "names: qid,docid,rank\\.$"),
     "scores without a header": Case(STARK, lambda: run("{q} {c} {s}\n"), "names: qid,docid,score\\.$"),
     "ranks and scores without a header": Case(STARK, lambda: run("{q},{c},{r},{s}\n"), "qid,docid,rank,score\\.$"),
+    "names with blanks": Case(
+        STARK,
+        lambda: lines([{"query id": str(q), "Retrieved Docs": a} for q, a in rankings().items()]),
+        "--map .id=query id,ids=Retrieved Docs.\\.$",
+    ),
     "one candidate a line without ranks": Case(
         STARK, lambda: lines([{"id": q, "ids": [c]} for q, c, *_ in scored()]), "call the fields qid, docid and rank"
     ),
