@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MODEL_HELP = """A retriever: bm25, dense:MODEL, late:MODEL, multi:MODEL, rrf(a,b), weighted(a,b), graph:BASE, trained
 qagnn:DIR or fuse:DIR, or as published vss:MODEL and multi_vss:MODEL. What it reads of a node can follow, as in
 bm25@text=compact,relations=no: text is official, compact, clean, named, name or text; relations yes or no. Or a local
-language model (hf:MODEL or hf:FOLDER), or with --base-url the name of a served one."""
+language model (hf:MODEL, hf:FOLDER, hf:FILE.gguf), or with --base-url the name of a served one."""
 
 
 @click.command(cls=RunCommand)

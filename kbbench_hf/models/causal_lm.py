@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbbench_hf.errors import UsageError, missing_extra
 from kbbench_hf.models.dialect import Schema, without_system
+from kbbench_hf.models.gguf_files import model_source
 from kbbench_hf.protocols import Completion, Message
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ ADAPTER = "adapter"
 
 
 class CausalLM:
-    """A causal language model from the Hub or a folder; `name` carries its revision.
+    """A causal language model from the Hub, a folder or a GGUF file; `name` carries its revision.
 
     One process takes one device, or spreads a model over all visible GPUs; in a group (torchrun, accelerate launch)
     each process holds a copy on its own device. Weights keep their own type on a GPU and are float32 on a CPU.
@@ -72,26 +73,30 @@ class CausalLM:
             **(options or {}),
         }
         adapter = loading.pop(ADAPTER, None)
+        chosen = loading.pop("gguf_file", None)
+        source = model_source(model if chosen is None else f"{model}/{chosen}", revision)
         said = f" with {json.dumps(options, sort_keys=True)}" if options else ""
         try:
-            self._tokenizer = AutoTokenizer.from_pretrained(model, revision=revision, padding_side="left")
-            self._model = AutoModelForCausalLM.from_pretrained(model, revision=revision, **loading).eval()
+            files = {"revision": revision, **source.arguments}
+            self._tokenizer = AutoTokenizer.from_pretrained(source.name, padding_side="left", **files)
+            self._model = AutoModelForCausalLM.from_pretrained(source.name, **files, **loading).eval()
             if adapter is not None:
                 self._model.load_adapter(adapter)
         except (OSError, ValueError, TypeError, AttributeError, ImportError) as error:
             first = next(iter(str(error).splitlines()), type(error).__name__)
             raise UsageError(
                 f"{model!r}{f' at {revision}' if revision else ''} cannot be loaded as a causal language model{said}: "
-                f"{first} Give a folder that save_pretrained wrote, or a name on the Hub"
+                f"{first} Give a folder that save_pretrained wrote, a GGUF file, or a name on the Hub"
                 f"{', and options that this model takes' if options else ''}."
             ) from error
         if self._tokenizer.pad_token_id is None:
             self._tokenizer.pad_token = self._tokenizer.eos_token or self._tokenizer.unk_token
         self._chat = bool(self._tokenizer.chat_template) if chat_template is None else chat_template
-        folder = Path(model)
+        folder = source.folder
         commit = getattr(self._model.config, "_commit_hash", None)
-        self.revision = _digest(folder) if folder.is_dir() else str(commit or revision or "unknown")
-        self.name = f"{folder.name if folder.is_dir() else model}@{self.revision}{'' if self._chat else ' plain'}{said}"
+        self.revision = str(commit or revision or "unknown") if folder is None else _digest(folder, source.gguf_file)
+        called = model if folder is None else source.gguf_file or folder.name
+        self.name = f"{called}@{self.revision}{'' if self._chat else ' plain'}{said}"
         self._own = _own_sampling(self._model.generation_config)
         self._decoder: SchemaDecoder | None = None
 
@@ -284,11 +289,12 @@ def _own_sampling(config: Any) -> dict[str, Any]:
     return {name: set_there[name] for name in (*SAMPLED_BY, *SHAPED_BY) if set_there.get(name) is not None}
 
 
-def _digest(folder: Path) -> str:
-    """Return a digest of a model folder's files with all of their bytes: weights saved again under one name differ."""
+def _digest(folder: Path, gguf_file: str | None = None) -> str:
+    """Return a digest of a model's files with all of their bytes: weights saved again under one name differ."""
     digest = hashlib.sha256()
     for file in sorted(folder.iterdir()):
-        if file.suffix in (".json", ".safetensors", ".bin", ".model", ".jinja", ".txt"):
+        loaded = file.suffix in (".json", ".safetensors", ".bin", ".model", ".jinja", ".txt")
+        if file.name == gguf_file if gguf_file else loaded:
             with file.open("rb") as source:
                 digest.update(file.name.encode() + hashlib.file_digest(source, "sha256").digest())
     return digest.hexdigest()[:40]

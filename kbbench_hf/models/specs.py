@@ -104,7 +104,7 @@ def hub_name(text: str) -> tuple[str, str | None]:
     (('org/model', 'v1.0'), ('org/model', None))
     """
     name, at, revision = text.rpartition("@")
-    if not at or Path(text).is_dir():
+    if not at or Path(text).expanduser().exists():
         return text, None
     if not name or not revision:
         raise UsageError(f"{text!r} names no model or no revision; expected hf:ORG/MODEL@REVISION. Write both, or one.")

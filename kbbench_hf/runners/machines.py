@@ -41,6 +41,27 @@ def group(processes: int | None = None) -> Share:
     return share
 
 
+def launch_warnings() -> list[str]:
+    """Return a line where `accelerate launch` started a single process although there is work or room for several.
+
+    With several CPU processes and no hostfile it names a port for the group and then starts one process only.
+    """
+    if "ACCELERATE_MIXED_PRECISION" not in os.environ or int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        return []
+    import torch
+
+    if (n := torch.cuda.device_count()) > 1:
+        why, more = f"and {n} GPUs are visible", str(n)
+    elif "MASTER_PORT" in os.environ and "RANK" not in os.environ:
+        why, more = "though several were requested", "N"
+    else:
+        return []
+    return [
+        f"accelerate launch started one process, {why}; this run is one process. For more: torchrun --nproc_per_node "
+        f"{more} -m kbbench_hf.cli run ..."
+    ]
+
+
 def check_shared(share: Share, folder: Path) -> None:
     """Raise UsageError where a process does not see `folder`, which the first one has made; all must call it."""
     if blind := _blind(share, folder):

@@ -28,6 +28,8 @@ from kbbench_hf.runners.how import (
     refuse_options,
     sampling_of,
 )
+from kbbench_hf.runners.machines import launch_warnings
+from kbbench_hf.runners.progress import say
 from kbbench_hf.runners.run_folder import default_folder
 from kbbench_hf.scoring.asked import RUN, Asked, load_examples
 from kbbench_hf.scoring.predictions import read_predictions
@@ -99,6 +101,7 @@ def run(benchmark: str, model: Model, **how: Unpack[How]) -> Result:
 def finished_run(benchmark: str, model: Model, **how: Unpack[How]) -> Run:
     """Return what `run` does, with what the run took."""
     check_names(how)
+    say(launch_warnings(), show=how.get("show", True))
     asked = load_examples(benchmark, None, how.get("split"), how.get("mode"), how.get("limit"))
     _check_model(model, asked)
     annotators = _annotators(asked, how)  # a wrong name is said before anything is asked, and perhaps paid for

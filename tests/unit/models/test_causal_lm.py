@@ -15,6 +15,7 @@ import pytest
 from kbbench_hf.benchmarks import benchmark, shipped_dataset
 from kbbench_hf.benchmarks.base import Prompt, PromptOptions
 from kbbench_hf.errors import UsageError
+from kbbench_hf.models import gguf_files
 from kbbench_hf.models.causal_lm import CausalLM
 from kbbench_hf.models.endpoint import Endpoint
 from kbbench_hf.runners.generate import Generation, generate
@@ -90,6 +91,7 @@ SCRIPT = """
 import sys
 from dataclasses import replace
 from pathlib import Path
+from kbbench_hf.models import gguf_files
 from kbbench_hf.models.causal_lm import CausalLM
 from kbbench_hf.runners.generate import generate
 from kbbench_hf.runners.generative import task
@@ -330,3 +332,78 @@ def test_other_weights_do_not_go_on_with_a_run(folder: Path, model: CausalLM, tm
     run(model, tmp_path, 2)
     with pytest.raises(UsageError, match="answers of another server or model: its dtype is"):
         run(CausalLM(str(folder), options={"dtype": "bfloat16"}), tmp_path, 4)
+
+
+def test_a_gguf_file_is_loaded_by_tokenizer_and_model_with_its_name(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import transformers
+
+    (tmp_path / "m.Q4.gguf").write_bytes(b"GGUF")
+    loaded: list[dict[str, Any]] = []
+    for kind in (transformers.AutoTokenizer, transformers.AutoModelForCausalLM):
+        real = kind.from_pretrained
+
+        def load(name: str, real: Any = real, **options: Any) -> Any:
+            loaded.append({"name": name, "gguf_file": options.pop("gguf_file", None)})
+            return real(str(folder), **options)
+
+        monkeypatch.setattr(kind, "from_pretrained", load)
+    monkeypatch.setattr(gguf_files, "find_spec", lambda name: object())
+    names = set()
+    for given, options in ((tmp_path / "m.Q4.gguf", None), (tmp_path, None), (tmp_path, {"gguf_file": "m.Q4.gguf"})):
+        loaded.clear()
+        names.add(CausalLM(str(given), options=options).name.partition(" with ")[0])
+        assert loaded == [{"name": str(tmp_path), "gguf_file": "m.Q4.gguf"}] * 2
+    (name,) = names
+    assert name.startswith("m.Q4.gguf@")
+    (tmp_path / "m.Q4.gguf").write_bytes(b"GGUF, other weights")
+    assert CausalLM(str(tmp_path)).name not in names
+
+
+@pytest.mark.parametrize(
+    ("files", "model", "expected"),
+    [
+        (["a.gguf"], "{}/a.gguf", ("{}", "a.gguf")),
+        (["a.gguf"], "{}", ("{}", "a.gguf")),
+        (["A.GGUF", "config.json", "mmproj-a.gguf"], "{}/", ("{}", "A.GGUF")),
+        (["a.gguf", "model.safetensors"], "{}", ("{}", None)),
+        (["a.gguf", "pytorch_model-00001-of-00002.bin"], "{}", ("{}", None)),
+        (["config.json"], "{}", ("{}", None)),
+        ([], "org/name/sub/a.gguf", ("org/name", "sub/a.gguf")),
+        ([], "org/name", ("org/name", None)),
+        ([], "org/Name-GGUF", ("org/Name-GGUF", "only.gguf")),
+        ([], "org/Several-GGUF", "org/Several-GGUF holds 2 GGUF files .*Name it: hf:org/Several-GGUF/b.gguf"),
+        ([], "org/Private-GGUF", ("org/Private-GGUF", None)),
+        (["a.gguf", "b.gguf"], "{}", r"holds 2 GGUF files \(a.gguf, b.gguf\); expected one. Name it: hf:.*/a.gguf"),
+        ([], "{}/none.gguf", "There is no file '.*none.gguf'"),
+        ([], "~/none.gguf", "There is no file '~/none.gguf'"),
+        ([], "none.gguf", "There is no file 'none.gguf'"),
+        (["a-00001-of-00002.gguf", "a-00002-of-00002.gguf"], "{}", "is one of 2 parts.*llama-gguf-split --merge"),
+    ],
+)
+def test_the_file_of_a_gguf_model_is_found_or_named(
+    files: list[str], model: str, expected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import huggingface_hub
+
+    on_hub = {"org/Name-GGUF": ["README.md", "only.gguf"], "org/Several-GGUF": ["c.gguf", "b.gguf"]}
+    monkeypatch.setattr(huggingface_hub.HfApi, "list_repo_files", lambda self, name, revision: on_hub[name])
+    monkeypatch.setattr(gguf_files, "find_spec", lambda name: object())
+    for file in files:
+        (tmp_path / file).touch()
+    given = model.format(tmp_path)
+    if isinstance(expected, str):
+        with pytest.raises(UsageError, match=expected):
+            gguf_files.model_source(given)
+    else:
+        assert gguf_files.model_source(given)[:] == (expected[0].format(tmp_path), expected[1])
+
+
+def test_a_missing_gguf_package_is_named_with_the_command_that_installs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.gguf").touch()
+    monkeypatch.setattr(gguf_files, "find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"a\.gguf needs the package 'gguf', which is not installed: pip install gguf"):
+        CausalLM(str(tmp_path / "a.gguf"))
