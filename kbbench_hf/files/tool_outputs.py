@@ -81,13 +81,13 @@ def _failure(path: str) -> Place:
 
     def error(row: Row) -> object:
         reply = _get(row, path)
-        status = _get(reply, "status_code")
         places = ((row, "error"), (reply, "error"), (reply, "body.error"), (row, "result.error"))
         if found := next((each for each in (_get(*place) for place in places) if each), None):
             return found
-        if isinstance(status, int) and status >= 400:
-            return f"status {status}"
-        return None if completion(reply) is not None else _get(row, "result.type") or "no text"
+        try:
+            return None if completion(reply) is not None else _get(row, "result.type") or "no text"
+        except Unreadable:  # several completions: `_reply` says so
+            return None
 
     return error
 

@@ -196,7 +196,8 @@ class RowReader:
             self.n_empty += 1
             return None
         answer = row.get(field)
-        is_text = table or keyed or self._kind.ranked
+        is_told = self._kind.separable and field in (self._options.fields or {})
+        is_text = table or keyed or self._kind.ranked or is_told
         if isinstance(answer, str) and (is_text or answer.lstrip().startswith("[") or self._lists.is_barred(answer)):
             answer = self._lists.of_text(answer, example_id)
         elif isinstance(answer, list) and answer and all(map(self._lists.is_barred, answer)):

@@ -572,6 +572,11 @@ READ = {
         f"bars and {between!r}": Case(T2K, lambda between=between: table(barred(between)), said="with bars")
         for between in (" && ", " || ", "; ", "\n")
     },
+    "two completions, the first wanted": Case(
+        T2K,
+        lambda: replied(lambda k, t: {"custom_id": k, "response": {"choices": [{"text": t}, {"text": t}]}}),
+        options={"fields": {"response": "response.choices.0.text"}},
+    ),
     "pairs, the first wanted": Case(
         SKA,
         lambda: json.dumps({k: [v, "million"] for k, v in texts().items()}).encode(),
@@ -869,6 +874,11 @@ REFUSED = {
         SKA,
         lambda: json.dumps({k: [v[0], ["", "million"][n % 2]] for n, (k, v) in enumerate(texts().items())}).encode(),
         "scale(?s:.*)--map answers=answers.0",
+    ),
+    "one answer with a score": Case(
+        SKA,
+        lambda: lines([{"id": k, "answers": [f"{k} x", 0.5]} for k in texts()]),
+        "a score(?s:.*)--map answers=answers.0",
     ),
     "WebNLG's gold": Case(
         T2K,
