@@ -205,7 +205,7 @@ def _warn(
     ]
     if trivial:
         names = ", ".join(METRICS[metric] for metric in trivial)
-        whole = "every ranking" if mode == "reference" else "every ranking of all candidates"
+        whole = "every ranking that is not empty" if mode == "reference" else "every ranking of all candidates"
         message = f"There are {n_candidates:,} candidates: {names} are 1 for {whole}, and tell no systems apart."
         rest = [METRICS[metric] for metric in ("hit_at_1", "hit_at_3", "mrr") if metric not in trivial]
         found.append(ScoreWarning("trivial_cutoffs", message, f"Compare systems by {' or '.join(rest)}."))
