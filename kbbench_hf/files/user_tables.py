@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,7 @@ def text_column(column: pa.ChunkedArray, what: str, separator: str | None = None
         return _texts(_number_texts(column, what), column)
     if pa.types.is_timestamp(kind) or pa.types.is_time(kind):
         return _time_texts(column)
-    if _is_list(kind):
+    if pa.types.is_nested(kind) and "list" in str(kind).partition("<")[0]:  # lists of any width, and views of them
         return _texts(_list_texts(column, what, separator), column)
     try:
         if pa.types.is_nested(kind) or pa.types.is_duration(kind) or pa.types.is_interval(kind):
@@ -187,16 +188,16 @@ def _json_column(column: pa.ChunkedArray, what: str) -> pa.ChunkedArray:
     ):
         return text_column(column, what)
     values = column.to_pylist(maps_as_pydicts="lossy")
+    as_json = partial(
+        json.dumps,
+        ensure_ascii=False,
+        default=lambda value: value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value),
+    )
     try:
-        return _texts((json.dumps(value, ensure_ascii=False, default=_json_text) for value in values), column)
+        return _texts(map(as_json, values), column)
     except TypeError:
-        raise DataError(
-            f"{what} has keys that are no text (type {kind}); expected objects. Write it as JSON."
-        ) from None
-
-
-def _json_text(value: object) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+        message = f"{what} has keys that are no text (type {kind}); expected objects. Write it as JSON."
+        raise DataError(message) from None
 
 
 def _texts(texts: Iterable[str | None], column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -221,17 +222,10 @@ def _number_texts(column: pa.ChunkedArray, what: str) -> list[str | None]:
 
 
 def _time_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return times as text: as dates where all are midnight, without fractions where all are whole seconds."""
-    kind = column.type
-    if not pa.types.is_timestamp(kind):
-        coarser = [pa.time32("s")]
-    else:
-        coarser = [pa.timestamp("s", kind.tz)] if kind.tz else [pa.date32(), pa.timestamp("s")]
-    for each in coarser:
-        fitting = column.cast(each, safe=False)
-        if fitting.cast(kind).equals(column):
-            return fitting.cast(pa.string())
-    return column.cast(pa.string())
+    """Return times as text, whole seconds without a fraction; where all are midnight, dates."""
+    texts = pc.replace_substring_regex(column.cast(pa.string()), r"\.0+($|[Z+-])", r"\1")
+    midnights = pc.all(pc.ends_with(texts, " 00:00:00"), min_count=0).as_py()
+    return pc.replace_substring_regex(texts, " 00:00:00$", "") if midnights else texts
 
 
 def _list_texts(column: pa.ChunkedArray, what: str, separator: str | None) -> list[str | None]:
@@ -247,11 +241,6 @@ def _list_texts(column: pa.ChunkedArray, what: str, separator: str | None) -> li
             )
         texts.append((separator or "").join(found) if found else None)
     return texts
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    tests = ("is_list", "is_large_list", "is_fixed_size_list", "is_list_view", "is_large_list_view")
-    return any(getattr(pa.types, test)(kind) for test in tests)
 
 
 def _is_stored(kind: pa.DataType) -> bool:
