@@ -153,8 +153,7 @@ def _id_column(column: pa.ChunkedArray, what: str) -> pa.ChunkedArray:
     if pa.types.is_boolean(kind) or pa.types.is_temporal(kind):
         raise _refusal(kind, what)
     if pa.types.is_integer(kind):
-        fits = kind != pa.uint64() or not len(column) or (pc.max(column).as_py() or 0) < 2**63
-        return column if fits else column.cast(pa.string())
+        return column
     if pa.types.is_floating(kind):
         exact = 2 ** (np.finfo(kind.to_pandas_dtype()).nmant + 1)
         for row, value in enumerate(column.to_pylist(), start=1):
