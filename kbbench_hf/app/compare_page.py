@@ -17,7 +17,8 @@ from kbbench_hf.files.datasets import Id
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.table import Figure, Row
 from kbbench_hf.metrics.aggregate import estimate
-from kbbench_hf.metrics.significance import PairedTest, holm, minimum_detectable_effect, paired_test
+from kbbench_hf.metrics.significance import ALPHA, PairedTest, minimum_detectable_effect, paired_test
+from kbbench_hf.scoring.comparison import ShownTest, adjusted_tests
 
 MOST = 5
 N_DISAGREEMENTS = 20
@@ -68,20 +69,26 @@ def figure_table(found: Board, rows: Sequence[Row]) -> str:
 def test_table(store: Store, found: Board, rows: Sequence[Row]) -> str:
     """Return the paired test of every two rows, and what difference so many examples can show."""
     values = {row.id: store.values(row.id, found.headline) for row in rows}
-    pairs = list(combinations(rows, 2))
-    tests = [_paired(store, found, found.headline, a, b) for a, b in pairs]
-    adjusted = holm([test.p_value for test in tests])
+    pairs = {f"{a.id} {b.id}": (a, b) for a, b in combinations(rows, 2)}
+    shown = adjusted_tests(lambda pair, level: _paired(store, found, found.headline, *pairs[pair], level), list(pairs))
+    tests = [each.test for each in shown.values()]
     lines = [
         [f"{a.system} - {b.system}", f"{test.difference:+z.4f}", _signed(test.ci95),
          test_words(p), f"{test.wins:,} / {test.ties:,} / {test.losses:,}"]
-        for (a, b), test, p in zip(pairs, tests, adjusted, strict=True)
+        for (a, b), (test, p, _) in zip(pairs.values(), shown.values(), strict=True)
     ]  # fmt: skip
     smallest = minimum_detectable_effect(values[rows[0].id] - values[rows[1].id])
     note = (
-        f"With these {len(values[rows[0].id]):,} examples, a difference of {smallest:.4f} between the first two "
-        "would be found 4 times in 5."
+        f"Minimum detectable difference between the first two on {len(values[rows[0].id]):,} examples (80 % power): "
+        f"{smallest:.4f}."
     )
-    headings = ["A - B", f"difference in {found.label}", "95 % interval", "p (Holm)", "wins / ties / losses"]
+    headings = [
+        "A - B",
+        f"difference in {found.label}",
+        "95 % interval",
+        "p (Holm)" if len(pairs) > 1 else "p",
+        "wins / ties / losses",
+    ]
     return table(
         headings,
         lines,
@@ -92,16 +99,27 @@ def test_table(store: Store, found: Board, rows: Sequence[Row]) -> str:
 
 
 def difference_table(store: Store, found: Board, rows: Sequence[Row]) -> str:
-    """Return the difference of two rows in every figure, with its paired interval; each is a test of its own."""
+    """Return the difference of two rows in every metric with its test: the headline's alone, the others adjusted."""
     a, b = rows
     metrics = [each for each in found.benchmark.metrics if each in a.figures and each in b.figures]
-    tests = {metric: _paired(store, found, metric, a, b) for metric in metrics}
-    tests = {metric: test for metric, test in tests.items() if math.isfinite(test.difference)}
-    lines = [[_label(found, metric), f"{test.difference:+z.4f}", _signed(test.ci95)] for metric, test in tests.items()]
+    metrics = [each for each in metrics if math.isfinite(_paired(store, found, each, a, b).difference)]
+    headline = [each for each in metrics if each == found.headline]
+    shown: dict[str, ShownTest] = {}
+    for family in (headline, [each for each in metrics if each not in headline]):
+        shown |= adjusted_tests(lambda metric, level: _paired(store, found, metric, a, b, level), family)
+    tests = {metric: shown[metric].test for metric in metrics}
+    lines = [
+        [_label(found, metric), f"{test.difference:+z.4f}", _signed(test.ci95), test_words(shown[metric].p)]
+        for metric, test in tests.items()
+    ]
     unbounded = found.benchmark.scoring.unbounded
     bars = _bars([test._replace(difference=math.nan) if m in unbounded else test for m, test in tests.items()])
     caption = f"Differences, {a.system} - {b.system}"
-    return table(["metric", "difference", "95 % interval"], lines, caption, bars=bars)
+    note = (
+        f"p of {found.label} is unadjusted; the others and their intervals are Holm-adjusted over "
+        f"{len(metrics) - len(headline)} metrics."
+    )
+    return table(["metric", "difference", "95 % interval", "p"], lines, caption, note=note, bars=bars)
 
 
 def slices(store: Store, rows: Sequence[Row]) -> dict[str, list[str]]:
@@ -165,10 +183,10 @@ def disagreements(store: Store, found: Board, rows: Sequence[Row], n: int) -> di
     }
 
 
-def _paired(store: Store, found: Board, metric: str, a: Row, b: Row) -> PairedTest:
+def _paired(store: Store, found: Board, metric: str, a: Row, b: Row, level: float = ALPHA) -> PairedTest:
     group_by = found.benchmark.scoring.group_by
     groups = store.slices(a.id).get(group_by) if group_by else None
-    return paired_test(store.values(a.id, metric), store.values(b.id, metric), groups)
+    return paired_test(store.values(a.id, metric), store.values(b.id, metric), groups, level=level)
 
 
 def _bars(tests: Sequence[PairedTest]) -> list[Bar | None]:

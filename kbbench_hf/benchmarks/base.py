@@ -1,6 +1,6 @@
 """What a benchmark is: a frozen value made of facts and functions, in five groups. No base class is to be inherited."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
@@ -13,7 +13,7 @@ from kbbench_hf.benchmarks.audits import Audit
 from kbbench_hf.benchmarks.figures import FigureTable, Panels, Section, Statistics
 from kbbench_hf.benchmarks.reviews import QUESTIONS, Question, ReviewItems
 from kbbench_hf.benchmarks.warnings import ScoreWarning
-from kbbench_hf.errors import UsageError
+from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.datasets import DatasetFolder, Row
 from kbbench_hf.metrics.aggregate import Estimate, means
 from kbbench_hf.metrics.votes import Vote
@@ -92,6 +92,10 @@ class Scores:
         )
 
 
+N_HEADLINE = 7
+"""How many metrics tables show by default where a benchmark names no headline metrics."""
+N_SHOWN = 5
+"""How many they show at least, where headline metrics are not scored and others are."""
 ROOM_FOR_THOUGHT = 2048
 """How long an answer of one number or word may be: models that think do so within it, others stop by themselves."""
 
@@ -325,6 +329,9 @@ class Scoring:
     that cost them some of their score, each measured."""
     annotations: AnnotationRules | None = None
     """What metrics need of other models, made once by `kbbench annotate`; None where they need nothing."""
+    headline: tuple[str, ...] = ()
+    """The four to seven metrics that tables show by default, the one that ranks systems first; empty for the first
+    seven."""
     group_by: str | None = None
     """The slice over whose keys the figures are averaged (ontologies, say); None for a plain mean over examples."""
     lower_is_better: frozenset[str] = frozenset()
@@ -388,6 +395,31 @@ class Benchmark:
         """Return the metrics that are scored in a config, with their labels, in the order of the tables."""
         scored = self.scoring.metrics_in(config) if self.scoring.metrics_in else self.metrics
         return {metric: label for metric, label in self.metrics.items() if metric in scored}
+
+    def headline_metrics(self, scored: Collection[str]) -> list[str]:
+        """Return the metrics that tables show by default, of those that are scored, in the order of the tables.
+
+        Where the headline metrics are not all scored, other metrics follow, five in all.
+        """
+        wanted = self.scoring.headline or [*self.metrics][:N_HEADLINE]
+        headline = [metric for metric in wanted if metric in scored]
+        if len(headline) < len(wanted):
+            others = [metric for metric in self.metrics if metric in scored and metric not in headline]
+            headline += others[: max(0, N_SHOWN - len(headline))]
+        return [metric for metric in self.metrics if metric in headline]
+
+    def metric_names(self, wanted: Iterable[str]) -> list[str]:
+        """Return metrics that are given by their names or labels, in the order given.
+
+        Raises:
+            UsageError: the benchmark has no such metric.
+        """
+        by_label = {label.casefold(): metric for metric, label in self.metrics.items()}
+        chosen = [by_label.get(each.casefold(), each) for each in wanted]
+        for each in chosen:
+            if each not in self.metrics:
+                raise unknown_name(f"metric of {self.dataset}", each, self.metrics)
+        return chosen
 
     @property
     def headline(self) -> str:

@@ -38,6 +38,8 @@ METRICS = {
 }
 """The four figures of published tables, then what the authors' scripts write besides, and nDCG."""
 
+HEADLINE = ("hit_at_1", "hit_at_5", "recall_at_20", "mrr")
+"""The four metrics of published tables."""
 HEADLINE_DEPTH = 20
 """The deepest cut-off among the headline metrics: that of R@20."""
 NODES = "data/nodes/full.parquet"
@@ -312,7 +314,7 @@ def retrieval_benchmark(
             review_questions=QUERY_QUESTIONS,
             shipped=shipped,
         ),
-        Scoring(IDS, METRICS, MODES, _score, _summarise, check=_check, warn=_warn),
+        Scoring(IDS, METRICS, MODES, _score, _summarise, check=_check, warn=_warn, headline=HEADLINE),
         Asking(documents=documents or {}, own_documents=own_documents),
         Showing(
             on_request("kbbench_hf.benchmarks.retrieval_statistics:explain"),

@@ -34,7 +34,7 @@ class Rewriting(NamedTuple):
     message: str
     remedy: str
     answers: Answers
-    effect_in: str = "Without it"
+    effect_in: str = "Without"
     """How the sentence on the effect begins."""
     metrics: tuple[str, ...] = ()
     """The metrics that the habit is about; empty for all."""
@@ -61,7 +61,9 @@ def habit_warnings(
         after = score(changed)
         moved = [metric for metric in metrics or labels if f"{before[metric]:.4f}" != f"{after[metric]:.4f}"]
         if moved and not after[next(iter(labels))] < before[next(iter(labels))]:
-            values = ", ".join(f"{labels[each]} {after[each]:.4f} instead of {before[each]:.4f}" for each in moved)
+            values = ", ".join(
+                f"{labels[each]} {after[each]:.4f} ({after[each] - before[each]:+.4f})" for each in moved
+            )
             effect = {metric: after[metric] - before[metric] for metric in moved}
             found.append(ScoreWarning(code, f"{message} {begins}: {values}.", remedy, n_changed, effect))
     return found
@@ -83,27 +85,25 @@ def with_ontology_relations(answers: Answers, ontologies: Sequence[Ontology], re
             triples.append([subject, name, obj])
         renamed.append(None if answer is None else triples)
     message = (
-        f"{n_near:,} relations are the ontology's but for case, spaces or underscores, such as {example}; "
-        "mode reference expects underscores, and takes these for wrong."
+        f"{n_near:,} relations differ from the ontology only in case, spaces or underscores (such as {example}) and "
+        "count as wrong in mode reference."
     )
-    return Rewriting(
-        "near_miss_relations", message, remedy, renamed, "Written as the ontology's", ("f1", "ontology_conformance")
-    )
+    return Rewriting("near_miss_relations", message, remedy, renamed, "Normalized", ("f1", "ontology_conformance"))
 
 
 def with_spaces(answers: Answers, remedy: str) -> Rewriting:
     """Return answers with spaces for the underscores of subjects and objects."""
     n = sum(("_" in subject) + ("_" in obj) for answer in answers for subject, _, obj in answer or ())
     message = (
-        f"{n:,} subjects and objects have underscores; mode reference stems such a name as one word, and seldom finds "
-        "it in the sentence."
+        f"{n:,} subjects and objects contain underscores; mode reference stems each as one word and rarely finds it in "
+        "the sentence."
     )
     return Rewriting(
         "underscored_names",
         message,
         remedy,
         _renamed(answers, _spaced),
-        "Written with spaces",
+        "With spaces",
         ("subject_hallucination", "object_hallucination"),
     )
 
@@ -128,10 +128,10 @@ def with_gold_punctuation(answers: Answers, gold: Sequence[Sequence[Sequence[str
             triples.append([names[0], relation, names[1]])
         changed.append(None if answer is None else triples)
     message = (
-        f"{n:,} subjects and objects differ from the gold only in quotation marks, dashes or apostrophes, such as "
-        f"{example}, and count as wrong."
+        f"{n:,} subjects and objects differ from the gold only in quotation marks, dashes or apostrophes (such as "
+        f"{example}) and count as wrong."
     )
-    return Rewriting("punctuation_of_names", message, remedy, changed, "Written as in the gold", ("f1",))
+    return Rewriting("punctuation_of_names", message, remedy, changed, "Normalized", ("f1",))
 
 
 def without_affixes(answers: Answers) -> Rewriting:

@@ -90,7 +90,7 @@ class ScoreWarning:
 
 def unread_warning(n_unread: int, n: int, remedy: str, said: str = "") -> list[ScoreWarning]:
     """Return a warning where responses held no answer that the parser can read."""
-    message = f"{n_unread:,} of {n:,} responses held no answer that the parser can read; they count as empty answers."
+    message = f"{n_unread:,} of {n:,} responses could not be parsed and count as empty predictions."
     return [ScoreWarning("parse_failures", message + said, remedy, n_unread)] if n_unread else []
 
 
@@ -106,8 +106,8 @@ def unmatched_warning(n_unmatched: int, n: int) -> list[ScoreWarning]:
 
 def empty_warning(n_empty: int, n: int) -> list[ScoreWarning]:
     """Return a warning where predictions are empty, as those of half a file are."""
-    message = f"{n_empty:,} of {n:,} predictions are empty; they count as answers that find nothing."
-    remedy = "See whether they were asked and read at all."
+    message = f"{n_empty:,} of {n:,} predictions are empty and count as wrong."
+    remedy = "Check that the model was prompted and that its responses were parsed."
     return [ScoreWarning("empty_predictions", message, remedy, n_empty)] if n_empty else []
 
 

@@ -9,7 +9,7 @@ import click
 from kbbench_hf.benchmarks import benchmark as benchmark_of
 from kbbench_hf.benchmarks.baselines import PREFIX
 from kbbench_hf.cli.names import NAME, FilePath
-from kbbench_hf.cli.options import JSON, MODE, STRICT, on_benchmark, read_how, refuse_warnings
+from kbbench_hf.cli.options import ALL_METRICS, JSON, MODE, NOTES, STRICT, on_benchmark, read_how, refuse_warnings
 from kbbench_hf.errors import UsageError
 from kbbench_hf.scoring.predictions import ReadOptions
 
@@ -31,10 +31,15 @@ FORMATS = ("latex", "markdown", "csv", "html")
 )
 @click.option("--table", "table_format", type=click.Choice(FORMATS), help="Print one table of all systems, to paste.")
 @click.option(
-    "--metrics", type=NAME, metavar="NAME,...", help="What the table shows; the first orders and tests the systems."
+    "--metrics",
+    type=NAME,
+    metavar="NAME,...",
+    help="The metrics to show; of three systems or more, the first orders and tests them.",
 )
 @click.option("--percent", is_flag=True, help="Show the table's figures in per cent.")
 @click.option("--plot", type=FilePath(), help="Draw the systems: a .png, .svg or .pdf.")
+@ALL_METRICS
+@NOTES
 @STRICT
 @JSON
 def command(
@@ -48,6 +53,8 @@ def command(
     metrics: str | None,
     percent: bool,
     plot: Path | None,
+    all_metrics: bool,
+    notes: bool,
     strict: bool,
     json_output: bool,
 ) -> None:
@@ -64,7 +71,15 @@ def command(
     patterns = any(each.startswith(PREFIX) for each in systems)
     if len(systems) < 2 and not patterns:
         raise UsageError(f"One system: {systems[0]}. Expected two at least, or 'published:*' beside it. Name another.")
-    wants_table = table_format or metrics or percent or plot or len(systems) != 2 or patterns
+    chosen = metrics.split(",") if metrics else None
+    wants_table = table_format or percent or len(systems) != 2 or patterns
+
+    def blocks_of_systems() -> "list[Block]":
+        from kbbench_hf.scoring.results_table import results_table
+
+        names = benchmark.split(",") if benchmark else ()
+        return results_table(systems, names, split=split, mode=mode, metrics=chosen, options=read_options)
+
     if not wants_table:
         from kbbench_hf.reports.comparison import print_comparison
         from kbbench_hf.scoring.comparison import compare
@@ -73,25 +88,21 @@ def command(
         files = [str(named_system(each)[1]) for each in systems]
         names = tuple(each.removesuffix(f"={file}") for each, file in zip(systems, files, strict=True))
         comparison = compare(files[0], files[1], benchmark, split=split, mode=mode, options=read_options)
+        found = benchmark_of(comparison.a.benchmark)
+        wanted = [*comparison.tests] if all_metrics else found.metric_names(chosen) if chosen else None
         if json_output:
-            click.echo(json.dumps(comparison.to_dict(), indent=2))
+            click.echo(json.dumps(comparison.to_dict(wanted), indent=2))
         else:
-            print_comparison(comparison, (names[0], names[1]), benchmark_of(comparison.a.benchmark), slices)
+            print_comparison(comparison, (names[0], names[1]), found, slices, wanted, notes=notes)
         warnings = list(comparison.warnings)
+        if plot:
+            _plot(blocks_of_systems(), plot)
     else:
         from kbbench_hf.reports.results_table import FORMATS, print_results_table
-        from kbbench_hf.scoring.results_table import results_table
 
         if slices:
             raise UsageError(f"--slices {slices}: a table has none; expected two systems with answers, and no table.")
-        blocks = results_table(
-            systems,
-            benchmark.split(",") if benchmark else (),
-            split=split,
-            mode=mode,
-            metrics=metrics.split(",") if metrics else None,
-            options=read_options,
-        )
+        blocks = blocks_of_systems()
         if plot:
             _plot(blocks, plot)
         if json_output:
@@ -99,7 +110,7 @@ def command(
         elif table_format:
             click.echo(FORMATS[table_format](blocks, percent=percent), nl=False)
         else:
-            print_results_table(blocks, percent=percent)
+            print_results_table(blocks, percent=percent, notes=notes)
         warnings = [each for block in blocks for each in block.warnings]
     if strict:
         refuse_warnings(warnings)

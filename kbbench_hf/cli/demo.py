@@ -67,6 +67,6 @@ def _retrieval() -> tuple[Benchmark, dict[str, Result]]:
 
 def _shown(benchmark: Benchmark, systems: dict[str, Result]) -> tuple[Benchmark, dict[str, Result]]:
     (first, a), (second, b) = systems.items()
-    print_comparison(compare(a, b), (first, second), benchmark, metrics=7)
+    print_comparison(compare(a, b), (first, second), benchmark)
     echo()
     return benchmark, systems

@@ -20,7 +20,10 @@ MODE = click.option(
     help="Scoring mode; the authors' released behaviour (reference) by default.",
 )
 JSON = click.option("--json", "json_output", is_flag=True, help="Print the result as JSON, nothing else.")
-STRICT = click.option("--strict", is_flag=True, help="Fail with exit code 1 where a warning stands beside the figures.")
+STRICT = click.option("--strict", is_flag=True, help="Exit with code 1 if there is any warning.")
+
+NOTES = click.option("--notes", is_flag=True, help="Print all warnings and notes, not only the most important three.")
+ALL_METRICS = click.option("--all-metrics", is_flag=True, help="Print all metrics, not only the headline metrics.")
 
 
 def refuse_warnings(warnings: Iterable[ScoreWarning]) -> None:
@@ -32,7 +35,7 @@ def refuse_warnings(warnings: Iterable[ScoreWarning]) -> None:
     if codes := [warning.code for warning in warnings if warning.severity == "warning"]:
         raise KBBenchError(
             f"--strict: {len(codes)} warning{'s' if len(codes) > 1 else ''} ({', '.join(codes)}); expected none. "
-            "They stand beside the figures, each with what to do.",
+            "Each is printed above with its remedy.",
             code="strict",
         )
 

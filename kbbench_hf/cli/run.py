@@ -12,7 +12,7 @@ import click
 from kbbench_hf.benchmarks import benchmark as benchmark_of
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.cli.names import BENCHMARK, NAME, FilePath, of_benchmark
-from kbbench_hf.cli.options import JSON, MODE
+from kbbench_hf.cli.options import ALL_METRICS, JSON, MODE, NOTES
 from kbbench_hf.cli.run_options import RunCommand
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.reports.terminal import called_as, echo
@@ -37,8 +37,12 @@ language model (hf:MODEL, hf:FOLDER, hf:FILE.gguf), or with --base-url the name 
 @click.option("--limit", type=click.IntRange(1), help="Only the first examples.")
 @click.option("--out", type=FilePath(), help="The run's folder; one under ./kbbench-runs by default.")
 @click.option("--processes", type=click.IntRange(1), help="Refuse to run unless this many processes do (torchrun).")
+@ALL_METRICS
+@NOTES
 @JSON
-def command(benchmark: str, model: str | None, json_output: bool, **options: Any) -> None:
+def command(
+    benchmark: str, model: str | None, all_metrics: bool, notes: bool, json_output: bool, **options: Any
+) -> None:
     """Run MODEL on BENCHMARK (NAME or NAME/CONFIG), resuming where the same run stopped before.
 
     With a benchmark's name, --help shows the options that it has.
@@ -81,7 +85,7 @@ def command(benchmark: str, model: str | None, json_output: bool, **options: Any
             summary = {"summary": done.summary.to_json()} if done.summary and found.asking.prompts else {}
             click.echo(json.dumps({**done.result.to_dict(), "run": str(done.folder), **summary}, indent=2))
         else:
-            print_result(done.result, found)
+            print_result(done.result, found, all_metrics=all_metrics, notes=notes)
             echo(f"{done.words()}\n\n{done.folder}\nLook at it: {called_as()} report {shlex.quote(str(done.folder))}")
     if done.stopped is not None:
         raise done.stopped

@@ -7,7 +7,17 @@ import click
 
 from kbbench_hf.benchmarks import benchmark as benchmark_of
 from kbbench_hf.cli.names import NAME, FilePath
-from kbbench_hf.cli.options import JSON, MODE, PREDICTIONS, STRICT, on_benchmark, read_how, refuse_warnings
+from kbbench_hf.cli.options import (
+    ALL_METRICS,
+    JSON,
+    MODE,
+    NOTES,
+    PREDICTIONS,
+    STRICT,
+    on_benchmark,
+    read_how,
+    refuse_warnings,
+)
 from kbbench_hf.reports.published import print_beside
 from kbbench_hf.reports.tables import print_result
 from kbbench_hf.scoring.predictions import ReadOptions
@@ -22,6 +32,8 @@ from kbbench_hf.scoring.score import score
 @read_how
 @click.option("--slices", type=NAME, metavar="NAME,...", help="Show these slices; 'all' for every one.")
 @click.option("--out", type=FilePath(), help="Write result.json and scores.jsonl into this folder.")
+@ALL_METRICS
+@NOTES
 @STRICT
 @JSON
 def command(
@@ -32,6 +44,8 @@ def command(
     read_options: ReadOptions,
     slices: str | None,
     out: Path | None,
+    all_metrics: bool,
+    notes: bool,
     strict: bool,
     json_output: bool,
 ) -> None:
@@ -50,7 +64,7 @@ def command(
     if json_output:
         click.echo(json.dumps(result.to_dict(), indent=2))
     else:
-        print_result(result, benchmark_of(result.benchmark), slices)
+        print_result(result, benchmark_of(result.benchmark), slices, all_metrics=all_metrics, notes=notes)
         print_beside(result, benchmark_of(result.benchmark))
     if strict:
         refuse_warnings(result.warnings)

@@ -45,7 +45,12 @@ class PairedTest(NamedTuple):
 
 
 def paired_test(
-    a: ArrayLike, b: ArrayLike, groups: Sequence[str] | None = None, weights: Mapping[str, float] | None = None
+    a: ArrayLike,
+    b: ArrayLike,
+    groups: Sequence[str] | None = None,
+    weights: Mapping[str, float] | None = None,
+    *,
+    level: float = ALPHA,
 ) -> PairedTest:
     """Test whether two systems differ, with the paired randomisation test (Fisher's sign flips, two-sided).
 
@@ -54,10 +59,10 @@ def paired_test(
     10,000 sign patterns with a fixed seed and never returns less than 1 / 10,001. Differences, and sums of them, that
     differ by rounding only are equal.
 
-    The interval holds the differences that the same sign patterns do not reject, so that it leaves out 0 where p is at
-    most 0.05 and nowhere else: its ends are quantiles of the means of the subsets that the patterns flip (Hartigan
-    1969). Systems that are alike on every example differ by 0, in [0, 0]. Too few pairs leave every difference open,
-    which is those between -1 and 1 where all values lie in [0, 1].
+    The interval holds the differences that the same sign patterns do not reject at `level`. It leaves out 0 where p is
+    at most that level (0.05 by default) and nowhere else: its ends are quantiles of the means of the subsets that the
+    patterns flip (Hartigan 1969). Systems that are alike on every example differ by 0, in [0, 0]. Too few pairs leave
+    every difference open, which is those between -1 and 1 where all values lie in [0, 1].
 
     Values that rest on draws (seeds, say) come as one row for each, shape (draws, examples). A difference is there
     where it is in every draw: p is the greatest, the interval spans theirs, the rest is of the mean over draws.
@@ -70,8 +75,8 @@ def paired_test(
     """
     first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if first.ndim == 2:
-        drawn = [paired_test(*rows, groups, weights) for rows in zip(first, second, strict=True)]
-        test = paired_test(first.mean(axis=0), second.mean(axis=0), groups, weights)
+        drawn = [paired_test(*rows, groups, weights, level=level) for rows in zip(first, second, strict=True)]
+        test = paired_test(first.mean(axis=0), second.mean(axis=0), groups, weights, level=level)
         ends = [end for each in drawn for end in each.ci95]
         return test._replace(ci95=(min(ends), max(ends)), p_value=max(each.p_value for each in drawn))
     both = ~(np.isnan(first) | np.isnan(second))
@@ -81,7 +86,7 @@ def paired_test(
     if not len(differences):
         return PairedTest(math.nan, (math.nan, math.nan), 1.0, 0, 0, 0)
     of_pairs = None if groups is None else np.asarray(groups)[both]
-    p_value, (low, high) = _flip_signs(differences, _shares(of_pairs, weights, len(differences)))
+    p_value, (low, high) = _flip_signs(differences, _shares(of_pairs, weights, len(differences)), level)
     if min(first.min(), second.min()) >= 0 and max(first.max(), second.max()) <= 1:
         low, high = max(low, -1.0), min(high, 1.0)
     difference = estimate(differences, of_pairs, weights, bounded=False).value
@@ -106,6 +111,21 @@ def holm(p_values: Sequence[float]) -> list[float]:
         running = max(running, min(1.0, (len(p_values) - position) * p_values[index]))
         adjusted[index] = running
     return adjusted
+
+
+def holm_levels(p_values: Sequence[float]) -> list[float]:
+    """Return the level of each test's interval at which it leaves out 0 exactly where `holm` gives at most 5 %.
+
+    >>> [round(level, 4) for level in holm_levels([0.01, 0.04, 0.03])]  # .05 / 3, then .05 / 2
+    [0.0167, 0.025, 0.025]
+    """
+    adjusted, n = holm(p_values), len(p_values)
+    order = [int(index) for index in np.argsort(p_values, kind="stable")]
+    n_rejected = sum(p <= ALPHA for p in adjusted)
+    levels = [0.0] * n
+    for position, index in enumerate(order):
+        levels[index] = ALPHA / (n - min(position, n_rejected, n - 1))
+    return levels
 
 
 def rank_groups(names: Sequence[str], p_value: Callable[[str, str], float]) -> list[int]:
@@ -166,7 +186,7 @@ def _shares(groups: Sequence[str] | NDArray[np.str_] | None, weights: Mapping[st
     return np.asarray((weight / weight.sum() / counts)[inverse])
 
 
-def _flip_signs(differences: Array, shares: Array) -> tuple[float, tuple[float, float]]:
+def _flip_signs(differences: Array, shares: Array, level: float) -> tuple[float, tuple[float, float]]:
     """Return the p-value of a weighted mean of differences, and the interval of those that are not rejected.
 
     Flipping the signs of a subset makes the mean as extreme or more, on the side of its sign, if the differences that
@@ -190,7 +210,7 @@ def _flip_signs(differences: Array, shares: Array) -> tuple[float, tuple[float, 
     lows, highs = np.where(empty, -math.inf, subset_means), np.where(empty, math.inf, subset_means)
     if not exact:  # the pattern as observed, as in the p-value
         lows, highs = np.append(lows, [-math.inf, total]), np.append(highs, [math.inf, total])
-    outside = math.floor(ALPHA / 2 * len(lows))
+    outside = math.floor(level / 2 * len(lows))
     low = np.partition(lows, outside)[outside]
     high = np.partition(highs, len(highs) - 1 - outside)[len(highs) - 1 - outside]
     return p_value, (float(low), float(high))

@@ -15,7 +15,7 @@ from kbbench_hf.reports import terminal
 from kbbench_hf.reports.html import templates
 from kbbench_hf.reports.latex import bold, latex, tabular
 from kbbench_hf.reports.spreadsheet import csv_text
-from kbbench_hf.reports.tables import interval, label, print_warnings
+from kbbench_hf.reports.tables import interval, label, metric_legend, print_warnings
 from kbbench_hf.scoring.results_table import Block, HeadToHead, System
 
 DAGGER, DOUBLE_DAGGER = "†", "‡"
@@ -141,7 +141,7 @@ FORMATS: Mapping[str, Callable[..., str]] = {
 """Name of a format -> (blocks, percent=...) -> the text of the table."""
 
 
-def print_results_table(blocks: Sequence[Block], *, percent: bool = False) -> None:
+def print_results_table(blocks: Sequence[Block], *, percent: bool = False, notes: bool = False) -> None:
     """Print each block, its tests, and what weakens them."""
     console = terminal.console()
     for number, block in enumerate(blocks):
@@ -149,18 +149,19 @@ def print_results_table(blocks: Sequence[Block], *, percent: bool = False) -> No
         if number:
             console.print()
         console.print(f"[bold]{escape(made.title)}[/bold]")
-        print_warnings(console, block.warnings)
         rows = [
             [name, *(terminal.Best(cell.text) if cell.best else cell.text for cell in cells)]
             for name, cells in made.rows
         ]
         terminal.print_table(console, ["system", *made.blocks[0][1]], rows)
-        if len(block.tests) > 1:
+        if block.tests:
             console.print()
-            heads = [f"A - B in {label(block.benchmark, block.metrics[0])}", "difference", "95 % interval", "p (Holm)"]
+            p = "p (Holm)" if len(block.tests) > 1 else "p"
+            heads = [f"A - B in {label(block.benchmark, block.metrics[0])}", "difference", "95 % interval", p]
             terminal.print_table(console, heads, [_test_cells(each) for each in block.tests])
-        for note in _notes([block], percent):
+        for note in (metric_legend(block.benchmark, block.metrics), *_notes([block], percent)):
             console.print(f"[dim]{escape(note)}[/dim]")
+        print_warnings(console, block.warnings, block.metrics[0], all_notes=notes)
 
 
 def _test_cells(each: HeadToHead) -> list[str]:
@@ -217,21 +218,22 @@ def _caption(blocks: Sequence[Block]) -> str:
 
 
 def _notes(blocks: Sequence[Block], percent: bool) -> list[str]:
-    notes = ["Figures in per cent."] if percent else []
+    notes = ["Values in percent."] if percent else []
     for mark, secondary in ((DAGGER, False), (DOUBLE_DAGGER, True)):
         rows = [each.published for block in blocks for each in block.systems if each.published and not each.result]
         of_kind = [row for row in rows if any(source.kind == "secondary" for source in row.sources) == secondary]
         if of_kind:
             sources = dict.fromkeys(str(source) for row in of_kind for source in row.sources)
-            what = "known only from others' reports" if secondary else "published"
+            what = "second-hand: reported by others" if secondary else "published"
             notes.append(f"{mark} {what}: {'; '.join(sources)}.")
     for block in blocks:
         if len(block.groups) > 1:
             n = len(next(each.result.ids for each in block.systems if each.result))
+            metric = label(block.benchmark, block.metrics[0])
+            heading = "#" if len(blocks) == 1 else f"{block.benchmark.title} #"
             notes.append(
-                f"{'#' if len(blocks) == 1 else f'{block.benchmark.title} #'}: systems of one number cannot be told "
-                f"from the first of them in {label(block.benchmark, block.metrics[0])} (paired randomisation test on "
-                f"{n:,} examples, Holm's correction, 5 %)."
+                f"{heading}: rank group. Systems in one group are not significantly different from its best in "
+                f"{metric} (paired randomization test on {n:,} examples, Holm-adjusted, 5 %)."
             )
     return notes
 

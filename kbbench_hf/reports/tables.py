@@ -1,8 +1,8 @@
-"""Results as tables in a terminal: figures rounded for eyes, every one with its interval."""
+"""Results as tables in a terminal: rounded scores, each with its confidence interval."""
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
@@ -18,17 +18,62 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def print_result(result: Result, benchmark: Benchmark, slices: str | None = None, metrics: int | None = None) -> None:
-    """Print a result's figures with their intervals, then the counters that are not zero, then the slices asked for.
+MOST_NOTES = 3
+"""How many warnings and notes are printed unless all are asked for."""
+EXPANSIONS = {
+    "mrr": "mean reciprocal rank",
+    "map": "mean average precision",
+    "f1": "harmonic mean of precision and recall",
+    "answer_f1": "harmonic mean of answer precision and recall",
+    "r_precision": "precision at the number of gold nodes",
+}
+"""Metric -> what its label stands for, where that is not the metric's own name."""
+_AT_K = {
+    "Hit@": "share of queries with a gold node among the first k",
+    "R@": "recall within the first k",
+    "nDCG@": "normalized discounted cumulative gain within the first k",
+}
+_COUNTERS = {
+    "n_examples": "examples",
+    "n_missing": "without prediction",
+    "n_parse_failures": "unparsable responses",
+    "n_empty": "empty predictions",
+    "n_filtered_out": "predictions without a relation that the gold uses",
+    "n_empty_gold": "examples without gold",
+    "n_duplicate_triples": "repeated triples",
+    "n_near_miss_relations": "relations that differ from the ontology in case, spaces or underscores",
+    "n_gold_not_named": "gold triples whose subject or object the sentence does not name",
+    "n_not_candidates": "predicted ids that are not candidates",
+    "n_not_determined": "queries whose rankings end before all values are known",
+    "n_malformed_triples": "malformed triples",
+}
+"""Counter -> what it counts, in words; others by their own name."""
 
-    With `metrics`, only so many figures, the headline ones.
+
+def print_result(
+    result: Result,
+    benchmark: Benchmark,
+    slices: str | None = None,
+    *,
+    all_metrics: bool = False,
+    notes: bool = False,
+) -> None:
+    """Print a result's scores with their intervals, then the counters that are not zero, then the slices asked for.
+
+    Args:
+        result: what was scored.
+        benchmark: its benchmark.
+        slices: the slices to print, or `all`.
+        all_metrics: whether all metrics are printed, not only the headline metrics.
+        notes: whether all warnings and notes are printed, not only the most important three.
     """
     console, chosen = terminal.console(), chosen_slices(slices, result.slices)
     console.print(f"[bold]{escape(benchmark.title)}[/bold] · {place_words(result)}")
     scored = {metric: figure for metric, figure in result.scores.items() if figure.n_scored} or dict(result.scores)
-    figures = dict(list(scored.items())[:metrics])
-    others = [name for name in ("n_unscored", "n_missing") if any(getattr(f, name) for f in figures.values())]
-    counts = ["n_scored", *others]
+    shown = [*scored] if all_metrics else benchmark.headline_metrics(scored)
+    figures = {metric: scored[metric] for metric in shown}
+    heads = {"n_scored": "n", "n_unscored": "not applicable", "n_missing": "no prediction"}
+    counts = [name for name in heads if name == "n_scored" or any(getattr(f, name) for f in figures.values())]
     repeats = result.repeats
     rows = [
         [
@@ -41,17 +86,40 @@ def print_result(result: Result, benchmark: Benchmark, slices: str | None = None
         for metric, f in figures.items()
     ]
     of_repeats = [f"mean ± sd of {len(next(iter(repeats.values())))} runs"] if repeats else []
-    terminal.print_table(console, ["metric", "value", "95 % interval", *of_repeats, *map(words, counts)], rows)
-    counters = ", ".join(f"{words(name)} {count:,}" for name, count in result.counters.items() if count)
+    columns = ["metric", "value", "95 % interval", *of_repeats, *(heads[name] for name in counts)]
+    terminal.print_table(console, columns, rows)
+    console.print(f"[dim]{escape(metric_legend(benchmark, figures))}[/dim]")
+    counters = "; ".join(
+        f"{count:,} {_COUNTERS.get(name, words(name))}" for name, count in result.counters.items() if count
+    )
     console.print(f"[dim]{counters}[/dim]")
-    annotated = benchmark.scoring.annotations.metrics if benchmark.scoring.annotations else ()
-    left_out = [label(benchmark, metric) for metric in result.scores if metric not in (*scored, *annotated)]
-    if left_out:
-        console.print(f"[dim]not scored here: {', '.join(left_out)}[/dim]")
-    print_warnings(console, result.warnings)
+    if hidden := [label(benchmark, metric) for metric in scored if metric not in figures]:
+        console.print(f"[dim]{len(hidden)} more metrics ({', '.join(hidden)}): --all-metrics[/dim]")
+    print_warnings(console, result.warnings, benchmark.headline, all_notes=notes)
     for name in chosen:
         console.print()
-        _print_slice(console, name, result.slices[name], benchmark)
+        _print_slice(console, name, result.slices[name], benchmark, figures)
+
+
+def metric_legend(benchmark: Benchmark, metrics: Iterable[str]) -> str:
+    """Return what the labels of metrics stand for, in one line.
+
+    >>> from kbbench_hf.benchmarks import benchmark
+    >>> metric_legend(benchmark("mini-stark"), ["hit_at_1", "mrr"])
+    'Hit@k: share of queries with a gold node among the first k; MRR: mean reciprocal rank.'
+    >>> metric_legend(benchmark("mini-text2kg"), ["precision", "subject_hallucination"])
+    'P: precision; SH: subject hallucination (↓ lower is better).'
+    """
+    meant: dict[str, str] = {}
+    for metric in metrics:
+        name = benchmark.metrics.get(metric, metric)
+        family = next((each for each in _AT_K if name.startswith(each)), None)
+        lower = " (↓ lower is better)" if metric in benchmark.scoring.lower_is_better and "↓" not in str(meant) else ""
+        if family:
+            meant[f"{family}k"] = _AT_K[family]
+        elif (expanded := EXPANSIONS.get(metric, words(metric))).lower() != name.lower():
+            meant[name] = f"{expanded}{lower}"
+    return f"{'; '.join(f'{name}: {what}' for name, what in meant.items())}." if meant else ""
 
 
 def mean_and_deviation(values: Sequence[float]) -> str:
@@ -109,22 +177,36 @@ def interval(bounds: tuple[float, float]) -> str:
     return f"[{', '.join(f'{bound:.3f}' if math.isfinite(bound) else '-' for bound in bounds)}]"
 
 
-def print_warnings(console: "Console", warnings: Iterable[ScoreWarning]) -> None:
-    """Print what a reader should know before believing the figures, a paragraph each; notes are dim."""
-    for warning in warnings:
+def print_warnings(
+    console: "Console", warnings: Iterable[ScoreWarning], headline: str = "", *, all_notes: bool = True
+) -> None:
+    """Print warnings and notes, those first that change the headline metric most; notes are dim.
+
+    Unless `all_notes`, at most three are printed, and every further one is counted by its code.
+    """
+    ordered = sorted(warnings, key=lambda each: (each.severity != "warning", -abs(each.effect.get(headline, 0.0))))
+    shown = ordered if all_notes else ordered[:MOST_NOTES]
+    for warning in shown:
         mark = "[yellow]![/yellow] " if warning.severity == "warning" else "[dim]i[/dim] "
         console.print(f"{mark}{escape(str(warning))}")
+    if more := ordered[len(shown) :]:
+        codes = ", ".join(dict.fromkeys(each.code.replace("_", " ") for each in more))
+        console.print(f"[yellow]![/yellow] {len(more)} more ({codes}): --notes")
 
 
 def _print_slice(
-    console: "Console", name: str, keys: Mapping[str, Mapping[str, Estimate]], benchmark: Benchmark
+    console: "Console",
+    name: str,
+    keys: Mapping[str, Mapping[str, Estimate]],
+    benchmark: Benchmark,
+    shown: Collection[str],
 ) -> None:
     rows = []
     for key, figures in keys.items():
         count = next(iter(figures.values()))
-        values = (number(figure.value) for figure in figures.values())
+        values = (number(figure.value) for metric, figure in figures.items() if metric in shown)
         rows.append([key, f"{count.n_scored + count.n_unscored:,}", *values])
-    metrics = next(iter(keys.values()))
+    metrics = [metric for metric in next(iter(keys.values())) if metric in shown]
     terminal.print_table(console, [words(name), "n", *(label(benchmark, metric) for metric in metrics)], rows)
 
 

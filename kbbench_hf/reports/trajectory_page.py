@@ -86,24 +86,23 @@ def totals(walks: Sequence[Trajectory]) -> list[tuple[str, str]]:
 def beside_base(folder: Path, benchmark: Benchmark) -> list[list[str]]:
     """Return the headline figures of an agent's run beside its base's, as rows of a table; empty without the base.
 
-    Each has both figures, their difference with its interval at 95 %, the p-value of the paired test, and on how many
-    questions the agent is better, equal and worse.
+    Each row has both scores, their difference with its interval, the p-value of the paired test as `Comparison.shown`
+    has it, and the numbers of questions on which the agent is better, equal and worse.
     """
     base = read_json(folder / RUN).get("base")
     if not base or not (folder.parent / base / "predictions.jsonl").is_file():
         return []
     found = compare(folder, folder.parent / base)
-    headline = [metric for metric in benchmark.metrics if metric in found.tests][:N_HEADLINE]
     return [
         [
             label(benchmark, metric),
             number(found.b.scores[metric].value),
             number(found.a.scores[metric].value),
-            f"{test.difference:+z.4f} {interval(test.ci95)}",
-            f"{test.p_value:.4f}",
-            f"{test.wins:,} / {test.ties:,} / {test.losses:,}",
+            f"{shown.test.difference:+z.4f} {interval(shown.test.ci95)}",
+            f"{shown.p:.4f}",
+            f"{shown.test.wins:,} / {shown.test.ties:,} / {shown.test.losses:,}",
         ]
-        for metric, test in ((each, found.tests[each]) for each in headline)
+        for metric, shown in found.shown().items()
     ]
 
 

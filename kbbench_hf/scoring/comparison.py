@@ -1,9 +1,11 @@
 """Two systems on the same examples: are they different, by how much, and where?"""
 
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +14,7 @@ from kbbench_hf.benchmarks import Place, benchmark
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files import user_path
-from kbbench_hf.metrics.significance import PairedTest, holm, paired_test
+from kbbench_hf.metrics.significance import ALPHA, PairedTest, holm, holm_levels, paired_test
 from kbbench_hf.scoring.asked import place_of_run
 from kbbench_hf.scoring.predictions import ReadOptions
 from kbbench_hf.scoring.result import Result, annotations_of, finite
@@ -20,6 +22,41 @@ from kbbench_hf.scoring.score import Answers, score
 
 MOVED = 3
 """So few answers under other ids may be chance."""
+
+
+class ShownTest(NamedTuple):
+    """A paired test as every table, page and program shows it: its interval agrees with its p-value."""
+
+    test: PairedTest
+    """The test; its interval is at the level that the adjustment leaves, 95 % where there is none."""
+    p: float
+    """The p-value, adjusted where `n_adjusted` is more than 1."""
+    n_adjusted: int
+    """Over how many tests Holm's adjustment is; 1 for a test that is not adjusted."""
+
+    @property
+    def significant(self) -> bool:
+        """Whether the difference is significant at 5 %."""
+        return self.p <= ALPHA
+
+
+def adjusted_tests(test: Callable[[str, float], PairedTest], names: Sequence[str]) -> dict[str, ShownTest]:
+    """Return tests that are shown together with Holm's adjustment; a test alone is not adjusted.
+
+    Args:
+        test: (name, level) -> the test, with its interval at that level.
+        names: what is tested: metrics, pairs of systems or keys of a slice.
+    """
+    raw = {name: test(name, ALPHA) for name in names}
+    tested = {name: each.p_value for name, each in raw.items() if math.isfinite(each.difference)}
+    levels = dict(zip(tested, holm_levels([*tested.values()]), strict=True))
+    adjusted = dict(zip(tested, holm([*tested.values()]), strict=True))
+    shown = {}
+    for name, each in raw.items():
+        level = levels.get(name, ALPHA)
+        at_level = each if level == ALPHA else test(name, level)
+        shown[name] = ShownTest(at_level, adjusted.get(name, each.p_value), len(tested) if name in tested else 1)
+    return shown
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,15 +75,50 @@ class Comparison:
         warned = f"; {len(self.warnings)} warnings" if self.warnings else ""
         return f"<Comparison {self.a.place}: {'; '.join(tests)}; {len(self.a.ids):,} examples{warned}>"
 
+    def shown(self, metrics: Sequence[str] | None = None) -> dict[str, ShownTest]:
+        """Return the tests that tables show, in the order of the tables.
+
+        The benchmark's headline metric is tested on its own, without adjustment. The p-values of the other metrics are
+        adjusted (Holm) over these others, and their intervals with them.
+
+        Args:
+            metrics: the metrics to show; the headline metrics where None.
+        """
+        found = benchmark(self.a.benchmark)
+        wanted = found.headline_metrics(self.tests) if metrics is None else metrics
+        chosen = [metric for metric in self.tests if metric in wanted]
+        groups = self.a.example_slices.get(self.a.group_by) if self.a.group_by else None
+        everything = np.full(len(self.a.ids), True)
+
+        def test(metric: str, level: float) -> PairedTest:
+            if level == ALPHA:
+                return self.tests[metric]
+            return _test(self.a, self.b, metric, everything, groups, level)
+
+        headline = [metric for metric in chosen if metric == found.headline]
+        others = [metric for metric in chosen if metric != found.headline]
+        tests = adjusted_tests(test, headline) | adjusted_tests(test, others)
+        return {metric: tests[metric] for metric in chosen}
+
     def in_slice(self, name: str) -> dict[str, dict[str, PairedTest]]:
-        """Return the tests within each key of a slice."""
+        """Return the unadjusted tests of every metric within each key of a slice."""
         keys = np.asarray(self.a.example_slices[name])
         return {key: _tests(self.a, self.b, keys == key) for key in dict.fromkeys(keys.tolist())}
 
-    def to_dict(self) -> dict[str, object]:
+    def shown_in_slice(self, name: str, metric: str) -> dict[str, ShownTest]:
+        """Return the tests of one metric within each key of a slice, adjusted over the keys."""
+        keys = np.asarray(self.a.example_slices[name])
+
+        def test(key: str, level: float) -> PairedTest:
+            return _test(self.a, self.b, metric, keys == key, None, level)
+
+        return adjusted_tests(test, list(dict.fromkeys(keys.tolist())))
+
+    def to_dict(self, metrics: Sequence[str] | None = None) -> dict[str, object]:
         """Return plain values: each metric's difference a - b, interval, p-values, wins, ties and losses.
 
-        `p_holm` is corrected for all metrics tested on the same examples.
+        `p_value` and `ci95` are unadjusted. The metrics of `shown(metrics)` also have what tables print: `p_shown`, its
+        interval `ci_shown`, and `n_adjusted`, over how many tests both are adjusted.
         """
         return {
             "benchmark": self.a.benchmark,
@@ -55,12 +127,14 @@ class Comparison:
             "mode": self.a.mode,
             "warnings": [warning.to_dict() for warning in self.warnings],
             "systems": {name: _plain_system(each) for name, each in (("A", self.a), ("B", self.b))},
-            "tests": _plain_tests(self.tests),
-            "slices": {
-                name: {key: _plain_tests(tests) for key, tests in self.in_slice(name).items()}
-                for name in self.a.example_slices
-            },
+            "tests": _plain_tests(self.tests, self.shown(metrics)),
+            "slices": {name: self._plain_slice(name) for name in self.a.example_slices},
         }
+
+    def _plain_slice(self, name: str) -> dict[str, dict[str, dict[str, object]]]:
+        headline = benchmark(self.a.benchmark).headline
+        shown = self.shown_in_slice(name, headline)
+        return {key: _plain_tests(tests, {headline: shown[key]}) for key, tests in self.in_slice(name).items()}
 
 
 def compare(
@@ -162,14 +236,15 @@ def pair_warnings(a: Result, b: Result, names: tuple[str, str] = ("A", "B")) -> 
         return found
     keys = a.example_slices.get(a.group_by) if a.group_by else None
     groups = keys and [key for key, kept in zip(keys, both, strict=True) if kept]
+    label = benchmark(a.benchmark).metrics[headline]
     test = paired_test(a.compared[headline][..., both], b.compared[headline][..., both], groups)
-    whole = "The difference" if names == ("A", "B") else f"The difference of {names[0]} and {names[1]}"
+    pair = "" if names == ("A", "B") else f" {names[0]} and {names[1]}"
     return [
         ScoreWarning(
             "missing",
-            f"{whole} holds what is missing: on the {int(both.sum()):,} of {len(both):,} examples that both answered, "
-            f"{benchmark(a.benchmark).metrics[headline]} differs by {test.difference:+z.4f}, p = {test.p_value:.4f}.",
-            "Compare whole files.",
+            f"Missing predictions count as wrong. On the {int(both.sum()):,} of {len(both):,} examples that both{pair} "
+            f"answered, {label} differs by {test.difference:+z.4f}, p = {test.p_value:.4f}.",
+            "Compare complete files.",
             int((~both).sum()),
             {headline: test.difference},
         ),
@@ -206,22 +281,29 @@ def _moved(a: Sequence[int], b: Sequence[int], names: tuple[str, str] = ("A", "B
     answered = sum(map(bool, b))
     if moved < MOVED or 2 * moved <= answered:
         return []
-    message = f"{moved:,} of {answered:,} answers of {names[1]} are those of {names[0]} to other examples."
-    return [ScoreWarning("moved_answers", message, "Join answers to ids again, by id and not by position.", moved)]
+    message = f"{moved:,} of {answered:,} predictions of {names[1]} are those of {names[0]} for other examples."
+    return [ScoreWarning("moved_answers", message, "Join predictions to ids by id, not by position.", moved)]
 
 
 def _tests(
     a: Result, b: Result, chosen: NDArray[np.bool_], groups: Sequence[str] | None = None
 ) -> dict[str, PairedTest]:
-    """Return the test of each shared metric on the chosen examples; a win of a is the better value, not the greater."""
-    lower_is_better = benchmark(a.benchmark).scoring.lower_is_better
-    tests = {}
-    for metric in a.compared:
-        if metric in b.compared:
-            test = paired_test(a.compared[metric][..., chosen], b.compared[metric][..., chosen], groups)
-            lower = metric in lower_is_better
-            tests[metric] = test._replace(wins=test.losses, losses=test.wins) if lower else test
-    return tests
+    """Return the test of each shared metric on the chosen examples."""
+    return {metric: _test(a, b, metric, chosen, groups) for metric in a.compared if metric in b.compared}
+
+
+def _test(
+    a: Result,
+    b: Result,
+    metric: str,
+    chosen: NDArray[np.bool_],
+    groups: Sequence[str] | None,
+    level: float = ALPHA,
+) -> PairedTest:
+    """Return the test of a metric on the chosen examples; a win of a is the better value, not the greater."""
+    test = paired_test(a.compared[metric][..., chosen], b.compared[metric][..., chosen], groups, level=level)
+    lower = metric in benchmark(a.benchmark).scoring.lower_is_better
+    return test._replace(wins=test.losses, losses=test.wins) if lower else test
 
 
 def _plain_system(result: Result) -> dict[str, object]:
@@ -229,14 +311,16 @@ def _plain_system(result: Result) -> dict[str, object]:
     return {name: plain[name] for name in ("scores", "counters", "predictions_sha256")}
 
 
-def _plain_tests(tests: Mapping[str, PairedTest]) -> dict[str, dict[str, object]]:
-    corrected = holm([test.p_value for test in tests.values()])
-    return {
-        metric: {
-            **test._asdict(),
-            "difference": finite(test.difference),
-            "ci95": [finite(bound) for bound in test.ci95],
-            "p_holm": p_holm,
+def _plain_tests(tests: Mapping[str, PairedTest], shown: Mapping[str, ShownTest]) -> dict[str, dict[str, object]]:
+    plain: dict[str, dict[str, object]] = {}
+    for metric, raw in tests.items():
+        test, p, n_adjusted = shown.get(metric, ShownTest(raw, raw.p_value, 0))
+        plain[metric] = {
+            **raw._asdict(),
+            "difference": finite(raw.difference),
+            "ci95": [finite(bound) for bound in raw.ci95],
         }
-        for (metric, test), p_holm in zip(tests.items(), corrected, strict=True)
-    }
+        if n_adjusted:
+            adjusted = {"p_shown": p, "ci_shown": [finite(bound) for bound in test.ci95], "n_adjusted": n_adjusted}
+            plain[metric] |= adjusted
+    return plain

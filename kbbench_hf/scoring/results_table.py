@@ -13,18 +13,15 @@ from kbbench_hf.benchmarks.baselines import PREFIX, find_published
 from kbbench_hf.benchmarks.figures import Shown
 from kbbench_hf.benchmarks.published import PublishedRow
 from kbbench_hf.benchmarks.warnings import ScoreWarning
-from kbbench_hf.errors import UsageError, unknown_name
+from kbbench_hf.errors import UsageError
 from kbbench_hf.files import user_path
 from kbbench_hf.files.datasets import read_json
-from kbbench_hf.metrics.significance import PairedTest, holm, paired_test, rank_groups
+from kbbench_hf.metrics.significance import PairedTest, paired_test, rank_groups
 from kbbench_hf.scoring.asked import RUN, no_benchmark, place_of_run, system_of
-from kbbench_hf.scoring.comparison import different_texts, pair_warnings, refuse_incomparable
+from kbbench_hf.scoring.comparison import adjusted_tests, different_texts, pair_warnings, refuse_incomparable
 from kbbench_hf.scoring.predictions import ReadOptions
 from kbbench_hf.scoring.result import Result
 from kbbench_hf.scoring.score import score
-
-N_METRICS = 5
-"""So many metrics are shown where nobody says which, and nothing published does."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,7 @@ class Where(TypedDict):
 
 
 class HeadToHead(NamedTuple):
-    """The paired test of two systems, by name, with its p-value corrected for all tests of the block."""
+    """The paired test of two systems, by name; its interval and p-value are Holm-adjusted over the block's tests."""
 
     a: str
     b: str
@@ -237,18 +234,13 @@ def _systems(
 
 def _metrics(of: Benchmark, systems: Sequence[System], wanted: Sequence[str] | None) -> list[str]:
     """Return the metrics to show, in the order of the benchmark's tables; the wanted ones in the order given."""
-    labels = {label.casefold(): metric for metric, label in of.metrics.items()}
     if wanted is not None:
-        chosen = [labels.get(each.casefold(), each) for each in wanted]
-        for each in chosen:
-            if each not in of.metrics:
-                raise unknown_name(f"metric of {of.dataset}", each, of.metrics)
-        return chosen
+        return of.metric_names(wanted)
     there = [metric for metric in of.metrics if any(each.figure(metric) for each in systems)]
     published = [
         metric for metric in there if any(each.published and metric in each.published.figures for each in systems)
     ]
-    return published or there[:N_METRICS] or [of.headline]
+    return published or of.headline_metrics(there) or [of.headline]
 
 
 def _tests(systems: Sequence[System], metric: str) -> Iterable[HeadToHead]:
@@ -256,7 +248,11 @@ def _tests(systems: Sequence[System], metric: str) -> Iterable[HeadToHead]:
     columns = {each.name: each.result.compared[metric] for each in systems if each.result is not None}
     first = next((each.result for each in systems if each.result is not None), None)
     groups = first.example_slices.get(first.group_by) if first and first.group_by else None
-    pairs = list(combinations(columns, 2))
-    tests = [paired_test(columns[a], columns[b], groups) for a, b in pairs]
-    for (a, b), test, p in zip(pairs, tests, holm([each.p_value for each in tests]), strict=True):
-        yield HeadToHead(a, b, test, p)
+    pairs = {f"{a}\0{b}": (a, b) for a, b in combinations(columns, 2)}
+
+    def test(pair: str, level: float) -> PairedTest:
+        a, b = pairs[pair]
+        return paired_test(columns[a], columns[b], groups, level=level)
+
+    for pair, shown in adjusted_tests(test, list(pairs)).items():
+        yield HeadToHead(*pairs[pair], shown.test, shown.p)

@@ -1,4 +1,4 @@
-"""What a reader should know before believing the figures of a result."""
+"""Warnings on the scores of a result: incomplete predictions, partial runs, other data."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -29,44 +29,43 @@ def completeness_warnings(
     n, found = len(missing), []
     if missing.any():
         effect = _without(benchmark, scores, figures, missing, mode)
-        errors = f", of which {predictions.n_errors:,} stand as errors" if predictions.n_errors else ""
+        errors = f" ({predictions.n_errors:,} failed with an error)" if predictions.n_errors else ""
         found.append(
             ScoreWarning(
                 "missing",
-                f"{int(missing.sum()):,} of {n:,} examples have no prediction{errors}.{_gain(benchmark, effect)}",
-                "Send the whole file, or finish the run.",
+                f"{int(missing.sum()):,} of {n:,} examples have no prediction{errors} and count as wrong."
+                f"{_without_them(benchmark, figures, effect)}",
+                "Complete the file, or resume the run.",
                 int(missing.sum()),
                 effect,
             )
         )
     if unparsed.any():
         effect = _without(benchmark, scores, figures, unparsed, mode)
-        remedy = "Read some of them, and name another parser with --parser."
+        remedy = "Look at some of them, and choose another parser with --parser."
         if 2 * unparsed.sum() > n:
-            remedy = (
-                "Read some of them; run the model with --structured for JSON, or choose another --prompt or --parser."
-            )
-        (warning,) = unread_warning(int(unparsed.sum()), n, remedy, _gain(benchmark, effect))
+            remedy = "Look at some of them; use --structured for JSON, or choose another --prompt or --parser."
+        (warning,) = unread_warning(int(unparsed.sum()), n, remedy, _without_them(benchmark, figures, effect))
         found.append(replace(warning, effect=effect))
     if predictions.n_duplicates:
         found.append(
             ScoreWarning(
                 "duplicates",
-                f"{predictions.n_duplicates:,} lines repeat an id (duplicates); the last line of each id counts.",
-                "Send one line for each id.",
+                f"{predictions.n_duplicates:,} duplicates: lines that repeat an id. The last line of each id counts.",
+                "Write one line per id.",
                 predictions.n_duplicates,
             )
         )
     headline = next((figure for figure in figures.values() if figure.n_scored), None)
     if headline and headline.small:
         message = (
-            f"{headline.n_scored:,} examples are scored; of fewer than {SMALL_N}, a 95 % interval may cover less than "
-            "it says, and only large differences can be found."
+            f"n = {headline.n_scored:,} < {SMALL_N}: the interval is unreliable and only large differences are "
+            "detectable."
         )
         found.append(ScoreWarning("small_n", message, "Score more examples.", severity="note"))
     annotated = benchmark.scoring.annotations.metrics if benchmark.scoring.annotations else ()
     labels = {metric: label for metric, label in benchmark.metrics.items() if metric in annotated}
-    remedy = "What they need of models, 'kbbench annotate' makes, or a run with --annotate."
+    remedy = "Make them with kbbench annotate, or run with --annotate."
     return [*found, *unscored_warning(labels, figures, remedy, severity="note")]
 
 
@@ -74,7 +73,7 @@ def limit_warning(n_examples: int, n_available: int) -> list[ScoreWarning]:
     """Return a warning where only the first examples of a split were scored."""
     if n_examples >= n_available:
         return []
-    message = f"Only the first {n_examples:,} of {n_available:,} examples were scored; this is no figure of the split."
+    message = f"Partial run: {n_examples:,} of {n_available:,} examples. Do not report it as the score of the split."
     return [ScoreWarning("limit", message, "Run without --limit.", n_available - n_examples)]
 
 
@@ -82,16 +81,16 @@ def revision_warning(made_on: str, scored_on: str) -> list[ScoreWarning]:
     """Return a warning where answers were made on other data than they are scored on."""
     if made_on in ("", scored_on):
         return []
-    message = f"These answers were made on data {made_on[:8]}; they are scored on {scored_on[:8]}, which is at hand."
-    return [ScoreWarning("revision", message, "Run the model on the data at hand.")]
+    message = f"The predictions were made on data revision {made_on[:8]} and are scored on revision {scored_on[:8]}."
+    return [ScoreWarning("revision", message, "Run the model again on the data that is installed.")]
 
 
 def place_warning(run_on: Place, scored_on: Place) -> list[ScoreWarning]:
     """Return a warning where answers were made on another config or split than they are scored on."""
     if run_on[:3] == scored_on[:3]:
         return []
-    message = f"These answers were made on {'/'.join(run_on[:3])}; they are scored on {'/'.join(scored_on[:3])}."
-    return [ScoreWarning("place", message, "Score them where they were made.")]
+    message = f"The predictions were made on {'/'.join(run_on[:3])} and are scored on {'/'.join(scored_on[:3])}."
+    return [ScoreWarning("place", message, "Score them with the config and split they were made on.")]
 
 
 def stored_warnings(plain: Sequence[PlainWarning]) -> list[ScoreWarning]:
@@ -111,8 +110,8 @@ def _without(
     return {headline: gain} if np.isfinite(gain) else {}
 
 
-def _gain(benchmark: Benchmark, effect: Mapping[str, float]) -> str:
+def _without_them(benchmark: Benchmark, scores: Mapping[str, Estimate], effect: Mapping[str, float]) -> str:
     return "".join(
-        f" Without them {benchmark.metrics[metric]} would be {abs(gain):.4f} {'lower' if gain < 0 else 'higher'}."
+        f" {benchmark.metrics[metric]} without them: {scores[metric].value + gain:.4f} ({gain:+.4f})."
         for metric, gain in effect.items()
     )

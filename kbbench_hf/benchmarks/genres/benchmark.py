@@ -271,6 +271,7 @@ _SCORING = base.Scoring(
     MODES,
     score,
     warn=warn,
+    headline=("completeness", "topical_similarity", "uniqueness", "factualness", "granularity", "f1"),
     unbounded=frozenset({"triples_per_document", "tokens_per_triple"}),
     annotations=base.AnnotationRules(
         needs={

@@ -26,8 +26,7 @@ def threshold_warning(config: str, embeddings: Mapping[str, Any]) -> list[ScoreW
     if own is None or own == config:
         return []
     message = (
-        f"US and CS compare cosines with thresholds calibrated on {own}, not on {config}; with those of other texts, "
-        "CS was up to 18 points off."
+        f"US and CS use similarity thresholds calibrated on {own}, not on {config}; this changed CS by up to 18 points."
     )
     return [ScoreWarning("thresholds_of_other_texts", message, "Calibrate on this config, or leave out --thresholds.")]
 
@@ -37,8 +36,8 @@ def corpus_warning(topics: Mapping[str, Any]) -> list[ScoreWarning]:
     if "instead_of" not in topics:
         return []
     message = (
-        f"TS rests on topic models of {topics['corpus']}, because the release's corpus ({topics['instead_of']}) is not "
-        "in the dataset: its level, 9 to 44 points off where both were tried, is not that of published figures."
+        f"TS uses topic models trained on {topics['corpus']} instead of the release's corpus ({topics['instead_of']}); "
+        "it is not comparable with published scores (9 to 44 points apart where both were tried)."
     )
     remedy = "Build the dataset from a clone that has the corpus, or name it with kbbench annotate --corpus."
     return [ScoreWarning("topic_corpus", message, remedy)]

@@ -253,6 +253,7 @@ _SCORING = base.Scoring(
     score,
     summarise,
     check=check,
+    headline=tuple(metric for metric in METRICS if metric != "hit_at_1"),
     metrics_in=_metrics_in,
     warn=warn,
 )

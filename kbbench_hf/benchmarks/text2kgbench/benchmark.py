@@ -62,6 +62,7 @@ METRICS = {
 }
 """Result key -> label in tables. FS, the share of triples that a judge finds supported by the sentence, is scored where
 the answers are annotated. Those of all triples are of `BY_VALUE`, whose others leave out some gold."""
+HALLUCINATION = ("subject_hallucination", "relation_hallucination", "object_hallucination")
 OVER_ALL = ("precision_all_triples", "recall_all_triples", "f1_all_triples")
 _NOTHING = re.compile(r"^$|\[\s*\]|\{\s*\}|\bnone\b|\bno (?:relevant )?(?:triples|relations)\b", re.IGNORECASE)
 """How a model says that a sentence holds no triples."""
@@ -231,6 +232,7 @@ _SCORING = base.Scoring(
     summarise,
     warn=warnings,
     annotations=base.AnnotationRules({"factualness": ("factualness",)}, gold_triples, "sentence"),
+    headline=("f1", "precision", "recall", "ontology_conformance", *HALLUCINATION),
     group_by="ontology",
     lower_is_better=frozenset(name for name in METRICS if "hallucination" in name),
 )

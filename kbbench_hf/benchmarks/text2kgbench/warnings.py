@@ -65,10 +65,10 @@ def extraction_warnings(
     """
     rewritings: list[Rewriting] = []
     if mode in ("reference", "paper"):  # the other modes read these as they are meant
-        remedy = "Write them so, or score with mode repaired."
+        remedy = "Fix the spelling, or use --mode repaired."
         rewritings += [with_ontology_relations(answers, ontologies, remedy), with_spaces(answers, remedy)]
     if not by_value(mode):
-        rewritings.append(with_gold_punctuation(answers, gold, "Write them so, or score with mode repaired-3."))
+        rewritings.append(with_gold_punctuation(answers, gold, "Fix the spelling, or use --mode repaired-3."))
     return habit_warnings(answers, [*rewritings, without_affixes(answers)], score, EFFECT_ON)
 
 
@@ -85,8 +85,7 @@ def _left_out(examples: Examples, gold: Sequence[Sequence[Triple]], mode: str) -
     if not n_unnamed:
         return []
     message = (
-        f"Of {sum(map(len, gold)):,} gold triples, {n_unnamed:,} have a subject or object that the sentence does not "
-        "name; F1, P and R leave these out, 'F1, all' has them. Whether a sentence states the relation is not judged: "
-        "by estimate, the dataset's card says how much of the gold it does."
+        f"{n_unnamed:,} of {sum(map(len, gold)):,} gold triples have a subject or object that the sentence does not "
+        "name; F1, P and R leave them out, 'F1, all' includes them."
     )
     return [ScoreWarning("gold_not_named", message, n_examples=n_sentences, severity="note")]

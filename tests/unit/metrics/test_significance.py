@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbbench_hf.metrics.significance import FEWEST_PAIRS, holm, minimum_detectable_effect, paired_test, rank_groups
+from kbbench_hf.metrics.significance import (
+    FEWEST_PAIRS,
+    holm,
+    holm_levels,
+    minimum_detectable_effect,
+    paired_test,
+    rank_groups,
+)
 
 
 @settings(max_examples=50)
@@ -174,3 +181,15 @@ def test_more_examples_detect_smaller_effects() -> None:
     few, many = np.tile([0.1, -0.1], 10), np.tile([0.1, -0.1], 1000)
     assert minimum_detectable_effect(many) < minimum_detectable_effect(few) / 9
     assert math.isnan(minimum_detectable_effect([0.1]))
+
+
+def test_an_interval_at_its_level_leaves_out_zero_where_the_adjusted_p_is_at_most_5_percent() -> None:
+    rng = np.random.default_rng(7)
+    for _ in range(40):
+        columns = [rng.normal(shift, 1, 40) for shift in rng.choice([0.0, 0.3, 0.5, 0.8], 5)]
+        zero = np.zeros(40)
+        p_values = [paired_test(column, zero).p_value for column in columns]
+        for column, p, level in zip(columns, holm(p_values), holm_levels(p_values), strict=True):
+            low, high = paired_test(column, zero, level=level).ci95
+            assert (p <= 0.05) == (low > 0 or high < 0)
+    assert holm_levels([]) == [] and holm_levels([0.2]) == [0.05]

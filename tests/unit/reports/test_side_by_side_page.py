@@ -28,7 +28,7 @@ def test_a_half_file_is_warned_of_beside_the_figures(tmp_path: Path) -> None:
     half = tmp_path / "half.jsonl"
     half.write_text("".join(PATTERN.read_text(encoding="utf-8").splitlines(keepends=True)[:24]), encoding="utf-8")
     (block,) = results_table([half, COPY], ["mini-text2kg"])
-    assert "half: 24 of 48 examples have no prediction." in side_by_side_page(block)
+    assert "half: 24 of 48 examples have no prediction" in side_by_side_page(block)
 
 
 def test_what_a_model_wrote_stays_text(tmp_path: Path) -> None:
