@@ -230,7 +230,7 @@ def test_words(p_value: float) -> str:
     """Return a p-value with its sign: told apart, or not.
 
     >>> test_words(0.01), test_words(0.3)
-    ('✓ p 0.010', '≈ p 0.300')
+    ('✓ p 0.0100', '≈ p 0.3000')
     """
     return f"{'✓' if p_value < ALPHA else '≈'} {p_text(p_value)}"
 

@@ -217,12 +217,12 @@ def _test(row: Row) -> str:
 
 
 def p_text(p_value: float) -> str:
-    """Return a p-value as it is read: never as 0, which no test finds.
+    """Return a p-value with the digits that `kbbench compare` prints, never as 0.
 
-    >>> p_text(0.0001), p_text(0.0421)
-    ('p < 0.001', 'p 0.042')
+    >>> p_text(0.00004), p_text(0.0421)
+    ('p < 0.0001', 'p 0.0421')
     """
-    return "p < 0.001" if p_value < 0.001 else f"p {p_value:.3f}"
+    return "p < 0.0001" if p_value < 0.00005 else f"p {p_value:.4f}"
 
 
 def _missing_last(value: str | float, descending: bool) -> tuple[bool, str | float]:

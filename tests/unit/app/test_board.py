@@ -42,7 +42,7 @@ def test_the_difference_is_to_the_row_above_in_any_order(board: Board, place: Pl
     def cells(sort: str) -> list[str]:
         return [row[1] for row in parsed(table_html(board, place, View(sort=sort), ["vs above"])).rows()]
 
-    assert cells("") == ["", "-0.2236 ✓ p < 0.001"] and cells("-F1") == ["", "+0.2236 ✓ p < 0.001"]
+    assert cells("") == ["", "-0.2236 ✓ p 0.0004"] and cells("-F1") == ["", "+0.2236 ✓ p 0.0004"]
 
 
 def test_columns_say_whether_they_are_names_numbers_or_words(board: Board, place: Place) -> None:

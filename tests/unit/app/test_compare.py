@@ -39,9 +39,9 @@ def test_the_paired_test_says_what_so_many_examples_can_show(boards: Boards, boa
     part = parsed(compare_page.test_table(boards.index.store, board, rows))
     ((pair, difference, interval, p, outcomes, _),) = part.rows()
     assert (pair, difference) == ("copy - pattern", "-0.2236")
-    assert interval.startswith("-0.") and p == "✓ p < 0.001"
+    assert interval.startswith("-0.") and p == "✓ p 0.0004"
     assert sum(int(each) for each in outcomes.split(" / ")) == 48
-    assert part.all("p")[0].text.startswith("With these 48 examples, a difference of 0.")
+    assert part.all("p")[0].text.startswith("Minimum detectable difference between the first two on 48 examples")
 
 
 def test_disagreements_come_with_the_widest_first(boards: Boards, board: Board, rows: list[Row]) -> None:

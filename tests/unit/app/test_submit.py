@@ -29,7 +29,7 @@ def test_responses_that_could_not_be_read_are_counted(tmp_path: Path) -> None:
     packed.write_bytes(gzip.compress("".join(f"{json.dumps(row)}\n" for row in [unread, *others]).encode()))
     said = preview_text(preview(packed, "mini-text2kg")).splitlines()
     assert "48 of 48 examples answered." in said
-    assert said[-1].startswith("⚠ 1 of 48 responses held no answer")
+    assert said[-1].startswith("⚠ 1 of 48 responses could not be parsed")
 
 
 def test_what_is_here_or_listed_by_the_hub_can_be_submitted_to(tmp_path: Path) -> None:

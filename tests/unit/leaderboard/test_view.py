@@ -69,7 +69,7 @@ def test_a_difference_is_marked_by_a_sign_not_by_a_colour() -> None:
     column = next(column for column in COLUMNS if column.heading == "vs above")
     assert [f"{column.text(each)} {column.beside(each)}".strip() for each in ROWS] == [
         "",
-        "-0.4000 ✓ p < 0.001",
+        "-0.4000 ✓ p 0.0002",
         "-0.1000",
     ]
 
