@@ -1,8 +1,10 @@
 """Results as tables in a terminal: rounded scores, each with its confidence interval."""
 
 import math
+import re
 import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
@@ -90,7 +92,7 @@ def print_result(
     terminal.print_table(console, columns, rows)
     console.print(f"[dim]{escape(metric_legend(benchmark, figures))}[/dim]")
     counters = "; ".join(
-        f"{count:,} {_COUNTERS.get(name, words(name))}" for name, count in result.counters.items() if count
+        counted(count, _COUNTERS.get(name, words(name))) for name, count in result.counters.items() if count
     )
     console.print(f"[dim]{counters}[/dim]")
     if hidden := [label(benchmark, metric) for metric in scored if metric not in figures]:
@@ -99,6 +101,17 @@ def print_result(
     for name in chosen:
         console.print()
         _print_slice(console, name, result.slices[name], benchmark, figures)
+
+
+def counted(count: int, what: str) -> str:
+    """Return a number with what it counts, in the singular for 1.
+
+    >>> counted(1, "empty predictions"), counted(1, "queries without gold"), counted(1_200, "examples")
+    ('1 empty prediction', '1 query without gold', '1,200 examples')
+    """
+    if count == 1:
+        what = re.sub(r"^((?:\w+ )??\w+?)(?:(ie)?s)\b(?! of)", lambda m: f"{m[1]}{'y' if m[2] else ''}", what)
+    return f"{count:,} {what}"
 
 
 def metric_legend(benchmark: Benchmark, metrics: Iterable[str]) -> str:
@@ -184,7 +197,9 @@ def print_warnings(
 
     Unless `all_notes`, at most three are printed, and every further one is counted by its code.
     """
-    ordered = sorted(warnings, key=lambda each: (each.severity != "warning", -abs(each.effect.get(headline, 0.0))))
+    ordered = sorted(
+        _merged(warnings), key=lambda each: (each.severity != "warning", -abs(each.effect.get(headline, 0.0)))
+    )
     shown = ordered if all_notes else ordered[:MOST_NOTES]
     for warning in shown:
         mark = "[yellow]![/yellow] " if warning.severity == "warning" else "[dim]i[/dim] "
@@ -192,6 +207,17 @@ def print_warnings(
     if more := ordered[len(shown) :]:
         codes = ", ".join(dict.fromkeys(each.code.replace("_", " ") for each in more))
         console.print(f"[yellow]![/yellow] {len(more)} more ({codes}): --notes")
+
+
+def _merged(warnings: Iterable[ScoreWarning]) -> list[ScoreWarning]:
+    """Return the warnings, one for each text: what is said of A and of B is printed once."""
+    by_text: dict[tuple[str, str], ScoreWarning] = {}
+    for warning in warnings:
+        text = (warning.message, warning.remedy)
+        before = by_text.get(text)
+        systems = dict.fromkeys([before.system, warning.system] if before else [warning.system])
+        by_text[text] = replace(warning, system=", ".join(filter(None, systems)))
+    return list(by_text.values())
 
 
 def _print_slice(

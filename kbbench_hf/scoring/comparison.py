@@ -72,7 +72,8 @@ class Comparison:
     def __repr__(self) -> str:
         """Name the two, with the first differences and their p-values."""
         tests = [f"{name} {test.difference:+z.4f}, p = {test.p_value:.4f}" for name, test in self.tests.items()][:4]
-        warned = f"; {len(self.warnings)} warnings" if self.warnings else ""
+        n = len(self.warnings)
+        warned = f"; {n} warning{'s' if n > 1 else ''}" if n else ""
         return f"<Comparison {self.a.place}: {'; '.join(tests)}; {len(self.a.ids):,} examples{warned}>"
 
     def shown(self, metrics: Sequence[str] | None = None) -> dict[str, ShownTest]:
