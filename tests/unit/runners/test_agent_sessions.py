@@ -13,7 +13,7 @@ from kbbench_hf.models.bm25 import BM25
 from kbbench_hf.runners.agent_sessions import LONGEST_ARGUMENTS, AgentSessions
 from kbbench_hf.scoring.trajectories import read_trajectories
 
-IDS = ["ä", "07", "x/y", ""]
+IDS = ["ä", "07", "x/y", "~ "]
 ROWS = [{"id": name, "query": f"Which is {name}?", "answer_ids": [name], "split": "test"} for name in ("q/1", 1, "1")]
 
 
