@@ -73,7 +73,7 @@ def test_a_selection_stands_before_the_base_and_an_unstarted_question_is_missing
     sessions.call(session.handle, "select", {"node_ids": ["07", "x/y"]})
     sessions.write()
     (line,) = predictions(tmp_path)
-    assert (line["id"], line["ids"]) == ("q/1", ["x/y", "07", "ä", ""])
+    assert (line["id"], line["ids"]) == ("q/1", ["x/y", "07", "ä", "~ "])
     assert line["scores"] == sorted(line["scores"], reverse=True)
     (walk,) = read_trajectories(tmp_path)
     assert (walk.end, walk.seen, walk.answer_seen) == ("no_call", 1, False)
@@ -90,7 +90,7 @@ def test_another_start_takes_up_everything_and_leaves_the_files_as_they_were(too
         for name in ("q/1", 1):
             session, _ = first.start(name)
             assert session is not None
-            first.call(session.handle, "select", {"node_ids": ["", "07"]})
+            first.call(session.handle, "select", {"node_ids": ["~ ", "07"]})
             first.call(session.handle, "select", {"node_ids": ["ä"]})
         first.call(session.handle, "finish", None)
     before = [(tmp_path / name).read_bytes() for name in ("predictions.jsonl", "trajectories.jsonl")]
