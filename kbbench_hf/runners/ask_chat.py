@@ -110,7 +110,7 @@ class Asker:
         """Return how many requests may be under way, where the timeout does not allow for all of them."""
         if self.gate.timeouts.size == self.gate.most:
             return ""
-        return f"{self.gate.limit} of {self.gate.most} at once (slow for a timeout of {self._timeout_s:g} s)"
+        return f"slow: {self.gate.limit} of {self.gate.most} at once"
 
     async def canary(self, extra: Mapping[str, Any] | None = None, max_tokens: int | None = None) -> None:
         """Ask the canary prompt and record the answer, under an id of None; `extra` are the run's own parameters.

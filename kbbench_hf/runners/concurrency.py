@@ -193,8 +193,6 @@ class Gate:
         if self.active < self.limit and not self._waiting and self._empty is None:
             self.active += 1
             return self._begin()
-        if self.active >= self.timeouts.size < self.most:
-            self.timeouts.held = self.timeouts.size
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
@@ -252,6 +250,8 @@ class Gate:
             if not turn.done():
                 self.active += 1
                 turn.set_result(None)
+        if self._waiting and self.timeouts.size < self.most:
+            self.timeouts.held = self.timeouts.size
 
 
 def wait_before_retry(attempt: int, retry_after: float | None, rng: random.Random) -> float:

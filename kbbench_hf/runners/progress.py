@@ -131,7 +131,7 @@ class Meter:
         if self._latencies:
             ordered = sorted(self._latencies)
             parts.append(f"p50 {quantile(ordered, 0.5):.2f} s, p95 {quantile(ordered, 0.95):.2f} s")
-        return " · ".join(filter(None, [*parts, self.pace()]))
+        return " · ".join(filter(None, [self.pace(), *parts]))
 
 
 @asynccontextmanager

@@ -155,7 +155,6 @@ def estimate_run(benchmark: str, model: str, **how: Unpack[How]) -> "tuple[Promp
 def _measure_request(prompts: Mapping[Any, Prompt], name: str, how: How) -> tuple[float | None, str]:
     """Return the latency of the prompt of median length, in seconds, and what was sent."""
     from kbbench_hf.runners.generate import generate
-    from kbbench_hf.runners.jobs import InterruptedRunError
 
     lengths = {key: sum(len(message["content"]) for message in prompt.messages) for key, prompt in prompts.items()}
     middle = sorted(lengths, key=lambda key: lengths[key])[len(lengths) // 2]
@@ -165,8 +164,6 @@ def _measure_request(prompts: Mapping[Any, Prompt], name: str, how: How) -> tupl
     with TemporaryDirectory() as folder:
         try:
             done = generate({middle: prompts[middle]}, language_model(name, how), Path(folder), **settings)
-        except InterruptedRunError:
-            raise
         except KBBenchError as error:
             return None, f"The time is not measured, no request was answered: {error}"
         (record,) = done.records()

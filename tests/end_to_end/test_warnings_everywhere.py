@@ -246,7 +246,7 @@ def test_every_place_says_how_many_queries_a_retriever_matched_with_nothing(
     assert not any(each.code == "different_texts" for each in compare(runs, runs).warnings)
 
 
-RUN_CODES = ("truncated", "refused", "equal_replies")
+RUN_CODES = ("truncated", "refused", "equal_replies", "timeouts", "context_overflow", "prompts_cut")
 IN_PLACES = {
     "terminal of score": ("score", "{run}"),
     "--json of score": ("score", "{run}", "--json"),

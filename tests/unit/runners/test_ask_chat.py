@@ -67,6 +67,7 @@ class Simulated(NamedTuple):
     size: int
     stopped: str
     most_attempts: int
+    held: int | None
 
 
 def simulate(
@@ -95,7 +96,8 @@ def simulate(
         outcomes = [record for record in records if record["id"] is not None]
         answered = [record for record in outcomes if record["error"] is None]
         most = max((record["attempts"] for record in outcomes), default=0)
-        return Simulated(len(answered), model.n_wasted, clock(), asker.gate.timeouts.size, stopped, most)
+        limit = asker.gate.timeouts
+        return Simulated(len(answered), model.n_wasted, clock(), limit.size, stopped, most, limit.held)
 
     return run_simulated(main)
 
@@ -141,6 +143,7 @@ def test_a_slow_server_answers_everything_and_hardly_anything_for_nobody(
     assert (done.n_answered, done.stopped) == (n, "")
     assert done.n_wasted <= most_wasted + 32 * (not canary and name.startswith("cold"))  # these begin with many
     assert done.seconds <= most_seconds
+    assert (done.held is not None) == ("slot" in name or name.startswith("slower"))
 
 
 FAST: dict[str, tuple[int, Callable[[], QueueingModel]]] = {
@@ -159,7 +162,7 @@ FAST: dict[str, tuple[int, Callable[[], QueueingModel]]] = {
 def test_a_fast_server_is_asked_as_fast_as_without_a_limit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     n, server = FAST[name]
     limited, free = (simulate(monkeypatch, server(), n, guarded=guarded) for guarded in (True, False))
-    assert (limited.n_answered, limited.size, limited.n_wasted) == (n, 32, 0)
+    assert (limited.n_answered, limited.size, limited.n_wasted, limited.held) == (n, 32, 0, None)
     assert limited.seconds <= 1.03 * free.seconds
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from kbbench_hf.benchmarks.text2kgbench.parsers import parse_json
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.models.endpoint import Endpoint
 from kbbench_hf.replies.reading import ParseError, Reading
+from kbbench_hf.runners.concurrency import TimeoutLimit
 from kbbench_hf.runners.cost import BudgetSpentError, Price
-from kbbench_hf.runners.generate import Generation, generate
+from kbbench_hf.runners.generate import Generation, generate, slow_warnings
 from kbbench_hf.runners.jobs import InterruptedRunError, Sampling, Work
 from tests.endurance.faults import ask as ask_with_faults
 from tests.endurance.kills import CONCURRENCY, kill_and_resume
@@ -437,3 +439,25 @@ def test_mutated_answers_raise_nothing_and_every_example_is_in_the_predictions()
     assert outcome.answers == outcome.in_predictions == 1000
     assert outcome.altered == 0
     assert 0 < outcome.parse_failures < 1000
+
+
+@pytest.mark.parametrize(
+    ("held", "n_timeouts", "n", "said"),
+    [
+        (None, 0, 100, None),
+        (None, 7, 100, None),  # a few requests were slow, not the server
+        (3, 0, 20, None),  # over before the caller's limit could have been reached
+        (3, 0, 100, "it got at most 3 at once. No answer is missing for it."),
+        (3, 7, 100, "at most 3 at once; 7 requests timed out and were sent again. No answer is missing for it."),
+    ],
+)
+def test_a_server_that_was_too_slow_for_the_concurrency_is_a_note(
+    held: int | None, n_timeouts: int, n: int, said: str | None, tmp_path: Path
+) -> None:
+    with ScriptedServer() as server:
+        summary = replace(run(server, tmp_path, 1).summary, n_prompts=n)
+    limit = TimeoutLimit(32, 6.0)
+    limit.held, limit.n_timeouts = held, n_timeouts
+    found = slow_warnings(summary, limit)
+    assert [(each.code, each.severity) for each in found] == [("slow_server", "note")] * (said is not None)
+    assert all(said and said in each.message and "--concurrency 3 " in each.remedy for each in found)

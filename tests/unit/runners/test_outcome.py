@@ -140,8 +140,8 @@ def test_the_progress_line_has_seconds_per_request_below_one_a_second(
         meter.add(record(1))
     clock.sleep(seconds)
     assert said in meter.line().split(" · ")
-    meter.pace = lambda: "3 of 32 at once (slow for a timeout of 6 s)"
-    assert meter.line().endswith(" · 3 of 32 at once (slow for a timeout of 6 s)")
+    meter.pace = lambda: "slow: 3 of 32 at once"
+    assert meter.line().startswith("slow: 3 of 32 at once · 0 errors · ")
 
 
 def codes(records: Sequence[dict[str, Any]]) -> dict[str, int]:
