@@ -184,6 +184,7 @@ class Asker:
         """Send one job until it is answered or given up, and return its record."""
         attempt = n_sent = n_timeouts = 0
         loading_since: float | None = None
+        first: Sent | None = None
         while attempt < self.attempts:
             attempt += 1
             alone = n_timeouts >= _CROWDED_TIMEOUTS and self._lost_alone < _LOST_ALONE
@@ -220,7 +221,8 @@ class Asker:
                 elif failure.reason == "timeout" and job.id is not None:
                     n_timeouts += 1
                     self.gate.failed()
-                    await self._note_timeout(sent, alone)
+                    first = first or sent
+                    await self._note_timeout(sent, first if alone else None)
                 elif failure.overload:
                     self.gate.failed()
                 else:
@@ -231,17 +233,19 @@ class Asker:
                 await self._pause(wait)
         return job.record(error=_STOPPED, attempts=n_sent)
 
-    async def _note_timeout(self, sent: Sent, alone: bool) -> None:
+    async def _note_timeout(self, sent: Sent, first: Sent | None) -> None:
         """Lower the concurrency; wait, with nothing else under way, where the server answers nothing at all.
+
+        `first` is when a request that was now sent alone timed out before.
 
         Raises:
             KBBenchError: it has answered none of the last requests, each of which was sent alone.
         """
         limit = self.gate.timeouts
         limit.timed_out(sent)
-        if limit.sent(1).n_replies > sent.n_replies:
-            self._lost_alone += alone
-        elif sent.active == 1:
+        n_replies = limit.sent(1).n_replies
+        self._lost_alone += first is not None and n_replies > first.n_replies
+        if sent.active == 1 and n_replies == sent.n_replies:
             self._unanswered += 1
             if self._unanswered > max(self.attempts, ATTEMPTS):
                 raise KBBenchError(

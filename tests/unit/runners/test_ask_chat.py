@@ -172,12 +172,23 @@ def test_one_prompt_that_takes_too_long_is_tried_alone_and_slows_nobody(monkeypa
     assert (done.n_answered, done.size, done.most_attempts, model.n_wasted) == (1999, 32, 8, 8)
 
 
-def test_a_prompt_that_the_others_hold_up_is_answered_when_it_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = QueueingModel(
-        lambda *_: 0.02, slots=64, timeout_s=1, shared=lambda active: 1 + 9 * (active > 1), prompts={"3": 0.9}
-    )
-    done = simulate(monkeypatch, model, 3000)
-    assert done.n_answered == 3000 and 2 < done.most_attempts < 8  # at first the others make it ten times as long
+def test_after_two_timeouts_a_prompt_is_sent_alone_as_long_as_that_helps_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    others: list[int] = []
+    """How many requests were sent while the prompt was under way."""
+
+    class Watched(QueueingModel):
+        async def complete(self, messages: Sequence[Any], max_tokens: int | None, **more: object) -> Completion:
+            before = self.n_requests
+            try:
+                return await super().complete(messages, max_tokens, **more)
+            finally:
+                if messages[-1]["content"] == "300":
+                    others.append(self.n_requests - before - 1)
+
+    monkeypatch.setattr(ask_chat, "wait_before_retry", lambda *_: 0.01)
+    done = simulate(monkeypatch, Watched(lambda *_: 0.2, slots=64, timeout_s=1, prompts={"300": 60.0}), 2200)
+    assert (done.n_answered, done.most_attempts) == (2199, 8)
+    assert [n > 0 for n in others] == [True] * 2 + [False] * 3 + [True] * 3
 
 
 def test_a_server_that_dies_stops_the_run_and_keeps_what_was_answered(monkeypatch: pytest.MonkeyPatch) -> None:

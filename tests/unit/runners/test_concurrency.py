@@ -1,10 +1,11 @@
 import asyncio
 import random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbbench_hf.runners.concurrency import LONGEST_WAIT_S, WINDOW_S, Gate, wait_before_retry
+from kbbench_hf.runners.concurrency import LONGEST_WAIT_S, WINDOW_S, Gate, TimeoutLimit, wait_before_retry
 
 
 class Clock:
@@ -143,3 +144,54 @@ def test_waits_double_and_differ() -> None:
     assert len(set(first)) == 100
     assert min(first) >= 0.25 and max(first) <= 0.5  # 0.5 * [0.5, 1]
     assert min(fourth) >= 2 and max(fourth) <= 4  # 0.5 * 2**3 * [0.5, 1]
+
+
+def limit_of(size: int, clock: Clock) -> TimeoutLimit:
+    limit = TimeoutLimit(32, 6.0, clock)
+    limit.size = size
+    return limit
+
+
+@pytest.mark.parametrize(("n_replies", "size"), [(0, 1), (2, 1), (5, 3), (30, 16)])
+def test_a_timeout_cuts_to_half_or_to_three_quarters_of_what_was_answered(n_replies: int, size: int) -> None:
+    clock = Clock()
+    limit = limit_of(32, clock)
+    lost, *others = (limit.sent(32) for _ in range(31))
+    clock.now = 5.0
+    for sent in others[:n_replies]:
+        limit.answered(sent)
+    clock.now = 6.0
+    for _ in range(10):
+        limit.timed_out(lost)
+    assert (limit.size, limit.n_timeouts) == (size, 10)  # one burst cuts once
+
+
+def test_one_timeout_among_quick_replies_or_of_a_single_request_cuts_nothing() -> None:
+    clock = Clock()
+    limit = limit_of(32, clock)
+    lost = limit.sent(32)
+    for _ in range(100):
+        sent = limit.sent(32)
+        clock.now += 0.05
+        limit.answered(sent)
+    limit.timed_out(lost)
+    limit.timed_out(limit.sent(1))
+    assert limit.size == 32
+
+
+def test_a_round_of_late_replies_cuts_by_a_quarter_and_a_ceiling_is_remembered() -> None:
+    clock = Clock()
+    limit = limit_of(8, clock)
+    limit._latencies[1] = 0.5  # eight times as long for eight times as many: nothing is won by them
+    for _ in range(8):
+        limit.answered(limit.sent(8)._replace(at=clock.now - 4.0))
+    assert limit.size == 6
+    clock.now = 6.0
+    limit.timed_out(limit.sent(6)._replace(at=0.0))
+    assert limit.size == 1
+    for _ in range(60):  # quick again: up at once, but not to where requests timed out
+        limit.answered(limit.sent(limit.size)._replace(at=clock.now - 0.01))
+    assert limit.size == 5
+    for _ in range(60):
+        limit.answered(limit.sent(limit.size)._replace(at=clock.now - 0.01))
+    assert limit.size == 32
