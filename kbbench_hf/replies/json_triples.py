@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Mapping
 
 from kbbench_hf.replies.lenient_json import Bare, CutList, CutObject, Value, find_values
+from kbbench_hf.replies.node_names import is_named_by_id
 from kbbench_hf.replies.reading import Triple
 from kbbench_hf.replies.triple_parts import by_role, in_order, is_format, plain, same
 from kbbench_hf.replies.written_triple import written_triple
@@ -101,10 +102,15 @@ class _Reader:
     def _object(self, value: Mapping[str, Value], depth: int) -> list[Triple] | None:
         roles = by_role(list(value))
         if roles.keys() == {0, 1, 2}:
+            if value[roles[1]] in ("relationship", "relation", "edge", "link"):  # the kind of record
+                rest = by_role([name for name in value if name != roles[1]])
+                roles = roles | {1: rest.get(1, roles[1])}
             return [] if isinstance(value, CutObject) else self._members(*(value[roles[role]] for role in range(3)))
         members: dict[str, Value] = {}
         for key, each in value.items():
             members.setdefault(plain(key), each)
+        if roles.keys() == {0, 2} and isinstance(members.get("name"), str) and not isinstance(value, CutObject):
+            return self._members(value[roles[0]], members["name"], value[roles[2]])
         if 1 in roles and isinstance(pair := members.get("pair"), list) and len(pair) == 2:
             return self._members(pair[0], value[roles[1]], pair[1])
         if 0 in roles and 2 not in roles and (own := self._of_one_subject(value, roles[0])):
@@ -113,7 +119,8 @@ class _Reader:
 
     def _members(self, subject: Value, relation: Value, obj: Value) -> list[Triple]:
         """Return the triples of three members: one, or one for each of several names; none where one is empty."""
-        subjects, relations, objects = _names(subject), _names(relation), _names(obj)
+        subjects, objects = _names(subject), _names(obj)
+        relations = _names(relation) or (_names(relation.get("type")) if isinstance(relation, dict) else [])
         if len(subjects) == len(relations) == len(objects) > 1:
             rows = list(zip(subjects, relations, objects, strict=True))
         elif len(relations) > 1:
@@ -221,5 +228,9 @@ def _names(value: Value) -> list[str]:
     if isinstance(value, dict) and not isinstance(value, CutObject):
         members = {plain(key): each for key, each in value.items()}
         key = next((key for key in _NAMES if key in members), None)
+        if key == "label" and isinstance(node := members.get("id"), str) and is_named_by_id(node):
+            return [node]
+        if key == "value" and isinstance(unit := members.get("unit"), str) and isinstance(members[key], str):
+            return [f"{members[key]} {unit}"]
         return _names(members[key]) if key and not isinstance(members[key], dict) else []
     return []

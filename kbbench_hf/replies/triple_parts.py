@@ -9,7 +9,8 @@ SUBJECTS = frozenset(
     "subject subjects sub subj s head h headentity subjectentity source src from start entity1 entitya e1 arg1 "
     "argument1 "
     "node1 headname"
-    " subjectname startnode sourcenode left subjekt sujet sujeto soggetto sujeito onderwerp 主语 主体 主詞 主語 "
+    " subjectname startnode sourcenode sourcenodeid sourceid startnodeid startid subjectid headid fromid "
+    "left subjekt sujet sujeto soggetto sujeito onderwerp 主语 主体 主詞 主語 "
     "头实体 субъект"
     " podmiot".split()
 )
@@ -23,11 +24,25 @@ RELATIONS = frozenset(
 OBJECTS = frozenset(
     "object objects obj o tail t tailentity objectentity target tgt to end entity2 entityb e2 arg2 argument2 node2 "
     "tailname objectname"
-    " endnode targetnode right value objekt objet objeto oggetto voorwerp 宾语 客体 賓語 受詞 目的語 尾实体 объект "
+    " endnode targetnode targetnodeid targetid endnodeid endid objectid tailid toid "
+    "right value objekt objet objeto oggetto voorwerp 宾语 客体 賓語 受詞 目的語 尾实体 объект "
     "dopełnienie".split()
 )
 ROLES = (SUBJECTS, RELATIONS, OBJECTS)
-_LEAST_TELLING = ("type", "label", "value", "property", "link", "verb", "from", "to", "left", "right", "start", "end")
+_LEAST_TELLING = (
+    "type",
+    "label",
+    "value",
+    "property",
+    "link",
+    "verb",
+    "from",
+    "to",
+    "left",
+    "right",
+    "start",
+    "end",
+) + ("subjectid", "objectid", "headid", "tailid", "sourceid", "targetid")
 """Names that also name something else: they count where no better one is there."""
 _PLACEHOLDER = re.compile(
     r"\W*(?:subject|relation(?:ship)?|predicate|object|head|tail|entity\W?[\dab]?|sub|rel|obj|s|p|r|o|h|t|x|y|z|"

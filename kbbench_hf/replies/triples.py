@@ -5,14 +5,17 @@ from collections.abc import Collection, Sequence
 
 from kbbench_hf.replies import cues
 from kbbench_hf.replies.calls import parse_calls
-from kbbench_hf.replies.final_answer import Version, versions
+from kbbench_hf.replies.final_answer import Piece, Version, versions
 from kbbench_hf.replies.json_triples import json_triples
+from kbbench_hf.replies.lenient_json import find_values
+from kbbench_hf.replies.node_names import resolved
 from kbbench_hf.replies.reading import ParseError, Reading, Triple
 from kbbench_hf.replies.reasoning import separate
 from kbbench_hf.replies.triple_parts import in_order, is_format, same
 from kbbench_hf.replies.wrapping import unwrapped
+from kbbench_hf.replies.written_graphs import written_graph
 from kbbench_hf.replies.written_triple import written_triple
-from kbbench_hf.replies.written_triples import written_triples
+from kbbench_hf.replies.written_triples import one_per_line, written_triples
 
 _SINGLE = re.compile(
     r"\b(?:single|one|atomic|indivisible|elementary|simple) (?:\w+ )?(?:fact|statement|triple|claim|assertion|"
@@ -29,6 +32,10 @@ _SINGLE = re.compile(
     r"|하나의 사실|분할할 수 없",
     re.IGNORECASE,
 )
+_JOINED_CALLS = re.compile(r"\)\s*(?:[∧⋀·•+]|&&|\band\b)\s*(?=[\w\\]+(?: \w+){0,4}\()")
+"""What joins two calls: a sign of logic, a bullet, a word."""
+_JOINED = re.compile(r"[\s,;.|&+/·•∧⋀*#-]*")
+_LISTS_NODES = re.compile(r"\b(?:nodes|entities|vertices|[\w@]*id)[\"'”]?\s*[:=]", re.IGNORECASE)
 _SENTENCES = re.compile(r"(?<=[.!?;。！？；])\s*|\n+")
 _TYPE = re.compile(r"\s*[A-Z][A-Z_/ -]*\s*|\s*[A-Z][A-Za-z]+\s*")
 
@@ -58,12 +65,16 @@ def read_triples(
     if not said.strip():
         raise ParseError("nothing but thought" if thought else "an empty reply", thought)
     known = frozenset(map(same, relations))
-    for version in versions(unwrapped(said), asked):
+    said = unwrapped(said)
+    for version in versions(said, asked):
         if version.alternatives:
             break
         read = _read(version, asked, known, partial, single)
         if read is not None:
-            return Reading(*read, thought)
+            values = [each.value for each in find_values(said)] if _LISTS_NODES.search(said) else []
+            if (triples := resolved(read[0], values, said, asked)) is None:
+                raise ParseError("triples of nodes by their ids, and no names for these", thought)
+            return Reading(triples, read[1], thought)
         if version.takes_back and cues.RETRACTIONS.search(version.text):
             raise ParseError("an answer that was taken back, and no other", thought)
         if version.is_final and version.text.strip():
@@ -88,9 +99,11 @@ def _untyped(name: str) -> str:
 def _read(
     version: Version, asked: str, relations: frozenset[str], partial: bool, single: bool
 ) -> tuple[list[Triple], str] | None:
+    if graph := written_graph(version.text):
+        return graph, "graph"
     readings = [(piece, json_triples(piece.value, relations)) for piece in version.pieces]
     readable = [(piece, triples) for piece, triples in readings if triples is not None]
-    chosen = [each for each in readable if each[0].stands] or readable
+    chosen = _standing(version, readable) or readable
     triples: list[Triple] = []
     for _, found in chosen:
         met = set(triples)
@@ -100,7 +113,7 @@ def _read(
         return None
     if triples:
         return triples, "json, cut off" if cut else "json"
-    text = _without_values(version)
+    text = one_per_line(_JOINED_CALLS.sub("); ", _without_values(version)), relations)
     if not any(piece.stands for piece, _ in chosen):
         for read in (_calls(text, asked, relations), written_triples(text, relations)):
             if read[0]:
@@ -110,6 +123,16 @@ def _read(
     if cut:
         return None
     return ([], "none, in words") if says_none(text, single=single) else None
+
+
+def _standing(version: Version, readable: list[tuple[Piece, list[Triple]]]) -> list[tuple[Piece, list[Triple]]]:
+    """Return the values that stand on their own, and those that only signs join to one of them."""
+    chosen: list[tuple[Piece, list[Triple]]] = []
+    for each in readable:
+        joined = chosen and _JOINED.fullmatch(version.text, chosen[-1][0].end, each[0].start)
+        if each[0].stands or joined:
+            chosen.append(each)
+    return chosen
 
 
 def _without_values(version: Version) -> str:

@@ -53,11 +53,12 @@ def written_triple(text: str, relations: Collection[str] = (), *, weak: bool = T
     line = bare_line(text)
     if not line or len(line) > 4 * _LONGEST_PART:
         return None
-    for read in (cypher, _rdf, _arrows, _separated, _bracketed, _labelled_line, _call):
+    for read in (cypher, _rdf, _quoted, _arrows, _separated, _bracketed, _labelled_line, _call):
         if read is _separated and not weak and not re.search(r"[|｜¦\t]|::", line):
             continue
         if (found := read(line, relations)) is not None:
-            return None if is_format(found) or not all(len(part) <= _LONGEST_PART for part in found) else found
+            long_or_several = any(len(part) > _LONGEST_PART or _is_triple(part) for part in found)
+            return None if is_format(found) or long_or_several else found
     return None
 
 
@@ -82,20 +83,26 @@ def cypher(line: str, relations: Collection[str]) -> Triple | None:
     )
     if match is None:
         return None
-    one, other = _node(match[1]), _node(match[5])
+    one, other = node_name(match[1]), node_name(match[5])
     if match[2] and not match[4]:
         one, other = other, one
     return (one, match[3].strip(), other) if one and other else None
 
 
-def _node(text: str) -> str:
-    if named := re.search(r"(?:name|label|title|id)\s*:\s*(['\"])(.*?)\1", text):
-        return named[2]
-    text = (
-        re.sub(r"^\w*\s*:\s*", "", text.strip())
-        if re.match(r"^\w*\s*:`?\S", text.strip()) and "://" not in text
-        else text
-    )
+_PROPERTY = re.compile(r"(\w+)\s*:\s*(?:'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\")")
+
+
+def node_name(text: str) -> str:
+    """Return the name in the pattern of a node of Cypher: its property for names, or the words themselves."""
+    properties = {match[1].casefold(): match[2] or match[3] or "" for match in _PROPERTY.finditer(text)}
+    for key in ("name", "fullname", "full_name", "title", "label", "value", "text", "id"):
+        if properties.get(key):
+            return re.sub(r"\\(.)", r"\1", properties[key])
+    if "{" in text:
+        return ""
+    text = text.strip()
+    if re.match(r"^\w*\s*:`?\S", text) and "://" not in text:
+        text = re.sub(r"^\w*\s*:\s*", "", text)
     return unmarked(text.replace("`", ""))
 
 
@@ -107,11 +114,30 @@ def _rdf(line: str, relations: Collection[str]) -> Triple | None:
     return term_name(match[1]), predicate(match[2]), term_name(match[3])
 
 
+_QUOTED = re.compile(r"\s*[,，]?\s*(?:\"([^\"]+)\"|“([^“”]+)”|'([^']+)'|`([^`]+)`|«([^«»]+)»|<([^<>,;|]+)>)")
+
+
+def _quoted(line: str, relations: Collection[str]) -> Triple | None:
+    """Return the triple of three names in quotation marks, with blanks or commas between them."""
+    return in_order(parts, relations) if (parts := quoted_names(line)) and len(parts) == 3 else None
+
+
+def quoted_names(line: str) -> list[str]:
+    """Return the names of a line that holds nothing but names in quotation or angle marks; none of any other line."""
+    names, position = [], 0
+    while match := _QUOTED.match(line, position):
+        names.append(next(name for name in match.groups() if name is not None))
+        position = match.end()
+    return names if not line[position:].strip(" .") else []
+
+
 def term_name(term: str) -> str:
     """Return the name in a term of RDF; an underscore stands for a blank in it."""
     if term.startswith('"'):
         return term[1 : term.rindex('"')]
     name = term.strip("<>")
+    if name.startswith("_:"):
+        return name
     is_name = term.startswith("<") and not re.match(r"https?://", name)
     return name if is_name else predicate(term).replace("_", " ")
 
@@ -125,6 +151,8 @@ def predicate(term: str) -> str:
 
 
 def _arrows(line: str, relations: Collection[str]) -> Triple | None:
+    if (whole := _BRACKETED.fullmatch(line)) and _is_balanced(inner := next(filter(None, whole.groups()))):
+        line = inner
     if edge := _EDGE.fullmatch(line) or _DASHED_EDGE.fullmatch(line):
         parts = [unmarked(re.sub(r"^\(([^()]+)\)$", r"\1", part.strip())) for part in edge.groups()]
         return in_order(parts) if not any(ARROWS.search(part) for part in parts) else None
@@ -202,10 +230,16 @@ def _call(line: str, relations: Collection[str]) -> Triple | None:
 def _is_balanced(text: str) -> bool:
     depth = 0
     for character in text:
-        depth += {"(": 1, ")": -1}.get(character, 0)
+        depth += (character in "([{<⟨") - (character in ")]}⟩" or (character == ">" and depth > 0))
         if depth < 0:
             return False
     return not depth
+
+
+def _is_triple(part: str) -> bool:
+    """Whether a part is a whole triple: then its line holds several."""
+    several = re.search(r"[,;|].*[,;|]", part) and (_BRACKETED.fullmatch(part) or not _is_balanced(part))
+    return bool(several) or len(ARROWS.findall(part)) > 1 or re.search(r"\]\s*-+>?\s*\(", part) is not None
 
 
 def _named_arguments(body: str) -> tuple[str, str] | None:

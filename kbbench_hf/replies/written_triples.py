@@ -2,13 +2,21 @@
 
 import csv
 import html
+import itertools
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from kbbench_hf.replies.labelled_triples import LABEL, in_cycles, labelled
 from kbbench_hf.replies.reading import Triple
-from kbbench_hf.replies.triple_parts import by_role, in_order, is_format, role_of, unmarked
-from kbbench_hf.replies.written_triple import ARROWS, MARKER, bare_line, cypher, predicate, term_name, written_triple
+from kbbench_hf.replies.triple_parts import by_role, in_order, is_format, role_of, same, unmarked
+from kbbench_hf.replies.written_graphs import turtle
+from kbbench_hf.replies.written_triple import (
+    ARROWS,
+    MARKER,
+    bare_line,
+    quoted_names,
+    written_triple,
+)
 
 
 def written_triples(text: str, relations: Collection[str] = ()) -> tuple[list[Triple], str]:
@@ -17,6 +25,97 @@ def written_triples(text: str, relations: Collection[str] = ()) -> tuple[list[Tr
         if found := [each for each in read(text, relations) if not is_format(each)]:
             return found, rule
     return _lines(text, relations)
+
+
+_CONJUNCTION = r"(?:and|und|et|y|e|ed|en|och|og|i|и|和|以及|及|と)"
+_BETWEEN = re.compile(
+    rf"(?:[\s,;，；、.。|/&+·•∧⋀*#–—-]|\b{_CONJUNCTION}\b|(?<![\w(])\(?\d{{1,3}}[.):\]]\s)*", re.IGNORECASE
+)
+_GROUP = re.compile(
+    r"\([^()]{0,200}\)\s?<?-{1,2}\s?\[[^\[\]]{1,200}\]\s?-{1,2}>?\s?\([^()]{0,200}\)"
+    r"|\((?:[^()]|\([^()]{0,200}\)){1,400}\)|<[^<>]{1,400}>|\[[^\[\]]{1,400}\]|\{[^{}]{1,400}\}"
+    r"|⟨[^⟨⟩]{1,400}⟩|〈[^〈〉]{1,400}〉"
+)
+_SPLITS = [
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"\s*[;；]\s*",
+        r"\s*(?:\|\||##|[∧⋀•])\s*",
+        rf"\s*,?\s+{_CONJUNCTION}\s+",
+        r"(?:^|[\s,;.]+)\(?\d{1,3}[.)]\s+",
+        r"\s*[,，、]\s*",
+        r"\.\s+",
+        r"\s*[|/&·+]\s*",
+        r"\s{2,}",
+    )
+]
+_INTRODUCTION = re.compile(
+    r"^[^:：(<\[{⟨|→]{1,80}[:：]\s*|^[^:：(<\[{⟨|→,;]{1,60}\b(?:is|are|sind|sont|son)\s+(?=[(<\[{⟨])"
+)
+_SEPARATOR = re.compile(rf"[,;|]|{ARROWS.pattern}|\]\s*-")
+_HINT = re.compile(r"[,;|→>\"“\t–—-]")
+_LONGEST_LINE = 20_000
+
+
+def one_per_line(text: str, relations: Collection[str] = ()) -> str:
+    r"""Return a text in which each of several triples in a line has a line of its own.
+
+    >>> one_per_line("1. (Up, director, Pete); (Up, genre, comedy) and (Up, country, US).")
+    '(Up, director, Pete)\n(Up, genre, comedy)\n(Up, country, US)'
+    """
+    return "\n".join("\n".join(_items(line, relations) or [line]) for line in text.splitlines())
+
+
+def _items(line: str, relations: Collection[str]) -> list[str]:
+    """Return the triples of a line that holds several; none of any other line."""
+    if len(line) > _LONGEST_LINE or len(_HINT.findall(line)) < 3:
+        return []
+    body = MARKER.sub("", line, count=1).strip()
+    for candidate in dict.fromkeys((_INTRODUCTION.sub("", body, count=1), body)):
+        bare = candidate.strip("*_ ")
+        if found := _groups(bare, relations) or _named_in_turn(bare, relations):
+            return found
+        for split in _SPLITS:
+            parts = [part for part in split.split(bare) if part.strip(" .")]
+            items = list(itertools.takewhile(bool, (_item(part, relations) for part in parts)))
+            if len(items) == len(parts) > 1:
+                return items
+    return []
+
+
+def _item(part: str, relations: Collection[str]) -> str:
+    """Return a part of a line where it is a triple, else ""; three names with commas need brackets to be read later."""
+    bare = MARKER.sub("", part, count=1).strip()
+    if (
+        len(names := bare.split(",")) == 3
+        and same(names[1]) in relations
+        and in_order(names)
+        and names[0][0] not in "([{<"
+    ):
+        return f"({bare})"
+    return part if not _PLAIN_CALL.match(part) and written_triple(part, relations) is not None else ""
+
+
+_PLAIN_CALL = re.compile(r"[\w ]+\([^()]*\)\s*$")
+
+
+def _groups(line: str, relations: Collection[str]) -> list[str]:
+    """Return the items of a line that holds nothing but triples in brackets and what joins them."""
+    groups, position = [], _BETWEEN.match(line).end()  # type: ignore[union-attr]
+    while match := _GROUP.match(line, position):
+        groups.append(match[0])
+        position = _BETWEEN.match(line, match.end()).end()  # type: ignore[union-attr]
+    if len(groups) < 2 or line[position:].strip("*_ ") or not all(map(_SEPARATOR.search, groups)):
+        return []
+    return groups if any(written_triple(group, relations) for group in groups) else []
+
+
+def _named_in_turn(line: str, relations: Collection[str]) -> list[str]:
+    """Return the items of a line of names in marks, three after three, with only blanks or commas between them."""
+    names = quoted_names(line)
+    if len(names) < 6 or len(names) % 3 or (relations and any(same(name) not in relations for name in names[1::3])):
+        return []
+    return [f"<{names[at]}> <{names[at + 1]}> <{names[at + 2]}>" for at in range(0, len(names), 3)]
 
 
 def _lines(text: str, relations: Collection[str]) -> tuple[list[Triple], str]:
@@ -60,37 +159,6 @@ def _xml(text: str, relations: Collection[str]) -> Iterator[Triple]:
         if (role := role_of(match[1].rpartition(":")[2])) is not None
     ]
     yield from in_cycles(values)
-
-
-_VARIABLE = re.compile(r"\((\w+)\s*(?::\s*[\w`|]+)?\s*\{[^{}]*?(?:name|label|title|id)\s*:\s*(['\"])(.*?)\2[^{}]*\}\)")
-_USED = re.compile(r"\((\w+)\)(\s*<?-+\s*\[[^\]]+\]\s*-+>?\s*)\((\w+)\)")
-
-
-def _cypher_block(text: str, relations: Collection[str]) -> Iterator[Triple]:
-    """Yield the triples of statements that first name their nodes."""
-    names = {match[1]: match[3] for match in _VARIABLE.finditer(text)}
-    if not names:
-        return
-    for match in _USED.finditer(text):
-        if match[1] in names and match[3] in names:
-            found = cypher(
-                f'(n {{name: "{names[match[1]]}"}}){match[2].strip()}(n {{name: "{names[match[3]]}"}})', relations
-            )
-            if found:
-                yield found
-
-
-def _turtle(text: str, relations: Collection[str]) -> Iterator[Triple]:
-    """Yield the triples of RDF in which a subject is followed by several predicates, parted by semicolons."""
-    term = r"(?:<[^<>\n]+>|\"[^\"\n]*\"(?:@\w+|\^\^\S+)?|\w*:[\w%.,()/'’-]*[\w%)])"
-    if not re.search(rf"^\s*{term}\s+{term}\s+{term}\s*;", text, re.MULTILINE):
-        return
-    for statement in re.split(r"\s\.(?:\s|$)", re.sub(r"^@prefix.*$", "", text, flags=re.MULTILINE)):
-        pieces = [re.findall(term, part) for part in statement.split(";")]
-        if pieces and len(pieces[0]) == 3:
-            for terms in [pieces[0][1:], *pieces[1:]]:
-                if len(terms) == 2:
-                    yield term_name(pieces[0][0]), predicate(terms[0]), term_name(terms[1])
 
 
 def _tables(text: str, relations: Collection[str]) -> Iterator[Triple]:
@@ -150,8 +218,7 @@ def _pairs(text: str, relations: Collection[str]) -> Iterator[Triple]:
 _BLOCKS: dict[str, Callable[[str, Collection[str]], Iterable[Triple]]] = {
     "table": _tables,
     "xml": _xml,
-    "cypher": _cypher_block,
-    "turtle": _turtle,
+    "turtle": turtle,
     "pairs": _pairs,
     "labels": labelled,
 }
