@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from kbbench_hf.replies.lenient_json import Bare, CutList, CutObject, Value, find_values
 from kbbench_hf.replies.node_names import is_named_by_id
 from kbbench_hf.replies.reading import Triple
-from kbbench_hf.replies.triple_parts import by_role, in_order, is_format, plain, same
+from kbbench_hf.replies.triple_parts import by_role, in_order, is_denied, is_format, plain, same
 from kbbench_hf.replies.written_triple import written_triple
 
 _NAMES = "name label text mention title value entity id surface canonicalname string".split()
@@ -24,8 +24,15 @@ _ASIDE = re.compile(
     r"invalid|context|question|statement$|original|scratch|considered|ignored|skipped|previous"
 )
 """Members that hold no answer."""
+_SINGLE = re.compile(r"tripl|fact|statement|relation|edge")
 _LAST = re.compile(r"final|corrected|revised")
 _MOST_NESTED = 8
+_WANTS_OBJECT = re.compile(
+    r"\b(?:of|in|on|at|by|for|to|from|with|as|under|over|between|into|about|against|through|than|prior|a|an|the|is|are"
+    r"|was|were|be|been|has|have|had|its|their|his|her|and|or)$|^\w+ of \w+$",
+    re.IGNORECASE,
+)
+"""A relation that is incomplete without an object."""
 
 
 def json_triples(value: Value, relations: Collection[str] = ()) -> list[Triple] | None:
@@ -64,6 +71,13 @@ class _Reader:
             return paired
         found: list[Triple] = []
         readable = False
+        texts = [each for each in value if isinstance(each, str)]
+        bare = in_order(texts, self.relations) if not any("[" in each for each in texts) else None
+        if bare and len(texts) == 3 and texts in (value[:3], value[-3:]):  # its brackets are missing
+            rest = [self.read(each, depth + 1) for each in value if not isinstance(each, str)]
+            if all(rest):
+                others = [triple for triples in rest for triple in triples or []]
+                return [bare, *others] if value[:3] == texts else [*others, bare]
         for each in value:
             if isinstance(each, str):
                 listed = written_triple(each, self.relations)
@@ -88,6 +102,8 @@ class _Reader:
             return None
         if len(texts) > 3 and all(isinstance(each, Bare) for each in value) and not in_order(texts, self.relations):
             texts = [*texts[:2], ", ".join(texts[2:])]  # commas beyond the second belong to the last name
+        if len(texts) == 3 and texts[0] and not texts[2] and not self.relations and _states_alone(texts[1]):
+            return [(texts[0], texts[1], "")]
         triple = in_order(texts, self.relations)
         return None if triple is None else [triple]
 
@@ -95,12 +111,15 @@ class _Reader:
         """Return the triple of `[[subject, object], relation]`."""
         if len(value) == 2 and isinstance(value[0], list) and isinstance(value[1], str) and len(value[0]) == 2:
             names = [_names(each) for each in value[0]]
-            if all(names) and not isinstance(value, CutList):
+            known = same(value[1]) in self.relations if self.relations else value[1][:1].islower()
+            if known and all(names) and not isinstance(value, CutList):
                 return [(names[0][0], value[1], names[1][0])]
         return None
 
     def _object(self, value: Mapping[str, Value], depth: int) -> list[Triple] | None:
         roles = by_role(list(value))
+        if any(is_denied(key, each) for key, each in value.items() if key not in roles.values()):
+            return [] if depth else None
         if roles.keys() == {0, 1, 2}:
             if value[roles[1]] in ("relationship", "relation", "edge", "link"):  # the kind of record
                 rest = by_role([name for name in value if name != roles[1]])
@@ -156,8 +175,19 @@ class _Reader:
             return []
         if (grouped := self._grouped(value)) is not None:
             return grouped
-        inner = [each for key in members if (each := self._member(members[key], depth))]
+        inner = [each for key in members if (each := self._inner(key, members[key], depth))]
         return [triple for each in inner for triple in each] or None
+
+    def _inner(self, key: str, value: Value, depth: int) -> list[Triple] | None:
+        """Return the triples in a member of any name; three names alone are a list of names, not a triple."""
+        if isinstance(value, list) and len(value) == 3 and not _SINGLE.search(key):
+            texts = [each for each in value if isinstance(each, str)]
+            known = len(texts) == 3 and (
+                same(texts[1]) in self.relations or (not self.relations and texts[1][:1].islower())
+            )
+            if len(texts) == 3 and not known and not all(written_triple(text, self.relations) for text in texts):
+                return None
+        return self._member(value, depth)
 
     def _member(self, value: Value, depth: int) -> list[Triple] | None:
         if isinstance(value, str):
@@ -203,6 +233,11 @@ class _Reader:
             else:
                 return None
         return found or None
+
+
+def _states_alone(relation: str) -> bool:
+    """Whether a relation of an open extraction says something without an object: `was assassinated`."""
+    return len(relation.split()) > 1 and not _WANTS_OBJECT.search(relation.strip())
 
 
 def _pair(value: Value) -> tuple[str, str] | None:

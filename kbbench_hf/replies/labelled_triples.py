@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 
 from kbbench_hf.replies.reading import Triple
-from kbbench_hf.replies.triple_parts import role_of, unmarked
+from kbbench_hf.replies.triple_parts import is_denied, role_of, unmarked
 
 _NAMES = (
     r"(?:subject|head|object|tail|source|target)(?:[ _]?(?:entity|name|node))?|sub|subj|rel|obj|pred|"
@@ -15,10 +15,15 @@ _NAMES = (
 )
 LABEL = re.compile(
     rf"(?:^|(?<=[\s,;，；、。|({{\[*\-•\"'`]))[*_\"'`]{{0,3}}(?:({_NAMES})|(?:subject|object|head|tail)[ _]type|type|"
-    rf"confidence|evidence|explanation|reason|note|score|source text)"
+    rf"confidence|evidence|explanation|reason|note|score|source text|"
+    rf"((?:is[_ ]?)?(?:valid|supported|correct|negated|negation|verified|rejected|status|polarity|verdict)))"
     rf"[*_\"'`]{{0,3}}\s{{0,3}}[:：=][*_]{{0,2}}(?![:=/])",
     re.IGNORECASE | re.MULTILINE,
 )
+
+
+_DENIED = 3
+"""The role of a label which says that the triple does not hold."""
 
 
 def labelled(text: str, relations: Collection[str]) -> Iterator[Triple]:
@@ -28,6 +33,8 @@ def labelled(text: str, relations: Collection[str]) -> Iterator[Triple]:
     for number, label in enumerate(labels):
         end = labels[number + 1].start() if number + 1 < len(labels) else len(text)
         value = text[label.end() : end].split("\n")[0]
+        if label[2] and is_denied(label[2], value.strip(" ,;|}])\"'")):
+            values.append((_DENIED, "denied"))
         if label[1] and (role := role_of(label[1])) is not None:
             value = re.sub(r"\s+#\s.*$", "", value).strip()
             values.append(
@@ -48,9 +55,9 @@ def in_cycles(values: Iterable[tuple[int, str]]) -> Iterator[Triple]:
     current: dict[int, str] = {}
     for role, value in values:
         if role in current:
-            if len(current) == 3 and all(current.values()):
+            if current.keys() == {0, 1, 2} and all(current.values()):
                 yield current[0], current[1], current[2]
             current = {}
         current[role] = value
-    if len(current) == 3 and all(current.values()):
+    if current.keys() == {0, 1, 2} and all(current.values()):
         yield current[0], current[1], current[2]

@@ -88,12 +88,28 @@ _NEXT_KEY = re.compile(r"""\s+["'“„«][^"'“”„«»\n:]{1,40}["'”“»
 _AFTER_KEY = re.compile(r"\s*(?:[:：]|=>?)")
 _BARE_KEY = re.compile(r"""[^\s"'{}\[\](),:：=][^"{}\[\](),:：=\n]{0,60}?(?=\s*(?:[:：]|=>?))""")
 _LONGEST_BARE = 400
+_IN_NAME = re.compile(r"(?<=\d),(?=\d{3}(?!\d))|,(?=_)")
+"""A comma inside a number or a name written with underscores."""
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _WORDS: dict[str, bool | None] = {
     "true": True, "True": True, "false": False, "False": False,
     "null": None, "None": None, "undefined": None, "nil": None,
 }  # fmt: skip
-_STRICT = json.JSONDecoder(strict=False, parse_int=Bare, parse_float=Bare, parse_constant=Bare)
+
+
+def _members(pairs: list[tuple[str, Value]]) -> Value:
+    """Return an object; several objects where all its keys repeat, as where braces are missing between two of them."""
+    names = dict.fromkeys(name for name, _ in pairs)
+    if 3 <= len(names) < len(pairs) and not len(pairs) % len(names):
+        rows = [pairs[at : at + len(names)] for at in range(0, len(pairs), len(names))]
+        if all(dict(row).keys() == names.keys() for row in rows):
+            return [dict(row) for row in rows]
+    return dict(pairs)
+
+
+_STRICT = json.JSONDecoder(
+    strict=False, parse_int=Bare, parse_float=Bare, parse_constant=Bare, object_pairs_hook=_members
+)
 
 
 class _Scanner:
@@ -136,13 +152,16 @@ class _Scanner:
         self._spend(1 + (match.end() - position) // 16)
         return match.end()
 
-    def _container(self, start: int, depth: int) -> tuple[Value, int]:
-        """Return the list or object that starts here; a `{` without keys is a list, as Python's sets are."""
+    def _container(self, start: int, depth: int, *, braced: bool = True) -> tuple[Value, int]:
+        """Return the list or object that starts here; a `{` without keys is a list, as Python's sets are.
+
+        Without `braced`, an object starts after `start` whose brace is missing.
+        """
         if depth > MOST_NESTED:
             raise _NotAValueError(start)
         items: list[Value] = []
         members: dict[str, Value] = {}
-        is_object = self.text[start] == "{"
+        is_object = self.text[start] == "{" or not braced
         position, cut, elided = start + 1, False, False
         while True:
             self._spend()
@@ -152,7 +171,9 @@ class _Scanner:
                 break
             character = self.text[position]
             if character in _CLOSING:
-                position += 1
+                position += braced or character == "}"
+                break
+            if character == "{" and is_object and members and depth:  # the closing brace is missing
                 break
             if character in ",，;、":
                 position += 1
@@ -165,6 +186,10 @@ class _Scanner:
                 key = None
                 if (found := self._key(position)) is not None and (is_object or self.text[start] == "("):
                     key, position = found
+                elif found is not None and character in _QUOTES:
+                    value, position = self._container(position - 1, depth + 1, braced=False)
+                    items.append(value)
+                    continue
                 value, position = self._value(position, depth)
             except _CutOffError:
                 position, cut = len(self.text), True
@@ -280,8 +305,11 @@ class _Scanner:
                 depth += 1
             elif character in _CLOSING and depth:
                 depth -= 1
-            elif character in _CLOSING or (character in ",，;" and not depth):
+            elif character in _CLOSING:
                 break
+            elif character in ",，;" and not depth:
+                if not _IN_NAME.match(self.text, position):
+                    break
             elif character == "\n" or position - start > _LONGEST_BARE:
                 if position - start > _LONGEST_BARE or not _AFTER_VALUE.match(self.text, position):
                     raise _NotAValueError

@@ -30,19 +30,9 @@ OBJECTS = frozenset(
 )
 ROLES = (SUBJECTS, RELATIONS, OBJECTS)
 _LEAST_TELLING = (
-    "type",
-    "label",
-    "value",
-    "property",
-    "link",
-    "verb",
-    "from",
-    "to",
-    "left",
-    "right",
-    "start",
-    "end",
-) + ("subjectid", "objectid", "headid", "tailid", "sourceid", "targetid")
+    "type label value property link verb from to left right start end "
+    "subjectid objectid headid tailid sourceid targetid"
+).split()
 """Names that also name something else: they count where no better one is there."""
 _PLACEHOLDER = re.compile(
     r"\W*(?:subject|relation(?:ship)?|predicate|object|head|tail|entity\W?[\dab]?|sub|rel|obj|s|p|r|o|h|t|x|y|z|"
@@ -53,6 +43,20 @@ _PLACEHOLDER = re.compile(
 )
 
 _QUOTES = "\"'`“”„‘’«»"
+_CONFIDENCE = re.compile(r"(?:(?:confidence|score|prob\w*)\s*[:=]\s*)?(?:0?\.\d+|[01](?:\.0+)?|\d{1,3}\s?%)", re.I)
+_PART_OF_NAME = re.compile(r"(?<=\d),(?=\d{3}(?!\d))|[,，](?=_)")
+"""A comma inside a number or a name written with underscores."""
+_DENIED = (
+    r"(?:false|no|n|0|0\.0|null|none|not\b.*|negative|✗|✘|❌|(?:un|dis)supported|invalid|incorrect|wrong|"
+    r"reject\w*|discard\w*|exclud\w*|remov\w*|drop\w*|hallucinat\w*|unverified|contradict\w*|negated)"
+)
+_NAMES_OF_FLAGS = re.compile(
+    r"(?:is|was)?(?:(?P<good>valid|correct|supported|verified|holds|keep|kept|included?|accept(?:ed)?|grounded|entailed"
+    r"|present|mentioned|factual|true|ok|stated|intext|insentence|status|verdict|decision|judge?ment|label|polarity"
+    r"|confidence|score)"
+    r"|(?P<bad>negated|negation|negative|rejected|hallucinated|hallucination|invalid|unsupported|incorrect|excluded|removed|wrong))"
+    r"(?:bytext|intext|bysentence)?"
+)
 _LIST = re.compile(r"""[\[{(]\s*["'“\[{]""")
 
 
@@ -102,6 +106,29 @@ def is_format(triple: Sequence[str]) -> bool:
     return bool(_PLACEHOLDER.fullmatch(triple[0]) and _PLACEHOLDER.fullmatch(triple[2]))
 
 
+def is_denied(name: str, value: object) -> bool:
+    """Whether a member of a triple says that the triple does not hold: `valid: false`, `negated: true`.
+
+    >>> is_denied("is_valid", False), is_denied("negated", "yes"), is_denied("status", "accepted")
+    (True, True, False)
+    """
+    match = _NAMES_OF_FLAGS.fullmatch(plain(name))
+    if match is None or not isinstance(value, str | bool | int | float | None):
+        return False
+    says_no = re.fullmatch(_DENIED, str(value).strip(" .[]()").casefold()) is not None
+    return says_no if match["good"] else not says_no and str(value).strip() != ""
+
+
+def split_at_commas(text: str) -> list[str]:
+    """Return what commas part, not those inside a number (`1,234,567`) or before an underscore (`Leiden,_Holland`)."""
+    return [part.replace("\ue001", ",") for part in _PART_OF_NAME.sub("\ue001", text).split(",")]
+
+
+def is_part_of_name(text: str, comma: int) -> bool:
+    """Whether a comma stands inside a number or before an underscore."""
+    return _PART_OF_NAME.match(text, comma) is not None
+
+
 def in_order(parts: Sequence[str], relations: Collection[str] = ()) -> Triple | None:
     """Return three parts as a triple: subject first, unless another part alone is a known relation; None if incomplete.
 
@@ -113,6 +140,8 @@ def in_order(parts: Sequence[str], relations: Collection[str] = ()) -> Triple | 
     ('Leiden, Holland', 'country', 'NL')
     """
     parts = [part.strip() for part in parts]
+    if len(parts) == 4 and _CONFIDENCE.fullmatch(parts[3]):
+        parts.pop()
     if not all(parts):
         return None
     if len(parts) > 3:
@@ -126,9 +155,6 @@ def in_order(parts: Sequence[str], relations: Collection[str] = ()) -> Triple | 
     if relations and same(second) not in relations and same(first) in relations:
         return second, first, third
     return first, second, third
-
-
-_QUOTES = "\"'`“”„‘’«»"
 
 
 def unmarked(text: str) -> str:

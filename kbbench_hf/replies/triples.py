@@ -72,14 +72,70 @@ def read_triples(
         read = _read(version, asked, known, partial, single)
         if read is not None:
             values = [each.value for each in find_values(said)] if _LISTS_NODES.search(said) else []
-            if (triples := resolved(read[0], values, said, asked)) is None:
+            triples = resolved(_without_dittos(read[0]), values, said, asked)
+            if triples is None:
                 raise ParseError("triples of nodes by their ids, and no names for these", thought)
-            return Reading(triples, read[1], thought)
+            if (
+                len(triples) == 1
+                and read[1] in ("json", "lines")
+                and _lists_names(triples[0], asked, known)
+                and not _NESTED.search(said)
+            ):
+                raise ParseError("a list of three names, none of which is a relation", thought)
+            return Reading([(_with_ordinal(s, said, asked), r, o) for s, r, o in triples], read[1], thought)
         if version.takes_back and cues.RETRACTIONS.search(version.text):
             raise ParseError("an answer that was taken back, and no other", thought)
         if version.is_final and version.text.strip():
             break
     raise ParseError("no triples, and no word that there are none", thought)
+
+
+_DITTO = re.compile(
+    r"[〃″\"”“„^↑]|''|,,"
+    r"|-\s?[\"”〃]\s?-|\(?(?:ditto|do\.|dito|idem|id\.|same(?: as above)?|as above|同上|см\. выше)\)?",
+    re.IGNORECASE,
+)
+_NESTED = re.compile(r"\[\s*[\[(]|[\"']?(?:triple|relation|fact)\w*[\"']?\s*[:：=]", re.IGNORECASE)
+
+
+def _without_dittos(triples: Sequence[Triple]) -> list[Triple]:
+    """Return triples in which a ditto mark is the part above it."""
+    found: list[Triple] = []
+    for triple in triples:
+        above = found[-1] if found else ("", "", "")
+        subject, relation, obj = (
+            over if _DITTO.fullmatch(part) else part for part, over in zip(triple, above, strict=True)
+        )
+        if not any(over == "" and _DITTO.fullmatch(part) for part, over in zip(triple, above, strict=True)):
+            found.append((subject, relation, obj))
+    return found
+
+
+def _lists_names(triple: Triple, asked: str, relations: frozenset[str]) -> bool:
+    """Whether three parts are three names of the text, and the middle one is no relation."""
+    words = triple[1].split()
+    is_name = all(word[:1].isupper() or word[:1].isdigit() or len(word) < 4 for word in words) and words[0][0].isupper()
+    return same(triple[1]) not in relations and is_name and all(part in asked for part in triple)
+
+
+def _with_ordinal(name: str, said: str, asked: str) -> str:
+    """Return a name with the number that the text has before it (`1. FC Magdeburg`), where the reply has it too."""
+    match = re.search(rf"\b\d{{1,2}}\. ?{re.escape(name)}(?!\w)", asked) if asked and len(name) < 200 else None
+    return match[0] if match and match[0] in said else name
+
+
+def _is_no_list(text: str, start: int, relations: frozenset[str]) -> bool:
+    """Whether a value is a list of names (`entities = [...]`), or the arguments of a call named after a relation."""
+    before = text[max(0, start - 80) : start]
+    if text[start] == "[":
+        return _NAMES_BEFORE.search(before) is not None and not _NESTED.match(text, start)
+    word = re.search(r"([\w\\]+(?: [\w\\]+){0,4})\s?$", before) if text[start] == "(" else None
+    return word is not None and any(same(part) in relations for part in (word[1], word[1].split()[-1]))
+
+
+_NAMES_BEFORE = re.compile(
+    r"\b(?:entit|node|name|place|person|people|location|mention)\w*\W{0,4}[=:]\s*$", re.IGNORECASE
+)
 
 
 def without_types(triples: Sequence[Triple]) -> list[Triple]:
@@ -101,7 +157,8 @@ def _read(
 ) -> tuple[list[Triple], str] | None:
     if graph := written_graph(version.text):
         return graph, "graph"
-    readings = [(piece, json_triples(piece.value, relations)) for piece in version.pieces]
+    pieces = [piece for piece in version.pieces if not _is_no_list(version.text, piece.start, relations)]
+    readings = [(piece, json_triples(piece.value, relations)) for piece in pieces]
     readable = [(piece, triples) for piece, triples in readings if triples is not None]
     chosen = _standing(version, readable) or readable
     triples: list[Triple] = []
@@ -170,6 +227,10 @@ def _but_split(sentence: str) -> str:
     )
 
 
+_NOT_OF_THE_CALL = re.compile(
+    r"(?:¬|(?<!~)~|\bNOT )\s*\w[\w ]{0,60}\([^()\n]*\)|,\s*(?:confidence|score|prob\w*)\s*[=:]\s*[\d.%]+\s*(?=\))"
+)
+"""A call that is negated, and a confidence among the arguments of a call."""
 _LABELLED = re.compile(r"^[\w ]{0,30}[:：]\s*")
 _CALL_LINE = re.compile(r"^[*_`\"'\\]{0,3}([\w/&'’\\-]+(?:(?:,? |,(?=\\?_))[\w/&'’\\-]+){0,7})[*_`\"']{0,3}\s?\(")
 _MARKER = re.compile(r"^[\s>]*(?:(?:[-=]?>|→|[-–—*•·▪+]|\(?\d{1,3}[.):\]]|\(?[a-z][.)])\s+)*")
@@ -180,7 +241,7 @@ _TRIPLE_NAMES = re.compile(r"(?:triples?t?|fact|relation(?:ship)?|statement|edge
 
 def _calls(text: str, asked: str, relations: frozenset[str]) -> tuple[list[Triple], str]:
     """Return the triples written as `relation(subject, object)`: in lines of their own, or with a known relation."""
-    text = _whole_calls(text)
+    text = _whole_calls(_NOT_OF_THE_CALL.sub("", text))
     kept: list[str] = []
     in_prose: list[str] = []
     named: list[Triple] = []
@@ -200,10 +261,31 @@ def _calls(text: str, asked: str, relations: frozenset[str]) -> tuple[list[Tripl
             else:
                 continue
         goes_on = bool(kept) and kept[-1].rstrip().endswith((",", "(")) and not isinstance(read, tuple)
-    found = [each for each in parse_calls("\n".join(kept), asked) if not is_format(each)] + named
+    found = [
+        each
+        for each in parse_calls("\n".join(kept), asked)
+        if not is_format(each) and not _has_third(each, asked, relations)
+    ] + named
     if not found:
         found = [each for each in parse_calls("\n".join(in_prose), asked) if not is_format(each)]
     return found, "calls"
+
+
+def _has_third(triple: Triple, asked: str, relations: frozenset[str]) -> bool:
+    """Whether a call had a third argument: a subject, an object and a number or a type were taken for two names."""
+    for name in (triple[0], triple[2]):
+        parts = name.split(", ")
+        if '", "' in name:
+            return True
+        if len(parts) == 2 and name not in asked and parts[1] in asked:
+            if parts[0] in asked and name == triple[0] and _NUMBER.fullmatch(triple[2]):
+                return True
+            if parts[0].islower() and parts[0] not in asked and relations:
+                return True
+    return False
+
+
+_NUMBER = re.compile(r"\d{4}|0?\.\d+|[01](?:\.0)?")
 
 
 def _whole_calls(text: str) -> str:
@@ -236,7 +318,7 @@ def _call_line(line: str, relations: frozenset[str]) -> Triple | str | None:
         return None  # a sentence that names a call
     body_end = _closing(bare, match.end() - 1)
     body = bare[match.end() : body_end]
-    if re.match(r"\s*\w+\s*=\s*\S", body):
+    if re.match(r"\s*\w+\s*=\s*\S|\s*[a-z_]\w*: [^,]+, [a-z_]\w*: ", body):
         return written_triple(bare[: body_end + 1], relations)
     if (
         _TRIPLE_NAMES.fullmatch(match[1].strip())

@@ -99,7 +99,7 @@ def _dot(text: str) -> Iterator[Triple]:
 def turtle(text: str, relations: Collection[str]) -> Iterator[Triple]:
     """Yield the triples of RDF in which a subject is followed by several predicates, with semicolons between them."""
     term = r"(?:<[^<>\n]+>|\"[^\"\n]*\"(?:@\w+|\^\^\S+)?|\w*:[\w%.,()/'’-]*[\w%)]|\ba\b)"
-    if not re.search(rf"^\s*{term}\s+{term}\s+{term}\s*;", text, re.MULTILINE):
+    if not re.search(rf"^[ \t]*{term}\s+{term}\s+{term}\s*;", text, re.MULTILINE):
         return
     for statement in re.split(r"\s\.(?:\s|$)", re.sub(r"^@prefix.*$", "", text, flags=re.MULTILINE)):
         pieces = [re.findall(term, part) for part in statement.split(";")]

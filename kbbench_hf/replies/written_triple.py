@@ -5,15 +5,18 @@ from collections.abc import Collection, Iterator
 
 from kbbench_hf.replies.labelled_triples import labelled
 from kbbench_hf.replies.reading import Triple
-from kbbench_hf.replies.triple_parts import in_order, is_format, role_of, same, unmarked
+from kbbench_hf.replies.triple_parts import in_order, is_format, is_part_of_name, role_of, same, unmarked
 
 MARKER = re.compile(
-    r"^[\s>]*(?:[-–—*•·▪+]\s+|\(?\d{1,3}[.):\]]\s*|\(?[a-z][.)]\s+|#{1,6}\s+)*(?:[*_]{0,2}(?:triple|triplet|fact|"
+    r"^[\s>]*(?:[-–—*•·▪+]\s+|#{1,6}\s+)*(?:\(\d{1,3}\)\s*|\d{1,3}[.):\]]\s*|\([a-z]\)\s+|[a-z][.)]\s+)?(?:[-–—*•·▪+]\s+)?(?:[*_]{0,2}(?:triple|triplet|fact|"
     r"relation|statement|sub-?triple|tripel|"
     r"三元组)\s*(?:no\.?\s*)?#?\s*\d{1,3}[*_]{0,2}\s*[:.)：\-–—]\s*[*_]{0,2}\s*)?",
     re.IGNORECASE,
 )
-_COMMENT = re.compile(r"\s+(?:#|//|--\s|<!--|\(explicit|\(implied|\(stated|\[explicit).*$|\s+[✓✔✅].*$", re.IGNORECASE)
+_COMMENT = re.compile(
+    r"\s*[\[(](?:confidence|score|prob\w*|valid|supported|correct)\b[^()\[\]]*[\])]$|\s+(?:#|//|--\s|<!--|\(explicit|\(implied|\(stated|\[explicit).*$|\s+[✓✔✅].*$",
+    re.IGNORECASE,
+)
 _ARROW = r"(?:→|⟶|⟹|⇒|➔|➜|➝|➡️?|▶|»|-{1,3}>|={1,3}>|—>|–>)"
 ARROWS = re.compile(rf"\s*{_ARROW}\s*")
 _EDGE = re.compile(r"^(.+?)\s*(?:-{1,3}|—|–|=)\s*[\[(]\s*:?\s*(.+?)\s*[\])]\s*(?:-{1,3}|—|–|=)*>?\s*(?:→|>)?\s*(.+)$")
@@ -34,6 +37,15 @@ _SEPARATORS: tuple[tuple[str, "re.Pattern[str]", bool], ...] = (
 _MARK = re.compile(r"[^\w .,'’]")
 """What no written triple is without: names and sentences of unmarked words need no further look."""
 _LONGEST_PART = 300
+_DENIED_LINE = re.compile(
+    r"[\[(](?:invalid|unsupported|not (?:supported|valid|stated)|incorrect|false|rejected|negated)[\])]\s*$|\s[✗✘❌]",
+    re.I,
+)
+_LEFT = r"(?:←|⟵|⟸|⇐|<-{1,3}|<—|<=)"
+REVERSED = re.compile(
+    rf"^(.+?)\s*{_LEFT}\s*\[\s*:?\s*([^\]]+?)\s*\]\s*[-−—–]{{1,3}}\s*(.+)$|^(.+?)\s*{_LEFT}\s*([^-<>—–]+?)\s*[-−—–]{{1,3}}\s*(.+)$"
+    rf"|^(.+?)\s*{_LEFT}\s*(.+?)\s*{_LEFT}\s*(.+)$"
+)
 
 
 def written_triple(text: str, relations: Collection[str] = (), *, weak: bool = True) -> Triple | None:
@@ -50,10 +62,12 @@ def written_triple(text: str, relations: Collection[str] = (), *, weak: bool = T
     """
     if not _MARK.search(text):
         return None
+    if _DENIED_LINE.search(text):
+        return None
     line = bare_line(text)
     if not line or len(line) > 4 * _LONGEST_PART:
         return None
-    for read in (cypher, _rdf, _quoted, _arrows, _separated, _bracketed, _labelled_line, _call):
+    for read in (cypher, _rdf, _quoted, _reversed, _arrows, _separated, _bracketed, _labelled_line, _call):
         if read is _separated and not weak and not re.search(r"[|｜¦\t]|::", line):
             continue
         if (found := read(line, relations)) is not None:
@@ -150,7 +164,18 @@ def predicate(term: str) -> str:
     return name if term.startswith("<") else name.partition(":")[2]
 
 
+def _reversed(line: str, relations: Collection[str]) -> Triple | None:
+    """Return the triple of an arrow that points from the last name to the first."""
+    match = REVERSED.fullmatch(line)
+    if match is None or ARROWS.search(line):
+        return None
+    parts = [unmarked(re.sub(r"^\(([^()]+)\)$", r"\1", part.strip())) for part in match.groups() if part]
+    return in_order(parts[::-1])
+
+
 def _arrows(line: str, relations: Collection[str]) -> Triple | None:
+    if re.search(_LEFT, line):
+        return None
     if (whole := _BRACKETED.fullmatch(line)) and _is_balanced(inner := next(filter(None, whole.groups()))):
         line = inner
     if edge := _EDGE.fullmatch(line) or _DASHED_EDGE.fullmatch(line):
@@ -209,7 +234,7 @@ def _top_level(text: str) -> Iterator[str]:
             depth += 1
         elif character in ")]}":
             depth -= 1
-        elif character in ",，" and depth <= 0:
+        elif character in ",，" and depth <= 0 and not is_part_of_name(text, position):
             yield text[start:position]
             start = position + 1
     yield text[start:]
@@ -222,7 +247,7 @@ def _call(line: str, relations: Collection[str]) -> Triple | None:
     if match[2].count("(") != match[2].count(")") or not _is_balanced(match[2]):
         return None
     if named := _named_arguments(match[2]):
-        return named[0], match[1].strip(), named[1]
+        return named[0], named.get(1, match[1].strip()), named[2]
     parts = [unmarked(part) for part in _top_level(match[2])]
     return (parts[0], match[1].strip(), parts[1]) if len(parts) == 2 and all(parts) else None
 
@@ -242,16 +267,19 @@ def _is_triple(part: str) -> bool:
     return bool(several) or len(ARROWS.findall(part)) > 1 or re.search(r"\]\s*-+>?\s*\(", part) is not None
 
 
-def _named_arguments(body: str) -> tuple[str, str] | None:
-    """Return subject and object of `subject="A", object="B"`."""
-    found: dict[int, str] = {}
-    for part in _top_level(body):
-        name, equals, value = part.partition("=") if "=" in part else part.partition(":")
-        role = role_of(name) if equals else None
-        if role is None or not unmarked(value):
-            return None
-        found[role] = unmarked(value)
-    return (found[0], found[2]) if found.keys() == {0, 2} else None
+def _named_arguments(body: str) -> dict[int, str] | None:
+    """Return the parts of `subject="A", object="B"` by role; other names of two arguments say nothing."""
+    pairs = [_ARGUMENT.fullmatch(part.strip()) for part in _top_level(body)]
+    named = [(match[1], unmarked(match[2])) for match in pairs if match]
+    found = {role: value for name, value in named if (role := role_of(name)) is not None}
+    if len(named) == len(pairs) and len(found) == len(pairs) and found.keys() in ({0, 2}, {0, 1, 2}):
+        return found if all(found.values()) else None
+    if len(named) == len(pairs) == 2 and not found and all(value for _, value in named):
+        return {0: named[0][1], 2: named[1][1]}
+    return None
+
+
+_ARGUMENT = re.compile(r"([a-z_]\w*)\s*(?:=|:(?=\s))\s*(.+)")
 
 
 def _labelled_line(line: str, relations: Collection[str]) -> Triple | None:

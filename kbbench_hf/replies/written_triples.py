@@ -8,11 +8,21 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 from kbbench_hf.replies.labelled_triples import LABEL, in_cycles, labelled
 from kbbench_hf.replies.reading import Triple
-from kbbench_hf.replies.triple_parts import by_role, in_order, is_format, role_of, same, unmarked
+from kbbench_hf.replies.triple_parts import (
+    by_role,
+    in_order,
+    is_denied,
+    is_format,
+    role_of,
+    same,
+    split_at_commas,
+    unmarked,
+)
 from kbbench_hf.replies.written_graphs import turtle
 from kbbench_hf.replies.written_triple import (
     ARROWS,
     MARKER,
+    REVERSED,
     bare_line,
     quoted_names,
     written_triple,
@@ -29,7 +39,8 @@ def written_triples(text: str, relations: Collection[str] = ()) -> tuple[list[Tr
 
 _CONJUNCTION = r"(?:and|und|et|y|e|ed|en|och|og|i|и|和|以及|及|と)"
 _BETWEEN = re.compile(
-    rf"(?:[\s,;，；、.。|/&+·•∧⋀*#–—-]|\b{_CONJUNCTION}\b|(?<![\w(])\(?\d{{1,3}}[.):\]]\s)*", re.IGNORECASE
+    rf"(?:[\s,;，；、.。|/&+·•∧⋀*#–—-]|\b{_CONJUNCTION}\b|(?<![\w(])(?:\d{{1,3}}[.):\]]|\(\d{{1,3}}\))\s)*",
+    re.IGNORECASE,
 )
 _GROUP = re.compile(
     r"\([^()]{0,200}\)\s?<?-{1,2}\s?\[[^\[\]]{1,200}\]\s?-{1,2}>?\s?\([^()]{0,200}\)"
@@ -68,7 +79,7 @@ def one_per_line(text: str, relations: Collection[str] = ()) -> str:
 
 def _items(line: str, relations: Collection[str]) -> list[str]:
     """Return the triples of a line that holds several; none of any other line."""
-    if len(line) > _LONGEST_LINE or len(_HINT.findall(line)) < 3:
+    if len(line) > _LONGEST_LINE or len(_HINT.findall(line)) < 4:
         return []
     body = MARKER.sub("", line, count=1).strip()
     for candidate in dict.fromkeys((_INTRODUCTION.sub("", body, count=1), body)):
@@ -87,13 +98,13 @@ def _item(part: str, relations: Collection[str]) -> str:
     """Return a part of a line where it is a triple, else ""; three names with commas need brackets to be read later."""
     bare = MARKER.sub("", part, count=1).strip()
     if (
-        len(names := bare.split(",")) == 3
+        len(names := split_at_commas(bare)) == 3
         and same(names[1]) in relations
         and in_order(names)
         and names[0][0] not in "([{<"
     ):
         return f"({bare})"
-    return part if not _PLAIN_CALL.match(part) and written_triple(part, relations) is not None else ""
+    return part if ("=" in part or not _PLAIN_CALL.match(part)) and written_triple(part, relations) is not None else ""
 
 
 _PLAIN_CALL = re.compile(r"[\w ]+\([^()]*\)\s*$")
@@ -120,7 +131,9 @@ def _named_in_turn(line: str, relations: Collection[str]) -> list[str]:
 
 def _lines(text: str, relations: Collection[str]) -> tuple[list[Triple], str]:
     """Return the triples of lines; where what parts them occurs in prose too, all items must be triples."""
-    lines = [line for line in text.splitlines() if line.strip() and not line.rstrip().endswith((":", "："))]
+    lines = [
+        line for line in _without_tables(text).splitlines() if line.strip() and not line.rstrip().endswith((":", "："))
+    ]
     found = [triple for line in lines if _strong(line) and (triple := written_triple(line, relations)) is not None]
     if found:
         return found, "lines"
@@ -129,11 +142,39 @@ def _lines(text: str, relations: Collection[str]) -> tuple[list[Triple], str]:
     return ([each for each in triples if each is not None], "lines") if items and all(triples) else ([], "")
 
 
+_EMPTY = re.compile(r"[-–—.…]+")
+_OTHER_COLUMN = re.compile(
+    r"\W*(?:#|no\.?|id|entit(?:y|ies)|name|mention|type|class|category|description|definition|notes?|span|start|end|offset"
+    r"|token|tag|lemma|pos|text|value|domain|range|relation|count|example|label|synonyms?|role|date|year|born|died|unit)\W*",
+    re.IGNORECASE,
+)
+
+
+def _without_tables(text: str) -> str:
+    """Return a text without the tables whose heading names other columns than a triple's parts."""
+    kept: list[str] = []
+    heading, skipped = "", False
+    for line in text.splitlines():
+        if max(line.count("|"), line.count("\t")) < 2:
+            heading, skipped = "", False
+        elif not heading:
+            heading = line
+            cells = [cell for cell in re.split(r"[|\t]", line.strip("| ")) if cell.strip()]
+            skipped = all(map(_OTHER_COLUMN.fullmatch, cells))
+        elif re.fullmatch(r"[\s|:=—-]+", line) and kept and kept[-1] == heading:
+            skipped = True
+            kept.pop()
+        if not skipped:
+            kept.append(line)
+    return "\n".join(kept)
+
+
 def _strong(line: str) -> bool:
     """Whether a line is written as only triples are: with arrows, pipes, tabs, edges or whole in brackets."""
     bare = bare_line(line)
     return bool(
         ARROWS.search(bare)
+        or REVERSED.fullmatch(bare)
         or re.search(r"[|｜\t]|::|\]-|^\(.+[,;|].+\)$|^<.+>$|^⟨|^\[", bare)
         or len(LABEL.findall(bare)) >= 3
     )
@@ -166,6 +207,7 @@ def _tables(text: str, relations: Collection[str]) -> Iterator[Triple]:
     text = re.sub(r"</t[dh]>\s*<t[dh][^>]{0,60}>", " | ", text)
     text = re.sub(r"<t[rdh][^>]{0,60}>|</t[rdh]>|</?t(?:able|body|head)[^>]{0,60}>", "\n", text)
     columns: dict[int, int] = {}
+    flags: dict[int, str] = {}
     ruled = False
     for line in text.splitlines():
         cells = _cells(line, columns)
@@ -178,11 +220,23 @@ def _tables(text: str, relations: Collection[str]) -> Iterator[Triple]:
         roles = by_role(cells)
         if roles.keys() == {0, 1, 2} and len(cells) <= 8:
             columns, ruled = {role: cells.index(name) for role, name in roles.items()}, False
+            flags = {place: name for place, name in enumerate(cells) if place not in columns.values()}
         elif columns and max(columns.values()) < len(cells):
             parts = [unmarked(cells[columns[role]]) for role in range(3)]
-            if all(parts) and (triple := in_order(parts)) is not None:
+            denied = any(place < len(cells) and is_denied(name, cells[place]) for place, name in flags.items())
+            if (
+                all(parts)
+                and not denied
+                and not any(map(_EMPTY.fullmatch, parts))
+                and (triple := in_order(parts)) is not None
+            ):
                 yield triple
-        elif ruled and len(cells) == 3 and (triple := in_order(list(map(unmarked, cells)), relations)) is not None:
+        elif (
+            ruled
+            and len(cells) == 3
+            and same(cells[1]) in relations
+            and (triple := in_order(list(map(unmarked, cells)), relations)) is not None
+        ):
             yield triple
 
 

@@ -107,3 +107,115 @@ def test_ids_of_nodes_are_resolved_to_names(reply: str) -> None:
 def test_ids_without_names_are_refused(reply: str) -> None:
     with pytest.raises(ParseError, match="ids"):
         read(reply)
+
+
+TEXT = (
+    "1. FC Magdeburg plays in Germany. Tom Lister, Jr. was born in Compton, a town of 1,234,567. "
+    "The Petrel of Hallan Quay is captained by Ines Calder."
+)
+CLUB = [("1. FC Magdeburg", "country", "Germany")]
+MORE = [CAPTAIN, PORT]
+
+
+@pytest.mark.parametrize(
+    ("reply", "triples"),
+    [
+        # names with numbers, commas and points
+        ("(1. FC Magdeburg, country, Germany)", CLUB),
+        ("1. (1. FC Magdeburg, country, Germany) 2. (Petrel, captain, Ines Calder)", [*CLUB, CAPTAIN]),
+        ("1. FC Magdeburg → country → Germany", CLUB),
+        ("[Compton, population, 1,234,567]", [("Compton", "population", "1,234,567")]),
+        ("(Compton, population, 1,234,567); (Compton, area, 12,345)",
+         [("Compton", "population", "1,234,567"), ("Compton", "area", "12,345")]),
+        ("(Tom_Lister,_Jr., place_of_birth, Compton)", [("Tom_Lister,_Jr.", "place of birth", "Compton")]),
+        ("[Tom_Lister,_Jr., place_of_birth, Compton]", [("Tom_Lister,_Jr.", "place of birth", "Compton")]),
+        # keyword arguments, third arguments, signs of logic
+        ('captain(ship="Petrel", person="Ines Calder")', [CAPTAIN]),
+        ('extract(head="Petrel", type="captain", tail="Ines Calder")', [CAPTAIN]),
+        ('captain(subject="Petrel", object="Ines Calder"); home_port(subject="Petrel", object="Hallan Quay")', MORE),
+        ("captain(Petrel, Ines Calder, confidence=0.9)", [CAPTAIN]),
+        ('[["Petrel", "captain", "Ines Calder", 0.9]]', [CAPTAIN]),
+        ("Petrel → captain → Ines Calder (confidence: 0.9)", [CAPTAIN]),
+        ('captain("Petrel", "Ines Calder", "since 1999")', None),
+        ("captain(Petrel, Ines Calder, 1999)", None),
+        ("¬country(Petrel, Germany) ∧ captain(Petrel, Ines Calder)", [CAPTAIN]),
+        # arrows to the left
+        ("Ines Calder <-[captain]- Petrel", [CAPTAIN]),
+        ("Ines Calder <--captain-- Petrel", [CAPTAIN]),
+        ("Ines Calder ← captain ← Petrel", [CAPTAIN]),
+        ("(Ines Calder)<-[:captain]-(Petrel)", [CAPTAIN]),
+        # ditto marks
+        *((f"| Subject | Relation | Object |\n|---|---|---|\n| Petrel | captain | Ines Calder |\n"
+           f"| {mark} | home port | Hallan Quay |", MORE) for mark in ("〃", '"', "do.", "ditto", "as above")),
+        ("(Petrel, captain, Ines Calder)\n(〃, home port, Hallan Quay)", MORE),
+        # other tables, and lists of names
+        ("| Entity | Type | Note |\n|---|---|---|\n| Petrel | Ship | a boat |", None),
+        ("| Relation | Domain | Range |\n|---|---|---|\n| captain | ship | person |", None),
+        ("| Ship | Captain | Port |\n|---|---|---|\n| Petrel | Ines Calder | Hallan Quay |", None),
+        ('["Petrel", "Ines Calder", "Hallan Quay"]', None),
+        ("(Petrel, Ines Calder, Hallan Quay)", None),
+        ('{"ships": ["Petrel", "Ines Calder", "Hallan Quay"]}', None),
+        ('entities = ["Petrel", "Ines Calder", "Hallan Quay"]\ntriples = [["Petrel", "captain", "Ines Calder"]]',
+         [CAPTAIN]),
+        # broken JSON
+        ('{"triples": [{"subject": "Petrel", "relation": "captain", "object": "Ines Calder"}, '
+         '"subject": "Petrel", "relation": "home port", "object": "Hallan Quay"}]}', MORE),
+        ('{"triples": [{"subject": "Petrel", "relation": "captain", "object": "Ines Calder", '
+         '{"subject": "Petrel", "relation": "home port", "object": "Hallan Quay"}]}', MORE),
+        ('{"triples": [["Petrel", "captain", "Ines Calder"], "Petrel", "home port", "Hallan Quay"]]}', MORE),
+        ('{"triples": [["Petrel", "captain", "Ines Calder", ["Petrel", "home port", "Hallan Quay"]]}', MORE),
+        ('{"subject": "Petrel", "relation": "captain", "object": "Ines Calder", '
+         '"subject": "Petrel", "relation": "home port", "object": "Hallan Quay"}', MORE),
+        ('{"triples": [["Petrel", "captain", "Ines Calder"], [["Quince", "Ada Loy"], [["Plum", "Ada Loy"]', [CAPTAIN]),
+        # pairs are no triples, and names are not put into another order
+        ('{"triples": [["Petrel", "Ines Calder"], "Hallan Quay"]]}', None),
+        ('[["Petrel", "captain"], "Ines Calder"]', None),
+        ('{"triples": [["Ada Loy", "Old Mill"], "Ada Loy", "1907 flood"]}', None),
+        ('[["Petrel", "Ines Calder"], "captain"]', [CAPTAIN]),
+    ],
+)  # fmt: skip
+def test_names_keep_their_parts_and_what_is_no_triple_is_refused(reply: str, triples: list[Triple] | None) -> None:
+    relations = [*RELATIONS, "place of birth", "population", "area"]
+    try:
+        found = [(s, r.replace("_", " "), o) for s, r, o in read_triples(reply, TEXT, relations).answer]
+    except ParseError:
+        found = None
+    assert found == triples
+
+
+@pytest.mark.parametrize(
+    ("flag", "counts"),
+    [
+        *(
+            ('"valid": false', False),
+            ('"negated": true', False),
+            ('"supported": "no"', False),
+            ('"is_valid": "0"', False),
+        ),
+        *(('"status": "rejected"', False), ('"verdict": "not supported"', False), ('"polarity": "negative"', False)),
+        *(
+            ('"valid": true', True),
+            ('"negated": "no"', True),
+            ('"supported": "yes"', True),
+            ('"confidence": 0.9', True),
+        ),
+        *(('"inferred": true', True), ('"direct": false', True)),
+    ],
+)
+def test_an_item_that_is_marked_as_not_holding_does_not_count(flag: str, counts: bool) -> None:
+    items = '{"subject": "Petrel", "relation": "captain", "object": "Ines Calder"}, ' \
+            f'{{"subject": "Petrel", "relation": "home port", "object": "Hallan Quay", {flag}}}'  # fmt: skip
+    assert read(f"[{items}]") == ([CAPTAIN, PORT] if counts else [CAPTAIN])
+    name, value = (part.strip('"') for part in flag.split(": "))
+    table = (
+        f"| Subject | Relation | Object | {name} |\n|---|---|---|---|\n| Petrel | home port | Hallan Quay | {value} |"
+    )
+    rows = f"{table}\n| Petrel | captain | Ines Calder | |"
+    assert read(rows) == ([PORT, CAPTAIN] if counts else [CAPTAIN])
+
+
+def test_a_statement_without_an_object_is_whole_in_open_extraction_alone() -> None:
+    reply = '[["Patterson", "was assassinated", ""], ["Patterson", "lives in", ""], ["Patterson", "is", ""]]'
+    assert read_triples(reply).answer == [("Patterson", "was assassinated", "")]
+    with pytest.raises(ParseError):
+        read_triples(reply, "", RELATIONS)
