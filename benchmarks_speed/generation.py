@@ -127,7 +127,7 @@ def measure(peer: str, n: int, latency_s: float, lm_eval: str | None) -> Cost:
             if child.returncode:
                 log.seek(0)
                 raise RuntimeError(f"{peer} failed: {log.read()[-2000:]}")
-            with urllib.request.urlopen(f"{url}/stats") as reply:  # noqa: S310
+            with urllib.request.urlopen(f"{url}/stats") as reply:
                 stats: dict[str, Any] = json.load(reply)
         return Cost(
             usage.ru_utime + usage.ru_stime,

@@ -87,12 +87,13 @@ def benchmark(name: str) -> Benchmark:
     if name in plug_ins():
         return _plugged_in(name, plug_ins()[name])
     if folder := built(name) or _BY_PATH.get(name):
-        from kbbench_hf.benchmarks.own_extraction.benchmark import is_extraction, own_extraction
-        from kbbench_hf.benchmarks.own_kb.benchmark import is_knowledge_base, own_knowledge_base
+        if {"nodes", "edges"} <= folder.configs().keys():
+            from kbbench_hf.benchmarks.own_kb.benchmark import own_knowledge_base
 
-        if is_knowledge_base(folder):
             return own_knowledge_base(name, folder)
-        if is_extraction(folder):
+        if {"sentences", "ontologies"} <= folder.configs().keys():
+            from kbbench_hf.benchmarks.own_extraction.benchmark import own_extraction
+
             return own_extraction(name, folder)
         raise UsageError(
             f"{folder.path} is neither a known benchmark's nor a knowledge base nor one of sentences; expected configs "

@@ -69,7 +69,7 @@ def read_annotation(folder: Path, kind: str, identity: Identity | None = None) -
     file = folder / f"{kind}.parquet"
     if not file.is_file():
         return None
-    table = pq.read_table(file, memory_map=True)
+    table = pq.ParquetFile(file, memory_map=True).read()
     found = json.loads((table.schema.metadata or {}).get(METADATA_KEY, b"{}"))
     if found.get("kind") != kind:
         return None

@@ -117,7 +117,8 @@ def _candidates(folder: DatasetFolder, known: range | None, candidate_types: fro
                     f"{folder.path} holds no nodes; expected a knowledge base to rank. Build it with --nodes."
                 )
             return Candidates(known)
-    nodes = pq.read_table(folder.file(NODES), columns=["id", "type"], read_dictionary=["type"]).to_pydict()
+    file = pq.ParquetFile(folder.file(NODES), read_dictionary=["type"])  # read_table would import pandas
+    nodes = file.read(["id", "type"]).to_pydict()
     types = {
         node: kind
         for node, kind in zip(nodes["id"], nodes["type"], strict=True)

@@ -6,10 +6,12 @@ The layout is the Hub's, so that `datasets.load_dataset` reads the folder as it 
 
 import hashlib
 import json
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, cast
 
@@ -222,35 +224,67 @@ def complete_card(card: str, tables: Tables, folder: Path, revision: str) -> str
     card alone: without it, `load_dataset` returns the rows of an earlier build, or of another folder of this name,
     wherever the sizes are equal.
     """
-    from datasets import DatasetInfo, Features, SplitInfo
-    from datasets.info import DatasetInfosDict
-    from datasets.splits import SplitDict
-    from datasets.utils.metadata import MetadataConfigs
-    from huggingface_hub import DatasetCard
+    import yaml
 
-    infos, configs = DatasetInfosDict(), MetadataConfigs()
+    infos, configs = [], []
     for position, (config, splits) in enumerate(tables.items()):
-        sizes = SplitDict()
-        for split, table in splits.items():
-            sizes.add(SplitInfo(name=split, num_bytes=table.nbytes, num_examples=table.num_rows))
-        infos[config] = DatasetInfo(
-            config_name=config,
-            features=Features.from_arrow_schema(next(iter(splits.values())).schema),
-            splits=sizes,
-            download_size=sum((folder / "data" / config / f"{split}.parquet").stat().st_size for split in splits),
-            dataset_size=sum(table.nbytes for table in splits.values()),
-        )
-        configs[config] = {
-            "data_files": [{"split": split, "path": f"data/{config}/{split}.parquet"} for split in splits],
-            **({"default": True} if position == 0 else {}),
-            "version": card_version(revision),
+        files = {split: folder / "data" / config / f"{split}.parquet" for split in splits}
+        sizes = [
+            {"name": name, "num_bytes": table.nbytes, "num_examples": len(table)} for name, table in splits.items()
+        ]
+        info = {
+            "config_name": config,
+            "features": _features(next(iter(splits.values())).schema),
+            "splits": sizes,
+            "download_size": sum(file.stat().st_size for file in files.values()),
+            "dataset_size": sum(table.nbytes for table in splits.values()),
         }
-    document = DatasetCard(card, ignore_metadata_errors=False)
-    rows = sum(table.num_rows for splits in tables.values() for table in splits.values())
-    document.data["size_categories"] = [size_category(rows)]
-    infos.to_dataset_card_data(document.data)
-    configs.to_dataset_card_data(document.data)
-    return str(document)
+        infos.append(info)
+        data_files = [{"split": split, "path": file.relative_to(folder).as_posix()} for split, file in files.items()]
+        default = {"default": True} if position == 0 else {}
+        configs.append({"config_name": config, "data_files": data_files, **default, "version": card_version(revision)})
+    infos.sort(key=itemgetter("config_name"))
+    configs.sort(key=itemgetter("config_name"))
+    _, front, text = re.split(r"^---[ \t]*\n", card, maxsplit=2, flags=re.MULTILINE)
+    data = yaml.safe_load(front)
+    data["size_categories"] = [size_category(sum(len(each) for splits in tables.values() for each in splits.values()))]
+    data["dataset_info"] = infos if len(infos) > 1 else infos[0]
+    data["configs"] = configs
+    return f"---\n{yaml.dump(data, sort_keys=False, allow_unicode=True).strip()}\n---\n{text}"
+
+
+def _features(schema: pa.Schema) -> list[Row]:
+    """Return the columns as `datasets` writes them into a card; it is imported for types that are rare here.
+
+    >>> _features(pa.schema([("id", pa.int64()), ("answers", pa.list_(pa.string()))]))
+    [{'name': 'id', 'dtype': 'int64'}, {'name': 'answers', 'list': 'string'}]
+    """
+    try:
+        return [{"name": column.name, **_feature(column.type)} for column in schema]
+    except KeyError:
+        from datasets import Features
+
+        found: list[Row] = Features.from_arrow_schema(schema)._to_yaml_list()
+        return found
+
+
+def _feature(kind: pa.DataType) -> Row:
+    if pa.types.is_struct(kind):
+        return {"struct": [{"name": column.name, **_feature(column.type)} for column in kind]}
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        inner = _feature(kind.value_type)
+        (form,) = inner
+        name = "list" if pa.types.is_list(kind) else "large_list"
+        return {name: inner[form] if form in ("dtype", "struct") else inner}
+    return {"dtype": _DTYPES[str(kind)]}
+
+
+_DTYPES = {
+    **{name: name for name in ("string", "large_string", "bool", "int32", "int64")},
+    "float": "float32",
+    "double": "float64",
+}
+"""Arrow's name of a type -> that of `datasets`."""
 
 
 def card_version(revision: str) -> str:

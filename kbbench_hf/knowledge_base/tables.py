@@ -1,7 +1,6 @@
 """The tables of a knowledge base as users bring them: read, checked, and numbered."""
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,8 +36,9 @@ def read_dataset_table(path: Path, columns: Sequence[str]) -> pa.Table:
 
     try:
         names = pq.read_schema(path, memory_map=True).names
-        read = partial(pq.read_table, path, memory_map=True, read_dictionary=["type", "relation"])
-        table = pa.table([_plain_column(name, read(columns=[name]).column(0)) for name in names], names)
+        repeated = [name for name in ("type", "relation") if name in names]
+        file = pq.ParquetFile(path, memory_map=True, read_dictionary=repeated)  # read_table would import pandas
+        table = pa.table([_plain_column(name, file.read([name]).column(0)) for name in names], names)
     except (pa.ArrowInvalid, OSError) as error:
         raise DataError(f"{path} cannot be read as a table: {error}. Expected Parquet; build it again.") from error
     require_columns(table, columns, str(path))

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from kbbench_hf.patterns import lazy_pattern
+
 _MONTHS = tuple("january february march april may june july august september october november december".split())
 _MONTH = "(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|"
 _MONTH += r"oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\b\.?"
@@ -17,7 +19,7 @@ _IN_WORDS = "|".join(sorted((word.replace(" ", "[ -]") for word in _ORDINALS), k
 _DAY = rf"(?P<day>\d{{1,2}}(?:st|nd|rd|th)?|{_IN_WORDS})"
 _YEAR = r"(?P<year>\d{3,4})(?![\d]|[.,]\d)"
 _FORMS = [
-    re.compile(rf"(?<!\d)(?<!\d[.,]){form}", re.IGNORECASE)
+    lazy_pattern(rf"(?<!\d)(?<!\d[.,]){form}", re.IGNORECASE)
     for form in (
         r"(?P<year>\d{4})[-/](?P<number>\d\d?)[-/](?P<day>\d\d?)(?!\d)",
         r"(?P<number>\d\d?)[-/](?P<day>\d\d?)[-/](?P<year>\d{4})(?!\d)",
@@ -31,18 +33,18 @@ _FORMS = [
         _YEAR,
     )
 ]
-_SHORT_YEAR = re.compile(r"(\d\d?-[A-Z][a-z]{2}-)(\d\d)")
+_SHORT_YEAR = lazy_pattern(r"(\d\d?-[A-Z][a-z]{2}-)(\d\d)")
 """A date as spreadsheets write it, 30-Apr-08: of which century, is open."""
-_YEAR_AND_MONTH = re.compile(r"(?P<year>\d{4})-(?P<number>0[1-9]|1[0-2])")
+_YEAR_AND_MONTH = lazy_pattern(r"(?P<year>\d{4})-(?P<number>0[1-9]|1[0-2])")
 """No form to look for in texts, which write seasons so."""
 _APART = [
-    re.compile(form, re.IGNORECASE)
+    lazy_pattern(form, re.IGNORECASE)
     for form in (rf"\b{_DAY}\s*(?:day\s+)?(?:of\s+)?{_MONTH}", rf"\b{_MONTH},?\s*(?:the\s+)?{_DAY}\b")
 ]
 """A day of a month without its year, which stands elsewhere."""
-_PLACEHOLDER = re.compile(r"(?:00|01 January)\s+(?P<year>\d{3,4})|00 (?P<month>[A-Z][a-z]+) (?P<of>\d{3,4})")
+_PLACEHOLDER = lazy_pattern(r"(?:00|01 January)\s+(?P<year>\d{3,4})|00 (?P<month>[A-Z][a-z]+) (?P<of>\d{3,4})")
 """How Wikidata-TekGen writes a date of which it knows the year, or the month and year, alone."""
-_AROUND = re.compile(
+_AROUND = lazy_pattern(
     r"^(?:(?:on|in|the|(?:mon|tues|wednes|thurs|fri|satur|sun)day,?)\s+)+|T00:00(?::00)?Z?$", re.IGNORECASE
 )
 """What may stand around a date that is all there is to a text."""

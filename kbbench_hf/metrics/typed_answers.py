@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import maximum_bipartite_matching
+from numpy.typing import NDArray
 
 from kbbench_hf.errors import unknown_name
 from kbbench_hf.metrics.dates import read_date
@@ -104,9 +103,19 @@ def matched(
             for each, names in zip(gold, others, strict=True)
         ]
     )
-    found = maximum_bipartite_matching(csr_array(fits), perm_type="row")  # of each prediction
+    found = _matching(fits)
     numbers: list[int] = np.where(found >= 0, found, np.where(fits.any(axis=0), fits.argmax(axis=0), -1)).tolist()
     return numbers
+
+
+def _matching(fits: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return of each column the number of its row in a largest matching, -1 where it has none."""
+    if fits.ndim == 2 and fits.size and fits.sum(axis=0).max() <= 1 and fits.sum(axis=1).max() <= 1:
+        return np.where(fits.any(axis=0), fits.argmax(axis=0), -1)  # the only one; the import below takes 0.3 s
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import maximum_bipartite_matching
+
+    return np.asarray(maximum_bipartite_matching(csr_array(fits), perm_type="row"))
 
 
 def _same(prediction: str, gold: str, type: str) -> bool:

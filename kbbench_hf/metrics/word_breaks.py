@@ -7,6 +7,8 @@ import re
 import unicodedata
 from itertools import pairwise
 
+from kbbench_hf.patterns import lazy_pattern
+
 
 def _marks(*ranges: tuple[int, int]) -> str:
     """Return the combining marks of some ranges of Unicode."""
@@ -23,22 +25,22 @@ _UNSPACED = (
     "\u1780-\u17d3\u17d7\u17dc\u17dd\u1950-\u19df\u1a20-\u1aad\ua980-\ua9df"  # Khmer, Tai, Javanese
 )
 """Scripts without blanks between words, and Korean, whose particles follow the word without a blank."""
-_EASTERN = re.compile("[\u0590-\u1cff\u2e80-\ud7ff\uf900-\ufaff\ufb07-\uffef\U00016000-\U0003ffff]+")
+_EASTERN = lazy_pattern("[\u0590-\u1cff\u2e80-\ud7ff\uf900-\ufaff\ufb07-\uffef\U00016000-\U0003ffff]+")
 """What is written in one form first (NFKC), full-width letters and digits among it."""
-_VOWEL_POINTS = re.compile(
+_VOWEL_POINTS = lazy_pattern(
     "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]"
 )
 """Of Hebrew and Arabic, which most texts leave out, and the stroke that stretches an Arabic word."""
-_RUN = re.compile(f"[{_UNSPACED}][{_UNSPACED}{MARKS}\u200b]*")
-_UNIT = re.compile(f"[^{MARKS}\u200b][{MARKS}]*")
-_SINGLE = re.compile(f"[{_HAN}]|[\u1000-\u109f\u1780-\u17d3][{MARKS}]+")
+_RUN = lazy_pattern(f"[{_UNSPACED}][{_UNSPACED}{MARKS}\u200b]*")
+_UNIT = lazy_pattern(f"[^{MARKS}\u200b][{MARKS}]*")
+_SINGLE = lazy_pattern(f"[{_HAN}]|[\u1000-\u109f\u1780-\u17d3][{MARKS}]+")
 """What is a word alone often enough to be indexed as one: Chinese characters, Burmese and Khmer syllables."""
-_UNSPACED_UNIT = re.compile(f"[ァ-ヺー-ヿㇰ-ㇿ]+|(?![가-힣])[{_UNSPACED}][{MARKS}]*")
-_SEPARATED = re.compile(f"(?:^| )(?![가-힣])[{_UNSPACED}][{MARKS}]* (?![가-힣])[{_UNSPACED}][{MARKS}]*(?: |$)")
-_BLANK = re.compile(f"(?<=[{_UNSPACED}{MARKS}]) +(?=[{_UNSPACED}])")
-_TELLING_PAIR = re.compile(rf"(?=([{_HAN}]{{2}}))|\b([가-힣]{{2}})")
-_KOREAN_WORD = re.compile(r"\w*[가-힣]+\b")
-_PARTICLES = re.compile(
+_UNSPACED_UNIT = lazy_pattern(f"[ァ-ヺー-ヿㇰ-ㇿ]+|(?![가-힣])[{_UNSPACED}][{MARKS}]*")
+_SEPARATED = lazy_pattern(f"(?:^| )(?![가-힣])[{_UNSPACED}][{MARKS}]* (?![가-힣])[{_UNSPACED}][{MARKS}]*(?: |$)")
+_BLANK = lazy_pattern(f"(?<=[{_UNSPACED}{MARKS}]) +(?=[{_UNSPACED}])")
+_TELLING_PAIR = lazy_pattern(rf"(?=([{_HAN}]{{2}}))|\b([가-힣]{{2}})")
+_KOREAN_WORD = lazy_pattern(r"\w*[가-힣]+\b")
+_PARTICLES = lazy_pattern(
     "(?:은|는|이|가|을|를|의|에|께|에서|에게|에게서|한테|으로|로|와|과|랑|이랑|하고|부터|까지|처럼|보다|마다|밖에|조차|마저|이나|나|께서|에서부터|으로부터|로부터)?"
     "(?:은|는|도|만|의|이|가|라도|이라도|이다|다|이며|며|이고|고|이었다|였다|입니다|이라는|라는|이라고|라고|인)?"
 )

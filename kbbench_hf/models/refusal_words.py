@@ -2,6 +2,8 @@
 
 import re
 
+from kbbench_hf.patterns import lazy_pattern
+
 PARAMETERS = frozenset(
     "max_tokens max_completion_tokens max_new_tokens max_output_tokens temperature top_p top_k min_p seed stop "
     "response_format reasoning_effort enable_thinking thinking thinking_budget chat_template_kwargs extra_body "
@@ -31,7 +33,7 @@ COMMON_WORDS = {"n", "stop", "seed", "stream", "user", "tools", "messages", "gra
 
 def any_of(*patterns: str) -> re.Pattern[str]:
     """Return the pattern that any of these patterns matches."""
-    return re.compile("|".join(patterns))
+    return lazy_pattern("|".join(patterns))
 
 
 CLOSED = any_of(
@@ -180,8 +182,8 @@ NO_TOOLS = any_of(
     r"(not|n't|that) support (tools?|functions?|tool[- ]|function[- ])",
 )
 """Who takes no tools at all: vLLM without a parser, smaller models, llama.cpp without a template, routers."""
-QUOTED = re.compile(r"[`'\"“]([A-Za-z_][\w.]*)[`'\"”]|(?:^|\s)([a-z_]+): ")
-NAMED = re.compile(
+QUOTED = lazy_pattern(r"[`'\"“]([A-Za-z_][\w.]*)[`'\"”]|(?:^|\s)([a-z_]+): ")
+NAMED = lazy_pattern(
     r"(?i:unknown (?:name|field|parameter|argument|key)s?|unrecognized (?:request )?(?:argument|parameter|field"
     r"|key)s?"
     r"(?: supplied)?|unexpected (?:keyword argument|key|field|parameter|argument)s?(?: in the request)?|"

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from importlib.resources import files
 
+from kbbench_hf.patterns import lazy_pattern
 from kbbench_hf.replies.reading import ParseError
 
 _MONTH = (
@@ -25,10 +26,10 @@ def _names(file: str) -> str:
 
 _JOINED_NAMES = rf"(?i:\b(?:{_names('names_with_and.txt')})\b)"
 """Names in which no word but knowledge shows that they are one."""
-_PLACE = re.compile(rf"(?:{_names('places.txt')}|{_JOINED_NAMES}|[A-Z]{{2}}|[A-Z]\.[A-Z]\.)(?![\w-])")
+_PLACE = lazy_pattern(rf"(?:{_names('places.txt')}|{_JOINED_NAMES}|[A-Z]{{2}}|[A-Z]\.[A-Z]\.)(?![\w-])")
 """A state, a province or a country, as it stands behind a place's name ("Lima, Peru", "Austin, TX")."""
 _AND = r"(?:and|und|et|y|e|och|og|и|та|oraz|ve|és|và|dan|kai|και|و|और|&|\+(?=\s))"
-_TOKENS = re.compile(
+_TOKENS = lazy_pattern(
     rf"{_JOINED_NAMES}|"
     r"\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|「[^」\n]*」|《[^》\n]*》|\([^()\n]*\)|\[[^\[\]\n]*\]|（[^（）\n]*）"
     r"|(?P<hard>\s*(?:;(?!\S)|[；|｜、\n\t])\s*(?:and\b\s*)?|(?<=[^\W\d_])，\s*|(?<=\d)，\s*|(?<=\d);(?=\d))"
@@ -36,35 +37,35 @@ _TOKENS = re.compile(
     rf"(?<=\d)\s*[和与與及と와과]\s*(?=\d))"
     r"|(?P<or>\s+(?:and/or|or|oder|ou|или)\s+|(?<=[가-힣])[와과]\s+|\s+/\s+|\s*(?:或者?|または|또는)\s*|(?<=\w{2})(?<!共)[和与及](?![平谐国])(?=\w{2}))"
 )
-_NUMBER = re.compile(
+_NUMBER = lazy_pattern(
     r"(?:about |around |approximately |~|≈|ca\.? )?[-+−]?[$€£¥₹#]?\s?\d[\d,.'\u202f\u00a0]*(?:\s?(?P<unit>%|°\w?|"
     r"[^\W\d_]{1,12}[²³]?(?:/\w{1,4})?(?:\s[^\W\d_A-Z]{1,12})?))?(?:\s?\([^()]*\))?",
     re.IGNORECASE,
 )
-_COMPOSED = re.compile(
+_COMPOSED = lazy_pattern(
     r"(?:(?:years?|months?|weeks?|days?|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s) ?)+|(?:(?:feet|foot|ft|"
     r"inch(?:es)?|in) ?)+|(?:(?:pounds?|lbs?|oz|ounces?|stone|shillings?|pence) ?)+|(?:(?:k?m|cm|mm) ?)+|"
     r"(?:(?:dollars?|cents?|euros?) ?)+",
     re.IGNORECASE,
 )
 """Units of one measure: "5 years and 7 months" is one."""
-_HALF = re.compile(r"(?:a|one|three|two)?\s*(?:half|halves|quarters?|thirds?)\b|\d/\d$", re.IGNORECASE)
-_SUFFIX = re.compile(
+_HALF = lazy_pattern(r"(?:a|one|three|two)?\s*(?:half|halves|quarters?|thirds?)\b|\d/\d$", re.IGNORECASE)
+_SUFFIX = lazy_pattern(
     r"(?:Inc|Ltd|L\.?L\.?C|L\.?L\.?P|P\.?L\.?C|Jr|Sr|Co|Corp|GmbH|S\.?A|N\.?V|A\.?G|Ph\.?D|M\.?D|Esq|M\.?A|B\.?A|"
     r"I{2,3}|IV|D\.? ?C)\b"
 )
-_DATE_BEFORE = re.compile(rf"(?:{_MONTH}(?:\s+\d{{1,2}}(?:st|nd|rd|th)?)?|\d{{1,2}}\.? {_MONTH})\s*$", re.IGNORECASE)
-_ARTICLE = re.compile(r"(?:the|a|an|de|la|el|le|das|der|die|[Hh]er|[Hh]is|[Mm]y|its|[Tt]heir)\s")
-_BODY = re.compile(
+_DATE_BEFORE = lazy_pattern(rf"(?:{_MONTH}(?:\s+\d{{1,2}}(?:st|nd|rd|th)?)?|\d{{1,2}}\.? {_MONTH})\s*$", re.IGNORECASE)
+_ARTICLE = lazy_pattern(r"(?:the|a|an|de|la|el|le|das|der|die|[Hh]er|[Hh]is|[Mm]y|its|[Tt]heir)\s")
+_BODY = lazy_pattern(
     r"\b(?:[A-Z]\w+(?:way|road|ity|ogy|ships?|nces?|ries)|Games|Islands?|Arts|Affairs|Studies|Awards?|Works|Brothers|"
     r"Sons?|Friends|Band|Bank|Church|Club|Company|Council|Fund|Museum|Party|School|Team|League|Cup|Show|Station)\W*$"
 )
 """What ends a name of two: "Central American and Caribbean Games", "University of Science and Technology"."""
-_SHAPE = re.compile(rf"({_MONTH})|\d+(?:[.,:/]\d+)*", re.IGNORECASE)
+_SHAPE = lazy_pattern(rf"({_MONTH})|\d+(?:[.,:/]\d+)*", re.IGNORECASE)
 _WRITTEN = {"comma": ", ", "and": " and ", "&": " & ", "oxford": ", and "}
 _QUOTES = {'""', "“”", "«»", "「」", "《》"}
 
-REMARK = re.compile(
+REMARK = lazy_pattern(
     r"\s+(?:[-–—]\s+|#\s|//\s)(?=\S+(?:\s+\S+){2,})|(?-i:[;；]\s+(?=(?:see|it|they|th[eo]se|this|that|the|both|all|"
     r"rows?|based|there|others?|its|his|her|their|no|not)\s\S+\s)|\s*[,;]\s+(?=(?:as|because|since|according|based|"
     r"which|who|whose|where|respectively|not|nicht|ni)\b))|\s+(?:instead of|rather than|respectively\b|statt|anstatt|"
@@ -72,13 +73,13 @@ REMARK = re.compile(
     re.IGNORECASE,
 )
 """Where what follows an answer in its line begins."""
-NOT_BUT = re.compile(
+NOT_BUT = lazy_pattern(
     r"(?:it(?:['’]s| is) )?(?:(?:not|nicht|non(?: pas)?|pas|no|não|niet|не)\b|不是)(?!\s*(?:only|just|nur|seulement|"
     r"solo|apenas)\b)\s*\S.{0,80}?[,，]?\s*(?:\bbut(?: rather| instead)?\s|\bsondern\s|\bmais\s|\bsino\s|"
     r"\bmas(?: sim)?\s|\bma\s|\bbensì\s|\bmaar\s|\bа\s|而是)\s*(?=\S)",
     re.IGNORECASE,
 )
-CORRECTED = re.compile(
+CORRECTED = lazy_pattern(
     r"^.*(?:[,;?!…–—]|\.\.|\s-\s)\s*(?:(?:no|oh|hmm+|ah|sorry|but)[, ]+)*(?:(?:wait|sorry|correction|scratch that|"
     r"make that|i meant?|actually|oops|or rather)\b[,.:!… –—-]+|(?-i:no|nein|non|não|nee|нет|不对|いや)\b"
     r"[,.:!…–—]+\s*)"
@@ -86,7 +87,7 @@ CORRECTED = re.compile(
     re.IGNORECASE,
 )
 """What an answer takes back in its own line."""
-TAKEN_BACK = re.compile(
+TAKEN_BACK = lazy_pattern(
     r"(?:(?:but|no|oh|ah|hmm+|wait|sorry|actually|correction|hold on|i mean|or rather|scratch that)[,.:;!…–—-]+\s*)+"
     r"(?:(?:it|that)(?:['’]s| is)\s+)?(?=\w)",
     re.IGNORECASE,

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from itertools import pairwise
 
+from kbbench_hf.patterns import lazy_pattern
 from kbbench_hf.replies import cues
 from kbbench_hf.replies.answer_lists import CORRECTED, NOT_BUT, REMARK, TAKEN_BACK, clean_answer, split_answers
 from kbbench_hf.replies.answer_values import Split, held_answers
@@ -12,7 +13,7 @@ from kbbench_hf.replies.reading import ParseError, Reading
 from kbbench_hf.replies.reasoning import separate
 from kbbench_hf.replies.wrapping import unwrapped
 
-_LABEL = re.compile(
+_LABEL = lazy_pattern(
     r"(?:^|(?<=[\n.!?:,，]))[ \t>#*_\-–•]{0,8}(?:(?:so|thus|therefore|hence|then|also|deshalb|donc|por lo tanto|"
     r"portanto|quindi)\b,?\s*)?"
     r"(?:(?:the|my|our|die|la|le|a|il|los|las|as|les|het)\s+)?(?:(?:final|correct|corrected|revised|short|"
@@ -26,10 +27,12 @@ _LABEL = re.compile(
     r"為|は|：|:|=|->|→)[ \t]*[:：]?|[*_]{0,3}[ \t]*(?=\n))[ \t]*",
     re.IGNORECASE,
 )
-_MARK = re.compile(r"\*\*([^*\n]{1,200})\*\*|__([^_\n]{1,200})__|(?<![\w`])`([^`\n]{1,200})`(?!`)|【([^】\n]{1,200})】")
-_ITEM = re.compile(r"^[ \t>]*(?:[-–—*•·+]|\(?\d{1,3}[.)])\s+(.+?)\s*$")
-_NAME = re.compile(r"(?:(?:(?:[^\W\d_]{1,3}|with|from|into|like|over|upon|[A-ZÀ-Þ]\S*)(?!\S))\s*)+")
-_OF_DENIALS = re.compile(
+_MARK = lazy_pattern(
+    r"\*\*([^*\n]{1,200})\*\*|__([^_\n]{1,200})__|(?<![\w`])`([^`\n]{1,200})`(?!`)|【([^】\n]{1,200})】"
+)
+_ITEM = lazy_pattern(r"^[ \t>]*(?:[-–—*•·+]|\(?\d{1,3}[.)])\s+(.+?)\s*$")
+_NAME = lazy_pattern(r"(?:(?:(?:[^\W\d_]{1,3}|with|from|into|like|over|upon|[A-ZÀ-Þ]\S*)(?!\S))\s*)+")
+_OF_DENIALS = lazy_pattern(
     r"\b(?:answer\w*|informations?|data|evidence|available|determin\w+|infer\w+|found|given|provided|mention\w*|stated|"
     r"enough|suffic\w+|insuffic\w+|applicable|known|unknown|specified|listed|included|present|possible|table|triples?|"
     r"texts?|context|i|we)\b",
@@ -40,32 +43,34 @@ _LONGEST_BARE = 12
 """A reply of so many words, without a verb of saying, is an answer alone."""
 
 
-_SEVERAL = re.compile(
+_SEVERAL = lazy_pattern(
     r"^\W*(?:which|what|who)\b(?:\s+[\w'’-]+){0,4}?\s+(?:are|were)\b|\b(?:list|name|give|find)\s+(?:all|both|every|"
     r"each|the (?:two|three|four|five|names))\b|\b(?:which|what|the) (?:two|three|four|five|six)\b|"
     r"\bwhich (?:of )?both\b",
     re.IGNORECASE,
 )
 """In a question: it asks for several answers."""
-_PLURAL = re.compile(
+_PLURAL = lazy_pattern(
     r"answers|antworten|réponses|respuestas|respostas|risposte|antwoorden|ответы|\b(?:are|sind|sont|son|são|sono|"
     r"zijn)\b",
     re.IGNORECASE,
 )
 """In a label: several answers follow."""
-_NOT_GIVEN = re.compile(
+_NOT_GIVEN = lazy_pattern(
     r"(?:(?:not|nowhere)(?: \w+ly| anywhere| clearly)? (?:in|with|among|part|given|stated|available|found|mentioned|"
     r"present|listed|known|specified|provided|possible|determin\w+|there|clear|contained|included|shown|enough|"
     r"answerable|recorded|covered|to be|any)|nowhere|unavailable|missing|absent)\b",
     re.IGNORECASE,
 )
 _STRAIGHT = str.maketrans("“”«»「」", '""""""')
-_ROLE = re.compile(r"(?:<[^<>\n]{1,40}>|\W)*(?:user|assistant|system|model|human|tool|developer|bot)\W*", re.IGNORECASE)
+_ROLE = lazy_pattern(
+    r"(?:<[^<>\n]{1,40}>|\W)*(?:user|assistant|system|model|human|tool|developer|bot)\W*", re.IGNORECASE
+)
 """A word of a chat template, alone."""
-_TWICE = re.compile(r"\{[^{}]{0,99}?\"(answers?)\"\s*:[^{}]{0,300}?\"\1\"\s*:")
+_TWICE = lazy_pattern(r"\{[^{}]{0,99}?\"(answers?)\"\s*:[^{}]{0,300}?\"\1\"\s*:")
 """An object with two members of one name, of which JSON keeps one."""
-_BOXES = re.compile(r"\\boxed\s*\{((?:[^{}\n]|\{[^{}\n]*\})*)\}")
-_BESIDE = re.compile(r"(?:[\s,;、$.*_]|\\q?quad|\\[,;])*(?:and|und|et|y|e|和|&)?[\s,;$*_]*", re.IGNORECASE)
+_BOXES = lazy_pattern(r"\\boxed\s*\{((?:[^{}\n]|\{[^{}\n]*\})*)\}")
+_BESIDE = lazy_pattern(r"(?:[\s,;、$.*_]|\\q?quad|\\[,;])*(?:and|und|et|y|e|和|&)?[\s,;$*_]*", re.IGNORECASE)
 
 
 def read_answers(
@@ -189,7 +194,7 @@ def _labelled(text: str, split: Split) -> list[str] | None:
     return answers
 
 
-_IF = re.compile(r"\b(?:if|had|were|would|wenn|falls|si|se)\b[^.!?\n]*$", re.IGNORECASE)
+_IF = lazy_pattern(r"\b(?:if|had|were|would|wenn|falls|si|se)\b[^.!?\n]*$", re.IGNORECASE)
 
 
 def _line(text: str, label: "re.Match[str]") -> tuple[str, int]:

@@ -5,13 +5,15 @@ Each is one expression over many languages. They are looked for in prose only, n
 
 import re
 
+from kbbench_hf.patterns import lazy_pattern
+
 
 def _any(*alternatives: str) -> str:
     return "|".join(alternatives)
 
 
 def _compiled(*alternatives: str) -> "re.Pattern[str]":
-    return re.compile(_any(*alternatives), re.IGNORECASE)
+    return lazy_pattern(_any(*alternatives), re.IGNORECASE)
 
 
 LINE = r"(?:^|(?<=\n))[ \t>#*_\-–—•\"'(\[【]{0,12}(?:\d{1,2}[.)]\s*)?[*_]{0,3}"
@@ -202,7 +204,7 @@ POST_REJECT = _compiled(
     r"(?:указан|упомянут))",
 )
 """Right after a value: it is not the model's answer."""
-RUN_ON = re.compile(
+RUN_ON = lazy_pattern(
     r"^[ \t>#*_\-]{0,8}(?:(?:(?:next|new|another|test|input|given|the|second|third)\s+)?(?:sentence|text|input|"
     r"question|prompt|query|passage|document|paragraph|user|human|instruction|example|context|article|task|abstract"
     r"|test sentence)"
@@ -340,12 +342,12 @@ UNANSWERABLE = _compiled(
 BUT = (
     r"(?:but|however|except|yet|though not|only|aber|jedoch|mais|pero|mas|ma|però|maar|но|однако|但|不过|しかし|ただし)"
 )
-PARTLY = re.compile(
+PARTLY = lazy_pattern(
     r"\b(?:partial(?:ly)?|partly|somewhat|mostly|largely|half|in part|to some extent|teilweise|en partie|parcialmente|"
     r"parzialmente|deels|частично|częściowo)\b|部分|一部|부분",
     re.IGNORECASE,
 )
-LIMITED = re.compile(
+LIMITED = lazy_pattern(
     rf"{PARTLY.pattern}|"
     r"\b(?:(?<!without )(?<!no )except(?!ional)\w*|assum(?:e|ing)|provided that|supports? (?:only )?(?:a )?part|"
     r"apart from|aside from|other than|save (?:for )?the|bar(?:ring)? the|(?:all|every\w+|anything|none) but|"
@@ -359,17 +361,19 @@ LIMITED = re.compile(
     re.IGNORECASE,
 )
 """What makes a yes one of a part: "everything but the last hop", "yes, but not the relation"."""
-NOTHING_BEFORE = re.compile(
+NOTHING_BEFORE = lazy_pattern(
     r"(?:^|[\s(])(?:no|nothing|not (?:all|every\w*|each))(?:\s+(?!and\b|but\b|or\b)\w+){0,4}\s*$", re.IGNORECASE
 )
-NOT_WHOLLY = re.compile(r"not (?:fully|entirely|completely|wholly|quite|really|exactly|at all|yet)\b", re.IGNORECASE)
-OPPOSITE = re.compile(r"\b(?:opposite|otherwise|reverse\w*|instead|contrary|another|different|other)\b", re.IGNORECASE)
-UNSAID = re.compile(
+NOT_WHOLLY = lazy_pattern(r"not (?:fully|entirely|completely|wholly|quite|really|exactly|at all|yet)\b", re.IGNORECASE)
+OPPOSITE = lazy_pattern(
+    r"\b(?:opposite|otherwise|reverse\w*|instead|contrary|another|different|other)\b", re.IGNORECASE
+)
+UNSAID = lazy_pattern(
     r"(?:\b(?:does|do|did|is|are) not|n['’]t|\bnever|\bnowhere) (?:\w+ly )?(?:mention|say|state|give|contain|support|"
     r"includ|appear)\w*(?! (?:otherwise|anything else|the opposite))",
     re.IGNORECASE,
 )
-OUTER_DENIAL = re.compile(
+OUTER_DENIAL = lazy_pattern(
     r"(?:\bnot (?:the case|true|clear|correct|accurate)(?: to say)?,? that|(?:\b(?:can|could|would|do|does|did) ?not|"
     r"n['’]t) (?:be )?(?:say|said|think|believe|claim(?:ed)?|conclude[d]?|agree)\b|\bi (?:\w+ )?doubt\b|\bdoubtful\b|"
     r"\bno reason to)[^,;]*$",

@@ -8,10 +8,12 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from kbbench_hf.patterns import lazy_pattern
+
 _ASSISTANT = r"assistant|chatbot|model|bot|gpt|ai|falcon"
 _OTHER = r"user|human|system|developer|tool|ipython|observation|environment|prompter|context|documents?|function"
 _ROLE = rf"(?P<{{0}}>{_ASSISTANT}|{_OTHER})"
-_END = re.compile(
+_END = lazy_pattern(
     r"<[|｜](?:im_end|end|return|call|stop|endof(?:text|turn|response|userprompt)|(?:user|assistant|system)_end"
     r"|eo(?:s|t|m|d|a|h)(?:_id)?|end[_▁]of[_▁](?:text|turn|sentence|utterance|message)|end_of_turn_token"
     r"|message_end|turn_end|eod_id)[|｜]>"
@@ -20,7 +22,7 @@ _END = re.compile(
     re.IGNORECASE,
 )
 """What ends a turn. The ends of thought and of headers are not among them."""
-_START = re.compile(
+_START = lazy_pattern(
     "|".join(
         (
             # ChatML, Llama 3 and 4, Granite, Phi-4, gpt-oss: a token, the role, and sometimes another token
@@ -51,13 +53,13 @@ _START = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """What starts a turn; the role is in the group that matched."""
-_OPENING = re.compile(
+_OPENING = lazy_pattern(
     r"(?:\s|<s>|<bos>|<BOS_TOKEN>|\[gMASK\]|<sop>|<\|(?:begin_of_text|startoftext|endoftext|bos)\|>|<｜begin▁of▁sentence｜>)*"
 )
-_ROLE_WORDS = re.compile(rf"(?:\W|_)*(?:(?:{_ASSISTANT}|{_OTHER})(?:[\W_]+|$))+", re.IGNORECASE)
-_ROLE_ALONE = re.compile(r"\s*(?:(?:user|assistant|system)\s*:?(?:\s+|$))+")
+_ROLE_WORDS = lazy_pattern(rf"(?:\W|_)*(?:(?:{_ASSISTANT}|{_OTHER})(?:[\W_]+|$))+", re.IGNORECASE)
+_ROLE_ALONE = lazy_pattern(r"\s*(?:(?:user|assistant|system)\s*:?(?:\s+|$))+")
 """A role word as the whole reply; in another case, or of another kind, it may be an answer."""
-_HARMONY_OTHER = re.compile(r"<\|start\|>\s*(?!assistant)\w|<\|return\|>")
+_HARMONY_OTHER = lazy_pattern(r"<\|start\|>\s*(?!assistant)\w|<\|return\|>")
 _SHORTEST_PROMPT = 200
 """Characters of a repeated prompt, where the text that it must contain is not known."""
 
@@ -143,7 +145,7 @@ _OPENS = frozenset({"falcon", "bot", "response"})
 """Those that say nothing at the start of a reply."""
 _MOST_MESSAGES = 5
 """Messages of thought before the message that holds the answer."""
-_AFTER_END = re.compile(rf"\s*({_ASSISTANT}|{_OTHER})(?::|[ \t]*\n|\s*$)", re.IGNORECASE)
+_AFTER_END = lazy_pattern(rf"\s*({_ASSISTANT}|{_OTHER})(?::|[ \t]*\n|\s*$)", re.IGNORECASE)
 
 
 def _after_prompt(reply: str, marks: list[_Mark], start: int, asked: str) -> int | None:
@@ -166,7 +168,7 @@ def _after_prompt(reply: str, marks: list[_Mark], start: int, asked: str) -> int
     return None
 
 
-_SYSTEM = re.compile(r"\b(?:you are|assistant|chat between|below is|instructions?)\b", re.IGNORECASE)
+_SYSTEM = lazy_pattern(r"\b(?:you are|assistant|chat between|below is|instructions?)\b", re.IGNORECASE)
 """Words of a system message without a mark of its own."""
 
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kbbench_hf.patterns import lazy_pattern
 from kbbench_hf.replies import cues
 from kbbench_hf.replies.answers import says_unanswerable
 from kbbench_hf.replies.final_answer import Piece, Version, versions
@@ -27,12 +28,12 @@ _NO = (
     r"fałsz|ne|нет|неверно|ложь|hayır|yanlış|nem"
     r"|لا|خطأ|नहीं|没有|不是|否|不|错误?|假|不能|不可以|いいえ|偽|아니요?|아니오|거짓|0"
 )
-_WORD = re.compile(rf"(?:(?P<yes>{_YES})|(?P<no>{_NO}))(?![\w'’-])", re.IGNORECASE)
-_LAST_WORD = re.compile(rf"(?:[:：.!]|,? (?:so|hence|thus|therefore),?)\s+{_WORD.pattern}[\s.!)]*$", re.IGNORECASE)
+_WORD = lazy_pattern(rf"(?:(?P<yes>{_YES})|(?P<no>{_NO}))(?![\w'’-])", re.IGNORECASE)
+_LAST_WORD = lazy_pattern(rf"(?:[:：.!]|,? (?:so|hence|thus|therefore),?)\s+{_WORD.pattern}[\s.!)]*$", re.IGNORECASE)
 """A verdict that is the last sentence, or stands behind a colon or "so" at the end."""
-_CONCEDED = re.compile(r"^\W*(?:al|even )?though\b[^,]*,|^\W*(?:while|whereas)\b[^,]*,", re.IGNORECASE)
+_CONCEDED = lazy_pattern(r"^\W*(?:al|even )?though\b[^,]*,|^\W*(?:while|whereas)\b[^,]*,", re.IGNORECASE)
 """What a sentence grants before it says the other thing."""
-_IDIOMS = re.compile(
+_IDIOMS = lazy_pattern(
     r"\b(?:no (?:doubt|denying|question|problem|wonder|contradiction|more|less|further|other|errors?|issues?|"
     r"conflict|need|reason)|without (?:a |any )?(?:doubt|question)|not only|nothing (?:missing|contradicts)|"
     r"no,? (?:really)|kein(?:e[nr]?)? (?:zweifel|frage)|zweifellos|sans (?:aucun )?doute|pas de doute|"
@@ -61,7 +62,7 @@ class Question:
     """Members whose truth means no."""
 
 
-_NOT = re.compile(
+_NOT = lazy_pattern(
     r"(?:\b(?:not|never|neither|nor|cannot|hardly|barely|no longer|fails? to|failed to|lacks?|without|nicht|kein\w*"
     r"|pas|jamais|nicht|no|não|nao|non|niet|ikke|inte|nie|не|ne|nem|değil)\b|n['’]t\b|(?:不|未|没有|沒有|无法|無法|"
     r"並不|并不)\s*(?:被|能|可以|得到|受)?|\b(?:nothing|no (?:evidence|part|sentence|statement|mention|indication|"
@@ -73,7 +74,7 @@ _NOT = re.compile(
     re.IGNORECASE,
 )
 _SUPPORTED = Question(
-    claim=re.compile(
+    claim=lazy_pattern(
         r"\b(?P<neg>un|dis|in|non-|not-)?(?:supported|supports|support|entailed|entails|stated|states|implied|"
         r"implies|inferred|deduced|confirmed|confirms|backed|backs|justified|verified|verifiable|grounded|correct|"
         r"accurate|true|"
@@ -98,7 +99,7 @@ _SUPPORTED = Question(
     ),
 )
 _ANSWERABLE = Question(
-    claim=re.compile(
+    claim=lazy_pattern(
         r"\b(?P<neg>un|in|non-)?(?:answerable|answered|sufficient|suffices?|suffice|enough|adequate|possible to "
         r"answer|able to answer|can answer|"
         r"answer (?:is|appears|can be found)(?= (?:in|there|given|stated|listed|present)\b)|"

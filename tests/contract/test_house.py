@@ -14,6 +14,7 @@ ROOMS = (
     *(
         "errors",
         "addresses",
+        "patterns",
         "files",
         "protocols",
         "replies",

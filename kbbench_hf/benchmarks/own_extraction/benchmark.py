@@ -11,11 +11,6 @@ MODES = tuple(mode for mode in MINI.scoring.modes if mode != "paper")
 """Not `paper`: its rules are those of the published tables."""
 
 
-def is_extraction(folder: DatasetFolder) -> bool:
-    """Say whether a dataset is one of sentences and an ontology."""
-    return {"sentences", "ontologies"} <= folder.configs().keys()
-
-
 def own_extraction(name: str, folder: DatasetFolder) -> base.Benchmark:
     """Return the benchmark of an ontology of one's own."""
     splits = tuple(folder.configs()["sentences"])

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -102,6 +103,25 @@ def test_the_card_keeps_its_words_and_gains_sizes_and_features(tmp_path):
     assert text.endswith("# Small\n")
     for expected in ("license: mit", "config_name: questions", "num_examples: 2", "path: data/nodes/full.parquet"):
         assert expected in text
+
+
+def test_the_card_describes_columns_as_datasets_does(tmp_path):
+    from datasets import Features
+
+    columns = {
+        "id": pa.array([1]),
+        "half": pa.array([1.0], pa.float32()),
+        "texts": pa.array([[["a"]]]),
+        "large": pa.array([["a"]], pa.large_list(pa.large_string())),
+        "record": pa.array([{"a": 1, "b": [True], "c": [{"d": 1.5}]}]),
+    }
+    for name, table in (
+        ("a", pa.table(columns)),
+        ("b", pa.table({**columns, "when": pa.array([0], pa.timestamp("s"))})),
+    ):
+        card = (write_dataset(tmp_path / name, {"q": {"full": table}}, CARD).path / "README.md").read_text("utf-8")
+        described = yaml.safe_load(card.split("---")[1])["dataset_info"]["features"]
+        assert described == Features.from_arrow_schema(table.schema)._to_yaml_list()
 
 
 def test_a_failure_leaves_what_was_there_and_nothing_half_done(tmp_path, monkeypatch):
