@@ -17,7 +17,7 @@ from starlette.routing import Route
 from kbbench_hf.app.board_table import kept_columns
 from kbbench_hf.app.boards import Boards, place_label
 from kbbench_hf.app.examples import why_no_answers
-from kbbench_hf.app.html import CSS, STYLES, rendered
+from kbbench_hf.app.html import CSS, STYLES, public_address, rendered
 from kbbench_hf.benchmarks import Place, as_place
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.datasets import Row as PlainRow
@@ -42,8 +42,7 @@ def routes(boards: Boards) -> list[Route]:
     def page(request: Request) -> Response:
         place = boards.asked_place({})
         row = boards.board(place).rows[0].id
-        scheme = request.headers.get("x-forwarded-proto", request.url.scheme)
-        base = str(request.base_url.replace(scheme=scheme.partition(",")[0])).rstrip("/")
+        base = public_address(request)
         return HTMLResponse(rendered("api", styles=STYLES, base=base, place=str(place), row=row))
 
     def places(request: Request) -> Response:

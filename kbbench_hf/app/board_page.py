@@ -51,8 +51,9 @@ def board_tab(boards: Boards) -> BoardTab:
     """Lay out the tab."""
     import gradio as gr
 
-    families = list(boards.families())
-    with gr.Tabs(elem_id="families", selected=families[0] if families else None) as family_tabs:
+    families = boards.families()
+    menu = [(setting_label(each), str(each)) for places in families.values() for each in places]  # read by programs
+    with gr.Tabs(elem_id="families", selected=next(iter(families), None)) as family_tabs:
         for name in families:
             gr.Tab(name, id=name)
     with gr.Row(elem_id="choices"):
@@ -60,28 +61,40 @@ def board_tab(boards: Boards) -> BoardTab:
             label="Dataset", choices=[], scale=3, min_width=240, elem_id="dataset", allow_custom_value=True
         )
         place = gr.Dropdown(
-            label="Part and split", choices=[], scale=2, min_width=150, elem_id="place", allow_custom_value=True
+            label="Part and split",
+            choices=menu,
+            value=None,
+            scale=2,
+            min_width=150,
+            elem_id="place",
+            allow_custom_value=True,
         )
         search = gr.Textbox(
             label="Search", placeholder="name, licence, submitter", scale=2, min_width=150, elem_id="search"
         )
         origin = gr.Dropdown(ORIGINS, value=ALL, label="Origin", scale=1, min_width=110, elem_id="origin")
-    table = gr.HTML(elem_id="board", js_on_load=ON_CLICK, apply_default_css=False)
+    table = gr.HTML(label="table", elem_id="board", js_on_load=ON_CLICK, apply_default_css=False)
     with gr.Accordion("Columns", open=False):
         shown = gr.CheckboxGroup([], show_label=False, elem_id="columns")
     more = gr.HTML(elem_id="board-more", js_on_load=None, apply_default_css=False)
-    sort, page = gr.Textbox(visible=False), gr.Number(1, precision=0, visible=False)
+    sort, page = gr.Textbox(visible=False), gr.Number(1, label="page", precision=0, visible=False)
     view = [place, search, origin, sort, page]
 
     def find(
-        place: str, search: str, origin: str, sort: str, shown: list[str], page: float | None = 1
+        place: str,
+        search: str | None = None,
+        origin: str = ALL,
+        sort: str | None = None,
+        shown: list[str] | None = None,
+        page: float | None = 1,
     ) -> tuple[object, ...]:
-        """Return the table and the page that it shows; nothing before the page was filled for the first time."""
-        if not place:
+        """Return the table of a board as HTML, and its page; programs read /api/board?place=PLACE instead."""
+        if not place:  # the page was not filled yet
             return gr.skip(), gr.skip()
         try:
             where, page = as_place(place), int(page or 1)
-            return table_html(boards.board(where), where, View(search[:MAX_SEARCH], origin, sort, page), shown), page
+            view = View((search or "")[:MAX_SEARCH], origin, sort or "", page)
+            return table_html(boards.board(where), where, view, shown or []), page
         except KBBenchError as error:
             return board_problem(error), 1
 

@@ -53,7 +53,7 @@ def table_html(found: Board, place: Place, view: View, shown: Sequence[str]) -> 
         words=words,
         axis=found.axis_words if rows else "",
         downloads={
-            label: f"/api/board?{urlencode({**asked, 'columns': ','.join(c.heading for c in kept), 'format': form})}"
+            label: f"api/board?{urlencode({**asked, 'columns': ','.join(c.heading for c in kept), 'format': form})}"
             for label, form in (("CSV", "csv"), ("LaTeX", "tex"), ("JSON", "json"))
         },
     )
@@ -72,7 +72,7 @@ def board_problem(error: KBBenchError) -> str:
 
 def kept_columns(found: Board, shown: Sequence[str]) -> list[Column]:
     """Return the columns with these headings, the systems' names among them; the default ones where none is named."""
-    wanted = {*shown, "system"} if isinstance(shown, Sequence) else set(found.default_columns)
+    wanted = {*shown, "system"} if isinstance(shown, Sequence) and shown else set(found.default_columns)
     return [column for column in found.columns if column.heading in wanted]
 
 

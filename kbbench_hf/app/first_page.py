@@ -6,12 +6,13 @@ Gradio sends an empty page, which its scripts fill a second later; they take thi
 import logging
 from collections.abc import Mapping
 from functools import partial
+from html import escape
 
 import anyio
 from anyio import CapacityLimiter
 from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kbbench_hf.app.board_table import table_html
@@ -79,8 +80,15 @@ class FirstPage(BaseHTTPMiddleware):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass everything on but requests of the page."""
-        is_page = scope["type"] == "http" and (scope["method"], scope["path"]) == ("GET", "/")
-        await (super().__call__ if is_page else self.app)(scope, receive, send)
+        if scope["type"] == "http" and scope["method"] == "GET":
+            path = scope["path"].removeprefix(scope.get("root_path", ""))  # proxies may leave the prefix, or strip it
+            if path == "":  # the addresses in the page are relative to the slash
+                await RedirectResponse(f"{scope['path']}/")(scope, receive, send)
+                return
+            if path == "/":
+                await super().__call__(scope, receive, send)
+                return
+        await self.app(scope, receive, send)
 
     async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
         """Answer a request of the page."""
@@ -89,6 +97,8 @@ class FirstPage(BaseHTTPMiddleware):
         if answer.status_code == 200:
             first = await self._first(dict(request.query_params))
             page = page.replace("</head>", f"{HEAD}</head>", 1).replace("<gradio-app", f"{first}<gradio-app", 1)
+            if root := request.scope.get("root_path"):  # the page's address may lack the slash at the prefix's end
+                page = page.replace('<base href="./"', f'<base href="{escape(root)}/"', 1)
         headers = {name: value for name, value in answer.headers.items() if name != "content-length"}
         return Response(page, answer.status_code, headers)
 

@@ -8,6 +8,7 @@ from kbbench_hf.reports.html import templates
 
 if TYPE_CHECKING:
     import gradio as gr
+    from starlette.requests import Request
 
     from kbbench_hf.app.drawings import Bar
 
@@ -22,6 +23,16 @@ STYLES = "kbbench.css"
 """Where the styles stand beside the pages, so that a browser asks for them once."""
 TITLE = "kbbench leaderboard"
 HEAD = f'<title>{TITLE}</title><link rel="stylesheet" href="{STYLES}"><script>{_ADDRESS}</script>'
+
+
+def public_address(request: "Request") -> str:
+    """Return the address of the site as visitors see it, behind a proxy too, without the slash at its end."""
+    root = request.scope.get("root_path", "").rstrip("/")
+    if root.startswith("http"):
+        return str(root)
+    scheme = request.headers.get("x-forwarded-proto", request.url.scheme).partition(",")[0].strip()
+    host = request.headers.get("x-forwarded-host", request.url.netloc).partition(",")[0].strip()
+    return f"{scheme}://{host}{root}"
 
 
 def rendered(template: str, **values: object) -> str:

@@ -2,7 +2,8 @@
 
 import os
 import threading
-from collections.abc import Sequence
+import urllib.request
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from kbbench_hf.app.boards import Boards
 from kbbench_hf.app.compare_page import MOST, compare_html
 from kbbench_hf.app.first_page import FirstPage, asked_tab
 from kbbench_hf.app.html import ON_CLICK, TITLE, Listener, markup
+from kbbench_hf.app.login import Login
 from kbbench_hf.app.overview_page import overview_html
 from kbbench_hf.app.row_page import row_html
 from kbbench_hf.app.submit_page import submit_tab
@@ -22,6 +24,7 @@ from kbbench_hf.hub.listing import Listing
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.outbox import Outbox
 from kbbench_hf.leaderboard.store import Store
+from kbbench_hf.reports.terminal import echo
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -29,11 +32,15 @@ if TYPE_CHECKING:
 ABOUT = Path(__file__).parent / "about.md"
 KEEP_UPLOADS_S = 600
 N_CHOICES = 500
+FIRST_PAGE_S = 120.0
+"""After so many seconds without a page the address is printed, and with it that there is none yet."""
 LAUNCH: Listener = {
     "max_file_size": "50mb",
     "allowed_paths": [],
     "show_error": False,
     "enable_monitoring": False,
+    "quiet": True,
+    "prevent_thread_lock": True,
     "ssr_mode": False,
     "footer_links": ["gradio"],
 }
@@ -52,38 +59,66 @@ PUT_COMPARED = """(place, rows) => {
 }"""
 
 
-def serve(store: Store, outbox: Outbox | None = None, listing: Listing | None = None, **options: object) -> None:
+def serve(
+    store: Store,
+    outbox: Outbox | None = None,
+    listing: Listing | None = None,
+    wait: Callable[[], object] = lambda: None,
+    **options: object,
+) -> None:
     """Serve the pages and the API of a store until interrupted; `options` are those of `launch`.
 
     The store is copied to the Hub by the outbox if there is one; submissions are taken to the datasets that are here,
-    and to those of the listing.
+    and to those of the listing. `wait` is called after the imports, which take most of the start. The address is
+    printed when the first page is there.
     """
+    login = Login()  # asks the Hub while Gradio is imported
+    _import_gradio()
     from kbbench_hf.app.api import routes
 
+    wait()
     store.recover()
     boards = Boards(Index(store), outbox, listing)
     threading.Thread(target=overview_html, args=(boards,), daemon=True).start()  # made while the server starts
-    app = leaderboard(boards)
+    app = leaderboard(boards, login)
     import gradio as gr
     from starlette.middleware import Middleware
 
     theme = gr.themes.Default(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
     added = {"routes": routes(boards), "middleware": [Middleware(FirstPage, boards=boards)]}
     app.launch(**LAUNCH, **options, theme=theme, app_kwargs=added)
+    echo(f"{_answering(app)}  (Ctrl-C ends it)")
+    app.block_thread()
 
 
-def leaderboard(boards: Boards) -> "gr.Blocks":
-    """Return the pages of the boards of a store; `serve` launches them."""
-    if "SPACE_ID" not in os.environ:  # where there is no secret, sessions are signed with what everybody knows
-        os.environ.setdefault("OAUTH_CLIENT_SECRET", token_hex())
+def _import_gradio() -> None:
+    """Import Gradio, with a secret of its own for sessions: without one they are signed with a public default."""
+    if not os.environ.get("OAUTH_CLIENT_SECRET"):
+        os.environ["OAUTH_CLIENT_SECRET"] = token_hex()
     try:
-        import gradio as gr
+        import gradio  # noqa: F401
     except ImportError:
         raise missing_extra("gradio", "space") from None
 
+
+def _answering(app: "gr.Blocks") -> str:
+    """Return the address of an app that was launched, when its first page is there."""
+    local, root = str(app.local_url).rstrip("/"), app.root_path
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no proxy between this machine and itself
+    try:
+        opener.open(f"{local}/", timeout=FIRST_PAGE_S).read()
+    except OSError as error:
+        echo(f"No page within {FIRST_PAGE_S:g} s ({error}). It may come later: this machine is busy.", err=True)
+    return root if root.startswith("http") else f"{local}{root}"
+
+
+def leaderboard(boards: Boards, login: Login) -> "gr.Blocks":
+    """Return the pages of the boards of a store; `serve` launches them."""
+    import gradio as gr
+
     with gr.Blocks(title=TITLE, delete_cache=(KEEP_UPLOADS_S, KEEP_UPLOADS_S), fill_width=True) as app:
         gr.Markdown(
-            "# kbbench\nKnowledge benchmarks, scored from predictions that anyone can score again. [For programs](/api)"
+            "# kbbench\nKnowledge benchmarks, scored from predictions that anyone can score again. [For programs](api)"
         )
         with gr.Tabs(selected="overview") as tabs:
             with gr.Tab("Overview", id="overview") as overview_page:
@@ -100,7 +135,7 @@ def leaderboard(boards: Boards) -> "gr.Blocks":
                 )  # fmt: skip
                 comparison = markup("", "comparison")
             with gr.Tab("Submit", id="submit") as submit_page:
-                submit_tab(boards, submit_page)
+                submit_tab(boards, submit_page, board.place, login)
             with gr.Tab("About", id="about"):
                 gr.Markdown(ABOUT.read_text(encoding="utf-8"))
 

@@ -206,9 +206,9 @@ def command_text(place: Place, row: Row) -> str:
 
 def downloads(boards: Boards, place: Place, row: Row) -> list[tuple[str, str]]:
     """Return what there is to take away of a row: name -> address."""
-    files = [("Row as JSON", f"/api/rows/{row.id}")]
+    files = [("Row as JSON", f"api/rows/{row.id}")]
     if row.badge != "published" and not why_no_answers(boards, place, [row]):
-        files.append(("Predictions (.jsonl.gz)", f"/api/rows/{row.id}/predictions.jsonl.gz"))
+        files.append(("Predictions (.jsonl.gz)", f"api/rows/{row.id}/predictions.jsonl.gz"))
     return files
 
 

@@ -13,8 +13,9 @@ from kbbench_hf.hub.listing import Listing
 from kbbench_hf.leaderboard.outbox import Outbox
 from kbbench_hf.leaderboard.store import Store
 
-FIRST_LOOK_S = 20.0
-"""For so long the pages wait for the rows on the Hub; then they are served, and the rows come as they come."""
+FIRST_LOOK_S = 12.0
+"""Until so many seconds after the start the pages wait for the rows on the Hub; Gradio is imported meanwhile. The rows
+of a slower Hub follow later: without this limit a Hub that does not answer keeps the first page beyond 30 s."""
 LAST_LOOK_S = 5.0
 SECONDS_BETWEEN_LOOKS = 60.0
 """So often the Hub is asked whether another Space sent something, and asked again after it did not answer."""
@@ -26,19 +27,19 @@ def main() -> None:
     """Serve the board; keep its store and the dataset `KBBENCH_RESULTS` alike, whether or not the Hub answers."""
     store = Store(Path(os.environ.get("KBBENCH_STORE", "store")))
     results, outbox = os.environ.get("KBBENCH_RESULTS"), None
+    until, looked = time.monotonic() + FIRST_LOOK_S, threading.Event()
     if results:
         from huggingface_hub import HfApi
         from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
 
         disable_progress_bars()
         outbox = Outbox(store, results, HfApi())
-        looked = threading.Event()
         threading.Thread(target=keep_alike, args=(outbox, looked), daemon=True).start()
-        looked.wait(FIRST_LOOK_S)
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the launch below returns
     else:
+        looked.set()
         LOG.warning("KBBENCH_RESULTS is not set: submissions are lost when this Space restarts")
-    serve(store, outbox, Listing())
+    serve(store, outbox, Listing(), lambda: looked.wait(max(0.0, until - time.monotonic())))
     if outbox and outbox.pending():
         last = threading.Thread(target=_tried, args=(outbox, outbox.flush), daemon=True)
         last.start()

@@ -1,20 +1,21 @@
 """From a file to a row: checked and scored at once, stored after login."""
 
 import asyncio
-import logging
-import os
+import json
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbbench_hf.app.boards import Boards, place_label
 from kbbench_hf.app.html import Listener
-from kbbench_hf.benchmarks import Place, as_place, benchmark
+from kbbench_hf.app.login import LOCAL, Login, remember
+from kbbench_hf.benchmarks import Place, as_place, at_hand, benchmark
 from kbbench_hf.errors import KBBenchError, UsageError
-from kbbench_hf.hub.connection import answer_within
-from kbbench_hf.leaderboard.checking import Checks, Upload
+from kbbench_hf.leaderboard.checking import SIGN_IN, Checks, Upload
 from kbbench_hf.leaderboard.quotas import Quotas
 from kbbench_hf.leaderboard.records import Receipt, Record, System
 from kbbench_hf.leaderboard.submissions import Preview, checked_system, store_preview
@@ -25,23 +26,25 @@ if TYPE_CHECKING:
 
 PREDICTIONS = "Predictions: .jsonl or .jsonl.gz"
 ANNOTATED = f"{PREDICTIONS}, and with them the .parquet files that 'kbbench annotate' wrote"
-LOG = logging.getLogger("kbbench")
-WHO_S = 10.0
-"""For so long the Hub is waited for to say whose token the machine's is."""
 WAITING = 200
 """So many uploads are read or wait for it; none of them holds a thread."""
 
 
-def submit_tab(boards: Boards, tab: "gr.Tab") -> None:
-    """Lay out the tab."""
+def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login) -> None:
+    """Lay out the tab; it opens with the benchmark that the board has `shown` last."""
     import gradio as gr
 
-    if can_log_in():
-        gr.LoginButton(size="sm")
+    if no_login := login.problem():
+        gr.Markdown(
+            f"Nobody can sign in here: {no_login}. Files are checked and scored, but not stored. {LOCAL}",
+            elem_id="no-login",
+        )
     else:
-        gr.Markdown("Nobody can log in here, so nothing can be stored: files are checked and scored only. "
-                    "Run `hf auth login` before `kbbench serve`, or store with `kbbench submit`.")  # fmt: skip
-    place = gr.Dropdown([], label="Benchmark", elem_id="submit-place", allow_custom_value=True)
+        remember(login)
+        gr.LoginButton(size="sm")
+    seen = gr.State("")
+    menu = [(place_label(each), str(each)) for each in boards.open_places()]  # programs read the names of places here
+    place = gr.Dropdown(menu, value=None, label="Benchmark", elem_id="submit-place", allow_custom_value=True)
     form = gr.Markdown()
     files = gr.File(
         label=PREDICTIONS,
@@ -50,32 +53,38 @@ def submit_tab(boards: Boards, tab: "gr.Tab") -> None:
         elem_id="file",
         height=130,
     )
-    report = gr.Markdown(elem_id="report")
+    report = gr.Markdown(label="report", elem_id="report")
     with gr.Row():
-        name = gr.Textbox(label="System", placeholder="as the board shall show it", elem_id="name", min_width=200)
+        name = gr.Textbox(label="System", placeholder="its name on the board", elem_id="name", min_width=200)
         link = gr.Textbox(label="Link", placeholder="https://...", elem_id="link", min_width=200)
         licence = gr.Textbox(label="Licence", placeholder="apache-2.0", elem_id="licence", min_width=120)
     with gr.Row():
-        size = gr.Number(label="Parameters, billions (0: not said)", minimum=0, min_width=160)
-        latency = gr.Number(label="Latency p95, seconds (0: not said)", minimum=0, min_width=160)
-        cost = gr.Number(label="1,000 examples, US dollars (0: not said)", minimum=0, min_width=160)
+        size = gr.Number(label="Parameters, billions (0: unknown)", minimum=0, min_width=160)
+        latency = gr.Number(label="Latency p95, seconds (0: unknown)", minimum=0, min_width=160)
+        cost = gr.Number(label="1,000 examples, US dollars (0: unknown)", minimum=0, min_width=160)
     notes = gr.Textbox(label="Notes", lines=2, elem_id="notes")
     send = gr.Button("Submit", variant="primary", elem_id="send")
-    receipt = gr.Markdown(elem_id="receipt")
+    receipt = gr.Markdown(label="receipt", elem_id="receipt")
     with gr.Accordion("Your submissions", open=False, visible=False, elem_id="own-rows") as own_rows:
         mine = gr.Dropdown([], label="Submission", elem_id="mine", allow_custom_value=True)
         with gr.Row():
-            changing = gr.Button("Say of it what stands above", size="sm", elem_id="change")
+            changing = gr.Button("Update with the values above", size="sm", elem_id="change")
             withdrawing = gr.Button("Withdraw it from the board", size="sm", elem_id="withdraw")
             returning = gr.Button("Put it back", size="sm", elem_id="return")
         changed = gr.Markdown(elem_id="changed")
     checks, quotas, store = Checks(), Quotas(boards.index), boards.index.store
 
-    def choose(place: str | None, profile: gr.OAuthProfile | None) -> object:
+    def choose(place: str | None, on_board: str, seen: str, profile: gr.OAuthProfile | None) -> object:
+        """Choose the place of the board where it is another one than last time, and keep what was chosen otherwise."""
         places = boards.open_places()
-        value = place or str(places[0])
-        menu = gr.Dropdown([(place_label(each), str(each)) for each in places], value=value)
-        return menu, *describe(value), *theirs(profile)
+        with suppress(KBBenchError):
+            where = as_place(on_board)
+            if on_board != seen and where.benchmark in {each.benchmark for each in places}:
+                place = on_board
+                places += [where] * (where not in places)  # another split, or another mode
+        choices = [(place_label(each), str(each)) for each in places]
+        form = describe(place) if place else (closed_text(on_board), gr.File(label=PREDICTIONS))
+        return gr.Dropdown(choices, value=place or None), *form, *theirs(profile), on_board
 
     def theirs(profile: gr.OAuthProfile | None) -> tuple[object, object]:
         """Return the menu of the visitor's own submissions, and whether there is one."""
@@ -88,16 +97,28 @@ def submit_tab(boards: Boards, tab: "gr.Tab") -> None:
         return _format(place), gr.File(label=ANNOTATED if _takes_annotations(place) else PREDICTIONS)
 
     async def check(place: str, files: list[str] | None, request: gr.Request, profile: gr.OAuthProfile | None) -> str:
+        """Check and score one file of predictions, with its annotations if any; nothing is stored."""
         if not files:
             return ""
         try:
             who = profile.username if profile else f"session {request.session_hash}"
-            return preview_text(await checks.check(_upload(place, files), who, profile is not None))
+            upload = _upload(place, files)
+            remedy = SIGN_IN
+            if no_login:
+                command = _command("validate", upload)
+                remedy = f"Nobody can sign in here. Check the file on your own machine: {command}"
+            return preview_text(await checks.check(upload, who, profile is not None, remedy))
         except KBBenchError as error:
             return _failure("Not accepted", error)
 
     def described(
-        name: str, link: str, licence: str, size: float | None, latency: float | None, cost: float | None, notes: str
+        name: str,
+        link: str | None,
+        licence: str | None,
+        size: float | None,
+        latency: float | None,
+        cost: float | None,
+        notes: str | None,
     ) -> System:
         numbers = {"parameters_b": size, "latency_p95_s": latency, "cost_per_1000_usd": cost}
         said = {key: value for key, value in numbers.items() if value}
@@ -108,18 +129,25 @@ def submit_tab(boards: Boards, tab: "gr.Tab") -> None:
         place: str,
         files: list[str] | None,
         name: str,
-        link: str,
-        licence: str,
-        size: float | None,
-        latency: float | None,
-        cost: float | None,
-        notes: str,
+        link: str | None = None,
+        licence: str | None = None,
+        size: float | None = None,
+        latency: float | None = None,
+        cost: float | None = None,
+        notes: str | None = None,
     ) -> str:
-        if profile is None:
+        """Check, score and store one file of predictions for the user who is logged in; returns a receipt."""
+        if profile is None and not no_login:
             return "**Not stored:** nobody is logged in. Sign in above and submit again."
         if not files:
             return "**Not stored:** there is no file. Choose one above."
         try:
+            if profile is None:
+                command = _command("submit", _upload(place, files), name or "SYSTEM")
+                raise UsageError(
+                    f"Nobody can sign in here: {no_login}. Store the file on a board of your own: {command}\n"
+                    "Then show it: kbbench serve"
+                )
             system, upload = described(name, link, licence, size, latency, cost, notes), _upload(place, files)
             with quotas.storing(profile.username):
                 read = await checks.check(upload, profile.username, logged_in=True)
@@ -166,7 +194,8 @@ def submit_tab(boards: Boards, tab: "gr.Tab") -> None:
     inputs = [place, files, name, link, licence, size, latency, cost, notes]
     reading: Listener = {"concurrency_id": "read", "concurrency_limit": WAITING}
     own: Listener = {"api_visibility": "private"}
-    tab.select(choose, place, [place, form, files, mine, own_rows], show_progress="hidden", api_visibility="private")
+    opened = {"show_progress": "hidden", **own}
+    tab.select(choose, [place, shown, seen], [place, form, files, mine, own_rows, seen], **opened)
     changing.click(edit, [mine, *inputs[3:]], [changed, mine, own_rows], **own)
     withdrawing.click(withdraw, mine, [changed, mine, own_rows], **own)
     returning.click(put_back, mine, [changed, mine, own_rows], **own)
@@ -175,22 +204,27 @@ def submit_tab(boards: Boards, tab: "gr.Tab") -> None:
     send.click(submit, inputs, receipt, api_name="submit", **reading)
 
 
-def can_log_in() -> bool:
-    """Say whether somebody can log in: on a Space, or where the Hub knows the machine's own token.
-
-    Elsewhere than on a Space, Gradio asks the Hub who that is before it serves, and does not serve without an answer.
-    """
-    from huggingface_hub import get_token, whoami
-
-    if "SPACE_ID" in os.environ or get_token() is None:
-        return "SPACE_ID" in os.environ
+def closed_text(place: str) -> str:
+    """Return what is shown where nothing is chosen, and why the board that was open last takes no submissions."""
+    choose, name = "Choose the benchmark that your file answers.", place.partition("/")[0]
     try:
-        answer_within(WHO_S)
-        whoami()
-    except Exception as error:  # whatever the Hub's client raises, whose classes depend on its HTTP library
-        LOG.warning("nobody can log in until this is started again: the Hub did not say who (%s)", type(error).__name__)
-        return False
-    return True
+        title = benchmark(name).title
+    except KBBenchError:
+        return choose
+    return (
+        f"{choose} {title} takes no submissions here, because its data is not on this machine; the owner of this board "
+        f"opens it with `kbbench build {name}` and a new start."
+    )
+
+
+def _command(verb: str, upload: Upload, name: str = "") -> str:
+    """Return the command that does with an upload on the visitor's machine what is not done here."""
+    place, found = upload.place, benchmark(upload.place.benchmark)
+    dataset = "/".join(place[: 1 + (place.config != found.data.configs[0])])
+    words = ["kbbench", verb, Path(upload.file).name, "--benchmark", dataset]
+    words += ["--split", place.split] * (place.split != found.data.default_split)
+    words += ["--mode", place.mode] * (place.mode != found.scoring.modes[0])
+    return shlex.join(words + (["--name", name] if name else []))
 
 
 def organisations(profile: Mapping[str, Any]) -> list[str]:
@@ -207,7 +241,7 @@ def organisations(profile: Mapping[str, Any]) -> list[str]:
 def receipt_text(boards: Boards, place: Place, stored: Receipt) -> str:
     """Return what a submitter is told of a stored row: its id, how safe it is, and the notes that the board shows."""
     state = "It was there already." if stored.existed else "It is on the board now."
-    state = "It was there already; it says now what you wrote." if stored.edited else state
+    state = "It was there already; its description is now yours." if stored.edited else state
     safe = f" {boards.outbox.state(stored.id)}" if boards.outbox else ""
     row = boards.row(place, stored.id, now=True)
     notes = "".join(f"\n\n⚠ The board notes of it: {_plain(each.reason)}" for each in (row.flags if row else ()))
@@ -223,8 +257,8 @@ def _own_label(record: Record, withdrawn: bool) -> str:
     return f"{record.system.name} · {where}{' (withdrawn)' if withdrawn else ''}"
 
 
-def _upload(place: str, files: Sequence[str]) -> Upload:
-    where, paths = as_place(place), [Path(each) for each in files]
+def _upload(place: str | None, files: Sequence[str]) -> Upload:
+    where, paths = as_place(place or ""), [Path(each) for each in files]
     annotations = [path for path in paths if path.suffix == ".parquet"]
     predictions = [path for path in paths if path not in annotations]
     if len(predictions) != 1:
@@ -262,8 +296,13 @@ def _failure(what: str, error: KBBenchError) -> str:
 
 
 def _format(place: str) -> str:
+    """Return an example of a line of predictions, with the id of the place's first example where its data is here."""
     try:
-        found = benchmark(as_place(place).benchmark)
+        where = as_place(place)
+        line = json.loads(benchmark(where.benchmark).scoring.answer.example)
     except KBBenchError:
         return ""
-    return f"One JSON object per example and line:\n```json\n{found.scoring.answer.example}\n```"
+    with suppress(KBBenchError, LookupError, OSError, ValueError):  # the data may be damaged, or be made by code
+        if folder := at_hand(where.benchmark):
+            line["id"] = folder.first_id(where.config, where.split)
+    return f"One JSON object per example and line:\n```json\n{json.dumps(line, ensure_ascii=False)}\n```"

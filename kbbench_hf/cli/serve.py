@@ -1,5 +1,6 @@
 """`kbbench serve`: the leaderboard, or the tools on a knowledge base, on your own machine."""
 
+import re
 import shlex
 import socket
 from pathlib import Path
@@ -13,7 +14,8 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.reports.terminal import called_as, echo
 
 LOOPBACK = "127.0.0.1"
-OF_THE_LEADERBOARD = ("store", "host", "port")
+OF_THE_LEADERBOARD = ("store", "host", "port", "root-path")
+ROOT_PATH = re.compile(r"(?:https?://[\w.:\[\]-]+)?(?:/[\w.~-]+)*/?")
 OF_THE_TOOLS = ("http", "base", "split", "limit", "name", "out")
 
 
@@ -21,6 +23,12 @@ OF_THE_TOOLS = ("http", "base", "split", "limit", "name", "out")
 @click.option("--store", type=FilePath(), default=Path("kbbench-leaderboard"), show_default=True)
 @click.option("--host", type=NAME, default=LOOPBACK, show_default=True)
 @click.option("--port", type=click.IntRange(1, 65_535), default=7860, show_default=True)
+@click.option(
+    "--root-path",
+    callback=lambda context, option, text: _root_path(text),
+    metavar="/PREFIX",
+    help="The path prefix under which a reverse proxy shows the leaderboard, or its whole address.",
+)
 @click.option(
     "--tools",
     "benchmark",
@@ -45,6 +53,7 @@ def command(
     store: Path,
     host: str,
     port: int,
+    root_path: str | None,
     benchmark: str | None,
     http: int | None,
     **options: Any,
@@ -56,11 +65,12 @@ def command(
 
     Examples:
       kbbench serve --port 7860
+      kbbench serve --root-path /kbbench
       kbbench serve --tools mini-stark --http 8765
     """
     others = OF_THE_LEADERBOARD if benchmark else OF_THE_TOOLS
     for option in others:
-        if context.get_parameter_source(option) is ParameterSource.COMMANDLINE:
+        if context.get_parameter_source(option.replace("-", "_")) is ParameterSource.COMMANDLINE:
             whom = "the leaderboard, not --tools" if benchmark else "--tools NAME"
             raise UsageError(f"--{option} is for {whom}. Leave it out, or see 'kbbench serve --help'.")
     if benchmark:
@@ -70,8 +80,8 @@ def command(
     from kbbench_hf.app.leaderboard import serve
     from kbbench_hf.leaderboard.store import Store
 
-    echo(f"http://{host}:{port}  (Ctrl-C ends it)")
-    serve(Store(store), server_name=host, server_port=port, quiet=True)
+    echo("Starting the leaderboard; its address follows when it answers.", err=True)
+    serve(Store(store), server_name=host, server_port=port, root_path=root_path)
 
 
 def _serve_tools(benchmark: str, port: int | None, **options: Any) -> None:
@@ -95,6 +105,18 @@ def _serve_tools(benchmark: str, port: int | None, **options: Any) -> None:
             click.echo(
                 f"{sessions.n_started:,} of {len(sessions.rows):,} questions are answered. Score: {score}", err=True
             )
+
+
+def _root_path(text: str | None) -> str | None:
+    """Return a prefix without the slash at its end; None, where there is none, leaves it to GRADIO_ROOT_PATH."""
+    if text is None:
+        return None
+    parts = text.split("/")
+    if not ROOT_PATH.fullmatch(text) or not text or "." in parts or ".." in parts:
+        raise click.BadParameter(
+            f"{text!r} is no path prefix; expected one such as /kbbench, or https://example.org/kbbench."
+        )
+    return text.rstrip("/")
 
 
 def _refuse_address(host: str, port: int) -> None:

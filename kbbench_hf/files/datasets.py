@@ -103,13 +103,26 @@ class DatasetFolder:
         Raises:
             UsageError: the folder has no such config or split; the message names those it has.
         """
+        return self._parquet(config, split).read()  # read_table would import pandas
+
+    def first_id(self, config: str, split: str) -> Id:
+        """Return the id of a split's first example, without reading the others.
+
+        Raises:
+            UsageError: the folder has no such config or split.
+            LookupError: the split is empty, or has no ids.
+        """
+        first = next(self._parquet(config, split).iter_batches(1, columns=["id"]), None)
+        ids = first["id"].to_pylist() if first is not None else []
+        return cast(Id, ids[0])
+
+    def _parquet(self, config: str, split: str) -> pq.ParquetFile:
         configs = self.configs()
         if config not in configs:
             raise unknown_name(f"config of {self.path}", config, configs)
         if split not in configs[config]:
             raise unknown_name(f"split of {self.path}, {config},", split, configs[config])
-        file = self.file(f"data/{config}/{split}.parquet")
-        return pq.ParquetFile(file, memory_map=True).read()  # read_table would import pandas
+        return pq.ParquetFile(self.file(f"data/{config}/{split}.parquet"), memory_map=True)
 
     def rows(self, config: str, split: str) -> list[Row]:
         """Return one split as Python dictionaries."""

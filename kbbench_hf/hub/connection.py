@@ -5,6 +5,8 @@ from contextlib import contextmanager
 
 from kbbench_hf.errors import KBBenchError, UsageError
 
+ANSWER_S = 60.0
+"""After so many seconds without an answer the Hub counts as down."""
 LOGIN = 401, 403
 """What the Hub answers whom it does not know, or does not let."""
 

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from kbbench_hf.hub.connection import ANSWER_S, answer_within
 from kbbench_hf.hub.download import owner
 
 LOG = logging.getLogger("kbbench")
@@ -50,4 +51,5 @@ def datasets_on_hub() -> frozenset[str]:
     """Return the names of the owner's datasets on the Hub, without the owner."""
     from huggingface_hub import HfApi
 
+    answer_within(ANSWER_S)
     return frozenset(each.id.partition("/")[2] for each in HfApi().list_datasets(author=owner()))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import NAMESPACE
-from kbbench_hf.hub.connection import connection
+from kbbench_hf.hub.connection import ANSWER_S, connection
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -80,7 +80,7 @@ def difference(wanted: Publication, api: "HfApi") -> Difference:
     from huggingface_hub.hf_api import RepoFile
 
     try:
-        info = api.repo_info(wanted.repo_id, repo_type=wanted.repo_type)
+        info = api.repo_info(wanted.repo_id, repo_type=wanted.repo_type, timeout=ANSWER_S)
     except RepositoryNotFoundError:
         return Difference(sorted(wanted.files), [], [], [], None, wanted.variables)
     if wanted.private and not info.private:

@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbbench_hf.hub.connection import answer_within
+from kbbench_hf.hub.connection import ANSWER_S, answer_within
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
-
-ANSWER_S = 60.0
-"""A Hub that says nothing for so long counts as down."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +78,7 @@ class Repository:
         )
 
     def _head(self) -> str | None:
-        return self.api.repo_info(self.name, repo_type="dataset").sha
+        return self.api.repo_info(self.name, repo_type="dataset", timeout=ANSWER_S).sha
 
     def _listed(self, head: str | None) -> dict[str, Held]:
         from huggingface_hub.errors import EntryNotFoundError

@@ -17,19 +17,21 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import heappop, heappush
 from pathlib import Path
 from typing import NamedTuple
 
 from kbbench_hf.benchmarks import Place, at_hand, importable_names, shipped_answers
 from kbbench_hf.errors import BusyError, DataError, KBBenchError, UsageError
-from kbbench_hf.leaderboard.submissions import MAX_UPLOAD_BYTES, Preview, preview
+from kbbench_hf.leaderboard.submissions import MAX_UPLOAD_BYTES, Preview, preview, preview_of
 from kbbench_hf.scoring.asked import load_examples
 
 MAX_WAITING = 500
+SIGN_IN = "Sign in and try again."
 CAN_FORK = hasattr(os, "fork") and hasattr(socket, "SOCK_SEQPACKET") and hasattr(socket, "send_fds")
 _CHUNK = 1 << 20
 _SERVE = "import sys; from kbbench_hf.leaderboard.checking import serve; serve(int(sys.argv[1]))"
@@ -44,7 +46,7 @@ class Limits(NamedTuple):
     """None for as many as `preview` reads."""
     memory_bytes: int
     seconds: float
-    """Of computing."""
+    """Of processor time, for reading and scoring; loading the examples is not counted."""
     niceness: int
 
 
@@ -52,8 +54,11 @@ SMALL = Limits(2, 1_000_000, 4_000_000, 120_000_000, 0.4, 0)
 """Of checks that anybody may have."""
 LARGE = Limits(2, 4 * MAX_UPLOAD_BYTES, None, 350_000_000, 60.0, 10)
 """Of checks for which one must be logged in."""
-PATIENCE = 10
-"""A process gets so many times the seconds by the clock: others may compute too."""
+STUCK_S = 600.0
+"""A check that has not ended after so long by the clock is stopped. On a busy machine a check waits for the processor,
+so the clock limits nothing else."""
+_STARTED = b"."
+"""What a check sends first: its examples are loaded, and its limits count from now."""
 
 
 class Upload(NamedTuple):
@@ -128,13 +133,14 @@ class Checks:
         self._lanes = {limits: _Lane(limits) for limits in (SMALL, LARGE)}
         self._forker = _Forker() if CAN_FORK else None
 
-    async def check(self, upload: Upload, who: str, logged_in: bool) -> Preview:
+    async def check(self, upload: Upload, who: str, logged_in: bool, remedy: str = SIGN_IN) -> Preview:
         """Return an upload as it was read and scored.
 
         Args:
             upload: the files.
             who: whose turn it is; who sends many waits for who sends one.
             logged_in: whether a large upload may be checked.
+            remedy: what to do where it may not.
 
         Raises:
             KBBenchError: what `preview` raises; the check needs more memory or time than it may have; too many wait.
@@ -147,9 +153,9 @@ class Checks:
                 return await self._turn(SMALL, upload, who, size)
         if not logged_in:
             raise UsageError(
-                f"The upload has {size:,} bytes, or takes long to unpack or to score. Without a login only what has up "
-                f"to {SMALL.upload_bytes:,} bytes, {SMALL.expanded_bytes:,} unpacked, and takes no more than "
-                f"{SMALL.seconds:g} s is checked. Sign in and try again."
+                f"The upload has {size:,} bytes, and is too large to check without a login. Expected at most "
+                f"{SMALL.upload_bytes:,} bytes, {SMALL.expanded_bytes:,} bytes unpacked, and {SMALL.seconds:g} s of "
+                f"processor time to score. {remedy}"
             )
         try:
             return await self._turn(LARGE, upload, who, size)
@@ -217,12 +223,14 @@ class _Forker:
                     socket.send_fds(self._started(), [message], [theirs.fileno()])
             data = bytearray()
             with suppress(ConnectionError, TimeoutError):
-                async with asyncio.timeout(2 * PATIENCE * limits.seconds):
+                async with asyncio.timeout(2 * STUCK_S):
                     while chunk := await loop.sock_recv(ours, _CHUNK):
                         data += chunk
         try:
-            found = pickle.loads(data)  # noqa: S301 - of our own process
+            found = pickle.loads(data.removeprefix(_STARTED))  # noqa: S301 - of our own process
         except (EOFError, pickle.UnpicklingError):  # it was ended, or nothing came
+            if not data:  # the file was not read yet, so it says nothing about the file
+                raise BusyError("The check did not start: this machine is out of memory, or busy. Try again.") from None
             raise TooLargeError from None
         if isinstance(found, Preview):
             return found
@@ -236,19 +244,24 @@ class _Forker:
                 self._process.wait(10)
 
 
-def _preview(upload: Upload) -> Preview:
-    place = upload.place
-    annotations = [Path(each) for each in upload.annotations]
-    return preview(Path(upload.file), place.benchmark, place.config, place.split, annotations, place.mode)
+def _preview(upload: Upload, started: Callable[[], None] = lambda: None) -> Preview:
+    asked = load_examples(*upload.place)
+    started()
+    return preview_of(asked, Path(upload.file), [Path(each) for each in upload.annotations])
 
 
-def _answer(limits: Limits, upload: Upload) -> object:
+def _answer(limits: Limits, upload: Upload, started: Callable[[], None] = lambda: None) -> object:
     """Return the preview of an upload within limits, or the error that says why there is none."""
+
+    def count() -> None:
+        started()
+        signal.setitimer(signal.ITIMER_PROF, limits.seconds)  # nobody handles this signal: it ends the process
+
     try:
         _bound(limits)
         if limits.expanded_bytes and _expands_beyond(Path(upload.file), limits.expanded_bytes):
             return TooLargeError()
-        return _preview(upload)
+        return _preview(upload, count)
     except MemoryError:
         return TooLargeError()
     except KBBenchError as error:
@@ -260,14 +273,13 @@ def _answer(limits: Limits, upload: Upload) -> object:
 
 
 def _bound(limits: Limits) -> None:
-    """Bound this process: memory beyond what it has now, time, and no core file."""
+    """Bound this process: memory beyond what it has now, time by the clock, and no core file."""
     import resource
 
     has = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_DATA, (has + limits.memory_bytes,) * 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    signal.setitimer(signal.ITIMER_PROF, limits.seconds)  # nobody handles these signals: they end the process
-    signal.setitimer(signal.ITIMER_REAL, PATIENCE * limits.seconds)
+    signal.setitimer(signal.ITIMER_REAL, STUCK_S)  # nobody handles this signal: it ends the process
     os.nice(limits.niceness)
 
 
@@ -300,8 +312,9 @@ def serve(fd: int) -> None:
         if os.fork() == 0:
             control.close()
             limits, (file, place, annotations) = json.loads(message)
-            answer = _answer(Limits(*limits), Upload(file, Place(*place), annotations))
             with socket.socket(fileno=fds[0]) as asking, suppress(OSError):
+                upload = Upload(file, Place(*place), annotations)
+                answer = _answer(Limits(*limits), upload, partial(asking.sendall, _STARTED))
                 asking.sendall(pickle.dumps(answer))
             os._exit(0)
         for fd in fds:

@@ -21,7 +21,7 @@ from kbbench_hf.leaderboard.likeness import GoldLikeness, gold_likeness
 from kbbench_hf.leaderboard.owners import vouched_by
 from kbbench_hf.leaderboard.records import Receipt, System
 from kbbench_hf.leaderboard.store import Store
-from kbbench_hf.scoring.asked import load_examples
+from kbbench_hf.scoring.asked import Asked, load_examples
 from kbbench_hf.scoring.predictions import Predictions, ReadOptions, read_predictions
 from kbbench_hf.scoring.result import Result
 from kbbench_hf.scoring.score import annotated, score_asked
@@ -68,9 +68,20 @@ def preview(
     mode: str | None = None,
     of_run: Sequence[ScoreWarning] = (),
 ) -> Preview:
+    """Read and score an uploaded predictions file as `preview_of` does, against the examples of a dataset.
+
+    Raises:
+        KBBenchError: what `preview_of` and `load_examples` raise.
+    """
+    return preview_of(load_examples(dataset, config, split, mode), file, annotations, of_run)
+
+
+def preview_of(
+    asked: Asked, file: Path, annotations: Sequence[Path] = (), of_run: Sequence[ScoreWarning] = ()
+) -> Preview:
     """Read and score an uploaded predictions file, with the annotations made of it; nothing is stored.
 
-    `of_run` is what the run warns of that wrote the file, where it is at hand.
+    `of_run` holds the warnings of the run that wrote the file, if they are known.
 
     Raises:
         PredictionsError: every problem of the file, with lines, and how to mend it.
@@ -86,7 +97,6 @@ def preview(
         raise DataError(
             f"The file has {size:,} bytes; at most {MAX_UPLOAD_BYTES:,} are accepted. Compress it with gzip."
         )
-    asked = load_examples(dataset, config, split, mode)
     benchmark, examples, *_ = asked
     options = ReadOptions(partial=False, max_bytes=MAX_EXPANDED_BYTES)
     strict = replace(benchmark, scoring=replace(benchmark.scoring, check=partial(_check, benchmark)))
@@ -94,7 +104,7 @@ def preview(
     if not annotations:
         return previewed(benchmark, examples, predictions, score_asked(asked, predictions, of_run))
     if benchmark.scoring.annotations is None:
-        raise UsageError(f"{dataset} is scored without annotations; expected none. Leave them out.")
+        raise UsageError(f"{asked.place.benchmark} is scored without annotations; expected none. Leave them out.")
     with TemporaryDirectory() as folder:
         checked_annotations(annotations, Path(folder))
         try:

@@ -22,7 +22,8 @@ TOKEN = "hf_test_token_of_the_local_hub"
 TEXT = (".md", ".py", ".json", ".yaml", ".yml", ".txt", ".gitattributes", ".jsonl")
 
 Fault = Callable[[str, str], str | None]
-"""(method, path) -> None, or what goes wrong: "409", "412", "429", "500", "500-after-commit", "timeout"."""
+"""(method, path) -> None, or what goes wrong: "409", "412", "429", "500", "500-after-commit", "timeout" (the connection
+is closed), "silence" (the connection stays open, without an answer)."""
 
 
 @dataclass
@@ -83,6 +84,12 @@ class LocalHub(ThreadingHTTPServer):
         self.per_page = 1000
         """So many entries of a tree are in one answer; the next page is in its header `Link`, as on the Hub."""
         self.lock = threading.RLock()
+        self.ended = threading.Event()
+
+    def server_close(self) -> None:
+        """Stop, and let the requests go that are kept waiting."""
+        self.ended.set()
+        super().server_close()
 
     @property
     def url(self) -> str:
@@ -130,7 +137,10 @@ class Handler(BaseHTTPRequestHandler):
         with self.server.lock:
             self.server.log.append((self.command, path))
             self.fault = self.server.fault(self.command, path)
-            if self.fault == "timeout":
+        if self.fault == "silence":
+            self.server.ended.wait(600)
+        with self.server.lock:
+            if self.fault in ("timeout", "silence"):
                 self.close_connection = True
                 return
             if self.fault and self.fault != "500-after-commit":

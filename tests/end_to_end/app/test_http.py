@@ -94,6 +94,31 @@ def test_an_owner_withdraws_a_row_over_http_and_a_stranger_does_not(
 def test_only_the_handlers_for_programs_are_advertised(server: Server) -> None:
     listed = Visitor(server).client.get("/gradio_api/info").json()["named_endpoints"]
     assert set(listed) == {"/board", "/validate", "/submit", "/_check_login_status"}  # the last is Gradio's
+    required = {
+        name: [each["parameter_name"] for each in found["parameters"] if not each["parameter_has_default"]]
+        for name, found in listed.items()
+    }
+    assert required == {
+        "/board": ["place"],
+        "/validate": ["place", "files"],
+        "/submit": ["place", "files", "name"],
+        "/_check_login_status": [],
+    }
+    for name in ("/board", "/validate", "/submit"):
+        assert PLACE in listed[name]["parameters"][0]["python_type"]["type"]
+
+
+def test_submit_opens_with_the_benchmark_of_the_board(visitor: Visitor) -> None:
+    menu, form, *_ = visitor.call("choose", None, PLACE, None)
+    assert menu["value"] == PLACE and "ont_1_isles_test_1" in form
+    unseen = PLACE.replace("reference", "repaired")
+    assert visitor.call("choose", PLACE, unseen, None)[0]["value"] == unseen
+    menu, form, *_ = visitor.call("choose", None, "stark-prime/queries/test/reference", None)
+    assert menu["value"] is None and "kbbench build stark-prime" in form
+
+
+def test_the_address_is_printed_once_and_answers(server: Server) -> None:
+    assert server.log.read_text().count(f"{server.url}  (Ctrl-C ends it)") == 1
 
 
 def test_the_example_of_the_api_page_runs_as_it_stands_there(visitor: Visitor) -> None:

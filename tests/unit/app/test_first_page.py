@@ -20,7 +20,7 @@ from kbbench_hf.benchmarks import Place
 from kbbench_hf.leaderboard.view import View
 from tests.unit.app.parsed import parsed
 
-EMPTY = "<html><head></head><body><gradio-app></gradio-app></body></html>"
+EMPTY = '<html><head><base href="./" /></head><body><gradio-app></gradio-app></body></html>'
 
 
 @pytest.fixture
@@ -58,6 +58,21 @@ def test_only_the_page_itself_is_filled(client: TestClient, place: Place) -> Non
     assert client.head("/").text == "" and client.get("/config").text == EMPTY
     unknown = client.get("/?place=nobody").text
     assert "<table" not in unknown and "<gradio-app>" in unknown
+
+
+@pytest.mark.parametrize("path", ["/", "/prefix/"])  # with the prefix stripped by the proxy, and left
+def test_behind_a_prefix_the_page_is_filled_and_names_its_own_addresses(
+    path: str, client: TestClient, place: Place
+) -> None:
+    behind = TestClient(client.app, root_path="/prefix")
+    page = behind.get(f"{path}?place={place}").text
+    assert page.index("<table") < page.index("<gradio-app>")
+    assert '<base href="/prefix/" />' in page
+    links = [
+        each.attributes["href"] or "" for each in parsed(page[page.index("<div") : page.index("<gradio-app")]).all("a")
+    ]
+    assert links and not [each for each in links if each.startswith("/")]
+    assert behind.get("/prefix", follow_redirects=False).headers["location"] == "/prefix/"
 
 
 def test_a_page_that_takes_long_or_fails_is_sent_without(

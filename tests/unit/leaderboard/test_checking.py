@@ -2,15 +2,18 @@
 
 import asyncio
 import gzip
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
 from kbbench_hf.benchmarks import as_place
-from kbbench_hf.errors import DataError, UsageError
+from kbbench_hf.errors import BusyError, DataError, UsageError
 from kbbench_hf.leaderboard import checking
 from kbbench_hf.leaderboard.checking import CAN_FORK, SMALL, Checks, Limits, Upload
 from kbbench_hf.leaderboard.submissions import Preview
@@ -55,6 +58,8 @@ def test_what_is_large_when_sent_or_unpacked_needs_a_login(checks: Checks, tmp_p
     for file in (large, packed):
         with pytest.raises(UsageError, match="Sign in and try again"):
             check(checks, file, logged_in=False)
+        with pytest.raises(UsageError, match="kbbench validate"):
+            asyncio.run(checks.check(Upload(str(file), as_place(PLACE)), "tester", False, "Run: kbbench validate"))
         assert check(checks, file).result.counters["n_examples"] == 48
 
 
@@ -63,6 +68,34 @@ def test_what_needs_too_much_time_is_ended_and_the_next_is_checked(checks: Check
     with pytest.raises(checking.TooLargeError):
         asyncio.run(checks._forker.ask(hasty, Upload(str(upload), as_place(PLACE))))  # type: ignore[union-attr]
     assert check(checks, upload)
+
+
+def test_waiting_for_a_busy_machine_is_no_reason_to_refuse(checks: Checks, upload: Path) -> None:
+    pid = checks._forker._process.pid  # type: ignore[union-attr]
+    os.kill(pid, signal.SIGSTOP)
+    Timer(1.5, os.kill, (pid, signal.SIGCONT)).start()
+    hasty = SMALL._replace(seconds=0.06)  # 20 times as long pass by the clock
+    assert asyncio.run(checks._forker.ask(hasty, Upload(str(upload), as_place(PLACE))))  # type: ignore[union-attr]
+
+
+def test_loading_the_examples_is_not_counted(upload: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+    load = checking.load_examples
+    monkeypatch.setattr(checking, "_bound", lambda limits: None)
+    monkeypatch.setattr(checking, "load_examples", lambda *place: (events.append("loaded"), load(*place))[1])
+    monkeypatch.setattr(checking.signal, "setitimer", lambda timer, seconds: events.append(f"limit {seconds:g} s"))
+    found = checking._answer(SMALL, Upload(str(upload), as_place(PLACE)), lambda: events.append("started"))
+    assert isinstance(found, Preview) and events == ["loaded", "started", "limit 0.4 s"]
+
+
+def test_a_check_that_never_started_says_nothing_about_the_file(upload: Path) -> None:
+    checks = Checks()
+    pid = checks._forker._process.pid  # type: ignore[union-attr]
+    os.kill(pid, signal.SIGSTOP)
+    Timer(0.2, os.kill, (pid, signal.SIGKILL)).start()
+    with pytest.raises(BusyError, match="did not start"):
+        check(checks, upload, logged_in=False)
+    checks.close()
 
 
 def test_a_check_has_no_more_memory_than_its_limit() -> None:

@@ -303,3 +303,12 @@ def test_a_path_on_the_hub_that_leads_elsewhere_writes_nothing(
     fresh = Store(tmp_path / "deep" / "fresh")
     assert any("of something else" in problem for problem in outbox(fresh).fetch().problems)
     assert not list(tmp_path.rglob("evil*")) and rows(fresh) == []
+
+
+def test_a_hub_that_accepts_connections_and_never_answers_counts_as_down(
+    store: Store, hub: LocalHub, outbox: Callable[[Store], Outbox], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kbbench_hf.hub.repository.ANSWER_S", 0.2)
+    hub.fault = lambda method, path: "silence"
+    with pytest.raises(Exception, match="timed out"):
+        outbox(store).catch_up()

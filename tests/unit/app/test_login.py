@@ -1,0 +1,123 @@
+"""Whether visitors can sign in, and how a start that waits for the Hub ends."""
+
+import time
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+pytest.importorskip("gradio")
+
+from kbbench_hf.app import leaderboard, login, space
+from kbbench_hf.app.login import OAUTH, Login, remember
+from kbbench_hf.leaderboard.store import Store
+from tests.servers.serving import serving
+
+PERSON = {"type": "user", "name": "ada", "fullname": "Ada", "avatarUrl": ""}
+SIGN_IN = dict.fromkeys(OAUTH, "x")
+
+
+def never(*_: object) -> Mapping[str, Any]:
+    Event().wait(30)
+    return PERSON
+
+
+def fails() -> Mapping[str, Any]:
+    raise ConnectionError
+
+
+@pytest.mark.parametrize(
+    ("environment", "token", "whoami", "words"),
+    [
+        ({}, None, never, "no Hugging Face token"),
+        ({}, "hf_x", lambda: PERSON, ""),
+        ({}, "hf_x", lambda: {**PERSON, "type": "org"}, "belongs to no person"),
+        ({}, "hf_x", fails, "ConnectionError"),
+        ({}, "hf_x", never, "did not answer within 0.1 s"),
+        ({"SPACE_ID": "a/b"}, "hf_x", never, "hf_oauth: true"),
+        ({"SPACE_ID": "a/b", **SIGN_IN, "OAUTH_SCOPES": ""}, None, never, "no OAUTH_SCOPES"),
+        ({"SPACE_ID": "a/b", **SIGN_IN}, None, never, ""),
+    ],
+)
+def test_the_page_knows_why_nobody_can_sign_in(
+    environment: dict[str, str],
+    token: str | None,
+    whoami: Callable[[], object],
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(login, "WHO_S", 0.1)
+    monkeypatch.setattr("huggingface_hub.get_token", lambda: token)
+    monkeypatch.setattr("huggingface_hub.whoami", whoami)
+    for name in ("SPACE_ID", *OAUTH):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    if whoami is not never:
+        monkeypatch.setattr(login, "WHO_S", 10.0)
+    found = Login().problem()
+    assert words in found and bool(words) == bool(found)
+
+
+def test_gradio_does_not_ask_the_hub_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    import gradio.oauth
+
+    monkeypatch.setattr("gradio.oauth.whoami", never)
+    monkeypatch.setattr("huggingface_hub.get_token", lambda: "hf_x")
+    monkeypatch.setattr("huggingface_hub.whoami", lambda: PERSON)
+    monkeypatch.delenv("SPACE_ID", raising=False)
+    found = Login()
+    assert not found.problem()
+    remember(found)
+    assert gradio.oauth.whoami()["name"] == "ada"  # type: ignore[attr-defined]
+
+
+def test_the_space_waits_for_a_silent_hub_no_longer_than_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[Callable[[], object]] = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KBBENCH_RESULTS", "kbbench/results")
+    monkeypatch.setattr(space, "FIRST_LOOK_S", 0.2)
+    monkeypatch.setattr(space, "keep_alike", never)
+    monkeypatch.setattr(space.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(space, "serve", lambda store, outbox, listing, wait: waits.append(wait))
+    space.main()
+    started = time.monotonic()
+    waits[0]()
+    assert time.monotonic() - started < 10
+
+
+def test_the_address_is_printed_when_the_page_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed_before: list[str] = []
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            printed_before.append(capsys.readouterr().out)
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    class App:
+        root_path = "/prefix"
+
+        def launch(self, **options: object) -> None:
+            assert options["prevent_thread_lock"]
+
+        def block_thread(self) -> None:
+            pass
+
+    monkeypatch.setattr(leaderboard, "Login", lambda: None)
+    monkeypatch.setattr(leaderboard, "leaderboard", lambda boards, login: App())
+    with serving(HTTPServer(("127.0.0.1", 0), Page)) as server:
+        address = f"http://127.0.0.1:{server.server_address[1]}"
+        monkeypatch.setattr(App, "local_url", f"{address}/", raising=False)
+        leaderboard.serve(Store(tmp_path / "store"))
+    assert printed_before == [""] and capsys.readouterr().out == f"{address}/prefix  (Ctrl-C ends it)\n"
