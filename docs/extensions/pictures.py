@@ -1,20 +1,43 @@
-"""Pictures of the pages, drawn by the package itself before each build, into `docs/pictures`."""
+"""Pictures of the pages: most are drawn before each build, into `docs/pictures`.
 
-from collections.abc import Callable
+The picture of the README is in git, since websites show it without a build: `python docs/extensions/pictures.py` draws it.
+"""
+
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 from sphinx.application import Sphinx
 
 from kbbench_hf.benchmarks import benchmark, shipped_answers
 from kbbench_hf.reports.plots import plot_panels, plot_scores
+from kbbench_hf.scoring.result import Result
 from kbbench_hf.scoring.score import score
 
 
-def two_systems(file: Path) -> None:
-    """Draw the two systems of the small extraction benchmark, as `kbbench demo` does."""
-    found = benchmark("mini-text2kg")
-    results = {each.stem: score(each, found.dataset) for each in shipped_answers(found.dataset)}
-    plot_scores([(found, results)], file, metrics=7)
+COMPARISON = Path(__file__).parents[1] / "images" / "comparison.png"
+
+
+def comparison() -> dict[str, Result]:
+    """Return the results of the two systems that `kbbench demo` scores on the mini extraction benchmark."""
+    return {each.stem: score(each, "mini-text2kg") for each in shipped_answers("mini-text2kg")}
+
+
+def description(results: Mapping[str, Result]) -> str:
+    """Return the F1 of each system with its interval in words, which the picture of the README carries as metadata."""
+    values = {name: each.scores["f1"] for name, each in results.items()}
+    return "; ".join(f"{name}: F1 {f1.value:.2f} [{f1.ci95[0]:.2f}, {f1.ci95[1]:.2f}]" for name, f1 in values.items())
+
+
+def draw_comparison(file: Path) -> None:
+    """Draw the picture of the README: the headline metrics of both systems with their intervals."""
+    results = comparison()
+    plot_scores([(benchmark("mini-text2kg"), results)], file, metrics=7)
+    with Image.open(file) as drawn:
+        texts = PngInfo()
+        texts.add_text("Description", description(results))
+        drawn.convert("P", palette=Image.Palette.ADAPTIVE, colors=64).save(file, pnginfo=texts, optimize=True)
 
 
 def noise(file: Path) -> None:
@@ -26,7 +49,7 @@ def noise(file: Path) -> None:
     plot_panels(panels).savefig(file, metadata={"Date": None})
 
 
-PICTURES: dict[str, Callable[[Path], None]] = {"two-systems.png": two_systems, "noise.svg": noise}
+PICTURES: dict[str, Callable[[Path], None]] = {"noise.svg": noise}
 
 
 def draw(app: Sphinx) -> None:
@@ -41,3 +64,9 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Draw them before the pages are read."""
     app.connect("builder-inited", draw)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+if __name__ == "__main__":
+    COMPARISON.parent.mkdir(exist_ok=True)
+    draw_comparison(COMPARISON)
+    print(COMPARISON, COMPARISON.stat().st_size)

@@ -1,7 +1,7 @@
-"""The directives `trust`, `trust-exceptions`, `trust-figures FAMILY`: which published figures come out again here.
+"""The directives `trust-totals` and `trust-benchmarks`: which published scores are reproduced.
 
-Nothing of it is written by hand: a figure's verdict follows from its published row and from what released answers give
-of it here, `tests/golden/recomputed.csv`.
+No verdict is written by hand. It compares the published value with the value that released outputs give, which
+`tests/golden/recomputed.csv` holds.
 """
 
 import math
@@ -26,16 +26,16 @@ from tests.golden.recompute import FILE, read
 Verdict = Literal["exact", "cut", "close", "other", "not again"]
 WORDS: dict[Verdict, str] = {
     "exact": "exact",
-    "cut": "exact, but cut",
+    "cut": "exact (truncated)",
     "close": "close",
     "other": "different",
-    "not again": "cannot be had",
+    "not again": "not verifiable",
 }
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A published figure, what comes out here, and what that makes of it."""
+    """A published score, the recomputed value and the verdict."""
 
     row: PublishedRow
     part: str
@@ -52,11 +52,11 @@ class Judged:
 
 
 CLOSE = Fraction(1, 100)
-"""What is off by no more, or by no more than a fiftieth of itself, is close."""
+"""Largest absolute difference of a close score; a relative difference of 2 % is close, too."""
 
 
 def verdict_of(figure: PublishedFigure, ours: float | None) -> Verdict:
-    """Return what becomes of a figure: at the digits of its source, a half rounded either way."""
+    """Return the verdict on a score at the digits of its source; a half may be rounded up or down."""
     if ours is None:
         return "not again"
     unit = Fraction(1, 10**figure.digits)
@@ -69,7 +69,7 @@ def verdict_of(figure: PublishedFigure, ours: float | None) -> Verdict:
 
 
 def judged() -> Iterator[Judged]:
-    """Yield every published figure of every benchmark with its verdict."""
+    """Yield every published score of every benchmark with its verdict."""
     recomputed = read()
     for place in published_places():
         for row in published_rows(*place):
@@ -85,26 +85,38 @@ def judged() -> Iterator[Judged]:
 
 def _why(row: PublishedRow, metric: str, again: bool) -> str:
     if not again:
-        return "no answers of it are at hand" if row.system != "data" else "the data are not at hand"
+        return "no outputs of the system were released" if row.system != "data" else "the data could not be obtained"
     rules = benchmark(row.place.benchmark).scoring.annotations
     if rules is not None and metric in rules.metrics:
-        return "what models said of the answers is not at hand"
-    return "what it was measured on is not at hand"
+        return "the outputs of the judges were not released"
+    return "the inputs of this score were not released"
 
 
-def _summary(found: list[Judged]) -> str:
-    counts: dict[tuple[str, str], Counter[Verdict]] = {}
+def _counts(found: list[Judged]) -> list[str]:
+    """Return the number of scores, and how many have each verdict."""
+    counts = Counter(each.verdict for each in found)
+    return [f"{len(found):,}", *(f"{counts[verdict]:,}" for verdict in WORDS)]
+
+
+def _by_family(found: list[Judged]) -> dict[str, list[Judged]]:
+    families: dict[str, list[Judged]] = {}
     for each in found:
-        source, family = each.figure.source, benchmark(each.row.place.benchmark).facts.family
+        families.setdefault(benchmark(each.row.place.benchmark).facts.family, []).append(each)
+    return families
+
+
+def _totals(found: list[Judged]) -> str:
+    body = [[family, *_counts(of)] for family, of in _by_family(found).items()]
+    return markdown_table(["benchmark", "scores", *WORDS.values()], [*body, ["all", *_counts(found)]])
+
+
+def _by_source(found: list[Judged]) -> str:
+    sources: dict[str, list[Judged]] = {}
+    for each in found:
+        source = each.figure.source
         where = f"[{source.work}]({source.url}) {source.where.rpartition('/')[2]}".rstrip()
-        counts.setdefault((family, f"{where}, {source.kind}"), Counter())[each.verdict] += 1
-    body = [
-        [*key, f"{sum(of.values()):,}", *(f"{of[verdict]:,}" if of[verdict] else "" for verdict in WORDS)]
-        for key, of in counts.items()
-    ]
-    total = Counter(each.verdict for each in found)
-    body.append(["all", "", f"{len(found):,}", *(f"{total[verdict]:,}" for verdict in WORDS)])
-    return markdown_table(["benchmark", "source", "figures", *WORDS.values()], body, n_words=2)
+        sources.setdefault(f"{where}, {source.kind}", []).append(each)
+    return markdown_table(["source", "scores", *WORDS.values()], ([key, *_counts(of)] for key, of in sources.items()))
 
 
 def _place(place: Place) -> str:
@@ -124,46 +136,52 @@ def _exceptions(found: list[Judged]) -> str:
         for each in found
         if each.ours is not None and each.verdict != "exact"
     ]
-    return markdown_table(["system", "of", "metric", "published", "here", "verdict"], body, n_words=6)
+    return markdown_table(["system", "dataset", "metric", "published", "recomputed", "verdict"], body, n_words=6)
 
 
-def _figures(found: list[Judged], family: str) -> str:
-    """Return all figures of a benchmark: those of a row that share verdict and reason together."""
+def _scores(found: list[Judged]) -> str:
+    """Return all scores of a benchmark: those of a row that share verdict and reason together."""
     groups: dict[tuple[Place, str, Verdict, str], list[str]] = {}
     for each in found:
-        if benchmark(each.row.place.benchmark).facts.family == family:
-            part = each.part.partition("=")[2]
-            shown = f"{f'{part} ' if part else ''}{each.metric_label} {each.figure.printed}"
-            if each.ours is not None and each.verdict != "exact":
-                shown += f" (here {each.ours:.{each.figure.digits + 1}f})"
-            groups.setdefault((each.row.place, each.row.system, each.verdict, each.why), []).append(shown)
+        part = each.part.partition("=")[2]
+        shown = f"{f'{part} ' if part else ''}{each.metric_label} {each.figure.printed}"
+        if each.ours is not None and each.verdict != "exact":
+            shown += f" (recomputed {each.ours:.{each.figure.digits + 1}f})"
+        groups.setdefault((each.row.place, each.row.system, each.verdict, each.why), []).append(shown)
     body = [
         [_place(place), system, WORDS[verdict], "; ".join(shown), why]
         for (place, system, verdict, why), shown in groups.items()
     ]
-    return markdown_table(["of", "system", "verdict", "figures", "why"], body, n_words=5)
+    return markdown_table(["dataset", "system", "verdict", "scores", "reason"], body, n_words=5)
 
 
-class _Trust(SphinxDirective):
+class _Totals(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         self.env.note_dependency(str(FILE))
-        found = list(judged())
-        text = {"trust": _summary, "trust-exceptions": _exceptions}[self.name](found)
-        return self.parse_text_to_nodes(text)
+        return self.parse_text_to_nodes(_totals(list(judged())))
 
 
-class _Figures(SphinxDirective):
-    required_arguments = 1
-    final_argument_whitespace = True
-
+class _Folded(SphinxDirective):
     def run(self) -> list[nodes.Node]:
+        """Return a `details` element per benchmark: sources, scores that are not exact, all scores."""
         self.env.note_dependency(str(FILE))
-        return self.parse_text_to_nodes(_figures(list(judged()), self.arguments[0]))
+        shown: list[nodes.Node] = []
+        for family, found in _by_family(list(judged())).items():
+            counts = Counter(each.verdict for each in found)
+            verdicts = ", ".join(f"{counts[verdict]:,} {word}" for verdict, word in WORDS.items() if counts[verdict])
+            text = f"**By source**\n\n{_by_source(found)}\n\n"
+            if any(each.ours is not None and each.verdict != "exact" for each in found):
+                text += f"**Recomputed scores that are not exact**\n\n{_exceptions(found)}\n\n"
+            shown += [
+                nodes.raw("", f"<details><summary>{family}: {len(found):,} scores, {verdicts}</summary>", format="html"),
+                *self.parse_text_to_nodes(f"{text}**All scores**\n\n{_scores(found)}"),
+                nodes.raw("", "</details>", format="html"),
+            ]
+        return shown
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the directives."""
-    app.add_directive("trust", _Trust)
-    app.add_directive("trust-exceptions", _Trust)
-    app.add_directive("trust-figures", _Figures)
+    app.add_directive("trust-totals", _Totals)
+    app.add_directive("trust-benchmarks", _Folded)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

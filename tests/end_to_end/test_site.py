@@ -6,12 +6,14 @@ import re
 import runpy
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
+from PIL import Image
 from sphinx_click.ext import _format_help, _format_options
 
 import kbbench_hf
@@ -24,6 +26,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 sys.path.append(str(DOCS))
 
+from extensions.pictures import COMPARISON, comparison, description  # noqa: E402
 from extensions.trust import judged, verdict_of  # noqa: E402
 
 from kbbench_hf.benchmarks.published import PublishedFigure, Source  # noqa: E402
@@ -56,6 +59,20 @@ def test_every_published_figure_has_a_verdict_and_what_cannot_be_had_a_reason() 
                 for file in (ROOT / "kbbench_hf/benchmarks").glob("*/published.csv"))  # fmt: skip
     assert len(found) == lines
     assert all(each.why for each in found if each.verdict in ("not again", "other"))
+
+
+def test_the_readme_counts_the_verdicts_of_the_site() -> None:
+    counts = Counter(each.verdict for each in judged())
+    shown = [counts["exact"] + counts["cut"], counts["close"], counts["other"], counts["not again"], counts.total()]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"| {' | '.join(f'{count:,}' for count in shown)} |" in readme
+    assert f"publish {counts.total():,} scores" in readme
+
+
+def test_the_picture_of_the_readme_shows_the_scores_of_the_demo() -> None:
+    with Image.open(COMPARISON) as picture:
+        assert picture.info["Description"] == description(comparison())
+    assert COMPARISON.stat().st_size < 100_000
 
 
 def test_what_released_answers_give_is_what_the_site_compares_with(shared: Path) -> None:
