@@ -172,8 +172,9 @@ class _Folded(SphinxDirective):
             text = f"**By source**\n\n{_by_source(found)}\n\n"
             if any(each.ours is not None and each.verdict != "exact" for each in found):
                 text += f"**Recomputed scores that are not exact**\n\n{_exceptions(found)}\n\n"
+            summary = f"{family}: {len(found):,} scores, {verdicts}"
             shown += [
-                nodes.raw("", f"<details><summary>{family}: {len(found):,} scores, {verdicts}</summary>", format="html"),
+                nodes.raw("", f"<details><summary>{summary}</summary>", format="html"),
                 *self.parse_text_to_nodes(f"{text}**All scores**\n\n{_scores(found)}"),
                 nodes.raw("", "</details>", format="html"),
             ]
