@@ -1,6 +1,7 @@
 """Pictures of the pages: most are drawn before each build, into `docs/pictures`.
 
-The picture of the README is in git, since websites show it without a build: `python docs/extensions/pictures.py` draws it.
+The picture of the README is in git, since websites show it without a build. `python docs/extensions/pictures.py`
+draws it.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +15,6 @@ from kbbench_hf.benchmarks import benchmark, shipped_answers
 from kbbench_hf.reports.plots import plot_panels, plot_scores
 from kbbench_hf.scoring.result import Result
 from kbbench_hf.scoring.score import score
-
 
 COMPARISON = Path(__file__).parents[1] / "images" / "comparison.png"
 
@@ -69,4 +69,3 @@ def setup(app: Sphinx) -> dict[str, bool]:
 if __name__ == "__main__":
     COMPARISON.parent.mkdir(exist_ok=True)
     draw_comparison(COMPARISON)
-    print(COMPARISON, COMPARISON.stat().st_size)
