@@ -118,7 +118,10 @@ def split_answers(line: str, several: bool = False, is_name: Callable[[str], boo
         return [part.strip(" ,;.") for part in parts if part.strip(" ,;.")]
     both = re.match(r"both\s+(?=.+\sand\s)", line, re.IGNORECASE)
     line = line[both.end() :] if both else line
-    if re.fullmatch(r"[\d\s.,]*\d+,\d+(?:,\d+)+", line) and not re.fullmatch(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?", line):
+    joined = re.fullmatch(r"[\d\s.,]*\d+,\d+(?:,\d+)+|\d{4,}(?:,\d{4,})+", line)
+    if joined and not re.fullmatch(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?", line):
+        if re.search(r",0\d*(?:,|$)", line):  # "1,000,2,000"
+            raise ParseError(f"{line!r} may be one number or several")
         return [each.strip() for each in line.split(",")]
     if (pair := re.fullmatch(r"(\d{1,2}),(\d{2})", line)) and len(pair[1]) == 2:
         raise ParseError(f"{line!r} may be one number or two")

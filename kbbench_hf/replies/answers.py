@@ -93,7 +93,7 @@ def read_answers(
     >>> read_answers("Answer: 28 and 30").answer, read_answers("Answer: not 28 but 30").answer
     (['28', '30'], ['30'])
     """
-    thought, said = separate(reply)
+    thought, said = separate(reply, question)
     if not said.strip():
         raise ParseError("nothing but thought" if thought else "an empty reply", thought)
     if _TWICE.search(said):

@@ -16,7 +16,7 @@ _ROLE = rf"(?P<{{0}}>{_ASSISTANT}|{_OTHER})"
 _END = lazy_pattern(
     r"<[|｜](?:im_end|end|return|call|stop|endof(?:text|turn|response|userprompt)|(?:user|assistant|system)_end"
     r"|eo(?:s|t|m|d|a|h)(?:_id)?|end[_▁]of[_▁](?:text|turn|sentence|utterance|message)|end_of_turn_token"
-    r"|message_end|turn_end|eod_id)[|｜]>"
+    r"|message_end|turn_end|eod_id|hy_place▁holder▁no▁2)[|｜]>"
     r"|</s>|<eos>|<eo[ahdtp]>|<end_of_(?:turn|utterance|text|message|sentence)>|<turn\|>|<seed:eos>|\[\|endofturn\|\]"
     r"|\[(?:EOS|EOT|END|DONE|end of text|UNUSED_TOKEN_145)\]|\[e~\[|<\|?endoftext\|?>|<END>",
     re.IGNORECASE,
@@ -34,25 +34,38 @@ _START = lazy_pattern(
             r"(?:<start_of_turn>|<\|turn>|<seed:bos>|<beginning_of_sentence>|<SPECIAL_1[0-2]>|<extra_id_[01]>"
             rf"|\]~b\]|\[UNUSED_TOKEN_146\])\s*{_ROLE.format('b')}\b:?",
             # Phi-3, Zephyr, GLM, OLMo, Cohere, DeepSeek, Kimi, Apertus, StableLM, InternLM 1, EXAONE
-            r"(?:<\|START_OF_TURN_TOKEN\|>)?[<\[][|｜](?:im_)?"
+            r"(?:<\|START_OF_TURN_TOKEN\|>)?[<\[][|｜](?:im_|hy_)?"
             + _ROLE.format("c")
             + r"(?:_TOKEN|_start|prompt)?[|｜][>\]](?:(?:user|assistant|system)<\|im_middle\|>)?:?",
             r"<(?P<h>human|bot|user|assistant)>:?|<(?P<r>reserved_10[67])>",
             r"(?P<i>\[/?INST\]|<<SYS>>)|GPT4 Correct (?P<o>User|Assistant):",
+            # ChatGLM 2; a role alone in its line, between brackets or bars
+            r"^\[(?P<t>Round) \d+\]",
+            r"^[ \t]*(?:={2,5}|-{2,5}|[\[({]{1,2}) ?(?P<x>user|human|assistant|bot) ?(?:={2,5}|-{2,5}|[\])}]{1,2}):?[ \t]*$",
             # Vicuna, Falcon, OpenChat, Alpaca, Solar, DeepSeek 2: a label or a heading at the start of a line
             r"^[ \t]*(?:#{1,4}\s*)?[*_]{0,2}(?P<w>user|human|assistant|chatbot|falcon|AI|bot)"
-            r"[*_]{0,2}:(?!\S)[*_]{0,2}",
-            r"^[ \t]*#{1,4}\s*(?P<q>instruction|input|question|human|user|task|response|assistant|output|answer)s?"
-            r"\s*\d{0,3}(?::|[ \t]*$)",
-            r"^[ \t]*(?P<s>Q|A|Instruction|问|答|質問|回答)\s?[:：]",
+            r"[*_]{0,2}:[*_]{0,2}(?!\S)",
+            r"^[ \t]*#{1,4}\s*(?P<q>instruction|input|question|human|user|system|task|response|assistant|output|"
+            r"answer)s?\s*\d{0,3}(?::|[ \t]*$)",
+            r"^[ \t]*(?P<s>Q|A|Instruction|问|答|質問|回答)\s?\d{0,2}\s?[:：]",
+            # few-shot prompts: another question, or another text, than the one that was given
+            r"^[ \t]*[*_]{0,2}(?:(?:next|new|another|second)\s)?(?P<v>(?P<u>passage|context|document|text|prompt|task|"
+            r"problem|example)|question|query|frage|pregunta|pergunta|domanda|"
+            r"vraag|fråga|pytanie|soru|pertanyaan|вопрос|питання|问题|問題|질문|문제|سؤال|प्रश्न)\s?\d{0,2}[*_]{0,2}\s?[:：]",
             # special tokens dropped on decoding: the role alone in its line, or run into the answer
-            r"^[ \t]*(?P<l>(?-i:user|assistant|model))[ \t]*$",
+            r"^[ \t]*(?P<l>(?-i:user|assistant|model|USER|ASSISTANT))[ \t]*$",
             r"(?:(?<=[}\])>.!?\"'`])|(?<=\w)(?=a))(?P<g>(?-i:assistant|user))\n(?:\n|(?=.*\n(?:assistant|model)\n))",
         )
     ),
     re.IGNORECASE | re.MULTILINE,
 )
 """What starts a turn; the role is in the group that matched."""
+_CUT_MARK = lazy_pattern(
+    r"\s*(?:<[|｜][\w▁]{0,30}[|｜]?|</s|</?(?:eo[st]|end_of|start_of)[_a-z]*"
+    r"|#{2,4}(?:\s?(?:human|user|instruction|input))?:?)\s*$",
+    re.IGNORECASE,
+)
+"""A mark that the limit of tokens cut off, or that a stop text left behind."""
 _OPENING = lazy_pattern(
     r"(?:\s|<s>|<bos>|<BOS_TOKEN>|\[gMASK\]|<sop>|<\|(?:begin_of_text|startoftext|endoftext|bos)\|>|<｜begin▁of▁sentence｜>)*"
 )
@@ -90,7 +103,7 @@ def own_turn(reply: str, asked: str = "", is_thought: Callable[[str], bool] = la
     """
     if "<|channel|>" in reply:
         return _of_harmony(reply, asked)
-    marks = list(_marks(reply))
+    marks = list(_marks(reply, asked))
     start = _OPENING.match(reply).end()  # type: ignore[union-attr]
     if (answer := _after_prompt(reply, marks, start, asked)) is not None:
         start = answer
@@ -111,16 +124,19 @@ def own_turn(reply: str, asked: str = "", is_thought: Callable[[str], bool] = la
         n_continued += bool(own.strip())
     else:
         own += reply[start:]
+    own = _CUT_MARK.sub("", own)
     return "" if (_ROLE_WORDS if marks else _ROLE_ALONE).fullmatch(own[:_SHORTEST_PROMPT]) else own
 
 
-def _marks(reply: str) -> Iterator[_Mark]:
+def _marks(reply: str, asked: str) -> Iterator[_Mark]:
     """Yield the marks of turns, in order."""
     found = [_Mark(*each.span(), "end", True) for each in _END.finditer(reply)]
     for end in [each.end for each in found]:
         if match := _AFTER_END.match(reply, end):
             found.append(_Mark(*match.span(), _role(match[1])))
     for match in _START.finditer(reply):
+        if match.lastgroup == "v" and not _is_other_input(reply, match, asked):
+            continue
         word = match[str(match.lastgroup)].casefold()
         found.append(_Mark(*match.span(), _role(word), match.lastgroup in ("q", "s") and word in _RESTATED))
     done, has_input = 0, False
@@ -141,7 +157,7 @@ _ANSWERING = rf"{_ASSISTANT}|\[/INST\]|reserved_107|response|output|answer|a|答
 _RESTATED = frozenset({"q", "问", "質問", "question", "input"})
 _ONLY_AFTER_INPUT = frozenset({"ai", "bot", "falcon", "model", "response", "output", "answer", "a", "答", "回答"})
 """Labels that without an input before them may be headings of an answer."""
-_OPENS = frozenset({"falcon", "bot", "response"})
+_OPENS = frozenset({"falcon", "bot", "response", "答", "回答"})
 """Those that say nothing at the start of a reply."""
 _MOST_MESSAGES = 5
 """Messages of thought before the message that holds the answer."""
@@ -185,6 +201,19 @@ def _of_harmony(reply: str, asked: str) -> str:
             return ""
     end = _HARMONY_OTHER.search(reply, start)
     return reply[start : end.start() if end else len(reply)]
+
+
+def _is_other_input(reply: str, label: re.Match[str], asked: str) -> bool:
+    """Say whether an input after an answer is not the one that was given: what follows it answers something else."""
+    before = reply[: label.start()].strip()
+    if not asked or not before or (label["u"] and not _ONLY_ANSWER.fullmatch(before)):
+        return False
+    text = _folded(next((line for line in reply[label.end() :].splitlines() if _folded(line)), ""))
+    return bool(text) and text not in _folded(asked) and _folded(asked) not in text
+
+
+_ONLY_ANSWER = lazy_pattern(r"(?:\S+[ \t]?){1,8}(?<!:)|[{\[].*[}\]]", re.DOTALL)
+"""An answer without a word of thought: a text may be quoted after that."""
 
 
 def _folded(text: str) -> str:

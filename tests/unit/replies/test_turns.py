@@ -48,6 +48,11 @@ TEMPLATES = {
     ),
     "Kimi": ("", "<|im_user|>user<|im_middle|>{}<|im_end|>", "<|im_assistant|>assistant<|im_middle|>{}<|im_end|>"),
     "EXAONE": ("", "[|user|]{}\n", "[|assistant|]{}[|endofturn|]\n"),
+    "Hunyuan": ("", "<｜hy_User｜>{}", "<｜hy_Assistant｜>{}<｜hy_place▁holder▁no▁2｜>"),
+    "ChatGLM": ("", "[Round 2]\n\n问：{}\n\n", "答：{}\n\n"),
+    "brackets": ("", "[USER]\n{}\n", "[ASSISTANT]\n{}\n"),
+    "bars": ("", "=== User ===\n{}\n", "=== Assistant ===\n{}\n"),
+    "bold": ("", "**User:** {}\n\n", "**Assistant:** {}\n\n"),
     "Falcon": ("", "User: {}\n", "Falcon: {}\n"),
     "Human": ("", "Human: {}\n\n", "Assistant: {}\n\n"),
     "tokens dropped": ("", "user\n{}\n", "assistant\n{}\n"),
@@ -108,6 +113,21 @@ def test_what_stands_before_the_first_end_mark_is_the_answer(template: str, task
             continue
         with pytest.raises(ParseError):
             read(reply)
+
+
+@pytest.mark.parametrize(
+    ("reply", "answers"),
+    [
+        ("Ada Loy\n\nQuestion: Who built the Quince?\nAnswer: Loy Yard", ["Ada Loy"]),
+        ("Ada Loy\n\nВопрос: Кто построил Айву?\nОтвет: Loy Yard", ["Ada Loy"]),
+        ("Ada Loy\nPassage: The Quince was built by Loy Yard.\nAnswer: Loy Yard", ["Ada Loy"]),
+        ("Question: Who built the Plum?\nAnswer: Ada Loy", ["Ada Loy"]),
+        ("I look it up.\nQuestion: Who built the Plum?\nAnswer: Ada Loy", ["Ada Loy"]),
+        ("I look at the third row of the table.\nContext: the Plum, Ada Loy.\nAnswer: Ada Loy", ["Ada Loy"]),
+    ],
+)
+def test_another_question_is_an_invented_turn_and_the_same_one_is_not(reply: str, answers: list[str]) -> None:
+    assert read_answers(reply, "Who built the Plum?").answer == answers
 
 
 @pytest.mark.parametrize(
