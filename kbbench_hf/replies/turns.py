@@ -41,7 +41,8 @@ _START = lazy_pattern(
             r"(?P<i>\[/?INST\]|<<SYS>>)|GPT4 Correct (?P<o>User|Assistant):",
             # ChatGLM 2; a role alone in its line, between brackets or bars
             r"^\[(?P<t>Round) \d+\]",
-            r"^[ \t]*(?:={2,5}|-{2,5}|[\[({]{1,2}) ?(?P<x>user|human|assistant|bot) ?(?:={2,5}|-{2,5}|[\])}]{1,2}):?[ \t]*$",
+            r"^[ \t]*(?:={2,5}|-{2,5}|[\[({]{1,2}) ?(?P<x>user|human|assistant|bot) ?"
+            r"(?:={2,5}|-{2,5}|[\])}]{1,2}):?[ \t]*$",
             # Vicuna, Falcon, OpenChat, Alpaca, Solar, DeepSeek 2: a label or a heading at the start of a line
             r"^[ \t]*(?:#{1,4}\s*)?[*_]{0,2}(?P<w>user|human|assistant|chatbot|falcon|AI|bot)"
             r"[*_]{0,2}:[*_]{0,2}(?!\S)",

@@ -38,7 +38,7 @@ _OTHER = re.compile(
     "probabilit.*|scores?|hash|metrics?|type|kind|role|reason(ing)?|think.*|thoughts?|rationales?|explanations?|status|"
     "usage|format|length|len|count|num|n|path|files?|filename|urls?|parser|time.*|timestamp|date|created|cost|latency|"
     "seed|temperature|config|params|parameters?|settings?|name|version|errors?|finish|tools?|flags?|object|index|"
-    "stop|fingerprint|schema|template|is|has|confidence|embeddings?|evidence|code|meta(data)?|judge.*|grade[drs]?"
+    "neg|negs|negatives?|distractors?|stop|fingerprint|schema|template|is|has|confidence|embeddings?|evidence|code|meta(data)?|judge.*|grade[drs]?"
 )
 """Words of columns beside the answer: of a request, a prompt or a score."""
 

@@ -73,7 +73,7 @@ class Predictions:
     gold_column: str = ""
     """The column that the user named for them, where its name is that of a gold column."""
     with_texts: bool = False
-    """Whether the lines that equal the gold hold a text of their example, too, as the dataset's rows do."""
+    """Whether the lines that equal the gold hold a text of their example, too, or other answers."""
 
     @property
     def n_missing(self) -> int:
@@ -197,7 +197,7 @@ def pair(
     if problems and not seen and unknown and not options.of_stranger and (places := places_with_ids(unknown)):
         raise _of_other_place(problems[0].file, benchmark.dataset, places)
     if problems:
-        raise PredictionsError(problems, example_line(benchmark, examples))
+        raise PredictionsError(reader.without_gold(problems), example_line(benchmark, examples))
     failures = [example_id for example_id in examples.ids if example_id in failed_ids]
     paired = [answers.get(example_id) for example_id in examples.ids]
     return Predictions(

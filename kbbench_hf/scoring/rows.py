@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from kbbench_hf.files.list_text import is_bracketed
 from kbbench_hf.files.rows import Keyed, Line, Problem, Reading, Unreadable, at, until_unreadable
 from kbbench_hf.files.trec import score_of
 from kbbench_hf.scoring.column_names import is_gold_name
+from kbbench_hf.scoring.gold import EqualColumns
 from kbbench_hf.scoring.item_tables import LOOKED_AT, ItemTable, column_name, headed, hit_fields, is_one_candidate
 from kbbench_hf.scoring.lists import AnswerPairs, ListReader
 from kbbench_hf.scoring.options import ReadOptions
@@ -46,6 +48,7 @@ class RowReader:
         self._has_parser = bool(benchmark.asking.parsers)
         self._notes: list[ScoreWarning] = []
         self._hits: tuple[str, str, str | None] | None = None
+        self._equal, self._suggested = EqualColumns(examples, self._kind), dict[str, tuple[object, Sequence[str]]]()
         self.n_empty = 0
         """How many rows of tables have an id and nothing else: their answers are missing."""
         fields = ("id", self._kind.field, *(["response"] if self._has_parser else []), "error", "scores")
@@ -318,7 +321,20 @@ class RowReader:
                 return (
                     f"{suggested_map({**row, field: []}, ['id'], self._known, self._kind).removesuffix('.')},{found}."
                 )
-        return suggested_map(row, wanted, self._known, self._kind, self._has_parser)
+        self._equal.add(row)
+        found = suggested_map(row, wanted, self._known, self._kind, self._has_parser)
+        self._suggested.setdefault(found, (row, wanted))
+        return found
+
+    def without_gold(self, problems: Sequence[Problem]) -> list[Problem]:
+        """Return problems that suggest no column whose values turned out to equal the gold."""
+        if not (equal := self._equal.paths):
+            return list(problems)
+        new = {
+            remedy: suggested_map(row, wanted, self._known, self._kind, self._has_parser, equal)
+            for remedy, (row, wanted) in self._suggested.items()
+        }
+        return [replace(problem, remedy=new.get(problem.remedy, problem.remedy)) for problem in problems]
 
 
 def _unescaped(cell: str) -> str:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kbbench_hf.benchmarks.answers import AnswerKind
 from kbbench_hf.files.datasets import Id
-from kbbench_hf.files.list_text import whole_number
+from kbbench_hf.files.list_text import is_bracketed, whole_number
 from kbbench_hf.scoring.column_names import is_gold_name, likeness
 
 _MOST_NESTED = 9
@@ -16,6 +16,8 @@ _LOOKED_AT = 300
 """At most this many columns of a row are looked at."""
 PLAIN = 4
 """How strong a name is that says `predicted`."""
+_PLAINLY = 3
+"""How strong a name is that says `predicted` or `output`; `answer` may also be the gold."""
 _CANDIDATE = ("id", "doc_id", "docid", "node_id", "candidate", "candidate_id", "entity_id")
 _ROLES = ("assistant", "model", "gpt", "ai")
 """What the author of a model's message is called."""
@@ -34,11 +36,17 @@ class Column(NamedTuple):
 
 
 def suggested_map(
-    row: object, wanted: Sequence[str], known: AbstractSet[Id], kind: AnswerKind, has_parser: bool = False
+    row: object,
+    wanted: Sequence[str],
+    known: AbstractSet[Id],
+    kind: AnswerKind,
+    has_parser: bool = False,
+    equal: AbstractSet[str] = frozenset(),
 ) -> str:
     """Return a sentence with the `--map` that may fit: `id` by the known ids, the answer by names of columns.
 
-    A column that is gold by its name is never suggested.
+    A column that is gold by its name is never suggested; nor is one of `equal`, whose values equal the gold, unless its
+    name says plainly that it holds predictions.
 
     >>> from kbbench_hf.benchmarks.answers import ANSWERS
     >>> row = {"qid": "q7", "pred": {"entities": ["a"]}, "gold": ["b"]}
@@ -55,7 +63,7 @@ def suggested_map(
         if name == "id":
             found.append(f"id={ids[0] if ids else 'PATH'}")
             continue
-        columns = prediction_columns(row, kind, has_parser) if isinstance(row, Mapping) else []
+        columns = prediction_columns(row, kind, has_parser, equal) if isinstance(row, Mapping) else []
         best = [column for column in columns if column.strength == columns[0].strength]
         if len(best) == 1:
             found.append(f"{best[0].field}={best[0].path}")
@@ -65,23 +73,28 @@ def suggested_map(
             more += " (for a model's text: response=PATH)" if has_parser and not best else ""
         gold = [path for path, value in paths.items() if is_gold_name(path) and _is_answer(value, known)]
         more += f". '{gold[0]}' looks like the gold answers" if gold else ""
+        more += f". {min(equal)!r} equals the gold answers" if equal and not gold else ""
     return f"Say where {'they are' if len(wanted) > 1 else 'it is'}: --map {shlex.quote(','.join(found))}{more}."
 
 
-def prediction_columns(row: Mapping[str, object], kind: AnswerKind, has_parser: bool) -> list[Column]:
+def prediction_columns(
+    row: Mapping[str, object], kind: AnswerKind, has_parser: bool, equal: AbstractSet[str] = frozenset()
+) -> list[Column]:
     """Return the columns of a row that may hold predictions, the plainest name first; never one of gold answers."""
     found, unnamed = [], []
-    for column, path, value in _answers(row, kind):
+    for column, path, value in answer_columns(row, kind):
         role, strength = likeness(column)
+        if path in equal and strength < _PLAINLY:
+            continue
         field = "response" if isinstance(value, str) and has_parser else kind.field
         if role == "prediction":
             found.append(Column(path, field, strength))
-        elif role == "" and isinstance(value, list) and value:
+        elif role == "" and (is_bracketed(value) if isinstance(value, str) else isinstance(value, list) and value):
             unnamed.append(Column(path, field, 0))
     return sorted(found, key=lambda column: (-column.strength, column.path.count("."))) or unnamed
 
 
-def _answers(row: Mapping[str, object], kind: AnswerKind) -> Iterator[tuple[str, str, object]]:
+def answer_columns(row: Mapping[str, object], kind: AnswerKind) -> Iterator[tuple[str, str, object]]:
     """Yield every column whose value may be an answer, the path of the answer in it, and the answer."""
     for column, value in _paths(row):
         first = value[0] if isinstance(value, list) and value else None
@@ -109,6 +122,14 @@ def _may_be_id(path: str, value: object, known: AbstractSet[Id]) -> bool:
     if isinstance(value, str) and value in known:
         return True
     return path.rpartition(".")[2].lower().endswith("id") and bool({value, whole_number(value), str(value)} & known)
+
+
+def example_id(row: Mapping[str, object], known: AbstractSet[Id]) -> Id | None:
+    """Return the id of the example that a row is of, whatever column has it; None where none does."""
+    for path, value in _paths(row):
+        if isinstance(value, str | int) and _may_be_id(path, value, known):
+            return next((each for each in (value, whole_number(value), str(value)) if each in known), None)
+    return None
 
 
 def _paths(row: Mapping[str, object]) -> Iterator[tuple[str, object]]:

@@ -93,6 +93,8 @@ def test_a_file_whose_predictions_may_be_in_another_column_is_refused(name: str,
         (T2K, lambda each, gold: {"ideal": gold}, {"triples": "ideal"}, [("equals_gold", "warning")]),
         (T2K, lambda each, gold: {"ideal": gold[::-1] + WRONG}, {"triples": "ideal"}, [("gold_column", "warning")]),
         (T2K, lambda each, gold: {"triples": gold}, None, [("equals_gold", "note")]),
+        (T2K, lambda each, gold: {"triples": gold, "salida": WRONG}, None, [("equals_gold", "warning")]),
+        (T2K, lambda each, gold: {"oro": gold, "output": "[]"}, {"triples": "oro"}, [("equals_gold", "warning")]),
         (SKA, lambda each, gold: {"answers": gold, "q": each["question"]}, None, [("equals_gold", "warning")]),
         (SKA, lambda each, gold: {"answers": [f"the {gold[0]}", *gold[1:]]}, None, []),
         (STARK, lambda each, gold: {"ids": [*gold, *({*range(40)} - {*gold})]}, None, [("equals_gold", "note")]),
@@ -113,3 +115,20 @@ def test_the_suggested_map_reads_the_predictions(tmp_path: Path) -> None:
         score(found, T2K)
     read = score(found, T2K, options=ReadOptions(fields={"response": "output"}))
     assert read.scores["f1"].value == 0 and not [each for each in read.warnings if "gold" in each.code]
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "expected"),
+    [
+        (T2K, lambda each, gold: {"oro": gold, "salida": WRONG}, "triples=salida. 'oro' equals the gold answers."),
+        (T2K, lambda each, gold: {"正解": gold, "予測": json.dumps(WRONG)}, "'response=予測'. '正解' equals"),
+        (T2K, lambda each, gold: {"std_answer": gold, "m": WRONG}, "triples=m. 'std_answer' equals"),
+        (SKA, lambda each, gold: {"silver": json.dumps(gold), "answer": "x"}, "response=answer. 'silver' equals"),
+        (STARK, lambda each, gold: {"qid": each["id"], "id": "x", "a": gold, "b": [1]}, "id=qid,ids=b. 'a' equals"),
+        (T2K, lambda each, gold: {"output": gold}, "triples=output. 'output' equals"),  # a perfect system
+        (T2K, lambda each, gold: {"ext": gold[:1] if each["id"].endswith("1") else WRONG}, "triples=ext.$"),
+    ],
+)
+def test_a_column_that_equals_the_gold_is_not_suggested_whatever_its_name(name: str, row: Any, expected: str) -> None:
+    with pytest.raises(PredictionsError, match=f"--map {expected}"):
+        score(rows(name, row), name)
