@@ -80,7 +80,7 @@ def benchmark(name: str) -> Benchmark:
     Raises:
         UsageError: there is none of that name, and the message has the closest one; or its plug-in fails to import.
     """
-    name = name_of_path(name).removeprefix(f"{NAMESPACE}/")
+    name = name.removeprefix(f"{NAMESPACE}/")
     if name in OURS:
         found: Benchmark = imported(OURS[name])
         return found
@@ -124,6 +124,10 @@ def name_of_path(text: str) -> str:
 
     A folder elsewhere than in `./kbbench` has this name until the process ends. Other text is returned as it is.
 
+    Only what users call themselves resolves paths: the command line, `load`, `score`, `compare`, `run` and the scores
+    for training. `benchmark`, `place_of` and `find_dataset` take names only, because visitors of the leaderboard choose
+    them.
+
     Raises:
         UsageError: there is no dataset in this folder, or its name is another dataset's.
     """
@@ -155,7 +159,7 @@ def place_of(name: str, config: str | None = None, split: str | None = None, mod
     Raises:
         UsageError: a benchmark, config, split or mode that does not exist.
     """
-    dataset, _, in_name = name_of_path(name).removeprefix("kbbench/").partition("/")
+    dataset, _, in_name = name.removeprefix("kbbench/").partition("/")
     found = benchmark(dataset)
     config = config or in_name or None
     chosen = []

@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
+from kbbench_hf.benchmarks import name_of_path
 from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.datasets import read_json
@@ -102,7 +103,7 @@ def finished_run(benchmark: str, model: Model, **how: Unpack[How]) -> Run:
     """Return what `run` does, with what the run took."""
     check_names(how)
     say(launch_warnings(), show=how.get("show", True))
-    asked = load_examples(benchmark, None, how.get("split"), how.get("mode"), how.get("limit"))
+    asked = load_examples(name_of_path(benchmark), None, how.get("split"), how.get("mode"), how.get("limit"))
     _check_model(model, asked)
     annotators = _annotators(asked, how)  # a wrong name is said before anything is asked, and perhaps paid for
     after = how.get("rerank") or how.get("agent")
@@ -135,7 +136,7 @@ def estimate_run(benchmark: str, model: str, **how: Unpack[How]) -> "tuple[Promp
     from kbbench_hf.runners.generative import task
 
     check_names(how)
-    asked = load_examples(benchmark, None, how.get("split"), how.get("mode"), how.get("limit"))
+    asked = load_examples(name_of_path(benchmark), None, how.get("split"), how.get("mode"), how.get("limit"))
     question = task(asked, prompt=how.get("prompt"), options=prompt_options(how), similar_by=how.get("similar_by"))
     by_id = question.prompts()
     prompts = list(by_id.values()) * how.get("repeats", 1)

@@ -6,7 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from kbbench_hf.benchmarks import Place, find_dataset, place_of, rows_of_code
+from kbbench_hf.benchmarks import Place, find_dataset, name_of_path, place_of, rows_of_code
 from kbbench_hf.benchmarks import benchmark as benchmark_of
 from kbbench_hf.benchmarks.base import Benchmark, Examples
 from kbbench_hf.benchmarks.baselines import is_published
@@ -79,6 +79,7 @@ def asked_of(
         UsageError: neither says which benchmark.
     """
     run = run_settings(paths)
+    benchmark = benchmark and name_of_path(benchmark)
     if benchmark is None and not run:
         raise no_benchmark(paths)
     if not run:

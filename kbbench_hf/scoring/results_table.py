@@ -7,7 +7,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple, TypedDict
 
-from kbbench_hf.benchmarks import Place, benchmark, place_of
+from kbbench_hf.benchmarks import Place, benchmark, name_of_path, place_of
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.baselines import PREFIX, find_published
 from kbbench_hf.benchmarks.figures import Shown
@@ -141,7 +141,7 @@ def results_table(
     """
     asked = [named_system(each) for each in systems]
     own = [place for _, each in asked if (place := _own_place(each))]
-    places = [place_of(name, None, split, mode) for name in benchmarks] or [
+    places = [place_of(name_of_path(name), None, split, mode) for name in benchmarks] or [
         place_of(f"{each.benchmark}/{each.config}", None, split or each.split, mode or each.mode)
         for each in dict.fromkeys(own)
     ]

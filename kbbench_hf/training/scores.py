@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kbbench_hf.benchmarks import benchmark as benchmark_of
-from kbbench_hf.benchmarks import find_dataset, place_of
+from kbbench_hf.benchmarks import find_dataset, name_of_path, place_of
 from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.benchmarks.base import Benchmark, Examples, PromptOptions
 from kbbench_hf.errors import UsageError, missing_extra, unknown_name
@@ -71,6 +71,7 @@ class GenerationScores(TrainerCallback):  # type: ignore[misc]
         batch_size: int = 8,
         name: str = "",
     ) -> None:
+        benchmark = name_of_path(benchmark)
         if not benchmark_of(place_of(benchmark, config).benchmark).asking.prompts:
             raise UsageError(
                 f"{benchmark!r} is answered by retrievers; expected one with prompts. Use RetrievalScores."
@@ -175,6 +176,7 @@ class RetrievalScores(SentenceEvaluator):  # type: ignore[misc]
         name: str = "",
     ) -> None:
         super().__init__()
+        benchmark = name_of_path(benchmark)
         if benchmark_of(place_of(benchmark).benchmark).asking.prompts:
             raise UsageError(f"{benchmark!r} is answered by language models; expected a ranking. Use GenerationScores.")
         self._benchmark, self._examples, *_ = load_examples(benchmark, None, split or _split(benchmark), limit=limit)
