@@ -26,6 +26,7 @@ extensions = [
     "sphinx_click",
     "sphinx_copybutton",
     "extensions.differences",
+    "extensions.excerpts",
     "extensions.mathml",
     "extensions.pictures",
     "extensions.published",
@@ -63,6 +64,8 @@ html_css_files = ["site.css"]
 html_math_renderer = "mathml"
 html_copy_source = False
 html_show_sphinx = False
+html_use_index = False
+"""An index of all names would be 40 screens of a phone; the search finds names, too."""
 smartquotes = False
 """Two hyphens begin an option, straight quotes stand in JSON: both are copied."""
 pygments_style = "default"
@@ -102,6 +105,10 @@ def _fields(app: Sphinx, what: str, name: str, value: object, options: object, l
 
 def setup(app: Sphinx) -> None:
     """Connect what the pages need."""
+    from kbbench_hf.cli.verbs import kbbench
+
+    for name in kbbench.list_commands(click.Context(kbbench)):
+        kbbench.get_command(click.Context(kbbench), name)  # marks the examples in the help of a command
     app.connect("autodoc-process-docstring", _fields)
     app.connect("sphinx-click-process-description", _description)
     app.connect("sphinx-click-process-options", _options)

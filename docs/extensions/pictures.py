@@ -12,7 +12,7 @@ from PIL.PngImagePlugin import PngInfo
 from sphinx.application import Sphinx
 
 from kbbench_hf.benchmarks import benchmark, shipped_answers
-from kbbench_hf.reports.plots import plot_panels, plot_scores
+from kbbench_hf.reports.plots import blank, plot_panels, quiet, styles_of
 from kbbench_hf.scoring.result import Result
 from kbbench_hf.scoring.score import score
 
@@ -31,9 +31,22 @@ def description(results: Mapping[str, Result]) -> str:
 
 
 def draw_comparison(file: Path) -> None:
-    """Draw the picture of the README: the headline metrics of both systems with their intervals."""
+    """Draw the picture of the README: F1, precision and recall of both systems, small enough for a first screen."""
     results = comparison()
-    plot_scores([(benchmark("mini-text2kg"), results)], file, metrics=7)
+    figure, (axes,) = blank(6.2, 2.1)
+    for row, (name, result) in enumerate(results.items()):
+        heights = [metric + 0.22 * (row - 0.5) for metric in range(3)]
+        scores = [result.scores[metric] for metric in ("f1", "precision", "recall")]
+        style = styles_of(list(results))[name]
+        axes.hlines(heights, [each.ci95[0] for each in scores], [each.ci95[1] for each in scores], color=style["color"])
+        axes.plot([each.value for each in scores], heights, linestyle="", label=f"system '{name}'", **style)
+    axes.set_yticks(range(3), ["F1", "precision", "recall"])
+    axes.set_ylim(2.5, -0.5)
+    axes.set_xlim(0, 1)
+    quiet(axes, "x")
+    axes.set_title("Triple extraction, mini-text2kg (95 % intervals, 48 sentences)", loc="left", fontsize=10)
+    figure.legend(frameon=False, loc="outside lower center", ncols=2)
+    figure.savefig(file, dpi=150)
     with Image.open(file) as drawn:
         texts = PngInfo()
         texts.add_text("Description", description(results))
