@@ -37,4 +37,9 @@ def on_request(address: str) -> Callable[..., Any]:
     >>> on_request("math:sqrt")(9)
     3.0
     """
-    return lambda *arguments, **options: imported(address)(*arguments, **options)
+
+    def function(*arguments: Any, **options: Any) -> Any:
+        return imported(address)(*arguments, **options)
+
+    function.__name__ = address.partition(":")[2]
+    return function

@@ -19,16 +19,17 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard, TypeVar
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.writing import whole_file
 from kbbench_hf.metrics.triple_lists import Triple
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Form = Literal["text", "number", "vector"]
 _VERDICT: dict[str, Form] = {"value": "number", "status": "text", "raw": "text"}
@@ -53,11 +54,13 @@ class Annotation(NamedTuple):
     """One annotation: what it was made with, and its rows."""
 
     identity: Identity
-    table: pa.Table
+    table: "pa.Table"
 
 
-def write_annotation(folder: Path, kind: str, identity: Identity, table: pa.Table) -> None:
+def write_annotation(folder: Path, kind: str, identity: Identity, table: "pa.Table") -> None:
     """Write an annotation whole or not at all, in the place of one that stands there."""
+    import pyarrow.parquet as pq
+
     folder.mkdir(parents=True, exist_ok=True)
     metadata = {METADATA_KEY: json.dumps({**identity, "kind": kind}, sort_keys=True)}
     with whole_file(folder / f"{kind}.parquet") as sink:
@@ -69,6 +72,8 @@ def read_annotation(folder: Path, kind: str, identity: Identity | None = None) -
     file = folder / f"{kind}.parquet"
     if not file.is_file():
         return None
+    import pyarrow.parquet as pq
+
     table = pq.ParquetFile(file, memory_map=True).read()
     found = json.loads((table.schema.metadata or {}).get(METADATA_KEY, b"{}"))
     if found.get("kind") != kind:
@@ -256,7 +261,7 @@ def _is_embeddable(triple: Triple) -> TypeGuard[Sequence[str]]:
     return not isinstance(triple, str) and len(triple) == 3 and all(isinstance(element, str) for element in triple)
 
 
-def _matrix(column: pa.ChunkedArray, dtype: type[_Float]) -> NDArray[_Float]:
+def _matrix(column: "pa.ChunkedArray", dtype: type[_Float]) -> NDArray[_Float]:
     """Return a column of equally long lists as a matrix, without a copy where Arrow allows it."""
     if not len(column):
         return np.zeros((0, 0), dtype=dtype)
@@ -265,5 +270,5 @@ def _matrix(column: pa.ChunkedArray, dtype: type[_Float]) -> NDArray[_Float]:
     return matrix
 
 
-def _lists(table: pa.Table, *names: str) -> list[list[Any]]:
+def _lists(table: "pa.Table", *names: str) -> list[list[Any]]:
     return [table[name].to_pylist() for name in names]

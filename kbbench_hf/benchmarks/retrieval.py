@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from kbbench_hf.addresses import on_request
 from kbbench_hf.benchmarks.answers import IDS, Id
@@ -117,6 +116,8 @@ def _candidates(folder: DatasetFolder, known: range | None, candidate_types: fro
                     f"{folder.path} holds no nodes; expected a knowledge base to rank. Build it with --nodes."
                 )
             return Candidates(known)
+    import pyarrow.parquet as pq
+
     file = pq.ParquetFile(folder.file(NODES), read_dictionary=["type"])  # read_table would import pandas
     nodes = file.read(["id", "type"]).to_pydict()
     types = {

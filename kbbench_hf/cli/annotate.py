@@ -13,7 +13,7 @@ from kbbench_hf.cli.names import NAME, FilePath, Number
 from kbbench_hf.cli.options import JSON, on_benchmark, read_how
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.datasets import Row
-from kbbench_hf.scoring.predictions import ReadOptions
+from kbbench_hf.scoring.options import ReadOptions
 
 if TYPE_CHECKING:
     from kbbench_hf.models.embedders import SentenceEmbedder

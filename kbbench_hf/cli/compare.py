@@ -11,7 +11,7 @@ from kbbench_hf.benchmarks.baselines import PREFIX
 from kbbench_hf.cli.names import NAME, FilePath
 from kbbench_hf.cli.options import ALL_METRICS, JSON, MODE, NOTES, STRICT, on_benchmark, read_how, refuse_warnings
 from kbbench_hf.errors import UsageError
-from kbbench_hf.scoring.predictions import ReadOptions
+from kbbench_hf.scoring.options import ReadOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,7 +21,7 @@ from kbbench_hf.leaderboard.restoring import Restored, lacks
 from kbbench_hf.leaderboard.seeding import Seed, released_seeds, run_seed, shipped_seeds, sow
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.reports.terminal import echo
-from kbbench_hf.scoring.predictions import ReadOptions
+from kbbench_hf.scoring.options import ReadOptions
 
 SEEDED_BY = "kbbench"
 """The submitter of the rows with which a board begins."""

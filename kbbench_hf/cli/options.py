@@ -9,7 +9,7 @@ import click
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.cli.names import BENCHMARK, NAME, FilePath, of_benchmark
 from kbbench_hf.errors import KBBenchError
-from kbbench_hf.scoring.predictions import ReadOptions
+from kbbench_hf.scoring.options import ReadOptions
 
 Command = Callable[..., object]
 

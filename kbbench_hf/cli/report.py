@@ -13,7 +13,7 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.reports import terminal
 from kbbench_hf.scoring.asked import RUN
-from kbbench_hf.scoring.predictions import ReadOptions
+from kbbench_hf.scoring.options import ReadOptions
 
 
 @click.command()

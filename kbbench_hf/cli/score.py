@@ -20,7 +20,7 @@ from kbbench_hf.cli.options import (
 )
 from kbbench_hf.reports.published import print_beside
 from kbbench_hf.reports.tables import print_result
-from kbbench_hf.scoring.predictions import ReadOptions
+from kbbench_hf.scoring.options import ReadOptions
 from kbbench_hf.scoring.result import write_result
 from kbbench_hf.scoring.score import score
 

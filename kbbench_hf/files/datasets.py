@@ -13,14 +13,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, cast
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING, Any, cast
 
 from kbbench_hf.errors import DataError, UsageError, unknown_name
 from kbbench_hf.files import file_sha256
 from kbbench_hf.files.writing import whole_file, whole_folder, write_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 NAMESPACE = "kbbench"
 """The Hub's organisation that has the datasets, and the folder here into which they are built."""
@@ -36,7 +37,7 @@ Id = str | int
 """What examples, nodes and questions are known by."""
 Row = dict[str, Any]
 """One row of a table, as Arrow gives it: what its columns hold depends on the dataset."""
-Tables = Mapping[str, Mapping[str, pa.Table]]
+Tables = Mapping[str, Mapping[str, "pa.Table"]]
 """config -> split -> table. The first config is the dataset's default."""
 Answers = Mapping[tuple[str, str, str], Sequence[Row]]
 """(config, split, system) -> what a published system answered, one object an example."""
@@ -97,7 +98,7 @@ class DatasetFolder:
             splits.setdefault(config, []).append(file.removesuffix(".parquet"))
         return splits
 
-    def table(self, config: str, split: str) -> pa.Table:
+    def table(self, config: str, split: str) -> "pa.Table":
         """Return one split as an Arrow table, read through a memory map.
 
         Raises:
@@ -116,7 +117,9 @@ class DatasetFolder:
         ids = first["id"].to_pylist() if first is not None else []
         return cast(Id, ids[0])
 
-    def _parquet(self, config: str, split: str) -> pq.ParquetFile:
+    def _parquet(self, config: str, split: str) -> "pq.ParquetFile":
+        import pyarrow.parquet as pq
+
         configs = self.configs()
         if config not in configs:
             raise unknown_name(f"config of {self.path}", config, configs)
@@ -266,9 +269,10 @@ def complete_card(card: str, tables: Tables, folder: Path, revision: str) -> str
     return f"---\n{yaml.dump(data, sort_keys=False, allow_unicode=True).strip()}\n---\n{text}"
 
 
-def _features(schema: pa.Schema) -> list[Row]:
+def _features(schema: "pa.Schema") -> list[Row]:
     """Return the columns as `datasets` writes them into a card; it is imported for types that are rare here.
 
+    >>> import pyarrow as pa
     >>> _features(pa.schema([("id", pa.int64()), ("answers", pa.list_(pa.string()))]))
     [{'name': 'id', 'dtype': 'int64'}, {'name': 'answers', 'list': 'string'}]
     """
@@ -281,13 +285,15 @@ def _features(schema: pa.Schema) -> list[Row]:
         return found
 
 
-def _feature(kind: pa.DataType) -> Row:
-    if pa.types.is_struct(kind):
+def _feature(kind: "pa.DataType") -> Row:
+    from pyarrow import types
+
+    if types.is_struct(kind):
         return {"struct": [{"name": column.name, **_feature(column.type)} for column in kind]}
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    if types.is_list(kind) or types.is_large_list(kind):
         inner = _feature(kind.value_type)
         (form,) = inner
-        name = "list" if pa.types.is_list(kind) else "large_list"
+        name = "list" if types.is_list(kind) else "large_list"
         return {name: inner[form] if form in ("dtype", "struct") else inner}
     return {"dtype": _DTYPES[str(kind)]}
 
@@ -323,7 +329,10 @@ def size_category(rows: int) -> str:
     return f"{bounds[reached - 1]}<n<{bounds[reached]}"
 
 
-def _write_parquet(file: Path, table: pa.Table) -> None:
+def _write_parquet(file: Path, table: "pa.Table") -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     file.parent.mkdir(parents=True, exist_ok=True)
     steps = [field.name for field in table.schema if field.metadata and b"encoding" in field.metadata]
     plain = pa.schema([field.remove_metadata() for field in table.schema])

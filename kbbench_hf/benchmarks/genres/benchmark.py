@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,19 +21,10 @@ from kbbench_hf.benchmarks.annotated import made_with
 from kbbench_hf.benchmarks.annotations import Annotations
 from kbbench_hf.benchmarks.answers import ANY_TRIPLES, Answer
 from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Mark, Scores, of_text
-from kbbench_hf.benchmarks.genres import parsers
 from kbbench_hf.benchmarks.genres.answers import ANSWERED
 from kbbench_hf.benchmarks.genres.closed import offered_pairs, strangers
 from kbbench_hf.benchmarks.genres.prompts import closed_prompt, open_prompt, semi_open_prompt
 from kbbench_hf.benchmarks.genres.topic_corpora import topic_corpus
-from kbbench_hf.benchmarks.genres.warnings import (
-    affix_warning,
-    constant_warning,
-    corpus_warning,
-    direction_warning,
-    malformed_warning,
-    threshold_warning,
-)
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.generative_re import (
@@ -96,6 +88,15 @@ def warn(
     benchmark: base.Benchmark, examples: Examples, answers: Sequence[Answer | None], mode: str
 ) -> list[ScoreWarning]:
     """Return what these figures rest on, and what they are to be held against."""
+    from kbbench_hf.benchmarks.genres.warnings import (
+        affix_warning,
+        constant_warning,
+        corpus_warning,
+        direction_warning,
+        malformed_warning,
+        threshold_warning,
+    )
+
     identities, gold = made_with(examples), [gold_triples(row, mode) for row in examples.rows]
     offered = {
         each: [offered_pairs(row, each, examples.context.strangers.get(row["id"])) for row in examples.rows]
@@ -291,15 +292,21 @@ _SCORING = base.Scoring(
         human_votes=on_request("kbbench_hf.benchmarks.genres.human_study:human_votes"),
     ),
 )
+
+
+def _parser(name: str) -> Callable[..., Any]:
+    return on_request(f"kbbench_hf.benchmarks.genres.parsers:{name}")
+
+
 _ASKING = base.Asking(
     prompts={"open": open_prompt, "semi-open": semi_open_prompt, "closed": closed_prompt},
     parsers={
-        "careful": parsers.careful,
-        "careful-semi-open": parsers.careful_semi_open,
-        "lenient": of_text(parsers.lenient),
-        "lenient-semi-open": of_text(parsers.lenient_semi_open),
-        "historical": of_text(parsers.historical),
-        "historical-semi-open": of_text(parsers.historical_semi_open),
+        "careful": _parser("careful"),
+        "careful-semi-open": _parser("careful_semi_open"),
+        "lenient": of_text(_parser("lenient")),
+        "lenient-semi-open": of_text(_parser("lenient_semi_open")),
+        "historical": of_text(_parser("historical")),
+        "historical-semi-open": of_text(_parser("historical_semi_open")),
     },
 )
 _STATISTICS = on_request("kbbench_hf.benchmarks.genres.statistics:statistics")

@@ -21,7 +21,6 @@ from kbbench_hf.benchmarks.answers import ANSWERS, Id
 from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Prompt, PromptOptions, Scores, of_text
 from kbbench_hf.benchmarks.ska_bench.configs import bucket, configs
 from kbbench_hf.benchmarks.ska_bench.contexts import Context, Renderer, pieces
-from kbbench_hf.benchmarks.ska_bench.evaluation import evaluation, published_evaluation
 from kbbench_hf.benchmarks.ska_bench.parsers import parse_answers, parse_verdict
 from kbbench_hf.benchmarks.ska_bench.testbeds import TESTBEDS
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, Pool
@@ -30,9 +29,7 @@ from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.aggregate import Estimate, means
 from kbbench_hf.metrics.answers import answerability, balanced_accuracy, rejections, score_answers
 from kbbench_hf.metrics.typed_answers import matched
-from kbbench_hf.replies.answers import read_answers
 from kbbench_hf.replies.reading import Reading
-from kbbench_hf.replies.verdicts import read_answerable
 
 METRICS = {
     "answer_f1": "F1",
@@ -176,8 +173,12 @@ def read_careful(response: str, example: Example) -> Reading[list[str]]:
         ParseError: it gives none and does not say so, or can be read in two ways.
     """
     if not _is_judged(example):
+        from kbbench_hf.replies.answers import read_answers
+
         is_name = example.has_name if isinstance(example, ContextRow) else lambda name: False
         return read_answers(response, str(example.get("question", "")), is_name)
+    from kbbench_hf.replies.verdicts import read_answerable
+
     read = read_answerable(response)
     return Reading([read.answer], read.rule, read.thought)
 
@@ -263,8 +264,10 @@ _ASKING = base.Asking(
 _SHOWING = base.Showing(
     explain,
     published=_HERE / "published.csv",
-    evaluation=evaluation,
-    published_evaluation=partial(published_evaluation, _HERE / "published.csv"),
+    evaluation=on_request("kbbench_hf.benchmarks.ska_bench.evaluation:evaluation"),
+    published_evaluation=partial(
+        on_request("kbbench_hf.benchmarks.ska_bench.evaluation:published_evaluation"), _HERE / "published.csv"
+    ),
 )
 
 SKA_OPEN = base.Benchmark(

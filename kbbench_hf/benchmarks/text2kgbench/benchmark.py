@@ -25,7 +25,6 @@ from kbbench_hf.benchmarks.text2kgbench import prompts
 from kbbench_hf.benchmarks.text2kgbench.beyond import BEYOND_PAPER, beyond_paper, typed_by
 from kbbench_hf.benchmarks.text2kgbench.material import Material, gold_triples, load
 from kbbench_hf.benchmarks.text2kgbench.parsers import HISTORICAL_PARSERS, parse_balanced, parse_json
-from kbbench_hf.benchmarks.text2kgbench.warnings import warnings
 from kbbench_hf.metrics.aggregate import Estimate, estimate
 from kbbench_hf.metrics.generative_re import factualness
 from kbbench_hf.metrics.mention_forms import find_mention
@@ -44,7 +43,6 @@ from kbbench_hf.metrics.triples import (
     underscored,
 )
 from kbbench_hf.replies.reading import ParseError, Reading
-from kbbench_hf.replies.triples import read_triples
 
 METRICS = {
     "f1": "F1",
@@ -175,6 +173,8 @@ def read_careful(response: str, example: Example) -> Reading[list[Triple]]:
     Raises:
         ParseError: it gives none and does not say so, or can be read in two ways.
     """
+    from kbbench_hf.replies.triples import read_triples
+
     return read_triples(response, example["sentence"], example.get("relations", ()))
 
 
@@ -230,7 +230,7 @@ _SCORING = base.Scoring(
     ("reference", "paper", "repaired", *BY_VALUE),
     score,
     summarise,
-    warn=warnings,
+    warn=on_request("kbbench_hf.benchmarks.text2kgbench.warnings:warnings"),
     annotations=base.AnnotationRules({"factualness": ("factualness",)}, gold_triples, "sentence"),
     headline=("f1", "precision", "recall", "ontology_conformance", *HALLUCINATION),
     group_by="ontology",
