@@ -5,6 +5,8 @@ import sys
 
 def main() -> None:
     """Run the command line; exit codes: 0, 1 failed, 2 usage, 65 bad data, 75 busy, 130 interrupted."""
+    # bm25s imports numba wherever it is installed, for .3 s, and no command uses what it brings
+    sys.modules.setdefault("numba", None)  # type: ignore[arg-type]
     try:
         from kbbench_hf.cli.outcome import exit_code  # may be interrupted already while it is imported
 

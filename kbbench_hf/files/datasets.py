@@ -261,12 +261,12 @@ def complete_card(card: str, tables: Tables, folder: Path, revision: str) -> str
         configs.append({"config_name": config, "data_files": data_files, **default, "version": card_version(revision)})
     infos.sort(key=itemgetter("config_name"))
     configs.sort(key=itemgetter("config_name"))
-    _, front, text = re.split(r"^---[ \t]*\n", card, maxsplit=2, flags=re.MULTILINE)
-    data = yaml.safe_load(front)
+    front = re.match(r"---[ \t]*\n(.*?)^---[ \t]*\n", card, re.DOTALL | re.MULTILINE)
+    data = (yaml.safe_load(front[1]) if front else None) or {}
     data["size_categories"] = [size_category(sum(len(each) for splits in tables.values() for each in splits.values()))]
     data["dataset_info"] = infos if len(infos) > 1 else infos[0]
     data["configs"] = configs
-    return f"---\n{yaml.dump(data, sort_keys=False, allow_unicode=True).strip()}\n---\n{text}"
+    return f"---\n{yaml.dump(data, sort_keys=False, allow_unicode=True).strip()}\n---\n{card[front.end() if front else 0 :]}"
 
 
 def _features(schema: "pa.Schema") -> list[Row]:

@@ -165,8 +165,9 @@ def _id_column(column: pa.ChunkedArray, what: str) -> pa.ChunkedArray:
         return text_column(column, what).cast(pa.int64())
     ids = text_column(column, what)
     if pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type):
-        shortened = pc.index(pc.match_substring_regex(ids, _SHORTENED), True).as_py()
-        if shortened >= 0:
+        matches = pc.match_substring_regex(ids, _SHORTENED)
+        if pc.any(matches).as_py():
+            shortened = pc.index(matches, True).as_py()
             raise DataError(
                 f"{what}, row {shortened + 1}: {ids[shortened].as_py()!r} is an id that a spreadsheet shortened: its "
                 "last digits are lost; expected whole ids. Format the column as text, and write the file again."
@@ -269,7 +270,7 @@ def _refuse_empty(column: pa.ChunkedArray, name: str, path: Path) -> None:
         column = column.cast(column.type.value_type)
     empty = column.is_null()
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        empty = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(column), ""), True)
+        empty = pc.or_kleene(empty, pc.invert(pc.utf8_length(pc.utf8_trim_whitespace(column)).cast(pa.bool_())))
     rows = [row + 1 for row in pc.indices_nonzero(empty).to_pylist()]
     if rows:
         more = f" (nor in row {', '.join(map(str, rows[1:5]))}{' ...' if len(rows) > 5 else ''})" if rows[1:] else ""

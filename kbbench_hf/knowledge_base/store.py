@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from kbbench_hf.errors import DataError, UsageError
+from kbbench_hf.files.arrow import arrow_numbers, numpy_numbers
 from kbbench_hf.files.user_tables import DETAILS, read_table
 from kbbench_hf.knowledge_base import files, tables
 from kbbench_hf.knowledge_base.graph import Direction, Graph, Neighbors, Rows
@@ -221,7 +222,7 @@ class KnowledgeBase:
 
     def _column(self, name: str, rows: ArrayLike | None) -> pa.Array:
         values = self.nodes[name].chunk(0)
-        return values if rows is None else values.take(pa.array(self.graph.checked(rows)))
+        return values if rows is None else values.take(arrow_numbers(self.graph.checked(rows)))
 
     @cached_property
     def _is_dense(self) -> bool:
@@ -234,7 +235,7 @@ class KnowledgeBase:
     @cached_property
     def id_places(self) -> NDArray[np.int64] | None:
         """The place of each row's id among all ids in order; None where the rows stand in this order."""
-        order = pc.array_sort_indices(self.nodes["id"].chunk(0)).to_numpy()
+        order = numpy_numbers(pc.array_sort_indices(self.nodes["id"].chunk(0)))
         if (order[1:] > order[:-1]).all():
             return None
         places = np.empty(len(order), np.int64)

@@ -1,6 +1,6 @@
 """The tables of a knowledge base as users bring them: read, checked, and numbered."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kbbench_hf.errors import DataError
+from kbbench_hf.files.arrow import arrow_array, arrow_numbers, numpy_numbers
 from kbbench_hf.files.user_tables import require_columns, text_column
 from kbbench_hf.knowledge_base.graph import Graph
 
@@ -67,7 +68,7 @@ def number(nodes: pa.Table, edges: pa.Table, schema: pa.Table | None = None) -> 
     relation_ids = _numbers(edges["relation"], relations).astype(np.min_scalar_type(len(relations)))
     graph = Graph.from_edges(node_types, relations, type_ids, heads, relation_ids, tails)
     width = np.int32 if len(nodes) < 2**31 else np.int64
-    nodes = _with(nodes, id=ids, type=pa.DictionaryArray.from_arrays(type_ids.astype(np.int32), node_types))
+    nodes = _with(nodes, id=ids, type=_encoded(type_ids, node_types))
     edges = _with(edges, head=heads.astype(width), relation=relation_ids, tail=tails.astype(width))
     return nodes, edges, graph
 
@@ -76,7 +77,7 @@ def schema_table(nodes: pa.Table, edges: pa.Table, node_types: Sequence[str], re
     """Return the `schema` table of a knowledge base whose types and relations have the given order."""
     listed = [("node_type", number, name) for number, name in enumerate(node_types)]
     listed += [("relation", number, name) for number, name in enumerate(relations)]
-    order = pa.Table.from_pylist([{"kind": kind, "id": number, "name": name} for kind, number, name in listed])
+    order = _schema(dict(zip(SCHEMA_COLUMNS, (pa.string(), pa.int64(), pa.string()), strict=True)), listed)
     _, numbered, graph = number(nodes.select(NODE_COLUMNS), edges.select(EDGE_COLUMNS), order)
     return numbered_schema(Numbered.of(graph, numbered))
 
@@ -94,7 +95,7 @@ class Numbered(NamedTuple):
     @classmethod
     def of(cls, graph: Graph, edges: pa.Table) -> "Numbered":
         """Return those of a graph and its numbered edges."""
-        heads, relation_ids, tails = (edges[name].to_numpy() for name in EDGE_COLUMNS)
+        heads, relation_ids, tails = (numpy_numbers(edges[name]) for name in EDGE_COLUMNS)
         return cls(graph.node_types, graph.relations, graph.type_ids, heads, relation_ids, tails)
 
 
@@ -110,7 +111,17 @@ def numbered_schema(known: Numbered) -> pa.Table:
         rows.append(("tuple", relations.index(relation), relation, head, tail, n))
     kinds = {"kind": pa.string(), "id": pa.int64(), "name": pa.string()}
     kinds |= {"head_type": pa.string(), "tail_type": pa.string(), "n": pa.int64()}
-    return pa.Table.from_pylist([dict(zip(kinds, row, strict=True)) for row in rows], pa.schema(kinds))
+    return _schema(kinds, rows)
+
+
+def _encoded(numbers: NDArray[np.integer], names: Sequence[str]) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(arrow_numbers(numbers.astype(np.int32)), arrow_array(names, pa.string()))
+
+
+def _schema(kinds: Mapping[str, pa.DataType], rows: Sequence[Sequence[object]]) -> pa.Table:
+    columns = zip(*rows, strict=True) if rows else ((),) * len(kinds)
+    arrays = [arrow_array(each, kind) for each, kind in zip(columns, kinds.values(), strict=True)]
+    return pa.Table.from_arrays(arrays, schema=pa.schema(kinds))
 
 
 def tuples(known: Numbered) -> list[tuple[str, str, str, int]]:
@@ -146,7 +157,7 @@ def _plain_column(name: str, column: pa.ChunkedArray) -> pa.Array:
 def _with(table: pa.Table, **columns: object) -> pa.Table:
     """Return the table with these columns in place of those of the same name."""
     for name, values in columns.items():
-        values = pa.array(values) if isinstance(values, np.ndarray) else values
+        values = arrow_numbers(values) if isinstance(values, np.ndarray) else values
         table = table.set_column(table.column_names.index(name), name, values)
     return table
 
@@ -157,17 +168,19 @@ def _ids(column: pa.ChunkedArray) -> pa.Array:
     Where one is below 0 they are strings: rankings keep such numbers for what is no node.
     """
     ids = _as_ids(column)
-    if pa.types.is_int64(ids.type) and pc.any(pc.less(ids, 0)).as_py():
+    if pa.types.is_int64(ids.type) and (pc.min(ids).as_py() or 0) < 0:
         ids = ids.cast(pa.large_string())
-    empty = ids.is_null() if pa.types.is_int64(ids.type) else pc.fill_null(pc.equal(ids, ""), True)
+    empty = ids.is_null()
+    if not pa.types.is_int64(ids.type):
+        empty = pc.or_kleene(empty, pc.invert(pc.binary_length(ids).cast(pa.bool_())))
     if n_empty := pc.sum(empty).as_py():
         raise DataError(
             f"{n_empty} nodes have no id, the first in row {pc.index(empty, True).as_py() + 1}; expected an id for "
             "each. Fill in the column 'id'."
         )
-    counts = pc.value_counts(ids)
-    repeated = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
-    if len(repeated):
+    if pc.count_distinct(ids).as_py() < len(ids):
+        counts = pc.value_counts(ids)
+        repeated = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
         raise DataError(
             f"{len(repeated)} node ids stand more than once: {_some(repeated)}. Every node needs its own id."
         )
@@ -226,10 +239,10 @@ def _rows_of_ends(column: pa.ChunkedArray, ids: pa.Array) -> tuple[NDArray[np.in
     if values.type != ids.type:
         values, ids = values.cast(pa.large_string()), ids.cast(pa.large_string())
     if is_dense(ids) and not values.null_count:
-        found = values.to_numpy()
+        found = numpy_numbers(values)
         return np.where((found >= 0) & (found < len(ids)), found, -1), values
-    rows = pc.fill_null(pc.index_in(values, value_set=ids), -1).to_numpy(zero_copy_only=False)
-    return np.asarray(rows, np.int64), values
+    rows = pc.index_in(values, value_set=ids)
+    return numpy_numbers(pc.fill_null(rows, -1) if rows.null_count else rows).astype(np.int64), values
 
 
 def without_zeros(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
@@ -241,7 +254,7 @@ def without_zeros(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedAr
 
 def is_dense(ids: pa.Array) -> bool:
     """Whether the ids are 0, 1, 2 ... in row order, so that id and row are the same."""
-    return pa.types.is_int64(ids.type) and np.array_equal(ids.to_numpy(), np.arange(len(ids)))
+    return pa.types.is_int64(ids.type) and np.array_equal(numpy_numbers(ids), np.arange(len(ids)))
 
 
 def _names(schema: pa.Table | None, kind: str, used: pa.ChunkedArray, what: str) -> list[str]:
@@ -268,7 +281,7 @@ def _numbers(column: pa.ChunkedArray, names: list[str]) -> NDArray[np.int64]:
     )
     places = {name: number for number, name in enumerate(names)}
     numbers = np.array([places[name] for name in encoded.dictionary.to_pylist()], np.int64)
-    return numbers[encoded.indices.to_numpy()] if len(numbers) else np.zeros(0, np.int64)
+    return numbers[numpy_numbers(encoded.indices)] if len(numbers) else np.zeros(0, np.int64)
 
 
 def _some(values: pa.Array) -> str:

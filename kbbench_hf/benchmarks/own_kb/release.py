@@ -17,6 +17,7 @@ from kbbench_hf.benchmarks import benchmark_names
 from kbbench_hf.benchmarks.answers import Id
 from kbbench_hf.benchmarks.retrieval import WRITTEN
 from kbbench_hf.errors import DataError, UsageError
+from kbbench_hf.files.arrow import arrow_array
 from kbbench_hf.files.datasets import write_dataset
 from kbbench_hf.files.list_text import is_bracketed, parse_list, split_readings, whole_number
 from kbbench_hf.files.user_tables import DETAILS, read_table
@@ -141,7 +142,7 @@ def _questions(file: Path, ids: pa.ChunkedArray, left_out: list[str] | None) -> 
             left_out.append(f"{len(table) - n_kept:,} of {len(table):,} queries, which have no other gold id.")
         table, answers = table.filter(answered), [each for each in answers if each]
     kind = pa.list_(pa.int64() if numbers else pa.string())
-    table = table.set_column(table.column_names.index("answer_ids"), "answer_ids", pa.array(answers, kind))
+    table = table.set_column(table.column_names.index("answer_ids"), "answer_ids", arrow_array(answers, kind))
     table = table.set_column(table.column_names.index("id"), "id", _question_ids(table["id"]))
     return _by_split(table, file)
 
@@ -223,7 +224,7 @@ def _by_split(table: pa.Table, file: Path) -> dict[str, pa.Table]:
                     f"{file}, row {row}: split {each!r}; expected a name of letters and digits such as train or "
                     "test, and not 'all'. Correct the column 'split', or leave it out."
                 )
-        column, table = pa.array(names, pa.string()), table.drop_columns("split")
+        column, table = arrow_array(names, pa.string()), table.drop_columns("split")
         order = [*(each for each in WRITTEN if each in names), *sorted(set(names) - set(WRITTEN))]
         splits = {name: table.filter(pc.equal(column, name)) for name in order}
     for name, part in splits.items():
