@@ -266,7 +266,8 @@ def complete_card(card: str, tables: Tables, folder: Path, revision: str) -> str
     data["size_categories"] = [size_category(sum(len(each) for splits in tables.values() for each in splits.values()))]
     data["dataset_info"] = infos if len(infos) > 1 else infos[0]
     data["configs"] = configs
-    return f"---\n{yaml.dump(data, sort_keys=False, allow_unicode=True).strip()}\n---\n{card[front.end() if front else 0 :]}"
+    text = card[front.end() :] if front else card
+    return f"---\n{yaml.dump(data, sort_keys=False, allow_unicode=True).strip()}\n---\n{text}"
 
 
 def _features(schema: "pa.Schema") -> list[Row]:

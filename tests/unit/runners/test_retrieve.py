@@ -95,6 +95,15 @@ def test_another_run_is_refused_in_the_same_folder(tmp_path: Path) -> None:
             _retrieve(tmp_path, **change)
 
 
+def test_a_finished_run_is_read_and_builds_no_searcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = _retrieve(tmp_path)
+    written = (tmp_path / "predictions.jsonl").read_bytes()
+    (tmp_path / "predictions.jsonl").unlink()
+    monkeypatch.setattr(retrieval, "retriever", lambda spec, place: pytest.fail("built again"))
+    assert _retrieve(tmp_path) == first
+    assert (tmp_path / "predictions.jsonl").read_bytes() == written
+
+
 def test_weights_that_changed_since_the_run_was_begun_are_refused(tmp_path: Path) -> None:
     _retrieve(tmp_path)
     with pytest.raises(UsageError, match="The models have changed"):
