@@ -1,15 +1,11 @@
 """What is seen of long work while it goes on: the one progress bar, on standard error, and the line below it."""
 
-import asyncio
 import math
 import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Protocol
-
-from kbbench_hf.models.chat_completions import token_count
-from kbbench_hf.runners.jobs import produced_tokens
 
 if TYPE_CHECKING:
     from kbbench_hf.files.journal import Record
@@ -98,6 +94,9 @@ class Meter:
 
     def add(self, record: "Record") -> None:
         """Count one record of the journal."""
+        from kbbench_hf.models.chat_completions import token_count
+        from kbbench_hf.runners.jobs import produced_tokens
+
         self.n_requests += record["attempts"]
         self.prompt_tokens += token_count(record["prompt_tokens"]) or 0
         self.completion_tokens += produced_tokens(record) or 0
@@ -139,6 +138,8 @@ async def showing(
     meter: Meter, advance: Advance, status: Callable[[], str], every_s: float = 0.5
 ) -> AsyncIterator[None]:
     """Move a progress bar along with the meter while the block runs; below it stands `status`, or else the meter."""
+    import asyncio
+
     shown = 0
 
     def show() -> None:

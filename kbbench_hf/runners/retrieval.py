@@ -16,7 +16,6 @@ from kbbench_hf.benchmarks.base import Asking, Examples
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.models.agent_tools import AgentTools, Search
 from kbbench_hf.models.renderings import Forms, Text
 from kbbench_hf.models.retrievers import RETRIEVERS, OverAll, OverNodes, retriever
 from kbbench_hf.models.specs import Spec, parse
@@ -29,6 +28,7 @@ from kbbench_hf.scoring.asked import RUN, Asked, load_examples
 
 if TYPE_CHECKING:
     from kbbench_hf.models.agent import Limits, Protocol
+    from kbbench_hf.models.agent_tools import AgentTools, Search
     from kbbench_hf.runners.jobs import Sampling
     from kbbench_hf.runners.outcome import Summary
 
@@ -115,22 +115,24 @@ def _workplace(
     )
 
 
-def agent_tools(asked: Asked, base: "str | Searcher") -> AgentTools:
+def agent_tools(asked: Asked, base: "str | Searcher") -> "AgentTools":
     """Return the tools on a benchmark's knowledge base, which search as `base` does, but all nodes.
 
     What an agent walks over need not be a candidate, and it searches for names: where a model would read the column
     `text` by default, it reads all that is known of a node.
     """
+    from kbbench_hf.models.agent_tools import AgentTools
+
     kb = knowledge_base(asked)
     search: Search = OverAll(base, kb) if not isinstance(base, str) else _search(asked, kb, base)
     return AgentTools(kb, search, _candidates(asked.examples, kb))
 
 
-def _search(asked: Asked, kb: KnowledgeBase, base: str) -> Search:
+def _search(asked: Asked, kb: KnowledgeBase, base: str) -> "Search":
     spec = parse(base)
     place = _workplace(asked.examples, kb, asked.benchmark.asking, _training(asked, spec))
     built = retriever(spec, replace(place, plain="clean"))
-    return cast(Search, built) if hasattr(built, "matches") else OverAll(built, kb)
+    return cast("Search", built) if hasattr(built, "matches") else OverAll(built, kb)
 
 
 def knowledge_base(asked: Asked) -> KnowledgeBase:

@@ -199,11 +199,11 @@ def _answered(asked: Asked, model: str | LanguageModel, how: How) -> Run:
 
 
 def _annotators(asked: Asked, how: How) -> "Annotators | None":
-    from kbbench_hf.runners.annotators import annotation_rules, annotators_of
-
     given = [option for option in how if option in ANNOTATING]
     if not given:
         return None
+    from kbbench_hf.runners.annotators import annotation_rules, annotators_of
+
     annotation_rules(asked)
     if not (names := how.get("annotate")):
         raise UsageError(f"{given[0]} says how to annotate; expected --annotate JUDGE,EMBEDDER beside it.")

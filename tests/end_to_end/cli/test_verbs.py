@@ -9,7 +9,7 @@ import pytest
 from kbbench_hf.benchmarks import shipped_answers
 from kbbench_hf.cli.verbs import VERBS
 
-COPY = next(file for file in shipped_answers("mini-text2kg") if file.stem == "copy")
+COPY, PATTERN = shipped_answers("mini-text2kg")
 NOWHERE = ("--base-url", "http://127.0.0.1:9")
 SCORE = ("score", COPY, "--benchmark", "mini-text2kg")
 
@@ -119,6 +119,31 @@ def test_the_command_starts_without_heavy_packages():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "\n"
+
+
+def test_a_command_imports_what_it_uses_and_no_more(in_tmp):
+    (in_tmp / "n.csv").write_text("id,type,name,text\n1,dish,Soup,hot\n2,cook,Ann,\n")
+    (in_tmp / "e.csv").write_text("head,relation,tail\n2,cooks,1\n")
+    (in_tmp / "q.csv").write_text("id,query,answer_ids\nq,hot soup,1\n")
+    code = "import sys\nfrom kbbench_hf.cli import main\ntry: main()\n"
+    code += "finally: print(*(name for name, module in sys.modules.items() if module), file=sys.stderr)"
+    slow = {"pandas", "datasets", "evaluate", "huggingface_hub", "numba", "matplotlib", "torch"}
+    slow |= {"scipy.optimize", "scipy.sparse.csgraph", "scipy.stats", "kbbench_hf.models.chat_completions"}
+    answers = f"{PATTERN} --benchmark mini-text2kg"
+    for command, unused in (
+        ("list", {"pyarrow", "scipy", "kbbench_hf.replies.cues"}),
+        ("build kb --nodes n.csv --edges e.csv --queries q.csv", {"scipy.special"}),
+        ("run kb --model bm25 --out run", set()),
+        ("run kb --model bm25 --out run", {"bm25s"}),
+        (f"score {answers}", {"bm25s", "jinja2", "pyarrow.dataset", "kbbench_hf.replies.verdicts"}),
+        (f"compare {COPY} {answers}", {"bm25s", "jinja2", "pyarrow.dataset"}),
+        (f"report {answers} --out page.html", {"bm25s", "pyarrow.dataset"}),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *command.split()], capture_output=True, text=True, cwd=in_tmp
+        )
+        assert done.returncode == 0, done.stderr
+        assert (slow | unused) & {*done.stderr.split()} == set(), command
 
 
 def test_doctor_checks_every_file_and_fails_on_an_altered_one(kbbench, in_tmp):
