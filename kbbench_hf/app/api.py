@@ -17,7 +17,7 @@ from starlette.routing import Route
 from kbbench_hf.app.board_table import kept_columns
 from kbbench_hf.app.boards import Boards, place_label
 from kbbench_hf.app.examples import why_no_answers
-from kbbench_hf.app.html import CSS, STYLES, public_address, rendered
+from kbbench_hf.app.html import CSS, PICTURE, PNG, STYLES, public_address, rendered
 from kbbench_hf.benchmarks import Place, as_place
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.datasets import Row as PlainRow
@@ -70,8 +70,12 @@ def routes(boards: Boards) -> list[Route]:
     def styles(request: Request) -> Response:
         return Response(CSS, media_type="text/css", headers={"Cache-Control": "max-age=300"})
 
+    def picture(request: Request) -> Response:
+        return Response(PNG, media_type="image/png", headers={"Cache-Control": "max-age=86400"})
+
     return [
         Route(f"/{STYLES}", styles),
+        Route(f"/{PICTURE}", picture),
         Route("/api", answered(page)),
         Route("/api/boards", answered(places)),
         Route("/api/board", answered(board)),

@@ -4,8 +4,8 @@ Gradio sends an empty page, which its scripts fill a second later; they take thi
 """
 
 import logging
+import re
 from collections.abc import Mapping
-from functools import partial
 from html import escape
 
 import anyio
@@ -15,10 +15,10 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from kbbench_hf.app.board_table import table_html
-from kbbench_hf.app.boards import PATIENCE_S, Boards, dataset_label, setting_label
+from kbbench_hf.app.board_table import n_systems, table_html
+from kbbench_hf.app.boards import PATIENCE_S, Boards, dataset_label, place_label, setting_label
 from kbbench_hf.app.compare_page import MOST, compare_html
-from kbbench_hf.app.html import HEAD, rendered
+from kbbench_hf.app.html import HEAD, PICTURE, TITLE, public_address, rendered
 from kbbench_hf.app.overview_page import overview_html
 from kbbench_hf.app.row_page import row_html
 from kbbench_hf.benchmarks import as_place, benchmark
@@ -31,6 +31,9 @@ FILLED_BY_SCRIPTS = {"overview": "#overview", "board": "#board", "row": "#row", 
 CHOICES = ("Dataset", "Part and split", "Search", "Origin")
 AT_ONCE = 4
 """So many visitors wait at a time for their page to be made; more get the empty one."""
+DESCRIPTION = "Scores of systems on knowledge benchmarks, computed from their predictions, with confidence intervals."
+NO_PREVIEW = TITLE, DESCRIPTION
+GRADIOS_PREVIEW = re.compile(r'<meta\s+(?:property="og:|name="(?:twitter:|description"))[^>]*>')
 LOG = logging.getLogger("kbbench")
 
 
@@ -70,6 +73,24 @@ def first_html(boards: Boards, asked: Mapping[str, str]) -> str:
     return rendered("first", content=table_html(found, place, view, columns), family=family, **values)
 
 
+def preview_words(boards: Boards, asked: Mapping[str, str]) -> tuple[str, str]:
+    """Return the title and the description that other sites show with a link to what an address asks for."""
+    tab, place = asked_tab(asked), boards.asked_place(asked)
+    if tab not in ("board", "row", "compare"):
+        return NO_PREVIEW
+    found, where = boards.board(place), place_label(place)
+    if tab == "row" and (row := boards.row(place, asked.get("row", ""))):
+        figure = row.figures.get(found.headline)
+        interval = f", 95 % interval {figure.interval()}" if figure and figure.interval() else ""
+        return f"{row.system} on {where}", f"{found.label} {figure.text()}{interval}." if figure else DESCRIPTION
+    if tab != "row" and found.rows:
+        first = found.rows[0]
+        best = first.figures[found.headline].text() if found.headline in first.figures else ""
+        systems = n_systems(len(found.rows))
+        return f"{where} · {TITLE}", f"{systems}, ranked by {found.label}; first: {first.system} {best}".strip() + "."
+    return NO_PREVIEW
+
+
 class FirstPage(BaseHTTPMiddleware):
     """Puts what an address shows, and the styles, into the page that Gradio sends."""
 
@@ -95,21 +116,29 @@ class FirstPage(BaseHTTPMiddleware):
         answer = await call_next(request)
         page = b"".join([part async for part in answer.body_iterator]).decode()  # type: ignore[attr-defined]
         if answer.status_code == 200:
-            first = await self._first(dict(request.query_params))
+            (title, description), first = await self._first(dict(request.query_params))
+            base = public_address(request)
+            url = f"{base}/?{request.url.query}".rstrip("?")
+            words = {"site": TITLE, "title": title, "description": description, "url": url}
+            preview = rendered("preview", image=f"{base}/{PICTURE}", **words)
+            page = GRADIOS_PREVIEW.sub("", page).replace("<head>", f"<head>{preview}", 1)
             page = page.replace("</head>", f"{HEAD}</head>", 1).replace("<gradio-app", f"{first}<gradio-app", 1)
             if root := request.scope.get("root_path"):  # the page's address may lack the slash at the prefix's end
                 page = page.replace('<base href="./"', f'<base href="{escape(root)}/"', 1)
         headers = {name: value for name, value in answer.headers.items() if name != "content-length"}
         return Response(page, answer.status_code, headers)
 
-    async def _first(self, asked: Mapping[str, str]) -> str:
-        """Return what is shown first; nothing where it takes longer than a visitor would wait for an empty page."""
+    async def _first(self, asked: Mapping[str, str]) -> tuple[tuple[str, str], str]:
+        """Return the preview's words and what is shown first; nothing of the page where it takes too long."""
+
+        def made() -> tuple[tuple[str, str], str]:
+            return preview_words(self.boards, asked), first_html(self.boards, asked)
+
         with anyio.move_on_after(PATIENCE_S):
             try:
-                made = partial(first_html, self.boards, asked)
                 return await anyio.to_thread.run_sync(made, abandon_on_cancel=True, limiter=self.limit)
             except KBBenchError:
-                return ""
+                return NO_PREVIEW, ""
             except Exception:  # the page of the scripts goes without
                 LOG.exception("no first page for %s", asked)
-        return ""
+        return NO_PREVIEW, ""

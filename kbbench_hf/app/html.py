@@ -16,11 +16,14 @@ Listener = dict[str, Any]
 """Options of Gradio's: of an event listener, of a launch."""
 _FOLDER = Path(__file__).parent / "templates"
 _TEMPLATES = templates(_FOLDER)
+PNG = (_FOLDER / "kbbench.png").read_bytes()
 CSS, _ADDRESS, ON_CLICK = (
     (_FOLDER / name).read_text(encoding="utf-8") for name in ("leaderboard.css", "address.js", "clicks.js")
 )
 STYLES = "kbbench.css"
 """Where the styles stand beside the pages, so that a browser asks for them once."""
+PICTURE = "kbbench.png"
+"""The picture that other sites show with a link to a page."""
 TITLE = "kbbench leaderboard"
 HEAD = f'<title>{TITLE}</title><link rel="stylesheet" href="{STYLES}"><script>{_ADDRESS}</script>'
 

@@ -21,6 +21,7 @@ from kbbench_hf.app.submit_page import submit_tab
 from kbbench_hf.benchmarks import Place, as_place
 from kbbench_hf.errors import KBBenchError, missing_extra
 from kbbench_hf.hub.listing import Listing
+from kbbench_hf.leaderboard.checking import Checks
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.outbox import Outbox
 from kbbench_hf.leaderboard.store import Store
@@ -80,7 +81,8 @@ def serve(
     store.recover()
     boards = Boards(Index(store), outbox, listing)
     threading.Thread(target=overview_html, args=(boards,), daemon=True).start()  # made while the server starts
-    app = leaderboard(boards, login)
+    checks = Checks()
+    app = leaderboard(boards, login, checks)
     import gradio as gr
     from starlette.middleware import Middleware
 
@@ -88,6 +90,7 @@ def serve(
     added = {"routes": routes(boards), "middleware": [Middleware(FirstPage, boards=boards)]}
     app.launch(**LAUNCH, **options, theme=theme, app_kwargs=added)
     echo(f"{_answering(app)}  (Ctrl-C ends it)")
+    checks.start()  # not before: it would take half of the processor time until the first page
     app.block_thread()
 
 
@@ -112,7 +115,7 @@ def _answering(app: "gr.Blocks") -> str:
     return root if root.startswith("http") else f"{local}{root}"
 
 
-def leaderboard(boards: Boards, login: Login) -> "gr.Blocks":
+def leaderboard(boards: Boards, login: Login, checks: Checks) -> "gr.Blocks":
     """Return the pages of the boards of a store; `serve` launches them."""
     import gradio as gr
 
@@ -135,7 +138,7 @@ def leaderboard(boards: Boards, login: Login) -> "gr.Blocks":
                 )  # fmt: skip
                 comparison = markup("", "comparison")
             with gr.Tab("Submit", id="submit") as submit_page:
-                submit_tab(boards, submit_page, board.place, login)
+                submit_tab(boards, submit_page, board.place, login, checks)
             with gr.Tab("About", id="about"):
                 gr.Markdown(ABOUT.read_text(encoding="utf-8"))
 

@@ -30,7 +30,7 @@ WAITING = 200
 """So many uploads are read or wait for it; none of them holds a thread."""
 
 
-def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login) -> None:
+def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login, checks: Checks) -> None:
     """Lay out the tab; it opens with the benchmark that the board has `shown` last."""
     import gradio as gr
 
@@ -72,7 +72,7 @@ def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login
             withdrawing = gr.Button("Withdraw it from the board", size="sm", elem_id="withdraw")
             returning = gr.Button("Put it back", size="sm", elem_id="return")
         changed = gr.Markdown(elem_id="changed")
-    checks, quotas, store = Checks(), Quotas(boards.index), boards.index.store
+    quotas, store = Quotas(boards.index), boards.index.store
 
     def choose(place: str | None, on_board: str, seen: str, profile: gr.OAuthProfile | None) -> object:
         """Choose the place of the board where it is another one than last time, and keep what was chosen otherwise."""

@@ -178,6 +178,11 @@ class Checks:
                 return await asyncio.to_thread(_preview, upload)
             return await self._forker.ask(limits, upload)
 
+    def start(self) -> None:
+        """Start the process that forks now, and not with the first upload: its imports take some seconds."""
+        if self._forker:
+            self._forker.start()
+
     def close(self) -> None:
         """End the process that forks."""
         if self._forker:
@@ -191,6 +196,8 @@ class _Forker:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
+
+    def start(self) -> None:
         self._started()
 
     def _started(self) -> socket.socket:

@@ -1,6 +1,7 @@
 """What of the board is shown: searched, filtered, sorted and paged, so that a page is small however long the board."""
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -80,6 +81,7 @@ def columns(benchmark: Benchmark) -> list[Column]:
         Column("annotated with", lambda row: row.annotators, lambda row: row.annotators, descending=False),
         Column("submitter", lambda row: row.submitter, lambda row: row.submitter.casefold(), descending=False),
         Column("origin", lambda row: row.badge, lambda row: row.badge, descending=False),
+        Column("year", year_of, lambda row: float(year_of(row) or math.nan)),
         Column("date", lambda row: row.stored[:10], lambda row: row.stored),
     ]
 
@@ -110,6 +112,7 @@ def default_columns(benchmark: Benchmark, rows: Sequence[Row]) -> list[str]:
         "annotated with",
         "submitter",
         "origin",
+        "year",
     }
     return [heading for heading in there if heading in shown]
 
@@ -148,23 +151,53 @@ def cells(rows: Sequence[Row], shown: Sequence[Column]) -> list[list[tuple[str, 
 
 
 def csv_text(rows: Sequence[Row], shown: Sequence[Column]) -> str:
-    """Return rows as CSV; figures with all their digits, the ends of their intervals in columns of their own."""
+    """Return rows as CSV with the digits that the board shows, and the year, source and paper of published rows.
+
+    The ends of intervals have columns of their own.
+    """
     heads = ["id"]
     for column in shown:
         ends = [f"{column.heading} low", f"{column.heading} high"] if column.metric else []
         heads += [column.heading, *(["p"] if column.beside is _test else ends)]
-    return spreadsheet.csv_text(
-        heads, [[row.id, *(each for column in shown for each in _plain(column, row))] for row in rows]
-    )
+    heads += ["year", "source", "paper"]
+    lines = [[row.id, *(each for column in shown for each in _plain(column, row)), *_source(row)] for row in rows]
+    return spreadsheet.csv_text(heads, lines)
+
+
+def year_of(row: Row) -> str:
+    """Return the year of a published row's first source, by its arXiv number or as it is written; empty if unknown.
+
+    >>> year_of(Row("1", "s", {}, "published", sources=[("A paper (arXiv 2404.13207), Table 6", "")]))
+    '2024'
+    """
+    words = row.sources[0][0] if row.sources else ""
+    found = re.search(r"arXiv[: ](\d\d)\d\d\.\d{4,5}", words)
+    written = re.search(r"\b(20\d\d)\b", words)
+    return f"20{found[1]}" if found else written[1] if written else ""
+
+
+def _rounded(value: float, digits: int = 4) -> str | float:
+    """Return a value with so many digits; a negative one as a number, because its text could be a formula."""
+    text = "" if math.isnan(value) else f"{value:.{digits}f}"
+    return float(text) if text.startswith("-") else text
+
+
+def _source(row: Row) -> list[str]:
+    """Return the year, the sources and their addresses of a published row; nothing of a row that was scored here."""
+    if row.badge != "published":
+        return ["", "", ""]
+    words, addresses = (dict.fromkeys(each[n] for each in row.sources) for n in (0, 1))
+    return [year_of(row), "; ".join(words), " ".join(addresses)]
 
 
 def _plain(column: Column, row: Row) -> list[str | float]:
     """Return the values of a cell as a program reads them; empty where there is none."""
     if column.metric:
         figure = row.figures.get(column.metric, Figure(math.nan))
-        return ["" if math.isnan(each) else each for each in (figure.value, figure.low, figure.high)]
+        return [_rounded(each, figure.digits) for each in (figure.value, figure.low, figure.high)]
     if column.beside is _test:
-        return ["" if row.gap is None else row.gap, row.above.p_value if row.above else ""]
+        gap, p_value = math.nan if row.gap is None else row.gap, row.above.p_value if row.above else math.nan
+        return [_rounded(gap), _rounded(p_value) if p_value >= 0.00005 else f"{p_value:.0e}".replace("nan", "")]
     return [column.text(row)]
 
 

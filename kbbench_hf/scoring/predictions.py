@@ -27,6 +27,8 @@ from kbbench_hf.scoring.rows import Placed, RowReader, shown
 
 MAX_PROBLEMS = 10_000
 """Reading stops here: a file this wrong is the wrong file."""
+NAMED = 5
+"""How many missing ids a message names."""
 SHOWN = 20
 """How many problems a message lists; all of them are counted."""
 BEGINNING = 20
@@ -193,7 +195,11 @@ def pair(
     if not options.partial and seen:
         absent = [example_id for example_id in examples.ids if example_id not in seen]
         remedy = _WHOLE_FILE if options.of_stranger else _PART_OF_IT
-        problems += [Problem("predictions", None, f"no prediction for id {each!r}", remedy) for each in absent]
+        if absent:
+            few = ", ".join(map(str, absent[:NAMED]))
+            more = f" and {len(absent) - NAMED:,} more" if len(absent) > NAMED else ""
+            words = f"{len(absent):,} of {len(examples.ids):,} missing: {few}{more}"
+            problems.append(Problem("predictions", None, words, remedy))
     if problems and not seen and unknown and not options.of_stranger and (places := places_with_ids(unknown)):
         raise _of_other_place(problems[0].file, benchmark.dataset, places)
     if problems:

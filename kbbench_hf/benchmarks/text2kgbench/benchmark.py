@@ -37,6 +37,7 @@ from kbbench_hf.metrics.triples import (
     Triple,
     TripleScores,
     count_oddities,
+    fold,
     score_reference,
     score_repaired,
     triple_key,
@@ -62,6 +63,7 @@ METRICS = {
 the answers are annotated. Those of all triples are of `BY_VALUE`, whose others leave out some gold."""
 HALLUCINATION = ("subject_hallucination", "relation_hallucination", "object_hallucination")
 OVER_ALL = ("precision_all_triples", "recall_all_triples", "f1_all_triples")
+NOT_COUNTED = "not counted in F1: relation not in this sentence's gold"
 _NOTHING = re.compile(r"^$|\[\s*\]|\{\s*\}|\bnone\b|\bno (?:relevant )?(?:triples|relations)\b", re.IGNORECASE)
 """How a model says that a sentence holds no triples."""
 BY_VALUE = {"repaired-2": score_repaired_2, "repaired-3": score_repaired_3}
@@ -194,16 +196,19 @@ def explain(examples: Examples, example: Example, answer: Sequence[Sequence[str]
     """Return a sentence, its gold triples, and each answered triple: right, wrong, or hallucinated.
 
     A triple is hallucinated if the ontology lacks its relation, or the sentence its subject or object, as `reference`
-    judges them.
+    judges them. A triple that precision, recall and F1 leave out in every mode says so.
     """
     ontology = examples.context.released[example["ontology_id"]]
     gold = {triple_key((sub, underscored(rel), obj)) for sub, rel, obj in gold_triples(example)}
+    used = {fold(rel) for _, rel, _ in gold_triples(example)}
     parts: list[tuple[str, Mark]] = []
     for sub, rel, obj in answer:
         alone = score_reference([(sub, rel, obj)], [], example["sentence"], ontology)
         made_up = alone.subject_hallucination + alone.relation_hallucination + alone.object_hallucination > 0
         right = triple_key((sub, rel, obj)) in gold
-        parts.append((f"{sub} | {rel} | {obj}", "right" if right else "hallucinated" if made_up else "wrong"))
+        left_out = "" if fold(rel) in used else f" ({NOT_COUNTED})"
+        mark: Mark = "right" if right else "hallucinated" if made_up else "wrong"
+        parts.append((f"{sub} | {rel} | {obj}{left_out}", mark))
     wanted = [f"{sub} | {underscored(rel)} | {obj}" for sub, rel, obj in gold_triples(example)]
     return Explanation([(example["sentence"], False)], wanted, parts)
 

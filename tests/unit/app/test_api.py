@@ -55,7 +55,26 @@ def test_csv_and_latex_are_the_same_view(get: Get, place: Place) -> None:
     assert [line["system"] for line in lines] == ["copy", "pattern"]
     assert float(lines[1]["F1 low"]) < float(lines[1]["F1"]) < float(lines[1]["F1 high"])
     assert float(lines[1]["vs above"]) > 0 and 0 < float(lines[1]["p"]) < 0.001
+    assert lines[1]["F1"] == "0.6264" and lines[1]["vs above"] == "0.2236" and lines[1]["paper"] == ""
     assert get("/api/board", place=str(place), format="tex").text.startswith("\\begin{tabular}")
+
+
+def test_csv_has_the_printed_digits_and_the_paper_of_published_rows(get: Get) -> None:
+    for place, system, value in (
+        ("text2kg-dbpedia-webnlg/sentences/test/paper", "Alpaca-LoRA-13B", "0.25"),
+        ("ska-bench/noise_kg_4k/test/squad", "", ""),
+    ):
+        lines = list(csv.DictReader(io.StringIO(get("/api/board", place=place, format="csv").text)))
+        published = [line for line in lines if line["system"] == system or not system]
+        assert published and all(line["paper"].startswith("https://arxiv.org/abs/") for line in published)
+        assert {line["year"] for line in published} <= {"2023", "2025"} and "Table" in published[0]["source"]
+        assert not value or published[0]["F1"] == value
+        differences = [line["vs above"] for line in lines if line["vs above"]]
+        assert all(len(each.lstrip("-").partition(".")[2]) <= 4 for each in differences)
+
+
+def test_the_picture_of_links_is_a_png(get: Get) -> None:
+    assert get("/kbbench.png").content.startswith(b"\x89PNG")
 
 
 def test_a_row_and_its_predictions_score_to_the_same_figures(get: Get, board: Board, place: Place) -> None:

@@ -20,11 +20,14 @@ from kbbench_hf.benchmarks import Place
 from kbbench_hf.leaderboard.view import View
 from tests.unit.app.parsed import parsed
 
-EMPTY = '<html><head><base href="./" /></head><body><gradio-app></gradio-app></body></html>'
+GRADIOS = '<meta property="og:title" content="Gradio" /><meta\n\tproperty="og:image"\n content=""\n/>'
+EMPTY = f'<html><head>{GRADIOS}<base href="./" /></head><body><gradio-app></gradio-app></body></html>'
 
 
 @pytest.fixture
-def client(boards: Boards) -> TestClient:
+def client(boards: Boards, monkeypatch: pytest.MonkeyPatch) -> TestClient:
+    monkeypatch.setattr("kbbench_hf.app.first_page.PATIENCE_S", 60.0)  # of a busy machine
+
     def page(request: Request) -> Response:
         return HTMLResponse(EMPTY)
 
@@ -73,6 +76,29 @@ def test_behind_a_prefix_the_page_is_filled_and_names_its_own_addresses(
     ]
     assert links and not [each for each in links if each.startswith("/")]
     assert behind.get("/prefix", follow_redirects=False).headers["location"] == "/prefix/"
+
+
+def test_a_link_to_a_page_is_shown_elsewhere_as_what_the_page_is(
+    client: TestClient, board: Board, place: Place
+) -> None:
+    first = board.rows[0]
+    for asked, title, description in (
+        (
+            f"?place={place}",
+            "Text2KGBench, mini · test · kbbench leaderboard",
+            "2 systems, ranked by F1; first: pattern",
+        ),
+        (f"?row={first.id}", "pattern on Text2KGBench, mini · test", "F1 0.6264, 95 % interval 0.492–0.748."),
+        ("", "kbbench leaderboard", "Scores of systems on knowledge benchmarks"),
+        ('?tab=about&x="><script>', "kbbench leaderboard", "Scores of systems"),
+    ):
+        page = client.get(f"/{asked}", headers={"x-forwarded-host": "example.org"}).text
+        metas = [each.attributes for each in parsed(page[page.index("<meta") : page.index("<base")]).all("meta")]
+        words = {each.get("property") or each["name"]: str(each["content"]) for each in metas}
+        assert len(words) == len(metas) == 8  # and nothing of Gradio's
+        assert words["og:title"] == title and words["og:description"].startswith(description)
+        assert words["og:url"].startswith("http://example.org/") and asked.count("=") == words["og:url"].count("=")
+        assert words["og:image"] == "http://example.org/kbbench.png"
 
 
 def test_a_page_that_takes_long_or_fails_is_sent_without(

@@ -36,7 +36,7 @@ def inert(html: str) -> Element:
     page = parsed(html)
     assert page.tags() <= OURS
     assert not [name for tag in OURS for each in page.all(tag) for name in each.attributes if name.startswith("on")]
-    ours = ("?place=", "?tab=row&row=", "/api/", "https://")
+    ours = ("?place=", "?tab=row&row=", "api/", "https://")
     assert [each for each in page.all("a") if not str(each.attributes["href"]).startswith(ours)] == []
     return page
 

@@ -115,7 +115,8 @@ def test_the_address_is_printed_when_the_page_is_there(
             pass
 
     monkeypatch.setattr(leaderboard, "Login", lambda: None)
-    monkeypatch.setattr(leaderboard, "leaderboard", lambda boards, login: App())
+    monkeypatch.setattr(leaderboard.Checks, "start", lambda checks: None)
+    monkeypatch.setattr(leaderboard, "leaderboard", lambda boards, login, checks: App())
     with serving(HTTPServer(("127.0.0.1", 0), Page)) as server:
         address = f"http://127.0.0.1:{server.server_address[1]}"
         monkeypatch.setattr(App, "local_url", f"{address}/", raising=False)

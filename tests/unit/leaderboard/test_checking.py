@@ -25,6 +25,7 @@ pytestmark = pytest.mark.skipif(not CAN_FORK, reason="nothing can be bounded whe
 @pytest.fixture(scope="module")
 def checks() -> Iterator[Checks]:
     made = Checks()
+    made.start()
     yield made
     made.close()
 
@@ -46,7 +47,7 @@ def test_the_page_about_the_board_says_what_is_checked_without_login() -> None:
 
 def test_an_error_has_the_words_that_it_has_here(checks: Checks, upload: Path) -> None:
     upload.write_bytes(GOOD.splitlines(keepends=True)[0])
-    with pytest.raises(DataError, match="47 problems in the predictions"):
+    with pytest.raises(DataError, match=r"47 of 48 missing: ont_1_isles_test_2, .* and 42 more"):
         check(checks, upload)
 
 
@@ -90,6 +91,7 @@ def test_loading_the_examples_is_not_counted(upload: Path, monkeypatch: pytest.M
 
 def test_a_check_that_never_started_says_nothing_about_the_file(upload: Path) -> None:
     checks = Checks()
+    checks.start()
     pid = checks._forker._process.pid  # type: ignore[union-attr]
     os.kill(pid, signal.SIGSTOP)
     Timer(0.2, os.kill, (pid, signal.SIGKILL)).start()
@@ -114,6 +116,7 @@ def test_bombs_are_refused_in_words(checks: Checks, tmp_path: Path) -> None:
 
 def test_a_check_whose_forker_was_killed_is_made_by_another(upload: Path) -> None:
     checks = Checks()
+    checks.start()
     checks._forker._process.kill()  # type: ignore[union-attr]
     checks._forker._process.wait()  # type: ignore[union-attr]
     assert check(checks, upload)

@@ -89,7 +89,7 @@ def test_a_repaired_duplicate_is_no_longer_a_parse_failure(tmp_path: Path) -> No
 def test_a_missing_prediction_is_none_and_refused_where_all_are_needed(tmp_path: Path) -> None:
     file = write(tmp_path, {"id": "q1", "answers": []})
     assert read(file).n_missing == 2
-    with pytest.raises(PredictionsError, match="no prediction for id 'q2'"):
+    with pytest.raises(PredictionsError, match="2 of 3 missing: q2, q3"):
         read(file, partial=False)
 
 
