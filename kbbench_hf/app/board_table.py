@@ -41,7 +41,11 @@ def table_html(found: Board, place: Place, view: View, shown: Sequence[str]) -> 
     ]
     begins = [not view.sort and _begins(*two) for two in pairwise([*visible[:1], *visible])]
     words = f"{len(rows):,} of {n_systems(len(found.rows))}" if len(rows) < len(found.rows) else n_systems(len(rows))
-    words += ". Systems with the same # cannot be told from its first." if any(row.group for row in rows) else "."
+    words += (
+        ". Systems with the same # do not differ significantly from the first of them."
+        if any(row.group for row in rows)
+        else "."
+    )
     asked = {"place": str(place), "search": view.search, "origin": view.origin, "sort": view.sort}
     return rendered(
         "board",

@@ -65,7 +65,8 @@ class Board:
         if self.axis is None:
             return ""
         intervals = any(row.figures[self.headline].interval() for row in self.rows if self.headline in row.figures)
-        return f"Drawn: {self.label} from {self.axis.ends}{', with its 95 % interval' if intervals else ''}."
+        with_intervals = " with 95 % confidence intervals" if intervals else ""
+        return f"The marks show {self.label}{with_intervals}, on an axis from {self.axis.ends}."
 
 
 class Boards:

@@ -66,7 +66,7 @@ def why_no_answers(boards: Boards, place: Place, rows: Sequence[Row]) -> str:
     if why := why_hidden(place):
         return why
     kept = all(boards.index.store.has_predictions(row.id) for row in rows)
-    return "" if kept else "Figures alone are kept: the source states no licence to hand its answers on."
+    return "" if kept else "Only scores are kept: the source states no licence to hand its answers on."
 
 
 def why_hidden(place: Place) -> str:
@@ -75,7 +75,7 @@ def why_hidden(place: Place) -> str:
     Answers are kept from browsers with the gold: right ones are the gold.
     """
     if not benchmark(place.benchmark).facts.redistributable:
-        return "The source states no licence under which examples could be shown: figures only."
+        return "The source states no licence under which examples could be shown: scores only."
     downloaded = downloaded_dataset(place.benchmark)
     folder = at_hand(place.benchmark) or (DatasetFolder(downloaded) if downloaded else None)
     if folder is not None and folder.is_private:

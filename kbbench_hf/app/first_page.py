@@ -26,6 +26,7 @@ from kbbench_hf.errors import KBBenchError
 from kbbench_hf.leaderboard.view import View, asked_columns
 
 TABS = ("overview", "board", "row", "compare", "submit", "about")
+LABELS = {each: {"board": "Leaderboard", "row": "System"}.get(each, each.capitalize()) for each in TABS}
 FILLED_BY_SCRIPTS = {"overview": "#overview", "board": "#board", "row": "#row", "compare": "#comparison"}
 """Tab -> where the scripts put what is shown here; the other tabs are forms and words, which they bring along."""
 CHOICES = ("Dataset", "Part and split", "Search", "Origin")
@@ -43,7 +44,7 @@ def asked_tab(asked: Mapping[str, str]) -> str:
     >>> asked_tab({}), asked_tab({"row": "1f"}), asked_tab({"place": "a/b/c/d", "tab": "nothing"})
     ('overview', 'row', 'board')
     """
-    tab = asked.get("tab", "")
+    tab = {label.lower(): tab for tab, label in LABELS.items()}.get(asked.get("tab", ""), asked.get("tab", ""))
     return tab if tab in TABS else "row" if "row" in asked else "board" if "place" in asked else "overview"
 
 
@@ -54,7 +55,13 @@ def first_html(boards: Boards, asked: Mapping[str, str]) -> str:
         KBBenchError: the address names what does not exist; the scripts' page says so.
     """
     tab, place = asked_tab(asked), boards.asked_place(asked)
-    values: dict[str, object] = {"tabs": TABS, "tab": tab, "place": str(place), "until": FILLED_BY_SCRIPTS.get(tab)}
+    values: dict[str, object] = {
+        "tabs": TABS,
+        "labels": LABELS,
+        "tab": tab,
+        "place": str(place),
+        "until": FILLED_BY_SCRIPTS.get(tab),
+    }
     if tab == "overview":
         return rendered("first", content=overview_html(boards), **values)
     if tab == "row" and asked.get("row"):

@@ -1,4 +1,4 @@
-"""The leaderboard as a Gradio app: Overview, Board, Row, Compare, Submit, About; and the addresses under /api."""
+"""The leaderboard as a Gradio app: Overview, Leaderboard, System, Compare, Submit, About; and the addresses of /api."""
 
 import os
 import threading
@@ -48,7 +48,8 @@ LAUNCH: Listener = {
 PUT_TAB = """() => setTimeout(() => {
   const bar = document.querySelector('.tab-wrapper');  // on a narrow page the chosen one may stand in its menu
   const tab = bar?.querySelector('[role=tab][aria-selected=true], .overflow-dropdown .selected')?.textContent;
-  if (tab) kbbench({tab: tab.trim().toLowerCase()});
+  const name = tab?.trim().toLowerCase(), names = {leaderboard: 'board', system: 'row'};  // addresses of before stay
+  if (name) kbbench({tab: names[name] || name});
 }, 50)"""
 PUT_ROW = """(place, row) => {
   kbbench({row});
@@ -126,11 +127,13 @@ def leaderboard(boards: Boards, login: Login, checks: Checks) -> "gr.Blocks":
         with gr.Tabs(selected="overview") as tabs:
             with gr.Tab("Overview", id="overview") as overview_page:
                 overview = markup("", "overview")
-            with gr.Tab("Board", id="board", render_children=True):
+            with gr.Tab("Leaderboard", id="board", render_children=True):
                 board = board_tab(boards)
-            with gr.Tab("Row", id="row"):
+            with gr.Tab("System", id="row"):
                 row = gr.Textbox(visible=False)
-                shown_row = gr.HTML("", elem_id="row", js_on_load=ON_CLICK, apply_default_css=False)
+                shown_row = gr.HTML(
+                    row_html(boards, None, ""), elem_id="row", js_on_load=ON_CLICK, apply_default_css=False
+                )
             with gr.Tab("Compare", id="compare") as compare_page:
                 compared = gr.Dropdown(
                     label="Two to five systems", choices=[], multiselect=True, max_choices=MOST, elem_id="compare",

@@ -26,4 +26,4 @@ def multiples(panels: Sequence[Panel], words: str, axis: Axis | None = None) -> 
         for panel in panels
         if panel.figures
     ]
-    return rendered("multiples", panels=drawn, words=f"{words}, drawn from {axis.ends}")
+    return rendered("multiples", panels=drawn, words=f"{words}, on an axis from {axis.ends}")

@@ -81,22 +81,22 @@ def significant(found: Board) -> str:
     """Return what the tests say of a board's best rows, in a sentence."""
     stored = [row for row in found.rows if row.group is not None]
     if not stored:
-        published = "Published figures only: nothing can be tested, because no scores per example were published."
+        published = "Published scores only: without scores per example no difference can be tested."
         return published if found.rows else "No system yet: submit the first one."
     first = [row for row in stored if row.group == 1]
     ahead = found.rows.index(first[0])
-    above = f" {n_systems(ahead)} with published figures stand above, untested." if ahead else ""
+    above = f" Ranked above, untested: {n_systems(ahead)} with published scores." if ahead else ""
     if len(stored) == 1:
         return f"One system was scored here: {first[0].system}.{above}"
     if len(first) == len(stored):
-        others = "the other one" if len(stored) == 2 else f"all {len(stored) - 1} others that were tested"
-        return f"{first[0].system} stands first; {others} cannot be told from it.{above}"
+        others = "the other one does" if len(stored) == 2 else f"all {len(stored) - 1} others that were tested do"
+        return f"{first[0].system} ranks first; {others} not differ significantly from it.{above}"
     if len(first) == 1:
         return f"{first[0].system} is better than every other system scored here{_by(found, first[0], stored)}.{above}"
     n_alike = len(first) - 1
     return (
-        f"{first[0].system} leads; {n_alike} other{'' if n_alike == 1 else 's'} cannot be told from it, "
-        f"{len(stored) - len(first)} can.{above}"
+        f"{first[0].system} ranks first; {n_alike} other{' does' if n_alike == 1 else 's do'} not differ "
+        f"significantly from it, {len(stored) - len(first)} scored significantly worse.{above}"
     )
 
 

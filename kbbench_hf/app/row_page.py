@@ -21,6 +21,7 @@ from kbbench_hf.reports.page import spread
 from kbbench_hf.scoring.result import PlainResult
 
 N_EXAMPLES = 12
+NO_SYSTEM = "Choose a system by its name on the Leaderboard tab: its scores, examples and predictions are shown here."
 MAX_KEYS = 40
 """A slice with more keys than this is in the result's file only."""
 
@@ -28,7 +29,7 @@ MAX_KEYS = 40
 def row_html(boards: Boards, place: Place | None, row_id: str) -> str:
     """Return the page of a row: of the one with exactly this id, wherever it stands, or that there is none."""
     if not row_id:
-        return rendered("words", text="Choose a system by its name on the board.")
+        return rendered("words", text=NO_SYSTEM)
     found_at = place if place and boards.row(place, row_id) else boards.place_of(row_id)
     row = boards.row(found_at, row_id) if found_at else None
     if found_at is None or row is None:
@@ -79,10 +80,10 @@ def rank_words(found: Board, row: Row) -> str:
     if not alike:
         return f"{words}, in rank group {row.group}, alone."
     first = next(each for each in found.rows if each.group == row.group)
-    others = f"{len(alike)} other{'' if len(alike) == 1 else 's'}"
+    others = f"{len(alike)} other{' does' if len(alike) == 1 else 's do'}"
     if first.id == row.id:
-        return f"{words}, first of rank group {row.group}: {others} cannot be told from it."
-    return f"{words}, in rank group {row.group}: it cannot be told from {first.system}."
+        return f"{words}, first of rank group {row.group}: {others} not differ significantly from it."
+    return f"{words}, in rank group {row.group}: not significantly different from {first.system}."
 
 
 def neighbours(found: Board, place: Place, row: Row) -> list[tuple[str, str]]:

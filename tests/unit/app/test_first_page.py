@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from kbbench_hf.app.board_table import table_html
 from kbbench_hf.app.boards import Board, Boards
-from kbbench_hf.app.first_page import FirstPage, first_html
+from kbbench_hf.app.first_page import FirstPage, asked_tab, first_html
 from kbbench_hf.app.row_page import row_html
 from kbbench_hf.benchmarks import Place
 from kbbench_hf.leaderboard.view import View
@@ -111,3 +111,11 @@ def test_a_page_that_takes_long_or_fails_is_sent_without(
     asked_on.set()
     monkeypatch.setattr(boards, "board", lambda *_: 1 / 0)
     assert client.get(f"/?place={place}").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("tab", "wanted"),
+    [("leaderboard", "board"), ("system", "row"), ("board", "board"), ("row", "row"), ("x", "overview")],
+)
+def test_tabs_are_found_by_their_labels_and_by_their_names_of_before(tab: str, wanted: str) -> None:
+    assert asked_tab({"tab": tab}) == wanted

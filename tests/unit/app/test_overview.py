@@ -42,14 +42,20 @@ def grouped(board: Board, board_of: Callable[[list[str]], Board]) -> Callable[..
 
 
 def test_the_sentence_says_what_was_tested_and_no_more(grouped: Callable[..., Board]) -> None:
-    assert significant(grouped(None, None)).startswith("Published figures only")
+    assert significant(grouped(None, None)).startswith("Published scores only")
     assert significant(grouped()) == "No system yet: submit the first one."
     assert significant(grouped(None, 1)) == (
-        "One system was scored here: s1. 1 system with published figures stand above, untested."
+        "One system was scored here: s1. Ranked above, untested: 1 system with published scores."
     )
-    assert significant(grouped(1, 1)) == "s0 stands first; the other one cannot be told from it."
-    assert significant(grouped(1, 1, 1)) == "s0 stands first; all 2 others that were tested cannot be told from it."
-    assert significant(grouped(1, 1, 2, None)) == "s0 leads; 1 other cannot be told from it, 1 can."
+    assert significant(grouped(1, 1)) == "s0 ranks first; the other one does not differ significantly from it."
+    assert (
+        significant(grouped(1, 1, 1))
+        == "s0 ranks first; all 2 others that were tested do not differ significantly from it."
+    )
+    assert (
+        significant(grouped(1, 1, 2, None))
+        == "s0 ranks first; 1 other does not differ significantly from it, 1 scored significantly worse."
+    )
     assert significant(grouped(1, 2, 3)) == "s0 is better than every other system scored here."
 
 
