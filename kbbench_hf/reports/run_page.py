@@ -17,7 +17,6 @@ from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import Id, Row, read_json
 from kbbench_hf.files.writing import write_text
-from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.reports.figure_table import cells
 from kbbench_hf.reports.page import MARKS, MOST_ITEMS, TEMPLATES, Bar, bar, cut, in_order, spread
 from kbbench_hf.reports.retrieval_page import reasons_of
@@ -182,7 +181,11 @@ def _examples(folder: Path, result: PlainResult, benchmark: Benchmark, answered:
     examples, answers, scores = answered
     responses, reasons = _responses(folder / "predictions.jsonl"), reasons_of(folder)
     walks = {each.id: each for each in read_trajectories(folder)}
-    kb = KnowledgeBase.open(find_dataset(result["benchmark"]).path) if walks else None
+    kb = None
+    if walks:
+        from kbbench_hf.knowledge_base.store import KnowledgeBase
+
+        kb = KnowledgeBase.open(find_dataset(result["benchmark"]).path)
     explain, metrics = benchmark.showing.explain, benchmark.metrics_of(result["config"])
     headline, lower = next(iter(metrics)), benchmark.scoring.lower_is_better
     figures: list[Any] = [each.get(headline) for each in scores]

@@ -5,19 +5,21 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, quantiles
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.files.datasets import Id, read_json
-from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.reports.page import TEMPLATES
 from kbbench_hf.reports.tables import interval, label, number
 from kbbench_hf.reports.walked_graph import BOX, GAP, NodeNames, drawn
 from kbbench_hf.scoring.asked import RUN
 from kbbench_hf.scoring.comparison import compare
 from kbbench_hf.scoring.trajectories import Call, Trajectory
+
+if TYPE_CHECKING:
+    from kbbench_hf.knowledge_base.store import KnowledgeBase
 
 N_HEADLINE = 4
 """Figures that are shown beside the base's."""
@@ -34,7 +36,7 @@ ENDS = {
 """What became of a question, in words."""
 
 
-def trajectory(walk: Trajectory, gold: Sequence[Id], kb: KnowledgeBase) -> Markup:
+def trajectory(walk: Trajectory, gold: Sequence[Id], kb: "KnowledgeBase") -> Markup:
     """Return what stands below an example: the picture, how it ended, and every call."""
     picture = drawn(walk, gold, kb)
     names = NodeNames(kb)

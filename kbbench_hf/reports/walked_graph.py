@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kbbench_hf.files.datasets import Id
-from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.scoring.trajectories import Trajectory, start_of
+
+if TYPE_CHECKING:
+    from kbbench_hf.knowledge_base.store import KnowledgeBase
 
 BOX, GAP, LINE = 172, 96, 46
 """Width of a node, of an edge, and height of a row, in pixels: three hops from a search fit on a page."""
@@ -59,7 +61,7 @@ class Walked(NamedTuple):
     n_left_out: int
 
 
-def drawn(walk: Trajectory, gold: Sequence[Id], kb: KnowledgeBase) -> Walked:
+def drawn(walk: Trajectory, gold: Sequence[Id], kb: "KnowledgeBase") -> Walked:
     """Return the picture of what was walked: searches on the left, and how each node that mattered was first reached.
 
     A node matters that was walked from, selected, or is of the gold; of the others that were shown, only the number is
@@ -92,7 +94,7 @@ def drawn(walk: Trajectory, gold: Sequence[Id], kb: KnowledgeBase) -> Walked:
 class NodeNames:
     """The names of nodes by their ids, as a text: `Treacle (80)`."""
 
-    def __init__(self, kb: KnowledgeBase) -> None:
+    def __init__(self, kb: "KnowledgeBase") -> None:
         self.kb = kb
 
     def __getitem__(self, node_id: object) -> str:
@@ -103,7 +105,7 @@ class NodeNames:
         return f"{name} ({node_id})" if name else str(node_id)
 
 
-def _tree(walk: Trajectory, gold: Sequence[Id], kb: KnowledgeBase) -> list[_Spot]:
+def _tree(walk: Trajectory, gold: Sequence[Id], kb: "KnowledgeBase") -> list[_Spot]:
     """Return the searches, and below each what was first reached from there and mattered."""
     names, right = NodeNames(kb), {*gold}
     order = {node: number for number, node in enumerate(walk.selected, start=1)}
@@ -140,7 +142,7 @@ def _tree(walk: Trajectory, gold: Sequence[Id], kb: KnowledgeBase) -> list[_Spot
     return roots
 
 
-def _relation(kb: KnowledgeBase, start: Id, node: Id) -> str:
+def _relation(kb: "KnowledgeBase", start: Id, node: Id) -> str:
     """Return the relations between two nodes, and which way they lead."""
     one, other = kb.row_of(start), kb.row_of(node)
     if one is None or other is None:
