@@ -75,6 +75,7 @@ def execute(checkout: Path, arguments: str, folder: Path) -> tuple[float, float]
     """Return the CPU and wall seconds of one command of a checkout."""
     command = [sys.executable, "-m", "kbbench_hf.cli", *arguments.split()]
     environment = os.environ | {"PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
+    environment |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(folder / "compiled")}  # as installed
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     if arguments.startswith("serve"):
         with socket.socket() as probe:
@@ -121,15 +122,16 @@ def main() -> None:
         prepare(folder)
         for command in options.only.split(","):
             spent: dict[str, list[tuple[float, float]]] = {each: [] for each in checkouts}
-            for _ in range(options.rounds):
+            for counted in [False, *[True] * options.rounds]:  # the first round compiles
                 for each, checkout in checkouts.items():
                     written = folder / WRITTEN.get(command, "-")
-                    if command != "build" or written.exists():
-                        shutil.rmtree(written, ignore_errors=True)
-                        written.unlink(missing_ok=True) if written.is_file() else None
-                    spent[each].append(execute(checkout, COMMANDS[command], folder))
-            medians = [statistics.median(seconds) for each in checkouts for seconds in zip(*spent[each], strict=True)]
-            print(f"{command:<16}" + "".join(f"{seconds:>12.2f}" for seconds in medians), flush=True)
+                    if written.is_dir():
+                        shutil.rmtree(written)
+                    written.unlink(missing_ok=True)
+                    seconds = execute(checkout, COMMANDS[command], folder)
+                    spent[each] += [seconds] if counted else []
+            medians = [statistics.median(column) for each in checkouts for column in zip(*spent[each], strict=True)]
+            print(f"{command:<16}" + "".join(f"{median:>12.2f}" for median in medians), flush=True)
 
 
 if __name__ == "__main__":
