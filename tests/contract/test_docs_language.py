@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+CARDS = sorted((ROOT / "kbbench_hf/benchmarks").glob("*/cards/*.md"))
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *CARDS]
 LONGEST_MEAN, LONGEST_PAGE_MEAN = 18.0, 20.0
 
 BANNED = {
@@ -23,7 +24,7 @@ BANNED = {
     r"nobody|somebody|anybody|whoever|whom": "no user, another process, any model that",
     r"asks?|asked": "query, prompt, request",
     r"tells? (?:of|apart)|told": "reports",
-    r"(?:is|are) no(?! longer| more)|that are none": "is not a valid",
+    r"(?<!there )(?:is|are) no(?! longer| more)|that are none": "is not a valid",
     r"what is ours|ours": "kbbench",
     r"accidents?": "bugs",
     r"at work": "running",
@@ -38,7 +39,8 @@ BANNED = {
 
 EXEMPT = {
     "the figure of a paper": (r"Figures \d+", "names pictures of a paper"),
-    "the Python API": (r"`[^`]*`", "code"),
+    "code": (r"`[^`]*`", "names of columns, options and classes"),
+    "a relation of Wikidata": ("said to be the same as", "quoted data"),
 }
 """What is removed before words are searched -> (pattern, reason)."""
 
