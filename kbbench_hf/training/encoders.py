@@ -1,7 +1,9 @@
 """Dense retrievers and late interaction, trained by sentence-transformers' own trainers."""
 
 import hashlib
+import json
 import math
+import shutil
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from pathlib import Path
@@ -28,17 +30,17 @@ from sentence_transformers.sentence_transformer.losses import (
     CachedMultipleNegativesRankingLoss,
     MultipleNegativesRankingLoss,
 )
-from torch import nn
+from torch import distributed, nn
 from transformers import PrinterCallback, TrainerCallback, set_seed
 
 from kbbench_hf.errors import UsageError
+from kbbench_hf.files.writing import write_text
 from kbbench_hf.models.embedders import unloadable
 from kbbench_hf.models.late import load
 from kbbench_hf.models.losses import masked
 from kbbench_hf.models.negatives import best_wrong, drawn
 from kbbench_hf.runners.machines import check_same, group
 from kbbench_hf.runners.progress import progress
-from kbbench_hf.training.checkpoints import Sealed, last_checkpoint, remove_torn
 from kbbench_hf.training.mining import ranked_by, ranked_by_model
 from kbbench_hf.training.pairs import Pairs
 from kbbench_hf.training.questions import TrainingData
@@ -233,3 +235,50 @@ def _trainer(
     )
     trainer.remove_callback(PrinterCallback)
     return trainer
+
+
+FILES = "files.json"
+"""What a checkpoint holds: its files and their sizes, written when all of them are there."""
+
+
+class Sealed(TrainerCallback):  # type: ignore[misc]  # transformers has no types
+    """Seals each checkpoint; the last of the callbacks, since others write files too."""
+
+    def on_save(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+        """Write the list of its files; the first process does, when all are done."""
+        if distributed.is_initialized():
+            distributed.barrier()
+        if state.is_world_process_zero:
+            folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+            write_text(folder / FILES, json.dumps(_sizes(folder)))
+
+
+def last_checkpoint(folder: Path) -> Path | None:
+    """Return the newest checkpoint that is whole; None where there is none."""
+    return max((each for each in folder.glob("checkpoint-*") if _is_whole(each)), key=_step, default=None)
+
+
+def remove_torn(folder: Path) -> None:
+    """Remove checkpoints that are not whole."""
+    for each in folder.glob("checkpoint-*"):
+        if not _is_whole(each):
+            shutil.rmtree(each)
+
+
+def _is_whole(checkpoint: Path) -> bool:
+    try:
+        stated = json.loads((checkpoint / FILES).read_text("utf-8"))
+    except (OSError, ValueError):
+        return False
+    there = _sizes(checkpoint)
+    return bool(all(there.get(name) == size for name, size in stated.items()))
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    return {
+        file.relative_to(folder).as_posix(): file.stat().st_size for file in sorted(folder.rglob("*")) if file.is_file()
+    }
+
+
+def _step(checkpoint: Path) -> int:
+    return int(checkpoint.name.rpartition("-")[2])

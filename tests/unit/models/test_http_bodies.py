@@ -9,10 +9,9 @@ import zlib
 
 import pytest
 
-from kbbench_hf.models.endpoint import Endpoint
+from kbbench_hf.models.endpoint import Endpoint, Redaction
 from kbbench_hf.models.failures import Failure
 from kbbench_hf.models.http_bodies import MOST_BYTES
-from kbbench_hf.models.redaction import Redaction
 from kbbench_hf.protocols import Completion
 from tests.endurance.hostile_replies import all_problems
 from tests.servers.scripted import Reply, ScriptedServer

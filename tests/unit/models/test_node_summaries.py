@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from kbbench_hf.knowledge_base import KnowledgeBase
-from kbbench_hf.models.node_summaries import NodeSummaries
+from kbbench_hf.models.agent_tools import NodeSummaries
 
 
 def numbered(n: int, folder: Path) -> KnowledgeBase:

@@ -1,7 +1,7 @@
 import pytest
 
+from kbbench_hf.models.asked import read
 from kbbench_hf.models.exclusions import without_comparison
-from kbbench_hf.models.question import read
 
 QUESTION = "which films are set in Rome?"
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbbench_hf.models.recursive_chunks import recursive_chunks
+from kbbench_hf.models.vss import recursive_chunks
 
 try:
     from langchain_text_splitters import RecursiveCharacterTextSplitter

@@ -1,6 +1,6 @@
 import pytest
 
-from kbbench_hf.models.spelling import Spelling
+from kbbench_hf.models.asked import Spelling
 
 SPELLING = Spelling(["cellular", "medication", "structure", "gene"], {"meditation", "reaction"}.__contains__)
 

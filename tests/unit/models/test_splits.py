@@ -9,7 +9,7 @@ from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.genres.benchmark import Context
 from kbbench_hf.benchmarks.genres.release import text_id
-from kbbench_hf.models.splits import decompositions
+from kbbench_hf.models.nli import decompositions
 from kbbench_hf.runners.calibrate_judge import released_items
 
 

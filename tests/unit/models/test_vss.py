@@ -7,9 +7,8 @@ import pytest
 
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.models.dense import Dense
-from kbbench_hf.models.precomputed import Asked
 from kbbench_hf.models.retrievers import retriever
-from kbbench_hf.models.vss import ChunkVectors, MultiVSS, aggregate
+from kbbench_hf.models.vss import Asked, ChunkVectors, MultiVSS, aggregate
 from kbbench_hf.models.workplace import Question, Workplace
 from tests.unit.models.hashing import HashingEmbedder
 from tests.unit.models.small_kb import small_kb

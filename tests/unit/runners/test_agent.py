@@ -122,7 +122,7 @@ def test_a_reply_that_was_given_to_another_request_is_not_taken_for_this_one(tmp
         folder = served(tmp_path, server).folder
         for name in ("predictions.jsonl", "trajectories.jsonl"):
             (folder / name).unlink()
-        monkeypatch.setattr("kbbench_hf.models.node_summaries.clean", lambda text, longest=20: text[:longest])
+        monkeypatch.setattr("kbbench_hf.models.agent_tools.clean", lambda text, longest=20: text[:longest])
         with pytest.raises(UsageError, match=r"was given to another request.*--out"):
             served(tmp_path, server)
 

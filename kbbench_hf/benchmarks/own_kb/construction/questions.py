@@ -1,17 +1,20 @@
 """The whole construction without a model: a knowledge base and a spec -> questions, and an account of their making."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
+from zlib import crc32
+
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from kbbench_hf.benchmarks.node_words import ranks_by_words, words
 from kbbench_hf.benchmarks.own_kb.construction.instances import Names, Usage
 from kbbench_hf.benchmarks.own_kb.construction.requirements import Requirement, Requirements
 from kbbench_hf.benchmarks.own_kb.construction.schema import Step, read_schema
 from kbbench_hf.benchmarks.own_kb.construction.spec import Spec
-from kbbench_hf.benchmarks.own_kb.construction.splits import shared_out
 from kbbench_hf.benchmarks.own_kb.construction.templates import Yield, hops_of, left_out, sayable, templates_of
 from kbbench_hf.benchmarks.own_kb.construction.texts import Texts, is_named, tokens
 from kbbench_hf.benchmarks.own_kb.construction.topics import TopicDraws
@@ -274,3 +277,49 @@ def _is_unordered(template: Yield) -> bool:
     """Say whether exchanging two topics of a template asks the same."""
     walks = template.template.path.walks
     return len(walks) == 2 and walks[0].hops == walks[1].hops and walks[0].start_type == walks[1].start_type
+
+
+MOST_IN_ONE_GROUP = 0.5
+
+
+def shared_out(
+    keys: Sequence[Sequence[Hashable]], shares: Mapping[str, float], seed: str, strict: bool = False
+) -> list[str]:
+    """Return the split of each question; questions that have a key in common are in one split.
+
+    Groups, the largest first, go to the split that is furthest below its share.
+
+    >>> shared_out([["a"], ["b"], ["a", "c"], ["d"]], {"train": 0.5, "test": 0.5}, "0")
+    ['train', 'test', 'train', 'test']
+
+    Raises:
+        DataError: with `strict`, more than half of the questions hang together.
+    """
+    groups = _groups(keys)
+    if strict and groups and max(map(len, groups)) > MOST_IN_ONE_GROUP * len(keys):
+        raise DataError(
+            f"{max(map(len, groups))} of {len(keys)} questions hang together by their answers, so that one split would "
+            "hold them all; expected at most half. Leave strict out of the spec, or ask for fewer questions."
+        )
+    order = sorted(groups, key=lambda group: (-len(group), crc32(f"{seed}/{group[0]}".encode())))
+    whole, counts = sum(shares.values()), dict.fromkeys(shares, 0)
+    found = [""] * len(keys)
+    for group in order:
+        split = max(shares, key=lambda name: shares[name] / whole * len(keys) - counts[name])
+        counts[split] += len(group)
+        for place in group:
+            found[place] = split
+    return found
+
+
+def _groups(keys: Sequence[Sequence[Hashable]]) -> list[list[int]]:
+    """Return the places of the questions that hang together, each group ascending."""
+    numbers: dict[Hashable, int] = {}
+    pairs = [(place, numbers.setdefault(key, len(numbers))) for place, each in enumerate(keys) for key in each]
+    n = len(keys) + len(numbers)
+    rows, columns = [place for place, _ in pairs], [len(keys) + number for _, number in pairs]
+    _, labels = connected_components(coo_array(([1] * len(pairs), (rows, columns)), shape=(n, n)), directed=False)
+    groups: dict[int, list[int]] = defaultdict(list)
+    for place, label in enumerate(labels[: len(keys)].tolist()):
+        groups[label].append(place)
+    return list(groups.values())

@@ -10,18 +10,19 @@ from functools import lru_cache
 from math import isnan, nan
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.audits import ClosedBook, Finding
 from kbbench_hf.benchmarks.ska_bench.audit import rejection
-from kbbench_hf.benchmarks.ska_bench.audit.guesses import GUESSES, best_constant, f1, option_guess
-from kbbench_hf.benchmarks.ska_bench.audit.seen import Seen
+from kbbench_hf.benchmarks.ska_bench.audit.seen import Seen, Unit, normal
 from kbbench_hf.benchmarks.ska_bench.configs import STANDARD
-from kbbench_hf.benchmarks.ska_bench.construction.cues import separation
 from kbbench_hf.benchmarks.ska_bench.construction.testbeds import sample
 from kbbench_hf.benchmarks.ska_bench.construction.tokens import tokenizer
+from kbbench_hf.benchmarks.ska_bench.mentions import mentions
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, Pool
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import DatasetFolder
+from kbbench_hf.metrics.answers import answer_scores
 
 SAMPLE = 120
 """How many instances of a subset are looked at."""
@@ -193,3 +194,107 @@ def _closed_book(subset: str, instances: Mapping[str, Instance], answers: Closed
     values = [f1(each, answers[each.instance.id]) for each in asked]
     title = "a model that sees the question alone: F1"
     return Finding(subset, "closed_book", title, float(np.mean(values)) if values else nan, 0.25, len(values))
+
+
+def f1(seen: Seen, answers: Sequence[str]) -> float:
+    """Return the F1 of some answers, compared as ska-open compares them."""
+    gold = seen.instance
+    return answer_scores(answers, gold.answers, "typed", gold.answer_type, gold.answer_aliases).answer_f1
+
+
+def _grepped(seen: Seen) -> list[Unit]:
+    """Return the rows or triples whose quoted cells are the rarest in sum; none where the question quotes none."""
+    scores = [seen.quoted_idf(unit) for unit in seen.structured]
+    best = max(scores, default=0.0)
+    return [unit for unit, score in zip(seen.structured, scores, strict=True) if best and score > best - 1e-9]
+
+
+def grep_units(seen: Seen) -> float:
+    """Return whether the rows or triples whose quoted cells are the rarest are the positive ones, exactly."""
+    wanted = [unit for unit in seen.structured if unit.is_positive]
+    return float(bool(wanted) and [id(unit) for unit in _grepped(seen)] == [id(unit) for unit in wanted])
+
+
+def grep_answer(seen: Seen) -> float:
+    """Return what those rows or triples answer; their number where the question asks how many."""
+    found = _grepped(seen)
+    if seen.header and "how many" in seen.question:
+        return f1(seen, [str(len(found))])
+    return f1(seen, list(dict.fromkeys(map(seen.answer_of, found))))
+
+
+def best_overlap(seen: Seen) -> float:
+    """Return what the unit answers that shares the most words with the question, the first of them."""
+    return f1(seen, [seen.answer_of(max(seen.units, key=seen.overlap))]) if seen.units else nan
+
+
+def first_unit(seen: Seen) -> float:
+    """Return what the first row or triple answers."""
+    return f1(seen, [seen.answer_of(seen.structured[0])]) if seen.structured else nan
+
+
+def last_unit(seen: Seen) -> float:
+    """Return what the last row or triple answers."""
+    return f1(seen, [seen.answer_of(seen.structured[-1])]) if seen.structured else nan
+
+
+def frequent_cell(seen: Seen) -> float:
+    """Return what the most frequent cell answers that the question does not quote; relations are no cells here."""
+    cells = Counter(
+        cell
+        for unit in seen.structured
+        for n, cell in enumerate(unit.cells)
+        if cell and (seen.header or n != 1) and normal(cell) not in seen.quoted
+    )
+    return f1(seen, [cells.most_common(1)[0][0]]) if cells else nan
+
+
+def gold_in_question(seen: Seen) -> float:
+    """Return whether the question holds a gold answer though it offers none to choose from."""
+    if " or " in seen.question:
+        return 0.0
+    return float(any(mentions(seen.question, normal(answer)) for answer in seen.instance.answers if answer))
+
+
+def best_constant(sample: Sequence[Seen]) -> float:
+    """Return what the one answer reaches that is right most often."""
+    often = Counter(answer for seen in sample for answer in set(seen.instance.answers)).most_common(20)
+    return max((float(np.mean([f1(seen, [answer]) for seen in sample])) for answer, _ in often), default=nan)
+
+
+def option_guess(sample: Sequence[Seen]) -> tuple[float, int]:
+    """Return what always taking the first, or always the last, of two options reaches, and on how many questions."""
+    offered = [(seen, options) for seen in sample if len(options := [cell for _, cell in seen.options()]) == 2]
+    offered = [(seen, options) for seen, options in offered if any(f1(seen, [option]) for option in options)]
+    if not offered:
+        return nan, 0
+    return max(float(np.mean([f1(seen, [options[n]]) for seen, options in offered])) for n in (0, 1)), len(offered)
+
+
+GUESSES: dict[str, tuple[str, float, Callable[[Seen], float]]] = {
+    "grep_units": ("the rows or triples with the rarest quoted cells are the positives", 0.35, grep_units),
+    "grep_answer": ("what those answer: F1", 0.30, grep_answer),
+    "best_overlap": ("what the unit answers that shares most words with the question: F1", 0.30, best_overlap),
+    "first_unit": ("what the first row or triple answers: F1", 0.10, first_unit),
+    "last_unit": ("what the last row or triple answers: F1", 0.10, last_unit),
+    "frequent_cell": ("the most frequent cell: F1", 0.10, frequent_cell),
+    "gold_in_question": ("the question holds a gold answer and offers no choice", 0.05, gold_in_question),
+}
+"""Name -> title, limit, what it reaches on one question."""
+
+
+def separation(positives: NDArray[np.int64], noise: NDArray[np.int64]) -> float:
+    """Return the area under the ROC curve of the best classifier that sees a unit's length alone, at least 0.5.
+
+    It is the chance that a positive is longer (or, if that is rarer, shorter) than a noise unit, ties counting half.
+    NaN where one side is empty.
+
+    >>> separation(np.array([5, 5]), np.array([5, 3]))  # of 4 pairs 2 longer, 2 ties: (2 + 1) / 4
+    0.75
+    """
+    if not len(positives) or not len(noise):
+        return float("nan")
+    ordered = np.sort(noise)
+    below, up_to = (np.searchsorted(ordered, positives, side=side).sum() for side in ("left", "right"))
+    area = float(below + up_to) / 2 / (len(positives) * len(noise))
+    return max(area, 1 - area)

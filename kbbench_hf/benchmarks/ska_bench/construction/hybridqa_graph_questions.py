@@ -7,8 +7,9 @@ sufficient, necessary and unique over all tables and pages of the subset. Some q
 what one page states to what another one does, through what the table says of the two.
 """
 
+import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -27,7 +28,6 @@ from kbbench_hf.benchmarks.ska_bench.construction.hybridqa_graph import (
     by_triples,
     stems,
 )
-from kbbench_hf.benchmarks.ska_bench.construction.hybridqa_graph_chains import chains
 from kbbench_hf.benchmarks.ska_bench.construction.hybridqa_tables import (
     SOURCE,
     Question,
@@ -36,9 +36,10 @@ from kbbench_hf.benchmarks.ska_bench.construction.hybridqa_tables import (
     subset_of,
     title_of,
 )
+from kbbench_hf.benchmarks.ska_bench.construction.stated_facts import Fact, Kind, noun, pairs_of
 from kbbench_hf.benchmarks.ska_bench.graph_programs import SAYS, Program
 from kbbench_hf.benchmarks.ska_bench.mentions import mentions, normal_name
-from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Release, counts
+from kbbench_hf.benchmarks.ska_bench.units import SEED, Cells, Instance, Release, counts
 from kbbench_hf.metrics.typed_answers import answer_type
 
 _ALL_ROWS = re.compile(r"\b(both|either|neither|same|different|former|latter|total|average)\b")
@@ -270,3 +271,53 @@ def _plain(title: str) -> str:
 def _aliases(answer: str, asked: str) -> tuple[Cells, ...]:
     others = tuple(name for name in dict.fromkeys((asked, _plain(asked), _plain(answer))) if name != answer)
     return (others,) if others else ()
+
+
+def chains(tables: Iterable[Graph], graphs: Graphs) -> Iterator[Instance]:
+    """Yield at most one question on each table, in the order of the hashes of their names."""
+    for graph in sorted(tables, key=lambda each: hashlib.sha256(f"{SEED}|chain|{each.table.name}".encode()).digest()):
+        for kind, known, asked_kind, asked in pairs_of(graph.table):
+            if graph.key in (known.column, asked.column):
+                instance = _chain(graph, graphs, kind, known, asked_kind, asked)
+                if instance and not graphs.evidence.problems(instance):
+                    yield instance
+                    break
+
+
+def _chain(graph: Graph, graphs: Graphs, kind: Kind, known: Fact, asked_kind: Kind, asked: Fact) -> Instance | None:
+    header = graph.table.header
+    what = noun(header[asked.column], asked_kind.noun)
+    given = noun(header[known.column], kind.noun)
+    if asked.column == graph.key:
+        wanted = asked_kind.asks.format(f'{what} listed in "{graph.listed}"')
+        question = f"{wanted} whose {given} {kind.says.format(known.stated)}?"
+        about, where = ("?row", "?known"), ["?row", header[known.column], "?known"]
+    else:
+        said = kind.says.format(known.stated)
+        question = f'{asked_kind.asks.format(f"{what} of the {given}")}, listed in "{graph.listed}", that {said}?'
+        about, where = ("?asked", "?row"), ["?row", header[asked.column], "?asked"]
+    told = [about[1], SAYS, normal_name(known.stated)]
+    program = {
+        "type": "match",
+        "read": [about[0], asked.stated],
+        "where": [where, ["?row", LISTED, graph.listed], told],
+    }
+    name = f"{graph.table.name}-{asked.row}-{asked.column}-{known.column}"
+    instance = Instance(
+        id=f"hybridqa-{name}",
+        subset="kg_text",
+        question=f"{question[0].upper()}{question[1:]}",
+        answers=(asked.stated,),
+        answer_type=answer_type(asked.stated),
+        split_key=graph.table.name,
+        group=GROUP,
+        topics=(graph.names[asked.row],),
+        own_text=graphs.pages_of(graph.table),
+        program=program,
+        method="composed",
+        source=SOURCE.name,
+        source_id=name,
+        commit=SOURCE.commit,
+        licence=SOURCE.licence,
+    )
+    return next(graphs.with_units(instance, [by_triples]), None)

@@ -6,21 +6,103 @@ triples is needed. Left out are paths through tags, votes and ratings, and paths
 share (it has several release years), since the facts of one would be read as those of the other.
 """
 
+import hashlib
 import re
 from collections import Counter, defaultdict
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from kbbench_hf.benchmarks.ska_bench.construction.decoys import Decoys
 from kbbench_hf.benchmarks.ska_bench.construction.evidence import Evidence
-from kbbench_hf.benchmarks.ska_bench.construction.metaqa_wordings import BLANK, mended
 from kbbench_hf.benchmarks.ska_bench.construction.raw_files import Source, read_json_lines, read_triples
-from kbbench_hf.benchmarks.ska_bench.construction.sampling import Candidate, choose
 from kbbench_hf.benchmarks.ska_bench.mentions import mentions, normal_name
 from kbbench_hf.benchmarks.ska_bench.programs import Program
-from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Origin, Pool, Release, clean, counts
+from kbbench_hf.benchmarks.ska_bench.units import SEED, Cells, Instance, Origin, Pool, Release, clean, counts
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An instance that could be chosen."""
+
+    instance: Instance
+    wording: str
+    """Its question without names: what a template leaves."""
+    kind: str
+    """What the choice spreads over, such as the path from topic to answer."""
+
+    @property
+    def size(self) -> int:
+        """How many units it needs."""
+        return len(self.instance.positive_sk) + len(self.instance.positive_text)
+
+
+def choose(
+    candidates: Iterable[Candidate], quotas: Mapping[int, int], *, wording_share: float, answer_share: float
+) -> list[Instance]:
+    """Return instances in the numbers that `quotas` asks for each size; one question for each `split_key`.
+
+    Of each size the kind that was chosen least comes next, and within it the question with the fewest answers, then the
+    order of hashes of ids. What a size lacks goes to the next smaller one, and what is still missing at the end to any
+    size, larger ones first. No wording and no gold answer has more than its share of all that was asked for.
+    """
+    total = sum(quotas.values())
+    chosen = _Choice(int(wording_share * total), int(answer_share * total))
+    of_size: dict[int, list[Candidate]] = {size: [] for size in quotas}
+    for candidate in sorted(candidates, key=lambda each: (len(each.instance.answers), _key(each.instance.id))):
+        if candidate.size in of_size:
+            of_size[candidate.size].append(candidate)
+    missing = 0
+    for size in sorted(quotas, reverse=True):
+        missing = chosen.take(of_size[size], quotas[size] + missing)
+    for size in sorted(quotas, reverse=True):
+        missing = chosen.take(of_size[size], missing)
+    return chosen.instances
+
+
+class _Choice:
+    def __init__(self, most_of_a_wording: int, most_of_an_answer: int) -> None:
+        self.instances: list[Instance] = []
+        self._most = (most_of_a_wording, most_of_an_answer)
+        self._keys: set[str] = set()
+        self._wordings, self._answers, self._kinds = Counter[str](), Counter[str](), Counter[str]()
+
+    def take(self, candidates: Sequence[Candidate], number: int) -> int:
+        """Take this many of the candidates; return how many could not be had."""
+        of_kind: dict[str, list[Candidate]] = {}
+        for candidate in candidates:
+            of_kind.setdefault(candidate.kind, []).append(candidate)
+        while number > 0 and of_kind:
+            kind = min(of_kind, key=lambda name: (self._kinds[name], _key(name)))
+            allowed = next((n for n, each in enumerate(of_kind[kind]) if self._allows(each)), None)
+            if allowed is None:
+                del of_kind[kind]
+                continue
+            self._add(of_kind[kind][allowed])
+            del of_kind[kind][: allowed + 1]
+            number -= 1
+        return number
+
+    def _allows(self, candidate: Candidate) -> bool:
+        return (
+            candidate.instance.split_key not in self._keys
+            and self._wordings[candidate.wording] < self._most[0]
+            and all(self._answers[normal_name(answer)] < self._most[1] for answer in candidate.instance.answers)
+        )
+
+    def _add(self, candidate: Candidate) -> None:
+        self.instances.append(candidate.instance)
+        self._keys.add(candidate.instance.split_key)
+        self._wordings[candidate.wording] += 1
+        self._kinds[candidate.kind] += 1
+        self._answers.update(map(normal_name, candidate.instance.answers))
+
+
+def _key(text: str) -> bytes:
+    return hashlib.sha256(f"{SEED}|{text}".encode()).digest()
+
 
 SOURCE = Source("MetaQA", "vaijsc/keallm @cf68f91", "CC BY 3.0")
 GROUP = "metaqa"
@@ -162,3 +244,80 @@ def _wording(question: str, topic: str, n_answers: int) -> str | None:
     """Return the question's wording, or None where the topic cannot be told from the rest of it."""
     parts = re.split(rf"(?<!\w){re.escape(topic)}(?!\w)", clean(question))
     return mended(BLANK.join(parts), n_answers) if len(parts) == 2 and BLANK not in "".join(parts) else None
+
+
+BLANK = "*"
+"""Stands for the topic in a wording."""
+
+_LEFT_OUT = (
+    r"\ba (film|movie)\b",  # "can you name a film ...": one is right, all are gold
+    r"^(?!.*\b(who|whom|whose|which|what|when|where|how)\b)",  # "the scriptwriter of X also wrote movies"
+    r"\bthat the (actors|directors)\b",  # "who are the directors that the actors in their films also appear in X"
+    r"\bthe actors of the (director|screenwriter|writer)\b",
+    r"\b(primary|main)\b",  # the graph does not say which of several languages is the main one
+)
+_MENDED = (
+    (r"^who in the world\b", "who"),
+    (r"^(?:which|what) person\b", "who"),
+    (r"\bwho is listed as (director|screenwriter) (?:of|for)\b", r"who is the \1 of"),
+    (r"^who is the director that directed\b", "who directed"),
+    (r"\brelease dates\b", "release years"),
+    (r"\brelease date\b", "release year"),
+    (r"\brelease years the\b", "release years of the"),
+    (r"\b(movies|films) \* was a writer on\b", r"\1 was * a writer on"),
+    (r"\b(which|what) (film|movie) (did|was)\b", r"\1 \2s \3"),
+    (r"\* (?:starred|acted) (films|movies)\b", r"\1 starring *"),
+    (r"\* (directed|written) (films|movies)\b", r"\2 \1 by *"),
+    (r"\bthe \* director\b", "the director of *"),
+    (r"\bby \* (actors|writers|screenwriters)\b", r"by the \1 of *"),
+    (r"\b(films|movies) (?:starred|acted) by\b", r"\1 starring"),
+    (r"^who starred (films|movies) for\b", r"who starred in \1 for"),
+    (r"\bthe same actor (?:of|as)\b", "an actor with"),
+    (r"\b(?:have|share) an actor with\b", "share an actor with"),
+    (r"^what are the (films|movies) that have an actor with\b", r"which \1 share an actor with"),
+    (r"\bthe same (director|screenwriter) of\b", r"the same \1 as"),
+    (r"\bthe actor (in|of) (.*) also appears\b", r"the actors \1 \2 also appear"),
+    (r"\bthe actor of (.*) also starred\b", r"the actors of \1 also starred"),
+    (r"^(?:what|which) (?:genres|types) (?:are|do) the (.+?)(?: in| fall under)?$", r"what are the genres of the \1"),
+    (r"^what languages are the (.+) in$", r"what languages are spoken in the \1"),
+    (r"^when did the (films|movies) release (whose .+)$", r"when were the \1 \2 released"),
+    (r"^when did the (.+) release$", r"when were the \1 released"),
+    (r"\bshare directors with the films\b", "share directors with the film"),
+    (r"^who are (film |movie )?co-", r"who are the \1co-"),
+    (
+        r"^(?!.*\bshare\b)(.*?)\b(films|movies)\b(.*\b(?:of|in|wrote|directed) (?:the (?:film|movie) )?\*)",
+        r"\1other \2\3",
+    ),
+)
+
+
+def mended(wording: str, n_answers: int) -> str | None:
+    """Return a wording as a question in good form, `*` for the topic, or None where it is left out.
+
+    With several answers, "who is the writer" becomes "who are the writers".
+
+    >>> mended("what types are the movies starred by *", 2)
+    'What are the genres of the movies starring *?'
+    >>> mended("who is the writer of *", 2)
+    'Who are the writers of *?'
+    >>> mended("can you name a film directed by *", 3) is None
+    True
+    """
+    text = " ".join(wording.split()).removesuffix("?").strip()
+    if any(re.search(pattern, text) for pattern in _LEFT_OUT):
+        return None
+    for pattern, replacement in _MENDED:
+        text = re.sub(pattern, replacement, text)
+    if n_answers > 1:
+        text = re.sub(
+            r"^who(?: is|'s| was) the (director|writer|author|screenwriter|creator)\b", r"who are the \1s", text
+        )
+        text = re.sub(r"^what (is|was) the (language|genre|release year)\b", _plural, text)
+        text = re.sub(r"^the director of (.*) was who$", r"the directors of \1 were who", text)
+        text = re.sub(r"^which screenwriter wrote\b", "which screenwriters wrote", text)
+    return f"{text[0].upper()}{text[1:]}?"
+
+
+def _plural(found: re.Match[str]) -> str:
+    verb = {"is": "are", "was": "were"}[found[1]]
+    return f"what {verb} the {found[2]}s"

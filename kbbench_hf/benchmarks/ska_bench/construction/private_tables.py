@@ -8,6 +8,7 @@ column of plain numbers of which most are none.
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cache, lru_cache
 from typing import Any
 
 from kbbench_hf.benchmarks.ska_bench.construction.invented_names import (
@@ -18,7 +19,7 @@ from kbbench_hf.benchmarks.ska_bench.construction.invented_names import (
     replaced,
     years_later,
 )
-from kbbench_hf.benchmarks.ska_bench.construction.name_words import is_name
+from kbbench_hf.benchmarks.ska_bench.construction.tokens import vocabulary
 from kbbench_hf.benchmarks.ska_bench.mentions import mentions
 from kbbench_hf.benchmarks.ska_bench.programs import Program, execute, same_answers
 from kbbench_hf.benchmarks.ska_bench.table_programs import normal, reads, split
@@ -283,3 +284,48 @@ def rename_tables(instances: Sequence[Instance], pool: Pool, seed: str) -> Renam
     headers = {group: names.header(header) for group, header in pool.headers.items() if group in groups}
     left_out = {name: each for name, each in found.items() if isinstance(each, str)}
     return Renamed(kept, replace(pool, sk=sk, headers=headers), left_out)
+
+
+CALENDAR = frozenset(
+    "january february march april may june july august september october november december jan feb mar apr jun jul aug "
+    "sep sept oct nov dec monday tuesday wednesday thursday friday saturday sunday mon tue wed thu fri sat sun".split()
+)
+CODES = frozenset("am bc ad dnf dnq dns dsq dq fc kg km ko na nc ot pm pts tba tbd tko u v vs wd".split())
+"""Abbreviations of tables that name nobody."""
+RATIO = 2
+"""So many times more frequent is the capital in a word of names."""
+_ENDINGS = ("s", "es", "ed", "ing", "er", "ers", "ly")
+_ABSENT = 1 << 30
+
+
+def is_name(word: str) -> bool | None:
+    """Return whether a word, in any case, is one of names; None where the vocabulary does not know.
+
+    >>> [is_name(word) for word in ("london", "Stage", "May", "haemerlinck", "bombers")]
+    [True, False, False, None, False]
+    """
+    folded = word.casefold()
+    if folded in CALENDAR or folded in CODES or len(folded) == 1:
+        return False
+    found = _is_name(folded)
+    if found is None and any(_is_name(folded.removesuffix(end)) is False for end in _ENDINGS if folded.endswith(end)):
+        return False
+    return found
+
+
+@lru_cache(maxsize=1 << 18)
+def _is_name(folded: str) -> bool | None:
+    plain = _rank(folded)
+    named = min(_rank(folded.capitalize()), _rank(folded.upper()))
+    if plain == named == _ABSENT:
+        return None
+    return RATIO * named < plain
+
+
+@cache
+def _ranks() -> dict[bytes, int]:
+    return {token: rank for rank, token in enumerate(vocabulary())}
+
+
+def _rank(word: str) -> int:
+    return _ranks().get(f" {word}".encode(), _ABSENT)

@@ -8,7 +8,8 @@ import pytest
 
 from kbbench_hf.benchmarks import audits
 from kbbench_hf.benchmarks.audits import Finding, in_markdown, read_card, read_closed_book, refuse_unwaived, waivers
-from kbbench_hf.benchmarks.ska_bench.audit import _lengths, audit, guesses, rejection
+from kbbench_hf.benchmarks.ska_bench import audit as guesses
+from kbbench_hf.benchmarks.ska_bench.audit import _lengths, audit, rejection
 from kbbench_hf.benchmarks.ska_bench.audit.seen import Seen, Unit
 from kbbench_hf.benchmarks.ska_bench.benchmark import MINI
 from kbbench_hf.benchmarks.ska_bench.units import Instance

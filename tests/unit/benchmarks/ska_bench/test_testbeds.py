@@ -14,9 +14,8 @@ from kbbench_hf.benchmarks.ska_bench.configs import bucket, configs
 from kbbench_hf.benchmarks.ska_bench.construction.emptied_rows import emptied_in, with_emptied_rows
 from kbbench_hf.benchmarks.ska_bench.construction.measured import measure
 from kbbench_hf.benchmarks.ska_bench.construction.noise import Library
-from kbbench_hf.benchmarks.ska_bench.construction.placing import Placing, drawn_ranks
 from kbbench_hf.benchmarks.ska_bench.construction.release import with_demo
-from kbbench_hf.benchmarks.ska_bench.construction.testbeds import Builder
+from kbbench_hf.benchmarks.ska_bench.construction.testbeds import Builder, Placing, drawn_ranks
 from kbbench_hf.benchmarks.ska_bench.construction.tokens import tokenizer
 from kbbench_hf.benchmarks.ska_bench.construction.twins import smallest_cut, twins
 from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool, Release

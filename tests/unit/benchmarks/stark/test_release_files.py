@@ -7,7 +7,7 @@ import huggingface_hub
 import pytest
 from huggingface_hub.hf_api import RepoFile
 
-from kbbench_hf.benchmarks.stark.release import files as stark_files
+from kbbench_hf.benchmarks.stark import release as stark_files
 from kbbench_hf.errors import DataError, KBBenchError
 
 CONTENT = b"1\n2\n"

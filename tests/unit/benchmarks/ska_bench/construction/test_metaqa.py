@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from kbbench_hf.benchmarks.ska_bench.construction.evidence import Evidence
-from kbbench_hf.benchmarks.ska_bench.construction.metaqa import make
-from kbbench_hf.benchmarks.ska_bench.construction.metaqa_wordings import mended
+from kbbench_hf.benchmarks.ska_bench.construction.metaqa import make, mended
 from kbbench_hf.errors import DataError
 
 PEOPLE = 6

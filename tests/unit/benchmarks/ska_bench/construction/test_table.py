@@ -10,7 +10,6 @@ import pytest
 from kbbench_hf.benchmarks.ska_bench.construction import table, tatqa, wikitablequestions
 from kbbench_hf.benchmarks.ska_bench.construction.emptied_rows import with_emptied_rows
 from kbbench_hf.benchmarks.ska_bench.construction.evidence import Evidence
-from kbbench_hf.benchmarks.ska_bench.construction.logical_forms import contradicts
 from kbbench_hf.benchmarks.ska_bench.construction.near_rows import near_rows
 from kbbench_hf.benchmarks.ska_bench.construction.noise import Library
 from kbbench_hf.benchmarks.ska_bench.construction.program_induction import induce
@@ -18,6 +17,7 @@ from kbbench_hf.benchmarks.ska_bench.construction.table_questions import Table
 from kbbench_hf.benchmarks.ska_bench.construction.table_selection import found_by_words
 from kbbench_hf.benchmarks.ska_bench.construction.tokens import tokenizer
 from kbbench_hf.benchmarks.ska_bench.construction.twins import twins
+from kbbench_hf.benchmarks.ska_bench.construction.wikitablequestions import contradicts
 from kbbench_hf.benchmarks.ska_bench.programs import execute
 from kbbench_hf.benchmarks.ska_bench.table_programs import is_free_of, reads
 from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool, Release
