@@ -16,11 +16,15 @@ ScoreAnswers = Callable[[Answers], Mapping[str, float]]
 _AFFIXES = (
     re.compile(r"\S(?P<affix>\s?:{1,2}\s?[A-Za-z]\w{1,24})$"),
     re.compile(r"\S(?P<affix>\s?[(\[<{|/]\s?[A-Za-z]\w{1,24}\s?[)\]>}|/]?)$"),
-    re.compile(r"^(?P<affix>[A-Za-z]\w{0,24}\s?:{1,2}\s?)\S"),
+    re.compile(r"^(?P<affix>[A-Za-z]\w{0,24}\s?:{1,2}\s?)(?!//)\S"),
     re.compile(r"^(?P<affix>[(\[<{|]\s?[A-Za-z]\w{1,24}\s?[)\]>}|]\s?)\S"),
     re.compile(r"^(?P<affix><?[a-z]{2,6}://[^\s<>]*[/#])[^\s/#<>]+>?$"),
+    re.compile(r"\S(?P<affix>@[a-z]{2,3}(?:-[A-Za-z]{2,8})?|[.;])$"),
+    re.compile(r"^(?P<affix>[\[<{(]\s?)(?=[^\[\]<>{}()]+[\]>})]$)"),
+    re.compile(r"^(?P<affix>[Tt]he\s)\S"),
 )
-"""How extraction tools add a type or namespace to a name: `Bergen:CITY`, `Bergen (City)`, `dbr:Bergen`, an IRI."""
+"""What extraction tools add to a name: a type or namespace (`Bergen:CITY`, `Bergen (City)`, `dbr:Bergen`, an IRI), a
+language, a full stop, brackets, an article."""
 _LEAST_SHARE = 0.5
 """The share of names with an affix from which the affixes are a habit."""
 _NAMES_PER_AFFIX = 3
@@ -135,7 +139,7 @@ def with_gold_punctuation(answers: Answers, gold: Sequence[Sequence[Sequence[str
 
 
 def without_affixes(answers: Answers) -> Rewriting:
-    """Return answers without the type or namespace that most of their names carry."""
+    """Return answers without what most of their names carry beside the name; see `_AFFIXES`."""
     names = [name for answer in answers for triple in answer or () for name in (triple[0], triple[2])]
     habits = []
     for pattern in _AFFIXES:
@@ -146,14 +150,19 @@ def without_affixes(answers: Answers) -> Rewriting:
         return Rewriting("types_in_names", "", "", answers)
     _, n, pattern = min(habits, key=lambda habit: habit[:2])
     example = next(name for name in names if pattern.search(name))
-    message = f"{n:,} of {len(names):,} subjects and objects carry a type or namespace, such as {example!r}."
-    bare = _renamed(answers, lambda name: _without(name, pattern))
+    message = f"{n:,} of {len(names):,} subjects and objects carry a type, namespace or mark, such as {example!r}."
+    bare = [
+        answer and [[_without(each, pattern) for each in triple] for triple in answer] for answer in answers
+    ]  # tools write relations as they write names
     return Rewriting("types_in_names", message, "Remove it from the names before scoring.", bare)
 
 
 def _without(name: str, pattern: re.Pattern[str]) -> str:
     match = pattern.search(name)
-    return (name[: match.start("affix")] + name[match.end("affix") :]).strip(" <>") if match else name
+    if not match:
+        return name
+    bare = (name[: match.start("affix")] + name[match.end("affix") :]).strip(" <>" if "(" in name else " <>[]{}()")
+    return bare.replace("_", " ") if "://" in match["affix"] else bare
 
 
 def _renamed(answers: Answers, rename: Callable[[str], str]) -> Answers:

@@ -7,7 +7,7 @@
 import json
 import math
 import reprlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from logging import Logger
 from typing import Any, TypeVar
 
@@ -133,7 +133,7 @@ def module_result(
                 float(end) if known else math.nan for end in estimate.ci95
             )
     result |= {name: float(count) for name, count in counts.items()}
-    found = list(warnings)
+    found = [*warnings, *_unscored(estimates, counts, explained=bool(warnings))]
     if not n:
         message = "There are no predictions; nothing is scored, and every metric is NaN."
         found = [ScoreWarning("no_examples", message, "Give at least one prediction with its reference.")]
@@ -142,6 +142,18 @@ def module_result(
     if return_warnings:
         result[WARNINGS] = [warning.to_dict() for warning in found]
     return result
+
+
+def _unscored(
+    estimates: Mapping[str, Estimate], counts: Mapping[str, float], *, explained: bool
+) -> Iterator[ScoreWarning]:
+    """Yield warnings on references without gold, and on metrics that are NaN where no other warning says why."""
+    remedy = "Give references with gold answers, or leave these examples out."
+    if (n_empty := counts.get("n_empty_gold", 0)) > 0:
+        message = f"{n_empty:,.0f} references are empty: such examples score 0, or are left out where the mode says so."
+        yield ScoreWarning("empty_gold", message, remedy, int(n_empty))
+    elif not explained and (undefined := [name for name, each in estimates.items() if math.isnan(each.value)]):
+        yield ScoreWarning("not_scored", f"NaN: {', '.join(undefined)}. No reference has what they need.", remedy)
 
 
 def trainer_metrics(result: Mapping[str, Any] | Result) -> dict[str, float]:

@@ -70,7 +70,7 @@ def _order_warning(answers: Sequence[Answer | None], golds: Sequence[Sequence[An
                 n += 1
                 parts = [*map(_folded, triple)]
                 right.update(order for order in permutations(_TRIPLE) if tuple(parts[k] for k in order) in gold)
-    moved = [order for order in right if order[1] != 1]
+    moved = [order for order in right if order != _TRIPLE and (order[1] != 1 or 2 * right[order] > n)]
     best = max(moved, key=lambda order: right[order], default=_TRIPLE)
     if right[best] < max(LEAST_REORDERED, n / 4) or right[best] <= 3 * right[_TRIPLE]:
         return []

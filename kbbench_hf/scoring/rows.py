@@ -198,6 +198,8 @@ class RowReader:
         if table and not row.keys() & {field, "response", "error"} and example_id in self._known:
             self.n_empty += 1
             return None
+        if table and str(row.get("response")).strip() in ("nan", "NaN", "<NA>", "NaT"):
+            return Unreadable(f"'response' is {row['response']!r}, as pandas writes what is missing", "Empty the cell.")
         answer = row.get(field)
         is_told = self._kind.separable and field in (self._options.fields or {})
         is_text = table or keyed or self._kind.ranked or is_told

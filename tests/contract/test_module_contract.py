@@ -229,6 +229,22 @@ def test_genres_says_that_nothing_is_annotated_and_how_many_triples_are_malforme
     assert "malformed_triples" not in [each["code"] for each in sound[WARNINGS]]
 
 
+@pytest.mark.parametrize(
+    ("name", "predictions", "references", "code"),
+    [
+        ("answer_f1", [["Paris"]], [[]], "not_scored"),
+        ("rejection_rate", ["no"], ["no"], "not_scored"),
+        ("ranking", [[1, 2]], [[]], "empty_gold"),
+        ("genres", [[TRIPLE]], [[]], "empty_gold"),
+    ],
+)
+def test_references_without_gold_are_warned_of(
+    modules: dict[str, Any], name: str, predictions: Any, references: Any, code: str
+) -> None:
+    found = modules[name].compute(predictions=predictions, references=references, return_warnings=True)
+    assert code in [each["code"] for each in found[WARNINGS]]
+
+
 def test_the_verbosity_of_datasets_holds_for_the_warnings(
     modules: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:

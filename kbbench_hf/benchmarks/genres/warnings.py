@@ -9,7 +9,7 @@ import numpy as np
 
 from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.benchmarks.genres.closed import Constant, Pair, best_constant, is_closed
-from kbbench_hf.benchmarks.triple_habits import habit_warnings, without_affixes
+from kbbench_hf.benchmarks.triple_habits import habit_warnings, with_gold_punctuation, without_affixes
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.metrics.generative_re import EMPTY_SCORES
 from kbbench_hf.metrics.triple_lists import Triple, folded, hard_match, triples_of, well_formed
@@ -99,9 +99,10 @@ def direction_warning(answers: Sequence[Answer | None], gold: Gold, mode: str) -
 
 
 def affix_warning(answers: Sequence[Answer | None], gold: Gold, mode: str) -> list[ScoreWarning]:
-    """Return a warning where most names carry a type or namespace (`Bergen:CITY`) that costs hard match."""
+    """Return a warning where quotation marks, or what most names carry (`Bergen:CITY`), cost hard match."""
     triples = [answer and [triple for triple in answer if _is_triple(triple)] for answer in answers]
-    return habit_warnings(triples, [without_affixes(triples)], lambda changed: _figures(changed, gold, mode), HARD)
+    habits = [with_gold_punctuation(triples, gold, "Write names as the text does."), without_affixes(triples)]
+    return habit_warnings(triples, habits, lambda changed: _figures(changed, gold, mode), HARD)
 
 
 def _is_triple(triple: object) -> bool:

@@ -635,6 +635,9 @@ READ = {
 }
 
 REFUSED = {
+    "csv, responses that pandas lost": Case(
+        SKA, lambda: table([{"id": k, "response": "nan"} for k in texts()]), "pandas"
+    ),
     "lines that end in commas": Case(SKA, lambda: b"".join(lines([r]).strip() + b",\n" for r in rows(SKA)), "comma"),
     "array with a comma too many": Case(
         SKA, lambda: json.dumps(rows(SKA), indent=1).encode()[:-2] + b",\n]", "comma before"

@@ -101,6 +101,7 @@ def test_a_file_whose_predictions_may_be_in_another_column_is_refused(name: str,
         (STARK, lambda each, gold: {"ids": [*gold[::-1], *({*range(40)} - {*gold})]}, None, []),
         (T2K, lambda each, gold: {"triples": WRONG, "response": json.dumps(WRONG)}, None, []),
         (T2K, lambda each, gold: {"triples": [[s, o, r] for s, r, o in gold]}, None, [("part_order", "warning")]),
+        (T2K, lambda each, gold: {"triples": [triple[::-1] for triple in gold]}, None, [("part_order", "warning")]),
     ],
 )
 def test_answers_that_equal_the_gold_are_warned_of(name: str, row: Any, fields: Any, codes: Any) -> None:

@@ -161,6 +161,8 @@ def test_types_in_names_are_warned_of_with_what_they_cost(mini: Examples) -> Non
     typed = [[[f"{s}:PERSON", r, f"{o}:PLACE"] for s, r, o in answer] for answer in plain]
     codes = [[w.code for w in warn(mini_genres, mini, answers, "reference")] for answers in (plain, typed)]
     assert ("types_in_names" in codes[0], "types_in_names" in codes[1]) == (False, True)
+    quoted = [[[f"“{s}”", r, f"“{o}”"] for s, r, o in answer] for answer in plain]
+    assert "punctuation_of_names" in [w.code for w in warn(mini_genres, mini, quoted, "reference")]
 
 
 def test_each_dataset_and_strategy_has_a_prompt_of_its_own() -> None:

@@ -456,7 +456,19 @@ def test_a_warning_is_of_the_scored_mode_and_changes_a_printed_digit(small):
 
 
 @pytest.mark.parametrize(
-    "affixed", ["{}:PERSON", "{} (Person)", "dbr:{}", "<http://dbpedia.org/resource/{}>", "[PERSON] {}"]
+    "affixed",
+    [
+        "{}:PERSON",
+        "{} (Person)",
+        "dbr:{}",
+        "<http://dbpedia.org/resource/{}>",
+        "http://e.org/{}",
+        "[PERSON] {}",
+        "{}@en",
+        "{}.",
+        "[{}]",
+        "the {}",
+    ],
 )
 def test_types_in_names_are_warned_of_with_what_they_cost(small, affixed):
     small.rows[:] = [example(0, "1_a", "Heat is by Ann.", [("Heat", "made by", "Ann")])] * 3
@@ -465,6 +477,8 @@ def test_types_in_names_are_warned_of_with_what_they_cost(small, affixed):
     for mode in ("reference", "repaired"):
         (warning,) = [w for w in warnings(WIKIDATA_TEKGEN, small, typed, mode) if w.code == "types_in_names"]
         assert warning.n_examples == 3 and "F1 1.0000 (+" in str(warning)
+        iris = [[[f"http://e.org/{part}" for part in triple] for triple in answer] for answer in plain]
+        assert "types_in_names" in [w.code for w in warnings(WIKIDATA_TEKGEN, small, iris, mode)]
     assert warnings(WIKIDATA_TEKGEN, small, [[["Heat: II", "made_by", "Ann"]], *plain[1:]], "reference") == []
 
 
