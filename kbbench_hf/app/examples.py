@@ -7,14 +7,13 @@ from functools import lru_cache
 
 from kbbench_hf.app.boards import Boards
 from kbbench_hf.benchmarks import Place, at_hand, benchmark
-from kbbench_hf.benchmarks.base import Explanation, Mark
+from kbbench_hf.benchmarks.base import Explanation
 from kbbench_hf.files.datasets import DatasetFolder, Id
 from kbbench_hf.hub.download import downloaded_dataset
 from kbbench_hf.leaderboard.table import Row
 from kbbench_hf.scoring.asked import Asked, load_examples
 from kbbench_hf.scoring.score import annotated
 
-MARKS: Mapping[Mark, str] = {"right": "✓", "wrong": "✗", "hallucinated": "⚠"}
 MOST_ITEMS = 20
 MOST_CHARACTERS = 1500
 

@@ -8,7 +8,7 @@ from functools import partial
 from kbbench_hf.app.board_table import n_systems, row_address
 from kbbench_hf.app.boards import Board, Boards, place_label
 from kbbench_hf.app.drawings import Bar, axis_of
-from kbbench_hf.app.examples import MARKS, MOST_ITEMS, Shown, examples_of, why_no_answers
+from kbbench_hf.app.examples import MOST_ITEMS, Shown, examples_of, why_no_answers
 from kbbench_hf.app.html import rendered, table
 from kbbench_hf.app.multiples import Panel, multiples
 from kbbench_hf.benchmarks import Place, benchmark
@@ -17,7 +17,7 @@ from kbbench_hf.files.datasets import Id
 from kbbench_hf.leaderboard.table import Figure, Row
 from kbbench_hf.leaderboard.view import p_text
 from kbbench_hf.metrics.significance import ALPHA
-from kbbench_hf.reports.page import spread
+from kbbench_hf.reports.page import MARKS, spread
 from kbbench_hf.scoring.result import PlainResult
 
 N_EXAMPLES = 12

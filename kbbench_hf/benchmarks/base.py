@@ -32,8 +32,8 @@ Figures = Mapping[str, Mapping[str, Figure]]
 """Config -> metric -> figure: the results of one system."""
 Result = Mapping[str, Any]
 """What `result.json` holds."""
-Mark = Literal["right", "wrong", "hallucinated"]
-"""What a part of an answer is."""
+Mark = Literal["right", "wrong", "not counted", "hallucinated"]
+"""What a part of an answer is; "not counted" is neither right nor wrong in the headline metric."""
 
 
 class Place(NamedTuple):
@@ -57,6 +57,8 @@ class Examples:
     context: Any = None
     annotations: "Annotations | None" = None
     """What models said of the predictions that are scored; None where nothing was said, or nothing is needed."""
+    mode: str = ""
+    """The scoring mode that explanations follow; empty for the default mode."""
 
     @property
     def ids(self) -> list[Any]:

@@ -10,9 +10,11 @@ class Statistics(NamedTuple):
 
     tables: Mapping[str, Sequence[tuple[str, ...]]]
     lengths: Mapping[str, list[int]]
-    """What is counted -> its values, a histogram each."""
+    """What is measured, "words per query" say -> its values, a histogram each."""
     columns: Mapping[str, Sequence[str]] = {}
-    """Title -> what stands over its figures, where a row has several."""
+    """Title -> the headings of its values, where a row has several."""
+    unit: str = "examples"
+    """What is counted: queries, sentences, documents."""
 
 
 class Shown(NamedTuple):

@@ -50,15 +50,15 @@ def statistics(folder: DatasetFolder) -> Statistics:
         "Queries by split": by_split,
         "Diversity": diversity,
     }
-    lengths = {"words in a query": [len(text.split()) for text in texts], "answers of a query": answers}
+    lengths = {"words per query": [len(text.split()) for text in texts], "answers per query": answers}
     columns = {"Queries by split": ["queries", "share", "with several answers", "answers per query"]}
     made = [row for row in rows if row.get("provenance")]
     if composition := [_composition(row) for row in made]:
         tables["Relational to textual"] = _ratios(made, composition)
         columns["Relational to textual"] = ["queries", "without textual words", "mean ratio"]
-        lengths["relational words of a query"] = [relational for relational, _ in composition]
-        lengths["textual words of a query"] = [textual for _, textual in composition]
-    return Statistics(tables, lengths, columns)
+        lengths["relational words per query"] = [relational for relational, _ in composition]
+        lengths["textual words per query"] = [textual for _, textual in composition]
+    return Statistics(tables, lengths, columns, "queries")
 
 
 def _of_split(split: str, rows: Sequence[Row], n_shared_out: int) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from kbbench_hf.scoring.options import ReadOptions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kbbench_hf.scoring.comparison import Comparison
     from kbbench_hf.scoring.results_table import Block
 
 FORMATS = ("latex", "markdown", "csv", "html")
@@ -96,7 +97,8 @@ def command(
             print_comparison(comparison, (names[0], names[1]), found, slices, wanted, notes=notes)
         warnings = list(comparison.warnings)
         if plot:
-            _plot(blocks_of_systems(), plot)
+            short = dict.fromkeys(named_system(each)[0] for each in systems)
+            _plot([_block_of(comparison, tuple(short) if len(short) > 1 else names, wanted)], plot, comparison)
     else:
         from kbbench_hf.reports.results_table import FORMATS, print_results_table
 
@@ -116,11 +118,24 @@ def command(
         refuse_warnings(warnings)
 
 
-def _plot(blocks: "Sequence[Block]", file: Path) -> None:
+def _block_of(comparison: "Comparison", names: "Sequence[str]", metrics: "Sequence[str] | None") -> "Block":
+    """Return two compared systems as what is drawn."""
+    from kbbench_hf.scoring.results_table import Block, System
+
+    systems = [System(name, result) for name, result in zip(names, (comparison.a, comparison.b), strict=True)]
+    return Block(comparison.a.place, list(comparison.shown(metrics)), systems, [], {}, comparison.warnings)
+
+
+def _plot(blocks: "Sequence[Block]", file: Path, comparison: "Comparison | None" = None) -> None:
     """Draw each block; several get their benchmark's name before the ending."""
     from kbbench_hf.reports.plots import plot_results
+    from kbbench_hf.scoring.comparison import compare
 
     for block in blocks:
+        results = [each.result for each in block.systems if each.result]
+        if comparison is None and len(results) == len(block.systems) == 2:
+            comparison = compare(results[0], results[1])
         named = file if len(blocks) == 1 else file.with_stem(f"{file.stem}-{block.place.benchmark}")
-        plot_results(block, named)
+        plot_results(block, named, comparison)
+        comparison = None
         click.echo(f"drawn: {named}", err=True)

@@ -115,5 +115,5 @@ def _describe(name: str, out: Path | None) -> None:
             columns = statistics.columns.get(title, [""] * (len(rows[0]) - 1))
             terminal.print_table(console, [title, *columns], rows)
             terminal.echo()
-    plot_lengths(statistics.lengths, found.title, file)
+    plot_lengths(statistics, found.title, file)
     terminal.echo(str(file))

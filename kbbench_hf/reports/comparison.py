@@ -54,7 +54,7 @@ def print_comparison(
             *(number(each.scores[metric].value) if metric in each.scores else "" for each in (first, second)),
             *cells,
         ]
-        for metric, cells in zip(tests, _test_cells(tests.values()), strict=True)
+        for metric, cells in zip(tests, test_cells(tests.values()), strict=True)
     ]
     terminal.print_table(console, ["metric", "A", "B", "A - B", *TEST_HEADS], rows)
     console.print(f"[dim]{escape(metric_legend(benchmark, tests))}[/dim]")
@@ -68,7 +68,7 @@ def print_comparison(
     print_warnings(console, comparison.warnings, headline, all_notes=notes)
     for name in chosen:
         of_keys = comparison.shown_in_slice(name, headline)
-        rows = [[key, *cells] for key, cells in zip(of_keys, _test_cells(of_keys.values()), strict=True)]
+        rows = [[key, *cells] for key, cells in zip(of_keys, test_cells(of_keys.values()), strict=True)]
         console.print()
         terminal.print_table(console, [words(name), f"{label(benchmark, headline)}: A - B", *TEST_HEADS], rows)
         if len(of_keys) > 1:
@@ -94,7 +94,8 @@ def test_legend(tests: dict[str, ShownTest], benchmark: Benchmark) -> str:
     return f"{said} p is unadjusted."
 
 
-def _test_cells(tests: Iterable[ShownTest]) -> list[list[str]]:
+def test_cells(tests: Iterable[ShownTest]) -> list[list[str]]:
+    """Return the cells of each test under `A - B` and `TEST_HEADS`."""
     return [
         [
             f"{test.difference:+z.4f}" if math.isfinite(test.difference) else "-",

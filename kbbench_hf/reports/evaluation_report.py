@@ -1,4 +1,4 @@
-"""All of a benchmark's evaluation in one folder: a page with its plots, LaTeX that compiles, CSV, each plot as PDF."""
+"""Report of several systems over all testbeds of a benchmark: an HTML page, LaTeX, CSV, and each plot as PDF."""
 
 import io
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from kbbench_hf.benchmarks import at_hand
-from kbbench_hf.benchmarks.figures import Panels, Section
+from kbbench_hf.benchmarks.figures import FigureTable, Panels, Section
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import DatasetFolder
@@ -18,8 +18,11 @@ from kbbench_hf.reports.latex import latex
 from kbbench_hf.reports.page import TEMPLATES
 from kbbench_hf.reports.plots import COLOURS, MARKERS, plot_panels, styles_of
 from kbbench_hf.reports.spreadsheet import csv_text
+from kbbench_hf.reports.tables import ordered_warnings
 from kbbench_hf.scoring.stored_runs import StoredRuns
 
+MOST_COLUMNS = 10
+"""A table of more columns is wider than the page."""
 PAGE, TEX, CSV = "report.html", "report.tex", "report.csv"
 _SIGNS = dict(zip(MARKERS, "●■◆▲▼✚★✖", strict=True))
 _THEMED = {colour: f"var(--s{n})" for n, colour in enumerate(COLOURS)} | {
@@ -91,9 +94,10 @@ def _page(
 def _warnings(runs: StoredRuns, data: DatasetFolder | None) -> list[ScoreWarning]:
     found = list(runs.warnings)
     if data is None:
-        words = f"The data of these runs, {runs.revision[:8]}, are not at hand; what describes the data is left out."
+        words = f"Dataset revision {runs.revision[:8]} is not installed; tables that describe the data are left out."
         found.append(ScoreWarning("data", words, severity="note"))
-    return [*found, *(ScoreWarning("left_out", words, severity="note") for words in runs.left_out)]
+    found += [ScoreWarning("left_out", words, severity="note") for words in runs.left_out]
+    return ordered_warnings(found, runs.benchmark.headline)
 
 
 def _coverage(runs: StoredRuns, data: DatasetFolder | None) -> dict[str, object]:
@@ -115,21 +119,39 @@ def _shown(section: Section, systems: Sequence[str]) -> dict[str, object]:
         "title": section.title,
         "notes": section.notes,
         "pictures": [_picture(name, drawn, systems) for name, drawn in _pictures(section) if systems],
-        "tables": [
-            {"table": table, "over": heads_of(table), "rows": cells(table).items()}
-            for table in section.tables
-            if table.rows
-        ],
+        "tables": [part for table in section.tables if table.rows for part in _parts(table)],
     }
 
 
+def _parts(table: FigureTable) -> list[dict[str, object]]:
+    """Return a table as the page shows it: a wide one in parts, one for each heading over its columns."""
+    over, columns, rows = heads_of(table), list(table.columns), cells(table)
+    if len(columns) <= MOST_COLUMNS or len(over) < 2:
+        heads, row_cells = [name for _, name in columns], list(rows.items())
+        return [_part(table, table.title, over, heads, row_cells, table.notes)]
+    parts, start = [], 0
+    for title, span in over:
+        chosen = slice(start, start + span)
+        start += span
+        heads, row_cells = [name for _, name in columns[chosen]], [(name, row[chosen]) for name, row in rows.items()]
+        notes = table.notes if start == len(columns) else ()
+        parts.append(_part(table, f"{table.title}: {title}" if title else table.title, [], heads, row_cells, notes))
+    return parts
+
+
+def _part(
+    table: FigureTable, title: str, over: object, heads: object, rows: object, notes: object
+) -> dict[str, object]:
+    return {"table": table, "title": title, "over": over, "heads": heads, "rows": rows, "notes": notes}
+
+
 def _pictures(section: Section) -> list[tuple[str, Panels]]:
-    """Return the pictures on which there is anything."""
+    """Return the pictures that have a panel."""
     return [(name, drawn) for name, drawn in section.pictures.items() if drawn.panels]
 
 
 def _picture(name: str, drawn: Panels, systems: Sequence[str]) -> dict[str, object]:
-    """Return each panel as an SVG that takes the page's colours, and which sign is which system's."""
+    """Return each panel as an SVG in the page's colors, and the legend: system, sign and color."""
     there = list(dict.fromkeys(each for panel in drawn.panels for each in panel.series))
     styles = styles_of(systems if set(there) <= set(systems) else there)
     signs = [(each, _SIGNS[styles[each]["marker"]], COLOURS.index(styles[each]["color"])) for each in there]
@@ -145,7 +167,7 @@ def _drawn(drawn: Panels, systems: Sequence[str], form: str, name: str, *, legen
     from matplotlib import rc_context
 
     sink = io.BytesIO()
-    with rc_context({"font.size": 10, "svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": name}):
+    with rc_context({"font.size": 12, "svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": name}):
         figure = plot_panels(drawn, systems, legend=legend)
         metadata = {"Date": None} if form == "svg" else {"CreationDate": None}
         figure.savefig(sink, format=form, transparent=True, metadata=metadata)
@@ -153,7 +175,7 @@ def _drawn(drawn: Panels, systems: Sequence[str], form: str, name: str, *, legen
 
 
 def _themed(svg: str) -> str:
-    """Return an SVG as it stands in a page: without prologue and metadata, in colours that follow the page's."""
+    """Return an SVG for a page: without prologue and metadata, in the page's colors."""
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.S)
     return re.sub("|".join(_THEMED), lambda found: _THEMED[found[0]], svg)
 

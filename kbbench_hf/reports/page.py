@@ -1,52 +1,92 @@
-"""What the pages share: their templates, a bar for a figure, texts that are cut and said to be, keys in order."""
+"""Parts that all report pages share: templates, drawn scores with intervals, shortened texts, ordered slice keys."""
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from kbbench_hf.benchmarks.base import Mark
 from kbbench_hf.reports.html import templates
 
 MOST_CHARACTERS = 4000
-"""Longer texts are cut, and their length is said."""
+"""Longer texts are shortened; their length follows."""
 MOST_ITEMS = 50
 """Longer lists of triples or answers likewise: a page stays under 5 MB whatever a model writes."""
-MARKS = {"right": "✓", "wrong": "✗", "hallucinated": "☁"}
+MARKS: Mapping[Mark, str] = {"right": "✓", "wrong": "✗", "not counted": "○", "hallucinated": "⚠"}
 TEMPLATES = templates(Path(__file__).parent / "templates")
 
 
 class Bar(NamedTuple):
-    """A figure and its interval as places on a scale that begins at 0, in per cent of its length."""
+    """A value and its interval as positions on a scale, in percent of its length."""
 
     low: float
     value: float
     high: float
-    top: str
-    """Where the scale ends."""
+    zero: float = 0.0
+    """The position of 0: the left end for scores, the middle for differences."""
+    scale: str = ""
+    """The ends of the scale, where the rows of a chart have different ones."""
 
 
-def bar(value: float | None, low: float | None, high: float | None, *, unbounded: bool = False) -> Bar | None:
-    """Return the bar of a figure: on the scale from 0 to 1, or for an unbounded one on a scale of its own.
+class Chart(NamedTuple):
+    """A table whose rows are also drawn: each value as a point with its interval as a line."""
 
-    >>> bar(0.5, 0.25, 0.75)
-    Bar(low=25.0, value=50.0, high=75.0, top='1')
-    >>> bar(6.8, 6.0, 7.5, unbounded=True).top
-    '10'
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    bars: Sequence[Bar | None]
+    scale: str
+    """The ends of the scale that all rows share; empty where each row has its own."""
+    n_narrow: int = 3
+    """How many columns a phone shows; `parts.html.jinja` hides the others there."""
+
+
+Drawable = tuple[float | None, float | None, float | None]
+"""A value and the ends of its interval."""
+
+
+def score_bars(scores: Sequence[Drawable], *, unbounded: bool = False) -> tuple[list[Bar | None], str]:
+    """Return the bars of scores on one scale and the ends of this scale: 0 to 1, or for unbounded metrics a round end.
+
+    >>> score_bars([(0.5, 0.25, 0.75), (None, None, None)])
+    ([Bar(low=25.0, value=50.0, high=75.0, zero=0.0, scale=''), None], '0 to 1')
+    >>> score_bars([(6.8, 6.0, 7.5), (12, None, None)], unbounded=True)[1]
+    '0 to 20'
     """
-    if value is None:
+    top = _round_end(scores) if unbounded else 1.0
+    return [_bar(each, 0.0, top) for each in scores], f"0 to {top:g}"
+
+
+def difference_bars(differences: Sequence[Drawable]) -> tuple[list[Bar | None], str]:
+    """Return the bars of differences on one scale with 0 in the middle, and the ends of this scale.
+
+    >>> difference_bars([(-0.1, -0.2, 0.0)])
+    ([Bar(low=0.0, value=25.0, high=50.0, zero=50.0, scale='')], '-0.2 to +0.2')
+    """
+    end = _round_end(differences)
+    return [_bar(each, -end, end) for each in differences], f"-{end:g} to +{end:g}"
+
+
+def _round_end(shown: Sequence[Drawable]) -> float:
+    """Return 1, 2 or 5 times a power of ten that no value and no end of an interval exceeds."""
+    most = max((abs(end) for each in shown for end in each if end is not None and math.isfinite(end)), default=1.0)
+    magnitude = 10.0 ** math.floor(math.log10(max(most, 1e-9)))
+    return next(each * magnitude for each in (1, 2, 5, 10) if most <= each * magnitude * (1 + 1e-9))
+
+
+def _bar(shown: Drawable, start: float, end: float) -> Bar | None:
+    value, low, high = shown
+    if value is None or not math.isfinite(value):
         return None
-    low, high = value if low is None else low, value if high is None else high
-    top = 1.0
-    if unbounded:
-        magnitude = 10.0 ** math.floor(math.log10(max(high, 1e-9)))
-        top = next(each * magnitude for each in (1, 2, 5, 10) if high <= each * magnitude)
-    low, value, high = (round(100 * min(max(each / top, 0.0), 1.0), 2) for each in (low, value, high))
-    return Bar(low, value, high, f"{top:g}")
+    ends = (each if each is not None and math.isfinite(each) else value for each in (low, value, high))
+    low, value, high, zero = (
+        round(100 * min(max((each - start) / (end - start), 0.0), 1.0), 2) for each in (*ends, 0.0)
+    )
+    return Bar(low, value, high, zero)
 
 
 def in_order(keys: Iterable[str]) -> list[str]:
-    """Return the keys of a slice in order: bins by their first number, the others after them as they came.
+    """Return the keys of a slice in order: bins by their first number, then the others in the given order.
 
     >>> in_order(["2-5", "21+", "0", "6-20", "unknown", "1"])
     ['0', '1', '2-5', '6-20', '21+', 'unknown']
@@ -61,13 +101,19 @@ def in_order(keys: Iterable[str]) -> list[str]:
 
 
 def spread(order: Sequence[int], n: int) -> list[int]:
-    """Return n of the positions: all of a short list, else the first third of n, and then evenly to the very last."""
+    """Return n of the positions: all of a short list, else the first n / 3, then evenly spaced ones to the last."""
     if len(order) <= n:
         return list(order)
     rest, last = order[n // 3 :], n - n // 3 - 1
     return [*order[: n // 3], *(rest[k * (len(rest) - 1) // last] for k in range(last + 1))]
 
 
+def marks_in(explained: Iterable[Mapping[str, Sequence[tuple[str, str]]] | None]) -> dict[Mark, str]:
+    """Return the marks that occur in lists of (part of a prediction, its mark), for the legend."""
+    there = {mark for lists in explained if lists for listed in lists.values() if listed for _, mark in listed}
+    return {mark: sign for mark, sign in MARKS.items() if mark in there}
+
+
 def cut(text: str) -> str:
-    """Return a text, or its beginning with how long it is."""
+    """Return a text; of a long one its beginning and its length."""
     return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]} ... ({len(text):,} characters)"

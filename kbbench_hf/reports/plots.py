@@ -1,13 +1,16 @@
-"""Figures as pictures: readable without colour, intervals always drawn."""
+"""Plots of scores, differences, slices and dataset statistics (matplotlib): readable without color."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from kbbench_hf.benchmarks.base import Benchmark
-from kbbench_hf.benchmarks.figures import Panel, Panels, Point
+from kbbench_hf.benchmarks.figures import Panel, Panels, Point, Statistics
 from kbbench_hf.errors import UsageError
-from kbbench_hf.reports.tables import label
+from kbbench_hf.reports.results_table import caption
+from kbbench_hf.reports.tables import directed_label
+from kbbench_hf.scoring.comparison import Comparison
 from kbbench_hf.scoring.result import PlainFigure, Result
 from kbbench_hf.scoring.results_table import Block
 
@@ -41,7 +44,7 @@ def plot_scores(
             colour, marker = COLOURS[position % 8], MARKERS[position % 8]
             axes.hlines(heights, [f.ci95[0] for f in figures], [f.ci95[1] for f in figures], color=colour)
             axes.plot([f.value for f in figures], heights, marker, color=colour, label=name)
-        axes.set_yticks(range(len(shown)), [_with_direction(benchmark, metric) for metric in shown])
+        axes.set_yticks(range(len(shown)), [directed_label(benchmark, metric) for metric in shown])
         axes.invert_yaxis()
         axes.set_xlim(-0.02, 1.02)
         _in_rows(axes)
@@ -50,11 +53,17 @@ def plot_scores(
     figure.savefig(file, dpi=150)
 
 
-def plot_results(block: Block, file: Path) -> None:
-    """Draw a panel per metric and a line per system: its figure with its 95 % interval; published ones hollow.
+def plot_results(block: Block, file: Path, comparison: Comparison | None = None) -> None:
+    """Draw the scores of systems with 95 % intervals, and of two systems their paired differences; PNG, SVG or PDF.
 
-    One metric is as wide as a column of a paper (3.35 inches), several as a page (6.9 inches); PNG, SVG or PDF, by the
-    file's name.
+    Up to eight systems fit a column of a paper (3.35 inches, 7 points): a row per metric and system. More fill its page
+    (6.9 inches): a panel per metric and a row per system. Metrics of one family share their scale. Published scores are
+    hollow.
+
+    Args:
+        block: the systems and the metrics to draw.
+        file: the file to write; its name chooses the format.
+        comparison: the tests of the two systems, where there are two with predictions.
 
     Raises:
         UsageError: another ending.
@@ -62,25 +71,116 @@ def plot_results(block: Block, file: Path) -> None:
     check_picture(file)
     from matplotlib import rc_context
 
-    metrics, names = list(block.metrics), [each.name for each in block.systems]
-    with rc_context({"font.size": 8, "svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "kbbench"}):
-        figure, columns = blank(COLUMN if len(metrics) == 1 else PAGE, 0.7 + 0.22 * len(names), len(metrics))
-        for axes, metric in zip(columns, metrics, strict=True):
-            for line, system in enumerate(block.systems):
-                if (shown := system.figure(metric)) is None:
-                    continue
-                colour, hollow = COLOURS[0] if system.result else COLOURS[5], system.result is None
-                if shown.ci95 is not None:
-                    axes.hlines(line, *shown.ci95, color=colour, linewidth=1.2)
-                filled = "white" if hollow else colour
-                axes.plot(shown.value, line, "D" if hollow else "o", color=colour, markerfacecolor=filled, markersize=4)
-            axes.set_yticks(range(len(names)), names if axes is columns[0] else [""] * len(names))
-            axes.set_ylim(len(names) - 0.5, -0.5)
-            axes.set_title(_with_direction(block.benchmark, metric), loc="left", fontsize=8)
-            axes.margins(x=0.08)
-            _in_rows(axes)
+    with rc_context({"font.size": 7, "svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "kbbench"}):
+        drawn = _by_metric(block, comparison) if len(block.systems) <= len(MARKERS) else _by_system(block)
+        drawn.suptitle(caption([block]), x=0.01, ha="left", fontsize=7, wrap=True)
         metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(file.suffix.lower())
-        figure.savefig(file, dpi=300, metadata=metadata)
+        drawn.savefig(file, dpi=300, metadata=metadata)
+
+
+def metric_families(benchmark: Benchmark, metrics: Sequence[str]) -> list[list[str]]:
+    """Return the metrics that share a scale: those of which more is better, of which less is, each unbounded one.
+
+    >>> from kbbench_hf.benchmarks import benchmark
+    >>> metric_families(benchmark("mini-text2kg"), ["f1", "subject_hallucination", "recall"])
+    [['f1', 'recall'], ['subject_hallucination']]
+    """
+    families: dict[object, list[str]] = {}
+    for metric in metrics:
+        own = metric if metric in benchmark.scoring.unbounded else metric in benchmark.scoring.lower_is_better
+        families.setdefault(own, []).append(metric)
+    return list(families.values())
+
+
+def _by_metric(block: Block, comparison: Comparison | None) -> "Figure":
+    """Return a picture with a group of rows per metric, a row per system, and a forest plot of differences."""
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+    families, n = metric_families(block.benchmark, block.metrics), len(block.systems)
+    shares = [len(family) * max(n, 1.6) + 1.5 for family in families]
+    drawn = Figure(figsize=(COLUMN, 0.75 + 0.115 * sum(shares) + 0.3 * len(families)), layout="constrained")
+    n_columns = 2 if comparison else 1
+    grid = drawn.add_gridspec(len(families), n_columns, height_ratios=shares, width_ratios=[1.25, 1][:n_columns])
+    styles = {
+        each.name: {"color": COLOURS[at], "marker": MARKERS[at], "markersize": 3.5, "linestyle": "none",
+                    "markerfacecolor": COLOURS[at] if each.result else "white"}
+        for at, each in enumerate(block.systems)
+    }  # fmt: skip
+    for row, family in enumerate(families):
+        axes = drawn.add_subplot(grid[row, 0])
+        for at, system in enumerate(block.systems):
+            for line, metric in enumerate(family):
+                if shown := system.figure(metric):
+                    height = line + (at - (n - 1) / 2) * 0.8 / n
+                    if shown.ci95 is not None:
+                        axes.hlines(height, *shown.ci95, color=COLOURS[at], linewidth=1)
+                    axes.plot(shown.value, height, **styles[system.name])  # type: ignore[arg-type]
+        _finish_rows(axes, [directed_label(block.benchmark, metric) for metric in family])
+        if row == 0:
+            axes.set_title("score, 95 % interval", loc="left", fontsize=7)
+        if comparison:
+            beside = drawn.add_subplot(grid[row, 1])
+            _draw_differences(beside, family, comparison, block, last=row == len(families) - 1)
+            if row == 0:
+                pair = " - ".join(styles)
+                beside.set_title(pair if len(pair) < 28 else "first - second", loc="left", fontsize=7)
+    keys = [Line2D([], [], label=name, **style) for name, style in styles.items()]  # type: ignore[arg-type]
+    longest = max(map(len, styles), default=1)
+    drawn.legend(handles=keys, frameon=False, loc="outside lower center", ncols=max(1, min(n, 48 // (longest + 4))))
+    return drawn
+
+
+def _draw_differences(axes: "Axes", family: Sequence[str], comparison: Comparison, block: Block, *, last: bool) -> None:
+    """Draw the paired differences of a family of metrics: filled where significant, with p to the right."""
+    tests = comparison.shown(block.metrics)
+    axes.axvline(0, color="black", linewidth=0.8)
+    for line, metric in enumerate(family):
+        if metric in tests and math.isfinite((test := tests[metric].test).difference):
+            axes.hlines(line, *test.ci95, color="black", linewidth=1)
+            filled = "black" if tests[metric].significant else "white"
+            axes.plot(test.difference, line, "D", color="black", markerfacecolor=filled, markersize=3.5)
+            p = "p < 0.001" if tests[metric].p < 0.001 else f"p = {tests[metric].p:.3f}"
+            axes.text(1.04, line, p, transform=axes.get_yaxis_transform(), va="center", fontsize=6)
+    _finish_rows(axes, [""] * len(family))
+    most = max(map(abs, axes.get_xlim()))
+    axes.set_xlim(-most, most)
+    if last:
+        headline = block.benchmark.metrics[block.benchmark.headline]
+        n_adjusted = max(each.n_adjusted for each in tests.values())
+        holm = f"; Holm-adjusted\nexcept {headline}" if n_adjusted > 1 else ""
+        axes.set_xlabel(f"filled: p ≤ 0.05{holm}", fontsize=6)
+
+
+def _finish_rows(axes: "Axes", names: Sequence[str]) -> None:
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.margins(x=0.08)
+    axes.locator_params(axis="x", nbins=4, steps=[1, 2, 2.5, 5, 10])
+    _in_rows(axes)
+
+
+def _by_system(block: Block) -> "Figure":
+    """Return a picture with a panel per metric and a row per system."""
+    metrics, names = list(block.metrics), [each.name for each in block.systems]
+    drawn, columns = blank(COLUMN if len(metrics) == 1 else PAGE, 0.9 + 0.17 * len(names), len(metrics))
+    panels = dict(zip(metrics, columns, strict=True))
+    for metric, axes in panels.items():
+        for line, system in enumerate(block.systems):
+            if (shown := system.figure(metric)) is None:
+                continue
+            colour, hollow = COLOURS[0] if system.result else COLOURS[5], system.result is None
+            if shown.ci95 is not None:
+                axes.hlines(line, *shown.ci95, color=colour, linewidth=1.2)
+            filled = "white" if hollow else colour
+            axes.plot(shown.value, line, "D" if hollow else "o", color=colour, markerfacecolor=filled, markersize=4)
+        _finish_rows(axes, names if axes is columns[0] else [""] * len(names))
+        axes.set_title(directed_label(block.benchmark, metric), loc="left", fontsize=7)
+    for family in metric_families(block.benchmark, metrics):
+        low, high = zip(*(panels[metric].get_xlim() for metric in family), strict=True)
+        for metric in family:
+            panels[metric].set_xlim(min(low), max(high))
+    return drawn
 
 
 def plot_slice(figures: Mapping[str, PlainFigure], label: str, name: str) -> "Figure":
@@ -197,23 +297,34 @@ def check_picture(file: Path) -> None:
         raise UsageError(f"{file} ends in {file.suffix!r}; expected {', '.join(PICTURES)}. Name it so.")
 
 
-def plot_lengths(lengths: Mapping[str, Sequence[int]], title: str, file: Path) -> None:
-    """Draw a histogram for each thing that is counted, words of questions say; PNG, SVG or PDF."""
+def plot_lengths(statistics: Statistics, title: str, file: Path) -> None:
+    """Draw a histogram of each count that a dataset's statistics have; PNG, SVG or PDF."""
     check_picture(file)
     from matplotlib.ticker import MaxNLocator
 
-    figure, columns = blank(10, 3.6, len(lengths))
-    for axes, (counted, values) in zip(columns, lengths.items(), strict=True):
-        most = max(values, default=1)
-        width = max(1, -(-most // 50))
-        axes.hist(values, bins=[edge - 0.5 for edge in range(0, most + 2 * width, width)], color=COLOURS[0])
+    drawn, columns = blank(max(4.0, 2.9 * len(statistics.lengths)), 3.2, len(statistics.lengths))
+    for axes, (counted, values) in zip(columns, statistics.lengths.items(), strict=True):
+        low, high = min(values, default=0), max(values, default=0)
         axes.set_xlabel(counted)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_ylabel("queries")
+        axes.set_ylabel(statistics.unit)
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10], integer=True))
+        axes.yaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10], integer=True))
         axes.spines[["top", "right"]].set_visible(False)
-        if axes is columns[0]:
-            axes.set_title(title, loc="left", fontsize=11)
-    figure.savefig(file, dpi=150)
+        if not values:
+            axes.set_xticks([])
+            axes.set_yticks([])
+            axes.text(0.5, 0.5, f"no {statistics.unit}", transform=axes.transAxes, ha="center")
+        elif low == high:
+            axes.bar([low], [len(values)], color=COLOURS[0])
+            axes.set_xlim(low - 3, low + 3)
+            axes.set_xticks([low])
+            axes.set_title(f"{low:,} for all", fontsize=9)
+        else:
+            start = 0 if low <= high - low else low
+            width = max(1, -(-(high - start + 1) // 50))
+            axes.hist(values, bins=[edge - 0.5 for edge in range(start, high + width + 1, width)], color=COLOURS[0])
+    drawn.suptitle(title, x=0.01, ha="left", fontsize=11)
+    drawn.savefig(file, dpi=150)
 
 
 def blank(width: float, height: float, n: int = 1) -> tuple["Figure", list["Axes"]]:
@@ -235,7 +346,3 @@ def _in_rows(axes: "Axes") -> None:
     quiet(axes, "x")
     axes.spines["left"].set_visible(False)
     axes.tick_params(left=False)
-
-
-def _with_direction(benchmark: Benchmark, metric: str) -> str:
-    return label(benchmark, metric) if metric in benchmark.scoring.lower_is_better else f"{label(benchmark, metric)} ↑"

@@ -15,7 +15,14 @@ from kbbench_hf.reports import terminal
 from kbbench_hf.reports.html import templates
 from kbbench_hf.reports.latex import bold, latex, tabular
 from kbbench_hf.reports.spreadsheet import csv_text
-from kbbench_hf.reports.tables import interval, label, metric_legend, print_warnings
+from kbbench_hf.reports.tables import (
+    directed_label,
+    interval,
+    label,
+    metric_legend,
+    ordered_warnings,
+    print_warnings,
+)
 from kbbench_hf.scoring.results_table import Block, HeadToHead, System
 
 DAGGER, DOUBLE_DAGGER = "†", "‡"
@@ -43,8 +50,8 @@ class Sheet:
     notes: Sequence[str]
 
 
-def sheet(blocks: Sequence[Block], *, percent: bool = False) -> Sheet:
-    """Lay the blocks side by side: figures with three decimals, published ones with the digits that were printed."""
+def sheet(blocks: Sequence[Block], *, percent: bool = False, warnings: bool = True) -> Sheet:
+    """Lay the blocks side by side: scores with three decimals, published ones with the digits that were printed."""
     names = list(dict.fromkeys(each.name for block in blocks for each in block.systems))
     columns = [_columns(block) for block in blocks]
     rows = [
@@ -65,11 +72,22 @@ def sheet(blocks: Sequence[Block], *, percent: bool = False) -> Sheet:
         spaced = [row for (_, before), (row, group) in pairwise(known) if group != before]
     titles = [_title(block, blocks) for block in blocks]
     heads = [
-        (title, [each if each == "#" else label(block.benchmark, each) for each in chosen])
+        (title, [each if each == "#" else directed_label(block.benchmark, each) for each in chosen])
         for title, block, chosen in zip(titles, blocks, columns, strict=True)
     ]
-    warnings = [str(each) for block in blocks for each in block.warnings if each.inseparable]
-    return Sheet(_caption(blocks), heads, rows, frozenset(spaced), [*_notes(blocks, percent), *warnings])
+    legends = dict.fromkeys(metric_legend(block.benchmark, block.metrics) for block in blocks)
+    notes = [*filter(None, legends), *_notes(blocks, percent), *(_caveats(blocks) if warnings else ())]
+    return Sheet(caption(blocks), heads, rows, frozenset(spaced), notes)
+
+
+def _caveats(blocks: Sequence[Block]) -> list[str]:
+    """Return the warnings of a table in one line each, without what to type, those of the largest effect first."""
+    return [
+        f"{each.system}: {each.message}" if each.system else each.message
+        for block in blocks
+        for each in ordered_warnings(block.warnings, block.metrics[0])
+        if each.inseparable
+    ]
 
 
 def as_latex(blocks: Sequence[Block], *, percent: bool = False) -> str:
@@ -153,7 +171,8 @@ def print_results_table(blocks: Sequence[Block], *, percent: bool = False, notes
             [name, *(terminal.Best(cell.text) if cell.best else cell.text for cell in cells)]
             for name, cells in made.rows
         ]
-        terminal.print_table(console, ["system", *made.blocks[0][1]], rows)
+        heads = [each.removesuffix(" ↑") for each in made.blocks[0][1]]
+        terminal.print_table(console, ["system", *heads], rows)
         if block.tests:
             console.print()
             p = "p (Holm)" if len(block.tests) > 1 else "p"
@@ -208,11 +227,15 @@ def _title(block: Block, blocks: Sequence[Block]) -> str:
     return block.benchmark.title if len(datasets) == len(blocks) else f"{block.benchmark.title} {place.config}"
 
 
-def _caption(blocks: Sequence[Block]) -> str:
+def caption(blocks: Sequence[Block]) -> str:
+    """Return what tables and plots are about: benchmark, split, mode and the number of examples."""
+
     def words(block: Block) -> str:
         place = block.place
-        config = "" if place.config in ("default", block.benchmark.data.configs[0]) else f" {place.config},"
-        return f"{block.benchmark.title},{config} {place.split}, mode {place.mode}"
+        config = "" if place.config in ("default", block.benchmark.data.configs[0]) else f", {place.config}"
+        scored = next((each.result for each in block.systems if each.result), None)
+        n = f", n = {len(scored.ids):,}" if scored else ""
+        return f"{block.benchmark.title}{config}: {place.split} split, mode {place.mode}{n}"
 
     return "; ".join(map(words, blocks))
 
@@ -228,12 +251,11 @@ def _notes(blocks: Sequence[Block], percent: bool) -> list[str]:
             notes.append(f"{mark} {what}: {'; '.join(sources)}.")
     for block in blocks:
         if len(block.groups) > 1:
-            n = len(next(each.result.ids for each in block.systems if each.result))
             metric = label(block.benchmark, block.metrics[0])
             heading = "#" if len(blocks) == 1 else f"{block.benchmark.title} #"
             notes.append(
                 f"{heading}: rank group. Systems in one group are not significantly different from its best in "
-                f"{metric} (paired randomization test on {n:,} examples, Holm-adjusted, 5 %)."
+                f"{metric} (paired randomization test, Holm-adjusted, 5 %)."
             )
     return notes
 

@@ -1,4 +1,4 @@
-"""One run as one HTML file that opens offline: figures, slices, cost, and examples to read."""
+"""Report of one run as one HTML file that opens offline: scores, slices, cost and examples."""
 
 import json
 import math
@@ -18,10 +18,31 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import Id, Row, read_json
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.reports.figure_table import cells
-from kbbench_hf.reports.page import MARKS, MOST_ITEMS, TEMPLATES, Bar, bar, cut, in_order, spread
+from kbbench_hf.reports.page import (
+    MARKS,
+    MOST_ITEMS,
+    TEMPLATES,
+    Chart,
+    Drawable,
+    cut,
+    in_order,
+    marks_in,
+    score_bars,
+    spread,
+)
 from kbbench_hf.reports.retrieval_page import reasons_of
-from kbbench_hf.reports.tables import label, mean_and_deviation, number, plain_interval, plain_value, words
-from kbbench_hf.reports.trajectory_page import beside_base, totals, trajectory
+from kbbench_hf.reports.tables import (
+    counter_words,
+    label,
+    mean_and_deviation,
+    metric_legend,
+    number,
+    ordered_warnings,
+    plain_interval,
+    plain_value,
+    words,
+)
+from kbbench_hf.reports.trajectory_page import compare_with_base, totals, trajectory
 from kbbench_hf.scoring.asked import load_examples, system_of
 from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
 from kbbench_hf.scoring.result import Figures, PlainFigure, PlainResult, Result, read_result, write_result
@@ -29,8 +50,24 @@ from kbbench_hf.scoring.score import annotated, annotations_beside
 from kbbench_hf.scoring.trajectories import read_trajectories
 
 N_EXAMPLES = 30
-UNSHOWN = ("model", "canaries")
-"""Facts of a run that stand elsewhere on the page, or say nothing by themselves."""
+UNSHOWN = ("model", "canaries", "servers")
+"""Facts of a run that the title or the provenance has."""
+_FACTS = {
+    "n_prompts": "prompts",
+    "n_answered": "responses",
+    "n_failed": "errors",
+    "n_cut_off": "truncated responses",
+    "n_empty": "empty responses",
+    "n_parse_failures": "unparsable responses",
+    "n_without_usage": "responses without token counts",
+    "n_most_common": "copies of the most frequent response",
+    "n_timed": "timed queries",
+    "timed": "timed queries",
+    "latency_p50_s": "median latency, s",
+    "latency_p95_s": "95th-percentile latency, s",
+    "cost": "cost",
+}
+"""Fact of a run -> its name on the page, where its key does not say it."""
 
 
 def run_page(folder: Path) -> str:
@@ -52,23 +89,27 @@ def run_page(folder: Path) -> str:
     n_shown = len(examples) if isinstance(examples, list) else 0
     return TEMPLATES.get_template("run.html.jinja").render(
         title=f"{found.title}: {system_of(run.get('settings', {})) or folder.name}",
-        place=f"{result['config']}, {result['split']}, mode {result['mode']}, data {result['dataset_revision']}",
-        warnings=[ScoreWarning.of(each) for each in result.get("warnings", [])],
+        place=f"{result['config']}, {result['split']}, mode {result['mode']}, "
+        f"n = {result['counters']['n_examples']:,}, data {result['dataset_revision'][:8]}",
+        warnings=ordered_warnings(map(ScoreWarning.of, result.get("warnings", [])), found.headline),
         scores=_scores(result, found),
-        counters=[[words(name), f"{count:,}"] for name, count in result["counters"].items()],
-        facts=[
-            [words(name), _fact(value)]
-            for name, value in {**run.get("summary", {}), **run.get("latency", {})}.items()
-            if value not in (None, {}, []) and name not in UNSHOWN
-        ],
+        counters=_without_zeros({counter_words(name): count for name, count in result["counters"].items()}),
+        facts=_without_zeros(
+            {
+                _FACTS.get(name, words(name)): value
+                for name, value in {**run.get("summary", {}), **run.get("latency", {})}.items()
+                if name not in UNSHOWN
+            }
+        ),
         agent=totals(walks) if (walks := read_trajectories(folder)) else [],
-        beside_base=beside_base(folder, found) if walks else [],
+        base_tests=compare_with_base(folder, found) if walks else None,
         slices=[_slice(name, keys, found, result["config"]) for name, keys in slices.items()],
         errors=None if isinstance(answered, str) else _errors(found, answered),
         examples=examples,
         n_shown=f"{n_shown:,} of {result['counters']['n_examples']:,}",
         provenance=_provenance(run, result),
-        marks=MARKS,
+        marks=marks_in(each["lists"] for each in examples) if isinstance(examples, list) else {},
+        all_marks=MARKS,
         most_items=MOST_ITEMS,
         cut=cut,
     )
@@ -79,8 +120,8 @@ def answers_page(answers: Path | str, result: Result, options: ReadOptions) -> s
 
     Args:
         answers: the file, or `published:NAME`.
-        result: its score.
-        options: how it was read.
+        result: its scores.
+        options: how it was parsed.
     """
     name, file = str(answers), Path(answers)
     if is_published(name):
@@ -101,47 +142,89 @@ def answers_page(answers: Path | str, result: Result, options: ReadOptions) -> s
 
 
 def _scores(result: PlainResult, benchmark: Benchmark) -> dict[str, object]:
-    counts: tuple[Literal["n_scored", "n_unscored", "n_missing"], ...] = ("n_scored", "n_unscored", "n_missing")
-    repeats = result.get("repeats", {})
-    spread = {
-        name: mean_and_deviation([each for each in values if each is not None]) for name, values in repeats.items()
+    """Return the charts of the headline metrics and of the other ones, and the legend of the first."""
+    scored = {name: each for name, each in result["scores"].items() if each["n_scored"]} or result["scores"]
+    headline = benchmark.headline_metrics(scored)
+    others = [name for name in scored if name not in headline]
+    return {
+        "chart": _score_chart(result, benchmark, headline),
+        "legend": metric_legend(benchmark, headline),
+        "others": _score_chart(result, benchmark, others) if others else None,
     }
-    rows = [
-        [
-            label(benchmark, name),
-            plain_value(each),
-            plain_interval(each),
-            *([spread.get(name, "")] if spread else []),
-            *(f"{each[count]:,}" for count in counts),
-        ]
-        for name, each in result["scores"].items()
+
+
+def _score_chart(result: PlainResult, benchmark: Benchmark, metrics: Sequence[str]) -> Chart:
+    scores = {name: result["scores"][name] for name in metrics}
+    counts: dict[Literal["n_scored", "n_unscored", "n_missing"], str] = {
+        "n_scored": "n", "n_unscored": "not applicable", "n_missing": "no prediction"
+    }  # fmt: skip
+    counted = [key for key in counts if key == "n_scored" or any(each[key] for each in scores.values())]
+    repeats = result.get("repeats", {})
+    rows = []
+    for name, each in scores.items():
+        of_repeats = [value for value in repeats.get(name, ()) if value is not None]
+        deviation = [mean_and_deviation(of_repeats)] if repeats else []
+        n_of = (f"{each[key]:,}" for key in counted)
+        rows.append([label(benchmark, name), plain_value(each), plain_interval(each), *deviation, *n_of])
+    of_runs = [f"mean ± sd of {len(next(iter(repeats.values())))} runs"] if repeats else []
+    drawn = [
+        score_bars([_drawable(each)], unbounded=name in benchmark.scoring.unbounded) for name, each in scores.items()
     ]
-    of_repeats = [f"mean ± sd of {len(next(iter(repeats.values())))} runs"] if repeats else []
-    heads = ["metric", "value", "95 % interval", *of_repeats, *map(words, counts)]
-    return {"heads": heads, "rows": rows, "bars": [_bar(benchmark, *each) for each in result["scores"].items()]}
+    scales = {scale for _, scale in drawn}
+    bars = [bar and bar._replace(scale=scale if len(scales) > 1 else "") for (bar,), scale in drawn]
+    heads = ["metric", "value", "95 % interval", *of_runs, *(counts[key] for key in counted)]
+    return Chart(heads, rows, bars, next(iter(scales)) if len(scales) == 1 else "")
 
 
-def _bar(benchmark: Benchmark, metric: str, figure: PlainFigure) -> Bar | None:
-    return bar(figure["value"], *figure["ci95"], unbounded=metric in benchmark.scoring.unbounded)
+def _drawable(score: PlainFigure) -> Drawable:
+    low, high = score["ci95"]
+    return score["value"], low, high
+
+
+def _without_zeros(facts: Mapping[str, object]) -> dict[str, list[list[str]]]:
+    """Return facts as rows: those to show, and those that are zero, to fold."""
+    there = {name: value for name, value in facts.items() if value not in (None, {}, [])}
+    return {
+        "shown": [[name, _fact(value)] for name, value in there.items() if value],
+        "hidden": [[name, _fact(value)] for name, value in there.items() if not value],
+    }
 
 
 def _slice(name: str, keys: Figures, benchmark: Benchmark, config: str) -> dict[str, object]:
-    metrics = [metric for metric in next(iter(keys.values())) if metric in benchmark.metrics_of(config)]
-    headline, ordered = next(iter(benchmark.metrics_of(config))), in_order(keys)
+    """Return the chart of the headline metric in each key of a slice, and the table of all metrics."""
+    metrics = [
+        metric
+        for metric in next(iter(keys.values()))
+        if metric in benchmark.metrics_of(config) and any(each[metric]["n_scored"] for each in keys.values())
+    ]
+    first, ordered = next(iter(benchmark.metrics_of(config))), in_order(keys)
+    headline = [metric for metric in benchmark.headline_metrics(metrics) if metric != first]
+    bars, scale = score_bars(
+        [_drawable(keys[key][first]) for key in ordered], unbounded=first in benchmark.scoring.unbounded
+    )
+    rows = [
+        [
+            key,
+            plain_value(keys[key][first]),
+            plain_interval(keys[key][first]),
+            f"{keys[key][first]['n_scored']:,}",
+            *(plain_value(keys[key][metric]) for metric in headline),
+        ]
+        for key in ordered
+    ]
+    heads = [words(name), label(benchmark, first), "95 % interval", "n", *(label(benchmark, each) for each in headline)]
+    all_rows = [[key, *(plain_value(keys[key][metric]) for metric in metrics)] for key in ordered]
     return {
         "words": words(name),
-        "drawn": label(benchmark, headline),
-        "heads": [words(name), "n", *(label(benchmark, metric) for metric in metrics)],
-        "rows": [
-            [key, f"{keys[key][headline]['n_scored']:,}", *(plain_value(keys[key][metric]) for metric in metrics)]
-            for key in ordered
-        ],
-        "bars": [_bar(benchmark, headline, keys[key][headline]) for key in ordered],
+        "drawn": label(benchmark, first),
+        "chart": Chart(heads, rows, bars, scale),
+        "heads": [words(name), *(label(benchmark, metric) for metric in metrics)],
+        "rows": all_rows if len(metrics) > len(headline) + 1 else [],
     }
 
 
 class _Answered(NamedTuple):
-    """The examples that were scored, what was answered to each, and its figures."""
+    """The examples that were scored, the prediction for each, and its scores."""
 
     examples: Examples
     answers: Sequence[Answer | None]
@@ -149,13 +232,13 @@ class _Answered(NamedTuple):
 
 
 def _answered(folder: Path, result: PlainResult, benchmark: Benchmark) -> _Answered | str:
-    """Return what was answered to the examples at hand; or why nothing of it is shown."""
+    """Return the scored examples with their predictions; or why none are shown."""
     if not (folder / "predictions.jsonl").is_file():
-        return "There are no predictions beside the figures; no examples are shown."
-    place = load_examples(result["benchmark"], result["config"], result["split"])
+        return "The run has no predictions.jsonl; no examples are shown."
+    place = load_examples(result["benchmark"], result["config"], result["split"], result["mode"])
     _, examples, _, revision, *_ = annotated(place, annotations_beside(folder))
     if revision != result["dataset_revision"]:
-        return "The dataset at hand is another one than was scored; no examples are shown."
+        return "The installed dataset is not the revision that was scored; no examples are shown."
     scores = [json.loads(line) for line in (folder / "scores.jsonl").read_text(encoding="utf-8").splitlines()]
     asked = {each["id"] for each in scores}
     examples = replace(examples, rows=[row for row in examples.rows if row["id"] in asked])
@@ -164,7 +247,7 @@ def _answered(folder: Path, result: PlainResult, benchmark: Benchmark) -> _Answe
 
 
 def _errors(benchmark: Benchmark, answered: _Answered) -> dict[str, object] | None:
-    """Return the table of errors by class, where the benchmark tells some apart."""
+    """Return the table of errors by class, where the benchmark has classes."""
     if benchmark.showing.errors is None:
         return None
     table = benchmark.showing.errors(answered.examples, answered.answers)
@@ -176,7 +259,7 @@ def _errors(benchmark: Benchmark, answered: _Answered) -> dict[str, object] | No
     }
 
 
-def _examples(folder: Path, result: PlainResult, benchmark: Benchmark, answered: _Answered) -> list[dict[str, object]]:
+def _examples(folder: Path, result: PlainResult, benchmark: Benchmark, answered: _Answered) -> list[dict[str, Any]]:
     """Return the worst examples, and as many from the middle and the top; metrics after the headline break ties."""
     examples, answers, scores = answered
     responses, reasons = _responses(folder / "predictions.jsonl"), reasons_of(folder)
@@ -202,10 +285,11 @@ def _examples(folder: Path, result: PlainResult, benchmark: Benchmark, answered:
         shown.append(
             {
                 "id": row["id"],
-                "figure": f"{label(benchmark, headline)} {'-' if figure is None else number(figure)}",
+                "score": f"{label(benchmark, headline)} {'-' if figure is None else number(figure)}",
                 "answered": answer is not None,
                 "question": explained and explained.question,
-                "lists": explained and {"gold": [(each, "") for each in explained.gold], "answer": explained.answer},
+                "lists": explained
+                and {"gold": [(each, "") for each in explained.gold], "prediction": explained.answer},
                 "row": json.dumps(row, ensure_ascii=False, indent=1, default=str),
                 "answer": json.dumps(answer, ensure_ascii=False),
                 "response": responses.get(row["id"]),
@@ -218,14 +302,15 @@ def _examples(folder: Path, result: PlainResult, benchmark: Benchmark, answered:
 
 
 def _responses(file: Path) -> dict[Id, str]:
-    """Return what a language model wrote, or why it wrote nothing, by id."""
+    """Return the response or the error of each example, by id."""
     lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     return {line["id"]: line.get("response") or line["error"] for line in lines if {"response", "error"} & line.keys()}
 
 
 def _provenance(run: Row, result: PlainResult) -> str:
     facts: Row = {key: run[key] for key in ("settings", "started", "versions", "model") if key in run}
-    facts |= {"predictions_sha256": result["predictions_sha256"], "scored_with": result["versions"]}
+    facts |= {name: result[name] for name in ("dataset_revision", "predictions_sha256")}
+    facts["scored_with"] = result["versions"]
     return json.dumps(facts, indent=2, ensure_ascii=False)
 
 

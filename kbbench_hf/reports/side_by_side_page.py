@@ -1,29 +1,45 @@
-"""Several systems on the same examples as one HTML file that opens offline: a table, tests, slices, disagreements."""
+"""Report of several systems as one HTML file that opens offline: scores, paired tests, slices and examples."""
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from kbbench_hf.benchmarks.base import Benchmark, Examples
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import Row
-from kbbench_hf.reports.page import MARKS, MOST_ITEMS, TEMPLATES, bar, cut, in_order
+from kbbench_hf.reports.comparison import TEST_HEADS, test_cells
+from kbbench_hf.reports.page import (
+    MARKS,
+    MOST_ITEMS,
+    TEMPLATES,
+    Chart,
+    cut,
+    difference_bars,
+    in_order,
+    marks_in,
+    score_bars,
+)
 from kbbench_hf.reports.results_table import sheet
-from kbbench_hf.reports.tables import interval, label, number, words
+from kbbench_hf.reports.tables import interval, label, number, ordered_warnings, words
 from kbbench_hf.scoring.asked import load_examples
+from kbbench_hf.scoring.comparison import ShownTest
 from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
-from kbbench_hf.scoring.results_table import Block, System
+from kbbench_hf.scoring.results_table import Block, HeadToHead, System
 
 N_EXAMPLES = 20
+N_PAIRS = 10
+"""How many differences are drawn; the others are folded."""
 
 
 def side_by_side_page(block: Block, options: ReadOptions | None = None) -> str:
     """Return the report of several systems, a single HTML document without outside references.
 
     Args:
-        block: the systems; published figures among them stand in the table only.
-        options: how the predictions were read.
+        block: the systems; published scores among them are only in the first chart and the table.
+        options: how the predictions were parsed.
 
     Raises:
         UsageError: fewer than two of the systems have answers.
@@ -32,41 +48,52 @@ def side_by_side_page(block: Block, options: ReadOptions | None = None) -> str:
     if len(scored) < 2:
         raise UsageError(f"{len(scored)} of the systems has answers; expected two at least. Name another run or file.")
     found, metric = block.benchmark, block.metrics[0]
-    figures = [(each, shown) for each in block.systems if (shown := each.figure(metric))]
-    unbounded = metric in found.scoring.unbounded
+    shown = [(each.name, score) for each in block.systems if (score := each.figure(metric))]
+    bars, scale = score_bars(
+        [(score.value, *(score.ci95 or (None, None))) for _, score in shown],
+        unbounded=metric in found.scoring.unbounded,
+    )
+    rows = [[name, number(score.value), interval(score.ci95) if score.ci95 else "published"] for name, score in shown]
     examples = _examples(block, scored, options)
     n_shown = len(examples) if isinstance(examples, list) else 0
     return TEMPLATES.get_template("side_by_side.html.jinja").render(
         title=f"{found.title}: {len(block.systems)} systems",
-        place=f"{block.place.config}, {block.place.split}, mode {block.place.mode}",
-        warnings=[each for each in block.warnings if not each.inseparable],  # the others stand under the table
-        sheet=sheet([block]),
+        place=sheet([block]).title,
+        warnings=ordered_warnings(block.warnings, metric),
+        sheet=sheet([block], warnings=False),
         headline=label(found, metric),
-        systems=[
-            [each.name, number(shown.value), interval(shown.ci95) if shown.ci95 else ""] for each, shown in figures
-        ],
-        bars=[bar(shown.value, *(shown.ci95 or (None, None)), unbounded=unbounded) for _, shown in figures],
-        tests=[
-            [
-                f"{each.a} - {each.b}",
-                f"{each.test.difference:+z.4f}",
-                interval(each.test.ci95),
-                f"{each.p_holm:.4f}",
-                f"{each.test.wins:,}/{each.test.ties:,}/{each.test.losses:,}",
-            ]
-            for each in block.tests
-        ],
+        systems=Chart(["system", label(found, metric), "95 % interval"], rows, bars, scale),
+        tests=_test_chart(block, block.tests[:N_PAIRS]),
+        other_tests=_test_chart(block, block.tests[N_PAIRS:]),
+        test_note=_test_note(block),
         slices=_slices(scored, metric),
         examples=examples,
         n_shown=f"{n_shown:,} of {len(scored[0].result.ids):,}" if scored[0].result else "",
-        marks=MARKS,
+        marks=marks_in(each["answers"] for each in examples) if isinstance(examples, list) else {},
+        all_marks=MARKS,
         most_items=MOST_ITEMS,
         cut=cut,
     )
 
 
+def _test_chart(block: Block, tests: Sequence[HeadToHead]) -> Chart | None:
+    """Return the chart of paired differences; None without any."""
+    if not tests:
+        return None
+    bars, scale = difference_bars([(each.test.difference, *each.test.ci95) for each in tests])
+    cells = test_cells(ShownTest(each.test, each.p_holm, len(block.tests)) for each in tests)
+    rows = [[f"{each.a} - {each.b}", *row] for each, row in zip(tests, cells, strict=True)]
+    return Chart(["pair", "A - B", *TEST_HEADS], rows, bars, scale)
+
+
+def _test_note(block: Block) -> str:
+    n = len(block.tests)
+    adjusted = f"p-values and intervals are Holm-adjusted over the {n:,} pairs" if n > 1 else "p is unadjusted"
+    return f"Paired over the examples scored for both. * significant at 5 %; {adjusted}."
+
+
 def _slices(scored: Sequence[System], metric: str) -> list[dict[str, object]]:
-    """Return the figure of each system in each key of the slices that all have."""
+    """Return the score of each system in each key of the slices that all have."""
     results = [each.result for each in scored if each.result is not None]
     shared = [name for name in results[0].slices if all(name in other.slices for other in results[1:])]
     tables: list[dict[str, object]] = []
@@ -87,15 +114,15 @@ def _slices(scored: Sequence[System], metric: str) -> list[dict[str, object]]:
     return tables
 
 
-def _examples(block: Block, scored: Sequence[System], options: ReadOptions | None) -> list[dict[str, object]] | str:
-    """Return the examples whose figures lie furthest apart, with what each system answered; or why none are shown."""
+def _examples(block: Block, scored: Sequence[System], options: ReadOptions | None) -> list[dict[str, Any]] | str:
+    """Return the examples whose scores differ most, with each system's prediction; or why none are shown."""
     place, metric = block.place, block.metrics[0]
     asked = load_examples(*place)
     first = scored[0].result
     if first is None or asked.revision != first.dataset_revision or any(each.answers is None for each in scored):
-        return "The answers are not at hand; no examples are shown."
+        return "The predictions are not available locally; no examples are shown."
     rows = {row["id"]: row for row in asked.examples.rows}
-    examples = Examples([rows[each] for each in first.ids], asked.examples.context)
+    examples = replace(asked.examples, rows=[rows[each] for each in first.ids])
     answers = {
         each.name: read_predictions([each.answers], asked.benchmark, examples, options).answers
         for each in scored
@@ -108,7 +135,7 @@ def _examples(block: Block, scored: Sequence[System], options: ReadOptions | Non
     return [
         _example(asked.benchmark, examples, examples.rows[n], {name: given[n] for name, given in answers.items()})
         | {
-            "figures": ", ".join(
+            "scores": ", ".join(
                 f"{each.name} {number(float(value))}" for each, value in zip(scored, columns[:, n], strict=True)
             )
         }

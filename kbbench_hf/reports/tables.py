@@ -48,6 +48,10 @@ _COUNTERS = {
     "n_not_candidates": "predicted ids that are not candidates",
     "n_not_determined": "queries whose rankings end before all values are known",
     "n_malformed_triples": "malformed triples",
+    "n_backed_off": "queries ranked by the base retriever only",
+    "n_repaired": "tool calls with repaired arguments",
+    "n_answer_seen": "queries with a gold node seen",
+    "n_answer_selected": "queries with a gold node selected",
 }
 """Counter -> what it counts, in words; others by their own name."""
 
@@ -91,9 +95,7 @@ def print_result(
     columns = ["metric", "value", "95 % interval", *of_repeats, *(heads[name] for name in counts)]
     terminal.print_table(console, columns, rows)
     console.print(f"[dim]{escape(metric_legend(benchmark, figures))}[/dim]")
-    counters = "; ".join(
-        counted(count, _COUNTERS.get(name, words(name))) for name, count in result.counters.items() if count
-    )
+    counters = "; ".join(counted(count, counter_words(name)) for name, count in result.counters.items() if count)
     console.print(f"[dim]{counters}[/dim]")
     if hidden := [label(benchmark, metric) for metric in scored if metric not in figures]:
         console.print(f"[dim]{len(hidden)} more metrics ({', '.join(hidden)}): --all-metrics[/dim]")
@@ -161,6 +163,21 @@ def label(benchmark: Benchmark, metric: str) -> str:
     return f"{name} ↓" if metric in benchmark.scoring.lower_is_better else name
 
 
+def directed_label(benchmark: Benchmark, metric: str) -> str:
+    """Return the label of a metric with an arrow: ↓ where lower is better, else ↑."""
+    name = label(benchmark, metric)
+    return name if metric in benchmark.scoring.lower_is_better else f"{name} ↑"
+
+
+def counter_words(name: str) -> str:
+    """Return what a counter counts, in words.
+
+    >>> counter_words("n_missing"), counter_words("n_tool_calls")
+    ('without prediction', 'tool calls')
+    """
+    return _COUNTERS.get(name, words(name))
+
+
 def plain_value(figure: PlainFigure) -> str:
     """Return a figure of a `result.json` as tables show it."""
     return "-" if figure["value"] is None else number(figure["value"])
@@ -197,9 +214,7 @@ def print_warnings(
 
     Unless `all_notes`, at most three are printed, and every further one is counted by its code.
     """
-    ordered = sorted(
-        _merged(warnings), key=lambda each: (each.severity != "warning", -abs(each.effect.get(headline, 0.0)))
-    )
+    ordered = ordered_warnings(warnings, headline)
     shown = ordered if all_notes else ordered[:MOST_NOTES]
     for warning in shown:
         mark = "[yellow]![/yellow] " if warning.severity == "warning" else "[dim]i[/dim] "
@@ -209,15 +224,15 @@ def print_warnings(
         console.print(f"[yellow]![/yellow] {len(more)} more ({codes}): --notes")
 
 
-def _merged(warnings: Iterable[ScoreWarning]) -> list[ScoreWarning]:
-    """Return the warnings, one for each text: what is said of A and of B is printed once."""
+def ordered_warnings(warnings: Iterable[ScoreWarning], headline: str) -> list[ScoreWarning]:
+    """Return one warning for each text, naming all its systems; those first that change the headline metric most."""
     by_text: dict[tuple[str, str], ScoreWarning] = {}
     for warning in warnings:
         text = (warning.message, warning.remedy)
         before = by_text.get(text)
         systems = dict.fromkeys([before.system, warning.system] if before else [warning.system])
         by_text[text] = replace(warning, system=", ".join(filter(None, systems)))
-    return list(by_text.values())
+    return sorted(by_text.values(), key=lambda each: (each.severity != "warning", -abs(each.effect.get(headline, 0.0))))
 
 
 def _print_slice(

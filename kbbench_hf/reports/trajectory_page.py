@@ -1,4 +1,4 @@
-"""How an agent came to its answer: its calls one by one, and the piece of the knowledge base that it walked, drawn."""
+"""Agent trajectories in a report: tool calls, a drawing of the visited nodes, totals, and the base retriever."""
 
 import json
 from collections import Counter
@@ -11,8 +11,9 @@ from markupsafe import Markup
 
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.files.datasets import Id, read_json
-from kbbench_hf.reports.page import TEMPLATES
-from kbbench_hf.reports.tables import interval, label, number
+from kbbench_hf.reports.comparison import TEST_HEADS, test_cells, test_legend
+from kbbench_hf.reports.page import TEMPLATES, Chart, difference_bars
+from kbbench_hf.reports.tables import label, number
 from kbbench_hf.reports.walked_graph import BOX, GAP, NodeNames, drawn
 from kbbench_hf.scoring.asked import RUN
 from kbbench_hf.scoring.comparison import compare
@@ -21,23 +22,21 @@ from kbbench_hf.scoring.trajectories import Call, Trajectory
 if TYPE_CHECKING:
     from kbbench_hf.knowledge_base.store import KnowledgeBase
 
-N_HEADLINE = 4
-"""Figures that are shown beside the base's."""
 MOST_NAMED = 6
-"""Nodes of a result that the list of calls names."""
+"""How many nodes of a result the table of calls names."""
 ENDS = {
     "finished": "The agent finished.",
-    "step_limit": "It ran into the limit of steps or calls.",
-    "no_call": "It stopped calling tools without finishing.",
-    "stuck": "It met nothing but errors.",
+    "step_limit": "The agent reached the limit of steps or calls.",
+    "no_call": "The agent stopped calling tools without finishing.",
+    "stuck": "The agent got only errors.",
     "budget": "The budget was spent.",
-    "failed": "The model could not be reached, or gave no answer.",
+    "failed": "The model could not be reached or gave no response.",
 }
-"""What became of a question, in words."""
+"""End of a trajectory -> a sentence."""
 
 
 def trajectory(walk: Trajectory, gold: Sequence[Id], kb: "KnowledgeBase") -> Markup:
-    """Return what stands below an example: the picture, how it ended, and every call."""
+    """Return the HTML below an example: the drawing, how the trajectory ended, and every tool call."""
     picture = drawn(walk, gold, kb)
     names = NodeNames(kb)
     return Markup(  # noqa: S704  made by a template that escapes
@@ -45,7 +44,7 @@ def trajectory(walk: Trajectory, gold: Sequence[Id], kb: "KnowledgeBase") -> Mar
             picture=picture,
             box=BOX,
             gap=GAP,
-            said=_said(walk, gold),
+            outcome=_outcome(walk, gold),
             facts=_facts(walk),
             calls=[_call(call, gold, names) for call in walk.calls],
         )
@@ -53,7 +52,7 @@ def trajectory(walk: Trajectory, gold: Sequence[Id], kb: "KnowledgeBase") -> Mar
 
 
 def totals(walks: Sequence[Trajectory]) -> list[tuple[str, str]]:
-    """Return what an agent did over all questions, as rows of a table; means are of a question."""
+    """Return what an agent did over all questions, as rows of a table; means are per question."""
     n = len(walks)
     errors = Counter[str]()
     for walk in walks:
@@ -67,13 +66,15 @@ def totals(walks: Sequence[Trajectory]) -> list[tuple[str, str]]:
         ("arguments repaired", f"{sum(call.repaired for walk in walks for call in walk.calls):,}"),
         ("nodes seen", _mean([walk.seen for walk in walks])),
         ("ended", ", ".join(f"{end} {count:,}" for end, count in ends.most_common())),
-        ("answered by the base alone", _share(sum(walk.backed_off for walk in walks), n)),
+        ("fell back to the base retriever", _share(sum(walk.backed_off for walk in walks), n)),
     ]
     known = [walk for walk in walks if walk.answer_seen is not None]
     if known:
         seen = [walk for walk in known if walk.answer_seen]
-        rows.append(("a right answer was seen", _share(len(seen), len(known))))
-        rows.append(("and then selected", _share(sum(bool(walk.answer_selected) for walk in seen), len(seen))))
+        rows.append(("gold node seen", _share(len(seen), len(known))))
+        rows.append(
+            ("gold node selected, once seen", _share(sum(bool(walk.answer_selected) for walk in seen), len(seen)))
+        )
     for words, values in (
         ("prompt tokens", [walk.prompt_tokens for walk in walks]),
         ("completion tokens", [walk.completion_tokens for walk in walks]),
@@ -85,40 +86,36 @@ def totals(walks: Sequence[Trajectory]) -> list[tuple[str, str]]:
     return rows
 
 
-def beside_base(folder: Path, benchmark: Benchmark) -> list[list[str]]:
-    """Return the headline figures of an agent's run beside its base's, as rows of a table; empty without the base.
+def compare_with_base(folder: Path, benchmark: Benchmark) -> dict[str, object] | None:
+    """Return the chart of an agent's differences to its base retriever and its legend; None without the base.
 
-    Each row has both scores, their difference with its interval, the p-value of the paired test as `Comparison.shown`
-    has it, and the numbers of questions on which the agent is better, equal and worse.
+    Each row has both scores, and the difference, interval and p-value as `Comparison.shown` has them.
     """
     base = read_json(folder / RUN).get("base")
     if not base or not (folder.parent / base / "predictions.jsonl").is_file():
-        return []
+        return None
     found = compare(folder, folder.parent / base)
-    return [
-        [
-            label(benchmark, metric),
-            number(found.b.scores[metric].value),
-            number(found.a.scores[metric].value),
-            f"{shown.test.difference:+z.4f} {interval(shown.test.ci95)}",
-            f"{shown.p:.4f}",
-            f"{shown.test.wins:,} / {shown.test.ties:,} / {shown.test.losses:,}",
-        ]
-        for metric, shown in found.shown().items()
+    tests = found.shown()
+    bars, scale = difference_bars([(each.test.difference, *each.test.ci95) for each in tests.values()])
+    rows = [
+        [label(benchmark, metric), *cells, number(found.a.scores[metric].value), number(found.b.scores[metric].value)]
+        for metric, cells in zip(tests, test_cells(tests.values()), strict=True)
     ]
+    heads = ["metric", "agent - base", *TEST_HEADS, "agent", "base"]
+    return {"chart": Chart(heads, rows, bars, scale), "legend": test_legend(tests, benchmark)}
 
 
-def _said(walk: Trajectory, gold: Sequence[Id]) -> str:
-    """Return in a sentence or two what became of the question."""
+def _outcome(walk: Trajectory, gold: Sequence[Id]) -> str:
+    """Return how a trajectory ended and whether the agent found the gold, in sentences."""
     words = [ENDS.get(walk.end, walk.end)]
     if walk.backed_off:
-        words.append("Nothing was selected: the ranking is that of the base.")
+        words.append("Nothing was selected; the ranking is the base retriever's.")
     if walk.answer_seen and not walk.answer_selected:
-        words.append("A right answer was shown, and not selected.")
+        words.append("A gold node was seen but not selected (selection error).")
     elif walk.answer_seen is False:
-        words.append("No right answer was ever shown.")
+        words.append("No gold node was seen (search error).")
     elif walk.answer_selected and walk.selected[0] not in gold:
-        words.append("A right answer was selected, but not first.")
+        words.append("A gold node was selected, but not first.")
     return " ".join(words)
 
 
@@ -142,7 +139,7 @@ def _facts(walk: Trajectory) -> str:
 
 
 def _call(call: Call, gold: Sequence[Id], names: NodeNames) -> dict[str, Any]:
-    """Return a row of the list of calls: its step, the tool, its arguments in words, what came of it."""
+    """Return a row of the table of calls: step, tool, arguments and result."""
     given = call.arguments if isinstance(call.arguments, Mapping) else {"": call.arguments}
     words = []
     for name, value in given.items():
@@ -166,14 +163,14 @@ def _call(call: Call, gold: Sequence[Id], names: NodeNames) -> dict[str, Any]:
 
 
 def _mean(values: Sequence[float]) -> str:
-    """Return a mean and the range of nine tenths, where there are enough to say it."""
+    """Return a mean, with the 5th and 95th percentiles where there are at least 20 values."""
     if not values:
         return "-"
     mean = f"{fmean(values):,.4g}"
     if len(values) < 20:
         return mean
     cuts = quantiles(values, n=20)
-    return f"{mean} (nine tenths between {cuts[0]:,.4g} and {cuts[-1]:,.4g})"
+    return f"{mean} (90 % range {cuts[0]:,.4g} to {cuts[-1]:,.4g})"
 
 
 def _share(n: int, of: int) -> str:

@@ -59,7 +59,7 @@ def load_examples(
         raise UsageError(
             f"{place.benchmark} has no examples in split {place.split!r}; expected at least one. Name another split."
         )
-    first = Examples(examples.rows[:limit], examples.context)
+    first = Examples(examples.rows[:limit], examples.context, mode=place.mode)
     if without:  # the rows themselves are the data
         revision = sha256(json.dumps(examples.rows, sort_keys=True, default=str).encode()).hexdigest()[:40]
         return Asked(found, first, place, revision, len(examples.rows))
@@ -96,15 +96,16 @@ def asked_of(
 
 
 def system_of(settings: Mapping[str, object]) -> str | None:
-    """Return what a run's answers are called by its settings: its model, and who re-ranked or walked after it.
+    """Return the name of a run's system by its settings: its model, with the agent or the reranker over it.
 
-    >>> system_of({"model": "bm25", "agent": "my-model"})
-    'bm25, walked by my-model'
+    >>> system_of({"model": "bm25", "agent": "my-model"}), system_of({"model": "bm25", "rerank": "my-model"})
+    ('agent my-model over bm25', 'bm25, re-ranked by my-model')
     """
     model = settings.get("model")
-    for key, did in (("agent", "walked by"), ("rerank", "re-ranked by")):
-        if second := settings.get(key):
-            return f"{model}, {did} {second}"
+    if agent := settings.get("agent"):
+        return f"agent {agent} over {model}"
+    if reranker := settings.get("rerank"):
+        return f"{model}, re-ranked by {reranker}"
     return None if model is None else str(model)
 
 

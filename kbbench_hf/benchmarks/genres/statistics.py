@@ -100,7 +100,7 @@ def statistics(folder: DatasetFolder) -> Statistics:
             if (found := lost(rows)) and found.triples
         ],
     }
-    return Statistics(tables, {"words of a document": words})
+    return Statistics(tables, {"words per document": words}, unit="documents")
 
 
 def _answers(folder: DatasetFolder) -> Iterable[tuple[Key, list[Row]]]:

@@ -41,18 +41,18 @@ REJECTION = {"rejection_rate": "rejected", "acceptance_rate": "accepted", "balan
 
 
 def evaluation(systems: Systems, folder: DatasetFolder | None = None, split: str = "test") -> list[Section]:
-    """Return a section for the data, and one for each testbed of which some system has results.
+    """Return a section for each testbed of which some system has results, then one for the data.
 
     Without the dataset's folder, what needs it is left out: Tables 1, 2 and 6, Figure 4, short contexts.
     """
     sections = [
-        dataset_section(folder, split) if folder else None,
         over_settings(systems, NOISE, fill_notes(folder, split) if folder else ()),
         over_settings(systems, ORDER),
         _integration(systems, folder, split),
         _rejection(systems),
         _hardness(systems),
         _depth(systems),
+        dataset_section(folder, split) if folder else None,
     ]
     return [section for section in sections if section]
 

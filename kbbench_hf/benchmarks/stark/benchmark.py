@@ -51,7 +51,7 @@ PRIME = _released(
     own_documents="prime",
 )
 MINI = retrieval_benchmark(
-    Facts("mini-stark", "mini-stark: STaRK in small", "Mini", licence="apache-2.0"),
+    Facts("mini-stark", "STaRK, mini", "Mini", licence="apache-2.0"),
     ("test",),
     shipped=HERE / "mini",
     documents=DOCUMENTS,

@@ -8,7 +8,7 @@ that the sentences name, and `repaired-3` the same with typographic characters a
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import ROUND_FLOOR, Decimal
 from functools import partial
@@ -63,7 +63,6 @@ METRICS = {
 the answers are annotated. Those of all triples are of `BY_VALUE`, whose others leave out some gold."""
 HALLUCINATION = ("subject_hallucination", "relation_hallucination", "object_hallucination")
 OVER_ALL = ("precision_all_triples", "recall_all_triples", "f1_all_triples")
-NOT_COUNTED = "not counted in F1: relation not in this sentence's gold"
 _NOTHING = re.compile(r"^$|\[\s*\]|\{\s*\}|\bnone\b|\bno (?:relevant )?(?:triples|relations)\b", re.IGNORECASE)
 """How a model says that a sentence holds no triples."""
 BY_VALUE = {"repaired-2": score_repaired_2, "repaired-3": score_repaired_3}
@@ -193,24 +192,58 @@ def read_balanced(response: str, example: Example) -> Reading[list[Triple]]:
 
 
 def explain(examples: Examples, example: Example, answer: Sequence[Sequence[str]]) -> Explanation:
-    """Return a sentence, its gold triples, and each answered triple: right, wrong, or hallucinated.
+    """Return a sentence, its gold triples, and each predicted triple: right, wrong, not counted or hallucinated.
 
-    A triple is hallucinated if the ontology lacks its relation, or the sentence its subject or object, as `reference`
-    judges them. A triple that precision, recall and F1 leave out in every mode says so.
+    Right, wrong and not counted follow the mode of the examples. A triple is not counted where it changes neither
+    precision nor recall; the reason follows it. It is hallucinated if it is not right and the ontology lacks its
+    relation, or the sentence its subject or object, as `reference` judges them.
     """
-    ontology = examples.context.released[example["ontology_id"]]
-    gold = {triple_key((sub, underscored(rel), obj)) for sub, rel, obj in gold_triples(example)}
-    used = {fold(rel) for _, rel, _ in gold_triples(example)}
+    mode = examples.mode or "reference"
+    gold = [(sub, underscored(rel), obj) for sub, rel, obj in gold_triples(example, mode)]
+    score_one = _scorer(examples, example, mode, gold)
+    gold_is_right = bool(answer) and score_one(gold)[0] == 1.0
+    released = examples.context.released[example["ontology_id"]]
     parts: list[tuple[str, Mark]] = []
     for sub, rel, obj in answer:
-        alone = score_reference([(sub, rel, obj)], [], example["sentence"], ontology)
+        triple = (sub, rel, obj)
+        alone = score_reference([triple], [], example["sentence"], released)
         made_up = alone.subject_hallucination + alone.relation_hallucination + alone.object_hallucination > 0
-        right = triple_key((sub, rel, obj)) in gold
-        left_out = "" if fold(rel) in used else f" ({NOT_COUNTED})"
-        mark: Mark = "right" if right else "hallucinated" if made_up else "wrong"
-        parts.append((f"{sub} | {rel} | {obj}{left_out}", mark))
-    wanted = [f"{sub} | {underscored(rel)} | {obj}" for sub, rel, obj in gold_triples(example)]
-    return Explanation([(example["sentence"], False)], wanted, parts)
+        f1, f1_all = score_one([triple])
+        right = f1 > 0 or (not gold_is_right and triple_key(triple) in map(triple_key, gold))
+        counted = right or not gold_is_right or score_one([*gold, triple])[0] < 1.0
+        mark: Mark = "right" if right else "hallucinated" if made_up else "wrong" if counted else "not counted"
+        reason = "" if counted else f" · not counted in F1 ({_why_not_counted(rel, gold, f1_all)})"
+        parts.append((f"{sub} | {rel} | {obj}{reason}", mark))
+    return Explanation([(example["sentence"], False)], [f"{sub} | {rel} | {obj}" for sub, rel, obj in gold], parts)
+
+
+def _scorer(
+    examples: Examples, example: Example, mode: str, gold: Sequence[Triple]
+) -> Callable[[Sequence[Triple]], tuple[float, float]]:
+    """Return the function from predicted triples of one example to their F1, and to their F1 over all gold triples."""
+    material: Material = examples.context
+    ontologies = material.complete if mode.startswith("repaired") else material.released
+    ontology = ontologies[example["ontology_id"]]
+
+    def score_one(predicted: Sequence[Triple]) -> tuple[float, float]:
+        if by_value := BY_VALUE.get(mode):
+            scored, over_all, _ = by_value(predicted, gold, example["sentence"], ontology)
+            return scored.f1, over_all[2]
+        judge = score_repaired if mode == "repaired" else score_reference
+        return (f1 := judge(predicted, gold, example["sentence"], ontology).f1), f1
+
+    return score_one
+
+
+def _why_not_counted(relation: str, gold: Sequence[Triple], f1_over_all: float) -> str:
+    """Return why a triple is left out of precision and recall."""
+    if f1_over_all > 0:
+        return "gold triple that the sentence does not name"
+    if fold(relation) not in {fold(each) for _, each, _ in gold}:
+        return "relation not in this sentence's gold"
+    if relation not in {each for _, each, _ in gold}:
+        return "relation spelled differently from this sentence's gold"
+    return "the sentence names no gold triple with this relation"
 
 
 def _cut_mean_of_rounded(column: NDArray[np.float64], groups: Sequence[str]) -> float:

@@ -48,6 +48,7 @@ def statistics(folder: DatasetFolder) -> Statistics:
     ]
     return Statistics(
         {"Ontologies (Table 1)": table, "Test split": test},
-        {"words of a test sentence": words, "gold triples of a test sentence": gold},
+        {"words per test sentence": words, "gold triples per test sentence": gold},
         {"Ontologies (Table 1)": heads},
+        "sentences",
     )

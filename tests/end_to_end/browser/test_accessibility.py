@@ -13,14 +13,24 @@ import pytest
 pytest.importorskip("playwright")
 pytest.importorskip("axe_playwright_python", reason="no axe: pip install axe-playwright-python")
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
+import kbbench_hf
 from kbbench_hf.benchmarks import shipped_answers
 from kbbench_hf.leaderboard.records import System
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import preview, store_preview
+from kbbench_hf.reports.evaluation_report import write_evaluation
+from kbbench_hf.reports.run_page import answers_page, run_page
+from kbbench_hf.reports.side_by_side_page import side_by_side_page
+from kbbench_hf.runners.run import finished_run
+from kbbench_hf.scoring.predictions import ReadOptions
+from kbbench_hf.scoring.results_table import results_table
+from kbbench_hf.scoring.score import score
+from kbbench_hf.scoring.stored_runs import read_runs
 from tests.end_to_end.browser.chromium import chromium, until_sent
 from tests.servers.board import ROOT, Server, board_server
+from tests.unit.reports.test_evaluation_report import Scripted
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(400)]
 PLACE = "mini-text2kg/sentences/test/reference"
@@ -95,13 +105,70 @@ def test_every_page_is_for_everybody(server: Server, browser: Browser, width: in
                 page.wait_for_function(f"document.body.classList.contains('dark') === {json.dumps(scheme == 'dark')}")
                 page.wait_for_timeout(300)
             page.screenshot(path=PICTURES / f"{name}-{scheme}-{width}.png", full_page=True)
-            for found in Axe().run(page).response["violations"]:
-                if found["impact"] in ("serious", "critical"):
-                    where = "; ".join(str(node["target"]) + " " + node["html"][:150] for node in found["nodes"][:3])
-                    what = f"{found['id']} ({found['impact']}), {len(found['nodes'])} times"
-                    wrong.append(f"{name}, {scheme}: {what}: {where}")
+            wrong += [f"{name}, {scheme}: {each}" for each in _violations(page)]
     page.close()
     assert wrong == []
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A report of each kind: a run with drawn paths, predictions, systems side by side, an evaluation."""
+    folder = tmp_path_factory.mktemp("reports")
+    copy, pattern = shipped_answers("mini-text2kg")
+    run = kbbench_hf.run("mini-stark", "graph:bm25", out=folder / "run", show=False).folder
+    assert run is not None
+    for config in ("noise_kg_1k", "noise_table_4k", "order_kg_prefix", "rejection_kg"):
+        finished_run(f"mini-ska/{config}", Scripted("a model", right=True), out=folder / "ska" / config)
+    write_evaluation(read_runs(folder / "ska"), folder / "evaluation")
+    (side,) = results_table([copy, f"a long name of a system={pattern}", f"third={copy}"], ["mini-text2kg"])
+    pages = {
+        "report-run": run_page(run),
+        "report-predictions": answers_page(pattern, score(pattern, "mini-text2kg"), ReadOptions()),
+        "report-side-by-side": side_by_side_page(side),
+    }
+    for name, page in pages.items():
+        (folder / f"{name}.html").write_text(page, encoding="utf-8")
+    files = {name: folder / f"{name}.html" for name in pages}
+    return {**files, "report-evaluation": folder / "evaluation" / "report.html"}
+
+
+BEYOND_EDGE = """[...document.querySelectorAll('.bar, svg, figure')].filter(each => each.getClientRects().length
+    && each.getBoundingClientRect().right > innerWidth).map(each => each.outerHTML.slice(0, 100))"""
+"""The drawings that are visible and lie off screen in part."""
+
+
+@pytest.mark.parametrize("width", [390, 1280, 1440])
+def test_every_report_is_for_everybody_and_no_drawing_lies_off_screen(
+    reports: dict[str, Path], browser: Browser, width: int
+) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    wrong = []
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    for name, file in reports.items():
+        page.goto(file.as_uri())
+        across = page.evaluate("document.documentElement.scrollWidth")
+        beyond = page.evaluate(BEYOND_EDGE)
+        wrong += [f"{name}: {across} px wide, {beyond}"] if across > width or beyond else []
+        for scheme in SCHEMES:
+            page.emulate_media(color_scheme=scheme)
+            page.screenshot(path=PICTURES / f"{name}-{scheme}-{width}.png", full_page=True)
+        page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+        for scheme in SCHEMES:
+            page.emulate_media(color_scheme=scheme)
+            wrong += [f"{name}, {scheme}: {each}" for each in _violations(page)]
+    page.close()
+    assert wrong == []
+
+
+def _violations(page: Page) -> list[str]:
+    """Return what axe finds serious or critical."""
+    found = Axe().run(page).response["violations"]
+    return [
+        f"{each['id']} ({each['impact']}), {len(each['nodes'])} times: "
+        + "; ".join(str(node["target"]) + " " + node["html"][:150] for node in each["nodes"][:3])
+        for each in found
+        if each["impact"] in ("serious", "critical")
+    ]
 
 
 def _store(server: Server) -> Path:

@@ -47,7 +47,7 @@ def test_a_record_names_who_walked_after_the_search_and_what_it_walked_after() -
     rows = [{"id": row["id"], "ids": [0]} for row in load_examples("mini-stark").examples.rows]
     walked = {"settings": {"model": "bm25", "agent": "org/m"}}
     record = eval_record(score(rows, "mini-stark").to_dict(), walked, DAY, "us", "other")
-    assert (record["model_info"]["name"], record["model_info"]["id"]) == ("bm25, walked by org/m", "org/m")
+    assert (record["model_info"]["name"], record["model_info"]["id"]) == ("agent org/m over bm25", "org/m")
 
 
 def test_a_result_without_figures_is_refused() -> None:

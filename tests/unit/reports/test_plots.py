@@ -1,8 +1,14 @@
-"""Pictures: a row per figure, its interval as a line, and nothing drawn where nothing was scored."""
+"""Plots: a row per score, its interval as a line, and nothing drawn where nothing was scored."""
+
+import pytest
+from matplotlib.figure import Figure
 
 from kbbench_hf.benchmarks import shipped_answers
+from kbbench_hf.benchmarks.figures import Statistics
 from kbbench_hf.benchmarks.text2kgbench.benchmark import MINI
-from kbbench_hf.reports.plots import plot_figures, plot_scores, plot_slice
+from kbbench_hf.reports.plots import plot_figures, plot_lengths, plot_results, plot_scores, plot_slice
+from kbbench_hf.scoring.comparison import compare
+from kbbench_hf.scoring.results_table import results_table
 from kbbench_hf.scoring.score import score
 
 
@@ -30,8 +36,6 @@ def test_a_slice_says_what_is_drawn_and_of_how_many():
 
 
 def test_systems_side_by_side_say_which_way_is_better_and_are_told_apart_without_colour(tmp_path, monkeypatch):
-    from matplotlib.figure import Figure
-
     drawn = []
     monkeypatch.setattr(Figure, "savefig", lambda self, file, **options: drawn.append(self))
     systems = {file.stem: score(file, "mini-text2kg") for file in shipped_answers("mini-text2kg")}
@@ -41,3 +45,74 @@ def test_systems_side_by_side_say_which_way_is_better_and_are_told_apart_without
     assert [line.get_label() for line in axes.lines] == ["copy", "pattern"]
     assert len({line.get_marker() for line in axes.lines}) == 2
     assert axes.get_title(loc="left") == "Text2KGBench, mini (n = 48)"
+
+
+@pytest.fixture
+def drawn(monkeypatch) -> list[Figure]:
+    """The figures that are saved."""
+    figures: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, file, **options: figures.append(self))
+    return figures
+
+
+@pytest.mark.parametrize(
+    ("values", "bars"),
+    [
+        ([0] * 40, {0: 40}),
+        ([7], {7: 1}),
+        ([12_345] * 3, {12_345: 3}),
+        ([1, 1, 5], {1: 2, 5: 1}),
+        ([0, 1], {0: 1, 1: 1}),
+        ([900, 901, 903, 903], {900: 1, 901: 1, 903: 2}),
+    ],
+)
+def test_a_histogram_has_one_bar_for_each_value_and_integer_ticks(tmp_path, drawn, values, bars):
+    plot_lengths(Statistics({}, {"words per sentence": values}, unit="sentences"), "mine", tmp_path / "x.png")
+    (axes,) = drawn[0].axes
+    shown = {round(bar.get_x() + bar.get_width() / 2): bar.get_height() for bar in axes.patches if bar.get_height()}
+    assert shown == bars
+    assert all(bar.get_width() <= 1 for bar in axes.patches)
+    assert axes.get_xlim()[1] - axes.get_xlim()[0] >= 2 or len(bars) > 1
+    assert axes.get_ylabel() == "sentences"
+    assert all(float(tick).is_integer() for tick in (*axes.get_xticks(), *axes.get_yticks()))
+
+
+def test_a_histogram_of_nothing_says_so(tmp_path, drawn):
+    plot_lengths(
+        Statistics({}, {"words per query": [], "answers per query": [2]}, unit="queries"), "mine", tmp_path / "x.png"
+    )
+    assert [text.get_text() for text in drawn[0].axes[0].texts] == ["no queries"]
+
+
+def test_two_systems_have_a_forest_plot_with_the_tests_of_the_comparison(tmp_path, drawn):
+    (block,) = results_table(shipped_answers("mini-text2kg"), ["mini-text2kg"])
+    found = compare(*(each.result for each in block.systems))
+    plot_results(block, tmp_path / "x.png", found)
+    scores, differences, rates, rate_differences = drawn[0].axes
+    assert [each.get_text() for each in scores.get_yticklabels()] == ["F1 ↑", "P ↑", "R ↑", "OC ↑"]
+    assert [each.get_text() for each in rates.get_yticklabels()] == ["SH ↓", "RH ↓", "OH ↓"]
+    assert drawn[0].get_suptitle() == "Text2KGBench, mini: test split, mode reference, n = 48"
+    for axes, metrics in ((differences, ["f1", "precision"]), (rate_differences, ["subject_hallucination"])):
+        assert axes.lines[0].get_xdata()[0] == 0  # the zero line
+        assert axes.get_xlim()[0] == -axes.get_xlim()[1]
+        for metric, point, line in zip(metrics, axes.lines[1:], axes.collections, strict=False):
+            test = found.shown(block.metrics)[metric]
+            assert point.get_xdata()[0] == test.test.difference
+            assert line.get_segments()[0][:, 0].tolist() == list(test.test.ci95)
+            assert (point.get_markerfacecolor() == "black") == test.significant
+
+
+@pytest.mark.parametrize("n", [3, 9])
+def test_many_systems_share_one_scale_per_family_of_metrics(tmp_path, drawn, n):
+    copy, pattern = shipped_answers("mini-text2kg")
+    systems = [f"{number}={copy if number % 2 else pattern}" for number in range(n)]
+    metrics = ["f1", "precision", "subject_hallucination"]
+    (block,) = results_table(systems, ["mini-text2kg"], metrics=metrics)
+    plot_results(block, tmp_path / "x.pdf")
+    axes = drawn[0].axes
+    if n <= 8:
+        assert len(axes) == 2 and drawn[0].get_figwidth() < 3.5
+        assert len({line.get_marker() for line in axes[0].lines}) == n
+    else:
+        assert axes[0].get_xlim() == axes[1].get_xlim() != axes[2].get_xlim()
+        assert [each.get_text() for each in axes[0].get_yticklabels()] == [each.name for each in block.systems]

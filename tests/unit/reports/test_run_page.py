@@ -1,6 +1,7 @@
 """A run as one page: complete, offline, and deaf to whatever a model, a file or a user wrote into it."""
 
 import json
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from kbbench_hf.benchmarks import shipped_answers
 from kbbench_hf.benchmarks.own_kb.release import build_own_knowledge_base
+from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.reports.run_page import run_page
 from kbbench_hf.runners.run import run
@@ -64,12 +66,17 @@ def test_a_page_holds_figures_counts_slices_examples_and_provenance(tmp_path):
     for expected in (
         "<td>0.4028</td>",
         "SH ↓",
-        "<td>latency p50 s</td><td>0.5</td>",
+        "<td>median latency, s</td><td>0.5</td>",
         "timeout 2",
         "&quot;seed&quot;: 7",
     ):
         assert expected in text
-    assert page.tags.count("details") == 30 + 1  # 30 of the 48 examples, and the provenance
+    n_folded = page.tags.count("details") - 30  # 30 of the 48 examples
+    assert n_folded == 3  # other metrics, zero counts, provenance
+    first, others = text.split("more metrics</summary>")
+    assert first.index("class=bar") < first.index("<td>0.4028</td>") and ">DC<" not in first and ">DC<" in others
+    zeros = others.split("counts are zero</summary>")[1].split("</details>")[0]
+    assert re.findall(r"<td>([^<]+)</td><td>0</td>", zeros) and "<td>0</td>" not in others.split("counts are zero")[0]
 
 
 def test_examples_show_what_was_right_wrong_or_made_up_and_the_raw_answer(tmp_path):
@@ -79,22 +86,22 @@ def test_examples_show_what_was_right_wrong_or_made_up_and_the_raw_answer(tmp_pa
     rows = [{"id": gold["id"], "triples": answer, "response": "It seems to me: ..."}]
     text = run_page(scored(tmp_path / "run", rows))
     one, two, three = (" | ".join(each) for each in answer)
-    assert f"<li class=right>✓ {one}</li><li class=hallucinated>☁ {two}</li><li class=wrong>✗ {three}</li>" in text
-    assert "<b>as it came</b><pre>It seems to me: ...</pre>" in text
+    assert f"<li class=right>✓ {one}</li><li class=hallucinated>⚠ {two}</li><li class=wrong>✗ {three}</li>" in text
+    assert "<b>response</b><pre>It seems to me: ...</pre>" in text
     assert text.count("<p>No prediction.</p>") == 29
 
 
 def test_an_example_that_failed_says_why(tmp_path):
     first, second, *_ = copied()
     text = run_page(scored(tmp_path / "run", [{"id": first["id"], "error": "timeout"}, second]))
-    assert "<p>No prediction.</p><b>as it came</b><pre>timeout</pre>" in text
+    assert "<p>No prediction.</p><b>response</b><pre>timeout</pre>" in text
 
 
 def test_nothing_that_was_written_into_a_run_becomes_part_of_the_page(tmp_path):
     page = Page(run_page(hostile_run(tmp_path / "run")))
     assert page.outside == []
     assert "script" not in page.tags
-    assert page.tags.count("details") == 31
+    assert page.tags.count("details") == 33
 
 
 def test_a_page_stays_under_five_megabytes_whatever_a_model_writes(tmp_path):
@@ -127,20 +134,33 @@ def test_a_run_scored_on_other_data_shows_no_examples(tmp_path):
     folder = scored(tmp_path / "run", copied())
     result = json.loads((folder / "result.json").read_text())
     (folder / "result.json").write_text(json.dumps({**result, "dataset_revision": "0" * 40}))
-    assert "The dataset at hand is another one than was scored" in run_page(folder)
+    assert "The installed dataset is not the revision that was scored" in run_page(folder)
 
 
 def test_a_folder_of_figures_without_predictions_shows_no_examples(tmp_path):
     folder = scored(tmp_path / "run", copied())
     (folder / "predictions.jsonl").unlink()
     text = run_page(folder)
-    assert "There are no predictions beside the figures; no examples are shown." in text
+    assert "The run has no predictions.jsonl; no examples are shown." in text
     assert "<td>0.4028</td>" in text
 
 
 def test_a_folder_without_a_result_is_refused(tmp_path):
     with pytest.raises(UsageError, match=r"holds no result\.json; expected the folder of a finished run"):
         run_page(tmp_path)
+
+
+def test_the_note_of_the_largest_effect_comes_first_and_the_fourth_is_folded(tmp_path):
+    folder = scored(tmp_path / "run", copied())
+    result = json.loads((folder / "result.json").read_text())
+    effects = {"small": 0.01, "none": 0.0, "large": -0.3, "middle": 0.1}
+    warnings = [ScoreWarning(name, f"Note {name}.", effect={"f1": each}) for name, each in effects.items()]
+    result["warnings"] = [each.to_dict() for each in [ScoreWarning("n", "A note.", severity="note"), *warnings]]
+    (folder / "result.json").write_text(json.dumps(result))
+    text = run_page(folder)
+    order = [text.index(each) for each in ("Note large.", "Note middle.", "Note small.", "Note none.", "A note.")]
+    assert order == sorted(order)
+    assert "2 more notes</summary>" in text[order[2] : order[3]]
 
 
 @pytest.mark.browser

@@ -73,7 +73,7 @@ def test_a_right_answer_that_was_passed_over_is_drawn_and_said(kb: KnowledgeBase
     passed = replace(WALK, selected=[], backed_off=True, answer_selected=False)
     assert ("On stone (q)", "right") in [(box.whole, box.kind) for box in drawn(passed, ["q"], kb).boxes]
     html = trajectory(passed, ["q"], kb)
-    assert "A right answer was shown, and not selected." in html
+    assert "A gold node was seen but not selected (selection error)." in html
     assert "Nothing was selected" in html
 
 
@@ -101,9 +101,9 @@ def test_totals_say_what_was_seen_and_then_selected() -> None:
     blind = replace(WALK, answer_seen=False, answer_selected=False, backed_off=True, selected=[])
     passed = replace(WALK, answer_selected=False, prompt_tokens=10, completion_tokens=2, cost_usd=0.5, seconds=1.0)
     found = dict(totals([WALK, blind, passed]))
-    assert found["answered by the base alone"] == "1 of 3 (33.3 %)"
-    assert found["a right answer was seen"] == "2 of 3 (66.7 %)"
-    assert found["and then selected"] == "1 of 2 (50.0 %)"
+    assert found["fell back to the base retriever"] == "1 of 3 (33.3 %)"
+    assert found["gold node seen"] == "2 of 3 (66.7 %)"
+    assert found["gold node selected, once seen"] == "1 of 2 (50.0 %)"
     assert (found["tool errors"], found["prompt tokens"], found["cost, USD"]) == ("unknown_node 3", "10", "0.5")
 
 
@@ -114,14 +114,16 @@ def test_the_report_of_an_agents_run_draws_every_example(in_tmp: Path) -> None:
     hit = KnowledgeBase.open(find_dataset("mini-stark").path).names()[80]
     walks[0] = replace(walks[0], calls=[Call(1, "neighbors", {"node_id": "80"}, None, 1, [211])])
     (folder / TRAJECTORIES).write_text("".join(each.line() for each in walks), encoding="utf-8")
-    assert "Beside its base" not in run_page(folder)
+    assert "Agent and base retriever" not in run_page(folder)
     run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     (folder / "run.json").write_text(json.dumps({**run, "base": folder.name}), encoding="utf-8")
     page = run_page(folder)
-    assert "What the agent did" in page
+    assert "<h2>Agent</h2>" in page
     assert re.search(
-        r"<td>Hit@1</td><td>([\d.]+)</td><td>\1</td><td>\+0.0000 [^<]*</td><td>1.0000</td><td>0 / 2 / 0", page
+        r"<td>Hit@1</td><td class=drawn>[^+]*<td>\+0.0000</td><td>[^<]*</td><td>1.0000 *</td><td[^>]*>0/2/0</td>"
+        r"<td[^>]*>([\d.]+)</td><td[^>]*>\1</td>",
+        page,
     )
-    assert page.count("<b>walk</b>") == 2
+    assert page.count("<b>trajectory</b>") == 2
     assert f"{hit} (80)" in page
     assert json.loads(walks[1].line())["calls"] == []

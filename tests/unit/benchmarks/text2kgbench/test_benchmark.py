@@ -3,6 +3,7 @@
 import csv
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ from kbbench_hf.benchmarks.base import Examples, Scores
 from kbbench_hf.benchmarks.text2kgbench.benchmark import (
     DBPEDIA_WEBNLG,
     METRICS,
+    MINI,
     OVER_ALL,
     WIKIDATA_TEKGEN,
     score,
@@ -27,6 +29,7 @@ from kbbench_hf.benchmarks.text2kgbench.warnings import warnings
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.dates import read_date
 from kbbench_hf.metrics.triples import TripleScores
+from kbbench_hf.scoring.asked import load_examples
 from tests.golden.text2kg_runs import RUNS, Run, responses
 
 BENCHMARKS = {"wikidata_tekgen": WIKIDATA_TEKGEN, "dbpedia_webnlg": DBPEDIA_WEBNLG}
@@ -497,3 +500,40 @@ def test_repaired_2_says_how_much_gold_it_leaves_out(small):
     (note,) = warnings(WIKIDATA_TEKGEN, small, ANSWERS, "repaired-2")
     assert (note.code, note.severity, note.n_examples) == ("gold_not_named", "note", 1)
     assert "1 of 3 gold triples have a subject or object that the sentence does not name" in str(note)
+
+
+@pytest.mark.parametrize("mode", MINI.scoring.modes)
+def test_no_triple_is_marked_wrong_under_an_f1_of_1_and_one_is_under_a_lower_precision(mode):
+    examples = load_examples("mini-text2kg", mode=mode).examples
+    rows = examples.rows
+    relations = sorted({each["rel"].replace(" ", "_") for row in rows for each in row["triples"]})
+    marks: Counter[str] = Counter()
+    for number, row in enumerate(rows):
+        gold = [(each["sub"], each["rel"].replace(" ", "_"), each["obj"]) for each in row["triples"]]
+        (subject, relation, obj), other = gold[0], relations[number % len(relations)]
+        named = row["sentence"].split()[0]
+        spoiled = (subject, relation.title().replace("_", ""), obj)
+        for extra in ((subject, other, obj), (obj, other, subject), (named, relation, named), spoiled, gold[-1]):
+            answers = [[*gold, extra] if each is row else None for each in rows]
+            values = score(examples, answers, mode).values
+            listed = MINI.showing.explain(examples, row, answers[number]).answer
+            text, mark = listed[-1]
+            if values["f1"][number] == 1.0:
+                assert mark in ("right", "not counted") or (mark == "hallucinated" and "not counted in F1" in text)
+            elif values["recall"][number] == 1.0:
+                assert mark in ("wrong", "hallucinated") and "not counted" not in text
+            marks[mark] += 1
+    assert marks["right"] and marks["not counted"] and marks["wrong"]
+
+
+def test_a_triple_that_is_not_counted_says_why():
+    examples = load_examples("mini-text2kg").examples
+    row = examples.rows[0]
+    (gold,) = [(each["sub"], each["rel"].replace(" ", "_"), each["obj"]) for each in row["triples"]]
+    answer = [gold, (gold[0], "inception", gold[0]), (gold[0], gold[1].replace("_", " ").upper(), gold[2])]
+    shown = [text.split(" · ")[1:] for text, _ in MINI.showing.explain(examples, row, answer).answer]
+    assert shown == [
+        [],
+        ["not counted in F1 (relation not in this sentence's gold)"],
+        ["not counted in F1 (relation spelled differently from this sentence's gold)"],
+    ]
