@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from kbbench_hf.benchmarks.figures import Statistics
 from kbbench_hf.benchmarks.own_kb.release import build_own_knowledge_base
 from kbbench_hf.benchmarks.retrieval_statistics import statistics
 from kbbench_hf.files.datasets import DatasetFolder
@@ -38,8 +39,8 @@ def test_sizes_degrees_and_words_are_counted(folder):
 
 def test_questions_answers_splits_and_diversity_are_counted(folder):
     found = statistics(folder)
-    assert sorted(found.lengths["words in a query"]) == [1, 3, 3]
-    assert sorted(found.lengths["answers of a query"]) == [1, 1, 2]  # an answer that stands twice is one
+    assert sorted(found.lengths["words per query"]) == [1, 3, 3]
+    assert sorted(found.lengths["answers per query"]) == [1, 1, 2]  # an answer that stands twice is one
     queries = dict(found.tables["Queries"])
     assert queries["queries"] == "3"
     assert queries["with several answers"] == "1"
@@ -59,7 +60,7 @@ def test_a_dataset_of_questions_alone_has_no_table_of_its_knowledge_base(folder,
     table = pa.table({"id": [1], "query": ["what"], "answer_ids": pa.array([[1]], pa.list_(pa.int64()))})
     only = write_dataset(tmp_path / "questions", {"queries": {"test": table}}, "---\nlicense: mit\n---\n")
     found = statistics(only)
-    assert (found.tables["Knowledge base"], found.tables["Nodes by type"], found.lengths["answers of a query"]) == (
+    assert (found.tables["Knowledge base"], found.tables["Nodes by type"], found.lengths["answers per query"]) == (
         [],
         [],
         [1],
@@ -70,8 +71,8 @@ def test_figure_4_is_drawn_also_for_long_tails_and_for_nothing(folder, tmp_path)
     found = statistics(folder).lengths
     for name, each in (
         ("short", found),
-        ("long", {**found, "answers of a query": [1] * 500 + [20_000]}),
+        ("long", {**found, "answers per query": [1] * 500 + [20_000]}),
         ("none", {what: [] for what in found}),
     ):
-        plot_lengths(each, "My own", tmp_path / f"{name}.png")
+        plot_lengths(Statistics({}, each), "My own", tmp_path / f"{name}.png")
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
