@@ -364,6 +364,8 @@ class Showing:
     """The same of what its authors published, on data of their own."""
     statistics: Callable[[DatasetFolder], Statistics] | None = None
     """Folder -> the dataset's size, lengths and diversity, as `kbbench report NAME --dataset` shows them."""
+    names: Path | None = None
+    """A TOML file with a line on each mode, prompt, parser, testbed and slice; `kbbench list NAME` prints it."""
     errors: Callable[[Examples, Sequence[Answer | None]], FigureTable] | None = None
     """(examples, answers) -> how many parts of the answers are wrong in which way."""
 

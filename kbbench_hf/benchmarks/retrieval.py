@@ -322,5 +322,6 @@ def retrieval_benchmark(
             on_request("kbbench_hf.benchmarks.retrieval_statistics:explain"),
             published=published,
             statistics=on_request("kbbench_hf.benchmarks.retrieval_statistics:statistics"),
+            names=Path(__file__).with_name("retrieval_names.toml"),
         ),
     )

@@ -1,4 +1,4 @@
-"""`kbbench annotate`: make, once, what metrics need of other models."""
+"""`kbbench annotate`: compute the topics, embeddings and verdicts that metrics need."""
 
 import json
 from dataclasses import replace
@@ -24,59 +24,73 @@ JUDGING = (
     "base_url", "api_key_env", "structured", "max_tokens", "concurrency", "timeout", "max_requests",
     "allow_other_server", "batch_size",
 )  # fmt: skip
-"""Options on how a judge is reached and asked."""
-_JUDGE = "surface, nli:MODEL, stored:FILE, hf:MODEL, or with --base-url the name of a served model."
+"""Options for the requests to a judge."""
+_JUDGE = "surface, nli:MODEL, stored:FILE, hf:MODEL, or with --base-url the name of a model behind an API."
 
 
 @click.command()
 @click.argument("predictions", required=False, type=_FILE)
 @on_benchmark
 @read_how
+@click.option("--embedder", type=NAME, metavar="MODEL", help="Sentence-transformers model for the embeddings (US, CS).")
+@click.option("--thresholds", type=_FILE, help="The thresholds of the embedder, written by --calibrate.")
+@click.option("--stored-cosines", type=_FILE, help="Stored cosines of a release, instead of an embedder (CS).")
 @click.option(
-    "--embedder", type=NAME, metavar="MODEL", help="Embed elements with this sentence-transformers model (US, CS)."
+    "--topics", is_flag=True, help="Compute topics of texts and triples (TS); trains topic models the first time."
 )
-@click.option("--thresholds", type=_FILE, help="The embedder's thresholds, as --calibrate wrote them.")
-@click.option("--stored-cosines", type=_FILE, help="A release's cosines, in place of an embedder (CS).")
-@click.option("--topics", is_flag=True, help="Topics of texts and triples (TS); trains topic models the first time.")
-@click.option("--corpus", type=_FILE, help="Train the topic models on this file, a text a line or a JSON list.")
+@click.option("--corpus", type=_FILE, help="Train the topic models on this file: one text per line, or a JSON list.")
 @click.option(
     "--topic-seed",
     "topic_seeds",
     type=click.IntRange(0),
     multiple=True,
     metavar="N",
-    help="The seed of a topic model, once for each; TS is the mean over them.  [default: 0 to 4]",
+    help="Seed of a topic model (repeatable); TS is the mean over the seeds.  [default: 0 to 4]",
 )
-@click.option("--fact-judge", type=NAME, metavar="JUDGE", help=f"Judge facts (FS): {_JUDGE}")
-@click.option("--split-judge", type=NAME, metavar="JUDGE", help="Judge granularity (GS): the same.")
-@click.option("--base-url", type=NAME, help="The server of the judges' model.")
-@click.option("--api-key-env", type=NAME, metavar="NAME", help="The environment variable that holds the server's key.")
+@click.option("--fact-judge", type=NAME, metavar="JUDGE", help=f"Judge of factualness (FS): {_JUDGE}")
+@click.option("--split-judge", type=NAME, metavar="JUDGE", help="Judge of granularity (GS): the same choices.")
+@click.option("--base-url", type=NAME, help="URL of the API that has the judge model.")
+@click.option("--api-key-env", type=NAME, metavar="NAME", help="Environment variable that holds the API key.")
 @click.option(
-    "--structured/--no-structured", default=None, help="Ask judges for JSON by schema.  [default: where a server can]"
+    "--structured/--no-structured",
+    default=None,
+    help="Constrain verdicts to a JSON schema.  [default: if the server supports it]",
 )
-@click.option("--max-tokens", type=click.IntRange(1), help="Longest answer of a judge, its thought included.")
-@click.option("--concurrency", type=click.IntRange(1), default=32, show_default=True, help="Most requests at once.")
-@click.option("--timeout", type=Number(0.1), default=300.0, show_default=True, help="Seconds for a request.")
-@click.option("--max-requests", type=click.IntRange(1), help="Stop after so many requests.")
-@click.option("--allow-other-server", is_flag=True, help="Let another server or model go on judging.")
-@click.option("--batch-size", type=click.IntRange(1), default=16, show_default=True, help="Local models.")
-@click.option("--out", type=_FILE, help="The annotations' folder; beside the predictions by default.")
-@click.option("--topic-models", type=_FILE, default=Path("kbbench/topic-models"), show_default=True)
+@click.option("--max-tokens", type=click.IntRange(1), help="Maximum tokens of a verdict, reasoning included.")
 @click.option(
-    "--calibrations", type=_FILE, default=Path("kbbench/judges"), show_default=True, help="What is known of judges."
+    "--concurrency", type=click.IntRange(1), default=32, show_default=True, help="Maximum concurrent requests."
+)
+@click.option("--timeout", type=Number(0.1), default=300.0, show_default=True, help="Timeout of a request in seconds.")
+@click.option("--max-requests", type=click.IntRange(1), help="Stop after this number of requests.")
+@click.option("--allow-other-server", is_flag=True, help="Resume with another server or model.")
+@click.option("--batch-size", type=click.IntRange(1), default=16, show_default=True, help="Batch size of local models.")
+@click.option("--out", type=_FILE, help="Folder of the annotations; by default next to the predictions.")
+@click.option(
+    "--topic-models",
+    type=_FILE,
+    default=Path("kbbench/topic-models"),
+    show_default=True,
+    help="Folder of the trained topic models.",
+)
+@click.option(
+    "--calibrations",
+    type=_FILE,
+    default=Path("kbbench/judges"),
+    show_default=True,
+    help="Folder with the calibrations of judges.",
 )
 @click.option(
     "--calibrate",
     type=_FILE,
     metavar="RELEASE",
-    help="On a release's outputs, find the embedder's thresholds, and how far judges agree with its verdicts.",
+    help="Fit the thresholds of the embedder, and measure judge agreement, on the outputs of a release.",
 )
 @click.option(
     "--sample",
     type=click.IntRange(0),
     default=2000,
     show_default=True,
-    help="Triples to calibrate a judge on; 0 for all.",
+    help="Number of triples to calibrate a judge on; 0 for all.",
 )
 @JSON
 def command(
@@ -88,14 +102,13 @@ def command(
     json_output: bool,
     **options: Any,
 ) -> None:
-    """Annotate PREDICTIONS (a run's folder, a file or published:NAME), so that they can be scored without any model.
+    """Annotate PREDICTIONS (a run folder, a file or published:NAME), so that `kbbench score` needs no model.
 
-    What is there already and was made alike is kept; an interrupted judge goes on where it stopped. Where nothing is
-    named, facts and granularity are judged by `surface`, a baseline that needs no model: it looks at how triples are
-    written and which of their words the text has. How far a judge agrees with released verdicts stands beside every
-    figure that it gives.
+    Existing annotations with the same settings are kept; an interrupted judge resumes. Without options, the judge of
+    factualness and granularity is `surface`, a baseline without a model: it uses the form of the triples and the words
+    that they share with the text. Scores are printed with the agreement of their judge with the released verdicts.
 
-    Example:
+    Examples:
       kbbench annotate runs/mine --benchmark mini-genres --topics --fact-judge nli:cross-encoder/nli-deberta-v3-base
       kbbench annotate runs/mine --benchmark mini-genres --embedder sentence-transformers/all-MiniLM-L6-v2
       kbbench annotate --calibrate RELEASE --benchmark genres-corpora/docred --fact-judge surface
@@ -112,14 +125,16 @@ def command(
     if calibrate is not None:
         done = _calibrate(rules, calibrate, asked, options)
     elif predictions is None:
-        raise UsageError("No predictions; expected a run's folder or a predictions file. Name it, or use --calibrate.")
+        raise UsageError("No predictions; expected a run folder or a predictions file. Name it, or use --calibrate.")
     else:
         done = _annotate(predictions, asked, read_options, options)
     click.echo(
         json.dumps(done, indent=2) if json_output else "\n".join(f"{name}: {what}" for name, what in done.items())
     )
     if calibrate is None and (failed := n_failed(done)):
-        raise KBBenchError(f"{failed} items have no verdict: requests failed. Run the same again to ask for them.")
+        raise KBBenchError(
+            f"{failed} items have no verdict because requests failed. Run the same command again to resend them."
+        )
 
 
 def _annotate(predictions: Path, asked: "Asked", how: ReadOptions, options: Row) -> Row:
@@ -154,7 +169,7 @@ def _calibrate(rules: AnnotationRules, release: Path, asked: "Asked", options: R
     judges = {kind: judge_of(name, kind, asked.place.config, _judging(options)) for kind, name in named.items() if name}
     if not (judges or (options["embedder"] and options["thresholds"])):
         raise UsageError(
-            "--calibrate needs --fact-judge or --split-judge, or --embedder with --thresholds: the file to write."
+            "--calibrate needs --fact-judge, --split-judge, or --embedder with --thresholds FILE. Add one of them."
         )
     done: Row = {}
     if options["embedder"]:
@@ -171,7 +186,7 @@ def _calibrate_embedder(rules: AnnotationRules, release: Path, examples: Example
     from kbbench_hf.runners.calibrate import calibrate_embedder
 
     if not options["thresholds"]:
-        raise UsageError("--calibrate of an --embedder needs --thresholds: the file to write.")
+        raise UsageError("--calibrate with --embedder needs --thresholds FILE, the file to write. Add it.")
     embedder = _embedder(options)
     work = options["thresholds"].with_suffix(".work")
     thresholds, found = calibrate_embedder(rules, release, examples, embedder, work, show=options["show"])

@@ -1,4 +1,4 @@
-"""`kbbench audit`: what can be had from a built dataset without understanding it."""
+"""`kbbench audit`: check a built dataset for shortcuts with trivial baselines."""
 
 import json
 from collections.abc import Sequence
@@ -28,21 +28,21 @@ from kbbench_hf.reports.tables import number
 @click.option(
     "--closed-book",
     type=FilePath(exists=True, dir_okay=False),
-    help="What a model answered that saw the questions alone: JSON Lines of instance_id and answers.",
+    help="Answers of a model that saw only the questions: JSON Lines with instance_id and answers.",
 )
 @click.option(
     "--model",
     "models",
     type=NAME,
     multiple=True,
-    help="A retriever to run on the dataset, as `kbbench run` does; its figures stand beside what needs none.",
+    help="Retriever to run for comparison with the baselines (repeatable).",
 )
 @JSON
 def command(dataset: str, closed_book: Path | None, models: tuple[str, ...], json_output: bool) -> None:
-    """Try to answer the built DATASET without understanding it: by grep, by place, by length, by chance.
+    """Check the built DATASET for shortcuts with trivial baselines (keyword, position, length, random).
 
-    Every figure has a limit. The table goes into the dataset's card; a figure above its limit ends with exit code 1
-    unless the card waives it, in a line of a list: - `kg.first_unit`: and a sentence that says why.
+    Each baseline has a limit. The table is written into the dataset card; a score above its limit gives exit code 1,
+    unless the card accepts it in a list item with a reason: - `kg.first_unit`: the reason in one sentence.
 
     Examples:
       kbbench audit NAME --closed-book answers.jsonl
@@ -52,10 +52,10 @@ def command(dataset: str, closed_book: Path | None, models: tuple[str, ...], jso
     found = benchmark(name).data.audit
     if found is None:
         with_one = ", ".join(each for each in benchmark_names() if benchmark(each).data.audit)
-        raise UsageError(f"{name} has no audit; expected a benchmark that brings one: {with_one}. Audit one of these.")
+        raise UsageError(f"{name} has no audit; expected one of {with_one}. Name one of these.")
     folder = find_dataset(name)
     if models and benchmark(name).asking.prompts:
-        raise UsageError(f"--model is for benchmarks of retrieval; {name} asks in words. Leave it out.")
+        raise UsageError(f"--model is for retrieval benchmarks, and {name} is not one. Leave it out.")
     findings = list(found(folder, read_closed_book(closed_book) if closed_book else None))
     if models:
         findings = beside_models(findings, benchmark(name).data.default_split, _reached(name, models))
@@ -70,7 +70,7 @@ def command(dataset: str, closed_book: Path | None, models: tuple[str, ...], jso
 
 
 def _reached(name: str, models: Sequence[str]) -> dict[str, tuple[float, int]]:
-    """Return what each model reaches by the first metric, over how many examples."""
+    """Return the first metric of each model, and the number of scored examples."""
     from kbbench_hf.runners.run import run
 
     metric = next(iter(benchmark(name).scoring.metrics))
@@ -79,7 +79,7 @@ def _reached(name: str, models: Sequence[str]) -> dict[str, tuple[float, int]]:
 
 
 def _print(findings: Sequence[Finding]) -> None:
-    """Print a row for each thing tried and a column for each part, what is above its limit in bold with a sign."""
+    """Print a row per baseline and a column per part; scores above their limit are bold and marked."""
     parts = list(dict.fromkeys(each.part for each in findings))
     table = {(each.name, each.part): each for each in findings}
     limits = {each.name: each.limit for each in findings}
@@ -87,8 +87,10 @@ def _print(findings: Sequence[Finding]) -> None:
         [name, f"{limit:.2f}", *(_cell(table.get((name, part))) for part in parts)] for name, limit in limits.items()
     ]
     console = terminal.console()
-    terminal.print_table(console, ["tried", "limit", *parts], rows)
-    console.print("[dim]! above the limit, w above it and waived on the card; the card says what each one tries[/dim]")
+    terminal.print_table(console, ["baseline", "limit", *parts], rows)
+    console.print(
+        "[dim]! above the limit; w above the limit, accepted on the card. The card describes each baseline.[/dim]"
+    )
 
 
 def _cell(found: Finding | None) -> str:

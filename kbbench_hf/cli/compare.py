@@ -1,4 +1,4 @@
-"""`kbbench compare`: are systems different, and where? Two in detail, or any number as a paper's table."""
+"""`kbbench compare`: significance tests of two systems, or a results table of any number."""
 
 import json
 from pathlib import Path
@@ -28,17 +28,22 @@ FORMATS = ("latex", "markdown", "csv", "html")
 @MODE
 @read_how
 @click.option(
-    "--slices", type=NAME, metavar="NAME,...", help="Of two: their differences in these slices; 'all' for every one."
+    "--slices",
+    type=NAME,
+    metavar="NAME,...",
+    help="Two systems: also compare them in these slices; 'all' for every slice.",
 )
-@click.option("--table", "table_format", type=click.Choice(FORMATS), help="Print one table of all systems, to paste.")
+@click.option(
+    "--table", "table_format", type=click.Choice(FORMATS), help="Print a results table of all systems in this format."
+)
 @click.option(
     "--metrics",
     type=NAME,
     metavar="NAME,...",
-    help="The metrics to show; of three systems or more, the first orders and tests them.",
+    help="Metrics to show; three or more systems are ranked by the first.",
 )
-@click.option("--percent", is_flag=True, help="Show the table's figures in per cent.")
-@click.option("--plot", type=FilePath(), help="Draw the systems: a .png, .svg or .pdf.")
+@click.option("--percent", is_flag=True, help="Show the scores of the table in percent.")
+@click.option("--plot", type=FilePath(), help="Plot the systems into a .png, .svg or .pdf file.")
 @ALL_METRICS
 @NOTES
 @STRICT
@@ -59,11 +64,11 @@ def command(
     strict: bool,
     json_output: bool,
 ) -> None:
-    """Compare SYSTEMS on the same examples: predictions files, run folders, and what others have published.
+    """Compare SYSTEMS on the same examples with significance tests: predictions files, run folders, published results.
 
-    A file may be given a name (ours=answers.jsonl). published:NAME stands for published figures, or answers where they
-    are at hand; NAME may be a pattern. Two systems with answers are compared in detail; more, or with --table, in one
-    table. Several benchmarks, with commas between them, stand side by side.
+    You can name a file (ours=answers.jsonl). published:NAME is a published system, with its predictions if they are
+    available locally, else with its scores; NAME may be a pattern. Two systems with predictions are compared in
+    detail; more systems, or --table, give one table. --benchmark takes several names, separated by commas.
 
     Examples:
       kbbench compare mine.jsonl theirs.jsonl --benchmark mini-text2kg
@@ -71,7 +76,9 @@ def command(
     """
     patterns = any(each.startswith(PREFIX) for each in systems)
     if len(systems) < 2 and not patterns:
-        raise UsageError(f"One system: {systems[0]}. Expected two at least, or 'published:*' beside it. Name another.")
+        raise UsageError(
+            f"Only one system is named: {systems[0]}. Expected two or more. Add a file, a run folder or 'published:*'."
+        )
     chosen = metrics.split(",") if metrics else None
     wants_table = table_format or percent or len(systems) != 2 or patterns
 
@@ -103,7 +110,9 @@ def command(
         from kbbench_hf.reports.results_table import FORMATS, print_results_table
 
         if slices:
-            raise UsageError(f"--slices {slices}: a table has none; expected two systems with answers, and no table.")
+            raise UsageError(
+                f"--slices {slices} is for two systems with predictions; a table has no slices. Leave it out."
+            )
         blocks = blocks_of_systems()
         if plot:
             _plot(blocks, plot)
@@ -127,7 +136,7 @@ def _block_of(comparison: "Comparison", names: "Sequence[str]", metrics: "Sequen
 
 
 def _plot(blocks: "Sequence[Block]", file: Path, comparison: "Comparison | None" = None) -> None:
-    """Draw each block; several get their benchmark's name before the ending."""
+    """Plot each block; several files get the name of their benchmark before the suffix."""
     from kbbench_hf.reports.plots import plot_results
     from kbbench_hf.scoring.comparison import compare
 
@@ -138,4 +147,4 @@ def _plot(blocks: "Sequence[Block]", file: Path, comparison: "Comparison | None"
         named = file if len(blocks) == 1 else file.with_stem(f"{file.stem}-{block.place.benchmark}")
         plot_results(block, named, comparison)
         comparison = None
-        click.echo(f"drawn: {named}", err=True)
+        click.echo(f"plot: {named}", err=True)

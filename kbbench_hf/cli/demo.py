@@ -1,4 +1,4 @@
-"""`kbbench demo`: everything once, on what the package carries."""
+"""`kbbench demo`: score, compare and plot on the built-in benchmarks."""
 
 import json
 import shutil
@@ -18,28 +18,28 @@ from kbbench_hf.scoring.score import score
 
 OUT = Path("kbbench-demo")
 NEXT = """
-What can be measured:
+List the benchmarks:
   {kbbench} list
 Run a model, with slices and latency:
   {kbbench} run mini-stark --model bm25
-Two of the runs above, compared and as a page:
+Compare the two runs above, and write a report:
   {kbbench} compare {runs}/bm25 {runs}/graph-bm25 --slices template
   {kbbench} report {runs}/graph-bm25
-Answers of your own; these are of the second system above, one JSON object a line, to be changed:
+Score your own predictions (this file has those of the second system above; edit a line and score again):
   {kbbench} score {answers} --benchmark mini-text2kg
-Names and options completed by the shell, here bash:
+Complete names and options in the shell, here bash:
   source <({kbbench} --completion bash)"""
-"""What can be pasted as it stands."""
+"""Commands to paste."""
 
 
 @click.command()
 def command() -> None:
-    """Score, compare and plot small systems on the benchmarks in the package; writes ./kbbench-demo/.
+    """Score, compare and plot small systems on the built-in benchmarks; writes ./kbbench-demo/.
 
     Example: kbbench demo
     """
     OUT.mkdir(exist_ok=True)
-    shutil.rmtree(OUT / "runs", ignore_errors=True)  # what another version of the package ranked is not resumed
+    shutil.rmtree(OUT / "runs", ignore_errors=True)  # runs of another version of the package must not be resumed
     panels = [_extraction(), _retrieval()]
     plain = {found.dataset: {name: each.to_dict() for name, each in systems.items()} for found, systems in panels}
     write_text(OUT / "result.json", json.dumps(plain, indent=2) + "\n")
@@ -51,13 +51,13 @@ def command() -> None:
 
 
 def _extraction() -> tuple[Benchmark, dict[str, Result]]:
-    """Score the answers of two systems that are in the package, and compare them."""
+    """Score the predictions of two systems in the package, and compare them."""
     found = benchmark("mini-text2kg")
     return _shown(found, {file.stem: score(file, found.dataset) for file in shipped_answers(found.dataset)})
 
 
 def _retrieval() -> tuple[Benchmark, dict[str, Result]]:
-    """Run two retrievers, one that reads words and one that also follows relations, and compare them."""
+    """Run two retrievers, BM25 and BM25 with graph re-ranking, and compare them."""
     from kbbench_hf.runners.run import run
 
     found = benchmark("mini-stark")

@@ -1,4 +1,4 @@
-"""`kbbench doctor`: what is installed, what is built, and whether it is whole."""
+"""`kbbench doctor`: list installed extras and datasets, and verify checksums."""
 
 import os
 import platform
@@ -28,7 +28,7 @@ PACKAGES = {
 
 @click.command()
 def command() -> None:
-    """Check this installation: packages, datasets and their checksums, memory, disk. Exits 1 if something is broken.
+    """List installed and missing extras, and check datasets, memory and disk; exit code 1 if something is broken.
 
     Example: kbbench doctor
     """
@@ -40,7 +40,7 @@ def command() -> None:
         echo(f"{extra:10} {found or 'nothing installed'}")
         if absent := [package for package, state in states.items() if not state]:
             remedy = install("" if extra == "core" else extra)
-            echo(f"{'':10} absent: {', '.join(absent)}; install with: {remedy}")
+            echo(f"{'':10} missing: {', '.join(absent)}; install with: {remedy}")
             broken += extra == "core"
     echo(f"metrics    {', '.join(metric_modules())}")
     built = [file.parent.name for file in sorted(Path(NAMESPACE).glob(f"*/{MANIFEST}"))]
@@ -48,7 +48,7 @@ def command() -> None:
         try:
             if folder := find(name):
                 folder.verify()
-                echo(f"dataset    {name} {folder.revision[:12]}, every file as built")
+                echo(f"dataset    {name} {folder.revision[:12]}, all files unchanged")
         except (KBBenchError, OSError) as error:
             broken += 1
             echo(f"dataset    {error}")

@@ -1,4 +1,4 @@
-"""`kbbench export`: a run's figures, or its rankings, in a format that other systems read."""
+"""`kbbench export`: write the scores, rankings or conversations of a run in formats of other tools."""
 
 import json
 from datetime import UTC, datetime
@@ -32,21 +32,32 @@ TRAJECTORIES = "trajectories"
     type=click.Choice(["hub", "eee", *RANKING_FILES, TRAJECTORIES]),
     default="hub",
     show_default=True,
-    help="hub: .eval_results of a model on the Hub; eee: the JSON of Every Eval Ever; trec (for trec_eval and "
-    "ir_measures too), ranx: rankings and gold; trajectories: an agent's conversations, to train on with TRL.",
+    help="hub: .eval_results of a model on the Hub; eee: JSON of Every Eval Ever; trec: run and qrels for trec_eval "
+    "and ir_measures; ranx: run and qrels for ranx; trajectories: conversations of an agent, to train on with TRL.",
 )
-@click.option("--all", "of_all", is_flag=True, help="trajectories: also where the first selected node is no answer.")
-@click.option("--source-url", type=NAME, help="hub: where the run can be looked at.")
+@click.option(
+    "--all",
+    "of_all",
+    is_flag=True,
+    help="trajectories: also write conversations whose first selected node is not a gold answer.",
+)
+@click.option("--source-url", type=NAME, help="hub: URL of the run.")
 @click.option(
     "--pull-request", type=NAME, metavar="MODEL", help="hub: open a pull request that adds the results to this model."
 )
-@click.option("--organization", type=NAME, default="not stated", help="eee: who ran it.", show_default=True)
+@click.option(
+    "--organization",
+    type=NAME,
+    default="not stated",
+    help="eee: organization that ran the evaluation.",
+    show_default=True,
+)
 @click.option(
     "--relationship",
     type=click.Choice(RELATIONSHIPS),
     default="other",
     show_default=True,
-    help="eee: what these are to the model's makers.",
+    help="eee: relationship of the evaluator to the model developer.",
 )
 def command(
     run: Path,
@@ -57,12 +68,12 @@ def command(
     organization: str,
     relationship: str,
 ) -> None:
-    """Write the figures of RUN, a run folder or a result.json, for another system, beside it.
+    """Write the scores of RUN, a run folder or a result.json, in the format of another tool, next to the run.
 
-    With trec or ranx, its rankings and the gold, with scores that say the rank: equal ones would be ordered by rules
-    that differ from evaluator to evaluator. Their figures on these files are ours of mode standard.
+    --as trec and --as ranx write the rankings and the gold. Scores in these files decrease with the rank, because
+    evaluators break ties in different ways; their values equal ours in mode standard.
 
-    With trajectories, the conversations of an agent on the training split, as messages with calls of tools.
+    --as trajectories writes the conversations of an agent on the training split, as messages with tool calls.
 
     Examples:
       kbbench export runs/my-run --as trec
@@ -108,8 +119,8 @@ def _export_rankings(run: Path, target: str) -> None:
     asked = asked_of([run])
     if asked.benchmark.scoring.answer is not IDS:
         raise UsageError(
-            f"{run} answers {asked.place.benchmark} with {asked.benchmark.scoring.answer.field}; expected rankings. "
-            "Export it with --as hub or --as eee."
+            f"{run} holds {asked.benchmark.scoring.answer.field} for {asked.place.benchmark}; expected rankings. "
+            "Use --as hub or --as eee."
         )
     read = read_predictions([run if run.is_dir() else run.parent], asked.benchmark, asked.examples)
     pairs = zip(asked.examples.rows, read.answers, strict=True)
@@ -122,7 +133,7 @@ def _export_rankings(run: Path, target: str) -> None:
         write_text(folder / name, content)
         echo(f"{folder / name}")
     if missing := len(gold) - len(rankings):
-        echo(f"{missing:,} of {len(gold):,} queries have no candidates; count them as 0 (trec_eval -c).")
+        echo(f"{missing:,} of {len(gold):,} queries have no ranking; count them as 0 (trec_eval -c).")
 
 
 def _export_trajectories(run: Path, *, successes: bool) -> None:
@@ -132,6 +143,8 @@ def _export_trajectories(run: Path, *, successes: bool) -> None:
     folder = run if run.is_dir() else run.parent
     lines = list(training_lines(folder, successes=successes))
     if not lines:
-        raise UsageError(f"In no conversation of {folder} is the first selected node an answer. Take --all, or none.")
+        raise UsageError(
+            f"{folder} has no conversation whose first selected node is a gold answer. Use --all for the others."
+        )
     write_text(folder / "training.jsonl", "".join(lines))
     echo(f"{folder / 'training.jsonl'}  ({len(lines):,} conversations)")

@@ -1,4 +1,4 @@
-"""`kbbench leaderboard`: look after a leaderboard's store."""
+"""`kbbench leaderboard`: administer a leaderboard."""
 
 import getpass
 import sys
@@ -24,18 +24,24 @@ from kbbench_hf.reports.terminal import echo
 from kbbench_hf.scoring.options import ReadOptions
 
 SEEDED_BY = "kbbench"
-"""The submitter of the rows with which a board begins."""
+"""The submitter of seeded rows."""
 
-STORE = click.option("--store", type=FilePath(), default=Path("kbbench-leaderboard"), show_default=True)
+STORE = click.option(
+    "--store",
+    type=FilePath(),
+    default=Path("kbbench-leaderboard"),
+    show_default=True,
+    help="Folder of the leaderboard.",
+)
 _results = partial(click.option, "--results", type=NAME, metavar="OWNER/NAME")
 RESULTS = _results(
-    help="The store's dataset on the Hub: what --store lacks is fetched from it first, and what is new is sent to it."
+    help="The leaderboard's dataset on the Hub; missing files are downloaded from it, new ones uploaded to it."
 )
 
 
 @click.group()
 def command() -> None:
-    """Look after a leaderboard's store, here or on the Hub: seed, copy, re-score, check, mend, hide.
+    """Administer a leaderboard on this machine or on the Hub: seed, copy, re-score, check, repair, hide.
 
     Example: kbbench leaderboard sync --results OWNER/NAME
     """
@@ -46,10 +52,10 @@ def command() -> None:
 @click.argument("sources", nargs=-1, type=FilePath(exists=True))
 @on_benchmark
 @MODE
-@click.option("--name", type=NAME, help="The system, where SOURCES is one file or run.")
-@click.option("--link", default="", help="Where a file is from.")
-@click.option("--licence", default="", help="Under which its source hands it on; figures alone are kept without one.")
-@click.option("--notes", default="", help="What else is to be known of it.")
+@click.option("--name", type=NAME, help="Name of the system, if SOURCES is one file or run.")
+@click.option("--link", default="", help="URL of the source of a file.")
+@click.option("--licence", default="", help="License of the predictions; without one only the scores are stored.")
+@click.option("--notes", default="", help="Remarks on the system.")
 @read_how
 def seed(
     store: Path,
@@ -63,39 +69,39 @@ def seed(
     notes: str,
     read_options: ReadOptions,
 ) -> None:
-    """Begin a board with what you have: score it again and store it, each row with where it is from.
+    """Seed a leaderboard: score runs and predictions again, and store each with its source.
 
-    Without SOURCES these are our own runs on the mini benchmarks, and the answers of published systems that datasets
-    built here bring with them. SOURCES are folders of your runs, or one file of answers that somebody released.
+    SOURCES are run folders, or one released predictions file. The default is our own runs on the mini benchmarks, and
+    the predictions of published systems in the datasets built here.
 
     Example: kbbench leaderboard seed kbbench-runs/mini-stark/*
     """
     if name and len(sources) != 1:
-        raise UsageError(f"--name names one system, and there are {len(sources)} sources. Leave it out, or name one.")
+        raise UsageError(f"--name is for one source, and there are {len(sources)}. Leave it out, or name one source.")
     seeds: Iterable[Seed] = [*shipped_seeds(), *released_seeds()]
     if sources and benchmark is None:
         seeds = [run_seed(each, name) for each in sources]
     elif sources:
         if len(sources) != 1 or not name:
             raise UsageError(
-                "A file that somebody released is seeded alone, with its --name. Name one file and system."
+                "With --benchmark, expected one released file and its --name. Name one file and its system."
             )
         where = place_of(benchmark or "", split=split, mode=mode)
-        said = System(name, link, licence or "none stated", notes=notes)
-        seeds = [Seed(where, sources[0], said, "released", not licence, read_options)]
+        system = System(name, link, licence or "none stated", notes=notes)
+        seeds = [Seed(where, sources[0], system, "released", not licence, read_options)]
     for each, receipt in sow(Store(store), seeds, SEEDED_BY):
-        state = "  (was there already)" if receipt.existed else "  (figures only)" if each.figures_only else ""
+        state = "  (already stored)" if receipt.existed else "  (scores only)" if each.figures_only else ""
         echo(f"{receipt.id}  {each.place}: {each.system.name}{state}")
 
 
 @command.command()
 @STORE
-@_results(required=True, help="The store's dataset on the Hub; made where there is none.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be fetched and sent.")
+@_results(required=True, help="The leaderboard's dataset on the Hub; created if it does not exist.")
+@click.option("--dry-run", is_flag=True, help="Print what would be downloaded and uploaded.")
 def sync(store: Path, results: str, dry_run: bool) -> None:
-    """Make a store and its dataset on the Hub alike: fetch what is new there, send what is new here.
+    """Synchronize a leaderboard with its dataset on the Hub: download new files, then upload new files.
 
-    To move a store, sync it with the old dataset, then with the new one.
+    To move a leaderboard, sync it with the old dataset, then with the new one.
     """
     outbox = _outbox(store, results)
     with connection(results):
@@ -103,10 +109,10 @@ def sync(store: Path, results: str, dry_run: bool) -> None:
             outbox.repository.refresh()
         else:
             _say(outbox.fetch(create=True))
-            echo(f"sent {outbox.flush():,} files")
+            echo(f"uploaded {outbox.flush():,} files")
     lacking = lacks(outbox.store, outbox.repository)
     waiting = outbox.backlog()
-    echo(f"on the Hub: {len(outbox.durable()):,} of the submissions here; there alone: {len(lacking):,}")
+    echo(f"on the Hub: {len(outbox.durable()):,} of the local submissions; only there: {len(lacking):,}")
     echo(f"backlog: {len(waiting):,} submissions in {len(outbox.pending()):,} files wait for {results}")
     sys.exit(1 if (lacking or waiting) and not dry_run else 0)
 
@@ -114,15 +120,15 @@ def sync(store: Path, results: str, dry_run: bool) -> None:
 @command.command("rescore")
 @STORE
 @RESULTS
-@click.option("--all", "everything", is_flag=True, help="Every submission on the board.")
+@click.option("--all", "everything", is_flag=True, help="Re-score all submissions on the board.")
 @click.argument("submissions", nargs=-1, type=NAME)
 def rescore_(store: Path, results: str | None, everything: bool, submissions: tuple[str, ...]) -> None:
-    """Score stored predictions again; exits 1 unless every figure is the same to the last bit.
+    """Score stored predictions again; exit code 1 unless all scores are identical to the last bit.
 
-    Rows of which only figures are kept do not count.
+    Rows stored as scores only are not counted.
     """
     if not (everything or submissions):
-        raise UsageError("No submission is named; expected some, or --all.")
+        raise UsageError("No submission is named; expected ids of submissions. Name some, or use --all.")
     opened, _ = _opened(store, results, None if everything else submissions)
     found = [rescore(opened, each) for each in (opened.visible() if everything else submissions)]
     for each in found:
@@ -137,7 +143,7 @@ def rescore_(store: Path, results: str | None, everything: bool, submissions: tu
 @STORE
 @RESULTS
 def audit(store: Path, results: str | None) -> None:
-    """Print the history: who stored, hid or showed what, when and why."""
+    """Print the history of the leaderboard: time, action, submission, user, reason."""
     opened, _ = _opened(store, results, ())
     for event in opened.events:
         reason = f"  {event.reason}" if event.reason else ""
@@ -148,28 +154,28 @@ def audit(store: Path, results: str | None) -> None:
 @STORE
 @RESULTS
 @click.argument("submission", type=NAME)
-@click.option("--reason", type=NAME, required=True, help="Kept in the history, and shown to whoever asks.")
-@click.option("--undo", is_flag=True, help="Put it back on the board.")
+@click.option("--reason", type=NAME, required=True, help="Reason, shown in the public history.")
+@click.option("--undo", is_flag=True, help="Show it on the board again.")
 def rollback(store: Path, results: str | None, submission: str, reason: str, undo: bool) -> None:
-    """Take SUBMISSION off the board; its files stay."""
+    """Hide SUBMISSION from the board; its files are kept."""
     opened, outbox = _opened(store, results, (submission,))
     (opened.show if undo else opened.hide)(submission, getpass.getuser(), reason)
     where = ""
     if outbox:
         with connection(outbox.repository.name):
             outbox.flush()
-        where = f" A Space of {outbox.repository.name} shows it so within a minute or two."
+        where = f" A Space of {outbox.repository.name} follows within two minutes."
     echo(f"{submission} is {'on' if undo else 'off'} the board.{where}")
 
 
 @command.command()
 @STORE
 @RESULTS
-@click.option("--recover", is_flag=True, help="Mend what can be mended: from the Hub's copy, and the Hub's from here.")
+@click.option("--recover", is_flag=True, help="Repair local files from the Hub, and the Hub's files from here.")
 def fsck(store: Path, results: str | None, recover: bool) -> None:
-    """Check every file against its hash and every event against the one before; exits 1 if anything is wrong.
+    """Check the hashes of all files and events; exit code 1 if there is a problem.
 
-    With --results the Hub's copy is checked too, file by file.
+    With --results, also check the files on the Hub.
     """
     opened, outbox = _opened(store, results)
     if recover:
@@ -178,7 +184,7 @@ def fsck(store: Path, results: str | None, recover: bool) -> None:
         with connection(outbox.repository.name):
             _say(outbox.fetch(check=True))
             n_other = len(outbox.verify())
-            echo(f"{n_other:,} files other on the Hub; sent {outbox.flush():,}")
+            echo(f"{n_other:,} files differ on the Hub; uploaded {outbox.flush():,}")
     problems = opened.check()
     if outbox:
         with connection(outbox.repository.name):
@@ -191,14 +197,14 @@ def fsck(store: Path, results: str | None, recover: bool) -> None:
     for problem in problems:
         echo(problem)
     n_events = Index(opened).rebuild()
-    echo(f"{len(problems):,} problems; index made again from {n_events:,} events")
+    echo(f"{len(problems):,} problems; index rebuilt from {n_events:,} events")
     if problems and not recover:
-        echo(f"Mend what can be mended: kbbench leaderboard fsck --recover --store {store} --results OWNER/NAME")
+        echo(f"To repair: kbbench leaderboard fsck --recover --store {store} --results OWNER/NAME")
     sys.exit(1 if problems else 0)
 
 
 def _opened(root: Path, results: str | None, only: Collection[str] | None = None) -> tuple[Store, Outbox | None]:
-    """Return a store that is there, or was fetched from the Hub: its events, and its submissions, all or some."""
+    """Return an existing store, or one downloaded from the Hub: its events, and its submissions, all or some."""
     if results:
         outbox = _outbox(root, results)
         with connection(results):
@@ -206,9 +212,9 @@ def _opened(root: Path, results: str | None, only: Collection[str] | None = None
         return outbox.store, outbox
     if not any((root / part).is_dir() for part in ("submissions", "events")):
         raise UsageError(
-            f"{root} is no leaderboard's store; expected a folder with submissions. Name one with --store, "
-            f"fetch one: kbbench leaderboard sync --results OWNER/NAME --store {root}, or "
-            f"make one: kbbench leaderboard seed --store {root}"
+            f"{root} is not a leaderboard; expected a folder with submissions. Name one with --store, "
+            f"download one: kbbench leaderboard sync --results OWNER/NAME --store {root}, or "
+            f"create one: kbbench leaderboard seed --store {root}"
         )
     return Store(root), None
 
@@ -223,10 +229,10 @@ def _outbox(root: Path, results: str) -> Outbox:
 
 
 def _say(done: Restored) -> None:
-    """Say what came of a look at the Hub, and what is wrong there."""
+    """Print what was downloaded from the Hub, and the problems there."""
     if done.n_events or done.n_submissions or done.recovered:
         again = f"; {len(done.recovered):,} have a new event" if done.recovered else ""
-        echo(f"fetched {done.n_submissions:,} submissions and {done.n_events:,} events{again}")
+        echo(f"downloaded {done.n_submissions:,} submissions and {done.n_events:,} events{again}")
     for line in (*done.problems, *done.lost):
         echo(line, err=True)
 

@@ -1,6 +1,7 @@
-"""`kbbench list`: what is there."""
+"""`kbbench list`: the benchmarks, or the configs, metrics, modes, prompts and slices of one."""
 
 import json
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,10 +21,10 @@ from kbbench_hf.reports import terminal
 
 @click.command()
 @click.argument("name", required=False, type=BENCHMARK)
-@click.option("--published", is_flag=True, help="Show what others have published on NAME[/CONFIG], with its sources.")
+@click.option("--published", is_flag=True, help="List the published results on NAME[/CONFIG], with sources.")
 @JSON
 def command(name: str | None, published: bool, json_output: bool) -> None:
-    """List the benchmarks, and what of them is at hand; or everything about the one called NAME.
+    """List the benchmarks; or the configs, metrics, modes, prompts, parsers, testbeds and slices of NAME.
 
     Example: kbbench list mini-stark
     """
@@ -38,8 +39,13 @@ def command(name: str | None, published: bool, json_output: bool) -> None:
     if name:
         table = Table.grid(padding=(0, 2))
         table.add_column(style="bold")
+        described = facts[0].pop("descriptions")
         for key, value in facts[0].items():
-            if value:
+            if lines := described.get(key):
+                table.add_row(key)
+                for each in value:
+                    table.add_row(f"  [not bold]{escape(each)}[/not bold]", escape(lines.get(each, "")))
+            elif value:
                 table.add_row(key.replace("_", " "), escape(_words(value)))
         console.print(table)
         return
@@ -47,13 +53,13 @@ def command(name: str | None, published: bool, json_output: bool) -> None:
         [
             each["dataset"],
             each.get("answer", ""),
-            ", ".join(list(each["metrics"].values())[:4]) or each["title"],
-            each["at_hand"],
+            ", ".join(each.get("headline", [])[:4]) or each["title"],
+            each["installed"] or "not built",
         ]
         for each in facts
     ]
-    terminal.print_table(console, ["dataset", "answer", "headline metrics", "at hand"], rows, n_words=4)
-    click.echo("\nMore of one: kbbench list NAME. To have one at hand: kbbench build NAME")
+    terminal.print_table(console, ["dataset", "answers", "headline metrics", "installed"], rows, n_words=4)
+    click.echo("\nDetails of one: kbbench list NAME. To install one: kbbench build NAME")
 
 
 def _list_published(name: str | None, json_output: bool) -> None:
@@ -61,13 +67,13 @@ def _list_published(name: str | None, json_output: bool) -> None:
     from kbbench_hf.reports.published import print_published, published_json
 
     if name is None:
-        raise UsageError("--published shows one benchmark's figures; expected its name: kbbench list NAME --published")
+        raise UsageError("--published needs the name of a benchmark: kbbench list NAME --published")
     dataset, _, config = name.removeprefix(f"{NAMESPACE}/").partition("/")
     found = benchmark(dataset)
     places = [place for place in published_places() if place.benchmark == found.dataset]
     if config:
         if config not in (known := dict.fromkeys(place.config for place in places)):
-            raise unknown_name(f"config of {dataset} with published figures", config, known)
+            raise unknown_name(f"config of {dataset} with published scores", config, known)
         places = [place for place in places if place.config == config]
     if json_output:
         click.echo(json.dumps(published_json(places), indent=2, ensure_ascii=False))
@@ -78,44 +84,54 @@ def _list_published(name: str | None, json_output: bool) -> None:
 
 
 def _all() -> Iterator[Row]:
-    """Yield the facts of every benchmark and own knowledge base, by name; what cannot be used is named on stderr."""
+    """Yield the facts of every benchmark and user dataset, by name; print those that fail on stderr."""
     for name in sorted([*benchmark_names(), *own_names()]):
         try:
             yield _facts(benchmark(name)) if has_questions(name) else _bare_facts(name)
         except KBBenchError as error:
             terminal.echo(f"! {error}", err=True)
-        except Exception as error:  # whatever a damaged folder brings about, or somebody else's package raises
+        except Exception as error:  # a damaged folder, or an error in a plugin package
             what = f"{type(error).__name__}: {error}"
-            terminal.echo(f"! {name} cannot be read: {what}. Build it again, or mend what plugs it in.", err=True)
+            terminal.echo(
+                f"! {name} cannot be read: {what}. Build it again, or fix the package that provides it.", err=True
+            )
 
 
 def _bare_facts(name: str) -> Row:
-    """Return what there is to say of a knowledge base that was built without questions, and so is no benchmark."""
-    return {"dataset": name, "at_hand": _place(name), "title": "no questions", "metrics": {}}
+    """Return the facts of a knowledge base without questions, which is not a benchmark."""
+    return {"dataset": name, "installed": _place(name), "title": "no questions", "metrics": {}}
 
 
 def _facts(of: Benchmark) -> Row:
+    lines = tomllib.loads(of.showing.names.read_text(encoding="utf-8")) if of.showing.names else {}
     return {
         "dataset": of.dataset,
-        "at_hand": _place(of.dataset),
+        "installed": _place(of.dataset),
         "title": of.title,
         "answer": of.scoring.answer.field,
         "configs": list(of.data.configs),
         "splits": list(of.data.splits),
-        "modes": list(of.scoring.modes),
         "metrics": dict(of.metrics),
+        "headline": [of.metrics[metric] for metric in of.headline_metrics(of.metrics)],
+        "modes": list(of.scoring.modes),
         "prompts": list(of.asking.prompts),
         "parsers": list(of.asking.parsers),
+        "testbeds": [
+            name for name, testbed in of.asking.testbeds.items() if {*testbed.configs(None)} & {*of.data.configs}
+        ],
+        "subsets": list(of.asking.parts),
+        "slices": list(lines.get("slices", {})),
+        "descriptions": lines,
         "licence": of.facts.licence,
         "paper": of.facts.paper,
     }
 
 
 def _place(dataset: str) -> str:
-    """Return where a dataset is, as far as that is known without the network."""
+    """Return where a dataset is installed; empty where it is not. Does not use the network."""
     if (Path(NAMESPACE) / dataset / MANIFEST).is_file():
         return f"./{NAMESPACE}"
-    return "in the package" if shipped_dataset(dataset) else ""
+    return "built in" if shipped_dataset(dataset) else ""
 
 
 def _words(value: object) -> str:

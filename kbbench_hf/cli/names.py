@@ -1,4 +1,4 @@
-"""Names and paths on the command line: an empty one is refused, and the shell completes those that are known."""
+"""Types of names, paths and numbers on the command line, with shell completion."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ from kbbench_hf.files import user_path
 
 
 class FilePath(click.Path):
-    """A path; an empty one, which would stand for the current folder, is refused."""
+    """A path; an empty one, which would mean the current folder, is refused."""
 
     def __init__(self, *, exists: bool = False, dir_okay: bool = True, path_type: type[Path | str] = Path) -> None:
         super().__init__(exists=exists, dir_okay=dir_okay, path_type=path_type)
@@ -24,7 +24,7 @@ class FilePath(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path."""
         if value == "":
-            self.fail("'' is no path. Is a variable of the shell empty? The current folder is '.'.", param, ctx)
+            self.fail("'' is not a path. Is a shell variable empty? The current folder is '.'.", param, ctx)
         path: Any = super().convert(value, param, ctx)
         return path if is_published(path) else str(user_path(path)) if self.type is str else user_path(path)
 
@@ -36,12 +36,12 @@ class Number(click.FloatRange):
         """Return the number."""
         number = super().convert(value, param, ctx)
         if not math.isfinite(number):
-            self.fail(f"{value} is no finite number.", param, ctx)
+            self.fail(f"{value} is not a finite number.", param, ctx)
         return number
 
 
 class Name(click.types.StringParamType):
-    """A name; `known` gives those that the shell may complete, of the options before and the first letters."""
+    """A name; `known` returns the names for shell completion."""
 
     def __init__(self, known: Callable[[click.Context, str], Iterable[str]] = lambda _context, _begun: ()) -> None:
         self.known = known
@@ -49,18 +49,18 @@ class Name(click.types.StringParamType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the name."""
         if value == "":
-            self.fail("'' is no name. Is a variable of the shell empty?", param, ctx)
+            self.fail("'' is not a name. Is a shell variable empty?", param, ctx)
         return super().convert(value, param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return the known names that begin so; none where looking them up fails: a prompt is no place for errors."""
+        """Return the known names with this prefix; none on errors, which would garble the prompt."""
         with suppress(Exception):
             return [CompletionItem(each) for each in self.known(ctx, incomplete) if each.startswith(incomplete)]
         return []
 
 
 def of_benchmark(names: Callable[[Benchmark], Iterable[str]]) -> Name:
-    """Return the type of a name that the benchmark has which stands on the same command line."""
+    """Return the type of a name that belongs to the benchmark of the same command line."""
 
     def known(context: click.Context, _begun: str) -> Iterable[str]:
         # While an option lacks its value, click has not yet given the arguments their names.
@@ -85,6 +85,6 @@ class _BenchmarkName(Name):
 BENCHMARK = _BenchmarkName(_places)
 """NAME or NAME/CONFIG, or the folder of a dataset."""
 DATASET = Name(_places)
-"""The name of a dataset that may be built now."""
+"""Name of a dataset, which need not exist."""
 NAME = Name()
-"""Of something that the shell cannot know."""
+"""A name without completion."""

@@ -1,4 +1,4 @@
-"""Options that several verbs share, handed to them as the value they stand for."""
+"""Options that several verbs share."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
@@ -17,10 +17,11 @@ PREDICTIONS = click.argument("predictions", nargs=-1, required=True, type=FilePa
 MODE = click.option(
     "--mode",
     type=of_benchmark(lambda found: found.scoring.modes),
-    help="Scoring mode; the authors' released behaviour (reference) by default.",
+    help="Scoring mode; by default the first that 'kbbench list NAME' shows.",
 )
-JSON = click.option("--json", "json_output", is_flag=True, help="Print the result as JSON, nothing else.")
-STRICT = click.option("--strict", is_flag=True, help="Exit with code 1 if there is any warning.")
+JSON = click.option("--json", "json_output", is_flag=True, help="Print the result as JSON only.")
+STRICT = click.option("--strict", is_flag=True, help="Exit with code 1 if there is a warning.")
+PARTIAL = click.option("--partial", is_flag=True, help="--check: accept missing predictions.")
 
 NOTES = click.option("--notes", is_flag=True, help="Print all warnings and notes, not only the most important three.")
 ALL_METRICS = click.option("--all-metrics", is_flag=True, help="Print all metrics, not only the headline metrics.")
@@ -41,17 +42,17 @@ def refuse_warnings(warnings: Iterable[ScoreWarning]) -> None:
 
 
 def on_benchmark(command: Command) -> Command:
-    """Add --benchmark and --split; a run's folder says itself what it was run on."""
+    """Add --benchmark and --split; a run folder records both."""
     add_split = click.option(
         "--split",
         type=of_benchmark(lambda found: found.data.splits),
-        help="Split; the benchmark's usual one, or the run's, by default.",
+        help="Split; by default that of the run, or the benchmark's default split.",
     )
     add_benchmark = click.option(
         "--benchmark",
         type=BENCHMARK,
         metavar="NAME[/CONFIG]",
-        help="The dataset, e.g. mini-text2kg; a run's folder says it.",
+        help="The dataset, e.g. mini-text2kg; not needed for a run folder, which records it.",
     )
     return add_benchmark(add_split(command))
 
@@ -62,7 +63,7 @@ def _pairs(context: click.Context, option: click.Parameter, text: str | None) ->
         return None
     pairs = [each.partition("=") for each in text.split(",")]
     if wrong := next((before + middle + after for before, middle, after in pairs if not (before and after)), None):
-        raise click.BadParameter(f"{wrong!r} is not of the form NAME=PATH, such as id=qid.")
+        raise click.BadParameter(f"{wrong!r} is not of the form NAME=PATH; expected for example id=qid.")
     return {before.strip(): after.strip() for before, _, after in pairs}
 
 
@@ -72,7 +73,7 @@ def _separator(context: click.Context, option: click.Parameter, text: str | None
 
 
 def read_how(command: Command) -> Command:
-    """Add what says how files are read (--from, --parser, --map, ...); the command gets `read_options`."""
+    """Add the options for reading files (--from, --parser, --map, ...); the command gets `read_options`."""
 
     @click.option(
         "--map",
@@ -80,14 +81,14 @@ def read_how(command: Command) -> Command:
         type=NAME,
         metavar="FIELD=PATH,...",
         callback=_pairs,
-        help="Where the file has the fields, e.g. id=qid,answers=pred.entities.",
+        help="Map our fields to the columns of the file, e.g. id=qid,answers=pred.entities.",
     )
     @click.option(
         "--where",
         type=NAME,
         metavar="PATH=VALUE,...",
         callback=_pairs,
-        help="Read only the rows that have this value, e.g. epoch=1.",
+        help="Read only the rows with this value, e.g. epoch=1.",
     )
     @click.option(
         "--sep",
@@ -95,12 +96,12 @@ def read_how(command: Command) -> Command:
         type=NAME,
         metavar="TEXT",
         callback=_separator,
-        help="What separates the items of lists in text: a character, or tab, space, newline, or none for one item.",
+        help="Separator of lists in text: a character, tab, space or newline; none: the text is one item.",
     )
     @click.option(
         "--scores",
         type=click.Choice(["similarity", "distance", "rank"]),
-        help="How a run is ordered: highest score first, lowest first, or by its rank column.",
+        help="Order of rankings: highest score first, lowest distance first, or by rank column.",
     )
     @click.option(
         "--from",
@@ -108,7 +109,7 @@ def read_how(command: Command) -> Command:
         type=click.Choice(["answer", "response"]),
         default="answer",
         show_default=True,
-        help="Read the parsed answer, or parse the raw response again.",
+        help="Read the parsed predictions, or parse the raw responses again.",
     )
     @click.option(
         "--parser",
@@ -120,7 +121,7 @@ def read_how(command: Command) -> Command:
         type=click.Choice(["error", "last"]),
         default="error",
         show_default=True,
-        help="What a repeated id means: an error, or that the last line counts.",
+        help="Repeated ids: an error, or the last line counts.",
     )
     @wraps(command)
     def wrapper(

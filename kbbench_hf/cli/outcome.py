@@ -1,4 +1,4 @@
-"""How a command ends: its exit code, and of every error one message, never a stack trace unless asked for."""
+"""Exit codes and error messages of commands; a stack trace only with --debug."""
 
 import atexit
 import errno
@@ -17,7 +17,7 @@ from kbbench_hf.reports.terminal import called_as, echo, finish, prepare
 
 
 class Interrupted(KBBenchError):
-    """The user said so."""
+    """The user pressed Ctrl-C."""
 
     exit_code = 130
     code = "interrupted"
@@ -25,26 +25,26 @@ class Interrupted(KBBenchError):
 
 REMEDIES = {
     errno.ENOENT: "Check the path.",
-    errno.ENOTDIR: "Expected a folder where a file is. Name another place.",
-    errno.EEXIST: "Expected a folder, or nothing yet. Name another place.",
+    errno.ENOTDIR: "Expected a folder, and this is a file. Name another path.",
+    errno.EEXIST: "Expected a folder or a new path. Name another path.",
     errno.EISDIR: "Expected a file. Name one in that folder.",
-    errno.EACCES: "Expected a place that you may read and write. Change its permissions, or name another.",
-    errno.EROFS: "Expected a place that can be written. Name another.",
+    errno.EACCES: "Expected a path that you may read and write. Change its permissions, or name another.",
+    errno.EROFS: "Expected a writable path. Name another.",
     errno.ENAMETOOLONG: "Expected a name of at most 255 bytes. Name another.",
-    errno.ELOOP: "Expected a link that leads to a file or folder; this one leads back to itself. Name what is meant.",
-    errno.ENOSPC: "Expected room on the disk. Make some, or name a place on another disk.",
+    errno.ELOOP: "Expected a link to a file or folder; this one links to itself. Name another path.",
+    errno.ENOSPC: "Expected free space on the disk. Free some, or name a path on another disk.",
 }
 REMEDIES |= {
     errno.EPERM: REMEDIES[errno.EACCES],
     errno.EDQUOT: REMEDIES[errno.ENOSPC],
     errno.EFBIG: REMEDIES[errno.ENOSPC],
 }
-"""What can be done where the operating system refuses."""
+"""Error number of the operating system -> expectation and remedy."""
 
 
 def exit_code(arguments: list[str]) -> int:
-    """Run a command line, print what there is to say of its end, and return its exit code."""
-    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # it ends already: no trace from a second Ctrl-C
+    """Run a command line, print its error message if any, and return its exit code."""
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # no stack trace from a second Ctrl-C while it exits
     prepare()
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
@@ -54,10 +54,10 @@ def exit_code(arguments: list[str]) -> int:
         error = explained(unwritten)
     if error is None:
         return code
-    with suppress(OSError):  # where standard error is full, too, the exit code must do
+    with suppress(OSError):  # if standard error cannot be written either, only the exit code is left
         echo(f"kbbench: {error}", err=True)
         if error.exit_code == Interrupted.exit_code and arguments[0] in RESUMABLE:
-            echo(f"To go on: {called_as()} {shlex.join(arguments)}", err=True)
+            echo(f"To resume: {called_as()} {shlex.join(arguments)}", err=True)
         if "--json" in arguments and not unwritten:
             click.echo(json.dumps({"error": {"code": error.code, "message": str(error)}}, indent=2))
     finish()
@@ -81,7 +81,7 @@ def _run(arguments: list[str], debug: bool) -> tuple[int, KBBenchError | None]:
 
 
 def explained(error: BaseException) -> KBBenchError:
-    """Return an error as its user should meet it: with an exit code, and words that say what to do.
+    """Return an error with an exit code and a message that names the remedy.
 
     >>> print(explained(FileNotFoundError(2, "No such file or directory", "runs/mine")))
     runs/mine: No such file or directory. Check the path.
@@ -96,22 +96,24 @@ def explained(error: BaseException) -> KBBenchError:
         return Interrupted(str(error) or "Interrupted.")
     if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("kbbench_hf"):
         return UsageError(
-            f"The package {error.name!r} is not installed; this needs it. Which extra has it: kbbench doctor"
+            f"The package {error.name!r} is not installed. To see which extra has it, run: kbbench doctor"
         )
     if isinstance(error, OSError) and error.errno in REMEDIES:
         where = error.filename2 or error.filename
         return KBBenchError(f"{f'{where}: ' if where else ''}{error.strerror}. {REMEDIES[error.errno]}")
     if isinstance(error, OSError):
-        return KBBenchError(f"{str(error).rstrip('.')}. Expected a place or an address that answers. Check it.")
+        return KBBenchError(
+            f"{str(error).rstrip('.')}. Expected an existing path, or an address that responds. Check it."
+        )
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError) or type(error).__name__ == "ArrowInvalid":
-        return DataError(f"A file is damaged: {str(error).rstrip('.')}. Expected it as it was written. Make it again.")
+        return DataError(f"A file is damaged: {str(error).rstrip('.')}. Create the file again.")
     if type(error).__module__ == "sqlite3":
         return KBBenchError(
-            f"The index of the leaderboard's store cannot be used: {error}. Expected a store that you may write, "
-            "with room on the disk. Change its permissions, or make the index again: kbbench leaderboard fsck"
+            f"The index of the leaderboard cannot be used: {error}. Expected a folder that you may write, with free "
+            "space on the disk. Change its permissions, or rebuild the index: kbbench leaderboard fsck"
         )
     return KBBenchError(
-        f"{type(error).__name__}: {error}. This is a mistake in kbbench, not in your call. To see where, add --debug; "
-        "please report it.",
+        f"{type(error).__name__}: {error}. This is a bug in kbbench. Add --debug for the stack trace, and please "
+        "report it.",
         code="defect",
     )

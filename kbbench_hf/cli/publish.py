@@ -1,4 +1,4 @@
-"""`kbbench publish`: to the Hub, after showing what would change."""
+"""`kbbench publish`: publish to the Hub after printing the changes."""
 
 import sys
 from pathlib import Path
@@ -17,17 +17,19 @@ from kbbench_hf.reports.publications import publications, targets
 
 @click.command()
 @click.argument("target", type=Name(lambda *_: targets()))
-@click.option("--namespace", type=NAME, default=NAMESPACE, show_default=True, help="User or organisation on the Hub.")
-@click.option("--private", is_flag=True, help="A repository that is made is seen by its owner only.")
-@click.option("--released", is_flag=True, help="A Space installs the released package, not the wheel of this one.")
-@click.option("--dry-run", is_flag=True, help="Show what would change and send nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask before sending.")
+@click.option("--namespace", type=NAME, default=NAMESPACE, show_default=True, help="User or organization on the Hub.")
+@click.option("--private", is_flag=True, help="Make new repositories private.")
+@click.option(
+    "--released", is_flag=True, help="Let a Space install the released package instead of the wheel of this one."
+)
+@click.option("--dry-run", is_flag=True, help="Print the changes and send nothing.")
+@click.option("--yes", is_flag=True, help="Send without confirmation.")
 def command(target: str, namespace: str, private: bool, released: bool, dry_run: bool, yes: bool) -> None:
-    """Publish TARGET: a dataset, a metric, the folder of a trained retriever, or 'leaderboard'.
+    """Publish TARGET on the Hub: a dataset, a metric, the folder of a trained retriever, or 'leaderboard'.
 
-    Only what differs is sent, in one commit, which is tagged with the version of this package.
-    A metric and the leaderboard become Spaces that install the wheel of the package that runs here, sent with them.
-    With the leaderboard goes the dataset of its results.
+    One commit sends only the changed files and is tagged with the version of this package.
+    A metric and the leaderboard become Spaces, which install a wheel of this package.
+    'leaderboard' also publishes the dataset of its results.
 
     Example: kbbench publish mini-text2kg --namespace my-org --dry-run
     """
@@ -53,10 +55,10 @@ def _publish(wanted: Publication, dry_run: bool, yes: bool) -> None:
         revision = publish(wanted, change, api)
     click.echo(f"{'Published' if change else 'Nothing to send'}; pin it with revision={revision!r}.")
     for secret in wanted.secrets if change.head is None else ():
-        click.echo(f"Give it the secret {secret}, which may write to its dataset: {wanted.url}/settings")
+        click.echo(f"Add the secret {secret}, a token that may write to its dataset: {wanted.url}/settings")
 
 
 def _confirmed() -> bool:
     if sys.stdin is None or sys.stdin.closed:
-        raise UsageError("Standard input is closed, so nobody can be asked; nothing was sent. To send it: --yes.")
+        raise UsageError("Standard input is closed, so there is no confirmation, and nothing was sent. To send: --yes.")
     return click.confirm("Send this?")

@@ -1,4 +1,4 @@
-"""`kbbench report`: a run or several as a page, or a dataset as tables and a picture."""
+"""`kbbench report`: an HTML report of one run or several, or tables and a plot of a dataset."""
 
 from pathlib import Path
 
@@ -25,9 +25,9 @@ from kbbench_hf.scoring.options import ReadOptions
     "--dataset",
     "of_dataset",
     is_flag=True,
-    help="WHAT is a dataset: its size, lengths, diversity.",
+    help="Describe the dataset WHAT: its size, lengths, diversity.",
 )
-@click.option("--out", type=FilePath(), help="The file to write; of a folder of runs, the folder.")
+@click.option("--out", type=FilePath(), help="The file to write; for a folder of runs, the folder.")
 def command(
     what: tuple[str, ...],
     benchmark: str | None,
@@ -37,11 +37,11 @@ def command(
     of_dataset: bool,
     out: Path | None,
 ) -> None:
-    """Write the report of WHAT, a run's folder or a file, as one HTML file; of several, one page side by side.
+    """Write an HTML report of WHAT, a run folder or a predictions file; several systems give one side-by-side page.
 
-    Of a folder of runs of a benchmark with testbeds, kbbench-runs/NAME say: the tables and figures of its paper over
-    all models that were run, as a page, LaTeX, CSV and plots, in WHAT/report or the folder --out. With --dataset,
-    describe the dataset WHAT. Systems are named as for 'kbbench compare'.
+    For a folder of runs of a benchmark with testbeds, such as kbbench-runs/mini-ska, it writes the tables and plots of
+    the paper for all models in it: HTML, LaTeX, CSV and plots in WHAT/report, or in the folder --out. With --dataset,
+    describe the dataset WHAT. Name systems as in 'kbbench compare'.
 
     Examples:
       kbbench report kbbench-runs/mini-stark/queries-test-bm25-1a2b3c4d
@@ -72,8 +72,8 @@ def command(
         block, *others = results_table(what, names, split=split, mode=mode, options=read_options)
         if others:
             raise UsageError(
-                f"These ran on {len(others) + 1} benchmarks; expected one. Name it with --benchmark, or see them side "
-                "by side with 'kbbench compare'."
+                f"These systems ran on {len(others) + 1} benchmarks; expected one. Choose it with --benchmark, or use "
+                "'kbbench compare' for several."
             )
         file = out or Path("side-by-side.html")
         write_text(file, side_by_side_page(block, read_options))
@@ -82,7 +82,8 @@ def command(
     folder = Path(what[0])
     if not folder.is_dir():
         raise UsageError(
-            f"{folder} is no run folder, nor a file; expected what 'kbbench run' printed. A dataset: add --dataset."
+            f"{folder} is not a run folder or a file; expected the folder that 'kbbench run' printed. "
+            "For a dataset, add --dataset."
         )
     if not (folder / RUN).is_file() and next(folder.rglob(RUN), None):
         from kbbench_hf.reports.evaluation_report import write_evaluation
@@ -104,7 +105,7 @@ def _describe(name: str, out: Path | None) -> None:
     found = benchmark_of(name)
     if found.showing.statistics is None:
         raise UsageError(
-            f"{name} has no statistics to show; expected a dataset that 'kbbench list' has, or one of your own."
+            f"{name} has no statistics; expected a dataset of 'kbbench list' or one that you built. Name another."
         )
     file = out or Path(f"{name}-lengths.png")
     check_picture(file)

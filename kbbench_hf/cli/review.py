@@ -1,4 +1,4 @@
-"""`kbbench review`: people judge a dataset's instances on a page of their own machine, and how far they agree."""
+"""`kbbench review`: human review of the instances of a dataset on a local page, and reviewer agreement."""
 
 import json
 from collections.abc import Sequence
@@ -19,18 +19,30 @@ from kbbench_hf.files.datasets import NAMESPACE
 from kbbench_hf.reports import terminal
 
 RELEASED_FROM = 0.7
-"""The kappa that a release needs on what decides whether an instance is right."""
+"""Minimum kappa for a release, on the questions that decide whether an instance is right."""
 
 
 @click.command()
 @click.argument("what", nargs=-1, required=True, type=FilePath(path_type=str))
-@click.option("--subset", type=of_benchmark(lambda found: found.asking.parts), help="The part to review.")
-@click.option("--out", type=FilePath(dir_okay=False), help="The file of judgements, JSON Lines; goes on where it ends.")
-@click.option("--reviewer", type=NAME, help="Who judges, as it shall stand in the file.")
+@click.option("--subset", type=of_benchmark(lambda found: found.asking.parts), help="The part or split to review.")
 @click.option(
-    "--sample", type=click.IntRange(1), default=60, show_default=True, help="Instances beside those that wait."
+    "--out", type=FilePath(dir_okay=False), help="File of judgments, JSON Lines; an existing file is resumed."
 )
-@click.option("--port", type=click.IntRange(0, 65_535), default=7861, show_default=True, help="0 takes a free one.")
+@click.option("--reviewer", type=NAME, help="Name of the reviewer in the file.")
+@click.option(
+    "--sample",
+    type=click.IntRange(1),
+    default=60,
+    show_default=True,
+    help="Number of instances in addition to those marked for review.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=7861,
+    show_default=True,
+    help="Port of the page; 0 for a free one.",
+)
 @JSON
 def command(
     what: tuple[str, ...],
@@ -41,13 +53,13 @@ def command(
     port: int,
     json_output: bool,
 ) -> None:
-    """Review the dataset WHAT on a page of this machine, by keyboard; or compare two files: 'agreement A B'.
+    """Review the dataset WHAT by keyboard on a local page; 'agreement A B' measures how well two reviewers agree.
 
-    Of a knowledge base's questions a split is reviewed, the default one without --subset; 'summary FILES' folds what
-    was said to the shares of positive and non-negative answers.
+    For the questions of a knowledge base, --subset is a split (by default the default split). 'summary FILES' prints
+    the shares of positive and non-negative judgments.
 
-    A judgement is written as soon as it is made, and stays valid as long as what was shown is the same. The page shows
-    the instances that wait for review, then a fixed sample of the others. Ctrl-C ends.
+    Each judgment is saved at once, and stays valid while the shown content is unchanged. The page shows the instances
+    marked for review, then a fixed sample of the others. Press Ctrl-C to stop.
 
     Examples:
       kbbench review NAME --subset table --reviewer ada --out ada.jsonl
@@ -59,24 +71,24 @@ def command(
         if what[0] == "agreement" and len(what) != 3:
             raise UsageError(f"'review agreement' compares two files; got {len(what) - 1}. Name two.")
         if len(what) == 1:
-            raise UsageError("'review summary' sums up files of judgements; got none. Name at least one.")
+            raise UsageError("'review summary' needs files of judgments; got none. Name one or more.")
         files = [Path(each) for each in what[1:]]
         if missing := [str(file) for file in files if not file.is_file()]:
-            raise UsageError(f"{missing[0]} is no file; expected what 'kbbench review --out' wrote. Check the path.")
+            raise UsageError(
+                f"{missing[0]} is not a file; expected one that 'kbbench review --out' wrote. Check the path."
+            )
         if what[0] == "agreement":
             _show(agreement(*map(read_judgements, files)), json_output)
         else:
             _show_folded([each for file in files for each in read_judgements(file)], json_output)
         return
     if len(what) > 1:
-        raise UsageError(f"One dataset is reviewed at a time; got {len(what)}: {', '.join(what)}. Name one.")
+        raise UsageError(f"Expected one dataset; got {len(what)}: {', '.join(what)}. Name one.")
     name = what[0].removeprefix(f"{NAMESPACE}/")
     found = benchmark(name)
     part = subset or (None if found.asking.parts else found.data.default_split)
     if not (part and out and reviewer):
-        raise UsageError(
-            "A review needs --subset, --reviewer and --out. Say what is judged, who judges, and where it goes."
-        )
+        raise UsageError("A review needs --subset PART, --reviewer NAME and --out FILE. Add what is missing.")
     _serve(name, part, out, reviewer, sample, port)
 
 
@@ -84,9 +96,7 @@ def _serve(name: str, subset: str, out: Path, reviewer: str, sample: int, port: 
     items_of = benchmark(name).data.review
     if items_of is None:
         with_one = ", ".join(each for each in benchmark_names() if benchmark(each).data.review)
-        raise UsageError(
-            f"Nobody wrote what reviewers of {name} are shown; it is there for: {with_one}. Name one of them."
-        )
+        raise UsageError(f"{name} has no review page; expected one of {with_one}. Name one of these.")
     from kbbench_hf.app.review import ReviewServer
 
     folder = find_dataset(name)
@@ -95,13 +105,17 @@ def _serve(name: str, subset: str, out: Path, reviewer: str, sample: int, port: 
     try:
         server = ReviewServer(f"{name}, {subset}", items, judgements, port)
     except OSError as error:
-        raise UsageError(f"Port {port} cannot be used: {error.strerror}. Choose another with --port, or 0.") from None
-    terminal.echo(f"{server.address}  {server.n_judged} of {len(items)} judged by {reviewer} (Ctrl-C ends it)")
+        raise UsageError(
+            f"Cannot listen on port {port}: {error.strerror}. Choose another with --port, or 0 for a free one."
+        ) from None
+    terminal.echo(f"{server.address}  {server.n_judged} of {len(items)} judged by {reviewer} (Ctrl-C to stop)")
     with server:
         try:
             server.serve_forever()
         except KeyboardInterrupt:
-            terminal.echo(f"{out}: {server.n_judged} of {len(items)} judged by {reviewer}. The same command goes on.")
+            terminal.echo(
+                f"{out}: {server.n_judged} of {len(items)} judged by {reviewer}. Run the same command to resume."
+            )
 
 
 def _show(found: Agreement, json_output: bool) -> None:
@@ -118,7 +132,7 @@ def _show(found: Agreement, json_output: bool) -> None:
     release = f" A release needs {RELEASED_FROM} on derivable and other_answer." if "derivable" in found.kappas else ""
     console.print(
         f"[dim]Cohen's kappa of {escape(one)} and {escape(other)}, bootstrap over instances; a dash where both always "
-        f"say the same. {found.n_one_only} instances were judged by one alone, or as they were in another version."
+        f"agree on one answer. {found.n_one_only} instances were judged by only one of them, or in another version."
         f"{release}[/dim]"
     )
     if found.disagreements:

@@ -1,4 +1,4 @@
-"""`kbbench run`: put a model to a benchmark. The options are those that the benchmark has."""
+"""`kbbench run`: run a model on a benchmark; the options depend on the benchmark."""
 
 import json
 import os
@@ -21,31 +21,33 @@ if TYPE_CHECKING:
     from kbbench_hf.runners.how import How
     from kbbench_hf.runners.outcome import Summary
 
-MODEL_HELP = """A retriever: bm25, dense:MODEL, late:MODEL, multi:MODEL, rrf(a,b), weighted(a,b), graph:BASE, trained
-qagnn:DIR or fuse:DIR, or as published vss:MODEL and multi_vss:MODEL. What it reads of a node can follow, as in
-bm25@text=compact,relations=no: text is official, compact, clean, named, name or text; relations yes or no. Or a local
-language model (hf:MODEL, hf:FOLDER, hf:FILE.gguf), or with --base-url the name of a served one."""
+MODEL_HELP = """A retriever: bm25, dense:MODEL, late:MODEL, multi:MODEL, rrf(a,b), weighted(a,b) or graph:BASE; trained
+ones: qagnn:DIR or fuse:DIR; published ones: vss:MODEL and multi_vss:MODEL. Options choose the node text that it reads,
+as in bm25@text=compact,relations=no: text is official, compact, clean, named, name or text; relations is yes or no. Or
+a local language model: hf:MODEL, hf:FOLDER or hf:FILE.gguf. Or with --base-url the name of a model behind an API."""
 
 
 @click.command(cls=RunCommand)
 @click.argument("benchmark", type=BENCHMARK)
 @click.option("--model", type=NAME, help=f"{MODEL_HELP}  [required]")
 @click.option(
-    "--split", type=of_benchmark(lambda found: found.data.splits), help="Split; the benchmark's usual one by default."
+    "--split",
+    type=of_benchmark(lambda found: found.data.splits),
+    help="Split; by default the benchmark's default split.",
 )
 @MODE
-@click.option("--limit", type=click.IntRange(1), help="Only the first examples.")
-@click.option("--out", type=FilePath(), help="The run's folder; one under ./kbbench-runs by default.")
-@click.option("--processes", type=click.IntRange(1), help="Refuse to run unless this many processes do (torchrun).")
+@click.option("--limit", type=click.IntRange(1), help="Run only the first examples.")
+@click.option("--out", type=FilePath(), help="The run folder; by default a new one under ./kbbench-runs.")
+@click.option("--processes", type=click.IntRange(1), help="Fail unless this many processes run (torchrun).")
 @ALL_METRICS
 @NOTES
 @JSON
 def command(
     benchmark: str, model: str | None, all_metrics: bool, notes: bool, json_output: bool, **options: Any
 ) -> None:
-    """Run MODEL on BENCHMARK (NAME or NAME/CONFIG), resuming where the same run stopped before.
+    """Run MODEL on BENCHMARK (NAME or NAME/CONFIG); the same command resumes an interrupted run.
 
-    With a benchmark's name, --help shows the options that it has.
+    Name the benchmark before --help to see its options only.
 
     Examples:
       kbbench run mini-stark --model bm25
@@ -63,12 +65,12 @@ def command(
         raise UsageError(f"Missing option '--model'. Write {kinds}. See: kbbench run --help")
     if how.get("base_url") and not found.asking.prompts and not (how.get("rerank") or how.get("agent")):
         raise UsageError(
-            f"{found.dataset} is answered by a retriever; a served model re-ranks it: --rerank llm:{model}, or walks "
-            f"from it: --agent llm:{model}."
+            f"{found.dataset} needs a retriever; {model} can re-rank its results (--model bm25 --rerank "
+            f"llm:{model}) or search as an agent (--model bm25 --agent llm:{model})."
         )
     dry, testbed, subset = (how.pop(name, None) for name in ("dry_run", "testbed", "subset"))
     if subset and not testbed:
-        raise UsageError("--subset chooses parts of a testbed; name one with --testbed.")
+        raise UsageError("--subset needs --testbed NAME. Add it, or leave --subset out.")
     if dry:
         _print_estimate(benchmark, model, cast("How", how), json_output)
         return
@@ -86,34 +88,35 @@ def command(
             click.echo(json.dumps({**done.result.to_dict(), "run": str(done.folder), **summary}, indent=2))
         else:
             print_result(done.result, found, all_metrics=all_metrics, notes=notes)
-            echo(f"{done.words()}\n\n{done.folder}\nLook at it: {called_as()} report {shlex.quote(str(done.folder))}")
+            view = f"{called_as()} report {shlex.quote(str(done.folder))}"
+            echo(f"{done.words()}\n\n{done.folder}\nView the report: {view}")
     if done.stopped is not None:
         raise done.stopped
     check_failures(done.summary)
 
 
 def check_failures(summary: "Summary | None") -> None:
-    """Raise where requests failed that may yet be answered; a refusal is an outcome, and settled."""
+    """Raise where requests failed that a resumed run sends again; refusals by the model are final."""
     if summary and (failed := summary.n_open):
         raise KBBenchError(
             f"{failed:,} of {summary.n_prompts:,} requests failed and are scored as missing. "
-            "Start the same run again to send them again."
+            "Run the same command again to resend them."
         )
 
 
 def _is_first() -> bool:
-    """Whether this process is the first of its group, the one that prints."""
+    """Whether this process has rank 0, the one that prints."""
     return os.environ.get("RANK", "0") == "0"
 
 
 def _run_testbed(
     found: Benchmark, name: str, model: str, wanted: tuple[str, Sequence[str] | None], how: "How", json_output: bool
 ) -> None:
-    """Run a testbed, or, where it sends nothing, sort the finished runs of its configs."""
+    """Run the configs of a testbed, or tabulate their finished runs where it sends no requests."""
     from kbbench_hf.runners.testbed import finished_results, run_configs, testbed_configs
 
     if "/" in name.removeprefix("kbbench/"):
-        raise UsageError(f"{name} names a config and --testbed several; expected one of the two.")
+        raise UsageError(f"{name} names one config and --testbed several; expected one of the two. Leave one out.")
     chosen, configs = testbed_configs(found, *wanted)
     if chosen.table is not None:
         from kbbench_hf.reports.figure_table import plain, print_table
@@ -140,7 +143,8 @@ def _run_testbed(
     if unfinished:
         reasons = "; ".join(f"{config}: {why}" for config, why in unfinished.items())
         raise KBBenchError(
-            f"{len(unfinished)} of {len(configs)} configs are not finished: {reasons}. Start the same again to go on."
+            f"{len(unfinished)} of {len(configs)} configs are not finished: {reasons}. Run the same "
+            "command again to resume."
         )
 
 

@@ -1,4 +1,4 @@
-"""The options of `kbbench run` that only some benchmarks have, and the command that shows and takes those it should."""
+"""The options of `kbbench run` that only some benchmarks have, and the command class that selects them."""
 
 import json
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from kbbench_hf.errors import UsageError
 
 
 class Options(NamedTuple):
-    """Options that only some benchmarks have: whom they are for, and the options."""
+    """Options that only some benchmarks have: the models or data that they are for, and the options."""
 
     whom: str
     options: Sequence[click.Option]
@@ -34,7 +34,7 @@ class _JsonObject(click.ParamType[dict[str, Any]]):
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
-            self.fail(f"{value!r} is no JSON object. Write it like '{{\"top_k\": 20}}'.", param, ctx)
+            self.fail(f"{value!r} is not a JSON object. Write it like '{{\"top_k\": 20}}'.", param, ctx)
         return found
 
 
@@ -44,12 +44,20 @@ RETRIEVERS = Options(
         _option(
             "--top-k",
             type=click.IntRange(1),
-            help="Candidates kept; all (up to 3 million in a run), else 100.",
+            help="Length of a ranking.  [default: all candidates; 100 if that is over 3 million in all]",
         ),
-        _option("--rerank", metavar="llm:MODEL", help="Re-rank with a language model (served, or llm:hf:MODEL)."),
-        _option("--depth", type=click.IntRange(1), help="Candidates to re-rank.  [default: 20]"),
-        _option("--rerank-prompt", metavar="NAME", help="clean, or reference: as upstream asks.  [default: clean]"),
-        _option("--rerank-weight", type=click.FloatRange(0), help="Weight of the first ranking.  [default: 0.1]"),
+        _option(
+            "--rerank",
+            metavar="llm:MODEL",
+            help="Re-rank with a language model: llm:MODEL behind --base-url, or local llm:hf:MODEL.",
+        ),
+        _option("--depth", type=click.IntRange(1), help="Number of candidates to re-rank.  [default: 20]"),
+        _option(
+            "--rerank-prompt",
+            metavar="NAME",
+            help="Prompt for re-ranking: clean, or reference (that of the paper).  [default: clean]",
+        ),
+        _option("--rerank-weight", type=click.FloatRange(0), help="Weight of the base ranking.  [default: 0.1]"),
     ],
 )
 AGENTS = Options(
@@ -58,57 +66,80 @@ AGENTS = Options(
         _option(
             "--agent",
             metavar="llm:MODEL",
-            help="Let a language model search, walk and select with tools. The ranking of --model, its base, is the "
-            "run of --out; the agent's run stands beside it, as OUT-MODEL-HASH.",
+            help="Let a language model search the knowledge base with tools. --out is the agent's run; the run of "
+            "--model, its base retriever, is next to it as OUT-base.",
         ),
-        _option("--max-steps", type=click.IntRange(1), help="Most replies for one question.  [default: 12]"),
+        _option("--max-steps", type=click.IntRange(1), help="Maximum agent steps per question.  [default: 12]"),
         _option(
             "--question-tokens",
             type=click.IntRange(1),
-            help="Most tokens for one question.  [default: 200000]",
+            help="Maximum tokens per question.  [default: 200000]",
         ),
         _option(
             "--protocol",
             type=click.Choice(["tools", "json"]),
-            help="Calls of tools, or JSON in the text.  [default: tools, where it takes them]",
+            help="Tool calls of the API, or JSON in the text.  [default: tools, if the server supports them]",
         ),
-        _option("--tool-choice", metavar="WORD", help="Sent with each request; required forces a call."),
-        _option("--compact", is_flag=True, default=None, help="Send older results again without their texts."),
-        _option("--keep-texts", is_flag=True, default=None, help="Keep all messages in trajectories.jsonl."),
+        _option("--tool-choice", metavar="WORD", help="The request field tool_choice; 'required' forces a call."),
+        _option("--compact", is_flag=True, default=None, help="Drop the texts of older tool results from requests."),
+        _option("--keep-texts", is_flag=True, default=None, help="Store all messages in trajectories.jsonl."),
     ],
 )
 ASKING = Options(
     "language models",
     [
-        _option("--base-url", help="The server (TGI, vLLM, OpenAI-compatible)."),
-        _option("--api-key-env", metavar="NAME", help="The environment variable that holds the server's key."),
-        _option("--temperature", type=Number(0), help="[default: 0.0]"),
-        _option("--top-p", type=Number(0, 1)),
-        _option("--max-tokens", type=click.IntRange(1), help="Longest answer; what the prompt asks for by default."),
-        _option("--seed", type=int, help="Sampling seed, where the server takes one."),
-        _option("--extra-body", type=_JsonObject(), help='More of the request, as it is: {"reasoning_effort": "low"}.'),
-        _option("--structured/--no-structured", is_flag=True, default=None, help="Ask for JSON by schema."),
-        _option("--concurrency", type=click.IntRange(1), help="Most requests at once.  [default: 32]"),
-        _option("--timeout", type=Number(0.1), help="Seconds for one request.  [default: 300]"),
-        _option("--max-requests", type=click.IntRange(1), help="Stop after so many requests."),
-        _option("--allow-other-server", is_flag=True, default=None, help="Let another server go on, and say so."),
-        _option("--one-server", is_flag=True, default=None, help="Stop where fingerprint or provider change."),
-        _option("--bill-to", metavar="ORG", help="Who pays for Hugging Face's router."),
-        _option("--prices", type=FilePath(exists=True, dir_okay=False), help="Your dated price file (YAML or JSON)."),
-        _option("--max-cost", type=Number(0), help="Send nothing more once this is spent; needs --prices."),
-        _option("--batch-size", type=click.IntRange(1), help="Local models; halved when out of memory.  [default: 16]"),
+        _option("--base-url", help="URL of the API (vLLM, TGI, Ollama, any OpenAI-compatible server)."),
+        _option("--api-key-env", metavar="NAME", help="Environment variable that holds the API key."),
+        _option("--temperature", type=Number(0), help="Sampling temperature.  [default: 0.0]"),
+        _option("--top-p", type=Number(0, 1), help="Nucleus sampling: total probability of the tokens to sample from."),
+        _option(
+            "--max-tokens",
+            type=click.IntRange(1),
+            help="Maximum tokens of a response; the default depends on the prompt.",
+        ),
+        _option("--seed", type=int, help="Sampling seed, if the server supports one."),
+        _option(
+            "--extra-body", type=_JsonObject(), help='Extra JSON fields for the request: {"reasoning_effort": "low"}.'
+        ),
+        _option(
+            "--structured/--no-structured", is_flag=True, default=None, help="Constrain responses to a JSON schema."
+        ),
+        _option("--concurrency", type=click.IntRange(1), help="Maximum concurrent requests.  [default: 32]"),
+        _option("--timeout", type=Number(0.1), help="Timeout of a request in seconds.  [default: 300]"),
+        _option("--max-requests", type=click.IntRange(1), help="Stop after this number of requests."),
+        _option(
+            "--allow-other-server",
+            is_flag=True,
+            default=None,
+            help="Resume with another server or model; the result has a warning.",
+        ),
+        _option(
+            "--one-server", is_flag=True, default=None, help="Stop if the server's fingerprint or provider changes."
+        ),
+        _option("--bill-to", metavar="ORG", help="Organization to bill (Hugging Face Inference Providers)."),
+        _option(
+            "--prices", type=FilePath(exists=True, dir_okay=False), help="Your price file, with a date (YAML or JSON)."
+        ),
+        _option("--max-cost", type=Number(0), help="Stop when this amount is spent; needs --prices."),
+        _option(
+            "--batch-size",
+            type=click.IntRange(1),
+            help="Batch size of local models; halved when out of memory.  [default: 16]",
+        ),
         _option(
             "--chat-template/--no-chat-template",
             is_flag=True,
             default=None,
-            help="Local models: apply the template, or not.",
+            help="Apply the chat template of a local model, or not.",
         ),
         _option(
-            "--model-kwargs", type=_JsonObject(), help='Local models: transformers\' options, {"dtype": "bfloat16"}.'
+            "--model-kwargs",
+            type=_JsonObject(),
+            help='Arguments of from_pretrained for local models: {"dtype": "bfloat16"}.',
         ),
     ],
 )
-"""Of every language model, also one that re-ranks or walks."""
+"""For all language models, also those that re-rank or search as agents."""
 PROMPTS = Options(
     "language models",
     [
@@ -116,30 +147,34 @@ PROMPTS = Options(
             "--prompt",
             "--strategy",
             type=of_benchmark(lambda found: found.asking.prompts),
-            help="The prompt's name; see 'kbbench list BENCHMARK'.",
+            help="Prompt; see 'kbbench list BENCHMARK'.",
         ),
-        _option("--parser", type=of_benchmark(lambda found: found.asking.parsers), help="How answers are read."),
-        _option("--repeat", "repeats", type=click.IntRange(1), help="Ask everything so often.  [default: 1]"),
+        _option(
+            "--parser",
+            type=of_benchmark(lambda found: found.asking.parsers),
+            help="Parser of the responses; see 'kbbench list BENCHMARK'.",
+        ),
+        _option("--repeat", "repeats", type=click.IntRange(1), help="Number of repeated runs.  [default: 1]"),
         _option(
             "--dry-run",
             is_flag=True,
             default=None,
-            help="Show a prompt, tokens, cost and time; with --base-url, one request measures the time.",
+            help="Print a prompt, tokens, cost and time, and stop; with --base-url, one request measures the time.",
         ),
     ],
 )
 DEMONSTRATIONS = Options(
     "prompts with demonstrations",
     [
-        _option("--shots", type=click.IntRange(0), help="Demonstrations in the prompt.  [default: 1]"),
+        _option("--shots", type=click.IntRange(0), help="Number of demonstrations in the prompt.  [default: 1]"),
         _option(
             "--demonstrations",
             type=click.Choice(["leak-free", "similar", "random", "none"]),
-            help="Which demonstrations; 'similar' are the paper's, of which some show what is asked.  "
-            "[default: leak-free]",
+            help="Selection of demonstrations; 'similar' are those of the paper, some of which contain gold triples "
+            "of the test sentence.  [default: leak-free]",
         ),
         _option(
-            "--similar-by", metavar="MODEL", help="Choose similar demonstrations by this sentence-transformers model."
+            "--similar-by", metavar="MODEL", help="Select similar demonstrations with this sentence-transformers model."
         ),
     ],
 )
@@ -149,12 +184,12 @@ ANNOTATING = Options(
         _option(
             "--annotate",
             metavar="JUDGE,EMBEDDER",
-            help="Annotate the answers as well: 'surface' (offline, a baseline), nli:MODEL, hf:MODEL or llm:MODEL "
-            "judges, a sentence-transformers model embeds.",
+            help="Also annotate the predictions. The judge is 'surface' (offline baseline), nli:MODEL, hf:MODEL or "
+            "llm:MODEL, the embedder a sentence-transformers model.",
         ),
-        _option("--thresholds", type=FilePath(exists=True, dir_okay=False), help="The embedder's own thresholds."),
-        _option("--judge-base-url", help="The server of llm:MODEL as the judge."),
-        _option("--judge-api-key-env", metavar="NAME", help="The environment variable that holds its key."),
+        _option("--thresholds", type=FilePath(exists=True, dir_okay=False), help="The thresholds of the embedder."),
+        _option("--judge-base-url", help="URL of the API of an llm:MODEL judge."),
+        _option("--judge-api-key-env", metavar="NAME", help="Environment variable that holds its API key."),
     ],
 )
 TESTBEDS = Options(
@@ -165,14 +200,14 @@ TESTBEDS = Options(
             type=of_benchmark(lambda found: found.asking.testbeds),
             help="Run the configs of a testbed; see 'kbbench list BENCHMARK'.",
         ),
-        _option("--subset", metavar="NAME,...", help="Of the testbed, only these parts."),
+        _option("--subset", metavar="NAME,...", help="Run only these parts of the testbed."),
     ],
 )
 GROUPS = (RETRIEVERS, AGENTS, PROMPTS, ASKING, DEMONSTRATIONS, ANNOTATING, TESTBEDS)
 
 
 def options_of(found: Benchmark) -> list[Options]:
-    """Return the options that a benchmark has, beside those that all have."""
+    """Return the options that a benchmark has in addition to the common ones."""
     if not found.asking.prompts:
         return [RETRIEVERS, AGENTS, ASKING]
     shots = [DEMONSTRATIONS] if found.asking.with_similar_ids else []
@@ -181,7 +216,7 @@ def options_of(found: Benchmark) -> list[Options]:
 
 
 def sections(groups: Sequence[Options]) -> dict[str, list[click.Option]]:
-    """Return options under a title that says whom they are for."""
+    """Return options under a title that names the models or data they are for."""
     found: dict[str, list[click.Option]] = {}
     for group in groups:
         found.setdefault(f"For {group.whom}", []).extend(group.options)
@@ -189,10 +224,10 @@ def sections(groups: Sequence[Options]) -> dict[str, list[click.Option]]:
 
 
 class RunCommand(click.Command):
-    """A command whose options depend on the benchmark that is named; without one, its help shows all."""
+    """A command whose options depend on the named benchmark; without one, its help shows all."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse options of others than the named benchmark before any is read."""
+        """Refuse options that the named benchmark does not have, before parsing."""
         groups: Sequence[Options] = GROUPS
         named = _named(args)
         if named is not None:
@@ -210,10 +245,11 @@ class RunCommand(click.Command):
         return [*own, *(option for group in ctx.meta.get("groups", ()) for option in group.options)]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options under whom they are for."""
+        """Write the options in sections."""
         common: dict[str, Sequence[click.Parameter]] = {"Options": super().get_params(ctx)}
         for title, options in {**common, **sections(ctx.meta["groups"])}.items():
-            if rows := [row for option in options if (row := option.get_help_record(ctx))]:
+            given = [option for option in options if isinstance(option, click.Option)]  # the usage names arguments
+            if rows := [row for option in given if (row := option.get_help_record(ctx))]:
                 with formatter.section(title):
                     formatter.write_dl(rows)
 
@@ -228,8 +264,8 @@ def _named(args: Sequence[str]) -> Benchmark | None:
 
 def _refuse(group: Options, args: Sequence[str], named: Benchmark) -> None:
     """Refuse options that would be ignored: a --dry-run that runs is worse than an error."""
-    answered = f"is answered by {'language models' if named.asking.prompts else 'retrievers'}"
-    fact = "has none" if group in (DEMONSTRATIONS, ANNOTATING, TESTBEDS) else answered
+    takes = f"evaluates {'language models' if named.asking.prompts else 'retrievers'}"
+    fact = "has none" if group in (DEMONSTRATIONS, ANNOTATING, TESTBEDS) else takes
     given = {each.partition("=")[0] for each in args if each.startswith("--")}
     for option in group.options:
         if used := given & {*option.opts, *option.secondary_opts}:

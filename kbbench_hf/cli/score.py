@@ -1,6 +1,8 @@
-"""`kbbench score`: predictions in, figures with intervals out."""
+"""`kbbench score`: score predictions, or only check them (`--check`, which `kbbench validate` does too)."""
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -12,14 +14,17 @@ from kbbench_hf.cli.options import (
     JSON,
     MODE,
     NOTES,
+    PARTIAL,
     PREDICTIONS,
     STRICT,
     on_benchmark,
     read_how,
     refuse_warnings,
 )
+from kbbench_hf.errors import UsageError
+from kbbench_hf.reports import terminal
 from kbbench_hf.reports.published import print_beside
-from kbbench_hf.reports.tables import print_result
+from kbbench_hf.reports.tables import print_result, print_warnings
 from kbbench_hf.scoring.options import ReadOptions
 from kbbench_hf.scoring.result import write_result
 from kbbench_hf.scoring.score import score
@@ -30,8 +35,13 @@ from kbbench_hf.scoring.score import score
 @on_benchmark
 @MODE
 @read_how
-@click.option("--slices", type=NAME, metavar="NAME,...", help="Show these slices; 'all' for every one.")
+@click.option(
+    "--slices", type=NAME, metavar="NAME,...", help="Also show the scores of these slices; 'all' for every one."
+)
 @click.option("--out", type=FilePath(), help="Write result.json and scores.jsonl into this folder.")
+@click.option("--check", is_flag=True, help="Only check the predictions, and print every problem with its line.")
+@click.option("--write", type=FilePath(), metavar="FILE", help="--check: write the predictions as JSON Lines.")
+@PARTIAL
 @ALL_METRICS
 @NOTES
 @STRICT
@@ -44,20 +54,36 @@ def command(
     read_options: ReadOptions,
     slices: str | None,
     out: Path | None,
+    check: bool,
+    write: Path | None,
+    partial: bool,
     all_metrics: bool,
     notes: bool,
     strict: bool,
     json_output: bool,
 ) -> None:
-    """Score PREDICTIONS: files of any format that is read, a folder of them, a run's folder, or a dataset on the Hub.
+    """Score PREDICTIONS: a file, several files, a folder of files, a run folder, or a dataset on the Hub.
 
-    Read are JSON Lines, JSON, csv and tsv, Parquet, TREC runs, logs of lm-evaluation-harness and inspect_ai, and
-    folders of datasets, packed with gzip, zstandard or zip or not; each is recognised by its content.
+    Formats: JSON Lines, JSON, CSV, TSV, Parquet, TREC runs, logs of lm-evaluation-harness and inspect_ai, and saved
+    datasets, also compressed with gzip, zstandard or zip. The format is detected from the content.
 
-    An example without a prediction counts as worst, and a warning says so; validate finds it beforehand.
+    An example without a prediction counts as wrong, and a warning gives their number. --check finds them beforehand.
 
-    Example: kbbench score answers.jsonl --benchmark mini-text2kg
+    Examples:
+      kbbench score answers.jsonl --benchmark mini-text2kg
+      kbbench score answers.csv --benchmark mini-text2kg --check --write answers.jsonl
     """
+    if check:
+        given = {"--mode": mode, "--slices": slices, "--out": out, "--all-metrics": all_metrics}
+        if unused := [name for name, value in given.items() if value]:
+            hint = " To write the predictions, use --write FILE." if out else ""
+            raise UsageError(f"--check scores nothing; expected no {', '.join(unused)}. Leave it out.{hint}")
+        check_predictions(
+            predictions, benchmark, split, replace(read_options, partial=partial), write, json_output, strict=strict
+        )
+        return
+    if write or partial:
+        raise UsageError(f"{'--write' if write else '--partial'} needs --check. Add --check, or leave it out.")
     result = score(predictions, benchmark, split=split, mode=mode, options=read_options)
     if out:
         write_result(result, out)
@@ -68,3 +94,44 @@ def command(
         print_beside(result, benchmark_of(result.benchmark))
     if strict:
         refuse_warnings(result.warnings)
+
+
+def check_predictions(
+    predictions: Sequence[Path],
+    benchmark: str | None,
+    split: str | None,
+    read_options: ReadOptions,
+    write: Path | None,
+    json_output: bool,
+    *,
+    strict: bool = False,
+) -> None:
+    """Print whether predictions can be scored, and write them as JSON Lines to `write`, if given.
+
+    Raises:
+        DataError: they cannot; the message lists every problem with its line.
+    """
+    from kbbench_hf.scoring.asked import asked_of
+    from kbbench_hf.scoring.predictions import read_predictions, write_predictions
+
+    found, examples, *_ = asked_of(predictions, benchmark, split=split)
+    read = read_predictions(predictions, found, examples, read_options)
+    counts = {
+        "n_examples": len(examples.rows),
+        "n_predictions": len(examples.rows) - read.n_missing,
+        "n_missing": read.n_missing,
+        "n_duplicates": read.n_duplicates,
+        "n_parse_failures": len(read.parse_failures),
+    }
+    if write is not None:
+        write_predictions(read, examples, found.scoring.answer.field, write)
+    if json_output:
+        click.echo(json.dumps({**counts, "warnings": [note.to_dict() for note in read.notes]}))
+    else:
+        terminal.echo(
+            f"Valid: {counts['n_predictions']:,} of {counts['n_examples']:,} examples have predictions, "
+            f"{read.n_duplicates:,} repeated ids, {len(read.parse_failures):,} unparsable responses."
+        )
+        print_warnings(terminal.console(), read.notes)
+    if strict:
+        refuse_warnings(read.notes)

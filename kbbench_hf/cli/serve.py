@@ -1,4 +1,4 @@
-"""`kbbench serve`: the leaderboard, or the tools on a knowledge base, on your own machine."""
+"""`kbbench serve`: serve the leaderboard, or the tools of a knowledge base, on your machine."""
 
 import re
 import shlex
@@ -20,32 +20,40 @@ OF_THE_TOOLS = ("http", "base", "split", "limit", "name", "out")
 
 
 @click.command()
-@click.option("--store", type=FilePath(), default=Path("kbbench-leaderboard"), show_default=True)
-@click.option("--host", type=NAME, default=LOOPBACK, show_default=True)
-@click.option("--port", type=click.IntRange(1, 65_535), default=7860, show_default=True)
+@click.option(
+    "--store",
+    type=FilePath(),
+    default=Path("kbbench-leaderboard"),
+    show_default=True,
+    help="Folder of the leaderboard.",
+)
+@click.option("--host", type=NAME, default=LOOPBACK, show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(1, 65_535), default=7860, show_default=True, help="Port to listen on.")
 @click.option(
     "--root-path",
     callback=lambda context, option, text: _root_path(text),
     metavar="/PREFIX",
-    help="The path prefix under which a reverse proxy shows the leaderboard, or its whole address.",
+    help="Path prefix of the leaderboard behind a reverse proxy, or its full URL.",
 )
 @click.option(
     "--tools",
     "benchmark",
     type=BENCHMARK,
     metavar="NAME",
-    help="Serve agents the tools on this dataset's knowledge base instead, by the Model Context Protocol.",
+    help="Serve the tools of this dataset's knowledge base instead, over MCP (Model Context Protocol).",
 )
 @click.option(
-    "--http", type=click.IntRange(1, 65_535), metavar="PORT", help="--tools: over HTTP; else stdin and stdout."
+    "--http", type=click.IntRange(1, 65_535), metavar="PORT", help="--tools: use HTTP instead of stdin and stdout."
 )
-@click.option("--base", type=NAME, default="bm25", show_default=True, help="--tools: what searches, and backs off.")
+@click.option("--base", type=NAME, default="bm25", show_default=True, help="--tools: the retriever of the search tool.")
 @click.option(
-    "--split", type=of_benchmark(lambda found: found.data.splits), help="--tools: whose questions; the usual split's."
+    "--split", type=of_benchmark(lambda found: found.data.splits), help="--tools: split; by default the default split."
 )
-@click.option("--limit", type=click.IntRange(1), help="--tools: only the first questions.")
-@click.option("--name", type=NAME, default="agent", show_default=True, help="--tools: what the agent is called.")
-@click.option("--out", type=FilePath(), help="--tools: the run's folder; one under ./kbbench-runs by default.")
+@click.option("--limit", type=click.IntRange(1), help="--tools: serve only the first questions.")
+@click.option(
+    "--name", type=NAME, default="agent", show_default=True, help="--tools: name of the agent in the results."
+)
+@click.option("--out", type=FilePath(), help="--tools: the run folder; by default a new one under ./kbbench-runs.")
 @click.pass_context
 def command(
     context: click.Context,
@@ -58,10 +66,10 @@ def command(
     http: int | None,
     **options: Any,
 ) -> None:
-    """Serve the leaderboard of a store, offline, until interrupted; or with --tools the tools on a knowledge base.
+    """Serve a local leaderboard until you press Ctrl-C; with --tools, serve the tools of a knowledge base to agents.
 
-    An agent of any framework starts a question, walks, selects and finishes; its folder is then a run like any other.
-    No answers are served. Needs the extra mcp.
+    With --tools, an agent of any framework starts a question, searches, selects nodes and finishes; the folder can
+    then be scored like any run. Gold answers are not served. --tools needs the extra mcp.
 
     Examples:
       kbbench serve --port 7860
@@ -71,8 +79,8 @@ def command(
     others = OF_THE_LEADERBOARD if benchmark else OF_THE_TOOLS
     for option in others:
         if context.get_parameter_source(option.replace("-", "_")) is ParameterSource.COMMANDLINE:
-            whom = "the leaderboard, not --tools" if benchmark else "--tools NAME"
-            raise UsageError(f"--{option} is for {whom}. Leave it out, or see 'kbbench serve --help'.")
+            fact = "is for the leaderboard and not for --tools" if benchmark else "needs --tools NAME"
+            raise UsageError(f"--{option} {fact}. Leave it out, or see 'kbbench serve --help'.")
     if benchmark:
         _serve_tools(benchmark, http, **options)
         return
@@ -85,7 +93,7 @@ def command(
 
 
 def _serve_tools(benchmark: str, port: int | None, **options: Any) -> None:
-    """Serve until the client goes, or over HTTP until interrupted; stdout is the protocol's alone."""
+    """Serve until the client disconnects, or over HTTP until interrupted; stdout carries only the protocol."""
     from kbbench_hf.mcp_server import mcp_server, serve_http, serve_stdio
     from kbbench_hf.runners.agent_sessions import open_sessions
 
@@ -93,12 +101,13 @@ def _serve_tools(benchmark: str, port: int | None, **options: Any) -> None:
         _refuse_address(LOOPBACK, port)
     with open_sessions(benchmark, **options) as sessions:
         server = mcp_server(sessions)
-        said = f"{sessions.n_finished:,} of {len(sessions.rows):,} questions are finished; {sessions.folder}"
-        click.echo(said, err=True)
+        click.echo(
+            f"{sessions.n_finished:,} of {len(sessions.rows):,} questions are finished; {sessions.folder}", err=True
+        )
         if port is None:
             serve_stdio(server)
         else:
-            click.echo(f"http://{LOOPBACK}:{port}/mcp  (Ctrl-C ends it)", err=True)
+            click.echo(f"http://{LOOPBACK}:{port}/mcp  (Ctrl-C to stop)", err=True)
             serve_http(server, LOOPBACK, port)
         if sessions.n_started:
             score = f"{called_as()} score {shlex.quote(str(sessions.folder))}"
@@ -114,19 +123,19 @@ def _root_path(text: str | None) -> str | None:
     parts = text.split("/")
     if not ROOT_PATH.fullmatch(text) or not text or "." in parts or ".." in parts:
         raise click.BadParameter(
-            f"{text!r} is no path prefix; expected one such as /kbbench, or https://example.org/kbbench."
+            f"{text!r} is not a path prefix; expected one such as /kbbench, or https://example.org/kbbench."
         )
     return text.rstrip("/")
 
 
 def _refuse_address(host: str, port: int) -> None:
-    """Refuse a host or port that cannot be served, before the many seconds that the app takes to start."""
+    """Check the host and port before the app starts, which takes seconds."""
     try:
         family, *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         socket.create_server((host, port), family=family).close()
     except (OSError, UnicodeError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise UsageError(
-            f"http://{host}:{port} cannot be served: {why}. Expected an address of this machine and a free port. "
-            "Choose others with --host and --port."
+            f"Cannot listen on http://{host}:{port}: {why}. Expected an address of this machine and a free port. "
+            "Choose them with --host and --port."
         ) from None

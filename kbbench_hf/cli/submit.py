@@ -1,4 +1,4 @@
-"""`kbbench submit`: a predictions file into a leaderboard's store."""
+"""`kbbench submit`: submit a predictions file to a leaderboard."""
 
 import getpass
 from pathlib import Path
@@ -22,13 +22,19 @@ from kbbench_hf.scoring.warnings import stored_warnings
 @click.argument("predictions", type=FilePath(exists=True))
 @on_benchmark
 @MODE
-@click.option("--name", type=NAME, required=True, help="The system, as the board shall show it.")
-@click.option("--link", default="", help="Where it can be read about.")
-@click.option("--licence", default="")
-@click.option("--parameters", "parameters_b", type=float, help="Size in billions of parameters.")
-@click.option("--notes", default="")
-@click.option("--submitter", type=NAME, help="Your name; the machine's user by default.")
-@click.option("--store", type=FilePath(), default=Path("kbbench-leaderboard"), show_default=True)
+@click.option("--name", type=NAME, required=True, help="Display name on the leaderboard.")
+@click.option("--link", default="", help="URL of the paper or model card.")
+@click.option("--licence", default="", help="License of the predictions.")
+@click.option("--parameters", "parameters_b", type=float, help="Model size in billion parameters.")
+@click.option("--notes", default="", help="Remarks on the system.")
+@click.option("--submitter", type=NAME, help="Your name; by default the user name on this machine.")
+@click.option(
+    "--store",
+    type=FilePath(),
+    default=Path("kbbench-leaderboard"),
+    show_default=True,
+    help="Folder of the leaderboard.",
+)
 def command(
     predictions: Path,
     benchmark: str | None,
@@ -42,10 +48,10 @@ def command(
     parameters_b: float | None,
     notes: str,
 ) -> None:
-    """Check, score and store PREDICTIONS, as the leaderboard's page does; submitting the same twice stores it once.
+    """Check, score and store PREDICTIONS in a leaderboard; submitting the same file twice stores it once.
 
-    PREDICTIONS is a file or a run's folder, which is stored in the mode that it was scored in; the annotations beside
-    it go with it.
+    PREDICTIONS is a file or a run folder. A run is stored in the mode in which it was scored. Annotations in the same
+    folder are stored too.
 
     Example: kbbench submit answers.jsonl --benchmark mini-text2kg --name "my system"
     """
@@ -54,12 +60,12 @@ def command(
     file = predictions / "predictions.jsonl" if predictions.is_dir() else predictions
     if not file.exists():
         raise UsageError(
-            f"{predictions} holds no {file.name}; expected a run's folder or a predictions file. Check the path."
+            f"{predictions} has no {file.name}; expected a run folder or a predictions file. Check the path."
         )
     beside = annotations_beside(file) if find(place.benchmark).scoring.annotations else None
     annotations = sorted(beside.glob("*.parquet")) if beside else []
     of_run = stored_warnings(run_settings([predictions]).get("warnings", []))
     read = preview(file, place.benchmark, place.config, place.split, annotations, place.mode, of_run)
     receipt = store_preview(Store(store), read, system, submitter or getpass.getuser())
-    what = "Changed" if receipt.edited else "Was there already" if receipt.existed else "Stored"
+    what = "Changed" if receipt.edited else "Already stored" if receipt.existed else "Stored"
     echo(f"{what}: {receipt.id} in {store}")

@@ -1,4 +1,4 @@
-"""`kbbench synthesize`: questions for a built knowledge base, from its own structure and texts."""
+"""`kbbench synthesize`: generate questions for a built knowledge base from its structure and texts."""
 
 import re
 import time
@@ -30,21 +30,32 @@ def _print_example(context: click.Context, _option: click.Parameter, wanted: boo
 
 @click.command()
 @click.argument("name", type=BENCHMARK)
-@click.option("--count", type=click.IntRange(1), required=True, help="How many questions.")
+@click.option("--count", type=click.IntRange(1), required=True, help="Number of questions.")
 @click.option("--seed", type=NAME, default="0", show_default=True, help="The same seed gives the same questions.")
 @click.option(
     "--spec",
     type=NAME,
     metavar="FILE|DATASET",
-    help="Templates, bounds and words, in YAML; or those of a dataset that has some, by its name.",
+    help="YAML file with templates, limits and wordings, or the name of a dataset that has a spec.",
 )
-@click.option("--out", type=NAME, metavar="NAME2", help="The dataset to make; NAME-questions by default.")
+@click.option("--out", type=NAME, metavar="NAME2", help="Name of the new dataset; NAME-questions by default.")
 @click.option(
-    "--spec-example", is_flag=True, is_eager=True, expose_value=False, callback=_print_example, help="Print a spec."
+    "--spec-example",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_example,
+    help="Print an example spec and exit.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what the spec's models would be asked; send nothing.")
-@click.option("--prices", type=FilePath(exists=True, dir_okay=False), help="A dated price file, for --dry-run.")
-@click.option("--concurrency", type=click.IntRange(1), default=32, show_default=True, help="Requests at one time.")
+@click.option("--dry-run", is_flag=True, help="Print the number of prompts and their cost; send nothing.")
+@click.option(
+    "--prices",
+    type=FilePath(exists=True, dir_okay=False),
+    help="Your price file, with a date (YAML or JSON), for --dry-run.",
+)
+@click.option(
+    "--concurrency", type=click.IntRange(1), default=32, show_default=True, help="Maximum concurrent requests."
+)
 def command(
     name: str,
     count: int,
@@ -55,10 +66,10 @@ def command(
     prices: Path | None,
     concurrency: int,
 ) -> None:
-    """Make questions for the knowledge base NAME, without a model, into ./kbbench/NAME2.
+    """Generate questions for the knowledge base NAME, without a model, and write them to ./kbbench/NAME2.
 
-    Where the spec names models, these write and judge them; what they said is kept in ./kbbench-runs/synthesize, and
-    the same command goes on from there.
+    If the spec names models, they write and judge the questions. Their responses are kept in
+    ./kbbench-runs/synthesize, and the same command resumes.
 
     Examples:
       kbbench synthesize mini-stark --count 120
@@ -73,7 +84,7 @@ def command(
         raise UsageError(f"--out {made} is taken; expected a new name. Choose another one.")
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", made):
         raise UsageError(
-            f"{made!r} cannot name a dataset; expected letters, digits, '-', '_' and '.'. Name it by --out."
+            f"{made!r} is not a valid dataset name; expected letters, digits, '-', '_' and '.'. Choose one with --out."
         )
     place = Path(NAMESPACE) / made
     check_replaceable(place)
@@ -92,8 +103,8 @@ def command(
         work = Path("kbbench-runs") / "synthesize" / made
         by_models = questions_by_models(chosen, chosen.models, count, seed, work, concurrency)
     elif dry_run:
-        raise UsageError("--dry-run is for a spec with models; this one asks none. Leave it out, or add models.")
-    with progress("questions", count, show=by_models is None) as advance:
+        raise UsageError("--dry-run is for a spec with models; this one has none. Leave it out, or add models.")
+    with progress("Generating questions", count, show=by_models is None) as advance:
         called = Path(spec).name if spec else ""
         made_here = build_questions(
             source, name, place, chosen, count, seed, lambda: advance(1), by_models, spec_name=called
@@ -109,13 +120,13 @@ def command(
 
 
 def _shortfall(built: "Built", name: str) -> str:
-    """Return why there are fewer questions than were asked for, and what to do."""
+    """Return why there are fewer questions than --count, and the remedy."""
     from kbbench_hf.benchmarks.own_kb.construction.card import why_fewer
 
     if built.account.left_out:
-        remedy = "List others in the spec, or leave its templates out: then they are found in the knowledge base."
+        remedy = "List other templates in the spec, or leave them out to derive them from the knowledge base."
     elif built.questions[0].made_by:
-        remedy = "Ask for more questions."
+        remedy = "Raise --count."
     else:
         remedy = "Raise max_templates or most_answers in a spec."
     return f"{why_fewer(built, name)}. {remedy}"
@@ -129,7 +140,7 @@ def _knowledge_base(name: str) -> DatasetFolder:
         known = [*benchmark_names(), *own_names()]
         if name not in known:
             raise unknown_name("dataset", name, known)
-        raise UsageError(f"{name} is not built here; expected its nodes and edges. Build it: kbbench build {name}")
+        raise UsageError(f"{name} is not built; expected its nodes and edges. Build it: kbbench build {name}")
     if not is_knowledge_base(folder):
         raise UsageError(
             f"{folder.path} has no nodes and edges; expected a knowledge base. Build yours: kbbench build NAME --nodes "

@@ -1,4 +1,4 @@
-"""`kbbench train`: train a retriever on a benchmark's training questions."""
+"""`kbbench train`: train a retriever on the training questions of a benchmark."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -17,47 +17,55 @@ _WHOLE = click.IntRange(1)
 
 @click.command()
 @click.argument("benchmark", type=BENCHMARK)
-@click.option("--method", type=NAME, required=True, help="dpr, ance, colbert, qagnn or fuse.")
+@click.option("--method", type=NAME, required=True, help="Training method: dpr, ance, colbert, qagnn or fuse.")
+@click.option("--base", type=NAME, required=True, help="Encoder on the Hub or in a folder; for fuse, 'weighted(a,b)'.")
+@click.option("--out", type=FilePath(), help="Output folder.  [default: kbbench-models/BENCHMARK/METHOD-SEED]")
+@click.option("--seed", type=click.IntRange(0), help="Random seed.  [default: 0]")
+@click.option("--epochs", type=_WHOLE, help="Number of epochs.  [default: 3]")
+@click.option("--batch", type=_WHOLE, help="Questions per batch and process.  [default: 32]")
+@click.option("--accumulate", type=_WHOLE, help="Gradient accumulation steps.  [default: 1]")
+@click.option("--mini-batch", type=_WHOLE, help="Texts in memory at a time, for larger batches (GradCache).")
+@click.option("--learning-rate", type=Number(0), help="Peak learning rate.  [default: 5e-05]")
+@click.option("--warmup", type=Number(0, 1), help="Warmup ratio.  [default: 0.1]")
 @click.option(
-    "--base", type=NAME, required=True, help="An encoder on the Hub or in a folder; to fuse, 'weighted(a,b)'."
+    "--precision",
+    type=click.Choice(PRECISIONS),
+    help="Precision of training; bf16 (autocast) is for GPUs.  [default: fp32]",
 )
-@click.option("--out", type=FilePath(), help="[default: kbbench-models/BENCHMARK/METHOD-SEED]")
-@click.option("--seed", type=click.IntRange(0), help="[default: 0]")
-@click.option("--epochs", type=_WHOLE, help="How often each question and answer is seen.  [default: 3]")
-@click.option("--batch", type=_WHOLE, help="Questions for a step of each process.  [default: 32]")
-@click.option("--accumulate", type=_WHOLE, help="Batches whose gradients make one step.  [default: 1]")
-@click.option("--mini-batch", type=_WHOLE, help="Texts in memory at a time, for batches larger than it (GradCache).")
-@click.option("--learning-rate", type=Number(0), help="[default: 5e-05]")
-@click.option("--warmup", type=Number(0, 1), help="Share of the steps in which the rate rises.  [default: 0.1]")
-@click.option("--precision", type=click.Choice(PRECISIONS), help="bf16 by autocast: for GPUs.  [default: fp32]")
-@click.option("--text", type=NAME, help="What stands for a node, as in dense:MODEL@text=.  [default: as there]")
-@click.option("--train-length", type=_WHOLE, help="Tokens of a text in training.  [default: 64]")
-@click.option("--length", type=_WHOLE, help="Tokens of a text for the trained model.  [default: 128]")
-@click.option("--towers", type=click.IntRange(1, 2), help="2: questions have an encoder of their own.  [default: 1]")
-@click.option("--dimension", type=_WHOLE, help="colbert: numbers for a token, by a learned projection.")
-@click.option("--negatives", type=NAME, help="Whose mistakes are hard negatives: bm25, itself.  [default: bm25]")
-@click.option("--n-negatives", type=click.IntRange(0), help="Of these beside each answer.  [default: 1]")
-@click.option("--negatives-depth", type=_WHOLE, help="Drawn from so many of its best mistakes.  [default: 20]")
-@click.option("--refresh", type=_WHOLE, help="Mine anew after so many steps.  [default: 20 for ance]")
-@click.option("--first-stage", type=NAME, help="qagnn: whose best nodes are in a question's graph.  [default: bm25]")
-@click.option("--candidates", type=_WHOLE, help="qagnn: how many of these.  [default: 100]")
-@click.option("--graph-size", type=_WHOLE, help="qagnn: nodes of a graph.  [default: 200]")
+@click.option("--text", type=NAME, help="Text of a node, as in dense:MODEL@text=.  [default: as there]")
+@click.option("--train-length", type=_WHOLE, help="Maximum tokens of a text in training.  [default: 64]")
+@click.option("--length", type=_WHOLE, help="Maximum tokens of a text for the trained model.  [default: 128]")
+@click.option("--towers", type=click.IntRange(1, 2), help="2: a separate encoder for questions.  [default: 1]")
+@click.option("--dimension", type=_WHOLE, help="colbert: token embedding dimension.")
+@click.option("--negatives", type=NAME, help="Retriever that finds hard negatives: bm25, or itself.  [default: bm25]")
+@click.option("--n-negatives", type=click.IntRange(0), help="Hard negatives per positive.  [default: 1]")
+@click.option(
+    "--negatives-depth", type=_WHOLE, help="Sample negatives from the top wrong results, this many.  [default: 20]"
+)
+@click.option("--refresh", type=_WHOLE, help="Mine negatives again after this number of steps.  [default: 20 for ance]")
+@click.option("--first-stage", type=NAME, help="qagnn: retriever of the candidate nodes.  [default: bm25]")
+@click.option("--candidates", type=_WHOLE, help="qagnn: number of candidate nodes.  [default: 100]")
+@click.option("--graph-size", type=_WHOLE, help="qagnn: maximum nodes of a graph.  [default: 200]")
 @click.option(
     "--mode", type=click.Choice(MODES), help="qagnn: one graph for all, or for each candidate.  [default: joint]"
 )
-@click.option("--layers", type=_WHOLE, help="qagnn: how often messages are passed; 0 is its control.  [default: 2]")
-@click.option("--mask/--no-mask", default=None, help="Keep known answers from being negatives.  [default: mask]")
-@click.option("--shuffle", is_flag=True, default=None, help="A control: teach each question another one's answers.")
-@click.option("--evaluations", type=_WHOLE, help="How often validation questions are ranked.  [default: 3]")
-@click.option("--controls", is_flag=True, help="Train and rank what it is to be read beside: 5 trainings or so.")
+@click.option(
+    "--layers", type=_WHOLE, help="qagnn: message-passing layers; 0 is the baseline without edges.  [default: 2]"
+)
+@click.option("--mask/--no-mask", default=None, help="Exclude known answers from the negatives.  [default: mask]")
+@click.option(
+    "--shuffle", is_flag=True, default=None, help="Baseline: train with the answers shuffled between questions."
+)
+@click.option("--evaluations", type=_WHOLE, help="Number of validation runs.  [default: 3]")
+@click.option("--controls", is_flag=True, help="Also train and evaluate baselines and ablations, about 5 trainings.")
 @JSON
 def command(
     benchmark: str, method: str, base: str, out: Path | None, controls: bool, json_output: bool, **how: Any
 ) -> None:
-    """Train a retriever on BENCHMARK's training questions; its validation questions choose the step that is kept.
+    """Train a retriever on the training questions of BENCHMARK; the validation questions select the checkpoint.
 
-    The same command goes on where it was stopped. The folder that it writes ranks with `kbbench run`; an encoder's is
-    loaded by sentence-transformers too. Test questions are not looked at.
+    The same command resumes an interrupted training. Evaluate the trained folder with `kbbench run`;
+    sentence-transformers loads an encoder's folder too. Test questions are not used.
 
     Several processes: torchrun --nproc_per_node N -m kbbench_hf.cli train ...
 
@@ -71,14 +79,14 @@ def command(
     trained = train(benchmark, method, base, out, **given)
     lines = [line._asdict() for line in of_training(trained)] if controls else []
     if group().rank:
-        return None  # of several processes the first speaks
+        return None  # only rank 0 prints
     if json_output:
         beside = {"controls": lines} if controls else {}
         return click.echo(
             json.dumps({"folder": str(trained.folder), "model": trained.model, **trained.facts, **beside})
         )
     curve = ", ".join(f"{each['mrr']:.4f} at step {each['step']:,.0f}" for each in trained.facts["curve"])
-    echo(f"Validation MRR {curve}; kept: step {trained.facts['chosen_step']:,}.")
+    echo(f"Validation MRR {curve}; selected: step {trained.facts['chosen_step']:,}.")
     for gain in trained.facts["gains"]:
         echo(f"MRR {gain['mrr']:+.4f} [{gain['ci95'][0]:+.3f}, {gain['ci95'][1]:+.3f}] over {gain['over']}.")
     if trained.facts["ceilings"]:
@@ -86,12 +94,12 @@ def command(
         echo(f"Questions with an answer in their graph: {shares}.")
     if controls:
         _print(lines)
-    echo(f"{trained.facts['seconds']:,.0f} s. Rank with it:\n{called_as()} run {benchmark} --model {trained.model}")
+    echo(f"{trained.facts['seconds']:,.0f} s. Evaluate it:\n{called_as()} run {benchmark} --model {trained.model}")
     return None
 
 
 def _print(lines: Sequence[Mapping[str, Any]]) -> None:
-    """Print the controls, on which questions the trained retriever is how far above them."""
+    """Print the baselines, and the gain of the trained retriever over each."""
     rows = [
         [
             f"{line['system']}, {len(line['seeds'])} seeds" if len(line["seeds"]) > 1 else line["system"],
@@ -104,5 +112,5 @@ def _print(lines: Sequence[Mapping[str, Any]]) -> None:
         ]
         for line in lines
     ]
-    heads = ["validation", "answers", "n", "MRR", "seeds", "trained above it", "95 % interval"]
+    heads = ["validation", "answers", "n", "MRR", "seeds", "gain", "95 % interval"]
     print_table(console(), heads, rows, n_words=2)

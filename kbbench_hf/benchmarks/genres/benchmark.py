@@ -337,6 +337,7 @@ CORPORA = base.Benchmark(
         gold="Ground truth",
         answered=frozenset(ANSWERED),
         statistics=_STATISTICS,
+        names=HERE / "names.toml",
     ),
 )
 MINI = base.Benchmark(
@@ -346,5 +347,5 @@ MINI = base.Benchmark(
     base.Data(("sentences",), ("test",), "test", load, shipped=HERE / "mini"),
     _SCORING,
     _ASKING,
-    base.Showing(explain, statistics=_STATISTICS),
+    base.Showing(explain, statistics=_STATISTICS, names=HERE / "names.toml"),
 )

@@ -268,6 +268,7 @@ _SHOWING = base.Showing(
     published_evaluation=partial(
         on_request("kbbench_hf.benchmarks.ska_bench.evaluation:published_evaluation"), _HERE / "published.csv"
     ),
+    names=_HERE / "names.toml",
 )
 
 SKA_OPEN = base.Benchmark(

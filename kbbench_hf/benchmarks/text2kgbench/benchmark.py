@@ -289,6 +289,7 @@ _SHOWING = base.Showing(
     published=HERE / "published.csv",
     answered=frozenset({"Vicuna-13B", "Alpaca-LoRA-13B"}),
     statistics=on_request("kbbench_hf.benchmarks.text2kgbench.statistics:statistics"),
+    names=HERE / "names.toml",
     errors=on_request("kbbench_hf.benchmarks.text2kgbench.error_classes:error_classes"),
 )
 

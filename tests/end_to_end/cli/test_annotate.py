@@ -110,7 +110,7 @@ def test_topics_are_annotated_for_both_modes(answers: Path) -> None:
     [
         (("--fact-judge", "gpt-4"), "expected surface, nli:MODEL"),
         (("--topics", "--corpus", "nowhere.txt"), "does not exist"),
-        (("--calibrate", "GenRES"), "needs --fact-judge or --split-judge, or --embedder"),
+        (("--calibrate", "GenRES"), "needs --fact-judge, --split-judge, or --embedder"),
     ],
 )
 def test_what_is_missing_is_said(answers: Path, options: tuple[str, ...], message: str) -> None:

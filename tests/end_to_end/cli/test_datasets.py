@@ -93,7 +93,7 @@ def test_an_empty_list_of_configs_builds_nothing(kbbench, shared):
     for configs in ("nothing", "ontologies,"):
         done = kbbench("build", "text2kg-wikidata-tekgen", "--source", source, "--configs", configs)
         assert (done.code, "Known: ontologies, prompts, sentences, sentences_folded." in done.err) == (2, True)
-    assert "'' is no name" in kbbench("build", "text2kg-wikidata-tekgen", "--source", source, "--configs", "").err
+    assert "'' is not a name" in kbbench("build", "text2kg-wikidata-tekgen", "--source", source, "--configs", "").err
     assert not Path("kbbench").exists()
 
 
@@ -103,9 +103,9 @@ def test_build_refuses_sources_that_are_none(kbbench):
     for arguments, code, message in (
         (["stark-prime", "--source", "nowhere"], 2, "--source nowhere is not a folder"),
         (["text2kg-wikidata-tekgen", "--source", "empty"], 65, "empty holds no wikidata_tekgen/ontologies"),
-        (["my-kb", "--edges", "n.csv"], 2, "needs --nodes; --edges and --queries are optional"),
+        (["my-kb", "--edges", "n.csv"], 2, "needs --nodes FILE; only --edges and --queries are optional"),
         (["my-kb", "--nodes", "n.csv", "--edges", "nothing.csv"], 2, "'nothing.csv' does not exist"),
-        (["mini-stark", "--drop-dangling"], 2, "--drop-dangling is for your own knowledge base"),
+        (["mini-stark", "--drop-dangling"], 2, "--drop-dangling needs --nodes"),
     ):
         done = kbbench("build", *arguments)
         assert done.code == code

@@ -48,7 +48,7 @@ def test_a_store_is_sent_said_fetched_and_moved(kbbench: Command, hub: LocalHub,
     said = kbbench("leaderboard", "sync", "--store", "board", "--results", REPO)
     assert said.code == 0 and "sent 18 files" in said.out, said
     assert f"backlog: 0 submissions in 0 files wait for {REPO}" in said.out
-    assert "on the Hub: 3 of the submissions here; there alone: 0" in said.out
+    assert "on the Hub: 3 of the local submissions; only there: 0" in said.out
     said = kbbench("leaderboard", "sync", "--store", "copy", "--results", REPO, "--dry-run")
     assert said.code == 0 and "there alone: 3" in said.out and not Path("copy/submissions").exists()
     said = kbbench("leaderboard", "sync", "--store", "copy", "--results", REPO)

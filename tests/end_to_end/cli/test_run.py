@@ -38,7 +38,7 @@ def test_a_served_model_is_asked_scored_and_shown_with_its_tokens_and_cost(kbben
     assert "10 answered, 0 failed, 0.0 % unparsed, 0 cut off" in done.out
     # 10 questions and a canary before and after: 12 requests of 100 tokens in and 10 out, 12 * (1000 + 200) / 1e6 EUR
     assert "12 requests, 1,200 tokens in, 120 out, 0.0144 EUR (prices of 2026-11-01); latency p50 0.0" in done.out
-    folder = Path(done.out.splitlines()[-1].removeprefix("Look at it: kbbench report "))
+    folder = Path(done.out.splitlines()[-1].removeprefix("View the report: kbbench report "))
     assert {file.name for file in folder.iterdir()} >= {"run.json", "predictions.jsonl", "scores.jsonl", "result.json"}
 
 
@@ -107,7 +107,7 @@ def test_a_dry_run_says_why_the_time_is_not_measured(kbbench, server):
     [
         (["--max-cost", 1], "--max-cost needs --prices"),
         (["--api-key-env", "KBBENCH_NO_SUCH_KEY"], "variable KBBENCH_NO_SUCH_KEY is not set"),
-        (["--top-k", 5], "--top-k is for retrievers; mini-text2kg is answered by language models"),
+        (["--top-k", 5], "--top-k is for retrievers; mini-text2kg evaluates language models"),
         (["--prices", "nothing.yaml"], "'nothing.yaml' does not exist"),
         (["--limit", 0], "0 is not in the range x>=1"),
         (["--out", "here", "--mode", "repared"], "Did you mean 'repaired'?"),
@@ -125,8 +125,8 @@ def test_what_cannot_be_done_is_refused_before_anything_is_sent_or_written(kbben
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--model", "bm25", "--dry-run"], "--dry-run is for language models; mini-stark is answered by retrievers"),
-        (["--model", "bm25", "--base-url", "http://127.0.0.1:9"], "a served model re-ranks it: --rerank llm:bm25"),
+        (["--model", "bm25", "--dry-run"], "--dry-run is for language models; mini-stark evaluates retrievers"),
+        (["--model", "bm25", "--base-url", "http://127.0.0.1:9"], "can re-rank its results (--model bm25 --rerank llm:bm25)"),
         (
             ["--model", "bm25", "--rerank", "llm:x", "--max-cost", 1, "--base-url", "http://127.0.0.1:9"],
             "needs --prices",
@@ -181,7 +181,7 @@ def test_failed_requests_are_scored_as_missing_and_the_exit_code_says_so(kbbench
     assert done.code == 1
     assert "2 answered, 1 failed (parameter_refused 1)" in done.out
     assert "1 of 3 examples has no prediction" in done.out or "1 of 3 examples have no prediction" in done.out
-    assert "1 of 3 requests failed and are scored as missing. Start the same run again" in done.err
+    assert "1 of 3 requests failed and are scored as missing. Run the same command again" in done.err
 
 
 def test_a_server_that_takes_no_prompt_is_said_to_refuse_what_it_names(kbbench):
@@ -205,7 +205,7 @@ def test_an_interrupted_run_prints_the_command_that_goes_on_and_it_does(in_tmp):
         assert f"is in use by process {running.pid}" in second.stderr
         assert running.returncode == 130
         words = " ".join(map(str, command[3:]))
-        assert message.endswith(f"\nTo go on: python -m kbbench_hf.cli {words}\n")
+        assert message.endswith(f"\nTo resume: python -m kbbench_hf.cli {words}\n")
         assert "Traceback" not in message
         before = len(server.requests)
         resumed = json.loads(subprocess.run(command, capture_output=True, text=True, env=environment).stdout)
@@ -222,7 +222,7 @@ def test_a_reranked_run_keeps_the_first_ranking_and_says_how_many_answers_were_r
     assert done.code == 0
     assert "10 answered, 0 failed" in done.out
     assert "0 answers held no score" in done.out
-    reranked = Path(done.out.splitlines()[-1].removeprefix("Look at it: kbbench report "))
+    reranked = Path(done.out.splitlines()[-1].removeprefix("View the report: kbbench report "))
     first, second = (
         [json.loads(line)["ids"] for line in (folder / "predictions.jsonl").read_text().splitlines()]
         for folder in (Path("first"), reranked)
@@ -239,11 +239,11 @@ def test_report_writes_a_page_beside_the_run(kbbench):
 
 def test_report_refuses_what_is_no_run(kbbench):
     Path("empty").mkdir()
-    for what, message in (("empty", "holds no result.json"), ("mini-stark", "A dataset: add --dataset.")):
+    for what, message in (("empty", "has no result.json"), ("mini-stark", "For a dataset, add --dataset.")):
         done = kbbench("report", what)
         assert (done.code, message in done.err) == (2, True)
     done = kbbench("report", "mini-ska", "--dataset")
-    assert (done.code, "no statistics to show" in done.err) == (2, True)
+    assert (done.code, "has no statistics" in done.err) == (2, True)
 
 
 def test_a_record_of_a_run_that_was_cut_off_is_named_without_a_trace(kbbench):
