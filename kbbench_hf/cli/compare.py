@@ -11,6 +11,7 @@ from kbbench_hf.benchmarks.baselines import PREFIX
 from kbbench_hf.cli.names import NAME, FilePath
 from kbbench_hf.cli.options import ALL_METRICS, JSON, MODE, NOTES, STRICT, on_benchmark, read_how, refuse_warnings
 from kbbench_hf.errors import UsageError
+from kbbench_hf.reports.terminal import waiting
 from kbbench_hf.scoring.options import ReadOptions
 
 if TYPE_CHECKING:
@@ -86,7 +87,8 @@ def command(
         from kbbench_hf.scoring.results_table import results_table
 
         names = benchmark.split(",") if benchmark else ()
-        return results_table(systems, names, split=split, mode=mode, metrics=chosen, options=read_options)
+        with waiting("Comparing"):
+            return results_table(systems, names, split=split, mode=mode, metrics=chosen, options=read_options)
 
     if not wants_table:
         from kbbench_hf.reports.comparison import print_comparison
@@ -95,7 +97,8 @@ def command(
 
         files = [str(named_system(each)[1]) for each in systems]
         names = tuple(each.removesuffix(f"={file}") for each, file in zip(systems, files, strict=True))
-        comparison = compare(files[0], files[1], benchmark, split=split, mode=mode, options=read_options)
+        with waiting("Comparing"):
+            comparison = compare(files[0], files[1], benchmark, split=split, mode=mode, options=read_options)
         found = benchmark_of(comparison.a.benchmark)
         wanted = [*comparison.tests] if all_metrics else found.metric_names(chosen) if chosen else None
         if json_output:

@@ -11,7 +11,7 @@ from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.reports.comparison import print_comparison
 from kbbench_hf.reports.plots import plot_scores
-from kbbench_hf.reports.terminal import called_as, echo
+from kbbench_hf.reports.terminal import called_as, echo, waiting
 from kbbench_hf.scoring.comparison import compare
 from kbbench_hf.scoring.result import Result
 from kbbench_hf.scoring.score import score
@@ -53,7 +53,9 @@ def command() -> None:
 def _extraction() -> tuple[Benchmark, dict[str, Result]]:
     """Score the predictions of two systems in the package, and compare them."""
     found = benchmark("mini-text2kg")
-    return _shown(found, {file.stem: score(file, found.dataset) for file in shipped_answers(found.dataset)})
+    with waiting("Scoring two systems on mini-text2kg"):
+        systems = {file.stem: score(file, found.dataset) for file in shipped_answers(found.dataset)}
+    return _shown(found, systems)
 
 
 def _retrieval() -> tuple[Benchmark, dict[str, Result]]:
@@ -62,7 +64,9 @@ def _retrieval() -> tuple[Benchmark, dict[str, Result]]:
 
     found = benchmark("mini-stark")
     folders = {model: OUT / "runs" / model.replace(":", "-") for model in ("bm25", "graph:bm25")}
-    return _shown(found, {model: run(found.dataset, model, out=out, show=False) for model, out in folders.items()})
+    with waiting("Running two retrievers on mini-stark"):
+        systems = {model: run(found.dataset, model, out=out, show=False) for model, out in folders.items()}
+    return _shown(found, systems)
 
 
 def _shown(benchmark: Benchmark, systems: dict[str, Result]) -> tuple[Benchmark, dict[str, Result]]:

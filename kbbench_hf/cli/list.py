@@ -67,7 +67,7 @@ def _list_published(name: str | None, json_output: bool) -> None:
     from kbbench_hf.reports.published import print_published, published_json
 
     if name is None:
-        raise UsageError("--published needs the name of a benchmark: kbbench list NAME --published")
+        raise UsageError("--published needs the name of a benchmark. Write: kbbench list NAME --published")
     dataset, _, config = name.removeprefix(f"{NAMESPACE}/").partition("/")
     found = benchmark(dataset)
     places = [place for place in published_places() if place.benchmark == found.dataset]

@@ -1,5 +1,6 @@
 """`kbbench report`: an HTML report of one run or several, or tables and a plot of a dataset."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -54,6 +55,21 @@ def command(
         for name in what:
             _describe(name, out)
         return
+    with terminal.waiting("Writing the report"):
+        files = _write(what, benchmark, split, mode, read_options, out)
+    for file in files:
+        terminal.echo(str(file))
+
+
+def _write(
+    what: tuple[str, ...],
+    benchmark: str | None,
+    split: str | None,
+    mode: str | None,
+    read_options: ReadOptions,
+    out: Path | None,
+) -> Sequence[Path]:
+    """Write the report of a file, of several systems, of a run folder, or of a folder of runs; return its files."""
     if len(what) == 1 and (Path(what[0]).is_file() or (is_published(what[0]) and not {*"*?["} & {*what[0]})):
         from kbbench_hf.reports.run_page import answers_page
         from kbbench_hf.scoring.score import score
@@ -62,8 +78,7 @@ def command(
         name = Path(what[0]).name.removeprefix(PREFIX).removesuffix(".gz").removesuffix(".jsonl")
         file = out or Path(f"{name}.html")
         write_text(file, answers_page(what[0], result, read_options))
-        terminal.echo(str(file))
-        return
+        return [file]
     if len(what) > 1 or is_published(what[0]):
         from kbbench_hf.reports.side_by_side_page import side_by_side_page
         from kbbench_hf.scoring.results_table import results_table
@@ -77,8 +92,7 @@ def command(
             )
         file = out or Path("side-by-side.html")
         write_text(file, side_by_side_page(block, read_options))
-        terminal.echo(str(file))
-        return
+        return [file]
     folder = Path(what[0])
     if not folder.is_dir():
         raise UsageError(
@@ -89,14 +103,12 @@ def command(
         from kbbench_hf.reports.evaluation_report import write_evaluation
         from kbbench_hf.scoring.stored_runs import read_runs
 
-        for file in write_evaluation(read_runs(folder, split, mode), out or folder / "report"):
-            terminal.echo(str(file))
-        return
+        return write_evaluation(read_runs(folder, split, mode), out or folder / "report")
     from kbbench_hf.reports.run_page import run_page
 
     file = out or folder / "report.html"
     write_text(file, run_page(folder))
-    terminal.echo(str(file))
+    return [file]
 
 
 def _describe(name: str, out: Path | None) -> None:

@@ -84,7 +84,8 @@ def command(
         return
     if write or partial:
         raise UsageError(f"{'--write' if write else '--partial'} needs --check. Add --check, or leave it out.")
-    result = score(predictions, benchmark, split=split, mode=mode, options=read_options)
+    with terminal.waiting("Scoring"):
+        result = score(predictions, benchmark, split=split, mode=mode, options=read_options)
     if out:
         write_result(result, out)
     if json_output:

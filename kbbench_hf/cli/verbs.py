@@ -7,6 +7,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from kbbench_hf.errors import unknown_name
+from kbbench_hf.reports.terminal import waiting
 
 GROUPS = {
     "Start here": {
@@ -54,7 +55,8 @@ class _Verbs(click.Group):
         name = ALIASES.get(name, name)
         if name not in {*VERBS, *ALIASES}:
             return None
-        command: click.Command = import_module(f".{name.replace('-', '_')}", __package__).command
+        with waiting("Loading kbbench"):  # the first import after an installation compiles the packages
+            command: click.Command = import_module(f".{name.replace('-', '_')}", __package__).command
         command.name = name
         # \b: click keeps the line breaks of the examples, so that they can be copied.
         command.help = inspect.cleandoc(command.help or "").replace("\n\nExample", "\n\n\b\nExample")

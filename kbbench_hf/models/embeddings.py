@@ -85,7 +85,7 @@ def in_blocks(
     own = range(share.rank, len(blocks), share.size)
     missing = [block for block in own if not files[block].is_file()]
     total, left = (sum(len(blocks[block]) for block in each) for each in (own, missing))
-    with progress("Encode", total, done=total - left) as advance:
+    with progress("Encoding texts", total, done=total - left) as advance:
         for block in missing:
             save(files[block], [texts[row] for row in blocks[block]])
             advance(len(blocks[block]))

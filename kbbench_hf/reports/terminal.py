@@ -5,13 +5,16 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.status import Status
 
 IN_ASCII = dict(zip("↓↑→←·•–—−×…‘’“”─│┼━┃\xa0", "v^><-*---x.''\"\"-|+-| ", strict=True)) | {
     "±": "+/-",
@@ -71,6 +74,32 @@ def echo(text: str = "", *, err: bool = False) -> None:
     if stream is not None:
         stream.write(f"{visible(text)}\n")
         stream.flush()
+
+
+@contextmanager
+def waiting(title: str) -> Iterator[None]:
+    """Show `title` and a spinner on standard error while the block runs, after a second and only on a terminal."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield
+        return
+    shown: list[Status] = []
+
+    def show() -> None:
+        from rich.console import Console  # imported only when the wait is long
+
+        shown.append(Console(stderr=True).status(f"{title} ..."))
+        shown[0].start()
+
+    timer = threading.Timer(1.0, show)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        for status in shown:
+            status.stop()
 
 
 def called_as() -> str:

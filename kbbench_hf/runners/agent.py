@@ -147,7 +147,7 @@ def walk_run(
         return walk.turn()
 
     prompts = Prompts({row["id"]: partial(begin, row) for row in examples.rows})
-    options = {"sampling": sampling, "title": "Walk", "price": price, **how}
+    options = {"sampling": sampling, "title": "Running agent", "price": price, **how}
     if agent.protocol == "json":
         generation, by_schema = generate_judgements(prompts, model, folder, structured=structured, **options)
     else:

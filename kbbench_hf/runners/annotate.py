@@ -115,7 +115,7 @@ def annotate_topics(
     """
     corpus_sha256 = corpus_hash(corpus.texts)
     wanted = list(modes)
-    with progress("Topics", len(wanted) * len(seeds), show=show) as advance:
+    with progress("Computing topics", len(wanted) * len(seeds), show=show) as advance:
         for mode in wanted:
             predicted = [triples_of(answer or [], mode) for answer in answers]
             words = [content_words(triples_text(each, mode), mode) for each in predicted]

@@ -76,7 +76,7 @@ def generate(
     one_server: bool = False,
     partial: bool = False,
     show: bool = True,
-    title: str = "Generate",
+    title: str = "Generating",
 ) -> Generation:
     """Answer every prompt and return the finished run; what `folder` already holds is not asked again.
 

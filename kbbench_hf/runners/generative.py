@@ -150,7 +150,7 @@ def answer(
         structured=structured,
         parse=lambda text, example_id: parse(text, rows[example_id]),
         answer=benchmark.scoring.answer.field,
-        title=place.benchmark,
+        title=f"Running {place.benchmark}",
         partial=True,
         **how,
     )

@@ -40,8 +40,8 @@ class How(TypedDict, total=False):
     rerank_prompt: str
     rerank_weight: float
     agent: "str | LanguageModel | None"
-    """What walks the knowledge base with tools, from the ranking of the model: a name, or an object. The ranking is the
-    run in `out`; the agent's stands beside it, with its name and a hash after that of `out`."""
+    """The language model that searches the knowledge base with tools, over the ranking of the model: a name, or an
+    object. `out` is the agent's run; the base run is next to it, in `OUT-base`."""
     max_steps: int
     """The most replies for one question."""
     question_tokens: int

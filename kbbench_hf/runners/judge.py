@@ -206,7 +206,7 @@ def _judge_locally(items: Sequence[Item], work: Path, judge: Judge, show: bool) 
     keys = [_digest(judge.name, *item) for item in items]
     with Journal(work) as journal:
         missing = [(key, item) for key, item in zip(keys, items, strict=True) if key not in journal]
-        with progress("Judge", len(items), done=len(items) - len(missing), show=show) as advance:
+        with progress("Judging", len(items), done=len(items) - len(missing), show=show) as advance:
             for start in range(0, len(missing), _JUDGE_BATCH):
                 batch = missing[start : start + _JUDGE_BATCH]
                 for (key, _), verdict in zip(batch, judge.judge([item for _, item in batch]), strict=True):
@@ -219,7 +219,7 @@ def _judge_locally(items: Sequence[Item], work: Path, judge: Judge, show: bool) 
 def _ask(items: Sequence[Item], work: Path, kind: _Kind, judge: ChatJudge, show: bool) -> Judged:
     """Ask for every item; an answer that was cut off while the model thought is asked for once more, with more room."""
     prompts = Prompts({_digest(*item): partial(kind.prompt, *item) for item in items})
-    how = {"show": show, "title": "Judge", **judge.options}
+    how = {"show": show, "title": "Judging", **judge.options}
     run, structured = generate_judgements(
         prompts, judge.model, work, sampling=judge.sampling, structured=judge.structured, **how
     )

@@ -80,18 +80,19 @@ class Summary:
         return sum(n for kind, n in self.errors.items() if kind not in SETTLED)
 
     def __str__(self) -> str:
-        """Say what became of the run and what it cost, in two lines."""
-        cost, latency = "price unknown", ""
+        """Return the counts of the run, its requests, tokens and cost, in two lines."""
+        cost, latency = "cost unknown (no --prices)", ""
         if self.cost is not None:
             cost = f"{self.cost:.4f} {self.currency} (prices of {self.prices_as_of})"
         if self.latency_p50_s is not None:
             latency = f"; latency p50 {self.latency_p50_s:.2f} s, p95 {self.latency_p95_s:.2f} s"
         errors = f" ({', '.join(f'{kind} {count:,}' for kind, count in self.errors.items())})" if self.errors else ""
+        of_all = f" of {self.n_answered + self.n_failed:,}" if self.n_failed else ""
         return (
-            f"{self.n_answered:,} answered, {self.n_failed:,} failed{errors}, "
-            f"{100 * self.parse_failure_rate:.1f} % unparsed, {self.n_cut_off:,} cut off\n"
-            f"{self.n_requests:,} requests, {self.prompt_tokens:,} tokens in, {self.completion_tokens:,} out, "
-            f"{cost}{latency}"
+            f"{self.n_answered:,}{of_all} responses: {self.n_failed:,} errors{errors}, "
+            f"{self.n_parse_failures:,} unparsable, {self.n_cut_off:,} truncated\n"
+            f"{self.n_requests:,} requests, {self.prompt_tokens:,} prompt tokens, "
+            f"{self.completion_tokens:,} completion tokens, {cost}{latency}"
         )
 
     def to_json(self) -> dict[str, Any]:

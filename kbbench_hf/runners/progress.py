@@ -1,4 +1,4 @@
-"""What is seen of long work while it goes on: the one progress bar, on standard error, and the line below it."""
+"""Progress bars of long work on standard error, and the line of counts below them."""
 
 import math
 import time
@@ -24,11 +24,11 @@ class Advance(Protocol):
 def progress(title: str, total: int | None, *, done: int = 0, note: str = "", show: bool = True) -> Iterator[Advance]:
     """Show a bar named `title` with done/total, elapsed and remaining time while the block runs.
 
-    `total=None` shows a pulsing bar (the amount of work is unknown); `done` is what an earlier, interrupted run had
-    finished. On a terminal the bar moves; elsewhere (a log, a test) one line is written at the end. Standard output
-    stays free for results. `show=False` shows nothing: every process but the first of a group.
+    `total=None` shows a pulsing bar (the amount of work is unknown); `done` is the part that an interrupted run had
+    finished. Nothing is shown where there is no work, nor with `show=False`. On a terminal the bar moves; elsewhere (a
+    log, a test) one line is written at the end.
 
-    >>> with progress("Search", total=2, show=False) as advance:
+    >>> with progress("Ranking", total=2, show=False) as advance:
     ...     advance()
     ...     advance(note="2 done")
     """
@@ -45,7 +45,7 @@ def progress(title: str, total: int | None, *, done: int = 0, note: str = "", sh
 
     times = bars.TimeElapsedColumn(), bars.TimeRemainingColumn()
     columns = bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn(), *times
-    with Bar(*columns, console=Console(stderr=True), disable=not show) as bar:
+    with Bar(*columns, console=Console(stderr=True), disable=not show or total == 0) as bar:
         task = bar.add_task(title, total=total, completed=done, note=note)
 
         def advance(steps: int = 1, note: str | None = None) -> None:
@@ -121,7 +121,7 @@ class Meter:
         n = self.n_requests - self._requests_before
         parts = [
             f"{self.errors.total():,} errors",
-            f"parse-fail {self.n_parse_failures / max(1, self.n_answers):.1%}",
+            f"{self.n_parse_failures:,} unparsable",
             f"{n / seconds:,.0f} req/s" if n >= seconds or not n else f"{seconds / n:,.1f} s/req",
             f"{(self.completion_tokens - self._tokens_before) / seconds:,.0f} tok/s",
         ]

@@ -71,7 +71,7 @@ def rerank_run(
         for query, row in enumerate(examples.rows)
         for candidate in rows[query]
     }
-    options = {"sampling": sampling, "structured": structured, "title": "Re-rank", **how}
+    options = {"sampling": sampling, "structured": structured, "title": "Re-ranking", **how}
     generation, by_schema = generate_judgements(Prompts(prompts), model, folder, **options)
     replies = generation.responses()
     for attempt in range(2, asking.tries + 1):

@@ -146,12 +146,15 @@ def rerank(
     model: LanguageModel,
     name: str,
     *,
+    folder: Path | None = None,
     depth: int = 20,
     weight: float | None = None,
     wording: str = "clean",
     **how: Any,
 ) -> "tuple[Path, Summary, int]":
-    """Re-rank the run in `first`; return the new run's folder, its summary, and how many answers held no score.
+    """Re-rank the run in `first`; return the new run's folder, its summary, and the number of responses without score.
+
+    `folder` is by default next to `first`, with its name, the model and the settings that are not the defaults.
 
     Raises:
         UsageError: there is no such wording.
@@ -170,7 +173,7 @@ def rerank(
     own = {"wording": wording, "weight": weight}
     usual = {"wording": "clean", "weight": RANK_WEIGHT}
     ways = "".join(f"-{key}-{value}" for key, value in own.items() if value != usual[key])
-    folder = first.with_name(f"{first.name}-{_in_a_name(name)}-{depth}{ways}")
+    folder = folder or first.with_name(f"{first.name}-{_in_a_name(name)}-{depth}{ways}")
     open_run(folder, {**before, "rerank": name, "depth": depth, "documents": str(documents), **own}, {})
     how |= {
         "depth": depth,
@@ -196,11 +199,14 @@ def walk(
     limits: "Limits",
     sampling: "Sampling",
     protocol: "Protocol",
+    folder: Path | None = None,
     compact: bool = False,
     tool_choice: str | None = None,
     **how: Any,
 ) -> "tuple[Path, Summary]":
-    """Let a model walk the knowledge base from the run in `first`; return the new run's folder and its summary.
+    """Let an agent search the knowledge base, given the run in `first`; return the new run's folder and its summary.
+
+    `folder` is by default next to `first`, with its name, the model and a hash of the settings.
 
     Raises:
         UsageError: another run is in the folder, or the server takes no tools.
@@ -213,7 +219,7 @@ def walk(
     own = {**asdict(limits), "protocol": protocol, "compact": compact, "tool_choice": tool_choice}
     own |= {"sampling": asdict(sampling)}
     digest = hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()[:8]
-    folder = first.with_name(f"{first.name}-{_in_a_name(name)}-{digest}")
+    folder = folder or first.with_name(f"{first.name}-{_in_a_name(name)}-{digest}")
     of_first = read_json(first / RUN)
     before = of_first["settings"]
     same = {"knowledge_base": kb.hash, "contract_sha256": contract_sha256(agent)}

@@ -35,18 +35,18 @@ N_TIMED = 100
 
 @dataclass(frozen=True)
 class Latency:
-    """How long one question took, asked alone, in seconds of wall time; None where there was none."""
+    """Wall time of single queries in seconds; None where none was measured."""
 
     latency_p50_s: float | None = None
     latency_p95_s: float | None = None
     n_timed: int = 0
 
     def __str__(self) -> str:
-        """Say it in words; nothing where none was measured."""
+        """Return the latency in words; empty where none was measured."""
         if self.latency_p50_s is None or self.latency_p95_s is None:
             return ""
         p50, p95 = 1000 * self.latency_p50_s, 1000 * self.latency_p95_s
-        return f"latency of one question: p50 {p50:.1f} ms, p95 {p95:.1f} ms (over {self.n_timed})"
+        return f"latency per query: p50 {p50:.1f} ms, p95 {p95:.1f} ms (over {self.n_timed} queries)"
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def retrieve(
         if first:
             _check_revisions(folder, site.revisions)
             add_to_run(folder, texts=site.texts)
-        title = f"Search with {str(settings['model']).partition('(')[0]}"
+        title = f"Ranking with {str(settings['model']).partition('(')[0]}"
         done = share.gather(None if journal is None else [key for key in batches if key in journal])[0]
         with site.progress(title, len(questions), done=sum(len(batches[key]) for key in done)) as advance:
             for key, rows in batches.items():
@@ -202,7 +202,7 @@ def _explained(searcher: Searcher, rows: Sequence[Mapping[str, Any]], site: Site
     if not rows or reading(rows[0]) is None:
         return []
     found: list[str] = []
-    with site.progress("Explain", len(rows)) as advance:
+    with site.progress("Explaining rankings", len(rows)) as advance:
         for row in rows:
             found.append(json.dumps({"id": row["id"], **_record(reading(row))}, ensure_ascii=False) + "\n")
             advance(1)
@@ -218,7 +218,7 @@ def _record(value: Any) -> Any:
 
 def _latency(searcher: Searcher, questions: Sequence[str], top_k: int, site: Site) -> Latency:
     seconds = []
-    with site.progress("Time one by one", len(questions)) as advance:
+    with site.progress("Measuring latency", len(questions)) as advance:
         for question in questions:
             start = perf_counter()
             searcher.search([question], top_k)

@@ -31,7 +31,7 @@ from kbbench_hf.runners.how import (
 )
 from kbbench_hf.runners.machines import launch_warnings
 from kbbench_hf.runners.progress import say
-from kbbench_hf.runners.run_folder import default_folder
+from kbbench_hf.runners.run_folder import default_folder, second_stage_folders
 from kbbench_hf.scoring.asked import RUN, Asked, load_examples
 from kbbench_hf.scoring.predictions import read_predictions
 from kbbench_hf.scoring.result import Result, write_result
@@ -59,15 +59,15 @@ class Run:
     """What became of the prompts, where a language model answered some."""
     latency: "Latency | None" = None
     n_unread: int | None = None
-    """Answers of a re-ranking model that held no score."""
+    """Responses of a re-ranking model without a score."""
     stopped: KBBenchError | None = None
     """Why it could not go on, where it could not; what was answered is scored."""
 
     def words(self) -> str:
-        """Return what became of it, and what it cost."""
+        """Return the counts, cost and latency of the run in words."""
         if self.summary is None:
             return str(self.latency or "")
-        unread = "" if self.n_unread is None else f"\n{self.n_unread:,} answers held no score"
+        unread = "" if self.n_unread is None else f"\n{self.n_unread:,} responses without a score"
         return f"{self.summary}{unread}"
 
 
@@ -232,16 +232,19 @@ def _annotated(done: Run, annotators: "Annotators", *, show: bool) -> Run:
 
 def _retrieved(asked: Asked, model: str | Searcher, how: How) -> Run:
     second = _second(asked, model, how)
+    out, requested = how.get("out"), None
+    if second is not None and out is not None:
+        out, requested = second_stage_folders(out)
     chosen: dict[str, Any] = {k: how[k] for k in ("top_k", "batch", "processes", "show") if k in how}
     if isinstance(model, str):
         from kbbench_hf.runners.retrieval import rank
 
-        folder, latency = rank(asked, model, how.get("out"), **chosen)
+        folder, latency = rank(asked, model, out, **chosen)
     else:
-        folder, latency = _searched(asked, model, how, chosen)
+        folder, latency = _searched(asked, model, {**how, "out": out}, chosen)
     summary = unread = None
     if second is not None:
-        folder, summary, unread = second(folder)
+        folder, summary, unread = second(folder, requested)
     predictions = read_predictions([folder / "predictions.jsonl"], asked.benchmark, asked.examples)
     run = read_json(folder / RUN)
     of_run = stored_warnings(run.get("warnings", []))
@@ -252,8 +255,11 @@ def _retrieved(asked: Asked, model: str | Searcher, how: How) -> Run:
 
 def _second(
     asked: Asked, base: str | Searcher, how: How
-) -> "Callable[[Path], tuple[Path, Summary, int | None]] | None":
-    """Return what goes on from the run of a base, if anything does; its options are checked now, before that run."""
+) -> "Callable[[Path, Path | None], tuple[Path, Summary, int | None]] | None":
+    """Return the function that re-ranks or lets an agent search, given a base run; check its options before that run.
+
+    The function takes the folder of the base run and the folder to write (None: named after the base run).
+    """
     rerank, agent = how.get("rerank"), how.get("agent")
     if rerank is not None and agent is not None:
         raise UsageError("--rerank and --agent both follow the model; expected one of them.")
@@ -276,19 +282,27 @@ def _second(
 
 
 def _re_ranked(
-    asked: Asked, first: Path, *, model: LanguageModel, name: str, options: dict[str, Any], how: How
+    asked: Asked,
+    first: Path,
+    folder: Path | None,
+    *,
+    model: LanguageModel,
+    name: str,
+    options: dict[str, Any],
+    how: How,
 ) -> "tuple[Path, Summary, int]":
     from kbbench_hf.runners.retrieval import rerank
 
     wording = how.get("rerank_prompt", "clean")
     options |= {"sampling": sampling_of({**_usual_sampling(wording), **how})}
     options |= {"depth": how.get("depth", 20), "weight": how.get("rerank_weight"), "wording": wording}
-    return rerank(asked, first, model, name, **options)
+    return rerank(asked, first, model, name, folder=folder, **options)
 
 
 def _walked(
     asked: Asked,
     first: Path,
+    folder: Path | None,
     *,
     base: str | Searcher,
     model: LanguageModel,
@@ -304,7 +318,8 @@ def _walked(
     for each in ("compact", "keep_texts", "tool_choice"):
         if each in how:
             options[each] = how[each]
-    return *walk(asked, first, base, model, name, limits=limits, sampling=sampling_of(how), **options), None
+    options |= {"limits": limits, "sampling": sampling_of(how), "folder": folder}
+    return *walk(asked, first, base, model, name, **options), None
 
 
 def _usual_sampling(wording: str) -> How:

@@ -30,6 +30,18 @@ def default_folder(place: Place, model: str, settings: Mapping[str, Any]) -> Pat
     return Path("kbbench-runs") / place.benchmark / f"{words}-{digest}"
 
 
+def second_stage_folders(out: Path) -> tuple[Path, Path | None]:
+    """Return the folders of a base run and of the run of an agent or re-ranker over it: `OUT-base` and OUT.
+
+    Earlier versions put the base run into OUT and named the other one after it. An OUT that holds a run without agent
+    and re-ranker is resumed that way: then the second folder is None.
+    """
+    if (out / RUN).is_file() and not {"agent", "rerank"} & (read_json(out / RUN).get("settings") or {}).keys():
+        return out, None
+    named = out if out.name not in ("", "..") else out.resolve()
+    return named.with_name(f"{named.name}-base"), out
+
+
 def open_run(folder: Path, settings: Mapping[str, Any], circumstances: Mapping[str, Any], *, name: str = RUN) -> None:
     """Write `run.json`, or a file of another `name`, or check that the run in this folder is the same one.
 

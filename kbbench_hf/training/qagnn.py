@@ -143,7 +143,7 @@ def _trained(
     if last := get_last_checkpoint(str(checkpoints)) if checkpoints.is_dir() else None:
         accelerator.load_state(last)
     every = math.ceil(spec.epochs / spec.evaluations)
-    with progress(f"Train, {layers} layers", steps, done=state.epoch * per_epoch, show=show) as advance:
+    with progress(f"Training, {layers} layers", steps, done=state.epoch * per_epoch, show=show) as advance:
         while state.epoch < spec.epochs:
             loader.set_epoch(state.epoch)
             network.train()

@@ -40,7 +40,7 @@ class Shown(TrainerCallback):  # type: ignore[misc]
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         """Open the bar where an earlier run left it."""
-        bar = progress("Train", state.max_steps, done=state.global_step, show=self._show)
+        bar = progress("Training", state.max_steps, done=state.global_step, show=self._show)
         self._advance = self._stack.enter_context(bar)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:

@@ -134,3 +134,33 @@ def test_a_server_that_takes_no_tools_is_told_what_to_do(kbbench: Command, statu
         arguments = ("--model", "bm25", "--agent", "llm:scripted-model", "--base-url", server.url, "--limit", 3)
         done = kbbench("run", "mini-stark", *arguments)
     assert done.code == 2 and "--protocol json" in done.err and message[:40] in done.err
+
+
+def test_out_is_the_run_of_the_agent_and_its_base_is_next_to_it(kbbench: Command) -> None:
+    with ToolCaller(policy=policy(mini_stark(), oracle)) as server:
+        options = ("--limit", 4, "--out", "runs/mine")
+        walked(kbbench, server, "mini-stark", *options)
+        n_requests = len(server.answered)
+        again = walked(kbbench, server, "mini-stark", *options)
+        assert len(server.answered) <= n_requests + 1  # a canary, and nothing else
+    settings = {
+        folder.name: json.loads((folder / "run.json").read_text(encoding="utf-8")) for folder in Path("runs").iterdir()
+    }
+    assert sorted(settings) == ["mine", "mine-base"]
+    assert settings["mine"]["settings"]["agent"] == "scripted-model" and settings["mine"]["base"] == "mine-base"
+    assert "agent" not in settings["mine-base"]["settings"]
+    assert again["run"] == "runs/mine"
+
+
+def test_a_run_whose_base_is_in_out_resumes_as_it_is(kbbench: Command) -> None:
+    # earlier versions put the base run into OUT, and the agent's run into OUT-MODEL-HASH
+    assert kbbench("run", "mini-stark", "--model", "bm25", "--limit", 4, "--out", "runs/mine").code == 0
+    before = Path("runs/mine/predictions.jsonl").read_bytes()
+    with ToolCaller(policy=policy(mini_stark(), oracle)) as server:
+        first = walked(kbbench, server, "mini-stark", "--limit", 4, "--out", "runs/mine")
+        n_requests = len(server.answered)
+        again = walked(kbbench, server, "mini-stark", "--limit", 4, "--out", "runs/mine")
+        assert len(server.answered) <= n_requests + 1
+    assert first["run"] == again["run"] and first["run"].startswith("runs/mine-scripted-model-")
+    assert sorted(folder.name for folder in Path("runs").iterdir()) == ["mine", Path(first["run"]).name]
+    assert Path("runs/mine/predictions.jsonl").read_bytes() == before

@@ -46,7 +46,7 @@ def files(hub: LocalHub, name: str = REPO) -> dict[str, bytes]:
 
 def test_a_store_is_sent_said_fetched_and_moved(kbbench: Command, hub: LocalHub, ids: list[str]) -> None:
     said = kbbench("leaderboard", "sync", "--store", "board", "--results", REPO)
-    assert said.code == 0 and "sent 18 files" in said.out, said
+    assert said.code == 0 and "uploaded 18 files" in said.out, said
     assert f"backlog: 0 submissions in 0 files wait for {REPO}" in said.out
     assert "on the Hub: 3 of the local submissions; only there: 0" in said.out
     said = kbbench("leaderboard", "sync", "--store", "copy", "--results", REPO, "--dry-run")

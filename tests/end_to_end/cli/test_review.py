@@ -38,9 +38,9 @@ def test_agreement_shows_kappa_of_every_question_and_what_they_disagree_on(kbben
         (["mini-ska"], "--subset"),
         (["mini-text2kg", "--subset", "kg", "--reviewer", "a", "--out", "a"], "mini-ska"),
         (["mini-stark", "--subset", "kg", "--reviewer", "a", "--out", "a"], "Known: test"),
-        (["summary"], "at least one"),
+        (["summary"], "Name one or more"),
         (["mini-ska", "--subset", "kgs", "--reviewer", "a", "--out", "a"], "'kg'"),
-        (["mini-ska", "mini-stark", "--subset", "kg"], "One dataset"),
+        (["mini-ska", "mini-stark", "--subset", "kg"], "Expected one dataset"),
     ],
 )
 def test_a_wrong_call_says_what_to_do(kbbench, two_files, arguments, said):

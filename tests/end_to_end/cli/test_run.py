@@ -126,7 +126,10 @@ def test_what_cannot_be_done_is_refused_before_anything_is_sent_or_written(kbben
     ("options", "message"),
     [
         (["--model", "bm25", "--dry-run"], "--dry-run is for language models; mini-stark evaluates retrievers"),
-        (["--model", "bm25", "--base-url", "http://127.0.0.1:9"], "can re-rank its results (--model bm25 --rerank llm:bm25)"),
+        (
+            ["--model", "bm25", "--base-url", "http://127.0.0.1:9"],
+            "can re-rank its results (--model bm25 --rerank llm:bm25)",
+        ),
         (
             ["--model", "bm25", "--rerank", "llm:x", "--max-cost", 1, "--base-url", "http://127.0.0.1:9"],
             "needs --prices",
@@ -220,13 +223,14 @@ def test_a_reranked_run_keeps_the_first_ranking_and_says_how_many_answers_were_r
         options = ["--model", "bm25", "--limit", 2, "--out", "first", "--depth", 5]
         done = kbbench("run", "mini-stark", *options, "--rerank", f"llm:{MODEL}", "--base-url", judge.url)
     assert done.code == 0
-    assert "10 answered, 0 failed" in done.out
-    assert "0 answers held no score" in done.out
+    assert "10 responses: 0 errors" in done.out
+    assert "0 responses without a score" in done.out
     reranked = Path(done.out.splitlines()[-1].removeprefix("View the report: kbbench report "))
     first, second = (
         [json.loads(line)["ids"] for line in (folder / "predictions.jsonl").read_text().splitlines()]
-        for folder in (Path("first"), reranked)
+        for folder in (Path("first-base"), reranked)
     )
+    assert reranked == Path("first")
     assert first == second  # the same score for all: the first ranking decides
 
 

@@ -84,7 +84,9 @@ def test_validate_refuses_missing_predictions_unless_told_that_the_file_is_parti
     assert "43 problems" in refused.err
     assert "... and 23 more" in refused.err  # 20 are shown
     assert refused.err.endswith("To accept a partial file: --partial.\n")
-    assert kbbench("validate", "part.jsonl", *ON, "--partial").out.startswith("Valid: 5 of 48 examples have predictions")
+    assert kbbench("validate", "part.jsonl", *ON, "--partial").out.startswith(
+        "Valid: 5 of 48 examples have predictions"
+    )
     counts = json.loads(kbbench("validate", "part.jsonl", *ON, "--partial", "--json").out)
     assert (counts["n_predictions"], counts["n_missing"]) == (5, 43)
     assert kbbench("validate", STORED["copy"], *ON).code == 0

@@ -91,7 +91,9 @@ def test_a_place_that_cannot_be_written_is_an_error_without_a_trace(kbbench, in_
     (in_tmp / "file").write_text("")
     done = kbbench(*SCORE, "--out", "file/folder")
     assert done.code == 1
-    assert "kbbench: file/folder: Not a directory. Expected a folder, and this is a file. Name another path." in done.err
+    assert (
+        "kbbench: file/folder: Not a directory. Expected a folder, and this is a file. Name another path." in done.err
+    )
     assert "Traceback" not in done.err
 
 
@@ -102,7 +104,9 @@ def test_an_interrupted_verb_that_can_go_on_says_how(kbbench, monkeypatch):
     monkeypatch.setattr("kbbench_hf.runners.retrieval.retrieve", interrupted)
     done = kbbench("run", "mini-stark", "--model", "rrf(bm25,graph:bm25)")
     assert done.code == 130
-    assert done.err.endswith("kbbench: Interrupted.\nTo resume: kbbench run mini-stark --model 'rrf(bm25,graph:bm25)'\n")
+    assert done.err.endswith(
+        "kbbench: Interrupted.\nTo resume: kbbench run mini-stark --model 'rrf(bm25,graph:bm25)'\n"
+    )
 
 
 def test_a_closed_pipe_ends_the_output_without_a_trace(in_tmp):

@@ -27,7 +27,7 @@ USAGE = [
     ("list mini-strak", "Did you mean 'mini-stark'?"),
     ("list ''", "'' is not a name"),
     ("list mini-stark extra", "extra"),
-    ("list --published", "expected its name"),
+    ("list --published", "needs the name of a benchmark"),
     ("list notes", "neither a known benchmark's nor a knowledge base"),
     ("build", "Missing argument 'NAME'"),
     ("build mini-strak", "Did you mean 'mini-stark'?"),
@@ -318,7 +318,9 @@ SCORE = f"score good.jsonl {ON}"
 def test_a_full_disk_under_standard_output_is_one_message(place, call):
     done = process(call, place, streams={"stdout": "full"})
     assert done.code == 1
-    message = "kbbench: No space left on device. Expected free space on the disk. Free some, or name a path on another disk."
+    message = (
+        "kbbench: No space left on device. Expected free space on the disk. Free some, or name a path on another disk."
+    )
     assert done.err.splitlines()[-1] == message
     assert done.err.count("kbbench: ") == 1
 
