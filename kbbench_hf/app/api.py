@@ -92,7 +92,7 @@ def board_answer(boards: Boards, place: Place, asked: Mapping[str, str]) -> Resp
     """
     found, form = boards.board(place), asked.get("format", "json")
     if form not in FORMATS:
-        raise UsageError(f"{form[:20]!r} is no format; expected {', '.join(FORMATS)}. Name one of them.")
+        raise UsageError(f"{form[:20]!r} is not a format; expected {', '.join(FORMATS)}. Name one of them.")
     rows = found.differences(found.chosen(View.of(asked, found.columns)))
     headings = asked_columns(asked.get("columns", ""), found.columns, [each.heading for each in found.columns])
     name = f"{'-'.join(place[:3])}.{form}"

@@ -109,12 +109,12 @@ def _plugged_in(name: str, address: str) -> Benchmark:
     except Exception as error:  # whatever somebody else's package raises
         raise UsageError(
             f"The benchmark {name!r} could not be imported from {address}: {type(error).__name__}: {error}. "
-            "Mend or uninstall the package that plugs it in."
+            "Fix or uninstall the package that plugs it in."
         ) from error
     if not isinstance(found, Benchmark):
         raise UsageError(
             f"{address}, plugged in as the benchmark {name!r}, is a {type(found).__name__}; "
-            "expected a kbbench_hf.benchmarks.base.Benchmark. Mend the package that plugs it in."
+            "expected a kbbench_hf.benchmarks.base.Benchmark. Fix the package that plugs it in."
         )
     return found
 
@@ -185,7 +185,9 @@ def as_place(text: object) -> Place:
         found = benchmark(parts[0])
         if parts[1] in found.data.configs and parts[2] in found.data.splits and parts[3] in found.scoring.modes:
             return Place(*parts)
-    raise UsageError(f"{str(text)[:80]!r} is no place of the board; expected benchmark/config/split/mode. Choose one.")
+    raise UsageError(
+        f"{str(text)[:80]!r} is not a place of the board; expected benchmark/config/split/mode. Choose one."
+    )
 
 
 def shipped_dataset(name: str) -> DatasetFolder | None:

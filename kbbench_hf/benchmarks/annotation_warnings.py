@@ -51,7 +51,7 @@ def _coverage_warnings(
             names = ", ".join(benchmark.metrics[metric] for metric in metrics)
             message = (
                 f"{names}: of {len(answered):,} answered documents {n:,} have no annotation ({kind}); "
-                "the figures are means over the others."
+                "the scores are means over the others."
             )
             found.append(ScoreWarning("annotations_partial", message, "Run 'kbbench annotate' on these answers.", n))
     return found

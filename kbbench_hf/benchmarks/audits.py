@@ -171,8 +171,8 @@ def refuse_unwaived(findings: Iterable[Finding]) -> None:
     if over := [each for each in findings if each.is_over and not each.waiver]:
         listed = ", ".join(f"{each.key} {each.value:.3f} (limit {each.limit:.2f})" for each in over)
         raise KBBenchError(
-            f"{len(over)} figures of the audit are above their limits: {listed}. Expected none: mend the construction, "
-            f"or say on the dataset's card why it is so, as a line of a list: - `{over[0].key}`: a sentence.",
+            f"{len(over)} baselines are above their limits: {listed}. Expected none. Fix the dataset, or accept each "
+            f"in its card with a list item: - `{over[0].key}`: the reason in one sentence.",
             code="audit",
         )
 
@@ -195,7 +195,7 @@ def read_closed_book(file: Path) -> dict[str, list[str]]:
         if not name or not isinstance(name, str) or not isinstance(answers, list) or name in found:
             raise DataError(
                 f"{file}:{n}: {line[:60]!r} is not one answered question; expected an object with instance_id, that no "
-                "line before it has, and answers, a list. Mend the line."
+                "line before it has, and answers, a list. Fix the line."
             )
         found[name] = [str(answer) for answer in answers]
     return found

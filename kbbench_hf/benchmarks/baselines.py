@@ -144,12 +144,12 @@ def _unknown(name: str, place: Place, known: list[str]) -> UsageError:
     ]
     if elsewhere:
         return UsageError(
-            f"{PREFIX}{name} has no figures for {where}; it has for {'; '.join(elsewhere)}. Choose one of these "
+            f"{PREFIX}{name} has no scores for {where}; it has some for {'; '.join(elsewhere)}. Choose one of these "
             f"with --split and --mode."
         )
     if not known:
         hint = f"See: kbbench list {place.benchmark} --published" if of_same else "Leave it out."
-        return UsageError(f"{PREFIX}{name}: nothing is published for {where}; expected figures or answers. {hint}")
+        return UsageError(f"{PREFIX}{name}: nothing is published for {where}. {hint}")
     return unknown_name(f"published system of {where}:", name, known)
 
 
@@ -187,10 +187,10 @@ def answers_of(name: str, place: Place) -> Path:
     system = found[0].system
     if system not in benchmark(place.benchmark).showing.answered:
         raise UsageError(
-            f"{PREFIX}{system} has figures only; expected answers, which were not released. "
-            f"Its figures: kbbench list {place.benchmark}/{place.config} --published"
+            f"{PREFIX}{system} has scores only, and predictions are needed; they were not released. "
+            f"List its scores: kbbench list {place.benchmark}/{place.config} --published"
         )
     raise UsageError(
-        f"The answers of {PREFIX}{system} are in the authors' release, but not in the dataset at hand. "
-        f"Build it: kbbench build {place.benchmark}  (with --source RELEASE where you have the release)"
+        f"The predictions of {PREFIX}{system} are in the authors' release and not installed. "
+        f"Build the dataset: kbbench build {place.benchmark}  (add --source RELEASE if you have the release)"
     )

@@ -130,7 +130,7 @@ class JudgeAgreement:
         others = ", ".join(f"{name} {_in_short(each)}" for name, each in beside.items())
         systems = ""
         if self.mean_absolute_error is not None:
-            systems = f", and systems' figures are {100 * self.mean_absolute_error:.1f} points off on average"
+            systems = f", and system scores are {100 * self.mean_absolute_error:.1f} points off on average"
         return (
             f"with {self.released_by} it agrees at kappa / balanced accuracy {_in_short(self.judge)} ({others})"
             f"{systems}; measured on {self.judge.n:,} triples of {self.corpus}"
@@ -198,7 +198,7 @@ def agreement_warnings(labels: Mapping[str, str], identities: Mapping[str, Mappi
         if judge.startswith(("stored:", "by-hand:")):
             continue  # the released verdicts themselves, or a person's
         if plain is None:
-            message = f"{label} is judged by {judge}; nobody has measured how far it agrees with released verdicts."
+            message = f"{label} is judged by {judge}; its agreement with released verdicts was not measured."
             found.append(ScoreWarning("judge_not_calibrated", message, "Calibrate it: kbbench annotate --calibrate."))
         else:
             agreement = JudgeAgreement.of(plain)

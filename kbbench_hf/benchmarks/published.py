@@ -122,7 +122,7 @@ def read_published(file: Path) -> dict[Place, dict[str, PublishedRow]]:
             name, _, part = line["slice"].partition("=")
             figures = rows.setdefault((place, line["system"]), {}).setdefault(name, {}).setdefault(part, {})
             if line["metric"] in figures or line["source"] not in sources:
-                raise DataError(f"{file}: {line} stands twice, or its source is not in {SOURCES}. Mend the table.")
+                raise DataError(f"{file}: {line} occurs twice, or its source is not in {SOURCES}. Fix the table.")
             digits = int(line["digits"] or len(line["value"].partition(".")[2]))
             figures[line["metric"]] = PublishedFigure(
                 float(line["value"]), digits, sources[line["source"]], line["key"] or line["system"], line["note"]
@@ -143,5 +143,5 @@ def _read_sources(file: Path) -> dict[str, Source]:
             for line in csv.DictReader(lines)
         }
     if unknown := [each for each in found.values() if each.kind not in get_args(Kind)]:
-        raise DataError(f"{file}: {unknown[0].kind!r} is no kind; expected one of {get_args(Kind)}. Mend the table.")
+        raise DataError(f"{file}: {unknown[0].kind!r} is not a kind; expected one of {get_args(Kind)}. Fix the table.")
     return found

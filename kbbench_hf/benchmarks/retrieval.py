@@ -134,9 +134,9 @@ def _check(examples: Examples, example_id: Id, answer: Sequence[Id]) -> str | No
     seen = set()
     for position, name in enumerate(answer, start=1):
         if name not in candidates:
-            return f"{name!r} at position {position} is none of the {len(candidates):,} candidates"
+            return f"{name!r} at position {position} is not one of the {len(candidates):,} candidates"
         if name in seen:
-            return f"{name!r} stands twice, the second time at position {position}"
+            return f"{name!r} occurs twice, the second time at position {position}"
         seen.add(name)
     return None
 
@@ -210,7 +210,7 @@ def _warn(
     if trivial:
         names = ", ".join(METRICS[metric] for metric in trivial)
         whole = "every ranking that is not empty" if mode == "reference" else "every ranking of all candidates"
-        message = f"There are {n_candidates:,} candidates: {names} are 1 for {whole}, and tell no systems apart."
+        message = f"There are {n_candidates:,} candidates: {names} are 1 for {whole}, and cannot separate systems."
         rest = [METRICS[metric] for metric in ("hit_at_1", "hit_at_3", "mrr") if metric not in trivial]
         found.append(ScoreWarning("trivial_cutoffs", message, f"Compare systems by {' or '.join(rest)}."))
     depth = min(HEADLINE_DEPTH, n_candidates)

@@ -135,7 +135,8 @@ def read_judgements(file: Path) -> list[Judgement]:
         except (ValueError, TypeError, KeyError):
             if n < len(lines):
                 raise DataError(
-                    f"{file}:{n}: {line[:60]!r} is no judgement; expected one that 'kbbench review' wrote. Take it out."
+                    f"{file}:{n}: {line[:60]!r} is not a judgment; expected one that 'kbbench review' wrote. Take it "
+                    "out."
                 ) from None
     return found
 
@@ -180,8 +181,8 @@ def folded(judgements: Iterable[Judgement]) -> dict[str, Folded]:
     scaled = [each.answers for each in last.values() if _questions_of(each) is QUERY_QUESTIONS]
     if not scaled:
         raise DataError(
-            f"None of {len(last)} judgements says {QUERY_QUESTIONS[0].name}; expected some of questions to a knowledge "
-            "base. Review one: kbbench review NAME --reviewer ... --out FILE"
+            f"None of {len(last)} judgments answers {QUERY_QUESTIONS[0].name!r}; expected some on questions of a "
+            "knowledge base. Review some: kbbench review NAME --reviewer ... --out FILE"
         )
     return {each.name: _fold([answers[each.name] for answers in scaled]) for each in QUERY_QUESTIONS}
 

@@ -97,10 +97,10 @@ def unread_warning(n_unread: int, n: int, remedy: str, said: str = "") -> list[S
 def unmatched_warning(n_unmatched: int, n: int) -> list[ScoreWarning]:
     """Return a warning where a retriever matched queries with nothing and ranked the nodes all the same."""
     message = (
-        f"{n_unmatched:,} of {n:,} queries match no text that the retriever reads, or all nodes alike; what is scored "
-        "for them is the order of the nodes' ids, types or degrees."
+        f"{n_unmatched:,} of {n:,} queries match no text of a node, or all nodes equally; their rankings follow the "
+        "ids, types or degrees of the nodes."
     )
-    remedy = "Let it read more of the nodes (bm25@text=clean), or rank by meaning (dense:MODEL)."
+    remedy = "Index more text of the nodes (bm25@text=clean), or use dense:MODEL."
     return [ScoreWarning("unmatched_queries", message, remedy, n_unmatched)] if n_unmatched else []
 
 
@@ -125,7 +125,7 @@ def above_one_warning(precision: NDArray[np.float64]) -> list[ScoreWarning]:
     n = int((precision > 1).sum())
     message = (
         f"{n:,} of {len(precision):,} questions have a precision above 1: mode rog finds several gold answers in one "
-        "predicted string, and counts that string once. Precision and F1 are no fractions."
+        "predicted string, and counts that string once. Precision and F1 can exceed 1."
     )
     remedy = "Give one answer per string, or score with another mode."
     return [ScoreWarning("precision_above_one", message, remedy, n)] if n else []
@@ -163,9 +163,11 @@ def equals_gold_warning(
     if n < LEAST_EQUAL or not is_nearly_all(n_alike, n, kind):
         return []
     how = "begin with" if n_alike > n_equal else "equal"
-    message = f"{n_alike:,} of {n:,} answers {how} the gold, in its order: was the gold scored for the predictions?"
+    message = f"{n_alike:,} of {n:,} predictions {how} the gold, in its order. Are these gold answers by mistake?"
     return [
-        ScoreWarning("equals_gold", message, f"{remedy} A perfect system ends so, too.", n_alike, severity=severity)
+        ScoreWarning(
+            "equals_gold", message, f"{remedy} A perfect system gives this note too.", n_alike, severity=severity
+        )
     ]
 
 

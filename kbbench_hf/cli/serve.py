@@ -31,6 +31,7 @@ OF_THE_TOOLS = ("http", "base", "split", "limit", "name", "out")
 @click.option("--port", type=click.IntRange(1, 65_535), default=7860, show_default=True, help="Port to listen on.")
 @click.option(
     "--root-path",
+    type=NAME,
     callback=lambda context, option, text: _root_path(text),
     metavar="/PREFIX",
     help="Path prefix of the leaderboard behind a reverse proxy, or its full URL.",
@@ -85,10 +86,10 @@ def command(
         _serve_tools(benchmark, http, **options)
         return
     _refuse_address(host, port)
+    echo("Starting the leaderboard. Its address is printed when it is ready.", err=True)
     from kbbench_hf.app.leaderboard import serve
     from kbbench_hf.leaderboard.store import Store
 
-    echo("Starting the leaderboard; its address follows when it answers.", err=True)
     serve(Store(store), server_name=host, server_port=port, root_path=root_path)
 
 

@@ -73,7 +73,8 @@ class DatasetFolder:
         whole = isinstance(manifest.get("revision"), str) and isinstance(files, dict)
         if not whole or not all(_is_entry(name, facts) for name, facts in cast(Row, files).items()):
             raise DataError(
-                f"{file} is no manifest any more; expected a revision, and each file's sha256 and rows. Build it again."
+                f"{file} is damaged; expected a revision, and the sha256 and rows of each file. Build the dataset "
+                "again."
             )
         return manifest
 

@@ -49,7 +49,7 @@ def refuse_summary(found: Mapping[str, object]) -> None:
     """
     if {"results", "configs", "versions"} <= found.keys():
         raise Unreadable(
-            "these are results of lm-evaluation-harness: figures, no answers",
+            "these are results of lm-evaluation-harness: scores, no predictions",
             "Send its samples_*.jsonl, which it writes with --log_samples.",
         )
 
@@ -93,7 +93,7 @@ def read_inspect_archive(opened: Opened, how: How) -> Reading:
     start = "header.json" if "header.json" in names else "_journal/start.json"
     log = member(start)
     if not isinstance(log, dict):
-        raise Unreadable(f"the member {start!r} is no object")
+        raise Unreadable(f"the member {start!r} is not an object")
     status = str(log.get("status")) if start == "header.json" else "killed"
     return _of_samples(log, map(member, samples), status)
 
@@ -122,7 +122,7 @@ def _of_samples(log: Log, samples: Iterable[object], status: str) -> Reading:
         reading.notes.append(
             Note(
                 "limit",
-                f"This inspect_ai run was asked for some samples only (limit {config['limit']}).",
+                f"This inspect_ai run has some of the samples only (limit {config['limit']}).",
                 "Run all of them.",
             )
         )

@@ -133,7 +133,7 @@ class _Text:
             elif not self.text.startswith("]", position):
                 raise self._broken("Expecting ',' delimiter", position)
         if self.text[(end := self.space(position + 1)) :]:
-            raise Unreadable("something stands after the end of the array", "Remove it.", self.line(end))
+            raise Unreadable("there is text after the end of the array", "Remove it.", self.line(end))
 
     def one_after_another(self, position: int) -> Iterator[Line]:
         """Yield the values that stand one after another."""
@@ -146,7 +146,7 @@ class _Text:
             position = self.space(end)
             if self.text.startswith(",", position):
                 raise Unreadable(
-                    "not JSON: a comma between objects that stand in no array",
+                    "not JSON: a comma between objects outside an array",
                     "Remove the commas, or put all of it in [ ].",
                     self.line(position),
                 )

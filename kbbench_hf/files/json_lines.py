@@ -125,7 +125,7 @@ def unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     result = dict(pairs)
     if len(result) < len(pairs):
         counts = Counter(key for key, _ in pairs)
-        raise Unreadable(f"key {next(key for key in counts if counts[key] > 1)!r} stands twice in one object")
+        raise Unreadable(f"key {next(key for key in counts if counts[key] > 1)!r} occurs twice in one object")
     return result
 
 

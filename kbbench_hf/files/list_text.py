@@ -49,7 +49,7 @@ def parse_list(text: str) -> object:
     reader = _Reader(text)
     value = reader.value(0)
     if reader.token is not None:
-        raise ListTextError(f"something stands after the end of the list: {text[-40:]!r}")
+        raise ListTextError(f"there is text after the end of the list: {text[-40:]!r}")
     return value
 
 
@@ -149,7 +149,7 @@ class _Reader:
                 return self._items(_CLOSING[text], depth)
             case "mark", "{":
                 return self._members(depth)
-        raise ListTextError(f"no list: {text!r} stands where an item should")
+        raise ListTextError(f"not a list: {text!r} where an item was expected")
 
     def _wrapped(self, depth: int) -> object:
         """Return the first argument of a call, such as array([...], dtype=object)."""
@@ -169,7 +169,7 @@ class _Reader:
                 n_commas += 1
         self._take()
         if closing == ")" and len(items) == 1 and not n_commas:
-            raise ListTextError("one thing in parentheses, which is no tuple")
+            raise ListTextError("one thing in parentheses, which is not a tuple")
         return items
 
     def _members(self, depth: int) -> object:

@@ -55,7 +55,7 @@ def completion(reply: object) -> str | None:
         samples = reply.get(key)
         if isinstance(samples, list) and samples:
             if len(samples) > 1:
-                message = f"a reply with {len(samples)} {key}, of which none is chosen for you"
+                message = f"a reply with {len(samples)} {key}, and one of them must be chosen"
                 raise Unreadable(message, f"Write one line for each id, or map one of them: response=PATH.{key}.0...")
             return completion(samples[0])
     inner = (

@@ -133,7 +133,7 @@ class Run:
             return Problem(
                 self._file,
                 line,
-                f"candidate {candidate} stands twice for query {query}, first at line {of_query[candidate][2]}",
+                f"candidate {candidate} occurs twice for query {query}, first at line {of_query[candidate][2]}",
                 "A run has each candidate once per query: remove one of the two.",
             )
         of_query[candidate] = (rank, score, line)
@@ -183,12 +183,12 @@ class Run:
         if rising and not falling:
             raise Unreadable(
                 "the scores rise with the rank: are they distances, or is the rank column upside down?",
-                "Say how to order it: --scores distance (the lowest score is best) or --scores similarity.",
+                "Choose the order: --scores distance (the lowest score is best) or --scores similarity.",
             )
         if level and not falling + other:
             raise Unreadable(
                 "all scores of a query are equal (tied), while the ranks differ",
-                "Say how to order it: --scores rank (by the rank column) or --scores similarity (ties by candidate).",
+                "Choose the order: --scores rank (by the rank column) or --scores similarity (ties by candidate).",
             )
         if rising + other:
             reading.notes.append(

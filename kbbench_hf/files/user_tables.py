@@ -159,7 +159,7 @@ def _id_column(column: pa.ChunkedArray, what: str) -> pa.ChunkedArray:
         for row, value in enumerate(column.to_pylist(), start=1):
             if value is not None and value == value and not (abs(value) < exact and value == int(value)):
                 raise DataError(
-                    f"{what}, row {row}: {value!r} is no id; expected text or integers, or whole floats below "
+                    f"{what}, row {row}: {value!r} is not an id; expected text or integers, or whole floats below "
                     f"{exact:,}, where a float is one integer. Write the ids as integers or as text."
                 )
         return text_column(column, what).cast(pa.int64())
@@ -196,7 +196,7 @@ def _json_column(column: pa.ChunkedArray, what: str) -> pa.ChunkedArray:
     try:
         return _texts(map(as_json, values), column)
     except TypeError:
-        message = f"{what} has keys that are no text (type {kind}); expected objects. Write it as JSON."
+        message = f"{what} has keys that are not text (type {kind}); expected objects. Write it as JSON."
         raise DataError(message) from None
 
 

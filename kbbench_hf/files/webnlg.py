@@ -50,6 +50,6 @@ def _rows(entries: list[ElementTree.Element]) -> Iterator[Line]:
         triples = [[part.strip() for part in text.split("|")] for text in texts if text.strip()]
         if wrong := next((text for text, triple in zip(texts, triples, strict=False) if len(triple) != 3), None):
             raise Unreadable(
-                f"entry {number}: {wrong!r} is no 'subject | relation | object'", "Write two bars in each.", None
+                f"entry {number}: {wrong!r} is not 'subject | relation | object'", "Write two bars in each.", None
             )
         yield Line(number, {**names, "triples": triples})

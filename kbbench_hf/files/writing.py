@@ -108,7 +108,7 @@ def new_folder(place: Path, partial: Path | None = None) -> Iterator[Path]:
             partial.rename(place)
         except OSError:
             if place.exists():
-                raise FileExistsError(EEXIST, "something stands there already", str(place)) from None
+                raise FileExistsError(EEXIST, "the path exists", str(place)) from None
             raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)

@@ -23,7 +23,7 @@ def answers_on_hub(dataset: DatasetId) -> Reading:
         rows = load_dataset(name, config, split=split, revision=revision)
     except (HfHubHTTPError, OfflineModeIsEnabled, OSError, ValueError) as error:
         raise UsageError(
-            f"{name} is no file or folder here, and could not be had as a dataset from the Hub "
+            f"{name} is not a file or folder here, and could not be downloaded as a dataset from the Hub "
             f"({type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no reason'}). "
             "Check the path; or the dataset's id, the network, and HF_HUB_OFFLINE."
         ) from error

@@ -32,7 +32,7 @@ def connection(repository: str) -> Iterator[None]:
     try:
         yield
     except HFValidationError:
-        raise UsageError(f"{repository!r} is no repository's name; expected OWNER/NAME, as on the Hub.") from None
+        raise UsageError(f"{repository!r} is not a repository's name; expected OWNER/NAME, as on the Hub.") from None
     except (LocalTokenNotFoundError, RepositoryNotFoundError) as error:
         raise UsageError(f"{_words(error)}. Check the name {repository!r}, and log in: hf auth login") from error
     except HfHubHTTPError as error:

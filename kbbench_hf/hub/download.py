@@ -101,6 +101,6 @@ def _fetching(name: str) -> Iterator[None]:
         yield
     except (HTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
         raise UsageError(
-            f"Dataset {name!r} is not in ./{NAMESPACE} and could not be had from the Hub ({type(error).__name__}). "
-            f"Build it: kbbench build {name}"
+            f"Dataset {name!r} is not in ./{NAMESPACE} and could not be downloaded from the Hub "
+            f"({type(error).__name__}). Build it: kbbench build {name}"
         ) from error

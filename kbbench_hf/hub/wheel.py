@@ -62,7 +62,7 @@ def _built(checkout: Path) -> Wheel:
         command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder]
         done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False)  # noqa: S603
         if done.returncode:
-            raise KBBenchError(f"No wheel could be built of {checkout}: {done.stderr.strip()[-500:]}. Mend it.")
+            raise KBBenchError(f"No wheel could be built of {checkout}: {done.stderr.strip()[-500:]}. Fix it.")
         file = next(Path(folder).glob("*.whl"))
         return Wheel(file.name, file.read_bytes())
 

@@ -266,7 +266,9 @@ class Graph:
         if rows.size == 0:
             return np.zeros(0, np.int64)
         if rows.dtype.kind not in "iu":
-            raise UsageError(f"{rows.ravel()[0]!r} is no row number; expected integers. `rows(ids)` maps ids to rows.")
+            raise UsageError(
+                f"{rows.ravel()[0]!r} is not a row number; expected integers. `rows(ids)` maps ids to rows."
+            )
         strangers = rows[(rows < 0) | (rows >= self.n_nodes)]
         if strangers.size:
             raise UsageError(

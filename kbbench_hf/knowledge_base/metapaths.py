@@ -130,7 +130,7 @@ def _walks(chain: str) -> list[Walk]:
     forward = sum(arrow.startswith("-") for arrow in arrows)
     if not arrows or not all(nodes) or any(arrow.startswith("-") for arrow in arrows[forward:]):
         raise UsageError(
-            f"{chain.strip()!r} is no metapath; expected 'type -[relation]-> type ... <-[relation]- type'."
+            f"{chain.strip()!r} is not a metapath; expected 'type -[relation]-> type ... <-[relation]- type'."
         )
     halves = [
         (nodes[: forward + 1], arrows[:forward]),

@@ -182,7 +182,7 @@ def _ids(column: pa.ChunkedArray) -> pa.Array:
         counts = pc.value_counts(ids)
         repeated = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
         raise DataError(
-            f"{len(repeated)} node ids stand more than once: {_some(repeated)}. Every node needs its own id."
+            f"{len(repeated)} node ids occur more than once: {_some(repeated)}. Every node needs its own id."
         )
     return ids
 
@@ -223,7 +223,7 @@ def _ends(edges: pa.Table, end: str, ids: pa.Array) -> NDArray[np.int64]:
     if len(unknown):
         strangers = named.take(pa.array(unknown)).unique()
         raise DataError(
-            f"{len(unknown)} edges have a {end} that is no node id: {_some(strangers)}. "
+            f"{len(unknown)} edges have a {end} that is not a node id: {_some(strangers)}. "
             "Add these nodes or remove the edges."
         )
     return rows

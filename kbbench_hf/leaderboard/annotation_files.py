@@ -54,7 +54,7 @@ def _read(file: Path) -> tuple[str, Identity, pa.Table]:
         raise DataError(f"{file.name[-40:]!r} unpacks to more than {MAX_BYTES:,} bytes or {MAX_ROWS:,} rows.")
     kind, identity = _identity(plain.schema_arrow.metadata or {})
     if kind not in KINDS:
-        raise DataError(f"{file.name[-40:]!r} says that it is {kind[:40]!r}; expected one of {', '.join(KINDS)}.")
+        raise DataError(f"{file.name[-40:]!r} is of kind {kind[:40]!r}; expected one of {', '.join(KINDS)}.")
     if missing := [name for name in COLUMNS[kind] if name not in plain.schema_arrow.names]:
         raise DataError(f"{kind} have no column {missing[0]!r}; expected {', '.join(COLUMNS[kind])}.")
     texts = [name for name, form in COLUMNS[kind].items() if form == "text"]
@@ -67,7 +67,9 @@ def _read(file: Path) -> tuple[str, Identity, pa.Table]:
 def _identity(metadata: dict[bytes, bytes]) -> tuple[str, Identity]:
     text = metadata.get(METADATA_KEY, b"{}")
     if len(text) > MAX_IDENTITY:
-        raise DataError(f"An annotation says in {len(text):,} characters what it was made with; expected few.")
+        raise DataError(
+            f"The metadata of an annotation has {len(text):,} characters; expected at most {MAX_IDENTITY:,}."
+        )
     identity = json.loads(text)
     kind = str(identity.pop("kind", "nothing"))
     for name, value in identity.items():
@@ -91,7 +93,7 @@ def _check_columns(kind: str, table: pa.Table) -> None:
         if form == "text":
             expanded += sum(_length(chunk) for chunk in column.chunks)
         elif not _finite(column):
-            raise DataError(f"{kind}'s column {name!r} holds what is no finite number.")
+            raise DataError(f"{kind}'s column {name!r} has a value that is not a finite number.")
     if expanded > MAX_EXPANDED_BYTES:
         raise DataError(f"{kind} hold {expanded:,} bytes of text; at most {MAX_EXPANDED_BYTES:,} are read.")
 

@@ -99,7 +99,7 @@ class Folders:
             UsageError: there is no such id.
         """
         if not _ID.fullmatch(submission):
-            raise UsageError(f"{submission!r} is no submission id; expected 32 hexadecimal digits.")
+            raise UsageError(f"{submission!r} is not a submission id; expected 32 hexadecimal digits.")
         return f"submissions/{submission[:2]}/{submission}"
 
     def annotations(self, submission: str) -> Path | None:

@@ -130,7 +130,7 @@ def fetch_submission(store: Store, repository: Repository, staging: Path, submis
     try:
         record = Record.from_bytes(data)
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise _NotWholeError(path, "is no record") from None
+        raise _NotWholeError(path, "is not a record") from None
     if record.id != submission or any(Path(name).name != name for name in record.files):
         raise _NotWholeError(path, "is the record of something else")
     for name, sha256 in record.files.items():

@@ -61,8 +61,8 @@ def run_seed(folder: Path, name: str | None = None) -> Seed:
     asked, run = asked_of([folder]), read_json(folder / RUN)
     if asked.n_available != len(asked.examples.rows):
         raise UsageError(
-            f"{folder} asked {len(asked.examples.rows):,} of {asked.n_available:,} examples; a row of the board is of "
-            "all. Run it without --limit."
+            f"{folder} is a partial run ({len(asked.examples.rows):,} of {asked.n_available:,} examples); the "
+            "leaderboard needs all. Run it without --limit."
         )
     return Seed(asked.place, folder / "predictions.jsonl", _of_run(run, name), "own")
 

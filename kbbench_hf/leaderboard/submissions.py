@@ -168,7 +168,7 @@ def store_preview(
         DataError: what the submitter says of the system cannot be shown; the message says why.
     """
     if not submitter:
-        raise DataError("Nobody is logged in; a submission needs a name to stand under. Log in and submit again.")
+        raise DataError("You are not logged in; a submission needs a user name. Log in and submit again.")
     rows = (
         {"id": example_id, read.benchmark.scoring.answer.field: answer}
         for example_id, answer in zip(read.result.ids, read.predictions.answers, strict=True)

@@ -121,7 +121,7 @@ def _integers(lists: Lists) -> Ids:
             (name for name in chain.from_iterable(lists) if not isinstance(name, int | np.integer) or name is True),
             flat.flat[0],
         )
-        raise DataError(f"{wrong!r} is no id; expected integers (or strings throughout). Correct the list.")
+        raise DataError(f"{wrong!r} is not an id; expected integers (or strings throughout). Correct the list.")
     return flat.astype(np.int64, copy=False)
 
 

@@ -198,5 +198,5 @@ def _resolve(name: str, mode: Mode) -> Callable[[_RankLists], Values]:
 
 def _cutoff(k: int) -> int:
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise UsageError(f"{k!r} is no cutoff; expected an integer of 1 or more. Correct k.")
+        raise UsageError(f"{k!r} is not a cutoff; expected an integer of 1 or more. Correct k.")
     return int(k)

@@ -289,6 +289,6 @@ def _refuse_strangers(lists: IdLists, candidates: Ids) -> None:
     if len(strange):
         row = lists.row_of(strange[0])
         raise DataError(
-            f"Ranking {row} holds id {lists.name(lists.ids[strange[0]])!r}, which is no candidate ({len(strange)} such "
-            "in all). Was it made on another knowledge base?"
+            f"Ranking {row} holds id {lists.name(lists.ids[strange[0]])!r}, which is not a candidate ({len(strange)} "
+            "such in all). Was it made on another knowledge base?"
         )

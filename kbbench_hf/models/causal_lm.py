@@ -61,7 +61,7 @@ class CausalLM:
         self.rank, self.n_processes = self._state.process_index, self._state.num_processes
         if processes is not None and processes != self.n_processes:
             raise UsageError(
-                f"{self.n_processes} process(es) are running, but {processes} were asked for. Start the group with "
+                f"{self.n_processes} process(es) are running, but --processes is {processes}. Start the group with "
                 f"'torchrun --nproc_per_node {processes}'; 'accelerate launch --cpu' starts a single process."
             )
         self.batch_size = self._size = batch_size

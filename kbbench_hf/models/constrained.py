@@ -52,7 +52,7 @@ class SchemaDecoder:
             matcher = LLMatcher(self._tokens, grammar)
             if matcher.is_error():
                 said = matcher.get_error().splitlines()[0]
-                raise UsageError(f"The schema cannot be decoded by: {said}. Run it without --structured.")
+                raise UsageError(f"This JSON schema cannot constrain a local model: {said}. Run without --structured.")
             matchers.append(matcher)
         return _Held(matchers, self._vocabulary, self._ends)
 

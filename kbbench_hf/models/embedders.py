@@ -87,7 +87,7 @@ def revision_of(source: str, model: Any) -> str:
 def from_spec(spec: Spec, normalize: bool = True, /, **further: Option) -> tuple[SentenceEmbedder, Options]:
     """Return the embedder that `name:model@batch=,max_length=` describes, and the values of further options."""
     if not spec.model:
-        raise UsageError(f"{spec.name!r} does not say which model embeds. Write it like {spec.name}:org/model.")
+        raise UsageError(f"{spec.name!r} names no embedding model. Write it like {spec.name}:org/model.")
     options = spec.read(batch=(positive, 32), max_length=(positive, None), **further)
     batch, longest = options.pop("batch"), options.pop("max_length")
     return SentenceEmbedder(spec.model, batch, longest, normalize=normalize), options

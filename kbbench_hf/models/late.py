@@ -35,7 +35,7 @@ def build(spec: Spec, place: Workplace) -> "Late":
     if len(spec.parts) > 1:
         raise UsageError(f"{str(spec)!r} has {len(spec.parts)} first stages; expected one, or none for all nodes.")
     if not spec.model:
-        raise UsageError(f"{spec.name!r} does not say which model embeds. Write it like {spec.name}:org/model.")
+        raise UsageError(f"{spec.name!r} names no embedding model. Write it like {spec.name}:org/model.")
     usual = CANDIDATES if spec.parts else None
     options = spec.read(batch=(positive, 32), max_length=(positive, None), candidates=(positive, usual), **TEXT)
     n = options.pop("candidates")

@@ -107,7 +107,7 @@ def hub_name(text: str) -> tuple[str, str | None]:
     if not at or Path(text).expanduser().exists():
         return text, None
     if not name or not revision:
-        raise UsageError(f"{text!r} names no model or no revision; expected hf:ORG/MODEL@REVISION. Write both, or one.")
+        raise UsageError(f"{text!r} lacks the model or the revision; expected hf:ORG/MODEL@REVISION. Write both.")
     return name, revision
 
 
@@ -137,7 +137,7 @@ def positive(value: str) -> int:
 def _spec(text: str, start: int) -> tuple[Spec, int]:
     name = _NAME.match(text, start)
     if not name:
-        raise _unexpected(text, start, "a model's name")
+        raise _unexpected(text, start, "a model name")
     end, model = name.end(), ""
     parts: list[Spec] = []
     if text[end : end + 1] == ":":
@@ -169,10 +169,12 @@ def _spec(text: str, start: int) -> tuple[Spec, int]:
 
 
 def _unexpected(text: str, at: int, expected: str) -> UsageError:
+    if hint := did_you_mean(text):
+        return UsageError(f"Unknown model {text!r}.{hint} Retrievers: {KINDS}.")
     found = repr(text[at]) if at < len(text) else "the end"
     return UsageError(
-        f"{text!r} is no model's name: found {found} at character {at + 1}, expected {expected}."
-        f"{did_you_mean(text)} Retrievers: {KINDS}."
+        f"{text!r} is not a valid model name: found {found} at character {at + 1}, expected {expected}. "
+        f"Retrievers: {KINDS}."
     )
 
 

@@ -253,7 +253,7 @@ class Asked:
         """
         if strangers := [text for text in texts if text not in self.questions]:
             raise UsageError(
-                f"{strangers[0][:80]!r} is no question of the benchmark; only these have vectors in files."
+                f"{strangers[0][:80]!r} is not a question of the benchmark; only these have vectors in files."
             )
         asked = [self.questions[text] for text in texts]
         files = [self._file(question.split) for question in asked]

@@ -78,7 +78,7 @@ def _number(text: str) -> float:
     """Return a number that JSON can hold; what could not be sent back is refused."""
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"{text[:20]} is no number of JSON's")
+        raise ValueError(f"{text[:20]} is not a number of JSON's")
     return number
 
 

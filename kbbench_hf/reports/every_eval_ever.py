@@ -49,7 +49,7 @@ def eval_record(
         if figure["value"] is not None and metric not in unbounded
     }
     if not figures:
-        raise UsageError("The result has no figure that was scored; expected at least one. Score the run first.")
+        raise UsageError("The result has no scored metric; expected at least one. Score the run first.")
     settings = run.get("settings", {})
     system = system_of(settings) or "unknown"
     record: Record = {

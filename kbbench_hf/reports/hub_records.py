@@ -41,7 +41,7 @@ def eval_results_yaml(result: PlainResult, date: str, source_url: str | None = N
     headlines = list(found.metrics_of(result["config"]))[:N_HEADLINES]
     scored = [metric for metric in headlines if result["scores"][metric]["value"] is not None]
     if not scored:
-        raise UsageError("The result has no figure that was scored; expected at least one. Score the run first.")
+        raise UsageError("The result has no scored metric; expected at least one. Score the run first.")
     entries = []
     for metric in scored:
         figure = result["scores"][metric]

@@ -71,7 +71,7 @@ def _dataset_files(name: str, private: bool) -> dict[str, Path | bytes]:
     folder.verify()
     if folder.is_private and not private:
         raise UsageError(
-            f"{folder.path} is to be kept from models, says its card; expected a private repository: publish --private"
+            f"The card of {folder.path} says that it must stay private; expected a private repository. Add --private."
         )
     found = {file.relative_to(folder.path): file for file in sorted(folder.path.rglob("*")) if file.is_file()}
     files = {str(name): file for name, file in found.items() if not any(part.startswith(".") for part in name.parts)}
@@ -81,8 +81,8 @@ def _dataset_files(name: str, private: bool) -> dict[str, Path | bytes]:
         )
     if not is_released(read_card(folder)):
         raise UsageError(
-            f"{folder.path} is not to be released: its audit has figures above their limits that the card does not "
-            f"waive. Expected none; see: kbbench audit {name}"
+            f"{folder.path} cannot be published: baselines of its audit are above their limits, and the card does not "
+            f"accept them. See: kbbench audit {name}"
         )
     return {**files, "eval.yaml": eval_yaml(name).encode()}
 

@@ -79,7 +79,7 @@ def print_published(benchmark: Benchmark, places: Iterable[Place]) -> None:
         usual = place._replace(mode=place.mode or benchmark.scoring.modes[0])
         if answers := published_answers(usual):
             names = escape(", ".join(f"{PREFIX}{name}" for name in answers))
-            console.print(f"[dim]answers at hand, to compare with: {names}[/dim]")
+            console.print(f"[dim]with predictions, for kbbench compare: {names}[/dim]")
 
 
 def print_beside(result: Result, benchmark: Benchmark) -> None:

@@ -206,10 +206,10 @@ def chosen_protocol(model: LanguageModel, given: Protocol | None = None, *, stru
     """
     takes_them = getattr(model, "takes_tools", hasattr(model, "complete") and takes(model.complete, "tools"))
     if given == "tools" and not takes_them:
-        raise UsageError(f"{name_of(model)} takes no tools; expected --protocol json, which tells it of them in words.")
+        raise UsageError(f"{name_of(model)} does not support tool calls; expected --protocol json. Add it.")
     protocol = given or ("tools" if takes_them else "json")
     if structured is not None and protocol == "tools":
-        raise UsageError("--structured holds replies to JSON; calls of tools are none. Give --protocol json with it.")
+        raise UsageError("--structured needs --protocol json; tool calls are not JSON text. Add --protocol json.")
     return protocol
 
 

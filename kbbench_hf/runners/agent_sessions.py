@@ -280,8 +280,7 @@ def open_sessions(
     asked = load_examples(benchmark, None, split, None, limit)
     if asked.benchmark.asking.prompts:
         raise UsageError(
-            f"{asked.place.benchmark} is answered by language models; expected one with a knowledge base to walk. "
-            "See: kbbench list"
+            f"{asked.place.benchmark} has no knowledge base; expected a retrieval benchmark. See: kbbench list"
         )
     tools = agent_tools(asked, base)
     first = rank(asked, base, show=show, timed=False).folder

@@ -138,16 +138,14 @@ def _used(annotators: Annotators, rules: AnnotationRules, benchmark: str) -> Ann
     """
     needs = rules.needs
     if (annotators.embedder or annotators.stored_cosines) and "embeddings" not in needs:
-        raise UsageError(
-            f"{benchmark} uses {', '.join(needs)} alone, for which nothing is embedded. Name a judge only."
-        )
+        raise UsageError(f"{benchmark} needs only {', '.join(needs)}, which uses no embedder. Name a judge only.")
     used = replace(
         annotators,
         topics=annotators.topics and "topics-reference" in needs,
         split_judge=annotators.split_judge if "granularity" in needs else None,
     )
     if not used:
-        raise UsageError(f"{benchmark} uses {', '.join(needs)} alone. Name a judge of it.")
+        raise UsageError(f"{benchmark} needs only {', '.join(needs)}. Name a judge for it.")
     return used
 
 
@@ -203,6 +201,8 @@ def _corpus(file: Path) -> TopicCorpus:
     except ValueError as error:
         raise DataError(f"{file} is not JSON ({error}); expected a list of texts.") from None
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise DataError(f"{file} is no list of texts; expected a JSON list of strings, or a text a line in a .txt.")
+        raise DataError(
+            f"{file} is not a list of texts; expected a JSON list of strings, or a .txt file with one text per line."
+        )
     kept = [text for text in texts if text.strip()]
     return TopicCorpus(kept, f"{file.name}, {len(kept):,} texts")

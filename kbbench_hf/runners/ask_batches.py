@@ -73,8 +73,7 @@ def _answer(model: Generator, jobs: list[Job], journal: Journal, record: Callabl
     seconds = time.perf_counter() - started
     if len(answers) != len(jobs):
         raise UsageError(
-            f"The model made {len(answers)} answers for {len(jobs)} prompts; expected one for each. "
-            "Mend its `generate`."
+            f"The model made {len(answers)} answers for {len(jobs)} prompts; expected one for each. Fix its `generate`."
         )
     for job, answer in zip(jobs, answers, strict=True):
         if job.key not in journal:

@@ -103,8 +103,8 @@ class Asker:
         """Say that the run is stopping, and what it still waits for, or how long the server asks to wait."""
         if not self._stopping.is_set():
             left = self._waits_until - time.monotonic()
-            return f"waiting: the server asks for {left:,.0f} s more" if left > _LONG_S else ""
-        return f"stopping: waiting for {self.gate.active} answers under way (Ctrl-C again stops at once)"
+            return f"waiting: rate limit, {left:,.0f} s more" if left > _LONG_S else ""
+        return f"stopping: waiting for {self.gate.active} open requests (Ctrl-C again stops at once)"
 
     def pace(self) -> str:
         """Return how many requests may be under way, where the timeout does not allow for all of them."""
@@ -128,7 +128,7 @@ class Asker:
             raise KBBenchError(
                 f"{self._where} failed {record['attempts']} times at the first request, the last time with "
                 f"{record['error']}: {record['detail'] or 'no detail'}. "
-                f"Does it serve the model {getattr(self.model, 'model', name_of(self.model))!r}? Its own log says more."
+                f"Does it serve the model {getattr(self.model, 'model', name_of(self.model))!r}? See its log."
             )
         if max_tokens is not None and record["latency_s"] is not None:
             longer = min(LONGEST_ANSWER, max(1.0, max_tokens / CANARY.max_tokens))
@@ -249,9 +249,9 @@ class Asker:
             self._unanswered += 1
             if self._unanswered > max(self.attempts, ATTEMPTS):
                 raise KBBenchError(
-                    f"{self._where} answered none of the last {self._unanswered} requests within "
-                    f"{self._timeout_s:g} s, though each was sent alone. Look at its log, or give it longer "
-                    f"(--timeout {2 * self._timeout_s:g}), and start the same run again."
+                    f"{self._where} did not answer the last {self._unanswered} requests within "
+                    f"{self._timeout_s:g} s, although each was sent alone. See the server's log, or raise the "
+                    f"timeout (--timeout {2 * self._timeout_s:g}), and run the same command again."
                 )
             await self._pause(wait_before_retry(self._unanswered, None, self._rng))
 
@@ -275,8 +275,8 @@ class Asker:
         """
         if failure.retry_after is not None and failure.retry_after >= LONGEST_WAIT_S:
             raise KBBenchError(
-                f"{self._where} asks to wait {failure.retry_after / 3600:,.0f} hours ({failure.detail}). "
-                "The run is stopped; start the same again then."
+                f"{self._where} has a rate limit: retry after {failure.retry_after / 3600:,.0f} hours "
+                f"({failure.detail}). The run stopped. Run the same command again then."
             )
         if failure.retry_after is not None:
             self._waits_until = max(self._waits_until, time.monotonic() + failure.retry_after)
@@ -323,7 +323,7 @@ class Asker:
         if self._failures_in_a_row >= self._most_failures_in_a_row:
             raise KBBenchError(
                 f"The last {self._failures_in_a_row} examples all failed, the last one with {record['error']}: "
-                f"{record['detail'] or 'no detail'}. The run is stopped; they are asked again when it is started again."
+                f"{record['detail'] or 'no detail'}. The run stopped. Run the same command again to resend them."
             )
 
     @asynccontextmanager

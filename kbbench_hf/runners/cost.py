@@ -97,12 +97,11 @@ class Budget:
         """
         if self.max_requests is not None and self.requests >= self.max_requests:
             raise BudgetSpentError(
-                f"All {self.max_requests:,} requests of --max-requests are used. Raise it to go on from here."
+                f"All {self.max_requests:,} requests of --max-requests are used. Raise it to resume."
             )
         if self.max_cost is not None and self.price is not None and self.spent >= self.max_cost:
             raise BudgetSpentError(
-                f"{self.spent:.4f} {self.price.currency} of --max-cost {self.max_cost:g} are spent. "
-                "Raise it to go on from here."
+                f"{self.spent:.4f} {self.price.currency} of --max-cost {self.max_cost:g} are spent. Raise it to resume."
             )
         self.requests += 1
 

@@ -187,7 +187,7 @@ def _warnings(summary: Summary) -> list[ScoreWarning]:
     if summary.stopped is not None:
         n = summary.n_open
         message = f"The run stopped before {n:,} of {summary.n_prompts:,} prompts were answered: {summary.stopped}"
-        found.append(ScoreWarning("stopped", message, "Start the same run again to go on from here.", n))
+        found.append(ScoreWarning("stopped", message, "Run the same command again to resume.", n))
     if summary.served_model_changed:
         message = "The canary prompt was answered in several ways: perhaps the served model changed during the run."
         found.append(ScoreWarning("canary_changed", message, "Was it the same model throughout? Else run it again."))

@@ -140,7 +140,7 @@ def language_model(name: str, how: How) -> LanguageModel:
         model, revision = hub_name(name.removeprefix("hf:"))
         return CausalLM(model, revision, options=how.get("model_kwargs"), **chosen)
     raise UsageError(
-        f"{name!r} is no local model; expected hf:MODEL, or --base-url with the server that has it.{_meant(name)}"
+        f"{name!r} is not a local model; expected hf:MODEL, or --base-url with the server that has it.{_meant(name)}"
     )
 
 

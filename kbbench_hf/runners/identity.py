@@ -78,7 +78,7 @@ class Identity:
             if not self.allow_other:
                 raise OtherServerError(
                     f"{self._file.parent} holds answers of another server or model: {_differences(before, now)}. "
-                    "Go on with the first, name another folder (--out), or say --allow-other-server."
+                    "Use the first one, name another folder (--out), or add --allow-other-server."
                 )
             self._write(now | ({"dialect": dialect} if dialect else {}))
         return str(self.servers[0]["name"])
@@ -100,8 +100,8 @@ class Identity:
             self._trusted = True
             if self._known and model not in self._known and not self.allow_other:
                 raise OtherServerError(
-                    f"The run was answered by the model {', '.join(sorted(self._known))}, and now by {model!r}. Go on "
-                    "with the first, name another folder (--out), or say --allow-other-server."
+                    f"The responses of this run are from the model {', '.join(sorted(self._known))}, not from "
+                    f"{model!r}. Use the first one, name another folder (--out), or add --allow-other-server."
                 )
         who = (model, completion.system_fingerprint, completion.provider)
         if self.one and self.answered_by and who not in self.answered_by:
@@ -127,7 +127,7 @@ class Identity:
                 ((_, most), *_) = counts.most_common()
                 names = ", ".join(f"{name} ({n:,})" for name, n in counts.most_common(5))
                 message = f"The replies name {len(counts)} {what}: {names}; the server changed during the run."
-                remedy = "Each row says whose it is; --one-server refuses a change."
+                remedy = "Each prediction records its server; use --one-server to allow no change."
                 found.append(ScoreWarning(f"several_{what}", message, remedy, counts.total() - most))
         last = self.servers[-1] if self.servers else {}
         if last.get("kind") == "hf-router" and ":" not in str(last.get("model")):
@@ -155,4 +155,4 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 
 def _of(who: Who) -> str:
     named = zip(("model", "fingerprint", "provider"), who, strict=True)
-    return ", ".join(f"{what} {name!r}" for what, name in named if name) or "a server that says nothing of itself"
+    return ", ".join(f"{what} {name!r}" for what, name in named if name) or "a server without a fingerprint"

@@ -219,8 +219,8 @@ class Work:
             return None
         if record.get("request_sha256") != job.request:
             raise UsageError(
-                f"The answer kept as {job.key!r} was given to another request: what was sent before it has changed, "
-                "with the knowledge base, the tools, or the words. Name another folder with --out to ask anew."
+                f"The stored response {job.key!r} belongs to another request: the knowledge base, the tools or the "
+                "prompt have changed since. Start a new run with --out FOLDER."
             )
         following = job.prompt.then(record)
         return None if following is None else self.job(model, job.id, job.repeat, following)

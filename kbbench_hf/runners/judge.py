@@ -291,5 +291,6 @@ def judge_by_name(name: str, kind: str, corpus: str) -> Judge:
         options = spec.read(threshold=(float, None), batch=(positive, 16))
         return (NliFactJudge if kind == "factualness" else NliSplitJudge)(spec.model, **options)
     raise UsageError(
-        f"{name!r} is no judge; expected surface, nli:MODEL, stored:FILE, hf:MODEL, or --base-url with a served model."
+        f"{name!r} is not a judge; expected surface, nli:MODEL, stored:FILE, hf:MODEL, or --base-url with a served "
+        "model."
     )

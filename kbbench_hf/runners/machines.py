@@ -35,7 +35,7 @@ def group(processes: int | None = None) -> Share:
         share = Share(state.process_index, state.num_processes, lambda value: gather_object([value]))
     if processes is not None and processes != share.size:
         raise UsageError(
-            f"{share.size} process(es) are running, but {processes} were asked for. Start the group with "
+            f"{share.size} process(es) are running, but --processes is {processes}. Start the group with "
             f"'torchrun --nproc_per_node {processes} -m kbbench_hf.cli ...'; 'accelerate launch --cpu' starts only one."
         )
     return share

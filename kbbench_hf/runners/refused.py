@@ -147,7 +147,10 @@ def explained(refused: Refused, model: Any) -> KBBenchError:
     name = found.parameter
     what, remedy = {
         Meaning.KEY: ("the key", "Is the API key right? May it use this model? Name its variable: --api-key-env."),
-        Meaning.QUOTA: ("for want of money or quota", "Top the account up, or take another, and start the same again."),
+        Meaning.QUOTA: (
+            "the request for lack of credit or quota",
+            "Top up the account, and run the same command again.",
+        ),
         Meaning.MODEL: ("the model", f"Does it serve the model {getattr(model, 'model', '?')!r}?"),
         Meaning.ADDRESS: ("the address", "Give the base URL of its OpenAI-compatible interface."),
         Meaning.PARAMETER: (f"the parameter {name!r}", _remedy(name)),
@@ -162,7 +165,7 @@ def _remedy(parameter: str | None) -> str:
     if parameter == "tools":
         return (
             "Start the server so that the model can call them (vLLM: --enable-auto-tool-choice --tool-call-parser NAME;"
-            " llama.cpp: --jinja), or tell it of them in words: --protocol json."
+            " llama.cpp: --jinja), or use --protocol json."
         )
     options = {"max_tokens": "--max-tokens", "max_completion_tokens": "--max-tokens", "temperature": "--temperature"}
     options |= {"top_p": "--top-p", "seed": "--seed", "response_format": "--structured", "messages": "the prompt"}

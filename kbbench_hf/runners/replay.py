@@ -81,8 +81,9 @@ def _agent(folder: Path, asked: Asked, settings: Row) -> Agent:
     tools = agent_tools(asked, settings["model"])
     if tools.kb.hash != settings["knowledge_base"]:
         raise UsageError(
-            f"{folder} walked the knowledge base {settings['knowledge_base'][:12]}, and {tools.kb.hash[:12]} is at "
-            "hand: results would differ. Build the dataset as it was, or run again with --keep-texts."
+            f"{folder} used the knowledge base {settings['knowledge_base'][:12]}, and {tools.kb.hash[:12]} is "
+            "installed, so "
+            "tool results would differ. Build that version of the dataset, or run again with --keep-texts."
         )
     limits = Limits(**{name: settings[name] for name in vars(Limits()) if name in settings})
     return Agent(tools, limits, settings.get("protocol", "tools"))

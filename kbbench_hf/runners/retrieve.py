@@ -126,7 +126,7 @@ def retrieve(
                     if len(rankings) != len(rows):
                         raise UsageError(
                             f"The model found {len(rankings)} lists for {len(rows)} queries; expected one for each. "
-                            "Mend its `search`."
+                            "Fix its `search`."
                         )
                     journal.append({"key": key, "error": None, "ranked": rankings})
                 advance(len(rows))

@@ -206,7 +206,7 @@ def _annotators(asked: Asked, how: How) -> "Annotators | None":
 
     annotation_rules(asked)
     if not (names := how.get("annotate")):
-        raise UsageError(f"{given[0]} says how to annotate; expected --annotate JUDGE,EMBEDDER beside it.")
+        raise UsageError(f"{given[0]} needs --annotate JUDGE,EMBEDDER. Add it, or leave {given[0]} out.")
     judging = {"base_url": how.get("judge_base_url"), "api_key_env": how.get("judge_api_key_env")}
     return annotators_of(
         names, thresholds=how.get("thresholds"), judging={name: value for name, value in judging.items() if value}
@@ -226,7 +226,7 @@ def _annotated(done: Run, annotators: "Annotators", *, show: bool) -> Run:
         n_open += n_failed(made)
     result = score(done.folder, mode=asked.place.mode)
     write_result(result, done.folder)
-    stopped = KBBenchError(f"{n_open:,} items have no verdict: requests failed. Run the same again to ask for them.")
+    stopped = KBBenchError(f"{n_open:,} items have no verdict because requests failed. Run the same command again.")
     return replace(done, result=result, stopped=stopped if n_open else None)
 
 
@@ -347,6 +347,6 @@ def _check_model(model: Model, asked: Asked) -> None:
         answered, methods = "language models", ["generate", "complete"]
     if not isinstance(model, str) and not any(hasattr(model, each) for each in methods):
         raise UsageError(
-            f"{asked.place.benchmark} is answered by {answered}; expected a name or an object with "
+            f"{asked.place.benchmark} evaluates {answered}; expected a name or an object with "
             f"{' or '.join(methods)}, not {type(model).__name__}."
         )

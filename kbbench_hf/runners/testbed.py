@@ -29,7 +29,7 @@ def testbed_configs(found: Benchmark, name: str, parts: Sequence[str] | None) ->
     configs = [each for each in wanted if each in built]
     if not configs:
         raise UsageError(
-            f"{found.dataset} holds no config of the testbed {name!r} for {', '.join(parts or found.asking.parts)}; "
+            f"{found.dataset} has no config of the testbed {name!r} for {', '.join(parts or found.asking.parts)}; "
             f"expected one of {', '.join(wanted)}. Build it with: kbbench build {found.dataset}"
         )
     return testbeds[name], configs

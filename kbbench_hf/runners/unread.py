@@ -26,13 +26,14 @@ def check_read(n_unread: int, n_answered: int, what: str) -> None:
     >>> check_read(1, 10, "score")
     >>> check_read(2, 10, "score")
     Traceback (most recent call last):
-    kbbench_hf.runners.unread.UnreadError: 2 of 10 answers hold no score ...
+    kbbench_hf.runners.unread.UnreadError: 2 of 10 responses have no readable score ...
     """
     if n_answered and n_unread > MOST_UNREAD * n_answered:
         raise UnreadError(
-            f"{n_unread:,} of {n_answered:,} answers hold no {what} that can be read ({n_unread / n_answered:.0%}; at "
-            f"most {MOST_UNREAD:.0%} may): nothing is made of the others. The answers are kept. Was the model cut off "
-            "while it thought? Give it room with --max-tokens, ask for JSON with --structured, or name another model."
+            f"{n_unread:,} of {n_answered:,} responses have no readable {what} ({n_unread / n_answered:.0%}; the "
+            "limit is "
+            f"{MOST_UNREAD:.0%}), so there is no result. The responses are kept. If the model was truncated while "
+            "reasoning, raise --max-tokens; or use --structured, or another model."
         )
 
 

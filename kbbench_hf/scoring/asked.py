@@ -113,8 +113,10 @@ def no_benchmark(paths: Iterable[Path]) -> UsageError:
     """Return the error for predictions of which nobody says what they answer, or which are not there at all."""
     for path in paths:
         if not path.exists() and str(path) != STDIN and not is_published(path):
-            return UsageError(f"{path} does not exist; expected predictions, or a run's folder. Check the path.")
-    return UsageError("No benchmark: only a run's folder says itself what it was run on. Name one with --benchmark.")
+            return UsageError(f"{path} does not exist; expected a predictions file or a run folder. Check the path.")
+    return UsageError(
+        "--benchmark is required for a predictions file; only a run folder records it. Add --benchmark NAME."
+    )
 
 
 def place_of_run(paths: Sequence[Path]) -> Place | None:

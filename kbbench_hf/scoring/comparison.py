@@ -200,8 +200,8 @@ def refuse_incomparable(a: Result, b: Result) -> None:
     made_on = [each.made_on or each.dataset_revision for each in (a, b)]
     if made_on[0] != made_on[1]:
         raise UsageError(
-            f"The two were made on different revisions of the data: {made_on[0][:8]} and {made_on[1][:8]}; a paired "
-            "test needs the same. Run both on the data at hand.",
+            f"The two runs used different revisions of the data: {made_on[0][:8]} and {made_on[1][:8]}; a paired "
+            "test needs the same. Run both on the installed data.",
             code="revision",
         )
     for each in (a, b):
@@ -209,16 +209,17 @@ def refuse_incomparable(a: Result, b: Result) -> None:
             raise UsageError(str(elsewhere), code="place")
     if a.ids != b.ids:
         raise UsageError(
-            f"The two were scored on other examples: {len(a.ids):,} and {len(b.ids):,}; a paired test needs the same. "
-            "Run or score both on the same ones (--limit).",
+            f"The two systems were scored on different examples ({len(a.ids):,} and {len(b.ids):,}); a paired test "
+            "needs the same. Run or score both on the same ones (--limit).",
             code="limit",
         )
     made_with = [annotations_of(each.versions) for each in (a, b)]
     for name in sorted(made_with[0].keys() & made_with[1].keys()):
         if made_with[0][name] != made_with[1][name]:
             raise UsageError(
-                f"The two differ in the annotations of {name}: {made_with[0][name]} and {made_with[1][name]}; figures "
-                "of different embedders, judges or topic models must not be compared. Annotate both alike.",
+                f"The two differ in the annotations of {name}: {made_with[0][name]} and {made_with[1][name]}; scores "
+                "with different embedders, judges or topic models are not comparable. Annotate both with the same "
+                "ones.",
                 code="annotations",
             )
 

@@ -185,12 +185,12 @@ class GoldColumn:
             )
         elif named:
             name, path = named[0].field, named[0].path
-            what = f"the predictions may stand in {field!r} or in {path!r}"
+            what = f"the predictions may be in {field!r} or in {path!r}"
         elif self._n_copied == n_answers >= LEAST_COPIED:
             name, what = field, f"every line is the dataset's own, where {field!r} is the gold answer"
         else:
             return None
-        remedy = f"Say where the answers to be scored are: --map {name}={path}, or {field}={field} for {field!r}."
+        remedy = f"Name the column of the predictions: --map {name}={path}, or {field}={field} for {field!r}."
         if path == "PATH" and self._parse is not None:
             remedy += " For a model's text: --from response."
         if self._options.of_stranger:

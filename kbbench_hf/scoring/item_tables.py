@@ -74,7 +74,7 @@ class ItemTable:
         others = [lower[name] for name in CANDIDATE if name in lower and lower[name] not in (candidate, query)]
         if others and not single:
             raise Unreadable(
-                f"the candidates may stand in the column {candidate} or in {others[0]}", "Leave one of them out.", 1
+                f"the candidates may be in the column {candidate} or in {others[0]}", "Leave one of them out.", 1
             )
         qrels = not single and not rank and (not score or [*lower] == _BEIR_QRELS)
         return cls(query, (), candidate, rank, score or (None if rank else grade), qrels)
@@ -147,7 +147,9 @@ def _rank(value: object) -> int:
     """Return a rank as a whole number; pandas writes 1.0 where a column lacks some."""
     rank = score_of(value, How())
     if not rank.is_integer():
-        raise Unreadable(f"the rank {value!r} is no whole number", "Write ranks as 1, 2, 3, or leave the column out.")
+        raise Unreadable(
+            f"the rank {value!r} is not a whole number", "Write ranks as 1, 2, 3, or leave the column out."
+        )
     return int(rank)
 
 

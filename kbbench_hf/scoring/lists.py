@@ -85,11 +85,11 @@ class ListReader:
                 self._done["lists"] += not self.only_text
                 return found
         if not self._kind.separable:
-            return Unreadable(f"{text[:60]!r} is no list", mend, shown=text[:160])
+            return Unreadable(f"{text[:60]!r} is not a list", mend, shown=text[:160])
         if text.strip().lower() in _NOTHING:
             return Unreadable(
-                f"{text!r} may be an answer, or say that there is none",
-                f"Leave the cell empty where none is; where it is the answer, write {json.dumps([text])}.",
+                f"{text!r} may be an answer, or mean that there is none",
+                f"Leave the cell empty if there is none; if it is the answer, write {json.dumps([text])}.",
                 shown=text,
             )
         if self._separator is not None:
@@ -183,7 +183,7 @@ class AnswerPairs:
         remedy = f"--map {self._field}={self._field}.0 reads the first, {self._field}={self._field} both."
         return Unreadable(
             f"every answer has two items, the second of them {words}: is that a scale (as in TAT-QA) or an answer?",
-            "Send the answers alone." if self._of_stranger else remedy,
+            "Send only the answers." if self._of_stranger else remedy,
         )
 
 

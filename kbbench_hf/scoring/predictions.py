@@ -41,8 +41,8 @@ _ONE_CANDIDATE = (
     "For one candidate a line, call the fields qid, docid and rank or score. If the last line of an id replaces its "
     "other lines: --duplicates last."
 )
-_WHOLE_FILE = "A submission answers every example."
-_PART_OF_IT = "To accept a partial file: --partial."
+_WHOLE_FILE = "A submission needs a prediction for every example."
+_PART_OF_IT = "To accept missing predictions, add --partial."
 
 
 class PredictionsError(DataError):
@@ -56,7 +56,7 @@ class PredictionsError(DataError):
         found = next((problem.shown for problem in problems if problem.shown), None)
         lines = f"\nA line as it is:   {found}\nas it should be:   {expected}" if found else ""
         remedies = [*dict.fromkeys(problem.remedy for problem in problems if problem.remedy)][:REMEDIES]
-        remedy = " ".join(remedies) or "Mend these lines and try again."
+        remedy = " ".join(remedies) or "Fix these lines and try again."
         super().__init__(f"{count}; nothing was scored.\n{listed}{more}{lines}\n{remedy}")
 
 
@@ -170,7 +170,7 @@ def pair(
         if example_id in seen:
             n_duplicates += 1
             if options.duplicates == "error":
-                message = f"id {example_id!r} stands at {seen[example_id]} already"
+                message = f"id {example_id!r} occurs at {seen[example_id]} already"
                 single = benchmark.scoring.answer.ranked and answer is not None and len(answer) == 1
                 remedy = _ONE_LINE if options.of_stranger else _ONE_CANDIDATE if single else _LAST_LINE
                 problems.append(Problem(file, line, message, remedy))
@@ -233,7 +233,7 @@ def _nothing(names: Mapping[str, str], options: ReadOptions, n_empty: int) -> Da
     elif options.where:
         why = f"no row has {', '.join(f'{path}={value}' for path, value in options.where.items())}"
     return DataError(
-        f"{name} holds no predictions: {why}. Expected one for each example. Check the file, or how it was written.",
+        f"{name} holds no predictions: {why}. Expected one for each example. Check the file.",
         code="empty",
     )
 
@@ -296,7 +296,7 @@ def _stranger(example_id: Id, known: Mapping[Id, Example]) -> Unreadable:
     meant = next((each for each in known if str(each).endswith(f"_{example_id}")), None)
     if meant is None:
         return Unreadable(message, f"{like}; were these made for another split or dataset?")
-    return Unreadable(f"{message}; {meant!r} ends so", f"{like}: write them whole.")
+    return Unreadable(f"{message}; did you mean {meant!r}?", f"{like}: write full ids.")
 
 
 def _parser(benchmark: Benchmark, options: ReadOptions) -> ParseFunction | None:

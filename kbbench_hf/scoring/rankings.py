@@ -78,7 +78,7 @@ class Rankings:
         if self._options.scores is None and self._n_long > 1 and self._n_rising == self._n_long:
             return Unreadable(
                 "the scores of every example rise from its first candidate to its last: are they distances?",
-                "Say how to order them: --scores distance (the lowest is best) or --scores similarity.",
+                "Choose the order: --scores distance (the lowest is best) or --scores similarity.",
             )
         return None
 
@@ -90,7 +90,7 @@ class Rankings:
             found.append(ScoreWarning("scores_as_text", message, severity="note"))
         if not self._n_tied:
             return found
-        message = f"{self._n_tied:,} rankings have candidates with equal scores; these stand in the order of their ids."
+        message = f"{self._n_tied:,} rankings have candidates with equal scores; these are ordered by id."
         remedy = "Give each candidate a score of its own, or order a run by its rank column: --scores rank."
         return [*found, ScoreWarning("ties", message, remedy, self._n_tied)]
 

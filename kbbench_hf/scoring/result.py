@@ -167,8 +167,8 @@ def read_result(file: Path) -> PlainResult:
     found = read_json(file)
     if absent := PlainResult.__required_keys__ - found.keys():
         raise DataError(
-            f"{file} is no result of ours: it lacks {', '.join(sorted(absent))}. Expected what 'kbbench score --out' "
-            "or 'kbbench run' wrote. Score the predictions again."
+            f"{file} is not a kbbench result: it lacks {', '.join(sorted(absent))}. Expected what 'kbbench score "
+            "--out' or 'kbbench run' wrote. Score the predictions again."
         )
     return cast(PlainResult, found)
 

@@ -186,7 +186,9 @@ def _block(
     found = benchmark(place.benchmark)
     systems = list(_systems(place, asked, n_places, options))
     if not systems:
-        raise UsageError(f"Nothing to show of {'/'.join(place)}; expected answers or published figures. Name some.")
+        raise UsageError(
+            f"Nothing to show of {'/'.join(place)}; expected predictions or published scores. Name a system."
+        )
     scored = [each for each in systems if each.result is not None]
     for other in scored[1:]:
         refuse_incomparable(*(each.result for each in (scored[0], other)))  # type: ignore[arg-type]
@@ -220,7 +222,9 @@ def _systems(
                     )
             continue
         if n_places > 1 and (of := _own_place(given)) is None:
-            raise UsageError(f"{given} does not say which of the benchmarks it answers; expected a run's folder.")
+            raise UsageError(
+                f"{given} records no benchmark, and several are named; expected a run folder. Compare one benchmark."
+            )
         if n_places > 1 and of[:3] != place[:3]:  # type: ignore[index]
             continue
         result = given if isinstance(given, Result) else score(given, **where, options=options)

@@ -109,8 +109,8 @@ class RowReader:
             chosen[str(_found(row, reading.one_of))] = None
             if len(chosen) > 1:
                 return Unreadable(
-                    f"examples have an answer for each {reading.one_of} ({', '.join(chosen)}, ...); such repeats are "
-                    "no duplicates, and none is chosen for you",
+                    f"examples have an answer for each {reading.one_of} ({', '.join(chosen)}, ...), and one of them "
+                    "must be chosen",
                     f"Score one at a time: --where {reading.one_of}={next(iter(chosen))}",
                 )
         return self._mapped(row, reading)
@@ -154,7 +154,7 @@ class RowReader:
                 if name == "id" or (name in told and found.get("error") is None):
                     keys = ", ".join(map(repr, sorted(map(str, row))[:8]))
                     return Unreadable(
-                        f"no {path!r}, of which {error} is missing; the keys are {keys}", self._suggestion(row, [name])
+                        f"no {path!r}: {error} is missing; the keys are {keys}", self._suggestion(row, [name])
                     )
         return found
 
@@ -319,7 +319,7 @@ class RowReader:
                 field, candidate, score = self._hits
                 found = f"{self._kind.field}={field}.{candidate}{f',scores={field}.{score}' if score else ''}"
                 if "id" not in wanted:
-                    return f"Say where it is: --map {found}."
+                    return f"Map your columns: --map {found}."
                 return (
                     f"{suggested_map({**row, field: []}, ['id'], self._known, self._kind).removesuffix('.')},{found}."
                 )

@@ -100,8 +100,8 @@ def score(
         read = pair([("predictions", lines_of(items))], asked.benchmark, asked.examples, options)
     if read.n_missing == len(read.answers):
         raise DataError(
-            f"There is no answer among the predictions: {read.n_errors:,} of {len(read.answers):,} stand as errors, "
-            "the others are missing; expected at least one. Run the model again, or check the file.",
+            f"The file has no prediction: {read.n_errors:,} of {len(read.answers):,} lines are errors and the others "
+            "are missing; expected at least one. Run the model again, or check the file.",
             code="empty",
         )
     if annotations is None and len(paths) == 1:

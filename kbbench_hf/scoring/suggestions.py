@@ -51,9 +51,9 @@ def suggested_map(
     >>> from kbbench_hf.benchmarks.answers import ANSWERS
     >>> row = {"qid": "q7", "pred": {"entities": ["a"]}, "gold": ["b"]}
     >>> suggested_map(row, ["id"], {"q7"}, ANSWERS)
-    'Say where it is: --map id=qid.'
+    'Map your columns: --map id=qid.'
     >>> suggested_map(row, ["id", "answers"], {"q7"}, ANSWERS)
-    "Say where they are: --map id=qid,answers=pred.entities. 'gold' looks like the gold answers."
+    "Map your columns: --map id=qid,answers=pred.entities. 'gold' looks like the gold answers."
     """
     paths = dict(_paths(row)) if isinstance(row, Mapping) else {}
     ids = [path for path, value in paths.items() if _may_be_id(path, value, known)]
@@ -69,12 +69,12 @@ def suggested_map(
             found.append(f"{best[0].field}={best[0].path}")
         else:
             found.append(f"{best[0].field if best else name}=PATH")
-            more = f"; answers may stand at {' and '.join(each.path for each in best[:5])}" if best else ""
+            more = f"; answers may be at {' and '.join(each.path for each in best[:5])}" if best else ""
             more += " (for a model's text: response=PATH)" if has_parser and not best else ""
         gold = [path for path, value in paths.items() if is_gold_name(path) and _is_answer(value, known)]
         more += f". '{gold[0]}' looks like the gold answers" if gold else ""
         more += f". {min(equal)!r} equals the gold answers" if equal and not gold else ""
-    return f"Say where {'they are' if len(wanted) > 1 else 'it is'}: --map {shlex.quote(','.join(found))}{more}."
+    return f"Map your columns: --map {shlex.quote(','.join(found))}{more}."
 
 
 def prediction_columns(

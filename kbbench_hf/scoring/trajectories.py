@@ -163,7 +163,7 @@ def trajectory_warnings(trajectories: Sequence[Trajectory]) -> list[ScoreWarning
     backed_off = sum(each.backed_off for each in trajectories)
     if backed_off:
         message = (
-            f"On {backed_off:,} of {n:,} questions the agent selected nothing; their figures are those of its base."
+            f"On {backed_off:,} of {n:,} questions the agent selected nothing; their scores are those of the base."
         )
         severe = backed_off > MOST_BACKED_OFF * n
         remedy = "Compare it with the run of its base, question by question."

@@ -42,9 +42,9 @@ def completeness_warnings(
         )
     if unparsed.any():
         effect = _without(benchmark, scores, figures, unparsed, mode)
-        remedy = "Look at some of them, and choose another parser with --parser."
+        remedy = "Read some of them, and choose another parser with --parser."
         if 2 * unparsed.sum() > n:
-            remedy = "Look at some of them; use --structured for JSON, or choose another --prompt or --parser."
+            remedy = "Read some of them; use --structured for JSON, or choose another --prompt or --parser."
         (warning,) = unread_warning(int(unparsed.sum()), n, remedy, _without_them(benchmark, figures, effect))
         found.append(replace(warning, effect=effect))
     if predictions.n_duplicates:

@@ -99,7 +99,7 @@ def load_training_data(benchmark: str, text: str | None = None) -> TrainingData:
     for one, other in ((TRAIN, VALIDATION), (TRAIN, TEST), (VALIDATION, TEST)):
         if both := set(ids[one]) & set(ids[other]):
             raise DataError(
-                f"{len(both):,} questions of {benchmark} stand in {one} and in {other}, {min(both, key=str)!r} say; "
+                f"{len(both):,} questions of {benchmark} are in {one} and in {other}, such as {min(both, key=str)!r}; "
                 "expected each in one split. Build the dataset with splits that do not overlap."
             )
     kb = KnowledgeBase.open(find_dataset(asked.benchmark.dataset).path)

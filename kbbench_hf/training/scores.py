@@ -253,7 +253,7 @@ def _split(name: str, config: str | None = None) -> str:
     known = benchmark_of(place.benchmark).data.splits
     if VALIDATION not in known:
         raise UsageError(
-            f"{place.benchmark} has no split {VALIDATION!r} to look at while training; known: {', '.join(known)}. "
-            f"Name one, split={place.split!r} say: what is looked at is no fresh test any more."
+            f"{place.benchmark} has no split {VALIDATION!r} to evaluate on during training; known: {', '.join(known)}. "
+            f"Choose one, such as split={place.split!r}; it is then no longer an unseen test split."
         )
     return VALIDATION

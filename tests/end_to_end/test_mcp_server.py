@@ -317,7 +317,7 @@ def test_after_forty_calls_only_finish_is_answered(sessions: AgentSessions) -> N
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--tools", "mini-text2kg"], "is answered by language models"),
+        (["--tools", "mini-text2kg"], "has no knowledge base"),
         (["--tools", "mini-stark", "--store", "x"], "--store is for the leaderboard"),
         (["--http", "8000"], "--http is for --tools NAME"),
         (["--tools", "mini-stark", "--base", "bm52"], "bm52"),

@@ -134,10 +134,10 @@ def _questions(file: Path, ids: pa.ChunkedArray, left_out: list[str] | None) -> 
         n_kept = answered.true_count
         if left_out is None or not n_kept:
             raise DataError(
-                f"{file}: {len(lost):,} gold ids are no node: {shown}. Expected ids of nodes. "
+                f"{file}: {len(lost):,} gold ids are not nodes: {shown}. Expected ids of nodes. "
                 f"{_remedy('nodes', 'gold ids', n_kept)}"
             )
-        left_out.append(f"{len(lost):,} gold ids, which are no node: {shown}.")
+        left_out.append(f"{len(lost):,} gold ids, which are not nodes: {shown}.")
         if n_kept < len(table):
             left_out.append(f"{len(table) - n_kept:,} of {len(table):,} queries, which have no other gold id.")
         table, answers = table.filter(answered), [each for each in answers if each]
@@ -230,7 +230,7 @@ def _by_split(table: pa.Table, file: Path) -> dict[str, pa.Table]:
     for name, part in splits.items():
         repeated = [each for each, n in Counter(part["id"].to_pylist()).items() if n > 1]
         if repeated:
-            raise DataError(f"{file}: question {repeated[0]!r} stands twice in split {name!r}. Give each its own id.")
+            raise DataError(f"{file}: question {repeated[0]!r} occurs twice in split {name!r}. Give each its own id.")
     return splits
 
 

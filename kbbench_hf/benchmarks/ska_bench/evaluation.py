@@ -148,7 +148,7 @@ def _rejection(systems: Systems) -> Section | None:
         tables.append(FigureTable("rejection-control", title, columns, rows, best="highest"))
     elif plain:
         notes.append(
-            "Without the answerable control, whoever always says no does best: run --testbed rejection_control."
+            "Without the answerable control, a system that always answers no is best: run --testbed rejection_control."
         )
     panels = rejection_panels(figures_of(systems))
     pictures = {"rejection": panels} if panels.panels else {}

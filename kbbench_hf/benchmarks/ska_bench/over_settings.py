@@ -144,7 +144,7 @@ def _correlations(
             for j in range(len(values))
         ]
     n = len(complete)
-    few = f" Of fewer than {FEW} systems it says next to nothing." if n < FEW else ""
+    few = f" Of fewer than {FEW} systems it is hardly informative." if n < FEW else ""
     note = f"Spearman's, over {n} systems; intervals from resampled examples, for these systems.{few}"
     heads = [("", TITLES[subset]) for subset in by_subset]
     return FigureTable(name, title, heads, rows, "", shaded=True, notes=[note])

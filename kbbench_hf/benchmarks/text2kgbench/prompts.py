@@ -123,7 +123,7 @@ def leak_warnings(examples: Examples, options: PromptOptions) -> list[ScoreWarni
     if not sentences and not triples:
         return []
     message = (
-        f"Of {len(examples.rows):,} prompts, {sentences:,} demonstrate the very sentence that they ask, and "
+        f"Of {len(examples.rows):,} prompts, {sentences:,} contain the test sentence as a demonstration, and "
         f"{triples:,} a gold triple of it: a model can copy the answer."
     )
     return [

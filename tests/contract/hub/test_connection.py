@@ -24,7 +24,7 @@ def refused(kind: type[errors.HfHubHTTPError], status: int) -> errors.HfHubHTTPE
         (errors.OfflineModeIsEnabled("offline"), KBBenchError, "cannot be reached: offline. Check the network"),
         (errors.HTTPError("[Errno 111] Connection refused"), KBBenchError, "cannot be reached"),
         (TimeoutError(), KBBenchError, "cannot be reached: TimeoutError"),
-        (errors.HFValidationError("too long"), UsageError, "'me/model' is no repository's name"),
+        (errors.HFValidationError("too long"), UsageError, "'me/model' is not a repository's name"),
         (errors.LocalTokenNotFoundError("no token"), UsageError, "hf auth login"),
         (refused(errors.RepositoryNotFoundError, 404), UsageError, "No. Check the name 'me/model'"),
         (refused(errors.HfHubHTTPError, 403), KBBenchError, "The Hub refuses, about me/model: No. Log in with a token"),

@@ -51,7 +51,7 @@ def test_an_unknown_name_gets_the_closest_known_one_without_asking_the_hub(in_tm
 def test_a_dataset_that_is_nowhere_comes_with_the_command_that_builds_it(in_tmp):
     with pytest.raises(
         UsageError,
-        match=r"'stark-prime' is not in ./kbbench and could not be had from the Hub.*: kbbench build stark-prime",
+        match=r"'stark-prime' is not in ./kbbench and could not be downloaded.*: kbbench build stark-prime",
     ):
         find_dataset("stark-prime")
 

@@ -79,7 +79,7 @@ def test_a_run_annotates_its_answers_and_keeps_what_was_said_of_them(in_tmp: Pat
     [
         (("--annotate", "a,b"), "names no annotators"),
         (("--annotate", "nli:a,hf:b"), "names no annotators"),
-        (("--judge-base-url", "http://127.0.0.1:9"), "says how to annotate"),
+        (("--judge-base-url", "http://127.0.0.1:9"), "needs --annotate JUDGE,EMBEDDER"),
     ],
 )
 def test_a_run_refuses_annotators_that_it_cannot_use_before_it_asks(

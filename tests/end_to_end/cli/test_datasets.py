@@ -69,13 +69,13 @@ def test_dangling_edges_and_gold_ids_are_refused_or_on_request_left_out_and_coun
     assert "2 of 3 edges lead to no node: 77 (tail, row 2), 78 (head, row 3)" in " ".join(done.err.split())
     assert "or leave them out: --drop-dangling" in " ".join(done.err.split())
     done = kbbench("build", "my-kb", "--nodes", "n.csv", "--queries", "q.csv")
-    assert "2 gold ids are no node: 99 of query 7, 97 of query 9" in " ".join(done.err.split())
+    assert "2 gold ids are not nodes: 99 of query 7, 97 of query 9" in " ".join(done.err.split())
     done = kbbench(*call, "--drop-dangling")
     assert done.code == 0, done.err
     card = Path("kbbench/my-kb/README.md").read_text()
     for said in (
         "2 of 3 edges, which lead to no node: 77 (tail, row 2)",
-        "2 gold ids, which are no node: 99 of query 7, 97 of query 9.",
+        "2 gold ids, which are not nodes: 99 of query 7, 97 of query 9.",
         "1 of 3 queries, which have no other gold id.",
     ):
         assert said in card

@@ -65,7 +65,7 @@ def journal(folder: str = "here") -> list[dict[str, Any]]:
 def test_free_text_is_answered_scored_and_not_asked_again(kbbench, server):
     first = kbbench(*on(server, "mini-text2kg", "--limit", 6, "--out", "here"))
     assert first.code == 0
-    assert "6 answered, 0 failed, 0.0 % unparsed, 0 cut off" in first.out
+    assert "6 responses: 0 errors, 0 unparsable, 0 truncated" in first.out
     rows = [json.loads(line) for line in Path("here/predictions.jsonl").read_bytes().splitlines()]
     assert {row["response"] for row in rows} == {ANSWER}
     assert all(row["prompt_tokens"] > 1_000 for row in journal() if row["id"] and not row["error"])
@@ -78,13 +78,13 @@ def test_free_text_is_answered_scored_and_not_asked_again(kbbench, server):
 def test_structured_answers_are_asked_for_as_the_server_takes_them(kbbench, server):
     done = kbbench(*on(server, "mini-text2kg", "--limit", 3, "--structured", "--out", "here"))
     assert done.code == 0
-    assert "3 answered, 0 failed, 0.0 % unparsed" in done.out
+    assert "3 responses: 0 errors, 0 unparsable" in done.out
 
 
 def test_prompts_that_do_not_fit_fail_by_name_and_every_config_is_printed(kbbench, server, kind, impatient):
     options = ("--testbed", "noise", "--subset", "kg,table", "--limit", 3, "--out", "here")
     done = kbbench(*on(server, "mini-ska", *options))
-    assert "noise_kg_1k: 3 answered, 0 failed" in done.out
+    assert "noise_kg_1k: 3 responses: 0 errors" in done.out
     failed = re.search(r"noise_table_4k: 0 answered, 3 failed \((.+?)\)", done.out)
     assert failed, done.out
     reasons = {reason.rpartition(" ")[0] for reason in failed[1].split(", ")}

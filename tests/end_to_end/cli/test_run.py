@@ -35,9 +35,12 @@ def test_a_served_model_is_asked_scored_and_shown_with_its_tokens_and_cost(kbben
     Path("prices.yaml").write_text(PRICES)
     done = kbbench(*on(server, "--prices", "prices.yaml", "--limit", 10))
     assert done.code == 0
-    assert "10 answered, 0 failed, 0.0 % unparsed, 0 cut off" in done.out
+    assert "10 responses: 0 errors, 0 unparsable, 0 truncated" in done.out
     # 10 questions and a canary before and after: 12 requests of 100 tokens in and 10 out, 12 * (1000 + 200) / 1e6 EUR
-    assert "12 requests, 1,200 tokens in, 120 out, 0.0144 EUR (prices of 2026-11-01); latency p50 0.0" in done.out
+    assert (
+        "12 requests, 1,200 prompt tokens, 120 completion tokens, 0.0144 EUR (prices of 2026-11-01); latency p50 0.0"
+        in done.out
+    )
     folder = Path(done.out.splitlines()[-1].removeprefix("View the report: kbbench report "))
     assert {file.name for file in folder.iterdir()} >= {"run.json", "predictions.jsonl", "scores.jsonl", "result.json"}
 
@@ -134,10 +137,10 @@ def test_what_cannot_be_done_is_refused_before_anything_is_sent_or_written(kbben
             ["--model", "bm25", "--rerank", "llm:x", "--max-cost", 1, "--base-url", "http://127.0.0.1:9"],
             "needs --prices",
         ),
-        (["--model", "bm25", "--rerank", "llm:x"], "'x' is no local model"),
+        (["--model", "bm25", "--rerank", "llm:x"], "'x' is not a local model"),
         (["--model", "knn"], "mini-stark has no split 'train'"),
         (["--model", "dense:"], "expected which model dense uses"),
-        (["--model", "bm25", "--processes", 2], "1 process(es) are running, but 2 were asked for"),
+        (["--model", "bm25", "--processes", 2], "1 process(es) are running, but --processes is 2"),
     ],
 )
 def test_a_retrieval_run_that_makes_no_sense_is_refused(kbbench, options, message):
@@ -182,7 +185,7 @@ def test_failed_requests_are_scored_as_missing_and_the_exit_code_says_so(kbbench
         failing.reply = lambda payload: TOO_LARGE if len(failing.times) == 3 else None
         done = kbbench(*on(failing, "--limit", 3, "--concurrency", 1))
     assert done.code == 1
-    assert "2 answered, 1 failed (parameter_refused 1)" in done.out
+    assert "2 of 3 responses: 1 errors (parameter_refused 1)" in done.out
     assert "1 of 3 examples has no prediction" in done.out or "1 of 3 examples have no prediction" in done.out
     assert "1 of 3 requests failed and are scored as missing. Run the same command again" in done.err
 

@@ -81,9 +81,9 @@ def test_validate_refuses_missing_predictions_unless_told_that_the_file_is_parti
     written("part.jsonl", lines(5))
     refused = kbbench("validate", "part.jsonl", *ON)
     assert refused.code == 65
-    assert "43 problems" in refused.err
-    assert "... and 23 more" in refused.err  # 20 are shown
-    assert refused.err.endswith("To accept a partial file: --partial.\n")
+    assert "43 of 48 missing: ont" in refused.err
+    assert "and 38 more" in refused.err  # 20 are shown
+    assert refused.err.endswith("To accept missing predictions, add --partial.\n")
     assert kbbench("validate", "part.jsonl", *ON, "--partial").out.startswith(
         "Valid: 5 of 48 examples have predictions"
     )
@@ -97,7 +97,7 @@ def test_a_repeated_id_is_an_error_with_both_lines_unless_the_last_is_to_count(k
     written("twice.jsonl", [*lines(), json.dumps({**first, "triples": []})])
     refused = kbbench("score", "twice.jsonl", *ON, "--out", "kept")
     assert refused.code == 65
-    assert f"twice.jsonl:49: id '{first['id']}' stands at twice.jsonl:1 already" in refused.err
+    assert f"twice.jsonl:49: id '{first['id']}' occurs at twice.jsonl:1 already" in refused.err
     assert "--duplicates last" in refused.err
     assert not Path("kept").exists()
     taken = json.loads(kbbench("score", "twice.jsonl", *ON, "--duplicates", "last", "--json").out)
@@ -115,7 +115,7 @@ def test_a_repeated_id_is_an_error_with_both_lines_unless_the_last_is_to_count(k
         ('{"triples": []}', "no 'id'; the keys are ['triples']"),
         ('{"id": "ont_1_isles_test_9", "triples": "none"}', "'triples' is str; expected a list"),
         ('{"id": "ont_1_isles_test_9", "triples": [["a", "b"]]}', "triple 0 is ['a', 'b']; expected [subject, "),
-        ('{"id": "ont_1_isles_test_9", "triples": [], "id": "x"}', "key 'id' stands twice in one object"),
+        ('{"id": "ont_1_isles_test_9", "triples": [], "id": "x"}', "key 'id' occurs twice in one object"),
         ('{"id": "ont_1_isles_test_9", "answer": []}', "neither 'triples' nor 'response'"),
     ],
 )
@@ -225,7 +225,7 @@ def test_a_file_without_any_answer_is_refused_and_says_so_as_json_too(kbbench):
     written("errors.jsonl", [json.dumps({"id": json.loads(line)["id"], "error": "timeout"}) for line in lines(3)])
     for file, words in (
         ("empty.jsonl", "holds no predictions: it is empty"),
-        ("errors.jsonl", "3 of 48 stand as errors"),
+        ("errors.jsonl", "3 of 48 lines are errors"),
     ):
         refused = kbbench("score", file, *ON, "--json")
         assert refused.code == 65

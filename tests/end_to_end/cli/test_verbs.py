@@ -76,8 +76,8 @@ def test_debug_shows_the_stack_trace_wherever_it_stands(kbbench):
 def test_a_usage_error_says_where_the_help_is(kbbench):
     done = kbbench("score", COPY)
     assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("kbbench: No benchmark: only a run's folder says itself what it was run on.")
-    assert done.err.endswith("Name one with --benchmark.\n")
+    assert done.err.startswith("kbbench: --benchmark is required for a predictions file; only a run folder records it.")
+    assert done.err.endswith("Add --benchmark NAME.\n")
 
 
 def test_a_runs_folder_says_itself_what_it_was_run_on(kbbench, in_tmp):

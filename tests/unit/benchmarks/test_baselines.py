@@ -59,7 +59,9 @@ def test_an_unknown_name_gets_the_closest_one() -> None:
 
 
 def test_figures_of_another_split_or_mode_are_never_returned_but_said() -> None:
-    with pytest.raises(UsageError, match=r"no figures for .* mode repaired; it has for .*mode paper.*mode reference"):
+    with pytest.raises(
+        UsageError, match=r"no scores for .* mode repaired; it has some for .*mode paper.*mode reference"
+    ):
         find_published("published:Alpaca-LoRA-13B", TEKGEN._replace(mode="repaired"))
     with pytest.raises(UsageError, match=r"it has for split human, mode reference; split test_0_1, mode reference"):
         find_published("published:GPT4 Reranker", PRIME)
@@ -92,7 +94,7 @@ def test_answers_that_are_not_at_hand_come_with_the_command_that_brings_them(bui
 
 
 def test_answers_that_were_never_released_are_said_to_be_figures_only() -> None:
-    with pytest.raises(UsageError, match=r"published:BM25 has figures only.*kbbench list stark-prime/queries --pub"):
+    with pytest.raises(UsageError, match=r"published:BM25 has scores only.*kbbench list stark-prime/queries --pub"):
         answers_of("published:bm25", PRIME)
     with pytest.raises(UsageError, match=r"published:\* means 2 systems: copy, pattern"):
         answers_of("published:*", MINI)

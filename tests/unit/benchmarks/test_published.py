@@ -63,7 +63,7 @@ def test_a_figure_keeps_the_digits_of_its_source(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "sources", "words"),
     [
-        (["b,c,s,m,sys,,f1,0.5,,one,,"] * 2, "one,printed,A Paper,Table 1,https://a.b,", "stands twice"),
+        (["b,c,s,m,sys,,f1,0.5,,one,,"] * 2, "one,printed,A Paper,Table 1,https://a.b,", "occurs twice"),
         (["b,c,s,m,sys,,f1,0.5,,two,,"], "one,printed,A Paper,Table 1,https://a.b,", "source is not in"),
         (["b,c,s,m,sys,,f1,0.5,,one,,"], "one,remembered,A Paper,,https://a.b,", "'remembered' is no kind"),
     ],

@@ -69,8 +69,8 @@ def test_lists_of_texts_are_the_lines_of_a_text_and_other_columns_are_kept(tmp_p
     [
         ([1.0, 2.0], [1, 2]),
         ([Decimal("1.00"), Decimal("2.00")], ["1", "2"]),
-        ([1.0, 2.5], "row 2: 2.5 is no id"),
-        ([2.0**53, 1.0], "row 1: 9007199254740992.0 is no id"),
+        ([1.0, 2.5], "row 2: 2.5 is not an id"),
+        ([2.0**53, 1.0], "row 1: 9007199254740992.0 is not an id"),
         (["1.23457E+11", "2"], "'1.23457E\\+11' is an id that a spreadsheet shortened"),
         ([True, False], "column 'id' has the type bool"),
         ([NOON, NOON], "column 'id' has the type timestamp"),

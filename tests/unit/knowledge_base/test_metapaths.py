@@ -72,7 +72,7 @@ def test_topics_of_one_type_carry_numbers_and_the_same_topic_may_stand_twice() -
     "text", ["drug", "drug -[target]-> ", "drug <-[a]- gene -[b]-> disease", "-[target]-> gene", ""]
 )
 def test_what_is_no_metapath_is_quoted(text: str) -> None:
-    with pytest.raises(UsageError, match="is no metapath"):
+    with pytest.raises(UsageError, match="is not a metapath"):
         Metapath.parse(text)
 
 

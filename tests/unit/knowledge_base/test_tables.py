@@ -40,15 +40,15 @@ def test_text_is_read_as_it_stands(tmp_path: Path) -> None:
 
 
 def test_edges_to_unknown_nodes_are_refused_and_listed(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"2 edges have a tail that is no node id: 8, 10. Add these nodes or remove"):
+    with pytest.raises(DataError, match=r"2 edges have a tail that is not a node id: 8, 10. Add these nodes or remove"):
         load(tmp_path, edges=EDGES + "7,r,8\n9,r,10\n")
-    with pytest.raises(DataError, match="1 edges have a head that is no node id: 'seven'"):
+    with pytest.raises(DataError, match="1 edges have a head that is not a node id: 'seven'"):
         load(tmp_path, edges=EDGES + "seven,r,9\n")
     many = "".join(f"7,r,{i}\n" for i in range(100, 120))
     with pytest.raises(DataError, match=r"20 edges .* 108, 109 \.\.\."):
         load(tmp_path, edges=EDGES + many)
     dense = "id,type,name,text\n0,a,A,\n1,a,B,\n"
-    with pytest.raises(DataError, match=r"head that is no node id: -1"):
+    with pytest.raises(DataError, match=r"head that is not a node id: -1"):
         load(tmp_path, dense, "head,relation,tail\n-1,r,0\n")
 
 
@@ -56,7 +56,7 @@ def test_edges_to_unknown_nodes_are_refused_and_listed(tmp_path: Path) -> None:
     ("nodes", "edges", "message"),
     [
         ("id,type,name,text\n", EDGES, "table of nodes is empty"),
-        (NODES + "7,a,Again,\n", EDGES, "1 node ids stand more than once: 7"),
+        (NODES + "7,a,Again,\n", EDGES, "1 node ids occur more than once: 7"),
         (NODES + "8,,No type,\n", EDGES, r"n\.csv, row 3: no type; expected a value in every row"),
         (NODES, EDGES + "7,,9\n", r"e\.csv, row \d: no relation"),
         (NODES.replace("text", "body"), EDGES, "has no column 'text'; it has id, type, name, body"),

@@ -137,7 +137,7 @@ def test_two_processes_answer_as_one_does_and_one_goes_on_where_two_stopped(
 
 
 def test_another_number_of_processes_than_asked_for_is_refused(folder: Path) -> None:
-    with pytest.raises(UsageError, match=r"1 process\(es\) are running, but 2 were asked for.*torchrun"):
+    with pytest.raises(UsageError, match=r"1 process\(es\) are running, but --processes is 2.*torchrun"):
         CausalLM(str(folder), processes=2)
 
 

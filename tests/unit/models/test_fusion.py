@@ -66,7 +66,7 @@ def test_a_row_of_equal_scores_or_none_stretches_to_zero() -> None:
         ("rrf(bm25,bm26)", "Unknown retriever 'bm26'. Did you mean 'bm25'?"),
         ("graph(bm25,bm25)", "starts from 2 models; expected one"),
         ("bm25@text=txt", "Unknown text 'txt'. Did you mean 'text'?"),
-        ("dense", "does not say which model embeds"),
+        ("dense", "names no embedding model"),
     ],
 )
 def test_a_model_that_cannot_be_built_is_refused(name: str, message: str, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_a_folder_may_contain_an_at_sign() -> None:
     ],
 )
 def test_a_malformed_name_is_refused_with_the_place(text: str, found: str) -> None:
-    with pytest.raises(UsageError, match="is no model's name") as error:
+    with pytest.raises(UsageError, match="is not a valid model name") as error:
         parse(text)
     assert found in str(error.value)
 

@@ -124,7 +124,7 @@ def test_the_agreement_goes_with_every_figure(tmp_path: Path) -> None:
 
 def test_a_judge_that_nobody_calibrated_is_said_to_be_one() -> None:
     [warning] = agreement_warnings({"factualness": "FS"}, {"factualness": {"judge": "chat:m@1"}})
-    assert warning.code == "judge_not_calibrated" and "nobody has measured" in warning.message
+    assert warning.code == "judge_not_calibrated" and "was not measured" in warning.message
     assert agreement_warnings({"factualness": "FS"}, {"factualness": {"judge": "stored:gpt-3.5-turbo-instruct"}}) == []
     assert agreement_warnings({"factualness": "FS"}, {}) == []
 

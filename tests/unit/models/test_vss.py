@@ -103,7 +103,7 @@ def test_what_has_no_vector_is_named(shared_vectors: Path, tmp_path: Path) -> No
     built = retriever(f"vss:{shared_vectors}", place)
     with pytest.raises(DataError, match="no vector for 1 of 1 questions: 7"):
         built.search(["new"], 2)
-    with pytest.raises(UsageError, match="'unheard' is no question of the benchmark"):
+    with pytest.raises(UsageError, match="'unheard' is not a question of the benchmark"):
         built.search(["unheard"], 2)
     with pytest.raises(UsageError, match="has the documents doc"):
         retriever(f"vss:{shared_vectors}@documents=doc_no_rel", place)

@@ -123,7 +123,7 @@ def test_one_run_alone_is_reported_without_what_needs_several(runs: Path, tmp_pa
     shutil.copytree(runs / "rejection_kg-thinks", tmp_path / "runs" / "other")
     write_evaluation(read_runs(tmp_path / "runs"), tmp_path / "out")
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    assert "Rank correlations between subsets need three systems" in page and "always says no does best" in page
+    assert "Rank correlations between subsets need three systems" in page and "always answers no is best" in page
 
 
 def test_settings_that_differ_make_systems_of_their_own(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_a_record_names_who_walked_after_the_search_and_what_it_walked_after() -
 def test_a_result_without_figures_is_refused() -> None:
     result = score(shipped_answers("mini-text2kg")[0], "mini-text2kg").to_dict()
     result["scores"] = {}
-    with pytest.raises(UsageError, match="no figure"):
+    with pytest.raises(UsageError, match="no scored metric"):
         eval_record(result, {}, DAY, "us", "other")
 
 

@@ -179,7 +179,7 @@ def test_a_judge_that_is_cut_off_while_it_thinks_has_no_agreement(
 ) -> None:
     with ScriptedServer(answer=lambda payload: "<think>Is it true? Well ...", always="length") as server:
         judge = ChatJudge(Endpoint(server.url, MODEL), options={"canary": False, "attempts": 1})
-        with pytest.raises(UnreadError, match="hold no verdict"):
+        with pytest.raises(UnreadError, match="have no readable verdict"):
             measure(release, judge, tmp_path / "k", sample=20)
     assert not list((tmp_path / "k").glob("*.json"))
 

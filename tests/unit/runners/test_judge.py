@@ -83,7 +83,7 @@ def test_a_judge_of_which_too_much_is_unread_leaves_no_verdicts_and_keeps_its_an
     examples, answers = documents(40)
     with ScriptedServer(answer=lambda payload: "<think>The triple says true") as server:
         for _ in range(2):
-            with pytest.raises(UnreadError, match="80 of 80 answers hold no verdict"):
+            with pytest.raises(UnreadError, match="80 of 80 responses have no readable verdict"):
                 annotate_verdicts(examples, answers, tmp_path, "factualness", chat(server), show=False)
         assert len(server.requests) == 80
     assert read_annotation(tmp_path, "factualness") is None
@@ -122,7 +122,7 @@ def test_a_cut_off_list_is_no_verdict(tmp_path: Path) -> None:
     examples, answers = documents(2, 1)
     reply = '{"sub_triples": [["a", "r", "b"], ["a", "r", "c"]]}....'
     server = ScriptedServer(answer=lambda payload: reply, always="length")
-    with server, pytest.raises(UnreadError, match="2 of 2 answers hold no verdict"):
+    with server, pytest.raises(UnreadError, match="2 of 2 responses have no readable verdict"):
         annotate_verdicts(examples, answers, tmp_path, "granularity", chat(server), show=False)
 
 
@@ -152,7 +152,7 @@ def test_a_judge_that_is_cut_off_while_it_thinks_is_asked_once_more_with_more_ro
 def test_a_judge_that_thinks_for_ever_has_no_figure_and_no_chosen_room_is_passed(tmp_path: Path) -> None:
     examples, answers = documents(10, 1)
     with ScriptedServer(reply=thinks(10**6)) as server:
-        with pytest.raises(UnreadError, match="10 of 10 answers hold no verdict"):
+        with pytest.raises(UnreadError, match="10 of 10 responses have no readable verdict"):
             annotate_verdicts(
                 examples, answers, tmp_path, "factualness", ChatJudge(Endpoint(server.url, MODEL), options=QUICK),
                 show=False,

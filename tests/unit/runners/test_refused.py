@@ -102,7 +102,11 @@ def test_a_server_whose_list_of_models_is_broken_is_asked_all_the_same(tmp_path:
 
 
 STOPS = {
-    "quota": (Reply(429, b'{"error": {"message": "x", "code": "insufficient_quota"}}'), KBBenchError, "money or quota"),
+    "quota": (
+        Reply(429, b'{"error": {"message": "x", "code": "insufficient_quota"}}'),
+        KBBenchError,
+        "credit or quota",
+    ),
     "key": (Reply(401, b"{}"), UsageError, "API key"),
     "model": (Reply(400, b'{"error": {"message": "Model Not Exist"}}'), UsageError, "serve the model 'scripted-model'"),
     "parameter": (Reply(422, b'{"detail": [{"loc": ["body", "my_own"], "msg": "no"}]}'), UsageError, "'my_own'"),

@@ -68,7 +68,7 @@ def test_a_run_of_which_too_much_is_unread_has_no_ranking_and_keeps_its_answers(
     with ScriptedServer(answer=lambda payload: "<think>The query asks for 0.9 of") as server:
         model = Endpoint(server.url, "scripted-model")
         for _ in range(2):
-            with pytest.raises(UnreadError, match="30 of 30 answers hold no score"):
+            with pytest.raises(UnreadError, match="30 of 30 responses have no readable score"):
                 rerank_run(asked.examples, kb, tmp_path / "first", model, tmp_path / "again", depth=10, show=False)
         assert len(server.requests) <= 30 + 4  # with canaries: nothing is asked twice
     assert not (tmp_path / "again" / "predictions.jsonl").exists()

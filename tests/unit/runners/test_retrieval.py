@@ -63,7 +63,7 @@ def test_the_top_k_asked_for_is_kept_and_makes_another_run(in_tmp):
         ("bm52", "Did you mean 'bm25'"),
         ("rrf(bm25,graph:bm52)", "Did you mean 'bm25'"),
         ("knn", "mini-stark has no split 'train'"),
-        ("bm25(", "is no model's name"),
+        ("bm25(", "is not a valid model name"),
     ],
 )
 def test_an_impossible_model_is_refused_and_nothing_is_written(in_tmp, model, message):
@@ -96,5 +96,5 @@ def test_reranking_goes_into_a_folder_of_its_own_and_leaves_the_first_run_alone(
 
 
 def test_latency_is_told_in_milliseconds_and_not_at_all_where_there_is_none():
-    assert str(Latency(0.0123, 0.5, 100)) == "latency of one question: p50 12.3 ms, p95 500.0 ms (over 100)"
+    assert str(Latency(0.0123, 0.5, 100)) == "latency per query: p50 12.3 ms, p95 500.0 ms (over 100 queries)"
     assert str(Latency(None, None, 0)) == ""

@@ -144,6 +144,6 @@ def test_a_run_without_questions_writes_an_empty_file(tmp_path: Path) -> None:
 
 def test_the_number_of_processes_is_checked_not_assumed(tmp_path: Path) -> None:
     assert group(1).size == 1
-    with pytest.raises(UsageError, match=r"1 process\(es\) are running, but 2 were asked for"):
+    with pytest.raises(UsageError, match=r"1 process\(es\) are running, but --processes is 2"):
         _retrieve(tmp_path, processes=2)
     assert not list(tmp_path.iterdir())

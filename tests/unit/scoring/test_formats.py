@@ -823,7 +823,7 @@ REFUSED = {
         STARK, lambda: json.dumps(by_query()).encode(), "no ranks", {"scores": "rank"}
     ),
     "run with a candidate twice": Case(
-        STARK, lambda: run() + run().split(b"\n")[0] + b"\n", "stands twice for query 0, first at line 1"
+        STARK, lambda: run() + run().split(b"\n")[0] + b"\n", "occurs twice for query 0, first at line 1"
     ),
     "run with a line of another kind": Case(STARK, lambda: run() + b"the end\n", "no line of a TREC run"),
     "run with a score that is none": Case(STARK, lambda: run(of=lambda n: math.nan), "finite"),
@@ -891,7 +891,7 @@ REFUSED = {
     "a picture": Case(SKA, lambda: b"\x89PNG\r\n\x1a\n" + bytes(99), "a picture"),
     "RDF": Case(T2K, lambda: b"<http://a/s> <http://a/p> <http://a/o> .\n", "RDF"),
     # nothing
-    "nothing": Case(SKA, lambda: b"", "holds no predictions: it is empty"),
+    "nothing": Case(SKA, lambda: b"", "has no predictions: it is empty"),
     "blanks": Case(SKA, lambda: b" \n\n", "holds no predictions"),
     "empty cells": Case(SKA, lambda: table([{"id": k, "answers": ""} for k in texts()]), "14 answers are empty cells"),
     "an empty array": Case(SKA, lambda: b"[]", "holds no predictions"),
@@ -1045,5 +1045,7 @@ def test_a_dataset_on_the_hub_is_read_and_a_split_must_be_named_where_there_are_
 
 def test_without_a_network_a_dataset_on_the_hub_is_a_usage_error(in_tmp: Path) -> None:
     of_case = asked(SKA)
-    with pytest.raises(UsageError, match=r"me/answers is no file or folder here, and could not be had(?s:.*)network"):
+    with pytest.raises(
+        UsageError, match=r"me/answers is not a file or folder here, and could not be downloaded(?s:.*)network"
+    ):
         read_predictions([Path("me/answers")], of_case.benchmark, of_case.examples)

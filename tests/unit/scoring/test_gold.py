@@ -58,7 +58,7 @@ def test_a_column_is_known_by_the_words_of_its_name(names: str, roles: set[str])
         ({"gold": WRONG, "kg": {"relations": [{"head": "a", "tail": "c"}]}}, TRIPLES, "triples=kg.relations."),
         ({"resps": [["a"]], "filtered_resps": ["a"], "target": "b"}, TRIPLES, "response=filtered_resps.0."),
         ({"answer": ["a"], "prediction": ["b"]}, ANSWERS, "answers=prediction."),
-        ({"output": "a", "completion": "b"}, TRIPLES, "response=PATH; answers may stand at output and completion."),
+        ({"output": "a", "completion": "b"}, TRIPLES, "response=PATH; answers may be at output and completion."),
         ({"expected": WRONG}, TRIPLES, "triples=PATH (for a model's text: response=PATH). 'expected' looks"),
         ({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}, TRIPLES,
          "response=messages.1.content."),
@@ -67,7 +67,7 @@ def test_a_column_is_known_by_the_words_of_its_name(names: str, roles: set[str])
 )  # fmt: skip
 def test_the_column_of_predictions_is_suggested_and_never_the_gold(row: Row, kind: Any, expected: str) -> None:
     found = suggested_map({"id": "q1", **row}, [kind.field], {"q1"}, kind, has_parser=kind is not IDS)
-    assert found.startswith(f"Say where it is: --map {expected}")
+    assert found.startswith(f"Map your columns: --map {expected}")
 
 
 @pytest.mark.parametrize(

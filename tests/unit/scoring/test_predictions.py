@@ -75,7 +75,7 @@ def test_an_unknown_id_is_an_error_that_shows_what_ids_look_like(tmp_path: Path)
 
 def test_a_repeated_id_is_an_error_unless_the_last_counts(tmp_path: Path) -> None:
     file = write(tmp_path, {"id": "q1", "answers": ["old"]}, {"id": "q1", "answers": ["new"]})
-    with pytest.raises(PredictionsError, match=r"stands at predictions\.jsonl:1 already(?s:.*)--duplicates last"):
+    with pytest.raises(PredictionsError, match=r"occurs at predictions\.jsonl:1 already(?s:.*)--duplicates last"):
         read(file)
     last = read(file, duplicates="last")
     assert (last.answers[0], last.n_duplicates) == (["new"], 1)

@@ -81,7 +81,7 @@ class Spec:
         try:
             said = yaml.safe_load(text) or {}
         except yaml.YAMLError as error:
-            raise DataError(f"{where} is no YAML: {error}. See: kbbench synthesize --spec-example") from None
+            raise DataError(f"{where} is not YAML: {error}. See: kbbench synthesize --spec-example") from None
         return cls.of(said, where)
 
     @classmethod

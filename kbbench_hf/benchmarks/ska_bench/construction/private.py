@@ -188,7 +188,7 @@ def build_private(source: Path | None, out: Path, wanted: Sequence[str] | None, 
         KBBenchError: the audit has a figure above its limit that the card does not waive; the dataset stands.
     """
     if not seed.strip():
-        raise UsageError("The seed is empty; expected a secret that nobody can guess. Name one with --private.")
+        raise UsageError("The seed is empty; expected a secret that is hard to guess. Name one with --private.")
     known = configs()
     for name in wanted or ():
         if name in known and known[name].subset not in RENAMERS:

@@ -121,7 +121,7 @@ def _convert(name: str, subset: str, records: Sequence[Row]) -> tuple[list[Insta
         place = f"{name}, record {n}"
         id_ = str(record.get("id", f"{subset}-{n:04}"))
         if id_ in sk:
-            raise DataError(f"{name}: the id {id_!r} stands twice; expected one record per instance. Remove one.")
+            raise DataError(f"{name}: the id {id_!r} occurs twice; expected one record per instance. Remove one.")
         width = 3
         if subset.startswith("table"):
             headers[id_] = _strings(place, "header", record.get("header"))

@@ -115,7 +115,7 @@ def _read(file: Path) -> Iterator[Row]:
             ) from error
         if question["id"] in seen or not question["query"] or not question["answer_ids"]:
             raise DataError(
-                f"{file}, row {number}: question {question['id']} stands twice or lacks its text or its answers; "
+                f"{file}, row {number}: question {question['id']} occurs twice or lacks its text or its answers; "
                 "expected each once and whole. Fetch the file again."
             )
         seen.add(question["id"])
@@ -133,7 +133,7 @@ def node_ids(text: str) -> list[int]:
     """
     ids = json.loads(text)
     if not isinstance(ids, list) or any(type(each) is not int for each in ids):
-        raise ValueError(f"{text[:40]!r} is no list of integers")
+        raise ValueError(f"{text[:40]!r} is not a list of integers")
     return ids
 
 
@@ -172,8 +172,8 @@ def _check_answers(folder: Path, splits: Mapping[str, Sequence[Row]], n_nodes: i
     ]
     if lost:
         raise DataError(
-            f"{folder}: {len(lost)} answers are no node of the knowledge base: {_some(lost)}. Expected node ids from 0 "
-            f"to {n_nodes - 1:,}. Take questions and knowledge base from one release."
+            f"{folder}: {len(lost)} answers are not nodes of the knowledge base: {_some(lost)}. Expected node ids "
+            f"from 0 to {n_nodes - 1:,}. Take questions and knowledge base from one release."
         )
 
 

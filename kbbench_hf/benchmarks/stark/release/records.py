@@ -83,7 +83,7 @@ class Items:
                 del stack[mark:]
                 whole = stack[-1]
                 if type(whole) is not dict or len(found) % 2:
-                    raise Refused("puts items into what is no dictionary")
+                    raise Refused("puts items into what is not a dictionary")
                 if len(stack) > 1:
                     whole.update(zip(found[::2], found[1::2], strict=True))
                     continue
@@ -126,7 +126,7 @@ class Items:
         values = self._stack[mark:]
         del self._stack[mark:]
         if type(self._stack[-1]) is not list:
-            raise Refused("appends to what is no list")
+            raise Refused("appends to what is not a list")
         self._stack[-1].extend(values)
 
     def _tuple(self, mark: int | None = None) -> None:
@@ -165,7 +165,7 @@ class Items:
     def _reduce(self) -> None:
         arguments, function = self._stack.pop(), self._stack.pop()
         if type(function) is not Call or type(arguments) is not tuple:
-            raise Refused("calls what is no function")
+            raise Refused("calls what is not a function")
         self._stack.append(function(*arguments))
 
     def _build(self) -> None:

@@ -181,7 +181,7 @@ def check_names(archive: zipfile.ZipFile) -> None:
         name = member.orig_filename
         path = PurePosixPath(name)
         if name in seen:
-            raise Refused(f"{name!r} stands twice in the archive")
+            raise Refused(f"{name!r} occurs twice in the archive")
         if path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name or "\0" in name:
             raise Refused(f"{name!r} points outside the archive's folder")
         if stat.S_ISLNK(member.external_attr >> 16):
@@ -198,7 +198,7 @@ def read_tensor(stream: IO[bytes], dimensions: int) -> NDArray[np.int64]:
         check_names(archive)
         pickles = [name for name in archive.namelist() if name.endswith("/data.pkl")]
         if len(pickles) != 1:
-            raise Refused("is no file of one tensor")
+            raise Refused("is not a file of one tensor")
         folder = pickles[0].removesuffix("data.pkl")
         if f"{folder}byteorder" in archive.namelist() and _content(archive, f"{folder}byteorder", 99) != b"little":
             raise Refused("has its bytes in big-endian order")

@@ -130,7 +130,7 @@ def make(
         lower = f"lower --min-grade to {weakest}" if weakest else "write the names as the sentences do"
         raise DataError(
             f"None of the {len(sentences):,} sentences has a triple: expected some that name the subject and the "
-            f"object of one, at grade {choices.min_grade}. Say with --pairs what each states, or {lower}."
+            f"object of one, at grade {choices.min_grade}. Give the triples of each sentence with --pairs, or {lower}."
         )
     splits = _split(rows, sentences, choices, account)
     if "unseen" not in splits and "test" in splits:
@@ -165,7 +165,7 @@ def _aligned(
     first = {fold(each.text): each for each in reversed(sentences)}
     once = [each for each in sentences if first[fold(each.text)] is each]
     if len(once) < len(sentences):
-        account.notes.append(f"{len(sentences) - len(once):,} sentences stand there twice, and are taken once.")
+        account.notes.append(f"{len(sentences) - len(once):,} sentences occur twice and are used once.")
     from rich.console import Console
     from rich.progress import track
 

@@ -107,7 +107,7 @@ def read_triples(file: Path, relations: Relations) -> Triples:
         known = ", ".join(map(repr, relations.ontology.relations[:_SHOWN]))
         raise DataError(
             f"{file} has no triple with a relation of the ontology; its relations are {met}, the ontology's {known}. "
-            "Write them alike."
+            "Use the relations of the ontology."
         )
     return found
 
@@ -209,7 +209,7 @@ def read_sentences(file: Path, relations: Relations) -> list[Sentence]:
     if not found:
         raise DataError(f"{file} holds no sentence; expected one a line, or a table of id,sentence. Add some.")
     if repeated := [name for name, n in Counter(each.id for each in found).items() if n > 1]:
-        raise DataError(f"{file}: sentence {repeated[0]!r} stands twice. Give each its own id.")
+        raise DataError(f"{file}: sentence {repeated[0]!r} occurs twice. Give each its own id.")
     return found
 
 

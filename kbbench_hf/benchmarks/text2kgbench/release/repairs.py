@@ -95,7 +95,7 @@ def flag_across_rows(splits: Mapping[str, list[Row]]) -> None:
             unknown = [each for each in row["similar_ids"] if each not in train]
             if unknown:
                 raise DataError(
-                    f"{row['id']}: its similar id {unknown[0]!r} is no train row. Expected ids of the same release. "
+                    f"{row['id']}: its similar id {unknown[0]!r} is not a train row. Expected ids of the same release. "
                     "Fetch it again."
                 )
             if split not in ("test", "unseen"):

@@ -117,13 +117,13 @@ def test_parquet_is_read_like_csv(in_tmp, build):
     [
         (
             {"queries": QUERIES.replace('[""a""]', '[""z""]')},
-            r"1 gold ids are no node: 'z' of query 1\. .*leave them out: --drop-dangling",
+            r"1 gold ids are not nodes: 'z' of query 1\. .*leave them out: --drop-dangling",
         ),
         ({"queries": QUERIES.replace('"[""a""]"', "[]")}, "row 1.*not empty"),
         ({"queries": QUERIES.replace('"[""a""]"', "exit()")}, "'exit\\(\\)' of query 1"),
         ({"queries": QUERIES.replace('"[""a""]"', "{1: 2}")}, "expected a list of node ids"),
         ({"queries": QUERIES.replace("train", "tr/ain")}, "split 'tr/ain'"),
-        ({"queries": QUERIES.replace("3,What", "2,What").replace("val,", "test,")}, "question 2 stands twice"),
+        ({"queries": QUERIES.replace("3,What", "2,What").replace("val,", "test,")}, "question 2 occurs twice"),
         ({"queries": QUERIES.replace("answer_ids", "answers")}, "no column 'answer_ids'"),
         ({"edges": EDGES + "a,writes,nobody,4\n"}, "nobody"),
         ({"nodes": NODES + "a,author,Ada,,\n"}, "more than once"),
