@@ -52,7 +52,7 @@ def board_tab(boards: Boards) -> BoardTab:
     import gradio as gr
 
     families = boards.families()
-    menu = [(setting_label(each), str(each)) for places in families.values() for each in places]  # read by programs
+    menu = [str(places[0]) for places in families.values()][:1]  # programs read here how places are written
     with gr.Tabs(elem_id="families", selected=next(iter(families), None)) as family_tabs:
         for name in families:
             gr.Tab(name, id=name)
@@ -88,7 +88,7 @@ def board_tab(boards: Boards) -> BoardTab:
         shown: list[str] | None = None,
         page: float | None = 1,
     ) -> tuple[object, ...]:
-        """Return the table of a board as HTML, and its page; programs read /api/board?place=PLACE instead."""
+        """Return a board as HTML; programs read /api/board?place=PLACE, and all places at /api/boards."""
         if not place:  # the page was not filled yet
             return gr.skip(), gr.skip()
         try:

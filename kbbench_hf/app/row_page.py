@@ -21,7 +21,7 @@ from kbbench_hf.reports.page import MARKS, spread
 from kbbench_hf.scoring.result import PlainResult
 
 N_EXAMPLES = 12
-NO_SYSTEM = "Choose a system by its name on the Leaderboard tab: its scores, examples and predictions are shown here."
+NO_SYSTEM = "Choose a system on the Leaderboard tab."
 MAX_KEYS = 40
 """A slice with more keys than this is in the result's file only."""
 

@@ -104,8 +104,8 @@ def test_only_the_handlers_for_programs_are_advertised(server: Server) -> None:
         "/submit": ["place", "files", "name"],
         "/_check_login_status": [],
     }
-    for name in ("/board", "/validate", "/submit"):
-        assert PLACE in listed[name]["parameters"][0]["python_type"]["type"]
+    for name, place in (("/board", "/test/reference"), ("/validate", PLACE), ("/submit", PLACE)):
+        assert place in listed[name]["parameters"][0]["python_type"]["type"]
 
 
 def test_submit_opens_with_the_benchmark_of_the_board(visitor: Visitor) -> None:
