@@ -158,8 +158,8 @@ def in_order(parts: Sequence[str], relations: Collection[str] = ()) -> Triple | 
 
 
 def unmarked(text: str) -> str:
-    """Return a name without the marks around it."""
-    part = text.strip()
+    """Return a name without the marks around it, and without the language or type of a literal."""
+    part = re.sub(r'^("[^"]*")(?:\^\^\S+|@[A-Za-z]{2,3}(?:-\w+)*)$', r"\1", text.strip())
     for _ in range(3):
         before = part
         for mark in ("**", "__", "*", "`"):

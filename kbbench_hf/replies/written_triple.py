@@ -24,7 +24,7 @@ _DASHED_EDGE = re.compile(r"^(.+?)\s+-{2,3}\s*([^-<>\[\]]+?)\s*-{1,3}>\s*(.+)$")
 _RELATION_FIRST = re.compile(rf"^([^:|]{{1,80}}?)\s*[:：]\s*([^|]+?)\s*{_ARROW}\s*(.+)$")
 _RELATION_LAST = re.compile(rf"^(.+?)\s*(?:{_ARROW}|↔)\s*(.+?)\s*(?:[:：]|\()\s*([^()]{{1,100}}?)\)?$")
 _CALL = re.compile(r"^([\w/'’-]{1,60}(?: [\w/'’-]{1,40}){0,3})\s?\((.+)\)$")
-_BRACKETED = re.compile(r"^(?:\((.+)\)|<([^<>]+)>|⟨(.+)⟩|〈(.+)〉|\[(.+)\]|\{(.+)\})$")
+_BRACKETED = re.compile(r"^(?:\((.+)\)|（(.+)）|<([^<>]+)>|⟨(.+)⟩|〈(.+)〉|\[(.+)\]|\{(.+)\})$")
 _SEPARATORS: tuple[tuple[str, "re.Pattern[str]", bool], ...] = (
     ("pipes", re.compile(r"\s*[|｜¦]\s*"), False),
     ("tabs", re.compile(r"\t+"), False),
@@ -34,6 +34,7 @@ _SEPARATORS: tuple[tuple[str, "re.Pattern[str]", bool], ...] = (
     ("hyphens", re.compile(r"\s+-\s+"), True),
 )
 """Name, what parts a triple, and whether it also occurs in prose: then every line must be a triple."""
+_LABEL = re.compile(r"^(?:A|answer|output|triples?|result|response)\s*[:：]\s*(?=[(<\[{⟨（])", re.IGNORECASE)
 _MARK = re.compile(r"[^\w .,'’]")
 """What no written triple is without: names and sentences of unmarked words need no further look."""
 _LONGEST_PART = 300
@@ -62,7 +63,7 @@ def written_triple(text: str, relations: Collection[str] = (), *, weak: bool = T
     """
     if not _MARK.search(text):
         return None
-    if _DENIED_LINE.search(text):
+    if _DENIED_LINE.search(text) or re.match(r"T\d+\t", text):  # a mention in brat's format
         return None
     line = bare_line(text)
     if not line or len(line) > 4 * _LONGEST_PART:
@@ -78,7 +79,7 @@ def written_triple(text: str, relations: Collection[str] = (), *, weak: bool = T
 
 def bare_line(text: str) -> str:
     """Return a line without the number or bullet before it and the comment after it."""
-    line = MARKER.sub("", text, count=1).strip()
+    line = _LABEL.sub("", MARKER.sub("", text, count=1).strip())
     line = _COMMENT.sub("", line).strip()
     line = re.sub(r"</?triples?t?>", " ", line).strip()
     return line.rstrip(",;").removesuffix(".").rstrip() if not line.endswith((" .", "...")) else line
@@ -204,13 +205,19 @@ def _separated(line: str, relations: Collection[str]) -> Triple | None:
     match = _BRACKETED.fullmatch(inner)
     if match is not None:
         inner = next(each for each in match.groups() if each is not None)
-    for _, pattern, _ in _SEPARATORS:
+    for _, pattern, weak in _SEPARATORS:
         parts = _parts(pattern, inner)
         if len(parts) == 3:
-            return in_order(parts, relations)
+            held = all(_INNER.search(part) or any(name in same(part) for name in relations) for part in parts)
+            several = weak and held and same(parts[1]) not in relations
+            return None if several else in_order(parts, relations)
         if len(parts) > 3:
             return None
     return None
+
+
+_INNER = re.compile(r"\w\s?[:：]\s|\w\s/\s\w|^[(（<\[].*[,，;；|].*[)）>\]]$")
+"""What a part holds that is a triple, or a pair, itself."""
 
 
 def _bracketed(line: str, relations: Collection[str]) -> Triple | None:

@@ -44,7 +44,7 @@ _BETWEEN = re.compile(
 )
 _GROUP = re.compile(
     r"\([^()]{0,200}\)\s?<?-{1,2}\s?\[[^\[\]]{1,200}\]\s?-{1,2}>?\s?\([^()]{0,200}\)"
-    r"|\((?:[^()]|\([^()]{0,200}\)){1,400}\)|<[^<>]{1,400}>|\[[^\[\]]{1,400}\]|\{[^{}]{1,400}\}"
+    r"|(?:\b[A-Z]\w{0,30})?\((?:[^()]|\([^()]{0,200}\)){1,400}\)|（[^（）]{1,400}）|<[^<>]{1,400}>|\[[^\[\]]{1,400}\]|\{[^{}]{1,400}\}"
     r"|⟨[^⟨⟩]{1,400}⟩|〈[^〈〉]{1,400}〉"
 )
 _SPLITS = [
@@ -63,8 +63,8 @@ _SPLITS = [
 _INTRODUCTION = re.compile(
     r"^[^:：(<\[{⟨|→]{1,80}[:：]\s*|^[^:：(<\[{⟨|→,;]{1,60}\b(?:is|are|sind|sont|son)\s+(?=[(<\[{⟨])"
 )
-_SEPARATOR = re.compile(rf"[,;|]|{ARROWS.pattern}|\]\s*-")
-_HINT = re.compile(r"[,;|→>\"“\t–—-]")
+_SEPARATOR = re.compile(rf"[,;|，；｜]|{ARROWS.pattern}|\]\s*-")
+_HINT = re.compile(r"[,;|→>\"“\t–—，；｜（-]")
 _LONGEST_LINE = 20_000
 
 
@@ -171,7 +171,7 @@ def _without_tables(text: str) -> str:
 
 def _strong(line: str) -> bool:
     """Whether a line is written as only triples are: with arrows, pipes, tabs, edges or whole in brackets."""
-    bare = bare_line(line)
+    bare = bare_line(line).removesuffix(" .")
     return bool(
         ARROWS.search(bare)
         or REVERSED.fullmatch(bare)
@@ -208,7 +208,7 @@ def _tables(text: str, relations: Collection[str]) -> Iterator[Triple]:
     text = re.sub(r"<t[rdh][^>]{0,60}>|</t[rdh]>|</?t(?:able|body|head)[^>]{0,60}>", "\n", text)
     columns: dict[int, int] = {}
     flags: dict[int, str] = {}
-    ruled = False
+    ruled, subject = False, ""
     for line in text.splitlines():
         cells = _cells(line, columns)
         if cells is None:
@@ -219,10 +219,11 @@ def _tables(text: str, relations: Collection[str]) -> Iterator[Triple]:
             continue
         roles = by_role(cells)
         if roles.keys() == {0, 1, 2} and len(cells) <= 8:
-            columns, ruled = {role: cells.index(name) for role, name in roles.items()}, False
+            columns, ruled, subject = {role: cells.index(name) for role, name in roles.items()}, False, ""
             flags = {place: name for place, name in enumerate(cells) if place not in columns.values()}
         elif columns and max(columns.values()) < len(cells):
             parts = [unmarked(cells[columns[role]]) for role in range(3)]
+            parts[0] = subject = parts[0] or subject  # a blank cell below a subject stands for it
             denied = any(place < len(cells) and is_denied(name, cells[place]) for place, name in flags.items())
             if (
                 all(parts)
