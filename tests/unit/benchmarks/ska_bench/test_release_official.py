@@ -55,7 +55,7 @@ def test_the_converted_dataset_is_built_and_never_called_official(tmp_path: Path
     folder = DatasetFolder(tmp_path / "ska-bench")
     assert folder.rows("noise_table_1k", "test")[0]["n_required"] == 1
     assert 0 not in folder.rows("rejection_table", "test")[0]["sk_units"]
-    assert "The conversion is not\nthe authors'" in (folder.path / "README.md").read_text()
+    assert "The authors did not make this\nconversion." in (folder.path / "README.md").read_text()
 
 
 def test_passages_are_pooled_once_and_found_again(tmp_path: Path) -> None:
