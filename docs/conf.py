@@ -25,6 +25,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_click",
     "sphinx_copybutton",
+    "extensions.accessible",
     "extensions.differences",
     "extensions.excerpts",
     "extensions.mathml",
