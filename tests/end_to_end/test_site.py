@@ -229,7 +229,7 @@ def test_pages_are_short_on_a_phone_and_search_shows_excerpts_without_a_server(t
     done = subprocess.run([*sphinx, str(tmp_path / "site")], capture_output=True, text=True, timeout=300, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     site = tmp_path / "site"
-    Axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe  # noqa: N806
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     with chromium() as browser:
         page = browser.new_page(viewport={"width": 390, "height": 844}, color_scheme="dark")
         asked: list[str] = []
@@ -242,7 +242,7 @@ def test_pages_are_short_on_a_phone_and_search_shows_excerpts_without_a_server(t
                 f"{file} has {height / 844:.1f} screens; split the page, or fold a part of it"
             )
         page.goto(f"file://{site}/metrics/ranking.html")
-        found = Axe().run(page).response["violations"]
+        found = axe.run(page).response["violations"]
         assert [each["id"] for each in found if each["impact"] in ("serious", "critical")] == []
         assert page.locator("math").count() and page.locator("code").count()
         dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
