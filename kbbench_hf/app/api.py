@@ -60,7 +60,7 @@ def routes(boards: Boards) -> list[Route]:
         place = _known(boards, row_id)
         row = boards.row(place, row_id)
         if row is None or row.badge == "published":
-            raise UsageError(f"{row_id!r} was published as figures; it has no predictions here.")
+            raise UsageError(f"{row_id!r} was published as scores only; there are no predictions here.")
         if why := why_no_answers(boards, place, [row]):
             raise UsageError(f"{row_id!r} has predictions that are not handed on. {why}")
         data = boards.index.store.predictions_file(row_id).read_bytes()

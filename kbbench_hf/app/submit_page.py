@@ -36,7 +36,7 @@ def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login
 
     if no_login := login.problem():
         gr.Markdown(
-            f"Nobody can sign in here: {no_login}. Files are checked and scored, but not stored. {LOCAL}",
+            f"Sign-in is not available here: {no_login}. Files are checked and scored, but not stored. {LOCAL}",
             elem_id="no-login",
         )
     else:
@@ -107,7 +107,7 @@ def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login
             remedy = SIGN_IN
             if no_login:
                 command = _command("validate", upload)
-                remedy = f"Nobody can sign in here. Check the file on your own machine: {command}"
+                remedy = f"Sign-in is not available here. Check the file on your own machine: {command}"
             return preview_text(await checks.check(upload, who, profile is not None, remedy))
         except KBBenchError as error:
             return _failure("Not accepted", error)
@@ -146,7 +146,7 @@ def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login
             if profile is None:
                 command = _command("submit", _upload(place, files), name or "SYSTEM")
                 raise UsageError(
-                    f"Nobody can sign in here: {no_login}. Store the file on a board of your own: {command}\n"
+                    f"Sign-in is not available here: {no_login}. Store the file on a board of your own: {command}\n"
                     "Then show it: kbbench serve"
                 )
             system, upload = described(name, link, licence, size, latency, cost, notes), _upload(place, files)
@@ -163,7 +163,9 @@ def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login
         """Change one of the visitor's own rows; return what is said of it and the menu as it is then."""
         try:
             if profile is None or not row:
-                raise UsageError("No row is chosen, or nobody is logged in; expected one of your own. Choose it above.")
+                raise UsageError(
+                    "No row is chosen, or you are not logged in; expected one of your own. Choose it above."
+                )
             quotas.changing(profile.username)
             do(row, profile.username)
             return f"**{done}** `{row}`.", *theirs(profile)

@@ -67,13 +67,13 @@ def command(
 ) -> None:
     """Compare SYSTEMS on the same examples with significance tests: predictions files, run folders, published results.
 
-    You can name a file (ours=answers.jsonl). published:NAME is a published system, with its predictions if they are
+    You can name a file (new=answers.jsonl). published:NAME is a published system, with its predictions if they are
     available locally, else with its scores; NAME may be a pattern. Two systems with predictions are compared in
     detail; more systems, or --table, give one table. --benchmark takes several names, separated by commas.
 
     Examples:
       kbbench compare mine.jsonl theirs.jsonl --benchmark mini-text2kg
-      kbbench compare ours=mine.jsonl 'published:*' --benchmark mini-text2kg --table latex
+      kbbench compare new=mine.jsonl 'published:*' --benchmark mini-text2kg --table latex
     """
     patterns = any(each.startswith(PREFIX) for each in systems)
     if len(systems) < 2 and not patterns:

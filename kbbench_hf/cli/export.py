@@ -71,7 +71,7 @@ def command(
     """Write the scores of RUN, a run folder or a result.json, in the format of another tool, next to the run.
 
     --as trec and --as ranx write the rankings and the gold. Scores in these files decrease with the rank, because
-    evaluators break ties in different ways; their values equal ours in mode standard.
+    evaluators break ties in different ways; the metrics on them equal those of mode standard.
 
     --as trajectories writes the conversations of an agent on the training split, as messages with tool calls.
 

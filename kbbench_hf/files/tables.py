@@ -141,7 +141,7 @@ def delimiter_of(head: list[str], id_field: str) -> str:
     if not wide:
         shown = head[0].strip()[:160]
         raise Unreadable(
-            "not recognised: neither JSON nor a TREC run, nor a table of two columns or more", line=1, shown=shown
+            "not recognized: neither JSON nor a TREC run, nor a table of two columns or more", line=1, shown=shown
         )
     best = max(each[:2] for each in wide.values())
     chosen = [delimiter for delimiter, each in wide.items() if each[:2] == best]

@@ -206,7 +206,7 @@ def checked_system(system: System) -> System:
             f"{text['link'][:MAX_NAME]!r} cannot be a link; expected an https address. Correct it or leave it out."
         )
     if len(text["licence"]) > MAX_NAME or len(text["notes"]) > MAX_NOTES:
-        raise DataError(f"Licence or notes are too long; at most {MAX_NAME} and {MAX_NOTES} characters. Shorten them.")
+        raise DataError(f"License or notes are too long; at most {MAX_NAME} and {MAX_NOTES} characters. Shorten them.")
     for key, value in asdict(system).items():
         if isinstance(value, int | float) and not (math.isfinite(value) and 0 <= value < 1e6):
             raise DataError(f"{key} is {value!r}; expected a number from 0 to 1,000,000. Correct it or leave it out.")

@@ -96,7 +96,7 @@ class Forms:
         if relations and name in COLUMNS:
             documents = ", ".join(each for each in self.names if each not in COLUMNS)
             raise UsageError(
-                f"text={name} names no neighbours; expected relations=no, or one of {documents} with them."
+                f"text={name} includes no neighbors; expected relations=no, or one of {documents} with them."
             )
         wanted = name not in COLUMNS and (usually if relations is None else relations)
         own = self.official or "clean"

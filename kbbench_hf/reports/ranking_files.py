@@ -30,7 +30,9 @@ def trec_files(rankings: Lists, gold: Lists, tag: str) -> dict[str, str]:
     names = {each for lists in (rankings, gold) for query, ids in lists.items() for each in (query, *ids)}
     for name in names:
         if str(name).split() != [str(name)]:
-            raise DataError(f"The id {name!r} cannot stand in a TREC file, whose columns end at blanks. Use --as ranx.")
+            raise DataError(
+                f"The id {name!r} cannot be written to a TREC file: its columns end at blanks. Use --as ranx."
+            )
     run = [
         f"{query} Q0 {candidate} {rank} {len(ids) - rank + 1} {'-'.join(tag.split())}\n"
         for query, ids in rankings.items()

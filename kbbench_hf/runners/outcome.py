@@ -242,7 +242,7 @@ def reply_warnings(summary: Summary) -> list[ScoreWarning]:
         message = (
             f"{summary.n_most_common:,} of {n:,} replies are equal: the model answered without regard to the prompt."
         )
-        remedy = "Read some replies; check the model's chat template, or ask for JSON with --structured."
+        remedy = "Read some replies; check the model's chat template, or use --structured for JSON."
         found.append(ScoreWarning("equal_replies", message, remedy, summary.n_most_common))
     return found
 

@@ -150,7 +150,7 @@ def _unscored(
     """Yield warnings on references without gold, and on metrics that are NaN where no other warning says why."""
     remedy = "Give references with gold answers, or leave these examples out."
     if (n_empty := counts.get("n_empty_gold", 0)) > 0:
-        message = f"{n_empty:,.0f} references are empty: such examples score 0, or are left out where the mode says so."
+        message = f"{n_empty:,.0f} references are empty: such examples score 0, or are left out in some modes."
         yield ScoreWarning("empty_gold", message, remedy, int(n_empty))
     elif not explained and (undefined := [name for name, each in estimates.items() if math.isnan(each.value)]):
         yield ScoreWarning("not_scored", f"NaN: {', '.join(undefined)}. No reference has what they need.", remedy)

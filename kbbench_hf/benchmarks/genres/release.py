@@ -76,7 +76,7 @@ def build_genres_corpora(source: Path | None, out: Path, configs: Sequence[str] 
     """
     if source is None:
         raise UsageError(
-            "No source for genres-corpora; its release states no licence, so it is neither shipped nor downloaded. "
+            "No source for genres-corpora; its release states no license, so it is neither shipped nor downloaded. "
             f"Clone it yourself ({CLONE}) and name the clone: --source GenRES"
         )
     release = _Release(source)

@@ -48,7 +48,7 @@ def render(
     indication: Pain
     """
     if n_rel == 0 or n_rel < -1:
-        raise UsageError(f"n_rel = {n_rel}; expected a positive number of neighbours, or -1 for all.")
+        raise UsageError(f"n_rel = {n_rel}; expected a positive number of neighbors, or -1 for all.")
     chosen = np.arange(len(kb)) if rows is None else kb.graph.checked(rows)
     whole = 4 * len(chosen) >= len(kb)
     pool, blocks = Pool(whole), []

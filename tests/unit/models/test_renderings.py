@@ -53,7 +53,7 @@ def test_a_knowledge_base_without_documents_of_its_own_has_the_clean_one() -> No
 def test_an_unknown_text_is_refused_with_all_there_are(kb: KnowledgeBase) -> None:
     with pytest.raises(UsageError, match=r"'compakt'.*Did you mean 'compact'.*official.*prime_first_compact"):
         PRIME.choose("compakt")
-    with pytest.raises(UsageError, match="text=name names no neighbours; expected relations=no, or one of clean"):
+    with pytest.raises(UsageError, match="text=name includes no neighbors; expected relations=no, or one of clean"):
         PRIME.choose("name", True)
     with pytest.raises(UsageError, match="has no official document; expected text=clean"):
         Forms().choose("official")

@@ -116,7 +116,7 @@ def test_ties_by_their_own_rule_would_give_other_figures(tied):
 
 
 def test_an_id_that_a_trec_file_cannot_hold_is_refused():
-    with pytest.raises(DataError, match="The id 'a b' cannot stand in a TREC file"):
+    with pytest.raises(DataError, match="The id 'a b' cannot be written to a TREC file"):
         trec_files({"q": ["a b"]}, {"q": ["c"]}, "m")
     with pytest.raises(DataError, match="The id ''"):
         trec_files({"q": ["c"]}, {"q": [""]}, "m")

@@ -299,7 +299,7 @@ def shared_out(
     if strict and groups and max(map(len, groups)) > MOST_IN_ONE_GROUP * len(keys):
         raise DataError(
             f"{max(map(len, groups))} of {len(keys)} questions hang together by their answers, so that one split would "
-            "hold them all; expected at most half. Leave strict out of the spec, or ask for fewer questions."
+            "hold them all; expected at most half. Leave strict out of the spec, or lower --count."
         )
     order = sorted(groups, key=lambda group: (-len(group), crc32(f"{seed}/{group[0]}".encode())))
     whole, counts = sum(shares.values()), dict.fromkeys(shares, 0)

@@ -92,7 +92,7 @@ def read(folder: Path) -> tuple[list[Question], dict[str, Table]]:
     for row in read_json_lines(folder / QUESTIONS, {**fields, **lists}):
         table = tables.get(row["table"])
         if table is None or not 0 <= row["row"] < len(table.rows):
-            raise DataError(f"{row['id']} asks on row {row['row']} of {row['table']!r}, which {TABLES} does not have.")
+            raise DataError(f"{row['id']} needs row {row['row']} of {row['table']!r}, which {TABLES} does not have.")
         questions.append(
             Question(
                 row["id"],

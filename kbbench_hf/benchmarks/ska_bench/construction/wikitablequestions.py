@@ -35,9 +35,7 @@ def read(folder: Path) -> Tables:
     asked = sorted(read_json_lines(folder / QUESTIONS, fields), key=lambda row: row["id"])
     for row in asked:
         if row["table"] not in tables:
-            raise DataError(
-                f"{row['id']} asks on {row['table']!r}, which {TABLES} does not have. Get both files again."
-            )
+            raise DataError(f"{row['id']} needs {row['table']!r}, which {TABLES} does not have. Get both files again.")
         table = tables[row["table"]]
         if len(table.header) < FEWEST_COLUMNS or len(table.rows) < FEWEST_ROWS:
             continue

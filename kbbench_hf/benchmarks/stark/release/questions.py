@@ -145,7 +145,7 @@ def _read_index(file: Path, synthesized: Collection[int]) -> list[int]:
     strangers = [each for each in ids if each not in synthesized]
     if strangers or len(set(ids)) < len(ids):
         raise DataError(
-            f"{file}: {len(strangers)} ids are no question's ({_some(strangers)}), {len(ids) - len(set(ids))} stand "
+            f"{file}: {len(strangers)} ids have no question ({_some(strangers)}), {len(ids) - len(set(ids))} occur "
             f"twice; expected ids of {SYNTHESIZED}, each once. Take both files from one copy of the release."
         )
     return ids
