@@ -1,6 +1,7 @@
 """What stands beside every figure that annotations give: whose verdicts they are, and which answers have none."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 
 from kbbench_hf.benchmarks.annotated import made_with
@@ -82,12 +83,18 @@ def self_judged_warnings(model: str, examples: Examples) -> list[ScoreWarning]:
         examples: the examples with their annotations.
     """
     judges = {str(identity.get("judge", "")) for identity in made_with(examples).values()}
-    named = {judge.removeprefix(_LANGUAGE_MODEL).partition("@")[0] for judge in judges if judge.startswith("chat:")}
+    named = {_bare_name(judge.removeprefix(_LANGUAGE_MODEL)) for judge in judges if judge.startswith(_LANGUAGE_MODEL)}
     own = model.partition("@")[0].removeprefix("llm:")
-    if not own or not named & {own, own.removeprefix("hf:")}:
+    if not own or _bare_name(own) not in named:
         return []
     message = f"{own} judged its own predictions; models tend to prefer their own output."
     return [ScoreWarning("self_judged", message, "Annotate with another model as judge.")]
+
+
+def _bare_name(model: str) -> str:
+    """Return a model's name as its servers share it: without organization, options, case, default tag and format."""
+    name = model.partition("@")[0].removeprefix("llm:").removeprefix("hf:").rstrip("/").rpartition("/")[2]
+    return re.sub(r":latest$|[-.]gguf$", "", name.casefold())
 
 
 def _constant_verdict_warnings(annotations: Annotations, labels: Mapping[str, str]) -> list[ScoreWarning]:

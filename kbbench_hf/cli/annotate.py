@@ -12,6 +12,7 @@ from kbbench_hf.benchmarks.baselines import answers_of, is_published
 from kbbench_hf.cli.names import NAME, FilePath, Number
 from kbbench_hf.cli.options import JSON, on_benchmark, read_how
 from kbbench_hf.errors import KBBenchError, UsageError
+from kbbench_hf.files import shown_name
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.scoring.options import ReadOptions
 
@@ -153,8 +154,14 @@ def _annotate(predictions: Path, asked: "Asked", how: ReadOptions, options: Row)
         chosen["topic_seeds"] = options["topic_seeds"]
     if not (annotators := Annotators(**chosen, judging=judging)):
         annotators = replace(annotators, fact_judge=SURFACE, split_judge=SURFACE)
+    file = prediction_files([predictions])[0]
+    if not (options["out"] or file.is_file() or file.is_dir()):
+        raise UsageError(
+            f"{shown_name(file)} is a pipe, and annotations stand beside the predictions; expected a file or a run's "
+            "folder. Write it to a file first."
+        )
     answers = read_predictions([predictions], asked.benchmark, asked.examples, how).answers
-    folder = options["out"] or annotations_folder(prediction_files([predictions])[0])
+    folder = options["out"] or annotations_folder(file)
     made = annotate_predictions(asked, answers, folder, annotators, show=options["show"])
     if predictions.is_dir() and not options["out"] and (predictions / "result.json").is_file():
         write_result(score(predictions), predictions)

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from kbbench_hf.benchmarks import benchmark as find
+from kbbench_hf.benchmarks.annotation_warnings import self_judged_warnings
 from kbbench_hf.cli.names import NAME, FilePath
 from kbbench_hf.cli.options import MODE, on_benchmark
 from kbbench_hf.errors import UsageError
@@ -14,7 +15,7 @@ from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 from kbbench_hf.reports.terminal import echo
 from kbbench_hf.scoring.asked import asked_of, run_settings
-from kbbench_hf.scoring.score import annotations_beside
+from kbbench_hf.scoring.score import annotated, annotations_beside
 from kbbench_hf.scoring.warnings import stored_warnings
 
 
@@ -56,7 +57,8 @@ def command(
     Example: kbbench submit answers.jsonl --benchmark mini-text2kg --name "my system"
     """
     system = System(name, link, licence, parameters_b, notes=notes)
-    place = asked_of([predictions], benchmark, split=split, mode=mode).place
+    asked = asked_of([predictions], benchmark, split=split, mode=mode)
+    place = asked.place
     file = predictions / "predictions.jsonl" if predictions.is_dir() else predictions
     if not file.exists():
         raise UsageError(
@@ -64,7 +66,10 @@ def command(
         )
     beside = annotations_beside(file) if find(place.benchmark).scoring.annotations else None
     annotations = sorted(beside.glob("*.parquet")) if beside else []
-    of_run = stored_warnings(run_settings([predictions]).get("warnings", []))
+    run = run_settings([predictions])
+    of_run = stored_warnings(run.get("warnings", []))
+    if annotations:
+        of_run += self_judged_warnings(str(run.get("model", "")), annotated(asked, beside).examples)
     read = preview(file, place.benchmark, place.config, place.split, annotations, place.mode, of_run)
     receipt = store_preview(Store(store), read, system, submitter or getpass.getuser())
     what = "Changed" if receipt.edited else "Already stored" if receipt.existed else "Stored"

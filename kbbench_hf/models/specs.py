@@ -185,6 +185,9 @@ def did_you_mean(text: str) -> str:
     (' Did you mean bm25?', ' Did you mean dense:BAAI/bge-m3?', ' Did you mean rrf(bm25,dense:Org/A)?')
     """
     lower = text.lower()
+    if lower.startswith(("hf:", "llm:")):
+        server = "" if "hf:" in lower else " --base-url URL"
+        return f" Did you mean bm25 --rerank llm:{text.removeprefix('llm:')}{server}?"
     letters = re.sub(r"[\s_-]", "", lower)
     plain = {"graphbm25": "graph:bm25", "graph:bm25": "graph:bm25"}.get(letters, "")
     if letters.startswith("bm25") or letters == "okapibm25":
@@ -205,6 +208,16 @@ def did_you_mean(text: str) -> str:
 def is_chat_model(name: str) -> bool:
     """Say whether a name is probably a language model's, by the families that people ask for."""
     return bool(_CHAT_MODEL.search(name.lower())) and not _EMBEDDER.search(name.lower())
+
+
+def is_retriever(name: str) -> bool:
+    """Say whether a name is a retriever's, as people write them, or probably an embedding model's.
+
+    >>> [is_retriever(name) for name in ("BM25", "dense:x", "BAAI/bge-m3", "google/flan-t5-base", "gpt-4o")]
+    [True, True, True, False, False]
+    """
+    kinds = r"(?:okapi[\s_-]?)?bm[\s_-]?25|graph[:-]|(?:dense|late|multi|vss|multi_vss)(?::|$)|\w+\("
+    return bool(re.match(kinds, name.lower()) or _EMBEDDER.search(name.lower()))
 
 
 def _is_spec(text: str) -> bool:

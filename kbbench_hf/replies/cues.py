@@ -226,8 +226,12 @@ REFUSAL = _compiled(
     r"|unterstützen|tun)|tut mir leid, (?:aber )?(?:das|ich|dabei)|je ne peux pas (?:vous |t['’])?(?:aider|"
     r"répondre à cette demande)|no puedo (?:ayudar|asistir)|não posso (?:ajudar|atender)|non posso (?:aiutar|"
     r"assister)|kan (?:je |u )?(?:hier|daar)\w* niet (?:mee )?helpen",
-    r"无法(?:帮助|提供帮助|协助|满足)|不能(?:帮助|协助|提供)|お手伝いできません|対応できません|도와드릴 수 없|не "
-    r"могу (?:помочь|выполнить)|nie mogę pomóc",
+    r"(?:无法|無法)(?:帮助|幫助|提供帮助|协助|協助|满足|滿足)|(?:无法|無法|不能)(?:处理|處理|回应|回應|完成|执行|執行)"
+    r"[^。]{0,6}(?:请求|請求|要求)|不能(?:帮助|协助|提供)|お手伝いできません|対応できません|(?:リクエスト|要望|依頼)"
+    r"[^。]{0,6}(?:応え|応じ|答え)[^。]{0,8}(?:ません|かねます)|도와드릴 수 없|요청[^.]{0,12}(?:수 없|어렵)|не "
+    r"могу (?:помочь|выполнить)|не можу допомогти|nie mogę pomóc|inte hjälpa|không thể (?:giúp|hỗ trợ|đáp ứng)|tidak "
+    r"(?:bisa|dapat) (?:membantu|memenuhi)|yardımcı olama|لا (?:أستطيع|يمكنني) (?:ال)?مساعد|मदद नहीं कर सक|να (?:σας )?"
+    r"βοηθήσω",
 )
 """The model does not do what was asked."""
 OTHERS = _compiled(

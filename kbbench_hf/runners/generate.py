@@ -165,7 +165,7 @@ def generate(
         warnings += slow_warnings(summary, limit)
     longest = work.sampling.max_tokens or next((prompt.max_tokens for prompt in prompts.values()), 0)
     warnings += context_warnings(filter(None, journal.read(keys)), n_characters, identity.servers, longest)
-    warnings += [*reply_warnings(summary), *identity.warnings()]
+    warnings += [*reply_warnings(summary, structured=structured), *identity.warnings()]
     return Generation(summary, journal, keys, stopped, warnings)
 
 

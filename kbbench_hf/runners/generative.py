@@ -9,13 +9,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from kbbench_hf.benchmarks.base import PromptOptions
+from kbbench_hf.benchmarks.base import Benchmark, PromptOptions
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import KBBenchError, UsageError, unknown_name
 from kbbench_hf.protocols import LanguageModel, name_of
 from kbbench_hf.runners.generate import generate
 from kbbench_hf.runners.jobs import Prompts, Sampling
-from kbbench_hf.runners.outcome import Summary
+from kbbench_hf.runners.outcome import ALMOST_ALL, EQUAL, Summary
 from kbbench_hf.runners.progress import say
 from kbbench_hf.runners.run_folder import add_to_run, default_folder, open_run
 from kbbench_hf.scoring.asked import Asked
@@ -158,6 +158,9 @@ def answer(
     warnings = [*of_prompts, *generation.warnings]
     result, *others = (score_file(asked.asked, file, reading, warnings) for file in repeat_files(folder, repeats))
     result = with_repeats(result, others)
+    if _is_right(benchmark, result):
+        warnings, shown = ([each for each in some if each.code != EQUAL] for some in (warnings, result.warnings))
+        result = replace(result, warnings=shown)
     if first:
         plain, summary = [warning.to_dict() for warning in warnings], generation.summary.to_json()
         add_to_run(folder, model=name_of(model), parser=parser_name, summary=summary, warnings=plain)
@@ -166,3 +169,11 @@ def answer(
             raise generation.stopped
         on_stop(generation.stopped)
     return folder, generation.summary, result
+
+
+def _is_right(benchmark: Benchmark, result: Result) -> bool:
+    """Say whether nearly all examples are answered well: equal replies are right where all golds are equal."""
+    scored = [metric for metric, estimate in result.scores.items() if estimate.n_scored]
+    others = benchmark.scoring.unbounded | benchmark.scoring.lower_is_better
+    shares = [result.scores[metric].value for metric in benchmark.headline_metrics(scored) if metric not in others]
+    return bool(shares) and min(shares) >= ALMOST_ALL

@@ -146,12 +146,12 @@ def language_model(name: str, how: How) -> LanguageModel:
 
 def _meant(name: str) -> str:
     """Return the question whether a model on the Hub, or a served one, is meant; a retriever answers no prompt."""
-    from kbbench_hf.models.specs import did_you_mean, is_chat_model
+    from kbbench_hf.models.specs import is_retriever
 
-    lower, chat = name.lower(), is_chat_model(name)
-    if lower.startswith(("bm25", "graph", "dense:", "late:", "rrf(")) or (did_you_mean(name) and not chat):
+    lower = name.lower()
+    if is_retriever(name):
         return f" {name} is a retriever, which ranks nodes and answers no prompt."
-    if Path(name).is_dir() or ("/" in name and chat and not _HOSTED.search(lower)):
+    if lower.endswith(".gguf") or Path(name).is_dir() or ("/" in name and not _HOSTED.search(lower)):
         return f" Did you mean hf:{name}?"
     if lower.removeprefix("llm:").removeprefix("openai/").startswith("gpt-"):
         served = name.removeprefix("llm:").removeprefix("openai/")

@@ -218,21 +218,25 @@ MANY = 0.05
 """The share of truncated or refused replies from which a run has a warning."""
 ALMOST_ALL = 0.9
 """The share of prompts with one and the same reply from which it says nothing of the prompts."""
+EQUAL = "equal_replies"
+"""The code of the warning that all replies are equal."""
 FEWEST_REPLIES = 5
 """With fewer replies, equal ones are no sign of a fault."""
 
 
-def reply_warnings(summary: Summary) -> list[ScoreWarning]:
+def reply_warnings(summary: Summary, *, structured: bool = False) -> list[ScoreWarning]:
     """Return warnings on the replies of a run: truncated, refused, all equal.
 
-    Replies that cannot be parsed are counted where predictions are scored.
+    `structured` says whether JSON by schema was asked for: then no remedy names it. Replies that cannot be parsed are
+    counted where predictions are scored.
     """
     n, found = summary.n_answered, []
     if summary.n_cut_off > MANY * n:
         message = (
             f"{summary.n_cut_off:,} of {n:,} replies were truncated at the token limit; their ends were not scored."
         )
-        found.append(ScoreWarning("truncated", message, "Raise the limit with --max-tokens.", summary.n_cut_off))
+        remedy = "Raise the limit with --max-tokens, in a new folder (--out)."
+        found.append(ScoreWarning("truncated", message, remedy, summary.n_cut_off))
     refused = summary.n_refusals + sum(summary.errors.get(kind, 0) for kind in ("refusal", "content_filter"))
     if refused > MANY * summary.n_prompts:
         message = f"The model or its content filter refused {refused:,} of {summary.n_prompts:,} prompts."
@@ -242,8 +246,10 @@ def reply_warnings(summary: Summary) -> list[ScoreWarning]:
         message = (
             f"{summary.n_most_common:,} of {n:,} replies are equal: the model answered without regard to the prompt."
         )
-        remedy = "Read some replies; check the model's chat template, or use --structured for JSON."
-        found.append(ScoreWarning("equal_replies", message, remedy, summary.n_most_common))
+        remedy = "Read some replies, and check the model's chat template."
+        if not structured:
+            remedy = "Read some replies; check the model's chat template, or use --structured for JSON."
+        found.append(ScoreWarning(EQUAL, message, remedy, summary.n_most_common))
     return found
 
 

@@ -18,7 +18,7 @@ from kbbench_hf.files.datasets import read_json
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.models.renderings import Forms, Text
 from kbbench_hf.models.retrievers import RETRIEVERS, OverAll, OverNodes, retriever
-from kbbench_hf.models.specs import Spec, parse
+from kbbench_hf.models.specs import KINDS, Spec, did_you_mean, parse
 from kbbench_hf.models.workplace import Question, Workplace
 from kbbench_hf.protocols import LanguageModel, Searcher, name_of
 from kbbench_hf.runners.machines import shared_cache
@@ -54,6 +54,8 @@ def rank(asked: Asked, model: str, folder: Path | None = None, *, top_k: int | N
     """
     for name in _names(parse(model)):
         if name not in RETRIEVERS:
+            if meant := did_you_mean(model):
+                raise UsageError(f"Unknown retriever {name!r}.{meant} Retrievers: {KINDS}.")
             raise unknown_name("retriever", name, RETRIEVERS)
     kb = knowledge_base(asked)
     if top_k is None:

@@ -29,6 +29,7 @@ from kbbench_hf.runners.how import (
     refuse_options,
     sampling_of,
 )
+from kbbench_hf.runners.jobs import InterruptedRunError
 from kbbench_hf.runners.machines import launch_warnings
 from kbbench_hf.runners.progress import say
 from kbbench_hf.runners.run_folder import default_folder, second_stage_folders
@@ -84,6 +85,7 @@ def run(benchmark: str, model: Model, **how: Unpack[How]) -> Result:
     Raises:
         UsageError: a name or an option that does not exist, or another run in the folder.
         KBBenchError: the run could not go on; its folder holds the score of what was answered.
+        KeyboardInterrupt: SIGINT came (or SIGTERM, with a served model); what was answered is kept.
 
     >>> import tempfile
     >>> class First:
@@ -93,7 +95,11 @@ def run(benchmark: str, model: Model, **how: Unpack[How]) -> Result:
     >>> round(result.scores["hit_at_5"].value, 4)
     0.0808
     """
-    done = finished_run(benchmark, model, **how)
+    try:
+        done = finished_run(benchmark, model, **how)
+    except InterruptedRunError as error:
+        # Python exits with 130 after a KeyboardInterrupt, and with 1 after an error of a subclass.
+        raise KeyboardInterrupt(*error.args) from None
     if done.stopped is not None:
         raise done.stopped
     return done.result

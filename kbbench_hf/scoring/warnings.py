@@ -35,7 +35,9 @@ def completeness_warnings(
                 "missing",
                 f"{int(missing.sum()):,} of {n:,} examples have no prediction{errors} and count as wrong."
                 f"{_without_them(benchmark, figures, effect)}",
-                "Complete the file, or resume the run.",
+                "Resume the run: it sends again what failed, unless it was refused or too long."
+                if predictions.n_errors
+                else "Complete the file, or resume the run.",
                 int(missing.sum()),
                 effect,
             )
@@ -44,7 +46,10 @@ def completeness_warnings(
         effect = _without(benchmark, scores, figures, unparsed, mode)
         remedy = "Read some of them, and choose another parser with --parser."
         if 2 * unparsed.sum() > n:
-            remedy = "Read some of them; use --structured for JSON, or choose another --prompt or --parser."
+            remedy = (
+                "Read some of them; choose another --parser, or run the model again with another --prompt or, where "
+                "it was off, with --structured."
+            )
         (warning,) = unread_warning(int(unparsed.sum()), n, remedy, _without_them(benchmark, figures, effect))
         found.append(replace(warning, effect=effect))
     if predictions.n_duplicates:

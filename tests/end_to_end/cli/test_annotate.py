@@ -10,6 +10,11 @@ from click.testing import CliRunner, Result
 from kbbench_hf.benchmarks import shipped_answers
 from kbbench_hf.cli.verbs import kbbench
 from kbbench_hf.errors import KBBenchError, UsageError
+from kbbench_hf.leaderboard.index import Index
+from kbbench_hf.leaderboard.store import Store
+from kbbench_hf.leaderboard.table import board
+from kbbench_hf.scoring.asked import load_examples
+from kbbench_hf.scoring.score import score
 from tests.servers.scripted import MODEL, ScriptedServer
 
 
@@ -26,6 +31,27 @@ def run(*arguments: str) -> Result:
 
 def annotate(answers: Path, *options: str) -> Result:
     return run("annotate", str(answers), "--benchmark", "mini-genres", *options)
+
+
+def test_a_pipe_has_no_place_for_annotations(in_tmp: Path) -> None:
+    with pytest.raises(UsageError, match=r"standard input is a pipe, .* Write it to a file first"):
+        raise run("annotate", "-", "--benchmark", "mini-genres").exception or AssertionError
+    assert not list(in_tmp.glob("*.annotations"))
+
+
+def test_the_board_is_told_of_a_model_that_judged_itself(answers: Path, in_tmp: Path) -> None:
+    folder = in_tmp / "run"
+    folder.mkdir()
+    (folder / "run.json").write_text(
+        json.dumps({"settings": {**load_examples("mini-genres").settings(), "model": "m"}})
+    )
+    shutil.copy(answers, folder / "predictions.jsonl")
+    with ScriptedServer(answer=lambda payload: '{"supported": true}') as server:
+        done = run("annotate", str(folder), "--fact-judge", "Org/M", "--base-url", server.url)
+    assert done.exception is None
+    assert run("submit", str(folder), "--name", "a system", "--store", "store").exception is None
+    (row,) = (row for row in board(Index(Store(Path("store"))), score(folder).place) if row.badge != "published")
+    assert "m judged its own predictions" in str(row.warnings)
 
 
 def test_a_served_judge_gives_scores_that_need_no_model(answers: Path) -> None:

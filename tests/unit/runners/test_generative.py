@@ -161,3 +161,13 @@ def test_demonstrations_that_show_what_is_asked_are_warned_of_at_once_and_in_the
 def test_runs_of_benchmarks_without_demonstrations_to_choose_keep_their_settings():
     options = task("mini-genres").settings(MODEL, Sampling())["prompt_options"]
     assert options == {"shots": 1, "demonstrations": "similar", "seed": 42}
+
+
+@pytest.mark.parametrize(("config", "warned"), [("rejection_kg", False), ("rejection_control_kg", True)])
+def test_equal_replies_that_are_right_are_warned_of_nowhere(tmp_path, config, warned):
+    """No example of `rejection_kg` has an answer, so one "no" is right for all; half of its controls have one."""
+    with ScriptedServer(answer=lambda payload: "no") as server:
+        endpoint = Endpoint(server.url, MODEL)
+        done = finished_run(f"mini-ska/{config}", endpoint, name=MODEL, out=tmp_path / "run", **QUICK)
+    codes = [each["code"] for each in json.loads((done.folder / "run.json").read_text(encoding="utf-8"))["warnings"]]
+    assert ["equal_replies" in found for found in (codes, [each.code for each in done.result.warnings])] == [warned] * 2

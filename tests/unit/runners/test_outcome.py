@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.base import Prompt, of_text
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.replies.reading import ParseError, Reading
@@ -161,6 +162,9 @@ def test_truncated_refused_and_equal_replies_are_warnings_with_a_remedy() -> Non
     (warning,) = reply_warnings(finished(cut))
     assert "10 of 10 replies were truncated" in str(warning) and "--max-tokens" in warning.remedy
     assert codes([record(n, response="  {}") for n in range(10)]) == {"equal_replies": 10}
+    equal = finished([record(n, response="{}") for n in range(10)])
+    remedies = [reply_warnings(equal, structured=structured)[0].remedy for structured in (False, True)]
+    assert ["--structured" in remedy for remedy in remedies] == [True, False]
     filtered = [record(n, error="content_filter", response=None) for n in range(3)]
     assert codes([*filtered, *(record(n) for n in range(10))]) == {"refused": 3}
     refusing = [record(n, response=f"I'm sorry, but I can't help with text {n}.") for n in range(10)]
@@ -168,6 +172,31 @@ def test_truncated_refused_and_equal_replies_are_warnings_with_a_remedy() -> Non
     meter = Meter(None)
     unread = finish(refusing, meter, "m", 10, parse=of_text(unreadable), answer="words")
     assert (unread.n_refusals, [each.code for each in reply_warnings(unread)]) == (10, ["refused"])
+
+
+REFUSALS = (
+    "申し訳ありませんが、そのリクエストにはお応えできません。",
+    "抱歉，我无法处理这个请求。",
+    "抱歉，我無法協助。",
+    "죄송하지만 그 요청은 처리할 수 없습니다.",
+    "Tyvärr kan jag inte hjälpa dig med det.",
+    "Xin lỗi, tôi không thể giúp bạn việc này.",
+    "Maaf, saya tidak bisa membantu permintaan itu.",
+    "Üzgünüm, bu konuda yardımcı olamam.",
+    "عذراً، لا أستطيع المساعدة في ذلك.",
+    "Вибачте, я не можу допомогти з цим.",
+    "Λυπάμαι, δεν μπορώ να σας βοηθήσω.",
+)
+
+
+@pytest.mark.parametrize("reply", REFUSALS)
+def test_a_refusal_in_any_of_these_languages_is_no_empty_answer(reply: str) -> None:
+    meter = Meter(None)
+    parse = benchmark("mini-text2kg").asking.parsers["balanced"]
+    row = {"sentence": "A sentence.", "ontology_id": "ont_1_isles"}
+    records = [record(n, response=reply) for n in range(3)]
+    read = finish(records, meter, "m", 3, parse=lambda text, _: parse(text, row), answer="triples")
+    assert (read.n_parse_failures, read.n_refusals) == (3, 3)
 
 
 def unreadable(text: str) -> list[str]:

@@ -15,6 +15,7 @@ from kbbench_hf.models.failures import Failure
 from kbbench_hf.protocols import Completion, Message
 from kbbench_hf.reports.run_page import run_page
 from kbbench_hf.reports.tables import print_result
+from kbbench_hf.runners.jobs import InterruptedRunError
 from kbbench_hf.runners.run import finished_run, run
 from kbbench_hf.scoring.asked import load_examples
 from kbbench_hf.scoring.predictions import ReadOptions
@@ -353,3 +354,15 @@ def test_prompts_that_time_out_are_a_warning_with_its_remedy_in_every_place(
     assert "2 of 48 prompts were not answered within 6 s" in " ".join(capsys.readouterr().out.split())
     assert said in unescape(run_page(tmp_path))
     assert "timeouts" not in {each.code for each in run_of(Slow(), tmp_path / "whole").warnings}
+
+
+def test_ctrl_c_is_a_plain_keyboard_interrupt_to_callers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python ends a script with exit code 130 for this very class only, and with 1 for its subclasses."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise InterruptedRunError
+
+    monkeypatch.setattr("kbbench_hf.runners.run.finished_run", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="start the same run again") as caught:
+        run("mini-text2kg", "hf:m")
+    assert caught.type is KeyboardInterrupt

@@ -183,7 +183,11 @@ def test_a_language_model_that_gives_one_verdict_to_everything_is_warned_of(
 
 
 @pytest.mark.parametrize(
-    ("model", "warned"), [("m", True), ("m@2", True), ("llm:m", True), ("hf:m", True), ("other", False), ("", False)]
+    ("model", "warned"),
+    [
+        *((name, True) for name in ("m", "m@2", "llm:m", "hf:m", "M", "org/m", "hf:Org/M", "m:latest", "hf:x/m.gguf")),
+        *((name, False) for name in ("other", "", "m2", "m:8b", "m/other")),
+    ],
 )
 def test_a_model_that_judges_itself_is_warned_of(tmp_path: Path, model: str, warned: bool) -> None:
     write_all(tmp_path)
