@@ -10,20 +10,20 @@ from kbbench_hf.metrics.triples import Ontology, Triple, fold, loose, score_refe
 
 CLASSES = {
     "right": "right",
-    "repeated": "said twice",
-    "spelling": "relation of the ontology, spelled otherwise",
-    "relation": "relation that the ontology lacks",
-    "exchanged": "subject and object exchanged",
-    "other_relation": "another relation between the two",
-    "subject": "subject that the sentence lacks",
-    "object": "object that the sentence lacks",
-    "both": "subject and object that the sentence lacks",
-    "other_object": "another object of the subject and relation",
-    "other_subject": "another subject of the relation and object",
-    "not_in_gold": "names and relation are there, gold lacks it",
-    "missed": "gold that no answer has",
+    "repeated": "duplicate",
+    "spelling": "relation of the ontology, spelled differently",
+    "relation": "relation not in the ontology",
+    "exchanged": "subject and object swapped",
+    "other_relation": "wrong relation",
+    "subject": "subject not in the sentence",
+    "object": "object not in the sentence",
+    "both": "subject and object not in the sentence",
+    "other_object": "wrong object",
+    "other_subject": "wrong subject",
+    "not_in_gold": "plausible but not in gold",
+    "missed": "missed (false negative)",
 }
-"""Class -> what it is in words, in the order in which they are tried; a triple is of the first that fits."""
+"""Class -> its name in the table, in the order in which they are tried; a triple has the first that fits."""
 
 
 def error_classes(examples: Examples, answers: Sequence[Sequence[Sequence[str]] | None]) -> FigureTable:
@@ -56,8 +56,8 @@ def error_classes(examples: Examples, answers: Sequence[Sequence[Sequence[str]] 
         ]
         for name, words in CLASSES.items()
     }
-    notes = [f"{n_answered:,} answered triples, {n_gold:,} of gold, {len(examples.rows):,} sentences."]
-    notes += [f"{n_missing:,} sentences have no answer; their gold counts as missed."] if n_missing else []
+    notes = [f"{n_answered:,} predicted triples, {n_gold:,} gold triples, {len(examples.rows):,} sentences."]
+    notes += [f"{n_missing:,} sentences have no prediction; their gold counts as missed."] if n_missing else []
     columns = [("", "triples"), ("", "share"), ("", "sentences")]
     return FigureTable("table-4", "Errors by class", columns, rows, "class", notes=notes)
 

@@ -79,6 +79,24 @@ def test_nothing_to_show_and_metrics_that_do_not_exist_are_refused(tmp_path: Pat
         results_table([COPY], ["mini-text2kg", "mini-stark"])
 
 
+def test_a_table_for_a_paper_has_short_headings_a_caption_and_short_notes(own, published) -> None:
+    text = as_markdown(own)
+    assert text.startswith("**Text2KGBench, mini: test split, mode reference, n = 48**\n")
+    assert "| System | \\# | F1 ↑ | SH ↓ |".replace("\\#", "#") in text
+    assert "F1 $\\uparrow$ & SH $\\downarrow$" in as_latex(own)
+    assert all(len(head) <= 20 for head in as_markdown(published).split("\n")[2].split(" | ")[1:])
+    places = ["text2kg-wikidata-tekgen", "text2kg-dbpedia-webnlg"]
+    (heads,) = [line for line in as_markdown(results_table(["published:*"], places)).split("\n") if "System" in line]
+    assert "| Wikidata-TekGen F1 ↑ |" in heads and "| DBpedia-WebNLG SH ↓ |" in heads
+
+
+def test_a_warning_is_in_the_notes_without_what_to_type(tmp_path: Path) -> None:
+    half = tmp_path / "half.jsonl"
+    half.write_text("".join(PATTERN.read_text(encoding="utf-8").splitlines(keepends=True)[:24]), encoding="utf-8")
+    notes = as_latex(results_table([half, COPY], ["mini-text2kg"]))
+    assert "half: 24 of 48 examples have no prediction" in notes and "Compare complete files" not in notes
+
+
 @pytest.mark.parametrize("ending", [".png", ".svg", ".pdf"])
 def test_a_picture_is_drawn_alike_every_time(own, tmp_path: Path, ending: str) -> None:
     first, second = tmp_path / f"a{ending}", tmp_path / f"b{ending}"
