@@ -224,7 +224,7 @@ def _mark(name: str, blocks: Sequence[Block]) -> str:
 def _title(block: Block, blocks: Sequence[Block]) -> str:
     """Return a short title of a block, for headings: without what follows a colon, and without a shared family."""
     shared = {each.benchmark.title.partition(", ")[0] for each in blocks}
-    family, _, rest = block.benchmark.title.partition(", ")
+    _, _, rest = block.benchmark.title.partition(", ")
     title = (rest if rest and len(shared) == 1 else block.benchmark.title).partition(":")[0]
     datasets = {each.place.benchmark for each in blocks}
     return title if len(datasets) == len(blocks) else f"{title} {block.place.config}"

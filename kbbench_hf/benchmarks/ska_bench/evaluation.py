@@ -96,10 +96,10 @@ def _integration(systems: Systems, folder: DatasetFolder | None, split: str) -> 
                 values = run.values.get(F1, {}) if run else {}
                 by_bucket = [{e: value for e, value in values.items() if needed.get(e) == each} for each in there]
                 deviations[system].append(_deviation(cells, by_bucket))
-    title = "F1 by the units that an answer needs (Figure 9)"
+    title = "F1 by units needed (Figure 9)"
     tables = [FigureTable("figure-9", title, columns, with_figures(rows), best="highest")]
     if subsets:
-        title = "Standard deviation of F1 over the units that an answer needs (Figure 9)"
+        title = "Standard deviation of F1 over units needed (Figure 9)"
         columns = [("", TITLES[subset]) for subset in subsets]
         tables.append(FigureTable("figure-9-deviation", title, columns, with_figures(deviations), best="lowest"))
     note = "At each subset's standard budget, 4k or with text 12k. The paper leaves out questions that need one unit."
@@ -143,7 +143,7 @@ def _rejection(systems: Systems) -> Section | None:
         for system, row in rows.items():
             row.append(average(row[2::3], _columns(systems, system, control, ["rejection_rate", "acceptance_rate"])))
         columns = [(TITLES[configs()[name].subset], words) for name in control for words in REJECTION.values()]
-        title = "Rejection and its control: unanswerable questions rejected, answerable ones accepted, and their mean"
+        title = "Abstention: unanswerable questions rejected, answerable questions accepted, and their mean"
         columns.append((AVERAGE, "balanced"))
         tables.append(FigureTable("rejection-control", title, columns, rows, best="highest"))
     elif plain:
@@ -174,7 +174,7 @@ def _hardness(systems: Systems) -> Section | None:
         cells = of_configs(systems, names)
         for system, row in rows.items():
             row += [*cells[system], over_configs(systems[system], names, population_std, std_interval)]
-    table = FigureTable("table-7", "F1 by how near the noise is (Table 7)", columns, with_figures(rows))
+    table = FigureTable("table-7", "F1 by distance of the noise (Table 7)", columns, with_figures(rows))
     note = (
         "Hard noise is within 2 hops of the topic, easy noise 4 hops or more from it; mixed is the noise testbed's 4k, "
         "whose contexts may have another length."
@@ -187,6 +187,6 @@ def _depth(systems: Systems) -> Section | None:
     if not names:
         return None
     columns = [(TITLES[configs()[name].subset], f"{100 * (configs()[name].depth or 0):.0f} %") for name in names]
-    title = "F1 by how much of the noise stands before the units that are needed"
+    title = "F1 by the share of noise before the needed units"
     table = FigureTable("depth", title, columns, with_figures(of_configs(systems, names)), best="highest")
     return Section("Depth", [table], {"depth": depth_panels(figures_of(systems))}, ["Not in the paper."])

@@ -57,7 +57,7 @@ def error_classes(examples: Examples, answers: Sequence[Sequence[Sequence[str]] 
         for name, words in CLASSES.items()
     }
     notes = [f"{n_answered:,} predicted triples, {n_gold:,} gold triples, {len(examples.rows):,} sentences."]
-    notes += [f"{n_missing:,} sentences have no prediction; their gold counts as missed."] if n_missing else []
+    notes += [f"Sentences without prediction: {n_missing:,}; their gold counts as missed."] if n_missing else []
     columns = [("", "triples"), ("", "share"), ("", "sentences")]
     return FigureTable("table-4", "Errors by class", columns, rows, "class", notes=notes)
 

@@ -58,7 +58,7 @@ def test_every_answered_triple_is_of_the_class_that_a_reader_gives_it():
     assert counts == dict.fromkeys(CLASSES, 1) | {"missed": 2, "both": 1}
     assert table.rows["right"][1].value == pytest.approx(1 / 12)
     assert table.rows[CLASSES["missed"]][1].value == pytest.approx(2 / 4)
-    assert table.notes[1] == "1 sentences have no answer; their gold counts as missed."
+    assert table.notes[1] == "Sentences without prediction: 1; their gold counts as missed."
 
 
 def test_table_1_is_the_papers(shared, tmp_path):
