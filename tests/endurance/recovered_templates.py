@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from kbbench_hf.benchmarks.own_kb.construction.topics import TopicDraws
 from kbbench_hf.benchmarks.stark.metapaths import METAPATHS
-from kbbench_hf.benchmarks.stark.release.recovered import recovered_templates
+from kbbench_hf.benchmarks.stark.release import recovered_templates
 from kbbench_hf.knowledge_base.metapaths import Metapath
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 

@@ -1,12 +1,16 @@
 """A user's own ontology, triples and sentences -> the same dataset as the released ones."""
 
 import re
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from kbbench_hf.benchmarks import benchmark_names
-from kbbench_hf.benchmarks.text2kgbench.construction.card import write_card
-from kbbench_hf.benchmarks.text2kgbench.construction.dataset import Choices, make
+from kbbench_hf.benchmarks.text2kgbench.construction.checks import measure
+from kbbench_hf.benchmarks.text2kgbench.construction.dataset import Built, Choices, make
 from kbbench_hf.benchmarks.text2kgbench.construction.inputs import (
     Relations,
     read_own_ontology,
@@ -14,6 +18,7 @@ from kbbench_hf.benchmarks.text2kgbench.construction.inputs import (
     read_sentences,
     read_triples,
 )
+from kbbench_hf.benchmarks.text2kgbench.construction.selection import MOST
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import write_dataset
 
@@ -68,3 +73,120 @@ def build_own_extraction(
             "sentences, or a column split with 'test' in it."
         )
     write_dataset(out, tables, write_card(name, built, choices))
+
+
+_ORIGINS = {
+    "given": "its triples were given with it",
+    "aligned": "triples were aligned with it",
+    "swapped": "a sentence of the test split with another subject and object, made here: about no true fact",
+}
+_GRADES = {
+    "given": "given with the sentence",
+    "relation_cued": "the sentence names subject and object, and has a word of the relation",
+    "both_verbatim": "the sentence has subject and object word for word",
+    "mentioned": "the sentence names subject and object in some form",
+}
+
+
+def write_card(name: str, built: Built, choices: Choices) -> str:
+    """Return the card, with front matter, of a dataset."""
+    front = {
+        "pretty_name": name,
+        "task_categories": ["text-generation"],
+        "tags": ["knowledge-graph", "ontology", "relation-extraction", "information-extraction"],
+    }
+    parts = (_heading(name, built), _contents(built), _construction(built, choices), _figures(built), _notes(built))
+    body = "\n".join(line for part in parts for line in (*part, ""))
+    return f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n\n{body}"
+
+
+def _heading(name: str, built: Built) -> Iterable[str]:
+    row = built.ontology.row
+    yield f"# {name}"
+    yield ""
+    yield (
+        f"Given the ontology {row['title']!r} and a sentence, write the sentence's facts as triples that the ontology "
+        f"allows: {len(row['concepts'])} concepts, {len(built.ontology.relations)} relations. Built with "
+        f"`kbbench build {name} --ontology ...`, in the form of Text2KGBench (arXiv:2308.02357)."
+    )
+
+
+def _contents(built: Built) -> Iterable[str]:
+    yield "## What is in it"
+    yield ""
+    yield "| split | sentences | triples | relations |"
+    yield "|---|---|---|---|"
+    for split, rows in built.splits.items():
+        relations = {triple["rel"] for row in rows for triple in row["triples"]}
+        yield f"| {split} | {len(rows):,} | {sum(len(row['triples']) for row in rows):,} | {len(relations)} |"
+    yield ""
+    counts = {
+        split: Counter(relation for row in rows for relation in {triple["rel"] for triple in row["triples"]})
+        for split, rows in built.splits.items()
+    }
+    yield f"| sentences with | {' | '.join(counts)} |"
+    yield f"|---|{'---|' * len(counts)}"
+    for relation in built.ontology.relations:
+        if any(count[relation] for count in counts.values()):
+            yield f"| {relation} | {' | '.join(f'{count[relation]:,}' for count in counts.values())} |"
+    origins = Counter(row["origin"] for rows in built.splits.values() for row in rows)
+    yield ""
+    yield "`origin` of a sentence: " + "; ".join(f"`{each}` ({n:,}), {_ORIGINS[each]}" for each, n in origins.items())
+
+
+def _construction(built: Built, choices: Choices) -> Iterable[str]:
+    account = built.account
+    yield "## How it was made"
+    yield ""
+    yield "; ".join(f"{n:,} {what}" for what, n in account.counts.items()) + "."
+    yield ""
+    yield "| a triple of a sentence | triples |"
+    yield "|---|---|"
+    for grade, words in _GRADES.items():
+        if account.grades[grade]:
+            yield f"| `{grade}`: {words} | {account.grades[grade]:,} |"
+    if any(account.grades[grade] for grade in _GRADES if grade != "given"):
+        yield ""
+        yield (
+            "Alignment is distant supervision, and noisy: a sentence that names both ends of a triple need not "
+            f"state it, and a fact that the triples lack is missing from gold. Taken from `{choices.min_grade}` "
+            f"on; at most {MOST} sentences of a relation, those of crowded entities last."
+        )
+        if account.weaker:
+            left = ", ".join(f"{n:,} `{grade}`" for grade, n in account.weaker.items())
+            yield f"Left out as too weak: {left} triples. `--min-grade` takes them in."
+    yield ""
+    yield (
+        f"Split {account.split_by}, seed {choices.seed}. Similar train sentences by {account.similar_by}, none that "
+        "shows gold."
+    )
+    n_selected = sum(row["selected"] for rows in built.splits.values() for row in rows)
+    yield f"{n_selected:,} test sentences are `selected`, by {account.selected_by}."
+
+
+def _figures(built: Built) -> Iterable[str]:
+    found = measure(built.ontology.row, built.splits)
+    yield "## What needs no model"
+    yield ""
+    yield "On the test split, mode `reference`:"
+    yield ""
+    yield f"- Gold, written as an answer: F1 {found['oracle f1']:.3f}, conformance {found['oracle conformance']:.3f}."
+    yield (
+        f"- Of gold the metrics of hallucination miss {found['gold subjects not found']:.3f} of the subjects and "
+        f"{found['gold objects not found']:.3f} of the objects: no system can be held to less."
+    )
+    yield f"- The triples of the most similar train sentence: F1 {found['copy f1']:.3f}."
+
+
+def _notes(built: Built) -> Iterable[str]:
+    flags = Counter(
+        (split, kind)
+        for split, rows in built.splits.items()
+        for row in rows
+        for kind in {each["kind"] for each in row["repairs"]}
+    )
+    said = [f"`{kind}`: {n:,} rows of {split}." for (split, kind), n in sorted(flags.items())]
+    if built.account.notes or said:
+        yield "## To be known"
+        yield ""
+        yield from (f"- {each}" for each in [*built.account.notes, *said])

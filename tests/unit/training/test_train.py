@@ -16,12 +16,11 @@ from transformers import Trainer
 
 from kbbench_hf.cli.verbs import kbbench
 from kbbench_hf.errors import UsageError
-from kbbench_hf.models.losses import masked
 from kbbench_hf.models.trained_folder import publication
 from kbbench_hf.runners.run import run
 from kbbench_hf.training import mining
 from kbbench_hf.training.controls import TRAINED, controls
-from kbbench_hf.training.encoders import FILES, last_checkpoint, remove_torn
+from kbbench_hf.training.encoders import FILES, last_checkpoint, masked, remove_torn
 from kbbench_hf.training.pairs import Pairs
 from kbbench_hf.training.questions import Questions, load_training_data
 from kbbench_hf.training.refresh import Refresh

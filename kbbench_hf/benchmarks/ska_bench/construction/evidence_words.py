@@ -41,7 +41,7 @@ class Words:
 
     def of(self, text: str) -> frozenset[str]:
         """Return the words of a text that carry meaning."""
-        return frozenset(_stem(word) for word in _words(text) if word not in _FUNCTION_WORDS)
+        return frozenset(_stem(word) for word in normal_name(text).split() if word not in _FUNCTION_WORDS)
 
     def named(self, text: str) -> frozenset[str]:
         """Return the words that are written as names or numbers; the first word of the text does not count.
@@ -56,10 +56,6 @@ class Words:
     def weight(self, words: Iterable[str]) -> float:
         """Return the sum of the words' weights: the logarithm of how rare each one is."""
         return sum(math.log((1 + self._passages) / (1 + self._holding[word])) for word in words)
-
-
-def _words(text: str) -> list[str]:
-    return normal_name(text).split()
 
 
 def _stem(word: str) -> str:

@@ -6,8 +6,7 @@ import pytest
 from kbbench_hf.benchmarks import benchmark, shipped_dataset
 from kbbench_hf.benchmarks.base import ScoredConfig
 from kbbench_hf.benchmarks.figures import FigureTable, Section
-from kbbench_hf.benchmarks.ska_bench.evaluation import evaluation
-from kbbench_hf.benchmarks.ska_bench.statistics import dataset_section
+from kbbench_hf.benchmarks.ska_bench.evaluation import dataset_section, evaluation
 from tests.unit.benchmarks.ska_bench.identities import read
 
 F1, REJECTED, ACCEPTED = "answer_f1", "rejection_rate", "acceptance_rate"

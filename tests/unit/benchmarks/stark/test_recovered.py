@@ -6,8 +6,8 @@ import pytest
 from kbbench_hf.benchmarks import shipped_dataset
 from kbbench_hf.benchmarks.own_kb.construction.questions import make_questions
 from kbbench_hf.benchmarks.own_kb.construction.spec import Spec
+from kbbench_hf.benchmarks.stark.release import named_nodes, recovered_templates, with_templates
 from kbbench_hf.benchmarks.stark.release.questions import QUESTIONS
-from kbbench_hf.benchmarks.stark.release.recovered import named_nodes, recovered_templates, with_templates
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 
 TARGETS = "function -[^has]-> gene -[^targets]-> drug"

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from kbbench_hf.benchmarks import benchmark, benchmark_names
+from kbbench_hf.benchmarks.text2kgbench import release as text2kgbench_files
 from kbbench_hf.benchmarks.text2kgbench.release import build_dbpedia_webnlg, build_wikidata_tekgen, fold
-from kbbench_hf.benchmarks.text2kgbench.release import files as text2kgbench_files
 from kbbench_hf.benchmarks.text2kgbench.release.columns import SENTENCES
 from kbbench_hf.benchmarks.text2kgbench.release.ontologies import read_ontology
 from kbbench_hf.benchmarks.text2kgbench.release.repairs import distinct, repair
