@@ -4,7 +4,7 @@ import os
 import platform
 import shutil
 import sys
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 
 import click
@@ -14,6 +14,7 @@ from kbbench_hf.errors import KBBenchError, install
 from kbbench_hf.files.datasets import MANIFEST, NAMESPACE, DatasetFolder
 from kbbench_hf.hub.metric_modules import metric_modules
 from kbbench_hf.reports.terminal import echo
+from kbbench_hf.runners.run_folder import installed_version
 
 PACKAGES = {
     "core": ["numpy", "pyarrow", "datasets", "evaluate", "huggingface_hub", "bm25s", "matplotlib", "click", "rich"],
@@ -35,7 +36,7 @@ def command() -> None:
     broken = 0
     echo(f"kbbench-hf {version('kbbench-hf')}, Python {platform.python_version()}, {platform.platform()}")
     for extra, packages in PACKAGES.items():
-        states = {package: _installed(package) for package in packages}
+        states = {package: installed_version(package) for package in packages}
         found = ", ".join(f"{package} {state}" for package, state in states.items() if state)
         echo(f"{extra:10} {found or 'nothing installed'}")
         if absent := [package for package, state in states.items() if not state]:
@@ -60,10 +61,3 @@ def command() -> None:
 
 def _built(name: str) -> DatasetFolder:
     return DatasetFolder(Path(NAMESPACE) / name)
-
-
-def _installed(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None

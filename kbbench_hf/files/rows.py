@@ -136,3 +136,11 @@ def at(value: object, path: str) -> object:
     else:
         raise KeyError(first)
     return at(found, rest) if rest else found
+
+
+def at_or_none(value: object, path: str) -> object:
+    """Return what `at` returns; None where the path leads nowhere."""
+    try:
+        return at(value, path)
+    except KeyError:
+        return None

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from kbbench_hf.files.rows import Line, Place, Reading, Unreadable, at
+from kbbench_hf.files.rows import Line, Place, Reading, Unreadable, at, at_or_none
 
 Row = Mapping[str, object]
 
@@ -22,13 +22,6 @@ class Output(NamedTuple):
     """Paths that every row has; of those with a bar between them, one."""
     fields: Mapping[str, Place]
     one_of: str | None = None
-
-
-def _get(value: object, path: str) -> object:
-    try:
-        return at(value, path)
-    except KeyError:
-        return None
 
 
 def completion(reply: object) -> str | None:
@@ -68,7 +61,7 @@ def _reply(path: str) -> Place:
     """Return what reads the text of the reply at a path of a row."""
 
     def text(row: Row) -> object:
-        found = completion(_get(row, path))
+        found = completion(at_or_none(row, path))
         if found is None:
             raise KeyError(path)
         return found
@@ -80,12 +73,12 @@ def _failure(path: str) -> Place:
     """Return what reads why a row has no reply at a path, or None where it has one."""
 
     def error(row: Row) -> object:
-        reply = _get(row, path)
+        reply = at_or_none(row, path)
         places = ((row, "error"), (reply, "error"), (reply, "body.error"), (row, "result.error"))
-        if found := next((each for each in (_get(*place) for place in places) if each), None):
+        if found := next((each for each in (at_or_none(*place) for place in places) if each), None):
             return found
         try:
-            return None if completion(reply) is not None else _get(row, "result.type") or "no text"
+            return None if completion(reply) is not None else at_or_none(row, "result.type") or "no text"
         except Unreadable:  # several completions: `_reply` says so
             return None
 
@@ -98,7 +91,7 @@ def _batch(words: str, keys: tuple[str, ...], example_id: str, path: str) -> Out
 
 def _promptfoo_error(row: Row) -> object:
     """Return why a row has no output; `error` alone may say that an assertion failed."""
-    return None if _get(row, "response.output") is not None else _get(row, "error") or "no output"
+    return None if at_or_none(row, "response.output") is not None else at_or_none(row, "error") or "no output"
 
 
 def _promptfoo_output(row: Row) -> object:
@@ -145,7 +138,7 @@ def of_rows(first: object) -> Output | None:
 
 
 def _has(row: Row, key: str) -> bool:
-    return any(path in row if "." not in path else _get(row, path) is not None for path in key.split("|"))
+    return any(path in row if "." not in path else at_or_none(row, path) is not None for path in key.split("|"))
 
 
 def reading(tool: Output, lines: Iterator[Line]) -> Reading:
@@ -157,7 +150,7 @@ def of_document(found: Mapping[str, object]) -> Reading | None:
     """Return the rows of a file that is one object of a tool; None where no tool is known that writes it."""
     if isinstance(states := found.get("request_states"), list):
         return reading(HELM, _numbered(states))
-    for rows in (found.get("results"), _get(found, "results.results")):
+    for rows in (found.get("results"), at_or_none(found, "results.results")):
         if isinstance(rows, list) and rows and (tool := of_rows(rows[0])):
             return reading(tool, _numbered(rows))
     return None

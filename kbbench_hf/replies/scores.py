@@ -22,7 +22,6 @@ _NUMBER = re.compile(
     r"\.\.+|\(?(?:to|or|vs)\b|bis\b|oder\b|ou\b|à\b)\s*\d)",
     re.IGNORECASE,
 )
-_ANY_NUMBER = re.compile(r"\d")
 _SCALE = re.compile(
     rf"\(?\b(?:on|auf|sur|en|in|su|op|of|at|using|with)?\s*(?:a|an|the|einer|une|una|uma|een|the)?\s*(?:scale|skala"
     rf"|échelle|escala|scala|schaal|range|interval)\s*(?:of|from|von|de|da|van|between|is|:|ranging from|goes from|"

@@ -64,7 +64,10 @@ def open_run(folder: Path, settings: Mapping[str, Any], circumstances: Mapping[s
         return
     folder.mkdir(parents=True, exist_ok=True)
     started = datetime.now(UTC).isoformat(timespec="seconds")
-    versions = {"python": platform.python_version(), **{name: found for name in _PACKAGES if (found := _version(name))}}
+    versions = {
+        "python": platform.python_version(),
+        **{name: found for name in _PACKAGES if (found := installed_version(name))},
+    }
     run = {"settings": written, "started": started, "versions": versions, **circumstances}
     write_text(file, json.dumps(run, indent=2) + "\n")
 
@@ -79,7 +82,8 @@ def add_facts(file: Path, facts: Mapping[str, Any]) -> None:
     write_text(file, json.dumps({**read_json(file), **facts}, indent=2) + "\n")
 
 
-def _version(package: str) -> str | None:
+def installed_version(package: str) -> str | None:
+    """Return the version of a package; None where it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:

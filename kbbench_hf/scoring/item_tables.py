@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kbbench_hf.benchmarks.answers import AnswerKind
 from kbbench_hf.files.list_text import whole_number
-from kbbench_hf.files.rows import How, Line, Problem, Reading, Unreadable, at
+from kbbench_hf.files.rows import How, Line, Problem, Reading, Unreadable, at_or_none
 from kbbench_hf.files.trec import QRELS, Run, score_of
 from kbbench_hf.scoring.rankings import GRADES
 
@@ -90,7 +90,7 @@ class ItemTable:
             if not isinstance(row, dict) or not row.keys() & {*self.parts}:
                 yield Line(number, row)
                 continue
-            _, items = gathered.setdefault(_at(row, self.id), (number, []))
+            _, items = gathered.setdefault(at_or_none(row, self.id), (number, []))
             item = [row.get(part) for part in self.parts]
             if any(each is not None for each in item):
                 items.append(item)
@@ -114,7 +114,7 @@ class ItemTable:
                 cells = reading.separator.join("" if cell is None else str(cell) for cell in row.values())[:160]
                 yield Line(number, Problem(name, number, error.message, error.remedy, cells))
                 continue
-            found = run.add(str(_at(row, self.id)), str(row.get(self.candidate)), rank, score, number or 0)
+            found = run.add(str(at_or_none(row, self.id)), str(row.get(self.candidate)), rank, score, number or 0)
             if found:
                 yield Line(number, found)
         reading.words += f", one candidate a row ({self.candidate})"
@@ -204,10 +204,3 @@ def _is_score(text: str) -> bool:
     except Unreadable:
         return False
     return True
-
-
-def _at(row: dict[str, object], path: str) -> object:
-    try:
-        return at(row, path)
-    except KeyError:
-        return None

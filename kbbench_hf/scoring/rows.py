@@ -12,7 +12,7 @@ from kbbench_hf.benchmarks.base import Benchmark, Examples
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.list_text import is_bracketed
-from kbbench_hf.files.rows import Keyed, Line, Problem, Reading, Unreadable, at, until_unreadable
+from kbbench_hf.files.rows import Keyed, Line, Problem, Reading, Unreadable, at, at_or_none, until_unreadable
 from kbbench_hf.files.trec import score_of
 from kbbench_hf.scoring.column_names import is_gold_name
 from kbbench_hf.scoring.gold import EqualColumns
@@ -106,7 +106,7 @@ class RowReader:
         else:
             return value
         if reading.one_of is not None:
-            chosen[str(_found(row, reading.one_of))] = None
+            chosen[str(at_or_none(row, reading.one_of))] = None
             if len(chosen) > 1:
                 return Unreadable(
                     f"examples have an answer for each {reading.one_of} ({', '.join(chosen)}, ...), and one of them "
@@ -290,7 +290,7 @@ class RowReader:
         """Yield the lines whose rows have the wanted values."""
         for line in lines:
             row = line.value.answer if isinstance(line.value, Keyed) else line.value
-            if not isinstance(row, dict) or all(str(_found(row, path)) == wanted for path, wanted in where.items()):
+            if not isinstance(row, dict) or all(str(at_or_none(row, path)) == wanted for path, wanted in where.items()):
                 yield line
 
     def _misnamed(self, name: str, reading: Reading, columns: Sequence[str], message: str) -> Problem:
@@ -342,13 +342,6 @@ class RowReader:
 def _unescaped(cell: str) -> str:
     """Return a cell of WikiTableQuestions' tsv as its evaluator reads it."""
     return re.sub(r"\\([np\\])", lambda found: {"n": "\n", "p": "|"}.get(found[1], "\\"), cell)
-
-
-def _found(row: Fields, path: str) -> object:
-    try:
-        return at(row, path)
-    except KeyError:
-        return None
 
 
 def shown(value: object) -> str:

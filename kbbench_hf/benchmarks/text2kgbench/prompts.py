@@ -157,8 +157,8 @@ def with_similar_ids(examples: Examples, embedder: Embedder, count: int = 5) -> 
     for ontology_id, here in places.items():
         known = ids.get(ontology_id, [])
         if known:
-            asked = _unit(embedder.encode([examples.rows[place]["sentence"] for place in here]))
-            shown = _unit(embedder.encode([rows[each]["sentence"] for each in known]))
+            asked = unit_rows(embedder.encode([examples.rows[place]["sentence"] for place in here]))
+            shown = unit_rows(embedder.encode([rows[each]["sentence"] for each in known]))
             best = np.argsort(-(asked @ shown.T), axis=1, kind="stable")[:, :count]
             for place, positions in zip(here, best, strict=True):
                 similar[place] = [known[position] for position in positions]
@@ -166,7 +166,8 @@ def with_similar_ids(examples: Examples, embedder: Embedder, count: int = 5) -> 
     return Examples(ranked, examples.context)
 
 
-def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+def unit_rows(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return rows of length one; rows of zeros stay."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit: NDArray[np.float32] = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
     return unit

@@ -18,6 +18,7 @@ from kbbench_hf.benchmarks.text2kgbench.construction.selection import keep
 from kbbench_hf.benchmarks.text2kgbench.construction.splits import by_group, by_subject, grouped, row_marks
 from kbbench_hf.benchmarks.text2kgbench.construction.unseen import swapped
 from kbbench_hf.benchmarks.text2kgbench.material import gold_triples
+from kbbench_hf.benchmarks.text2kgbench.prompts import unit_rows
 from kbbench_hf.benchmarks.text2kgbench.release.columns import ONTOLOGIES, PROMPTS, SENTENCES
 from kbbench_hf.benchmarks.text2kgbench.release.mentions import with_mentions
 from kbbench_hf.benchmarks.text2kgbench.release.repairs import distinct, flag_across_rows
@@ -303,7 +304,7 @@ def add_similar_ids(rows: Sequence[Row], train: Sequence[Row], embedder: Embedde
     """
     if not rows or not train:
         return
-    shown, asked = (_unit(embedder.encode([row["sentence"] for row in part])) for part in (train, rows))
+    shown, asked = (unit_rows(embedder.encode([row["sentence"] for row in part])) for part in (train, rows))
     said = [_said(row) for row in train]
     for row, vector in zip(rows, asked, strict=True):
         own, similar = _said(row), []
@@ -318,9 +319,3 @@ def add_similar_ids(rows: Sequence[Row], train: Sequence[Row], embedder: Embedde
 def _said(row: Row) -> set[tuple[str, ...]]:
     triples = {("triple", triple_key((each["sub"], each["rel"], each["obj"]))) for each in row["triples"]}
     return {("sentence", fold(row["sentence"])), *triples}
-
-
-def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit: NDArray[np.float32] = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
-    return unit
