@@ -94,14 +94,23 @@ def unread_warning(n_unread: int, n: int, remedy: str, said: str = "") -> list[S
     return [ScoreWarning("parse_failures", message + said, remedy, n_unread)] if n_unread else []
 
 
+FEW_UNMATCHED = 0.02
+"""Up to this share of unmatched queries a note is enough: they move no score by more than it."""
+
+
 def unmatched_warning(n_unmatched: int, n: int) -> list[ScoreWarning]:
-    """Return a warning where a retriever matched queries with nothing and ranked the nodes all the same."""
+    """Return a warning where a retriever matched queries with nothing and ranked the nodes all the same.
+
+    >>> [unmatched_warning(n, 100)[0].severity for n in (2, 3)]
+    ['note', 'warning']
+    """
     message = (
         f"{n_unmatched:,} of {n:,} queries match no text of a node, or all nodes equally; their rankings follow the "
         "ids, types or degrees of the nodes."
     )
     remedy = "Index more text of the nodes (bm25@text=clean), or use dense:MODEL."
-    return [ScoreWarning("unmatched_queries", message, remedy, n_unmatched)] if n_unmatched else []
+    severity: Severity = "note" if n_unmatched <= FEW_UNMATCHED * n else "warning"
+    return [ScoreWarning("unmatched_queries", message, remedy, n_unmatched, severity=severity)] if n_unmatched else []
 
 
 def unscored_warning(
