@@ -159,7 +159,7 @@ class GoldColumn:
         try:
             found = at(whole, column.path)
             if isinstance(found, str) and self._parse is not None:
-                return bool(self._parse(found, example).answer != answer)
+                return not is_gold(self._parse(found, example).answer, [answer])  # parsers return tuples
             return bool(self._kind.read({self._kind.field: found}) != answer)
         except (KeyError, ShapeError):
             return False
