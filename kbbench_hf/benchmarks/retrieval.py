@@ -13,7 +13,7 @@ from kbbench_hf.addresses import on_request
 from kbbench_hf.benchmarks.answers import IDS, Id
 from kbbench_hf.benchmarks.base import Asking, Benchmark, Builder, Data, Examples, Facts, Scores, Scoring, Showing
 from kbbench_hf.benchmarks.reviews import QUERY_QUESTIONS
-from kbbench_hf.benchmarks.warnings import ScoreWarning
+from kbbench_hf.benchmarks.warnings import ScoreWarning, Severity
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.aggregate import Estimate, estimate
@@ -212,7 +212,9 @@ def _warn(
         whole = "every ranking that is not empty" if mode == "reference" else "every ranking of all candidates"
         message = f"There are {n_candidates:,} candidates: {names} are 1 for {whole}, and cannot separate systems."
         rest = [METRICS[metric] for metric in ("hit_at_1", "hit_at_3", "mrr") if metric not in trivial]
-        found.append(ScoreWarning("trivial_cutoffs", message, f"Compare systems by {' or '.join(rest)}."))
+        severity: Severity = "note" if set(HEADLINE).isdisjoint(trivial) else "warning"
+        remedy = f"Compare systems by {' or '.join(rest)}."
+        found.append(ScoreWarning("trivial_cutoffs", message, remedy, severity=severity))
     depth = min(HEADLINE_DEPTH, n_candidates)
     shallow = [len(answer) for answer in answers if answer and len(answer) < depth]
     if shallow:
