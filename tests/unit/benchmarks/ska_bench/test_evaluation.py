@@ -91,7 +91,7 @@ def test_the_control_stands_beside_rejection_and_always_no_is_at_chance() -> Non
     (section,) = made
     assert section.notes == []
     (alone,) = evaluation({"no": {"rejection_kg": scored({"a": 1.0}, REJECTED)}})
-    assert "always says no does best" in alone.notes[0]
+    assert "always answers no is best" in alone.notes[0]
 
 
 def test_the_data_of_a_built_dataset_are_counted() -> None:
