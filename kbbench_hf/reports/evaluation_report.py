@@ -125,24 +125,22 @@ def _shown(section: Section, systems: Sequence[str]) -> dict[str, object]:
 
 def _parts(table: FigureTable) -> list[dict[str, object]]:
     """Return a table as the page shows it: a wide one in parts, one for each heading over its columns."""
-    over, columns, rows = heads_of(table), list(table.columns), cells(table)
-    if len(columns) <= MOST_COLUMNS or len(over) < 2:
-        heads, row_cells = [name for _, name in columns], list(rows.items())
-        return [_part(table, table.title, over, heads, row_cells, table.notes)]
-    parts, start = [], 0
-    for title, span in over:
+    over, rows, whole = heads_of(table), cells(table), len(table.columns)
+    split = whole > MOST_COLUMNS and len(over) > 1
+    parts: list[dict[str, object]] = []
+    start = 0
+    for title, span in over if split else [("", whole)]:
         chosen = slice(start, start + span)
         start += span
-        heads, row_cells = [name for _, name in columns[chosen]], [(name, row[chosen]) for name, row in rows.items()]
-        notes = table.notes if start == len(columns) else ()
-        parts.append(_part(table, f"{table.title}: {title}" if title else table.title, [], heads, row_cells, notes))
+        parts.append({
+            "table": table,
+            "title": f"{table.title}: {title}" if title else table.title,
+            "over": [] if split else over,
+            "heads": [name for _, name in table.columns[chosen]],
+            "rows": [(name, row[chosen]) for name, row in rows.items()],
+            "notes": table.notes if start == whole else (),
+        })  # fmt: skip
     return parts
-
-
-def _part(
-    table: FigureTable, title: str, over: object, heads: object, rows: object, notes: object
-) -> dict[str, object]:
-    return {"table": table, "title": title, "over": over, "heads": heads, "rows": rows, "notes": notes}
 
 
 def _pictures(section: Section) -> list[tuple[str, Panels]]:

@@ -61,11 +61,9 @@ _FACTS = {
     "n_parse_failures": "unparsable responses",
     "n_without_usage": "responses without token counts",
     "n_most_common": "copies of the most frequent response",
-    "n_timed": "timed queries",
     "timed": "timed queries",
     "latency_p50_s": "median latency, s",
     "latency_p95_s": "95th-percentile latency, s",
-    "cost": "cost",
 }
 """Fact of a run -> its name on the page, where its key does not say it."""
 

@@ -537,3 +537,5 @@ def test_a_triple_that_is_not_counted_says_why():
         ["not counted in F1 (relation not in this sentence's gold)"],
         ["not counted in F1 (relation spelled differently from this sentence's gold)"],
     ]
+    by_value = load_examples("mini-text2kg", mode="repaired-2").examples
+    assert [mark for _, mark in MINI.showing.explain(by_value, row, answer).answer][::2] == ["right", "right"]
