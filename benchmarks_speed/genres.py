@@ -26,9 +26,10 @@ from gensim.models import LdaModel
 from scipy.stats import entropy
 from sklearn.metrics.pairwise import cosine_similarity
 
+from kbbench_hf.benchmarks.annotated import with_annotations
 from kbbench_hf.benchmarks.annotations import Annotations, write_annotation
 from kbbench_hf.benchmarks.base import Examples
-from kbbench_hf.benchmarks.genres.benchmark import Context, score, with_annotations
+from kbbench_hf.benchmarks.genres.benchmark import Context, score
 from kbbench_hf.metrics.generative_re import completeness, similarities, topical_similarity, uniqueness
 from kbbench_hf.metrics.topics import STOP_WORDS, content_words, triples_text
 from kbbench_hf.models.topic_model import LdaSettings, TopicModel

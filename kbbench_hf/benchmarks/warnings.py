@@ -113,6 +113,13 @@ def unmatched_warning(n_unmatched: int, n: int) -> list[ScoreWarning]:
     return [ScoreWarning("unmatched_queries", message, remedy, n_unmatched, severity=severity)] if n_unmatched else []
 
 
+def empty_warning(n_empty: int, n: int) -> list[ScoreWarning]:
+    """Return a warning where predictions are empty, as those of half a file are."""
+    message = f"{n_empty:,} of {n:,} predictions are empty and count as wrong."
+    remedy = "Check that the model was prompted and that its responses were parsed."
+    return [ScoreWarning("empty_predictions", message, remedy, n_empty)] if n_empty else []
+
+
 def unscored_warning(
     labels: Mapping[str, str], estimates: Mapping[str, Estimate], remedy: str, severity: Severity = "warning"
 ) -> list[ScoreWarning]:

@@ -194,7 +194,7 @@ NODES = "id,type,name,text\n" + "".join(
     f"{number},town,Town {number},A place with {each} wells.\n" for number, each in enumerate("ash elm oak fir".split())
 )
 QUERIES = "id,query,answer_ids\n1,zebra,[0]\n2,wells,[1]\n3,Where is the giraffe?,[2]\n4,fir places,[3]\n"
-UNMATCHED = r"3 of 4 queries match no text that the retriever reads, or all nodes alike"
+UNMATCHED = r"3 of 4 queries match no text of a node, or all nodes equally"
 """Two queries have no word of any text; the second has one that stands in all alike."""
 DIFFERENT = r"different texts of the nodes \(A: text; B: clean\)"
 
@@ -248,9 +248,9 @@ def test_every_place_says_how_many_queries_a_retriever_matched_with_nothing(
 
 RUN_CODES = ("truncated", "refused", "equal_replies", "timeouts", "context_overflow", "prompts_cut")
 IN_PLACES = {
-    "terminal of score": ("score", "{run}"),
+    "terminal of score": ("score", "{run}", "--notes"),
     "--json of score": ("score", "{run}", "--json"),
-    "terminal of compare": ("compare", "{run}", str(WHOLE)),
+    "terminal of compare": ("compare", "{run}", str(WHOLE), "--notes"),
     "--json of compare": ("compare", "{run}", str(WHOLE), "--json"),
     "result.json": ("score", "{run}", "--out", "{run}"),
     "report.html": ("report", "{run}"),
