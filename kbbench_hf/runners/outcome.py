@@ -87,9 +87,10 @@ class Summary:
         if self.latency_p50_s is not None:
             latency = f"; latency p50 {self.latency_p50_s:.2f} s, p95 {self.latency_p95_s:.2f} s"
         errors = f" ({', '.join(f'{kind} {count:,}' for kind, count in self.errors.items())})" if self.errors else ""
+        noun = "error" if self.n_failed == 1 else "errors"
         of_all = f" of {self.n_answered + self.n_failed:,}" if self.n_failed else ""
         return (
-            f"{self.n_answered:,}{of_all} responses: {self.n_failed:,} errors{errors}, "
+            f"{self.n_answered:,}{of_all} responses: {self.n_failed:,} {noun}{errors}, "
             f"{self.n_parse_failures:,} unparsable, {self.n_cut_off:,} truncated\n"
             f"{self.n_requests:,} requests, {self.prompt_tokens:,} prompt tokens, "
             f"{self.completion_tokens:,} completion tokens, {cost}{latency}"

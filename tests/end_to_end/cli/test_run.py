@@ -185,7 +185,7 @@ def test_failed_requests_are_scored_as_missing_and_the_exit_code_says_so(kbbench
         failing.reply = lambda payload: TOO_LARGE if len(failing.times) == 3 else None
         done = kbbench(*on(failing, "--limit", 3, "--concurrency", 1))
     assert done.code == 1
-    assert "2 of 3 responses: 1 errors (parameter_refused 1)" in done.out
+    assert "2 of 3 responses: 1 error (parameter_refused 1)" in done.out
     assert "1 of 3 examples has no prediction" in done.out or "1 of 3 examples have no prediction" in done.out
     assert "1 of 3 requests failed and are scored as missing. Run the same command again" in done.err
 
