@@ -157,8 +157,8 @@ def _annotate(predictions: Path, asked: "Asked", how: ReadOptions, options: Row)
     file = prediction_files([predictions])[0]
     if not (options["out"] or file.is_file() or file.is_dir()):
         raise UsageError(
-            f"{shown_name(file)} is a pipe, and annotations stand beside the predictions; expected a file or a run's "
-            "folder. Write it to a file first."
+            f"{shown_name(file)} is a pipe, and annotations are stored next to the predictions; expected a file or a "
+            "run's folder. Write it to a file first."
         )
     answers = read_predictions([predictions], asked.benchmark, asked.examples, how).answers
     folder = options["out"] or annotations_folder(file)
