@@ -33,9 +33,10 @@ _ASIDE = re.compile(
     re.IGNORECASE,
 )
 _EXCEPT = re.compile(
-    r"\b(?:except(?:ing)?(?: for)?|excluding|excludes?|leaving (?:out|aside)|leave out|other than|"
-    r"rather than|save for|minus|without (?:any|those|the ones)|(?:apart|aside) from|(?:but |and )?(?:is |"
-    r"are |was |were )?not (?=(?:that|those|the ones|any|by|in|with|from|on|of|for|\w+ed)\b)|but not)\b"
+    r"\b(?:except(?:ing)?(?: for)?|excluding|excludes?|leaving (?:out|aside)|leave out|other than|rather than|save for|"
+    r"minus|without (?:any|those|the ones)|(?:apart|aside) from|"
+    r"(?:but |and )?(?:is |are |was |were )?not (?=(?:that|those|the ones|any|by|in|with|from|on|of|for|\w+ed)\b)|"
+    r"but not)\b"
     r"[^,.;:!?]*",
     re.IGNORECASE,
 )

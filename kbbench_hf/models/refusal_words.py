@@ -151,10 +151,11 @@ KEY_CODES = any_of(
     r"api_key|auth|permission|(?<!extra_)forbidden|access_?denied|accessdenied|unrecognizedclient|country|^100[0-4]$"
 )
 MODEL = any_of(
-    r"model[s]?\b[^.]{0,100}\b(not (found|exist|available|known|deployed|served|a valid|supported (by|for|"
-    r"in)|running)|does(n't| not) exist|does not work|enabled only|is unknown|no longer|deprecated|"
-    r"decommissioned|retired|inaccessible|unavailable for|not exist|could not be found|is not (a )?(valid|"
-    r"chat)|has been (removed|shut|retired|deprecated))",
+    r"model[s]?\b[^.]{0,100}\b(not (found|exist|available|known|deployed|served|a valid|supported (by|for|in)|"
+    r"running)|"
+    r"does(n't| not) exist|does not work|enabled only|is unknown|no longer|deprecated|decommissioned|retired|"
+    r"inaccessible|unavailable for|"
+    r"not exist|could not be found|is not (a )?(valid|chat)|has been (removed|shut|retired|deprecated))",
     r"\b(no|unknown|invalid|unsupported|nonexistent|unrecognized|incorrect|such|wrong) model\b(?! ?(input|"
     r"output|param))",
     r"model (identifier|id|name)?.{0,3}is (invalid|incorrect|wrong|not (valid|supported|available|found))",
@@ -183,10 +184,11 @@ NO_TOOLS = any_of(
 """Who takes no tools at all: vLLM without a parser, smaller models, llama.cpp without a template, routers."""
 QUOTED = lazy_pattern(r"[`'\"“]([A-Za-z_][\w.]*)[`'\"”]|(?:^|\s)([a-z_]+): ")
 NAMED = lazy_pattern(
-    r"(?i:unknown (?:name|field|parameter|argument|key)s?|unrecognized (?:request )?(?:argument|parameter|"
-    r"field|key)s?(?: supplied)?|unexpected (?:keyword argument|key|field|parameter|"
-    r"argument)s?(?: in the request)?|(?:unsupported|invalid|illegal|extra|unused) (?:parameter|argument|"
-    r"field|option|key)s?|support (?:the )?parameters?:?|extraneous key|parameters?\.|property|"
+    r"(?i:unknown (?:name|field|parameter|argument|key)s?|unrecognized (?:request )?(?:argument|parameter|field"
+    r"|key)s?"
+    r"(?: supplied)?|unexpected (?:keyword argument|key|field|parameter|argument)s?(?: in the request)?|"
+    r"(?:unsupported|invalid|illegal|extra|unused) (?:parameter|argument|field|option|key)s?|"
+    r"support (?:the )?parameters?:?|extraneous key|parameters?\.|property|"
     r"['\"]body['\"],) ?[ :({\[]*[`'\"“]?([A-Za-z_]\w*)"
 )
 ROLES = any_of(r"\brole", r"alternat", r"system (message|prompt|instruction)", r"chat.?template", r"template error")

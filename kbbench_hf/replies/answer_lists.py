@@ -30,11 +30,12 @@ _PLACE = lazy_pattern(rf"(?:{_names('places.txt')}|{_JOINED_NAMES}|[A-Z]{{2}}|[A
 """A state, a province or a country, as it stands behind a place's name ("Lima, Peru", "Austin, TX")."""
 _AND = r"(?:and|und|et|y|e|och|og|и|та|oraz|ve|és|và|dan|kai|και|و|और|&|\+(?=\s))"
 _TOKENS = lazy_pattern(
-    rf"{_JOINED_NAMES}|\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|「[^」\n]*」|《[^》\n]*》|\([^()\n]*\)|\[[^\[\]\n]*\]|"
-    r"（[^（）\n]*）|(?P<hard>\s*(?:;(?!\S)|[；|｜、\n\t])\s*(?:and\b\s*)?|(?<=[^\W\d_])，\s*|(?<=\d)，\s*|"
-    rf"(?<=\d);(?=\d))|(?P<comma>\s*[,،]\s+(?:{_AND}\s+)?|;)|(?P<and>\s+(?:{_AND}|as well as)\s+|"
-    r"(?<=\d)\s+(?:en|i|a)\s+(?=\d)|(?<=\d)\s*[和与與及と와과]\s*(?=\d))|(?P<or>\s+(?:and/or|or|oder|ou|или)\s+|"
-    r"(?<=[가-힣])[와과]\s+|\s+/\s+|\s*(?:或者?|または|또는)\s*|(?<=\w{2})(?<!共)[和与及](?![平谐国])(?=\w{2}))"
+    rf"{_JOINED_NAMES}|"
+    r"\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|「[^」\n]*」|《[^》\n]*》|\([^()\n]*\)|\[[^\[\]\n]*\]|（[^（）\n]*）"
+    r"|(?P<hard>\s*(?:;(?!\S)|[；|｜、\n\t])\s*(?:and\b\s*)?|(?<=[^\W\d_])，\s*|(?<=\d)，\s*|(?<=\d);(?=\d))"
+    rf"|(?P<comma>\s*[,،]\s+(?:{_AND}\s+)?|;)|(?P<and>\s+(?:{_AND}|as well as)\s+|(?<=\d)\s+(?:en|i|a)\s+(?=\d)|"
+    rf"(?<=\d)\s*[和与與及と와과]\s*(?=\d))"
+    r"|(?P<or>\s+(?:and/or|or|oder|ou|или)\s+|(?<=[가-힣])[와과]\s+|\s+/\s+|\s*(?:或者?|または|또는)\s*|(?<=\w{2})(?<!共)[和与及](?![平谐国])(?=\w{2}))"
 )
 _NUMBER = lazy_pattern(
     r"(?:about |around |approximately |~|≈|ca\.? )?[-+−]?[$€£¥₹#]?\s?\d[\d,.'\u202f\u00a0]*(?:\s?(?P<unit>%|°\w?|"

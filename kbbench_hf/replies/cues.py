@@ -23,9 +23,10 @@ SENTENCE = r"(?:^|(?<=[\n.!?:;。！？\ue000)\]}\"']))[ \t>#*_\-–—•\"'(]{
 COLON = r"[*_\"')\]】]{0,4}[ \t]{0,3}(?:[:：=][*_]{0,3}|(?=\n)|(?=\ue000))"
 """What ends a label: a colon, the line, or the value itself."""
 _ANSWER_NOUNS = (
-    r"(?:answers?|outputs?|versions?|results?|responses?|repl(?:y|ies)|lists?|sets?|json|triples?|"
-    r"relations?|extractions?|scores?|ratings?|verdicts?|judge?ments?|decisions?|conclusions?|assessment|"
-    r"statements?|splits?|sub-?triples?|estimates?|evaluations?|objects?|lines?)"
+    r"(?:answers?|outputs?|versions?|results?|responses?|repl(?:y|ies)|lists?|sets?|json|triples?|relations?|"
+    r"extractions?|scores?|ratings?"
+    r"|verdicts?|judge?ments?|decisions?|conclusions?|assessment|statements?|splits?|sub-?triples?|estimates?|"
+    r"evaluations?|objects?|lines?)"
 )
 _FINAL_ADJECTIVES = (
     r"(?:final|finali[sz]ed|revised|corrected|correct|fixed|amended|updated|improved|definitive|refined|"
@@ -38,7 +39,8 @@ FINAL = _compiled(
     rf"the|our|a)\s+)?"
     rf"{_FINAL_ADJECTIVES}(?:\s+(?:and|&)\s+\w+)?(?:\s+{_ANSWER_NOUNS}){{0,3}}(?:\s+(?:is|are|now|would be))?{COLON}",
     rf"{SENTENCE}(?:(?:my|the|our|here is (?:my|the))\s+)?(?:final|revised|corrected|amended|updated|"
-    rf"fixed)(?:\s+{_ANSWER_NOUNS}){{1,2}}(?:\s+(?:is|are|now reads?|reads?|would be|should be))?{COLON}",
+    rf"fixed)(?:\s+{_ANSWER_NOUNS}){{1,2}}"
+    rf"(?:\s+(?:is|are|now reads?|reads?|would be|should be))?{COLON}",
     rf"{SENTENCE}(?:final|revised|corrected|amended|updated|correction|fixed|revision)\s*[:：]",
     rf"{LINE}(?:final|corrected|revised)(?:\s+{_ANSWER_NOUNS})?\s*(?:[-–—=]>?|→)\s*",
     # numbered versions
@@ -49,20 +51,24 @@ FINAL = _compiled(
     rf"self-?check)\w*\b{COLON}",
     # German, Dutch, Scandinavian
     rf"{LINE}(?:die\s+|meine\s+|das\s+|mein\s+)?(?:endgültige?[rs]?|finale?[rs]?|korrigierte?[rs]?|"
-    rf"verbesserte?[rs]?|überarbeitete?[rs]?|berichtigte?[rs]?|richtige?[rs]?)(?:\s+\w+){{0,2}}{COLON}",
-    rf"{LINE}(?:endergebnis|endfassung|endantwort|korrektur|berichtigung|schlussantwort|letzte fassung|"
-    r"reinschrift|fazit|ergebnis|eindantwoord|definitie(?:f|ve)(?:\s+\w+)?|slutlig\w*(?:\s+\w+)?|correctie|"
+    rf"verbesserte?[rs]?|überarbeitete?[rs]?|berichtigte?[rs]?|richtige?[rs]?)"
+    rf"(?:\s+\w+){{0,2}}{COLON}",
+    rf"{LINE}(?:endergebnis|endfassung|endantwort|korrektur|berichtigung|schlussantwort|letzte fassung|reinschrift|"
+    rf"fazit|ergebnis|eindantwoord|definitie(?:f|ve)(?:\s+\w+)?"
+    rf"|slutligt? svar|slutlig\w*(?:\s+\w+)?|rettelse|endeligt? svar|rättelse|correctie|"
     rf"gecorrigeerd\w*(?:\s+\w+)?){COLON}",
     # French, Spanish, Portuguese, Italian, Romanian, Catalan
-    rf"{LINE}(?:la\s+|ma\s+|mi\s+|a\s+)?(?:réponse|version|résultat|liste|sortie|respuesta|versión|"
-    r"resultado|salida|resposta|versão|saída|lista|risposta|versione|risultato|răspuns|"
-    r"resposta)\s+(?:définitive?|finale?s?|corrigée?s?|révisée?s?|corregid[oa]s?|revisad[oa]s?|"
-    rf"definitiv[oa]s?|corrigid[oa]s?|corrett[oa]|rivist[oa])(?:\s+(?:est|es|é|è))?{COLON}",
+    rf"{LINE}(?:la\s+|ma\s+|mi\s+|a\s+)?(?:réponse|version|résultat|liste|sortie|respuesta|versión|resultado|salida"
+    rf"|resposta|versão|saída|lista|risposta|versione"
+    rf"|risultato|răspuns|resposta)\s+(?:définitive?|finale?s?|corrigée?s?|révisée?s?|corregid[oa]s?|revisad[oa]s?|"
+    rf"definitiv[oa]s?|corrigid[oa]s?|corrett[oa]|rivist[oa])"
+    rf"(?:\s+(?:est|es|é|è))?{COLON}",
     rf"{LINE}(?:correction|corrigé|corrección|corregido|correção|corrigido|correzione|corretto|au propre|versión "
     rf"definitiva|definitivo|definitif|définitif|finalement|finalmente|infine){COLON}",
     # Slavic, Turkish, Hungarian, Finnish, Greek
-    rf"{LINE}(?:окончательн\w+|итогов\w+|исправленн\w+|финальн\w+|ostateczn\w+|poprawion\w+|końcow\w+|"
-    rf"düzeltilmiş|τελική|διορθωμένη)(?:\s+\w+)?{COLON}",
+    rf"{LINE}(?:окончательн\w+|итогов\w+|исправленн\w+|финальн\w+|остаточн\w+|виправлен\w+|ostateczn\w+|"
+    rf"poprawion\w+|końcow\w+|konečn\w+|opraven\w+|finální|nihai|son|düzeltilmiş"
+    rf"|végső|javított|lopullinen|korjattu|τελική|διορθωμένη)(?:\s+\w+)?{COLON}",
     rf"{LINE}(?:итого?|исправление|poprawka|korekta|oprava|düzeltme){COLON}",
     # Chinese, Japanese, Korean, Arabic, Hindi, Vietnamese, Indonesian
     rf"{LINE}(?:最终|最終|最后|最後|修正|更正|改正|訂正|正式|正确|正しい)[^\n:：]{{0,8}}{COLON}",
@@ -86,11 +92,12 @@ SECOND_THOUGHTS = _compiled(
     r"|no[,:] (?:wait|that|this|the|it|rather|\d|\.\d)|edit[:：]|instead[,:]|better[,:])",
     rf"{SENTENCE}(?:moment(?: mal)?\b|halt\b|warte\b|doch nicht|stimmt nicht|ich korrigiere|korrektur\b|nein,|bei "
     rf"näherem|nach (?:erneuter|nochmaliger|genauerer)|entschuldigung|verzeihung|tatsächlich|eigentlich)",
-    rf"{SENTENCE}(?:attend(?:s|ez)\b|en fait\b|non,|pardon\b|je (?:me )?corrige|après (?:réflexion|"
-    r"relecture|vérification)|à la réflexion|réflexion faite|espera\b|un momento\b|en realidad|perdón|"
-    r"me corrijo|pensándolo (?:bien|mejor)|tras (?:revisar|releer)|al (?:revisar|releer)|corrijo|espere\b|"
-    r"na verdade|pensando (?:bem|melhor)|desculpe?|corrigindo|aspetta\b|in realtà|ripensandoci|mi correggo|"
-    r"a ripensarci|wacht\b|bij nader inzien|eigenlijk|vent\b)",
+    rf"{SENTENCE}(?:attend(?:s|ez)\b|en fait\b|non,|pardon\b|je (?:me )?corrige|après (?:réflexion|relecture|"
+    rf"vérification)|à la réflexion|réflexion faite|espera\b|un momento\b|en realidad|perdón|me corrijo|pensándolo "
+    rf"(?:bien|mejor)"
+    r"|tras (?:revisar|releer)|al (?:revisar|releer)|corrijo|espere\b|na verdade|pensando (?:bem|melhor)|desculpe?|"
+    r"corrigindo|aspetta\b|in realtà|ripensandoci|mi correggo|a ripensarci|wacht\b|bij nader inzien|eigenlijk|"
+    r"vänta\b|vent\b)",
     rf"{SENTENCE}(?:подожди|стоп\b|нет,|на самом деле|исправ|поправка|czekaj|chwila\b|właściwie|po namyśle|počkat|"
     rf"vlastně|bekle|aslında)",
     rf"{SENTENCE}(?:等等|等一下|不对|不對|其实|其實|抱歉|重新(?:考虑|检查|看)|更正|仔细(?:看|想)|再想|待って|"
@@ -193,15 +200,16 @@ POST_REJECT = _compiled(
     r"enthalten)|falsch\b|wäre\b|würde\b|(?:est|serait|n['’]est) (?:faux|fausse|pas|incorrect)|serait\b|(?:es|"
     r"sería) (?:fals|incorrect)|no (?:está|se|es)\b|sería\b|seria\b|não (?:está|é|foi)\b|sarebbe\b|non è\b|is "
     r"niet\b|zou\b)",
-    r"^[\s\"'`)*,;:–—-]{0,6}(?:是错|不正确|不对|没有(?:被)?(?:提到|支持)|は(?:誤り|間違い)|아니|"
-    r"неверно|не (?:указан|упомянут))",
+    r"^[\s\"'`)*,;:–—-]{0,6}(?:是错|不正确|不对|没有(?:被)?(?:提到|支持)|は(?:誤り|間違い)|아니|неверно|не "
+    r"(?:указан|упомянут))",
 )
 """Right after a value: it is not the model's answer."""
 RUN_ON = lazy_pattern(
-    r"^[ \t>#*_\-]{0,8}(?:(?:(?:next|new|another|test|input|given|the|second|third)\s+)?(?:sentence|text|"
-    r"input|question|prompt|query|passage|document|paragraph|user|human|instruction|example|context|"
-    r"article|task|abstract|test sentence)|satz|eingabe|frage|phrase|texte|entrée|oración|texto|frase|"
-    r"pregunta|sentença|pergunta|testo|domanda|zin|tekst|предложение|текст|句子|文本|输入|问题|文|入力|문장|입력)"
+    r"^[ \t>#*_\-]{0,8}(?:(?:(?:next|new|another|test|input|given|the|second|third)\s+)?(?:sentence|text|input|"
+    r"question|prompt|query|passage|document|paragraph|user|human|instruction|example|context|article|task|abstract"
+    r"|test sentence)"
+    r"|satz|eingabe|frage|phrase|texte|entrée|oración|texto|frase|pregunta|sentença|pergunta|testo|domanda|zin|"
+    r"tekst|предложение|текст|句子|文本|输入|问题|文|入力|문장|입력)"
     r"\s*(?:no\.?\s*)?#?\d{0,3}\s*[*_]{0,3}(?:[:：]|\n)",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -256,11 +264,15 @@ NONE = _compiled(
     r"\bnenhum(?:a|as|s)?\b|\bnão (?:há|contém|expressa|menciona|existem?|se |foram|apresenta|inclui)\b",
     r"\bnessun(?:a|o|['’])|\bnon (?:contiene|ci sono|c['’]è|esprime|menziona|vi sono|esistono|include|presenta|"
     r"riporta|descrive)\b|\bniente\b|\bnulla\b",
-    r"\bgeen\b|\bniets\b",
-    r"\b(?:нет|отсутству\w+|никак\w+|не (?:содерж\w+|выраж\w+|упомин\w+|найден\w+|указан\w+)|ничего)\b",
-    r"\b(?:żadn\w+|nie (?:zawiera|ma|wyraża|wymienia|znaleziono)|brak)\b",
-    r"没有|沒有|不包含|未提及|未包含|无任何|未发现|未表达|并未|无关系|无三元组|不存在|ありません|含まれていません|含みません|含まれない|存在しません|見つかりません|述べられていません|"
-    r"ない(?:。|$)|없습니다|없다|포함(?:하지|되지|되어 있지) 않|나타내지 않",
+    r"\bgeen\b|\bniets\b|\binga\b|\bingen\b|\binget\b|\bintet\b|\bikke\b|\bei (?:sisällä|ole|mainitse|löydy)\b",
+    r"\b(?:нет|отсутству\w+|никак\w+|не (?:содерж\w+|выраж\w+|упомин\w+|найден\w+|указан\w+)|немає|не містить|"
+    r"ничего)\b",
+    r"\b(?:żadn\w+|nie (?:zawiera|ma|wyraża|wymienia|znaleziono)|brak|žádn\w+|neobsahuje|nejsou|není|nevyjadřuje|"
+    r"nincs\w*|nem (?:tartalmaz|található)|yok\w*|içermi\w+|bulunmuyor|hiçbir|nu (?:conține|există|exprimă)|"
+    r"niciun\w*|δεν (?:περιέχει|υπάρχ\w+)|tidak (?:ada|mengandung|memuat|terdapat)|không (?:có|chứa|nêu))\b",
+    r"没有|沒有|不包含|未提及|未包含|无任何|未发现|未表达|并未|无关系|无三元组|不存在|ありません|含まれていません|"
+    r"含みません|含まれない|存在しません|見つかりません|述べられていません|ない(?:。|$)|없습니다|없다|포함(?:하지|"
+    r"되지|되어 있지) 않|나타내지 않|لا (?:توجد|يوجد|تحتوي|يحتوي|تذكر|يذكر)|नहीं|אין",
 )
 """Said in words: there is nothing of what was asked for."""
 _GIVEN = (
@@ -268,11 +280,12 @@ _GIVEN = (
     r"documents?|sources?|information|records?|kb)"
 )
 COMPLETE = _compiled(
-    r"\b(?:no(?:thing|ne)?|not (?:any|a single))\b(?! (?:the|this|that|these|it|an?|one|as|since|because|"
-    r"there|its)\b)(?: \w[\w'’-]*){0,5}? (?:is|are|was|were|seems?)\s+(?:missing|absent|lacking|left out|"
-    r"unclear|wanting)\b|\b(?:not|n['’]t|never)\s+(?:lack|miss)\w*\b|\bwithout (?:any )?gaps?\b|"
-    r"\blacks? nothing\b|\bnothing (?:that )?(?:prevents|stops|hinders|speaks against)\b|\b(?:everything|"
-    r"all)\b(?:\s+[\w'’-]+){0,5}?\s+(?:is|are)\s+(?:all\s+)?(?:there|present|given|available|included|"
+    r"\b(?:no(?:thing|ne)?|not (?:any|a single))\b(?! (?:the|this|that|these|it|an?|one|as|since|because|there|its)"
+    r"\b)(?: \w[\w'’-]*){0,5}? (?:is|are|was|were|seems?)\s+(?:missing|absent|"
+    r"lacking|left out|unclear|wanting)\b|"
+    r"\b(?:not|n['’]t|never)\s+(?:lack|miss)\w*\b|\bwithout (?:any )?gaps?\b|\blacks? nothing\b|"
+    r"\bnothing (?:that )?(?:prevents|stops|hinders|speaks against)\b|"
+    r"\b(?:everything|all)\b(?:\s+[\w'’-]+){0,5}?\s+(?:is|are)\s+(?:all\s+)?(?:there|present|given|available|included|"
     r"listed|here|in place)\b|\b(?:is|are) all (?:there|present|given|available|included|listed|here)\b",
 )
 """Said in words: what was given lacks nothing."""
@@ -319,11 +332,15 @@ UNANSWERABLE = _compiled(
     r"\bno (?:se |es |está |están |hay |contiene|permite\w*|aparece\w*|figura\w*|incluye\w*|puede|menciona\w*|"
     r"proporciona\w*|basta\w*|contienen)|imposible|insuficiente\w*|não (?:é|se|pode|há|contém|permite\w*|consta|foi"
     r"|está|contêm|inclui)|impossível|non (?:è|si|può|contien\w+|ci|permett\w+|compare|basta\w*|sono)|impossibile|"
-    r"insufficient[ei]|(?:kan|kunnen) niet|niet (?:te|worden|mogelijk|beantwoord|vermeld|genoeg|in de)|onvoldoende",
+    r"insufficient[ei]|(?:kan|kunnen) niet|niet (?:te|worden|mogelijk|beantwoord|vermeld|genoeg|in de)|onvoldoende|"
+    r"går inte|kan inte|otillräcklig\w*|kan ikke|ei voi(?:da)?",
     r"невозможно|нельзя|не (?:содерж|указан|хватает|позволя|отвеча|упомин|могу|достаточно)\w*|недостаточно|нет\b|"
-    r"nie (?:można|da się|zawiera|podano|wystarcz\w+|ma|jest)|niemożliw\w+|brak\b",
-    r"无法|無法|不能|不足|没有|沒有|未(?:提及|提供|包含|给出|说明)|不包含|缺少|缺乏|不够|不可能|できません|できない|ありません|不十分|含まれて(?:いません|いない)|"
-    r"答えられ(?:ません|ない)|わかりません|없습니다|없다|불가능|부족|않습니다",
+    r"неможливо|nie (?:można|da się|zawiera|podano|wystarcz\w+|ma|jest)|niemożliw\w+|brak\b|nelze|není|neobsahuje|"
+    r"yanıtlanamaz|cevaplanamaz|yeterli değil|içermi\w+|yok\b|nem (?:lehet|válaszol\w+)|nu (?:se|poate|conține)|"
+    r"tidak (?:dapat|bisa|ada|cukup)|không (?:thể|có|đủ)|δεν (?:μπορεί|περιέχει|υπάρχ\w+)",
+    r"无法|無法|不能|不足|没有|沒有|未(?:提及|提供|包含|给出|说明)|不包含|缺少|缺乏|不够|不可能|できません|できない"
+    r"|ありません|不十分|含まれて(?:いません|いない)|答えられ(?:ません|ない)|わかりません|없습니다|없다|불가능|부족"
+    r"|않습니다|لا (?:يمكن|توجد|يوجد|تحتوي|يحتوي|تكفي)|नहीं|לא ניתן",
 )
 """Said in words: what was given does not hold the answer."""
 BUT = (
@@ -335,14 +352,16 @@ PARTLY = lazy_pattern(
     re.IGNORECASE,
 )
 LIMITED = lazy_pattern(
-    rf"{PARTLY.pattern}|\b(?:(?<!without )(?<!no )except(?!ional)\w*|assum(?:e|ing)|provided that|"
-    r"supports? (?:only )?(?:a )?part|apart from|aside from|other than|save (?:for )?the|bar(?:ring)? the|"
-    r"(?:all|every\w+|anything|none) but|but (?:not|for|only|one|the|its)|though not|nearly|almost|barely|"
-    r"far from|only (?:the |its )?(?:first|second|half|part|subject|object|if|when)|außer|bis auf|"
-    r"ausgenommen|abgesehen|sauf|excepté|hormis|à l['’]exception|excepto|salvo|exceto|menos|tranne|eccetto|"
-    r"behalve|кроме|за исключением|oprócz|utom|(?:is|are|does|do) not(?=\W*$))\b|n['’]t(?=\W*$)|除|以外|之外|を除|"
-    rf"제외|^\W*[^\W\d]+\W{{0,4}}{BUT}(?![a-zа-я])|[,，]\s*{BUT}(?![a-zа-я])[^.]{{0,80}}(?:\b(?:not|no|wrong|"
-    r"different|missing|differs)\b|不|没)",
+    rf"{PARTLY.pattern}|"
+    r"\b(?:(?<!without )(?<!no )except(?!ional)\w*|assum(?:e|ing)|provided that|supports? (?:only )?(?:a )?part|"
+    r"apart from|aside from|other than|save (?:for )?the|bar(?:ring)? the|(?:all|every\w+|anything|none) but|"
+    r"but (?:not|for|only|one|the|its)|though not|nearly|almost|barely|far from|only (?:the |its )?(?:first|second|"
+    r"half|part|subject|object|if|when)|außer|bis auf|ausgenommen|abgesehen|sauf|excepté|hormis|à l['’]exception|"
+    r"excepto|salvo|exceto|menos|tranne|eccetto|behalve|кроме|за исключением|oprócz|utom|(?:is|are|does|"
+    r"do) not(?=\W*$))\b"
+    rf"|n['’]t(?=\W*$)|除|以外|之外|を除|제외|^\W*[^\W\d]+\W{{0,4}}{BUT}(?![a-zа-я])|"
+    rf"[,，]\s*{BUT}(?![a-zа-я])[^.]{{0,80}}"
+    r"(?:\b(?:not|no|wrong|different|missing|differs)\b|不|没)",
     re.IGNORECASE,
 )
 """What makes a yes one of a part: "everything but the last hop", "yes, but not the relation"."""

@@ -25,10 +25,11 @@ _BETWEEN = re.compile(r"^[\s,;.|&+]*(?:and|und|et|y|e|en|och|和|、)?[\s,;.|&+]
 _CALL_START = re.compile(r"[\w*`_/'\"-]\(")
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])[\s)\"'\]]|\n")
 _HARD_REPEATED = re.compile(
-    r"\b(?:ontolog\w*|schema|signatures?|examples?|e\.g|allowed|available|possible|permitted|vocabulary|"
-    r"types|template|concepts?|known|given (?:relations?|ontology|concepts?|pairs|entit\w+)|format|"
-    r"demonstration|beispiel\w*|exemples?|ejemplos?|exemplos?|esempi[o]?|примеры?|relations (?:of|in|"
-    r"from) the (?:ontology|prompt|schema|list))\b|示例|例子|本体|格式",
+    r"\b(?:ontolog\w*|schema|signatures?|examples?|e\.g|allowed|available|possible|permitted|vocabulary|types|"
+    r"template|concepts?|known"
+    r"|given (?:relations?|ontology|concepts?|pairs|entit\w+)|format|demonstration|beispiel\w*|exemples?|ejemplos?|"
+    r"exemplos?|esempi[o]?|примеры?"
+    r"|relations (?:of|in|from) the (?:ontology|prompt|schema|list))\b|示例|例子|本体|格式",
     re.IGNORECASE,
 )
 _ANSWERS = re.compile(

@@ -20,10 +20,11 @@ class Parts(NamedTuple):
 
 
 _NAMES = (
-    r"(?:[\w.-]{1,20}:)?(?:[\w-]{0,20}think(?:ing|er)?[\w-]{0,20}|thoughts?(?:[_ -]process)?|"
-    r"inner[_ ]thoughts?|(?:chain|train)[_ -]of[_ -]thoughts?|cot|reasoning(?:[_ -](?:steps|process|"
-    r"content))?|scratch[_ -]?pad|(?:internal|inner|private)?[_ ]?monologue|analysis|"
-    r"(?:self[_ -]?)?reflection|deliberation|planning|brainstorm(?:ing)?|working[_ ]out)"
+    r"(?:[\w.-]{1,20}:)?(?:[\w-]{0,20}think(?:ing|er)?[\w-]{0,20}|thoughts?(?:[_ -]process)?|inner[_ ]thoughts?|"
+    r"(?:chain|train)[_ -]of[_ -]thoughts?"
+    r"|cot|reasoning(?:[_ -](?:steps|process|content))?|scratch[_ -]?pad|(?:internal|inner|private)?[_ ]?monologue|"
+    r"analysis"
+    r"|(?:self[_ -]?)?reflection|deliberation|planning|brainstorm(?:ing)?|working[_ ]out)"
 )
 """Names of tags that hold thought. A tag of another name (`<reason>`, `<note>`) may stand beside an answer."""
 _THOUGHT = r"(?:think(?:ing)?|thoughts?|reasoning|cot)"

@@ -18,8 +18,9 @@ _PER = (
 _OUT_OF = r"\s*(?:/|／|\bout of\b|\bof\b|\bvon\b|\bsur\b|\bde\b|\bsu\b|\bvan\b|\baus\b|\bиз\b|\bz\b|\bin\b)\s*"
 _NUMBER = re.compile(
     rf"(?<![A-Za-z0-9_.,/:'’-])(?<!\d[-–−])(?P<sign>[-−](?=[\d.,]))?(?P<number>{_DIGITS})(?:(?P<percent>{_PER})|"
-    rf"(?P<of>{_OUT_OF})(?P<total>{_DIGITS})(?P<percents>%)?)?(?![A-Za-z0-9_%])(?![.,]\d)(?!\s*(?:[-–−~〜…]|"
-    r"\.\.+|\(?(?:to|or|vs)\b|bis\b|oder\b|ou\b|à\b)\s*\d)",
+    rf"(?P<of>{_OUT_OF})(?P<total>{_DIGITS})(?P<percents>%)?)?(?![A-Za-z0-9_%])(?![.,]\d)(?!\s*(?:[-–−~〜…]|\.\.+|"
+    rf"\(?(?:to|or|vs)\b|bis\b|"
+    rf"oder\b|ou\b|à\b)\s*\d)",
     re.IGNORECASE,
 )
 _SCALE = re.compile(
@@ -68,16 +69,18 @@ _NAMED_SCORE = re.compile(
     rf"(?<![A-Za-z]){_NAME}(?![A-Za-z_-]|\s+(?:for|on|of (?:the|each|its))\b){_LINK}(?=[-−]?[\d.,])", re.IGNORECASE
 )
 _CONCLUDED = re.compile(
-    r"(?:\b(?:i(?:['’]d| would| will|['’]ll)?|we(?:['’]d| would)?|ich|je|yo|eu|io|"
-    r"ik)\s+(?:\w+\s+){0,2}?(?:rate|score|give|assign|say|grade|put|judge|estimate|settle|go|place|set|"
-    r"mark|award|rank|evaluate|bewerte|gebe|vergebe|würde|schätze|donne|dirais|note|évalue|attribue|doy|"
-    r"daría|pondría|califico|dou|daria|avalio|do|darei|darebbe|direi|valuto|geef)\b[^.!?\n\d]{0,80}?|"
-    r"\b(?:rated?|scor(?:es|ed|ing)|assign(?:ed)?|deserves?|merits?|earns?|gets?|receives?|worth|"
-    r"warrants?)\b[^.!?\n\d]{0,50}?|\b(?:so|thus|therefore|hence|then|making it|which (?:gives|makes|"
-    r"yields)|giving|gives?|yields?|arrive at|also|daher|deshalb|somit|folglich|ergibt|macht|donc|ainsi|"
-    r"soit|por (?:lo )?tanto|entonces|así que|portanto|logo|então|quindi|pertanto|dunque|dus|поэтому|итак|"
-    r"因此|所以|よって|従って|したがって|따라서|그래서),?\s*(?:it(?:['’]s| is)|a|an|the|my|i(?:['’]d)? say|about|"
-    r"um|eine|un|una|é|es|rating|score)?\s*(?:of|is)?\s*[:：]?\s*|(?:=|→|->|⇒)\s*)[*_\"'`(\[]{0,4}(?=[-−]?[\d.,])",
+    r"(?:\b(?:i(?:['’]d| would| will|['’]ll)?|we(?:['’]d| would)?|ich|je|yo|eu|io|ik)\s+(?:\w+\s+){0,2}?(?:rate|"
+    r"score|give|assign|say|grade|put|judge|estimate|settle|go|place|set|mark|award|rank|evaluate|bewerte|gebe|"
+    r"vergebe|würde|schätze|donne|dirais|note|évalue|attribue|doy|daría|pondría|califico|dou|daria|avalio|do|darei|"
+    r"darebbe|direi|valuto|geef)\b[^.!?\n\d]{0,80}?"
+    r"|\b(?:rated?|scor(?:es|ed|ing)|assign(?:ed)?|deserves?|merits?|earns?|gets?|receives?|worth|"
+    r"warrants?)\b[^.!?\n\d]{0,50}?"
+    r"|\b(?:so|thus|therefore|hence|then|making it|which (?:gives|makes|yields)|giving|gives?|yields?|arrive at|"
+    r"also|daher|deshalb|somit|folglich|ergibt|macht|donc|ainsi|soit|por (?:lo )?tanto|entonces|así que|portanto|"
+    r"logo|então|quindi|pertanto|dunque|dus|поэтому|итак|因此|所以|よって|従って|したがって|따라서|"
+    r"그래서),?\s*(?:it(?:['’]s| is)|a|an|the|my|i(?:['’]d)? say|about|um|eine|un|una|é|es|rating|score)?\s*(?:of|"
+    r"is)?\s*[:：]?\s*"
+    r"|(?:=|→|->|⇒)\s*)[*_\"'`(\[]{0,4}(?=[-−]?[\d.,])",
     re.IGNORECASE,
 )
 _NOT_MEANT = re.compile(
@@ -98,11 +101,12 @@ _OTHER = re.compile(
     re.IGNORECASE,
 )
 _TURNED_DOWN = re.compile(
-    rf"\b(?:not|rather than|instead of)\s+(?:an? |quite )?{_DIGITS}(?![\d.,]*\d|\s*(?:%|/|out\b|of\b))|"
-    rf"(?<![\w.,/]){_DIGITS}(?:\s*%)?\s*(?:\?|(?:太|过|過)[高低大小]\w{{0,2}}|(?:would|might|could|may|seems?|is|"
-    r"feels?|looks?|wäre|ist|scheint|serait|est|sería|es|seria|é|sarebbe|è|"
-    r"zou)\s[^.;,:\n\d]{0,40}?\b(?:too|over\w*|generous\w*|unwarranted|unjustified|excessive|wrong|maximum|"
-    r"harsh|zu|trop|demasiado|muito|demais|troppo|te|exag\w+|exces\w+)\b[^.;,:\n\d]{0,40})",
+    rf"\b(?:not|rather than|instead of)\s+(?:an? |quite )?{_DIGITS}(?![\d.,]*\d|\s*(?:%|/|out\b|of\b))"
+    rf"|(?<![\w.,/]){_DIGITS}(?:\s*%)?\s*(?:\?|(?:太|过|過)[高低大小]\w{{0,2}}|(?:would|might|could|may|seems?|is|feels?|"
+    rf"looks?|wäre|ist|"
+    r"scheint|serait|est|sería|es|seria|é|sarebbe|è|zou)\s[^.;,:\n\d]{0,40}?\b(?:too|over\w*|generous\w*|unwarranted|"
+    r"unjustified|excessive|wrong|maximum|harsh|zu|trop|demasiado|muito|demais|troppo|te|exag\w+|"
+    r"exces\w+)\b[^.;,:\n\d]{0,40})",
     re.IGNORECASE,
 )
 """A number that the reply turns down: "0.9 would be too high"."""

@@ -134,8 +134,9 @@ _TAGGED = re.compile(
     re.DOTALL,
 )
 _PARAMETER = re.compile(
-    r"<parameter=([\w.-]+)>\n?(.*?)\n?</parameter>|<parameter name=\"([\w.-]+)\"[^<>]*>(.*?)</parameter>|"
-    r"<arg_key>\s*(.*?)\s*</arg_key>\s*<arg_value>(.*?)</arg_value>",
+    r"<parameter=([\w.-]+)>\n?(.*?)\n?</parameter>"
+    r"|<parameter name=\"([\w.-]+)\"[^<>]*>(.*?)</parameter>"
+    r"|<arg_key>\s*(.*?)\s*</arg_key>\s*<arg_value>(.*?)</arg_value>",
     re.DOTALL,
 )
 _MARKER = re.compile(

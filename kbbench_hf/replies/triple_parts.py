@@ -35,9 +35,10 @@ _LEAST_TELLING = (
 ).split()
 """Names that also name something else: they count where no better one is there."""
 _PLACEHOLDER = re.compile(
-    r"\W*(?:subject|relation(?:ship)?|predicate|object|head|tail|entity\W?[\dab]?|sub|rel|obj|s|p|r|o|h|t|"
-    r"x|y|z|\.{2,}|…|string|value|name|(?:head|tail|subject|object)[ _](?:entity|name)|relation[ _](?:name|"
-    r"type)|subject\d|object\d|relation\d|domain|range|placeholder)\W*",
+    r"\W*(?:subject|relation(?:ship)?|predicate|object|head|tail|entity\W?[\dab]?|sub|rel|obj|s|p|r|o|h|t|x|y|z|"
+    r"\.{2,}|…|string|value|name"
+    r"|(?:head|tail|subject|object)[ _](?:entity|name)|relation[ _](?:name|type)|subject\d|object\d|relation\d|"
+    r"domain|range|placeholder)\W*",
     re.IGNORECASE,
 )
 
@@ -50,10 +51,11 @@ _DENIED = (
     r"reject\w*|discard\w*|exclud\w*|remov\w*|drop\w*|hallucinat\w*|unverified|contradict\w*|negated)"
 )
 _NAMES_OF_FLAGS = re.compile(
-    r"(?:is|was)?(?:(?P<good>valid|correct|supported|verified|holds|keep|kept|included?|accept(?:ed)?|"
-    r"grounded|entailed|present|mentioned|factual|true|ok|stated|intext|insentence|status|verdict|decision|"
-    r"judge?ment|label|polarity|confidence|score)|(?P<bad>negated|negation|negative|rejected|hallucinated|"
-    r"hallucination|invalid|unsupported|incorrect|excluded|removed|wrong))(?:bytext|intext|bysentence)?"
+    r"(?:is|was)?(?:(?P<good>valid|correct|supported|verified|holds|keep|kept|included?|accept(?:ed)?|grounded|entailed"
+    r"|present|mentioned|factual|true|ok|stated|intext|insentence|status|verdict|decision|judge?ment|label|polarity"
+    r"|confidence|score)"
+    r"|(?P<bad>negated|negation|negative|rejected|hallucinated|hallucination|invalid|unsupported|incorrect|excluded|removed|wrong))"
+    r"(?:bytext|intext|bysentence)?"
 )
 _LIST = re.compile(r"""[\[{(]\s*["'“\[{]""")
 

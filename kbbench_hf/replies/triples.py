@@ -18,16 +18,18 @@ from kbbench_hf.replies.written_triple import written_triple
 from kbbench_hf.replies.written_triples import one_per_line, written_triples
 
 _SINGLE = re.compile(
-    r"\b(?:single|one|atomic|indivisible|elementary|simple) (?:\w+ )?(?:fact|statement|triple|claim|"
-    r"assertion|proposition|relation|unit)|\batomic\b|\bindivisible\b|(?:can(?:not|['’]t| not)|"
-    r"could(?: not|n['’]t)|does(?: not|n['’]t)|need(?: not|n['’]t)|not|no (?:need|way|reason) to|"
-    r"nothing (?:\w+ )?to|n['’]t)\b[^.\n]{0,40}\b(?:split|divid|decompos|separat|break|broken|simplif)\w*|"
-    r"\b(?:no|without) (?:further )?(?:split|division|decomposition)|\bn/a\b|^\W*none\b|"
-    r"einzelne[sr]?\s+(?:fakt|tatsache|aussage)|nicht (?:weiter )?(?:teil|zerleg|aufteil)\w*|un seul fait|"
-    r"pas être (?:divisé|décomposé|séparé)\w*|un solo hecho|no se puede (?:dividir|separar|descomponer)|"
-    r"um único fato|não pode ser dividid\w*|un solo fatto|non (?:può essere|si può) (?:divi|scompo|"
-    r"suddivi)\w*|één feit|enkel feit|один факт|нельзя разделить|单一|一个事实|不能(?:再)?(?:拆分|分割|分解)|"
-    r"无法(?:再)?(?:拆分|分割)|无需拆分|単一|一つの事実|分割できません|하나의 사실|분할할 수 없",
+    r"\b(?:single|one|atomic|indivisible|elementary|simple) (?:\w+ )?(?:fact|statement|triple|claim|assertion|"
+    r"proposition|relation|unit)|\batomic\b|\bindivisible\b"
+    r"|(?:can(?:not|['’]t| not)|could(?: not|n['’]t)|does(?: not|n['’]t)|need(?: not|n['’]t)|not|no (?:need|way|"
+    r"reason) to|nothing (?:\w+ )?to|n['’]t)\b[^.\n]{0,40}\b(?:split|divid|decompos|separat|break|broken|"
+    r"simplif)\w*"
+    r"|\b(?:no|without) (?:further )?(?:split|division|decomposition)|\bn/a\b|^\W*none\b|einzelne[sr]?\s+(?:fakt|"
+    r"tatsache|aussage)|nicht (?:weiter )?(?:teil|zerleg|aufteil)\w*|un seul fait|pas être (?:divisé|décomposé|"
+    r"séparé)\w*"
+    r"|un solo hecho|no se puede (?:dividir|separar|descomponer)|um único fato|não pode ser dividid\w*|un solo "
+    r"fatto|non (?:può essere|si può) (?:divi|scompo|suddivi)\w*|één feit|enkel feit|один факт|нельзя разделить"
+    r"|单一|一个事实|不能(?:再)?(?:拆分|分割|分解)|无法(?:再)?(?:拆分|分割)|无需拆分|単一|一つの事実|分割できません"
+    r"|하나의 사실|분할할 수 없",
     re.IGNORECASE,
 )
 _JOINED_CALLS = re.compile(r"\)\s*(?:[∧⋀·•+]|&&|\band\b)\s*(?=[\w\\]+(?: \w+){0,4}\()")

@@ -24,8 +24,9 @@ _YES = (
     r"|نعم|صحيح|हाँ|हां|有|是的?|对|對|正确|真|能|可以|はい|正しい|예|네|그렇다|참|1"
 )
 _NO = (
-    r"no|nope|nah|false|incorrect|wrong|negative|nein|falsch|unwahr|non|faux|falso|não|nee|onwaar|nie|fałsz|"
-    r"ne|нет|неверно|ложь|nem|没有|不是|否|不|错误?|假|不能|不可以|いいえ|偽|아니요?|아니오|거짓|0"
+    r"no|nope|nah|false|incorrect|wrong|negative|nein|falsch|unwahr|non|faux|falso|não|nee|onwaar|nej|falskt|nie|"
+    r"fałsz|ne|нет|неверно|ложь|hayır|yanlış|nem"
+    r"|لا|خطأ|नहीं|没有|不是|否|不|错误?|假|不能|不可以|いいえ|偽|아니요?|아니오|거짓|0"
 )
 _WORD = lazy_pattern(rf"(?:(?P<yes>{_YES})|(?P<no>{_NO}))(?![\w'’-])", re.IGNORECASE)
 _LAST_WORD = lazy_pattern(rf"(?:[:：.!]|,? (?:so|hence|thus|therefore),?)\s+{_WORD.pattern}[\s.!)]*$", re.IGNORECASE)
@@ -33,18 +34,20 @@ _LAST_WORD = lazy_pattern(rf"(?:[:：.!]|,? (?:so|hence|thus|therefore),?)\s+{_W
 _CONCEDED = lazy_pattern(r"^\W*(?:al|even )?though\b[^,]*,|^\W*(?:while|whereas)\b[^,]*,", re.IGNORECASE)
 """What a sentence grants before it says the other thing."""
 _IDIOMS = lazy_pattern(
-    r"\b(?:no (?:doubt|denying|question|problem|wonder|contradiction|more|less|further|other|errors?|"
-    r"issues?|conflict|need|reason)|without (?:a |any )?(?:doubt|question)|not only|nothing (?:missing|"
-    r"contradicts)|no,? (?:really)|kein(?:e[nr]?)? (?:zweifel|frage)|zweifellos|sans (?:aucun )?doute|"
-    r"pas de doute|sin (?:ninguna )?duda|no hay duda|sem dúvida|senza dubbio|zonder twijfel|без сомнени\w+|"
-    r"bez wątpienia)\b|毫无疑问|没有疑问|無疑|间違いなく",
+    r"\b(?:no (?:doubt|denying|question|problem|wonder|contradiction|more|less|further|other|errors?|issues?|"
+    r"conflict|need|reason)|without (?:a |any )?(?:doubt|question)|not only|nothing (?:missing|contradicts)|"
+    r"no,? (?:really)|kein(?:e[nr]?)? (?:zweifel|frage)|zweifellos|sans (?:aucun )?doute|pas de doute|"
+    r"sin (?:ninguna )?duda|no hay duda|sem dúvida|senza dubbio|zonder twijfel|без сомнени\w+|"
+    r"bez wątpienia)\b|毫无疑问|"
+    r"没有疑问|無疑|间違いなく",
     re.IGNORECASE,
 )
 _LABEL = (
-    r"(?:(?:final|overall|corrected|revised|my|the)\s+)*(?:answer|verdict|judge?ment|decision|conclusion|"
-    r"label|result|assessment|response|output|final|corrected|revised|correction|prediction|classification|"
-    r"evaluation|ruling|determination|antwort|urteil|ergebnis|réponse|verdict|respuesta|veredicto|resposta|"
-    r"veredito|risposta|verdetto|antwoord|oordeel|ответ|вердикт|odpowiedź|答案|结论|判断|判定|回答|結論|답|판정|결론)"
+    r"(?:(?:final|overall|corrected|revised|my|the)\s+)*(?:answer|verdict|judge?ment|decision|conclusion|label|"
+    r"result|assessment|response|output|final|corrected|revised|correction|prediction|classification|evaluation|"
+    r"ruling|determination"
+    r"|antwort|urteil|ergebnis|réponse|verdict|respuesta|veredicto|resposta|veredito|risposta|verdetto|antwoord|"
+    r"oordeel|ответ|вердикт|odpowiedź|答案|结论|判断|判定|回答|結論|답|판정|결론)"
 )
 
 
@@ -60,26 +63,29 @@ class Question:
 
 
 _NOT = lazy_pattern(
-    r"(?:\b(?:not|never|neither|nor|cannot|hardly|barely|no longer|fails? to|failed to|lacks?|without|"
-    r"nicht|kein\w*|pas|jamais|nicht|no|não|nao|non|niet|nie|не|ne|nem|değil)\b|n['’]t\b|(?:不|未|没有|沒有|无法|"
-    r"無法|並不|并不)\s*(?:被|能|可以|得到|受)?|\b(?:nothing|no (?:evidence|part|sentence|statement|mention|indication|"
-    r"support))\b[^.]{0,40}\b(?:that|which|to))(?:[\s,]+(?:(?:be|been|being|directly|explicitly|fully|"
-    r"clearly|actually|entirely|completely|wholly|quite|totally|exactly|strictly|really|at all|in any way|"
-    r"in fact|itself|the|by|or implied|anywhere|it|is|are|state or|say or|werden|être|ser|essere|worden|as|"
-    r"a|what)\b[\s,]*){0,4})?\s*$",
+    r"(?:\b(?:not|never|neither|nor|cannot|hardly|barely|no longer|fails? to|failed to|lacks?|without|nicht|kein\w*"
+    r"|pas|jamais|nicht|no|não|nao|non|niet|ikke|inte|nie|не|ne|nem|değil)\b|n['’]t\b|(?:不|未|没有|沒有|无法|無法|"
+    r"並不|并不)\s*(?:被|能|可以|得到|受)?|\b(?:nothing|no (?:evidence|part|sentence|statement|mention|indication|"
+    r"support))\b"
+    r"[^.]{0,40}\b(?:that|which|to))(?:[\s,]+(?:(?:be|been|being|directly|explicitly|fully|clearly|actually|"
+    r"entirely|completely|wholly|quite|totally|exactly|strictly|"
+    r"really|at all|in any way|in fact|itself|the|by|or implied|anywhere|it|is|are|state or|say or|werden|être|ser|"
+    r"essere|worden|as|a|what)\b[\s,]*){0,4})?\s*$",
     re.IGNORECASE,
 )
 _SUPPORTED = Question(
     claim=lazy_pattern(
-        r"\b(?P<neg>un|dis|in|non-|not-)?(?:supported|supports|support|entailed|entails|stated|states|"
-        r"implied|implies|inferred|deduced|confirmed|confirms|backed|backs|justified|verified|verifiable|"
-        r"grounded|correct|accurate|true|valid|warranted|expressed|substantiated|attested|belegt|gestützt|"
-        r"bestätigt|unterstützt|gedeckt|étayé\w*|soutenu\w*|confirmé\w*|appuyé\w*|respaldad\w*|apoyad\w*|"
-        r"confirmad\w*|soportad\w*|sustentad\w*|apoiad\w*|supportat\w*|sostenut\w*|confermat\w*|"
-        r"ondersteund|bevestigd|подтвержд\w+|подтвержден\w*|поддерж\w+|potwierdz\w+|wspierane?)\b|"
-        r"\b(?P<against>contradicted|contradicts?|refuted|refutes|false|incorrect|wrong|invalid|inaccurate|"
-        r"untrue|fabricated|hallucinated|unfounded|invented|widerlegt|widerspricht|falsch|contredit\w*|"
-        r"faux|fausse|falso|falsa|опроверг\w+|ложн\w+|неверн\w+)\b|(?:支持|成立|属实|正确|裏付けられ|支持され|지지|뒷받침)",
+        r"\b(?P<neg>un|dis|in|non-|not-)?(?:supported|supports|support|entailed|entails|stated|states|implied|"
+        r"implies|inferred|deduced|confirmed|confirms|backed|backs|justified|verified|verifiable|grounded|correct|"
+        r"accurate|true|"
+        r"valid|warranted|expressed|substantiated|attested"
+        r"|belegt|gestützt|bestätigt|unterstützt|gedeckt|étayé\w*|soutenu\w*|confirmé\w*|appuyé\w*|respaldad\w*|"
+        r"apoyad\w*|confirmad\w*|soportad\w*|sustentad\w*|apoiad\w*|supportat\w*|sostenut\w*|confermat\w*|"
+        r"ondersteund|bevestigd|подтвержд\w+|подтвержден\w*|поддерж\w+|potwierdz\w+|wspierane?)\b"
+        r"|\b(?P<against>contradicted|contradicts?|refuted|refutes|false|incorrect|wrong|invalid|inaccurate|untrue|"
+        r"fabricated|hallucinated|unfounded|invented|widerlegt|widerspricht|falsch|contredit\w*|faux|fausse|falso|"
+        r"falsa|опроверг\w+|ложн\w+|неверн\w+)\b"
+        r"|(?:支持|成立|属实|正确|裏付けられ|支持され|지지|뒷받침)",
         re.IGNORECASE,
     ),
     keys=frozenset(
@@ -94,21 +100,22 @@ _SUPPORTED = Question(
 )
 _ANSWERABLE = Question(
     claim=lazy_pattern(
-        r"\b(?P<neg>un|in|non-)?(?:answerable|answered|sufficient|suffices?|suffice|enough|adequate|"
-        r"possible to answer|able to answer|can answer|answer (?:is|appears|can be found)(?= (?:in|there|"
-        r"given|stated|listed|present)\b)|be answered|determined|determinable|deduced|inferred|derived|"
-        r"beantwortet|beantworten|beantwortbar|ausreichend|reichen|reicht|répondre|répondue?|suffisant\w*|"
-        r"suffisent|responder(?:se)?|respondid[ao]|suficientes?|contestar(?:se)?|rispondere|risposta|"
-        r"sufficient[ei]|beantwoord(?:en)?|voldoende|ответить|достаточно|odpowiedzieć|wystarczając\w+)\b|"
-        r"\b(?:contains?|provides?|includes?|holds?|gives?|lists?|states?|shows?|has|have|mentions?|"
-        r"enthält|enthalten|contient|contiennent|contienen?|contêm|contém|contiene|"
-        r"contengono)\b(?=[^.!?\n]{0,60}\b(?:information|answer|facts?|data|everything|all|needed|"
-        r"necessary|required|evidence|angaben|informationen|informations?|información|informação|"
-        r"informazioni|datos|dados)\b)|(?P<against>\b(?:missing|absent|lacking|impossible|insufficient|"
-        r"inadequate|incomplete|unmöglich|fehlt|fehlen|manque\w*|impossible|imposible|faltan?|impossível|"
-        r"faltam|impossibile|mancan?o?|ontbre\w+|insuffisant\w*|insuficiente\w*|unzureichend|недостаточно|"
-        r"невозможно|brakuje)\b|无法|無法|不足|缺少|不够|できません|できない|答えられ|불가능|없습니다)|(?:可以回答|能回答|能够回答|足够|答えられます|回答できます|"
-        r"답할 수 있)",
+        r"\b(?P<neg>un|in|non-)?(?:answerable|answered|sufficient|suffices?|suffice|enough|adequate|possible to "
+        r"answer|able to answer|can answer|"
+        r"answer (?:is|appears|can be found)(?= (?:in|there|given|stated|listed|present)\b)|"
+        r"be answered|determined|determinable|deduced|inferred|derived|beantwortet|beantworten|beantwortbar|"
+        r"ausreichend|reichen|reicht|répondre|répondue?|suffisant\w*|suffisent|responder(?:se)?|respondid[ao]|"
+        r"suficientes?|contestar(?:se)?|rispondere|risposta|sufficient[ei]|beantwoord(?:en)?|voldoende|ответить|"
+        r"достаточно|odpowiedzieć|wystarczając\w+)\b"
+        r"|\b(?:contains?|provides?|includes?|holds?|gives?|lists?|states?|shows?|has|have|mentions?|enthält|"
+        r"enthalten|contient|contiennent|contienen?|contêm|contém|contiene|"
+        r"contengono)\b(?=[^.!?\n]{0,60}\b(?:information|answer|facts?|data|everything|all|needed|necessary|"
+        r"required|evidence|angaben|informationen|informations?|información|informação|informazioni|datos|dados)\b)"
+        r"|(?P<against>\b(?:missing|absent|lacking|impossible|insufficient|inadequate|incomplete|unmöglich|fehlt|"
+        r"fehlen|manque\w*|impossible|imposible|faltan?|impossível|faltam|impossibile|mancan?o?|ontbre\w+|"
+        r"insuffisant\w*|insuficiente\w*|unzureichend|недостаточно|невозможно|brakuje)\b|无法|無法|不足|缺少|不够|"
+        r"できません|できない|答えられ|불가능|없습니다)"
+        r"|(?:可以回答|能回答|能够回答|足够|答えられます|回答できます|답할 수 있)",
         re.IGNORECASE,
     ),
     keys=frozenset(

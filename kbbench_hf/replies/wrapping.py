@@ -16,9 +16,10 @@ _ANSWER = (
 _TAG = re.compile(rf"<(/?)({_ANSWER})(?:\s[^<>]{{0,80}})?>", re.IGNORECASE)
 _STRAY = re.compile(
     rf"</?{_ANSWER}\s*>|</?(?:tool_calls?|function_calls?|minimax:tool_call|invoke|tool|parameters?|"
-    rf"arguments?)(?:\s[^<>]{{0,120}})?>|"
-    r"</?function(?:=[\w.-]{1,60}|s)?>|<parameter=[\w.-]{1,60}>|</parameter>|<arg_key>[^<]{0,60}</arg_key>|"
-    r"</?arg_value>|\[/?(?:TOOL_CALLS|ARGS|ANSWER|RESPONSE|OUTPUT)\]|\$\$|\\\[|\\\]|\\\(|\\\)",
+    rf"arguments?)(?:\s[^<>]{{0,120}})?>"
+    r"|</?function(?:=[\w.-]{1,60}|s)?>|<parameter=[\w.-]{1,60}>|</parameter>|<arg_key>[^<]{0,60}</arg_key>|"
+    r"</?arg_value>"
+    r"|\[/?(?:TOOL_CALLS|ARGS|ANSWER|RESPONSE|OUTPUT)\]|\$\$|\\\[|\\\]|\\\(|\\\)",
     re.IGNORECASE,
 )
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)[^\n`]*$|```(?:json|python|text|xml|yaml)?", re.MULTILINE)
