@@ -82,7 +82,7 @@ def test_a_usage_error_says_where_the_help_is(kbbench):
 
 def test_a_runs_folder_says_itself_what_it_was_run_on(kbbench, in_tmp):
     assert kbbench("run", "mini-stark", "--model", "bm25", "--limit", "3", "--out", "mine").code == 0
-    assert "mini-stark" in kbbench("score", "mine").out.splitlines()[0]
+    assert "STaRK, mini" in kbbench("score", "mine").out.splitlines()[0]
     assert kbbench("compare", "mine", "mine").code == 0
     assert kbbench("validate", "mine", "--partial").code == 0
 
