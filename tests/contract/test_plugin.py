@@ -75,7 +75,7 @@ def test_it_is_built_scored_compared_validated_and_submitted(kbbench: Kbbench, s
     mine.write_text("".join(json.dumps({**row, "answers": ["Bern"]}) + "\n" for row in rows))
     compared = kbbench("compare", str(answers), str(mine), "--benchmark", "mini-capitals", "--json")
     assert json.loads(compared.stdout)["tests"]["exact"]["difference"] == pytest.approx(3 / 12)
-    assert "12 of 12 examples answered" in kbbench("validate", str(mine), "--benchmark", "mini-capitals").stdout
+    assert "12 of 12 examples have predictions" in kbbench("validate", str(mine), "--benchmark", "mini-capitals").stdout
     assert "Stored" in kbbench("submit", str(mine), "--benchmark", "mini-capitals", "--name", "Bern").stdout
     assert "mini-capitals/questions/test/reference: largest-city" in kbbench("leaderboard", "seed").stdout
     assert "8 of 8 identical" in kbbench("leaderboard", "rescore", "--all").stdout

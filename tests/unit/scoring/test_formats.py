@@ -661,7 +661,7 @@ REFUSED = {
             "list in a table": "id\tanswers\na\t['x', %s]\n",
         }.items()
     },
-    "a rank of 5,000 digits": Case(STARK, lambda: b"1 Q0 2 %b 0.3 x\n" % (b"9" * 5_000), "not recognised"),
+    "a rank of 5,000 digits": Case(STARK, lambda: b"1 Q0 2 %b 0.3 x\n" % (b"9" * 5_000), "not recognized"),
     "lists without ids": Case(SKA, lambda: json.dumps([*texts().values()]).encode(), "expected an object with 'id'"),
     "texts under ids: answers or responses?": Case(
         SKA, lambda: json.dumps(dict.fromkeys(texts(), "Velm")).encode(), "--from response"
@@ -720,7 +720,7 @@ REFUSED = {
         SKA, lambda: b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "git lfs pull"
     ),
     "noise": Case(SKA, lambda: random.Random(1).randbytes(5_000), "zero bytes|not UTF-8"),
-    "a sentence": Case(SKA, lambda: b"I have no predictions.\n", r"not recognised(?s:.*)A line as it is"),
+    "a sentence": Case(SKA, lambda: b"I have no predictions.\n", r"not recognized(?s:.*)A line as it is"),
     # tables
     "Latin-1": Case(SKA, lambda: cells(SKA, lambda a: "Sk\xe4rn").decode().encode("latin-1"), "UTF-8(?s:.*)iconv"),
     "UTF-16 without a mark": Case(SKA, lambda: cells(SKA, json_list).decode().encode("utf-16-le"), "UTF-16 without"),
@@ -891,7 +891,7 @@ REFUSED = {
     "a picture": Case(SKA, lambda: b"\x89PNG\r\n\x1a\n" + bytes(99), "a picture"),
     "RDF": Case(T2K, lambda: b"<http://a/s> <http://a/p> <http://a/o> .\n", "RDF"),
     # nothing
-    "nothing": Case(SKA, lambda: b"", "has no predictions: it is empty"),
+    "nothing": Case(SKA, lambda: b"", "holds no predictions: it is empty"),
     "blanks": Case(SKA, lambda: b" \n\n", "holds no predictions"),
     "empty cells": Case(SKA, lambda: table([{"id": k, "answers": ""} for k in texts()]), "14 answers are empty cells"),
     "an empty array": Case(SKA, lambda: b"[]", "holds no predictions"),

@@ -214,7 +214,7 @@ def test_sentences_without_triples_are_refused_with_a_remedy_that_helps(in_tmp, 
     Path("t.csv").write_text("subject,relation,object\nA,guards,B\n")
     Path("s.txt").write_text(sentence)
     files = Path("o.ttl"), Path("t.csv"), Path("s.txt"), None, Path("out")
-    with pytest.raises(DataError, match=f"at grade {grade}. Say with --pairs what each states, {remedy}"):
+    with pytest.raises(DataError, match=f"at grade {grade}. Give the triples of each sentence with --pairs, {remedy}"):
         build_own_extraction("own", *files, min_grade=grade)
 
 

@@ -124,7 +124,7 @@ def test_leaks_are_counted_and_warned_of(wikidata: DatasetFolder) -> None:
     examples = examples_of(wikidata, "test")
     (warning,) = leak_warnings(examples, PromptOptions(demonstrations="similar"))
     assert (warning.code, warning.severity, warning.n_examples) == ("demonstration_leaks", "warning", 322)
-    assert "Of 4,062 prompts, 320 demonstrate the very sentence" in str(warning)
+    assert "Of 4,062 prompts, 320 contain the test sentence" in str(warning)
     assert leak_warnings(examples, PromptOptions()) == []
     assert leak_warnings(examples, PromptOptions(demonstrations="none")) == []
 
