@@ -154,7 +154,7 @@ def test_a_fact_judge_judges_triples_of_any_benchmark_that_has_texts(in_tmp: Pat
     found = json.loads(run("score", *on, "--json").stdout)
     assert 0.5 < found["scores"]["factualness"]["value"] <= 1
     assert "judge_agreement" in {each["code"] for each in found["warnings"]}
-    assert "nothing is embedded" in str(run("annotate", *on, "--embedder", "org/model").exception)
+    assert "uses no embedder" in str(run("annotate", *on, "--embedder", "org/model").exception)
     assert "Name a judge" in str(run("annotate", *on, "--topics").exception)
 
 

@@ -85,7 +85,7 @@ def test_prompts_that_do_not_fit_fail_by_name_and_every_config_is_printed(kbbenc
     options = ("--testbed", "noise", "--subset", "kg,table", "--limit", 3, "--out", "here")
     done = kbbench(*on(server, "mini-ska", *options))
     assert "noise_kg_1k: 3 responses: 0 errors" in done.out
-    failed = re.search(r"noise_table_4k: 0 answered, 3 failed \((.+?)\)", done.out)
+    failed = re.search(r"noise_table_4k: 0 of 3 responses: 3 errors \((.+?)\)", done.out)
     assert failed, done.out
     reasons = {reason.rpartition(" ")[0] for reason in failed[1].split(", ")}
     crashed = reasons <= {"http_500", "connection_broken"}  # transformers' server knows no overflow: it breaks

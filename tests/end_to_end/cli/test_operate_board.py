@@ -50,7 +50,7 @@ def test_a_store_is_sent_said_fetched_and_moved(kbbench: Command, hub: LocalHub,
     assert f"backlog: 0 submissions in 0 files wait for {REPO}" in said.out
     assert "on the Hub: 3 of the local submissions; only there: 0" in said.out
     said = kbbench("leaderboard", "sync", "--store", "copy", "--results", REPO, "--dry-run")
-    assert said.code == 0 and "there alone: 3" in said.out and not Path("copy/submissions").exists()
+    assert said.code == 0 and "only there: 3" in said.out and not Path("copy/submissions").exists()
     said = kbbench("leaderboard", "sync", "--store", "copy", "--results", REPO)
     assert said.code == 0 and "fetched 3 submissions and 3 events" in said.out and "sent 0 files" in said.out
     assert kbbench("leaderboard", "sync", "--store", "copy", "--results", "kbbench/other").code == 0

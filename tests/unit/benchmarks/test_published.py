@@ -65,7 +65,7 @@ def test_a_figure_keeps_the_digits_of_its_source(tmp_path: Path) -> None:
     [
         (["b,c,s,m,sys,,f1,0.5,,one,,"] * 2, "one,printed,A Paper,Table 1,https://a.b,", "occurs twice"),
         (["b,c,s,m,sys,,f1,0.5,,two,,"], "one,printed,A Paper,Table 1,https://a.b,", "source is not in"),
-        (["b,c,s,m,sys,,f1,0.5,,one,,"], "one,remembered,A Paper,,https://a.b,", "'remembered' is no kind"),
+        (["b,c,s,m,sys,,f1,0.5,,one,,"], "one,remembered,A Paper,,https://a.b,", "'remembered' is not a kind"),
     ],
 )
 def test_a_table_that_contradicts_itself_is_refused(tmp_path: Path, lines: list[str], sources: str, words: str) -> None:

@@ -93,7 +93,7 @@ def test_slices_say_how_many_answers_and_whether_training_has_them(examples):
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        ([5], "5 at position 1 is none of the 700,244 candidates"),
+        ([5], "5 at position 1 is not one of the 700,244 candidates"),
         ([1_172_724, 1_172_724], "occurs twice, the second time at position 2"),
         ([1_172_724, -1], "-1 at position 2"),
         (["1172724"], "'1172724' at position 1"),

@@ -63,8 +63,8 @@ def test_tokens_are_joined(tokens: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"row": 7}, "asks on row 7 of 'Horses_0'"),
-        ({"table": "Cows_0"}, "asks on row 0 of 'Cows_0'"),
+        ({"row": 7}, "needs row 7 of 'Horses_0'"),
+        ({"table": "Cows_0"}, "needs row 0 of 'Cows_0'"),
         ({"row_cells_quoted": None}, "'row_cells_quoted' is None"),
     ],
 )

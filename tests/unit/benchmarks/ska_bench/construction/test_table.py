@@ -164,7 +164,7 @@ def test_an_absent_or_malformed_source_is_named(tmp_path: Path) -> None:
         table.make(tmp_path)
     source(tmp_path)
     write(tmp_path / wikitablequestions.QUESTIONS, [{"id": "nt-1", "question": "?", "table": "no", "answers": ["1"]}])
-    with pytest.raises(DataError, match="nt-1 asks on 'no'"):
+    with pytest.raises(DataError, match="nt-1 needs 'no'"):
         table.make(tmp_path)
     source(tmp_path)
     write(tmp_path / tatqa.FILE, [{"table": {"uid": "x"}, "questions": []}])
