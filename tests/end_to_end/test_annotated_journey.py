@@ -59,7 +59,7 @@ def test_five_figures_are_the_same_from_the_run_to_the_space(in_tmp: Path) -> No
     assert all(f"{value:.4f}" in page for value in of_run.values())
     compared = json.loads(run("compare", "mine", "mine", "--json"))
     grave = {each["code"] for each in compared["warnings"] if each["severity"] == "warning"}
-    assert grave <= {"judge_not_calibrated"}
+    assert grave <= {"judge_not_calibrated", "self_judged"}  # the same scripted model answers and judges
     table = run("compare", "mine", "mine/predictions.jsonl", "--benchmark", "mini-genres", "--table", "csv")
     rows = [row for row in csv.DictReader(table.splitlines()) if row["metric"] in QUALITIES]
     assert len(rows) == 10 and all(float(row["value"]) == of_run[row["metric"]] for row in rows)

@@ -319,7 +319,7 @@ def test_after_forty_calls_only_finish_is_answered(sessions: AgentSessions) -> N
     [
         (["--tools", "mini-text2kg"], "has no knowledge base"),
         (["--tools", "mini-stark", "--store", "x"], "--store is for the leaderboard"),
-        (["--http", "8000"], "--http is for --tools NAME"),
+        (["--http", "8000"], "--http needs --tools NAME"),
         (["--tools", "mini-stark", "--base", "bm52"], "bm52"),
     ],
 )

@@ -246,7 +246,7 @@ def test_report_writes_a_page_beside_the_run(kbbench):
 
 def test_report_refuses_what_is_no_run(kbbench):
     Path("empty").mkdir()
-    for what, message in (("empty", "has no result.json"), ("mini-stark", "For a dataset, add --dataset.")):
+    for what, message in (("empty", "holds no result.json"), ("mini-stark", "For a dataset, add --dataset.")):
         done = kbbench("report", what)
         assert (done.code, message in done.err) == (2, True)
     done = kbbench("report", "mini-ska", "--dataset")

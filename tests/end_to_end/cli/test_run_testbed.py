@@ -87,7 +87,7 @@ def test_a_testbed_against_a_short_window_prints_every_config_and_what_was_refus
         assert len(server.requests) == sent
     configs = ("noise_kg_1k", "noise_kg_4k", "noise_table_1k", "noise_table_4k", "noise_kg_text_4k")
     assert all(printed.count(config) >= 2 for config in configs)  # when it is run, and in the table
-    assert "failed (context_length" in printed
+    assert "errors (context_length" in printed
 
 
 def test_a_testbed_whose_key_is_revoked_prints_what_it_has_and_why_it_stopped(in_tmp: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_testbed_whose_key_is_revoked_prints_what_it_has_and_why_it_stopped(in
         done = CliRunner().invoke(command, [*arguments, "--subset", "kg"])
     assert isinstance(done.exception, KBBenchError)
     assert "2 of 3 configs are not finished" in str(done.exception)
-    assert "order_kg_prefix: 14 answered" in done.stdout
+    assert "order_kg_prefix: 14 responses" in done.stdout
     assert "order_kg_suffix: not run" in done.stdout
 
 

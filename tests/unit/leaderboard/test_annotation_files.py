@@ -79,7 +79,7 @@ def test_what_is_no_annotation_is_refused_in_words(tmp_path: Path) -> None:
         "no column 'triple'": [write(tmp_path / "1.parquet", {"kind": "granularity"}, id=element)],
         "expected one of": [write(tmp_path / "2.parquet", {"kind": "opinions"}, id=element)],
         "expected vector": [write(tmp_path / "3.parquet", embedded, element=element, vector=ragged)],
-        "no finite number": [write(tmp_path / "4.parquet", embedded, element=element, vector=infinite)],
+        "not a finite number": [write(tmp_path / "4.parquet", embedded, element=element, vector=infinite)],
         "no uniqueness_threshold": [
             write(
                 tmp_path / "5.parquet",

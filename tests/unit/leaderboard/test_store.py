@@ -203,7 +203,7 @@ def test_the_index_reads_again_only_the_rows_that_something_happened_to(store: S
 
 def test_an_id_cannot_leave_the_store(store: Store) -> None:
     for submission in ("../../etc/passwd", "A" * 32, "0" * 31, ""):
-        with pytest.raises(UsageError, match="no submission id"):
+        with pytest.raises(UsageError, match="not a submission id"):
             store.record(submission)
     with pytest.raises(UsageError, match="No submission"):
         store.record("0" * 32)

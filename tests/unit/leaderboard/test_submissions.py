@@ -28,7 +28,7 @@ def test_a_good_file_is_scored_with_the_code_that_scores_everywhere(read: Previe
 
 def test_a_partial_file_is_refused_with_the_ids_that_lack(upload: Path) -> None:
     upload.write_text("".join(upload.read_text().splitlines(keepends=True)[:-2]))
-    assert "2 problems" in refused(upload)
+    assert "2 of 48 missing" in refused(upload)
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.pkl", "a.csv", "a.jsonl.zip", "a.npy", "jsonl"])
@@ -106,7 +106,7 @@ def test_mutated_files_are_refused_or_scored_never_a_crash(upload: Path, store: 
 
 
 def test_a_submission_needs_somebody_logged_in(store: Store, read: Preview) -> None:
-    with pytest.raises(DataError, match="Nobody is logged in"):
+    with pytest.raises(DataError, match="You are not logged in"):
         store_preview(store, read, System("mine"), "")
     assert store.visible() == []
 

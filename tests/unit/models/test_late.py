@@ -92,7 +92,7 @@ def test_candidates_of_a_first_stage_are_ranked_by_their_rows(tmp_path: Path) ->
     assert np.allclose(found.scores[0, :3], wanted[order], atol=1e-4)
 
 
-@pytest.mark.parametrize(("name", "words"), [("late", "which model"), ("late:m@candidates=9", "no first stage")])
+@pytest.mark.parametrize(("name", "words"), [("late", "no embedding model"), ("late:m@candidates=9", "no first stage")])
 def test_a_name_that_cannot_be_built_says_how_to_write_it(name: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=words):
         retriever(name, Workplace(small_kb(), tmp_path))
