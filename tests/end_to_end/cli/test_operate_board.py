@@ -52,7 +52,7 @@ def test_a_store_is_sent_said_fetched_and_moved(kbbench: Command, hub: LocalHub,
     said = kbbench("leaderboard", "sync", "--store", "copy", "--results", REPO, "--dry-run")
     assert said.code == 0 and "only there: 3" in said.out and not Path("copy/submissions").exists()
     said = kbbench("leaderboard", "sync", "--store", "copy", "--results", REPO)
-    assert said.code == 0 and "downloaded 3 submissions and 3 events" in said.out and "sent 0 files" in said.out
+    assert said.code == 0 and "downloaded 3 submissions and 3 events" in said.out and "uploaded 0 files" in said.out
     assert kbbench("leaderboard", "sync", "--store", "copy", "--results", "kbbench/other").code == 0
     assert files(hub, "kbbench/other") == files(hub)
 

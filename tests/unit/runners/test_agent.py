@@ -87,7 +87,7 @@ def test_whatever_way_a_model_is_asked_in_the_same_words_of_it_make_the_same_ran
         assert [each.end for each in read_trajectories(folder)] == ["finished"] * N
         assert [each.steps for each in read_trajectories(folder)] == [3] * N
     assert rankings == [rankings[0]] * 4
-    assert rankings[0] != ids(tmp_path / "field" / "base")
+    assert rankings[0] != ids(tmp_path / "field" / "base-base")
     protocols = [read_json(folder / "run.json")["settings"]["protocol"] for folder in folders]
     assert protocols == ["tools", "json", "json", "json"]
 
@@ -123,7 +123,7 @@ def test_a_reply_that_was_given_to_another_request_is_not_taken_for_this_one(tmp
         for name in ("predictions.jsonl", "trajectories.jsonl"):
             (folder / name).unlink()
         monkeypatch.setattr("kbbench_hf.models.agent_tools.clean", lambda text, longest=20: text[:longest])
-        with pytest.raises(UsageError, match=r"was given to another request.*--out"):
+        with pytest.raises(UsageError, match=r"belongs to another request.*--out"):
             served(tmp_path, server)
 
 
@@ -183,7 +183,7 @@ def test_what_failed_counts_as_selected_so_far_and_goes_on_later(tmp_path: Path)
         ({"max_steps": 3}, r"max_steps is for agents \(--agent\)"),
         ({"agent": InWords(), "rerank": InWords()}, "--rerank and --agent both"),
         ({"agent": InWords(), "depth": 3}, r"depth is for models that re-rank \(--rerank\)"),
-        ({"agent": InWords(), "protocol": "tools"}, "in-words takes no tools.*json"),
+        ({"agent": InWords(), "protocol": "tools"}, "in-words does not support tool calls.*json"),
         ({"agent": InWords(), "repeats": 2}, "repeats is for language models"),
         ({"agent": "llm:m"}, "--base-url"),
     ],

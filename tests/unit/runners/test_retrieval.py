@@ -63,7 +63,7 @@ def test_the_top_k_asked_for_is_kept_and_makes_another_run(in_tmp):
         ("bm52", "Did you mean 'bm25'"),
         ("rrf(bm25,graph:bm52)", "Did you mean 'bm25'"),
         ("knn", "mini-stark has no split 'train'"),
-        ("bm25(", "is not a valid model name"),
+        ("bm25(", "Did you mean bm25"),
     ],
 )
 def test_an_impossible_model_is_refused_and_nothing_is_written(in_tmp, model, message):

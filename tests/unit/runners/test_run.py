@@ -234,10 +234,10 @@ def test_options_that_would_be_ignored_are_refused_before_anything_is_asked(
 
 def test_a_model_of_the_wrong_kind_is_refused(in_tmp: Path) -> None:
     for model in (Text(), object()):
-        with pytest.raises(UsageError, match=r"mini-stark is answered by retrievers; .* an object with search, not"):
+        with pytest.raises(UsageError, match=r"mini-stark evaluates retrievers; .* an object with search, not"):
             run("mini-stark", model, show=False)  # type: ignore[arg-type]
     for model in (Ids(), object()):
-        with pytest.raises(UsageError, match=r"mini-text2kg is answered by language models; .* generate or complete"):
+        with pytest.raises(UsageError, match=r"mini-text2kg evaluates language models; .* generate or complete"):
             run("mini-text2kg", model, show=False)  # type: ignore[arg-type]
     assert not list(in_tmp.iterdir())
 
@@ -324,7 +324,7 @@ def test_a_mode_that_is_named_goes_before_the_runs(tmp_path: Path) -> None:
 
 def test_what_is_no_run_needs_a_benchmark(tmp_path: Path) -> None:
     (tmp_path / "predictions.jsonl").write_text("")
-    with pytest.raises(UsageError, match=r"No benchmark: only a run's folder says itself"):
+    with pytest.raises(UsageError, match=r"--benchmark is required for a predictions file"):
         score(tmp_path)
 
 

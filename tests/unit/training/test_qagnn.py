@@ -173,7 +173,7 @@ def test_a_graph_has_what_is_named_what_is_found_and_what_joins_them(there: Path
 def test_messages_teach_what_texts_cannot_and_the_control_stands_beside_it(
     there: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    done = taught(there, tmp_path / "m")
+    done = taught(there, tmp_path / "m", candidates=24, graph_size=40)
     with_edges, without = (
         run("zoo", model, split="train", out=tmp_path / f"r{n}", show=False).scores["mrr"].value
         for n, model in enumerate((f"{done.model}(bm25)", f"{done.model}@layers=0"))

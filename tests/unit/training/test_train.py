@@ -63,7 +63,7 @@ def taught(world: Path, out: Path, method: str = "dpr", **how: Any) -> Any:
     return train("things", method, str(world / "encoder/model"), out, show=False, **{**QUICK, **how})
 
 
-@pytest.mark.parametrize(("method", "epochs"), [("dpr", 40), ("colbert", 20)])
+@pytest.mark.parametrize(("method", "epochs"), [("dpr", 40), ("colbert", 30)])
 def test_what_was_learned_ranks_the_training_questions_first_by_its_name(
     there: Path, tmp_path: Path, method: str, epochs: int
 ) -> None:
