@@ -92,7 +92,7 @@ def test_what_is_no_annotation_is_refused_in_words(tmp_path: Path) -> None:
             write(tmp_path / "6.parquet", {**embedded, "uniqueness_threshold": 7}, element=element, vector=plain)
         ],
         "expected number": [verdicts(tmp_path / "7.parquet", value=pa.array(["1"] * pq.read_table(good).num_rows))],
-        "in 20,0": [verdicts(tmp_path / "8.parquet", judge="j" * 20_000)],
+        "20,036 characters": [verdicts(tmp_path / "8.parquet", judge="j" * 20_000)],
     }
     for words, files in cases.items():
         with pytest.raises(DataError, match=words):
