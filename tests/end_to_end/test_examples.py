@@ -76,7 +76,9 @@ def test_the_notebook_runs_from_top_to_bottom_and_ends_with_a_picture(in_tmp: Pa
 
 def test_every_example_is_listed_and_short() -> None:
     listed = re.findall(r"^\| \[(.*?)\]", (EXAMPLES / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert sorted(listed) == sorted(file.name for file in EXAMPLES.iterdir() if file.name not in ("README.md",))
+    assert sorted(listed) == sorted(
+        file.name for file in EXAMPLES.iterdir() if file.name not in ("README.md", "__pycache__")
+    )
     scripts = {file.name: len(file.read_text(encoding="utf-8").splitlines()) for file in EXAMPLES.glob("*.py")}
     assert [name for name, lines in scripts.items() if lines >= 60] == ["smolagents_agent.py"]
 
