@@ -7,15 +7,14 @@ import ast
 import re
 from collections.abc import Iterator
 from importlib import import_module
-from pathlib import Path
 
 import click
 import pytest
 
 from kbbench_hf.cli.verbs import ALIASES, VERBS, kbbench
+from tests.contract.test_architecture import sources
 from tests.contract.test_docs_language import BANNED
 
-PACKAGE = Path(__file__).parents[2] / "kbbench_hf"
 CALLS = {"ScoreWarning", "Problem", "Unreadable", "echo", "fail", "say", "progress", "waiting"}
 """Functions whose texts are printed; errors are added by their names."""
 VARIABLES = {"message", "remedy", "hint"}
@@ -57,11 +56,8 @@ def help_texts() -> Iterator[tuple[str, str]]:
 
 def messages() -> Iterator[tuple[str, str]]:
     """Yield the string literals that become errors, warnings and printed lines, with file and line."""
-    for file in sorted(PACKAGE.rglob("*.py")):
-        name = file.relative_to(PACKAGE).as_posix()
-        if name.startswith(tuple(EXEMPT)):
-            continue
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for name, source in sources().items():
+        for node in source.nodes if name not in EXEMPT else ():
             if _is_shown(node):
                 yield from ((f"{name}:{line}", text) for line, text in _literals(node))
 
