@@ -23,10 +23,10 @@ import numpy as np
 import pyarrow as pa
 from knowledge_base_data import Synthetic, mag, prime
 
+from kbbench_hf.agents.tools import AgentTools
 from kbbench_hf.knowledge_base import KnowledgeBase
-from kbbench_hf.models.agent_tools import AgentTools
-from kbbench_hf.models.bm25 import BM25
 from kbbench_hf.protocols import Matches
+from kbbench_hf.retrieval.bm25 import BM25
 
 TARGET_MS = 2.0
 TARGET_BYTES = 2 * 10**9

@@ -12,7 +12,7 @@ import time
 import bm25s
 import numpy as np
 
-from kbbench_hf.models.bm25 import BM25
+from kbbench_hf.retrieval.bm25 import BM25
 
 K, N_QUERIES = 100, 256
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from kbbench_hf.models.embedders import SentenceEmbedder
-from kbbench_hf.models.embeddings import embed
-from kbbench_hf.models.workplace import Share, no_bar
+from kbbench_hf.retrieval.context import Share, no_bar
+from kbbench_hf.retrieval.embedders import SentenceEmbedder
+from kbbench_hf.retrieval.embedding_cache import embed
 
 
 def main() -> None:

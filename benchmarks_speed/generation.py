@@ -36,7 +36,7 @@ def prompt(i: int) -> str:
 
 def ask_with_kbbench(url: str, n: int) -> None:
     from kbbench_hf.benchmarks.base import Prompt
-    from kbbench_hf.models.endpoint import Endpoint
+    from kbbench_hf.llm.endpoint import Endpoint
     from kbbench_hf.runners.generate import generate
 
     prompts = {f"q{i}": Prompt([{"role": "user", "content": prompt(i)}], max_tokens=16) for i in range(n)}

@@ -30,9 +30,9 @@ from kbbench_hf.benchmarks.annotated import with_annotations
 from kbbench_hf.benchmarks.annotations import Annotations, write_annotation
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.genres.benchmark import Context, score
+from kbbench_hf.judges.topic_model import LdaSettings, TopicModel
 from kbbench_hf.metrics.generative_re import completeness, similarities, topical_similarity, uniqueness
 from kbbench_hf.metrics.topics import STOP_WORDS, content_words, triples_text
-from kbbench_hf.models.topic_model import LdaSettings, TopicModel
 
 TARGETS = {"uniqueness": 15, "completeness": 80, "topical similarity": 1.5}
 PEAK_MB = 1000

@@ -17,9 +17,9 @@ import pyarrow as pa
 from knowledge_base_data import Synthetic, mag, prime
 
 from kbbench_hf.knowledge_base import KnowledgeBase
-from kbbench_hf.models.bm25 import BM25
-from kbbench_hf.models.graph_ranker import GraphRanker
 from kbbench_hf.protocols import Ranking, Retriever
+from kbbench_hf.retrieval.bm25 import BM25
+from kbbench_hf.retrieval.graph_ranker.ranker import GraphRanker
 
 TOP_K, N_QUESTIONS, N_WORDS = 100, 200, 60
 

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kbbench_hf.benchmarks.stark.release import facts as stark_facts
+from kbbench_hf.building.stark import facts as stark_facts
 
 PRIME_TYPES = stark_facts.PRIME.archive.nodes_by_type
 PRIME_RELATIONS = list(stark_facts.PRIME.archive.relations)

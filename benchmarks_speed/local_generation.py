@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kbbench_hf.benchmarks.base import Prompt
-from kbbench_hf.models.causal_lm import CausalLM
+from kbbench_hf.llm.causal_lm import CausalLM
 from kbbench_hf.runners.generate import generate
 from kbbench_hf.runners.jobs import Sampling
 

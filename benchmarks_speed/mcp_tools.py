@@ -26,8 +26,8 @@ import psutil
 from agent_tools import Drawn, kinds, tables
 from knowledge_base_data import prime
 
+from kbbench_hf.agents.tools import AgentTools, Outcome, Question
 from kbbench_hf.knowledge_base import KnowledgeBase
-from kbbench_hf.models.agent_tools import AgentTools, Outcome, Question
 from kbbench_hf.runners.agent_sessions import AgentSessions
 
 N_CLIENTS = 32
@@ -51,7 +51,7 @@ def serve_empty(port: int) -> None:
 
 def serve_ours(port: int, folder: Path, scale: float) -> None:
     """Write arguments of calls into the folder, then serve, and count there the seconds that the tools take."""
-    from kbbench_hf.mcp_server import mcp_server, serve_http
+    from kbbench_hf.agents.mcp_server import mcp_server, serve_http
 
     data = prime(scale)
     kb = KnowledgeBase.build(*tables(data, strings=False), folder / "store")

@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 from knowledge_base_data import amazon, mag, prime
 
-from kbbench_hf.benchmarks.own_kb.construction.topics import TopicDraws
 from kbbench_hf.benchmarks.stark.metapaths import METAPATHS
+from kbbench_hf.building.synthesis.topic_entities import TopicDraws
 from kbbench_hf.knowledge_base import KnowledgeBase
 from kbbench_hf.knowledge_base.metapaths import Metapath
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.files.journal import Journal
-from kbbench_hf.models.endpoint import Endpoint
+from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.runners.generate import generate
 from kbbench_hf.runners.jobs import Sampling, Work
 from tests.servers.scripted import MODEL, ScriptedServer

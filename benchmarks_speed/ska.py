@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 from kbbench_hf.benchmarks.ska_bench.configs import configs
-from kbbench_hf.benchmarks.ska_bench.construction.datasets import build_open
 from kbbench_hf.benchmarks.ska_bench.contexts import Renderer
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, Pool
+from kbbench_hf.building.ska_bench.dataset import build_open
 from kbbench_hf.files.datasets import DatasetFolder
 
 

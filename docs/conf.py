@@ -35,7 +35,7 @@ extensions = [
 ]
 exclude_patterns = ["extensions", "README.md"]
 nitpicky = True
-nitpick_ignore = [("py:class", "kbbench_hf.replies.reading.T")]
+nitpick_ignore = [("py:class", "kbbench_hf.parsing.parsed_reply.T")]
 nitpick_ignore_regex = [("py:.*", r"(?!kbbench_hf\.).*")]
 """Names of other packages have their pages elsewhere, and the site asks nobody for them."""
 

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import kbbench_hf
-from kbbench_hf.benchmarks.own_kb.release import build_own_knowledge_base
+from kbbench_hf.building.own_kb import build_own_knowledge_base
 
 NAME = "my-kb"
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from smolagents import LogLevel, Model, OpenAIModel, Tool, ToolCallingAgent
 
 import kbbench_hf
-from kbbench_hf.models.tool_contract import FINISH, NEIGHBORS, SEARCH_NODES, SELECT
-from kbbench_hf.models.tool_contract import Tool as Contract
+from kbbench_hf.agents.tool_schemas import FINISH, NEIGHBORS, SEARCH_NODES, SELECT
+from kbbench_hf.agents.tool_schemas import Tool as Contract
 from kbbench_hf.runners.agent_sessions import AgentSessions, open_sessions
 
 MAX_STEPS = 12

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from kbbench_hf import compare, run, train
-from kbbench_hf.benchmarks.own_kb.release import build_own_knowledge_base
+from kbbench_hf.building.own_kb import build_own_knowledge_base
 
 if not sys.argv[1:]:
     sys.exit(__doc__)

@@ -8,6 +8,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from kbbench_hf.moved import install as _find_moved_modules
+
 if TYPE_CHECKING:
     from kbbench_hf.benchmarks import benchmark, benchmark_names
     from kbbench_hf.benchmarks.base import Benchmark
@@ -57,6 +59,8 @@ __all__ = [
     "train",
     "trainer_metrics",
 ]
+
+_find_moved_modules()
 
 
 def __getattr__(name: str) -> Any:

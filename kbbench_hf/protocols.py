@@ -125,7 +125,7 @@ class Completion(NamedTuple):
     cached_tokens: int | None = None
     total_tokens: int | None = None
     tool_calls: object = None
-    """The calls of tools in it, as the server sent them; see `replies.tool_calls`."""
+    """The calls of tools in it, as the server sent them; see `parsing.tool_calls`."""
 
     @property
     def produced_tokens(self) -> int | None:

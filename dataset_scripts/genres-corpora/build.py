@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from kbbench_hf.benchmarks.genres.release import build_genres_corpora
+from kbbench_hf.building.genres.release import build_genres_corpora
 
 if __name__ == "__main__":
     out, *source = map(Path, sys.argv[1:])

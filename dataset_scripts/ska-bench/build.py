@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from kbbench_hf.benchmarks.ska_bench.construction.datasets import build_official
+from kbbench_hf.building.ska_bench.dataset import build_official
 
 if __name__ == "__main__":
     build_official(Path(sys.argv[1]), Path(sys.argv[2]))

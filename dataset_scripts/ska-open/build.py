@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from kbbench_hf.benchmarks.ska_bench.construction.datasets import build_open
+from kbbench_hf.building.ska_bench.dataset import build_open
 
 if __name__ == "__main__":
     out, *source = map(Path, sys.argv[1:])

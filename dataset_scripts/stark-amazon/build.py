@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from kbbench_hf.benchmarks.stark.release import build_amazon
+from kbbench_hf.building.stark.release import build_amazon
 
 if __name__ == "__main__":
     out, *source = map(Path, sys.argv[1:])

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from kbbench_hf.benchmarks.stark.release import build_mag
+from kbbench_hf.building.stark.release import build_mag
 
 if __name__ == "__main__":
     out, *source = map(Path, sys.argv[1:])

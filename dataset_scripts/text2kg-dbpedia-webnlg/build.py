@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from kbbench_hf.benchmarks.text2kgbench.release import build_dbpedia_webnlg
+from kbbench_hf.building.text2kgbench.release import build_dbpedia_webnlg
 
 if __name__ == "__main__":
     out, *source = map(Path, sys.argv[1:])

@@ -14,7 +14,7 @@ from sphinx.util.docutils import SphinxDirective
 from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.base import Benchmark, Place
 from kbbench_hf.benchmarks.baselines import published_places, published_rows
-from kbbench_hf.benchmarks.figures import FigureTable
+from kbbench_hf.benchmarks.charts import FigureTable
 from kbbench_hf.benchmarks.published import PublishedFigure, Source
 from kbbench_hf.reports.figure_table import cells
 from kbbench_hf.reports.tables import label
@@ -119,7 +119,8 @@ class _Card(_OfBenchmarks):
 
     def run(self) -> list[nodes.Node]:
         (found,) = self.named()
-        file = Path(str(found.showing.published)).parent / "cards" / f"{found.dataset}.md"
+        published = Path(str(found.showing.published))
+        file = published.parents[2] / "building" / published.parent.name / "cards" / f"{found.dataset}.md"
         self.env.note_dependency(str(file))
         card = file.read_text(encoding="utf-8")
         return self.parse_text_to_nodes("\n\n".join(section(card, heading) for heading in self.content if heading))

@@ -88,11 +88,11 @@ def benchmark(name: str) -> Benchmark:
         return _plugged_in(name, plug_ins()[name])
     if folder := built(name) or _BY_PATH.get(name):
         if {"nodes", "edges"} <= folder.configs().keys():
-            from kbbench_hf.benchmarks.own_kb.benchmark import own_knowledge_base
+            from kbbench_hf.benchmarks.own_kb import own_knowledge_base
 
             return own_knowledge_base(name, folder)
         if {"sentences", "ontologies"} <= folder.configs().keys():
-            from kbbench_hf.benchmarks.own_extraction.benchmark import own_extraction
+            from kbbench_hf.benchmarks.own_extraction import own_extraction
 
             return own_extraction(name, folder)
         raise UsageError(

@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.answers import Answer, AnswerKind, Id
 from kbbench_hf.benchmarks.audits import Audit
-from kbbench_hf.benchmarks.figures import FigureTable, Panels, Section, Statistics
+from kbbench_hf.benchmarks.charts import FigureTable, Panels, Section, Statistics
 from kbbench_hf.benchmarks.reviews import QUESTIONS, Question, ReviewItems
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.datasets import DatasetFolder, Row
 from kbbench_hf.metrics.aggregate import Estimate, means
 from kbbench_hf.metrics.votes import Vote
+from kbbench_hf.parsing.parsed_reply import Reading
 from kbbench_hf.protocols import Embedder
-from kbbench_hf.replies.reading import Reading
 
 if TYPE_CHECKING:
     from kbbench_hf.benchmarks.annotations import Annotations

@@ -9,7 +9,7 @@ import numpy as np
 
 from kbbench_hf.benchmarks.answers import Id
 from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Mark
-from kbbench_hf.benchmarks.figures import Statistics
+from kbbench_hf.benchmarks.charts import Statistics
 from kbbench_hf.files.datasets import DatasetFolder, Row
 from kbbench_hf.knowledge_base.files import is_dataset
 from kbbench_hf.knowledge_base.store import KnowledgeBase

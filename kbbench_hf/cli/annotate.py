@@ -17,7 +17,7 @@ from kbbench_hf.files.datasets import Row
 from kbbench_hf.scoring.options import ReadOptions
 
 if TYPE_CHECKING:
-    from kbbench_hf.models.embedders import SentenceEmbedder
+    from kbbench_hf.retrieval.embedders import SentenceEmbedder
     from kbbench_hf.scoring.asked import Asked
 
 _FILE = FilePath()
@@ -141,7 +141,7 @@ def command(
 def _annotate(predictions: Path, asked: "Asked", how: ReadOptions, options: Row) -> Row:
     from kbbench_hf.benchmarks.annotations import annotations_folder
     from kbbench_hf.files.formats import prediction_files
-    from kbbench_hf.models.surface import SURFACE
+    from kbbench_hf.judges.surface import SURFACE
     from kbbench_hf.runners.annotators import Annotators, annotate_predictions
     from kbbench_hf.scoring.predictions import read_predictions
     from kbbench_hf.scoring.result import write_result
@@ -189,7 +189,7 @@ def _calibrate(rules: AnnotationRules, release: Path, asked: "Asked", options: R
 
 
 def _calibrate_embedder(rules: AnnotationRules, release: Path, examples: Examples, options: Row) -> Row:
-    from kbbench_hf.models.thresholds import write_thresholds
+    from kbbench_hf.judges.thresholds import write_thresholds
     from kbbench_hf.runners.calibrate import calibrate_embedder
 
     if not options["thresholds"]:
@@ -206,6 +206,6 @@ def _judging(options: Row) -> Row:
 
 
 def _embedder(options: Row) -> "SentenceEmbedder":
-    from kbbench_hf.models.embedders import SentenceEmbedder
+    from kbbench_hf.retrieval.embedders import SentenceEmbedder
 
     return SentenceEmbedder(options["embedder"], batch=options["batch_size"])

@@ -114,7 +114,7 @@ def command(
                 "--source, --configs, --archive and --private are for releases, not for your own tables. Leave them "
                 "out."
             )
-        from kbbench_hf.benchmarks.own_kb.release import build_own_knowledge_base
+        from kbbench_hf.building.own_kb import build_own_knowledge_base
 
         left_out = build_own_knowledge_base(name, nodes, edges, queries, place, drop_dangling)
     elif ontology or triples or sentences or pairs or min_grade or split_by or similar_by or drawn_by is not None:
@@ -124,11 +124,11 @@ def command(
             )
         if source or configs or archive or seed is not None:
             raise UsageError("--source, --configs, --archive and --private are for releases. Leave them out.")
-        from kbbench_hf.benchmarks.own_extraction.release import build_own_extraction
+        from kbbench_hf.building.own_extraction.release import build_own_extraction
 
         embedder = None
         if similar_by is not None:
-            from kbbench_hf.models.embedders import SentenceEmbedder
+            from kbbench_hf.retrieval.embedders import SentenceEmbedder
 
             embedder = SentenceEmbedder(similar_by)
         given = {"min_grade": min_grade, "split_by": split_by, "seed": drawn_by, "embedder": embedder}

@@ -10,9 +10,9 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import NAMESPACE
 from kbbench_hf.hub.connection import connection
 from kbbench_hf.hub.publish import Publication, difference, publish
-from kbbench_hf.models.trained_folder import publication
 from kbbench_hf.reports.model_card import TRAINING
 from kbbench_hf.reports.publications import publications, targets
+from kbbench_hf.retrieval.trained_folder import publication
 
 
 @click.command()

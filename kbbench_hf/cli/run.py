@@ -18,8 +18,8 @@ from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.reports.terminal import called_as, echo
 
 if TYPE_CHECKING:
-    from kbbench_hf.runners.how import How
-    from kbbench_hf.runners.outcome import Summary
+    from kbbench_hf.runners.run_options import How
+    from kbbench_hf.runners.run_summary import Summary
 
 MODEL_HELP = """A retriever: bm25, dense:MODEL, late:MODEL, multi:MODEL, rrf(a,b), weighted(a,b) or graph:BASE; trained
 ones: qagnn:DIR or fuse:DIR; published ones: vss:MODEL and multi_vss:MODEL. Options choose the node text that it reads,
@@ -57,7 +57,7 @@ def command(
     how = {name: value for name, value in options.items() if value is not None}
     found = benchmark_of(benchmark.removeprefix("kbbench/").partition("/")[0])
     if model is None:
-        from kbbench_hf.models.specs import KINDS
+        from kbbench_hf.model_specs import KINDS
 
         kinds = (
             "hf:MODEL, or with --base-url the name of a served model" if found.asking.prompts else f"one of: {KINDS}"

@@ -95,7 +95,7 @@ def command(
 
 def _serve_tools(benchmark: str, port: int | None, **options: Any) -> None:
     """Serve until the client disconnects, or over HTTP until interrupted; stdout carries only the protocol."""
-    from kbbench_hf.mcp_server import mcp_server, serve_http, serve_stdio
+    from kbbench_hf.agents.mcp_server import mcp_server, serve_http, serve_stdio
     from kbbench_hf.runners.agent_sessions import open_sessions
 
     if port is not None:

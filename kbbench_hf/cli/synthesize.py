@@ -16,13 +16,13 @@ from kbbench_hf.reports.terminal import echo
 from kbbench_hf.runners.progress import progress
 
 if TYPE_CHECKING:
-    from kbbench_hf.benchmarks.own_kb.construction.questions import Built
-    from kbbench_hf.benchmarks.own_kb.construction.spec import Spec
+    from kbbench_hf.building.synthesis.questions import Built
+    from kbbench_hf.building.synthesis.spec import Spec
 
 
 def _print_example(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
-        from kbbench_hf.benchmarks.own_kb.construction.spec import EXAMPLE
+        from kbbench_hf.building.synthesis.spec import EXAMPLE
 
         echo(EXAMPLE.read_text(encoding="utf-8").rstrip("\n"))
         context.exit()
@@ -75,7 +75,7 @@ def command(
       kbbench synthesize mini-stark --count 120
       kbbench run mini-stark-questions --model bm25
     """
-    from kbbench_hf.benchmarks.own_kb.construction.dataset import build_questions, ordered_tables
+    from kbbench_hf.building.synthesis.dataset import build_questions, ordered_tables
     from kbbench_hf.knowledge_base.store import KnowledgeBase
 
     name = name.removeprefix(f"{NAMESPACE}/")
@@ -92,7 +92,7 @@ def command(
     chosen, source = _spec(name, spec), _knowledge_base(name)
     by_models = None
     if chosen.models is not None:
-        from kbbench_hf.runners.synthesize import costs, plan, questions_by_models
+        from kbbench_hf.building.synthesis.llm_questions import costs, plan, questions_by_models
 
         if dry_run:
             kb = KnowledgeBase.from_arrow(*(ordered_tables(source)[each]["full"] for each in ("nodes", "edges")))
@@ -121,7 +121,7 @@ def command(
 
 def _shortfall(built: "Built", name: str) -> str:
     """Return why there are fewer questions than --count, and the remedy."""
-    from kbbench_hf.benchmarks.own_kb.construction.card import why_fewer
+    from kbbench_hf.building.synthesis.card import why_fewer
 
     if built.account.left_out:
         remedy = "List other templates in the spec, or leave them out to derive them from the knowledge base."
@@ -133,7 +133,7 @@ def _shortfall(built: "Built", name: str) -> str:
 
 
 def _knowledge_base(name: str) -> DatasetFolder:
-    from kbbench_hf.benchmarks.own_kb.benchmark import is_knowledge_base
+    from kbbench_hf.benchmarks.own_kb import is_knowledge_base
 
     folder = built(name) or shipped_dataset(name)
     if folder is None:
@@ -151,7 +151,7 @@ def _knowledge_base(name: str) -> DatasetFolder:
 
 def _spec(name: str, given: str | None) -> "Spec":
     """Return the spec of a file, of a dataset, or of the knowledge base itself where it has one."""
-    from kbbench_hf.benchmarks.own_kb.construction.spec import Spec
+    from kbbench_hf.building.synthesis.spec import Spec
 
     if given is not None and Path(given).is_file():
         return Spec.read(Path(given).read_text(encoding="utf-8"), given)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.metrics.porter import NltkVersion
+from kbbench_hf.text.porter import NltkVersion
 
 MODES = ("reference", "fixed")
 WORDS: Mapping[str, NltkVersion] = {"reference": "3.9", "fixed": "3.10"}

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from kbbench_hf.metrics.dates import Date, read_date
 from kbbench_hf.metrics.mention_rules import RULES, Form
-from kbbench_hf.metrics.named_text import Label, NamedText
-from kbbench_hf.metrics.names import clean
-from kbbench_hf.metrics.quantities import read_quantity
-from kbbench_hf.metrics.word_breaks import is_separated
+from kbbench_hf.text.dates import Date, read_date
+from kbbench_hf.text.name_matching import Label, NamedText
+from kbbench_hf.text.name_variants import clean
+from kbbench_hf.text.quantities import read_quantity
+from kbbench_hf.text.word_breaks import is_separated
 
 _BRACKET = re.compile(r"\s*\([^()]*\)\s*$")
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from kbbench_hf.metrics.named_text import KINDS, PARTICLES, Label, NamedText, Span
-from kbbench_hf.metrics.names import SMALL_WORDS, TITLES, nation, nicknames, root, same_word, singular
+from kbbench_hf.text.name_matching import KINDS, PARTICLES, Label, NamedText, Span
+from kbbench_hf.text.name_variants import SMALL_WORDS, TITLES, nation, nicknames, root, same_word, singular
 
 Form = Literal["verbatim", "short", "alias", "inflected", "date_form", "number_form", "absent"]
 _LANDSCAPE = frozenset("river creek mountains mountain islands desert glacier".split())

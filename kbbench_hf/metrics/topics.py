@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from kbbench_hf.metrics.generative_re import WORDS
-from kbbench_hf.metrics.text import tokenize
 from kbbench_hf.metrics.triple_lists import Triple
+from kbbench_hf.text.tokens import tokenize
 
 STOP_WORDS = frozenset(
     """a about above after again against ain all am an and any are aren as at be because been before being below between

@@ -12,14 +12,14 @@ from functools import lru_cache
 from math import nan
 from typing import NamedTuple
 
-from kbbench_hf.metrics.dates import find_dates, read_date
 from kbbench_hf.metrics.mention_forms import Mention, find_mention, find_mentions, meant_dates, stands_in
-from kbbench_hf.metrics.named_text import Label
-from kbbench_hf.metrics.names import clean, is_country, nation
-from kbbench_hf.metrics.quantities import Quantity, find_quantities, read_quantity
-from kbbench_hf.metrics.text import normalise
 from kbbench_hf.metrics.triples import EMPTY_ANSWER, Ontology, Triple, TripleScores, entity_form, fold
-from kbbench_hf.metrics.word_breaks import separate
+from kbbench_hf.text.dates import find_dates, read_date
+from kbbench_hf.text.name_matching import Label
+from kbbench_hf.text.name_variants import clean, is_country, nation
+from kbbench_hf.text.quantities import Quantity, find_quantities, read_quantity
+from kbbench_hf.text.tokens import normalise
+from kbbench_hf.text.word_breaks import separate
 
 _BRACKET = re.compile(r"\s*\([^()]*\)\s*$")
 _COUNTED = re.compile(r"[^\d]{0,4}[\d,.]+(?: [a-z]+){0,5}|\w+(?: (?:and )?[a-z0-9]+){0,7}")

@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 from math import nan
 from typing import NamedTuple
 
-from kbbench_hf.metrics.text import normalise
+from kbbench_hf.text.tokens import normalise
 
 Triple = tuple[str, str, str]
 """Subject, relation, object."""

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.errors import unknown_name
-from kbbench_hf.metrics.dates import read_date
 from kbbench_hf.metrics.entity_names import entity_key, plain, without_qualifier
+from kbbench_hf.text.dates import read_date
 
 _SPAN = re.compile(r"(\d{4})\s*[-/]\s*(\d{4}|\d{2})(?: season)?")
 _MONTH_AND_YEAR = re.compile(r"^(\d{1,2})/(\d{4})$")

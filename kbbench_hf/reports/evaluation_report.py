@@ -8,7 +8,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from kbbench_hf.benchmarks import at_hand
-from kbbench_hf.benchmarks.figures import FigureTable, Panels, Section
+from kbbench_hf.benchmarks.charts import FigureTable, Panels, Section
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import DatasetFolder

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import NamedTuple
 
-from kbbench_hf.benchmarks.figures import FigureTable, Shown
+from kbbench_hf.benchmarks.charts import FigureTable, Shown
 from kbbench_hf.reports import terminal
 from kbbench_hf.reports.latex import bold, latex, tabular
 from kbbench_hf.reports.tables import interval, number

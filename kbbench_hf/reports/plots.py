@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from kbbench_hf.benchmarks.base import Benchmark
-from kbbench_hf.benchmarks.figures import Panel, Panels, Point, Statistics
+from kbbench_hf.benchmarks.charts import Panel, Panels, Point, Statistics
 from kbbench_hf.errors import UsageError
 from kbbench_hf.reports.results_table import caption
 from kbbench_hf.reports.tables import directed_label

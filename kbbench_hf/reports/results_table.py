@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from rich.markup import escape
 
-from kbbench_hf.benchmarks.figures import Shown
+from kbbench_hf.benchmarks.charts import Shown
 from kbbench_hf.metrics.significance import ALPHA
 from kbbench_hf.reports import terminal
 from kbbench_hf.reports.html import templates

@@ -8,18 +8,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from kbbench_hf.agents.agent import JSON_SCHEMA, Agent, Conversation, Protocol, ranking, shown_ids
+from kbbench_hf.agents.tool_schemas import TOOLS, Id
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.journal import Record
 from kbbench_hf.files.writing import write_text
-from kbbench_hf.models.agent import JSON_SCHEMA, Agent, Conversation, Protocol, ranking, shown_ids
-from kbbench_hf.models.tool_contract import TOOLS, Id
 from kbbench_hf.protocols import LanguageModel, name_of
 from kbbench_hf.runners.cost import Price
 from kbbench_hf.runners.generate import Generation, generate, wait_for_everyone
 from kbbench_hf.runners.jobs import Prompts, Sampling, Turn, produced_tokens, takes
-from kbbench_hf.runners.unread import generate_judgements
+from kbbench_hf.runners.unparsed import generate_judgements
 from kbbench_hf.scoring.trajectories import TRAJECTORIES, Call, Trajectory
 
 ANSWER_TOKENS = 2048

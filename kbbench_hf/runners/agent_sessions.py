@@ -16,19 +16,18 @@ from pathlib import Path
 from time import perf_counter
 from uuid import uuid4
 
+from kbbench_hf.agents.agent import Limits, ranking
+from kbbench_hf.agents.tool_schemas import FINISH, Outcome, failed, said
+from kbbench_hf.agents.tools import AgentTools, Question
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import Id, Row, read_json
 from kbbench_hf.files.journal import Journal, Record
 from kbbench_hf.files.writing import whole_file
-from kbbench_hf.models.agent import Limits, ranking
-from kbbench_hf.models.agent_tools import AgentTools, Question
-from kbbench_hf.models.tool_contract import FINISH, Outcome, failed, said
-from kbbench_hf.runners.retrieval import agent_tools, rank
+from kbbench_hf.runners.retrieval_run import agent_tools, rank
 from kbbench_hf.runners.run_folder import open_run
 from kbbench_hf.scoring.asked import RUN, load_examples
 from kbbench_hf.scoring.trajectories import TRAJECTORIES, Call, Trajectory
 
-MOST_CALLS = Limits().calls
 """Of one question, as in our own loop; a call over the wire is a step of its own, so steps have no other bound."""
 
 
@@ -60,7 +59,7 @@ class Session:
         """How it ended, or would if nothing more came."""
         if self.question.finished:
             return "finished"
-        return "step_limit" if len(self.calls) >= MOST_CALLS else "no_call"
+        return "step_limit" if len(self.calls) >= Limits.calls else "no_call"
 
 
 class AgentSessions:
@@ -137,8 +136,8 @@ class AgentSessions:
         if session is None:
             message = "No question is open here: it was finished, started again, or never started. Call start_question."
             return failed("no_question", message)
-        if len(session.calls) >= MOST_CALLS and name != FINISH.name:
-            return failed("too_many_calls", f"{MOST_CALLS} calls were made, the most for a question. Call finish.")
+        if len(session.calls) >= Limits.calls and name != FINISH.name:
+            return failed("too_many_calls", f"{Limits.calls} calls were made, the most for a question. Call finish.")
         n_selected = len(session.question.selected)
         outcome = session.question.call(name, arguments)
         session.seconds = perf_counter() - session.began

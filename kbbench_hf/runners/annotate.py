@@ -18,14 +18,14 @@ from kbbench_hf.benchmarks.annotations import read_annotation, triples_digest, w
 from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.benchmarks.base import AnnotationRules, Examples, TopicCorpus
 from kbbench_hf.errors import DataError
+from kbbench_hf.judges.thresholds import CALIBRATED, Thresholds, public_name
+from kbbench_hf.judges.topic_model import SEEDS, LdaSettings, TopicModel, corpus_hash
 from kbbench_hf.metrics.generative_re import MODES, WORDS
 from kbbench_hf.metrics.topics import content_words, triples_text
 from kbbench_hf.metrics.triple_lists import triples_of
-from kbbench_hf.models.embeddings import embed, folder_of
-from kbbench_hf.models.thresholds import CALIBRATED, Thresholds, public_name
-from kbbench_hf.models.topic_model import SEEDS, LdaSettings, TopicModel, corpus_hash
-from kbbench_hf.models.workplace import Share
 from kbbench_hf.protocols import Embedder
+from kbbench_hf.retrieval.context import Share
+from kbbench_hf.retrieval.embedding_cache import embed, folder_of
 from kbbench_hf.runners.progress import progress
 
 

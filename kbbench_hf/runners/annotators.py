@@ -11,12 +11,12 @@ from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.benchmarks.base import AnnotationRules, TopicCorpus
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import Row
-from kbbench_hf.models.topic_model import SEEDS
+from kbbench_hf.judges.topic_model import SEEDS
 from kbbench_hf.scoring.asked import Asked
 
 if TYPE_CHECKING:
-    from kbbench_hf.runners.how import How
     from kbbench_hf.runners.judge import AnyJudge
+    from kbbench_hf.runners.run_options import How
 
 TOPIC_MODELS = Path("kbbench/topic-models")
 """Where topic models are kept, below the working folder."""
@@ -87,7 +87,7 @@ def annotate_predictions(
     Raises:
         UsageError: the benchmark needs no annotations, or a name that is no judge or no known embedder's.
     """
-    from kbbench_hf.models.thresholds import thresholds_of
+    from kbbench_hf.judges.thresholds import thresholds_of
     from kbbench_hf.runners.annotate import annotate_embeddings, annotate_stored_cosines, annotate_topics
     from kbbench_hf.runners.judge import annotate_verdicts
 
@@ -105,7 +105,7 @@ def annotate_predictions(
         missing = f", for want of {corpus.instead_of}" if corpus.instead_of else ""
         report["topic models"] = f"for each mode {len(seeds)} trained on {corpus.name}{missing}"
     if annotators.embedder:
-        from kbbench_hf.models.embedders import SentenceEmbedder
+        from kbbench_hf.retrieval.embedders import SentenceEmbedder
 
         embedder = SentenceEmbedder(annotators.embedder, batch=annotators.judging.get("batch_size") or 16)
         thresholds = thresholds_of(embedder.name, annotators.thresholds, corpus=config)
@@ -176,9 +176,9 @@ def judge_of(name: str, kind: str, config: str, how_asked: Mapping[str, Any]) ->
 
     `how_asked` says how a language model is reached and asked, as in `Annotators.judging`.
     """
-    from kbbench_hf.runners.how import asking_options, language_model
     from kbbench_hf.runners.jobs import Sampling
     from kbbench_hf.runners.judge import ChatJudge, judge_by_name
+    from kbbench_hf.runners.run_options import asking_options, language_model
 
     judging = dict(how_asked)
     served = bool(judging.get("base_url")) and name.partition(":")[0] not in ("surface", "nli", "stored")

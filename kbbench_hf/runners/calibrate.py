@@ -9,8 +9,8 @@ import numpy as np
 
 from kbbench_hf.benchmarks.annotations import Annotations
 from kbbench_hf.benchmarks.base import AnnotationRules, Examples
+from kbbench_hf.judges.thresholds import Calibration, Thresholds, calibrate
 from kbbench_hf.metrics.generative_re import EMPTY_SCORES, completeness, similarities, uniqueness
-from kbbench_hf.models.thresholds import Calibration, Thresholds, calibrate
 from kbbench_hf.protocols import Embedder
 from kbbench_hf.runners.annotate import annotate_embeddings
 

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from kbbench_hf.benchmarks.annotations import triple_keys
 from kbbench_hf.benchmarks.base import AnnotationRules, Examples, HumanVote
 from kbbench_hf.benchmarks.judge_agreement import HumanCheck, JudgeAgreement, write_agreement
+from kbbench_hf.judges.llm_judges import RELEASE_JUDGE, Item, StoredFacts, StoredSplits
+from kbbench_hf.judges.surface import FEATURES, SurfaceJudge, fit_logistic
+from kbbench_hf.judges.thresholds import spearman
 from kbbench_hf.metrics.agreement import agreeing_threshold, agreement, constant_agreement, self_agreement
 from kbbench_hf.metrics.generative_re import EMPTY_SCORES, factualness, granularity
 from kbbench_hf.metrics.votes import bradley_terry, decided_votes, vote
-from kbbench_hf.models.judges import RELEASE_JUDGE, Item, StoredFacts, StoredSplits
-from kbbench_hf.models.surface import FEATURES, SurfaceJudge, fit_logistic
-from kbbench_hf.models.thresholds import spearman
 from kbbench_hf.protocols import Tunable, Verdict
 from kbbench_hf.runners.judge import AnyJudge, calibrated_as, corpus_of, judge_each_once
 

@@ -19,14 +19,14 @@ from kbbench_hf.files.journal import Journal, Record
 from kbbench_hf.protocols import Chat, Generator, LanguageModel, name_of
 from kbbench_hf.runners.context_overflow import context_warnings
 from kbbench_hf.runners.cost import Budget, Price
-from kbbench_hf.runners.identity import Identity, OtherServerError
 from kbbench_hf.runners.jobs import ATTEMPTS, FIELDS, NO_BUDGET, InterruptedRunError, Job, Sampling, Work
-from kbbench_hf.runners.machines import check_same, check_shared, group
-from kbbench_hf.runners.outcome import Parse, Summary, finish, prediction, reply_warnings
+from kbbench_hf.runners.model_identity import Identity, OtherServerError
+from kbbench_hf.runners.process_group import check_same, check_shared, group
 from kbbench_hf.runners.progress import Advance, Meter, progress, showing
+from kbbench_hf.runners.run_summary import Parse, Summary, finish, prediction, reply_warnings
 
 if TYPE_CHECKING:
-    from kbbench_hf.runners.ask_chat import Asker
+    from kbbench_hf.runners.chat_requests import Asker
     from kbbench_hf.runners.concurrency import TimeoutLimit
 
 
@@ -130,7 +130,7 @@ def generate(
 
         with progress(title, len(work), show=show and shard == 0) as advance:
             if chat:
-                from kbbench_hf.runners.ask_chat import Asker
+                from kbbench_hf.runners.chat_requests import Asker
                 from kbbench_hf.runners.event_loop import run
 
                 asker = Asker(cast(Chat, model), record, budget, concurrency=concurrency, attempts=attempts)
@@ -139,7 +139,7 @@ def generate(
                 if stopped is not None and not (partial and any(key in journal for key in keys)):
                     raise stopped
             else:
-                from kbbench_hf.runners.ask_batches import answer_in_batches
+                from kbbench_hf.runners.batch_requests import answer_in_batches
 
                 name = identity.meet(model)
                 keys = answer_in_batches(cast(Generator, model), name, work, journal, record, meter, advance)

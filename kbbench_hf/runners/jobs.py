@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.journal import Journal, Record
-from kbbench_hf.models.failures import SETTLED, Failure
+from kbbench_hf.llm.failures import SETTLED, Failure
 from kbbench_hf.protocols import Completion
 
 ATTEMPTS = 8
@@ -91,7 +91,7 @@ class Job(NamedTuple):
         if completion.error in SETTLED:
             fields["settled"] = True
         if self.schema is not None and completion.error is None:
-            from kbbench_hf.models.structured import violation
+            from kbbench_hf.llm.structured_output import violation
 
             fields["schema_violation"] = violation(text, self.schema)
         return self.record(**fields)
@@ -117,7 +117,7 @@ def _fields(completion: Completion) -> dict[str, Any]:
 
 def produced_tokens(record: Record) -> int | None:
     """Return how many tokens were produced for a record, as far as the server said so and it can be."""
-    from kbbench_hf.models.chat_completions import token_count  # here, since retrievers import this module too
+    from kbbench_hf.llm.chat_completions import token_count  # here, since retrievers import this module too
 
     produced = record.get("produced_tokens")
     return token_count(record["completion_tokens"] if produced is None else produced)

@@ -23,8 +23,7 @@ from kbbench_hf.benchmarks.base import Examples, Prompt
 from kbbench_hf.benchmarks.judge_agreement import JudgeAgreement, read_agreement
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.journal import Journal, Record
-from kbbench_hf.metrics.triple_lists import well_formed
-from kbbench_hf.models.judges import (
+from kbbench_hf.judges.llm_judges import (
     FACT_PROMPT_SHA256,
     SPLIT_PROMPT_SHA256,
     Item,
@@ -35,14 +34,15 @@ from kbbench_hf.models.judges import (
     read_split,
     split_prompt,
 )
-from kbbench_hf.models.specs import parse, positive
-from kbbench_hf.models.surface import SURFACE, SurfaceJudge
+from kbbench_hf.judges.surface import SURFACE, SurfaceJudge
+from kbbench_hf.metrics.triple_lists import well_formed
+from kbbench_hf.model_specs import parse, positive
+from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.protocols import Judge, LanguageModel, Tunable, Verdict, name_of
-from kbbench_hf.replies.reading import ParseError
 from kbbench_hf.runners.generate import generate
 from kbbench_hf.runners.jobs import Prompts, Sampling
 from kbbench_hf.runners.progress import progress
-from kbbench_hf.runners.unread import check_read, generate_judgements
+from kbbench_hf.runners.unparsed import check_read, generate_judgements
 
 _JUDGE_BATCH = 256
 """Items that a local judge is given at a time: what an interruption can cost."""
@@ -285,7 +285,7 @@ def judge_by_name(name: str, kind: str, corpus: str) -> Judge:
     if form == "stored" and rest:
         return StoredFacts(Path(rest)) if kind == "factualness" else StoredSplits(Path(rest))
     if form == "nli" and rest:
-        from kbbench_hf.models.nli import NliFactJudge, NliSplitJudge
+        from kbbench_hf.judges.nli import NliFactJudge, NliSplitJudge
 
         spec = parse(name)
         options = spec.read(threshold=(float, None), batch=(positive, 16))

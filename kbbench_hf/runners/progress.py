@@ -94,7 +94,7 @@ class Meter:
 
     def add(self, record: "Record") -> None:
         """Count one record of the journal."""
-        from kbbench_hf.models.chat_completions import token_count
+        from kbbench_hf.llm.chat_completions import token_count
         from kbbench_hf.runners.jobs import produced_tokens
 
         self.n_requests += record["attempts"]

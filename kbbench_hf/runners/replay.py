@@ -7,13 +7,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kbbench_hf.agents.agent import Agent, Limits
+from kbbench_hf.agents.tool_schemas import TOOLS
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import Row, read_json
 from kbbench_hf.files.journal import Journal
-from kbbench_hf.models.agent import Agent, Limits
-from kbbench_hf.models.tool_contract import TOOLS
 from kbbench_hf.protocols import Message
-from kbbench_hf.runners.retrieval import agent_tools
+from kbbench_hf.runners.retrieval_run import agent_tools
 from kbbench_hf.scoring.asked import RUN, Asked, asked_of
 from kbbench_hf.scoring.trajectories import Trajectory, read_trajectories
 

@@ -11,13 +11,13 @@ import numpy as np
 from kbbench_hf.benchmarks.base import Examples, Prompt
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.models.renderings import Forms, Text, render
-from kbbench_hf.models.reranker import ASKING, RANK_WEIGHT, Asking, reordered
+from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.protocols import LanguageModel
-from kbbench_hf.replies.reading import ParseError
+from kbbench_hf.retrieval.node_texts import Forms, Text, render
+from kbbench_hf.retrieval.reranker import ASKING, RANK_WEIGHT, Asking, reordered
 from kbbench_hf.runners.generate import Generation
 from kbbench_hf.runners.jobs import Prompts, Sampling
-from kbbench_hf.runners.unread import check_read, generate_judgements
+from kbbench_hf.runners.unparsed import check_read, generate_judgements
 
 
 @dataclass(frozen=True)

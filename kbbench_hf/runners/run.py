@@ -12,7 +12,11 @@ from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.protocols import LanguageModel, Searcher, name_of
-from kbbench_hf.runners.how import (
+from kbbench_hf.runners.jobs import InterruptedRunError
+from kbbench_hf.runners.process_group import launch_warnings
+from kbbench_hf.runners.progress import say
+from kbbench_hf.runners.run_folder import default_folder, second_stage_folders
+from kbbench_hf.runners.run_options import (
     ANNOTATING,
     ANSWERING,
     NAMED,
@@ -29,10 +33,6 @@ from kbbench_hf.runners.how import (
     refuse_options,
     sampling_of,
 )
-from kbbench_hf.runners.jobs import InterruptedRunError
-from kbbench_hf.runners.machines import launch_warnings
-from kbbench_hf.runners.progress import say
-from kbbench_hf.runners.run_folder import default_folder, second_stage_folders
 from kbbench_hf.scoring.asked import RUN, Asked, load_examples
 from kbbench_hf.scoring.predictions import read_predictions
 from kbbench_hf.scoring.result import Result, write_result
@@ -43,8 +43,8 @@ from kbbench_hf.scoring.warnings import stored_warnings
 if TYPE_CHECKING:
     from kbbench_hf.runners.annotators import Annotators
     from kbbench_hf.runners.cost import CostEstimate
-    from kbbench_hf.runners.outcome import Summary
-    from kbbench_hf.runners.retrieve import Latency
+    from kbbench_hf.runners.ranking import Latency
+    from kbbench_hf.runners.run_summary import Summary
 
 Model = str | Searcher | LanguageModel
 
@@ -139,7 +139,7 @@ def estimate_run(benchmark: str, model: str, **how: Unpack[How]) -> "tuple[Promp
     Where `base_url` names a server, one request is sent to measure its latency; its reply is thrown away.
     """
     from kbbench_hf.runners.cost import estimate
-    from kbbench_hf.runners.generative import task
+    from kbbench_hf.runners.llm_run import task
 
     check_names(how)
     asked = load_examples(name_of_path(benchmark), None, how.get("split"), how.get("mode"), how.get("limit"))
@@ -183,7 +183,7 @@ def _measure_request(prompts: Mapping[Any, Prompt], name: str, how: How) -> tupl
 
 
 def _answered(asked: Asked, model: str | LanguageModel, how: How) -> Run:
-    from kbbench_hf.runners.generative import answer, task
+    from kbbench_hf.runners.llm_run import answer, task
 
     question = task(asked, prompt=how.get("prompt"), options=prompt_options(how), similar_by=how.get("similar_by"))
     name = model if isinstance(model, str) else how.get("name") or name_of(model)
@@ -243,7 +243,7 @@ def _retrieved(asked: Asked, model: str | Searcher, how: How) -> Run:
         out, requested = second_stage_folders(out)
     chosen: dict[str, Any] = {k: how[k] for k in ("top_k", "batch", "processes", "show") if k in how}
     if isinstance(model, str):
-        from kbbench_hf.runners.retrieval import rank
+        from kbbench_hf.runners.retrieval_run import rank
 
         folder, latency = rank(asked, model, out, **chosen)
     else:
@@ -297,7 +297,7 @@ def _re_ranked(
     options: dict[str, Any],
     how: How,
 ) -> "tuple[Path, Summary, int]":
-    from kbbench_hf.runners.retrieval import rerank
+    from kbbench_hf.runners.retrieval_run import rerank
 
     wording = how.get("rerank_prompt", "clean")
     options |= {"sampling": sampling_of({**_usual_sampling(wording), **how})}
@@ -316,8 +316,8 @@ def _walked(
     options: dict[str, Any],
     how: How,
 ) -> "tuple[Path, Summary, None]":
-    from kbbench_hf.models.agent import Limits
-    from kbbench_hf.runners.retrieval import walk
+    from kbbench_hf.agents.agent import Limits
+    from kbbench_hf.runners.retrieval_run import walk
 
     usual = Limits()
     limits = Limits(max_steps=how.get("max_steps", usual.max_steps), tokens=how.get("question_tokens", usual.tokens))
@@ -330,14 +330,14 @@ def _walked(
 
 def _usual_sampling(wording: str) -> How:
     """Return how a re-ranking prompt is sampled where the caller does not say."""
-    from kbbench_hf.models.reranker import ASKING
+    from kbbench_hf.retrieval.reranker import ASKING
 
     return {"temperature": ASKING[wording].temperature} if wording in ASKING else {}
 
 
 def _searched(asked: Asked, model: Searcher, how: How, chosen: dict[str, Any]) -> "tuple[Path, Latency]":
     """Let an object search; it is not asked again to measure latency, since nobody knows what a search of it costs."""
-    from kbbench_hf.runners.retrieve import retrieve
+    from kbbench_hf.runners.ranking import retrieve
 
     name = how.get("name") or name_of(model)
     settings = {**asked.settings(), "model": name}

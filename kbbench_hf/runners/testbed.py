@@ -7,11 +7,11 @@ from kbbench_hf.benchmarks import find_dataset
 from kbbench_hf.benchmarks.base import Benchmark, Testbed
 from kbbench_hf.errors import KBBenchError, UsageError, unknown_name
 from kbbench_hf.files.datasets import read_json
-from kbbench_hf.runners.generative import task
-from kbbench_hf.runners.how import NAMED, How, language_model, prompt_options, sampling_of
 from kbbench_hf.runners.jobs import InterruptedRunError
+from kbbench_hf.runners.llm_run import task
 from kbbench_hf.runners.run import Run, finished_run
 from kbbench_hf.runners.run_folder import default_folder
+from kbbench_hf.runners.run_options import NAMED, How, language_model, prompt_options, sampling_of
 from kbbench_hf.scoring.asked import load_examples
 
 

@@ -10,7 +10,7 @@ from kbbench_hf.benchmarks.base import Benchmark, Example, Examples, ParseFuncti
 from kbbench_hf.benchmarks.warnings import ScoreWarning, equals_gold_warning, is_gold, is_nearly_all
 from kbbench_hf.files.list_text import is_bracketed
 from kbbench_hf.files.rows import Unreadable, at
-from kbbench_hf.replies.reading import ParseError
+from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.scoring.column_names import is_gold_name
 from kbbench_hf.scoring.options import ReadOptions
 from kbbench_hf.scoring.suggestions import PLAIN, Column, answer_columns, example_id, prediction_columns

@@ -20,7 +20,7 @@ from kbbench_hf.files.json_lines import check_plain
 from kbbench_hf.files.rows import Problem, Reading, Unreadable
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.hub.ids import dataset_id
-from kbbench_hf.replies.reading import ParseError
+from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.scoring.gold import GoldColumn
 from kbbench_hf.scoring.options import ReadOptions as ReadOptions
 from kbbench_hf.scoring.rows import Placed, RowReader, shown

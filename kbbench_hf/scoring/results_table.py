@@ -10,7 +10,7 @@ from typing import NamedTuple, TypedDict
 from kbbench_hf.benchmarks import Place, benchmark, name_of_path, place_of
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.baselines import PREFIX, find_published
-from kbbench_hf.benchmarks.figures import Shown
+from kbbench_hf.benchmarks.charts import Shown
 from kbbench_hf.benchmarks.published import PublishedRow
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError

@@ -10,7 +10,7 @@ import numpy as np
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.metrics.significance import paired_test
-from kbbench_hf.runners.machines import group
+from kbbench_hf.runners.process_group import group
 from kbbench_hf.runners.run import run
 from kbbench_hf.scoring.result import Result
 from kbbench_hf.training.questions import VALIDATION

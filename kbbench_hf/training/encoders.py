@@ -35,10 +35,10 @@ from transformers import PrinterCallback, TrainerCallback, set_seed
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.writing import write_text
-from kbbench_hf.models.embedders import unloadable
-from kbbench_hf.models.late import load
-from kbbench_hf.models.negatives import best_wrong, drawn
-from kbbench_hf.runners.machines import check_same, group
+from kbbench_hf.retrieval.embedders import unloadable
+from kbbench_hf.retrieval.hard_negatives import best_wrong, drawn
+from kbbench_hf.retrieval.late_interaction import load
+from kbbench_hf.runners.process_group import check_same, group
 from kbbench_hf.runners.progress import progress
 from kbbench_hf.training.mining import ranked_by, ranked_by_model
 from kbbench_hf.training.pairs import Pairs

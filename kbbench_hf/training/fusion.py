@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.writing import write_text
-from kbbench_hf.models.fusion import DEPTH, min_max
-from kbbench_hf.models.specs import parse
-from kbbench_hf.models.trained_folder import FUSION
+from kbbench_hf.model_specs import parse
+from kbbench_hf.retrieval.fusion import DEPTH, min_max
+from kbbench_hf.retrieval.trained_folder import FUSION
 from kbbench_hf.runners.progress import progress
 from kbbench_hf.training.mining import ranked_by
 from kbbench_hf.training.questions import TrainingData

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.models.retrievers import retriever
-from kbbench_hf.models.specs import parse
-from kbbench_hf.models.workplace import Progress, Workplace
+from kbbench_hf.model_specs import parse
 from kbbench_hf.protocols import Ranking
-from kbbench_hf.runners.retrieval import default_cache
+from kbbench_hf.retrieval.context import Progress, Workplace
+from kbbench_hf.retrieval.retrievers import retriever
+from kbbench_hf.runners.retrieval_run import default_cache
 from kbbench_hf.training.questions import TrainingData
 from kbbench_hf.training.scores import ranked
 

@@ -17,15 +17,15 @@ from transformers import get_linear_schedule_with_warmup, set_seed
 from transformers.trainer_utils import get_last_checkpoint
 
 from kbbench_hf.errors import DataError
-from kbbench_hf.models.embedders import SentenceEmbedder
-from kbbench_hf.models.graph_network import Batch, GraphNetwork, softmax_by, summed_by
-from kbbench_hf.models.qagnn import BATCH, DEPTH, About, Features, scores_of, weights_file
-from kbbench_hf.models.question_graphs import QuestionGraph
-from kbbench_hf.models.top_k import best
-from kbbench_hf.models.workplace import Workplace
-from kbbench_hf.runners.machines import check_same, group, shared_cache
+from kbbench_hf.retrieval.context import Workplace
+from kbbench_hf.retrieval.embedders import SentenceEmbedder
+from kbbench_hf.retrieval.graph_network import Batch, GraphNetwork, softmax_by, summed_by
+from kbbench_hf.retrieval.qagnn import BATCH, DEPTH, About, Features, scores_of, weights_file
+from kbbench_hf.retrieval.query_graphs import QuestionGraph
+from kbbench_hf.retrieval.top_k import best
+from kbbench_hf.runners.process_group import check_same, group, shared_cache
 from kbbench_hf.runners.progress import progress
-from kbbench_hf.runners.retrieval import default_cache
+from kbbench_hf.runners.retrieval_run import default_cache
 from kbbench_hf.training.mining import ranked_by
 from kbbench_hf.training.questions import Questions, TrainingData
 from kbbench_hf.training.shown import Learned

@@ -13,8 +13,8 @@ from kbbench_hf.benchmarks import find_dataset, name_of_path, place_of
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import Id
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.models.renderings import Forms, Text, render
-from kbbench_hf.models.workplace import Workplace
+from kbbench_hf.retrieval.context import Workplace
+from kbbench_hf.retrieval.node_texts import Forms, Text, render
 from kbbench_hf.scoring.asked import Asked, load_examples
 
 TRAIN, VALIDATION, TEST = "train", "validation", "test"

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from transformers import TrainerCallback
 
-from kbbench_hf.models.negatives import best_wrong
+from kbbench_hf.retrieval.hard_negatives import best_wrong
 from kbbench_hf.training.pairs import Pairs
 
 Rows = NDArray[np.int64]

@@ -12,15 +12,15 @@ from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.benchmarks.base import Benchmark, Examples, PromptOptions
 from kbbench_hf.errors import UsageError, missing_extra, unknown_name
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.models.embeddings import BLOCK_TEXTS
-from kbbench_hf.models.exact_search import search
-from kbbench_hf.models.late import Late
-from kbbench_hf.models.renderings import Forms, Text, render
-from kbbench_hf.models.token_vectors import TokenVectors
-from kbbench_hf.models.workplace import Share
+from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.protocols import Message, Ranking
-from kbbench_hf.replies.reading import ParseError
-from kbbench_hf.runners.machines import group
+from kbbench_hf.retrieval.context import Share
+from kbbench_hf.retrieval.embedding_cache import BLOCK_TEXTS
+from kbbench_hf.retrieval.exact_search import search
+from kbbench_hf.retrieval.late_interaction import Late
+from kbbench_hf.retrieval.node_texts import Forms, Text, render
+from kbbench_hf.retrieval.token_vectors import TokenVectors
+from kbbench_hf.runners.process_group import group
 from kbbench_hf.scoring.asked import load_examples
 from kbbench_hf.training.questions import VALIDATION
 

@@ -16,8 +16,8 @@ from kbbench_hf.files.writing import write_text
 from kbbench_hf.metrics.aggregate import Estimate
 from kbbench_hf.metrics.significance import paired_test
 from kbbench_hf.reports.model_card import TRAINING, model_card
-from kbbench_hf.runners.machines import check_same, check_shared, group
-from kbbench_hf.runners.retrieval import rank
+from kbbench_hf.runners.process_group import check_same, check_shared, group
+from kbbench_hf.runners.retrieval_run import rank
 from kbbench_hf.runners.run_folder import add_facts, open_run
 from kbbench_hf.scoring.result import Result
 from kbbench_hf.scoring.score import score

@@ -11,8 +11,8 @@ from kbbench_hf.benchmarks.warnings import above_one_warning, empty_warning, equ
 from kbbench_hf.errors import UsageError
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.answers import score_answers
-from kbbench_hf.replies.answers import read_answers
-from kbbench_hf.replies.reading import ParseError
+from kbbench_hf.parsing.answers import read_answers
+from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.scoring.evaluate_modules import Unordered, decode, module_result, read_list, reads
 
 _DESCRIPTION = """\

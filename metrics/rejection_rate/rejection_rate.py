@@ -9,8 +9,8 @@ from kbbench_hf.benchmarks.answers import ShapeError
 from kbbench_hf.benchmarks.warnings import unread_warning
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.answers import answerability, balanced_accuracy, rejections
-from kbbench_hf.replies.reading import ParseError
-from kbbench_hf.replies.verdicts import read_answerable
+from kbbench_hf.parsing.parsed_reply import ParseError
+from kbbench_hf.parsing.verdicts import read_answerable
 from kbbench_hf.scoring.evaluate_modules import decode, module_result, reads
 
 _DESCRIPTION = """\

@@ -12,8 +12,8 @@ from kbbench_hf.errors import unknown_name
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.triple_values import score_repaired_2, score_repaired_3
 from kbbench_hf.metrics.triples import Ontology, TripleScores, count_oddities, score_reference, score_repaired
-from kbbench_hf.replies.reading import ParseError
-from kbbench_hf.replies.triples import read_triples
+from kbbench_hf.parsing.parsed_reply import ParseError
+from kbbench_hf.parsing.triples import read_triples
 from kbbench_hf.scoring.evaluate_modules import decode, module_result, read_list, reads
 
 _DESCRIPTION = """\

@@ -14,13 +14,15 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[2] / "kbbench_hf"
 ORDER = (
-    "errors addresses patterns protocols text metrics parsing replies files knowledge_base hub benchmarks scoring "
-    "reports retrieval llm models judges agents runners training leaderboard building mcp_server app cli"
+    "moved errors addresses protocols text metrics parsing files knowledge_base hub benchmarks scoring reports "
+    "model_specs retrieval llm judges agents runners training leaderboard building app cli"
 ).split()
 """Packages and top-level modules, lowest first. `kbbench_hf/__init__.py` is the public interface: it imports any of
 them, and none of them imports it."""
 BUILDERS = {"building", "cli"}
 """Who imports `building`, which makes datasets. A benchmark names its builder in a string."""
+OWN_DATA = frozenset({"own_kb", "own_extraction"})
+"""Benchmarks of a user's own data: they use the prompts and scores of a released benchmark."""
 HUGGING_FACE = set("datasets evaluate huggingface_hub transformers accelerate sentence_transformers gradio".split())
 HEAVY = {"numpy", "pyarrow", "torch", "pandas"} | HUGGING_FACE
 POSIX = {"fcntl", "pwd", "grp", "resource", "termios"}
@@ -54,9 +56,10 @@ class SourceFile:
 
     @cached_property
     def folder(self) -> str:
-        """The benchmark whose folder contains the file, or an empty string."""
-        parts = self.name.split("/")
-        return parts[1] if parts[0] in {"benchmarks", "building"} and parts[1] in benchmark_folders() else ""
+        """The benchmark to which the file belongs, or an empty string."""
+        package, _, rest = self.name.removesuffix(".py").partition("/")
+        folder = rest.split("/")[0]
+        return folder if package in {"benchmarks", "building"} and folder in benchmark_folders() else ""
 
     @cached_property
     def strings(self) -> list[str]:
@@ -111,7 +114,7 @@ def modules() -> frozenset[str]:
 
 @cache
 def benchmark_folders() -> frozenset[str]:
-    return frozenset(file.parent.name for file in (PACKAGE / "benchmarks").glob("*/benchmark.py"))
+    return frozenset(file.parent.name for file in (PACKAGE / "benchmarks").glob("*/benchmark.py")) | OWN_DATA
 
 
 def order_violations(source: SourceFile) -> Iterator[str]:
@@ -136,13 +139,12 @@ def order_violations(source: SourceFile) -> Iterator[str]:
 def benchmark_violations(source: SourceFile) -> Iterator[str]:
     """Yield where a benchmark imports another one, and where generic code names a benchmark."""
     if source.folder:
-        own = source.folder.startswith("own_")  # a user's own data uses the prompts and scores of a benchmark
-        for module in () if own else sorted(source.own_imports):
+        for module in () if source.folder in OWN_DATA else sorted(source.own_imports):
             package, _, folder = ".".join(module.split(".")[1:3]).partition(".")
             if package in {"benchmarks", "building"} and folder in benchmark_folders() - {source.folder}:
                 yield f"{source.name} imports {module}, of another benchmark"
         return
-    if source.package == "metrics":  # names the papers that define its scores
+    if source.package in {"metrics", "text"}:  # name the papers that define its scores
         return
     for number, line in enumerate(source.text.splitlines(), start=1):
         registered = source.name == "benchmarks/__init__.py" and ":" in line and line.startswith('    "')
@@ -160,7 +162,7 @@ def file_violations(source: SourceFile) -> Iterator[str]:
     needed = _top_level(source) & POSIX
     if source.name == "leaderboard/checking.py":  # without POSIX, uploads are checked in threads
         needed ^= {"resource"}
-    if needed and source.package != "building" and "/release/" not in source.name:
+    if needed and source.package != "building":
         yield f"{source.name}: {sorted(needed)} needs POSIX; release readers and leaderboard/checking.py may use it"
 
 

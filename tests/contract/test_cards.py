@@ -23,7 +23,7 @@ from tests.contract.croissant import MAX_CONFIGS, croissant
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = Path(kbbench_hf.benchmarks.__file__).parent
-RELEASED = {card.stem: card for card in sorted(BENCHMARKS.glob("*/cards/*.md"))}
+RELEASED = {card.stem: card for card in sorted((BENCHMARKS.parent / "building").glob("*/cards/*.md"))}
 MINIS = {folder.name: folder for folder in sorted((ROOT / "dataset_scripts").glob("mini-*"))}
 CARDS = {**RELEASED, **{name: folder / "README.md" for name, folder in MINIS.items()}}
 STAND_INS = {"stark": "mini-stark", "text2kg": "mini-text2kg", "ska": "mini-ska"}
@@ -83,7 +83,7 @@ def test_a_built_card_adds_what_only_the_data_say(name: str) -> None:
 
 @pytest.mark.parametrize("name", CARDS)
 def test_a_card_cites_its_paper_as_the_board_does(name: str) -> None:
-    folder = RELEASED[name].parents[1] if name in RELEASED else shipped(name).path.parent
+    folder = BENCHMARKS / RELEASED[name].parents[1].name if name in RELEASED else shipped(name).path.parent
     cited = bibtex(CARDS[name].read_text(encoding="utf-8"))
     assert (folder / "citation.bib").read_text(encoding="utf-8") in cited
     assert all(" author = {" in entry for entry in cited.split("\n@")), "an entry without authors is no citation"

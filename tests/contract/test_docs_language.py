@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-CARDS = sorted((ROOT / "kbbench_hf/benchmarks").glob("*/cards/*.md"))
+CARDS = sorted((ROOT / "kbbench_hf/building").glob("*/cards/*.md"))
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *CARDS]
 LONGEST_MEAN, LONGEST_PAGE_MEAN = 18.0, 20.0
 

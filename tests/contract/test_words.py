@@ -20,8 +20,8 @@ CALLS = {"ScoreWarning", "Problem", "Unreadable", "echo", "fail", "say", "progre
 VARIABLES = {"message", "remedy", "hint"}
 """Names of variables whose texts go into errors and warnings."""
 EXEMPT = {
-    "models/agent_tools.py": "results of tools, which a model reads; stored conversations have them",
-    "models/tool_contract.py": "results of tools, which a model reads; stored conversations have them",
+    "agents/tools.py": "results of tools, which a model reads; stored conversations have them",
+    "agents/tool_schemas.py": "results of tools, which a model reads; stored conversations have them",
     "runners/agent_sessions.py": "results of tools, which a model reads; stored conversations have them",
 }
 """Files of which texts are not searched -> why."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kbbench_hf.models.tool_contract import LONGEST_SNIPPET, TOOLS
+from kbbench_hf.agents.tool_schemas import LONGEST_SNIPPET, TOOLS
 from tests.end_to_end.test_agent_policies import World, lines, walk, world
 from tests.puzzles import Edge, Node, Puzzle, Puzzles, odd
 from tests.servers.tool_caller import Call, Script, ToolCaller, Turn

@@ -9,13 +9,13 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pytest
 
+from kbbench_hf.agents.agent import Agent, Limits
+from kbbench_hf.agents.tools import AgentTools
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.models.agent import Agent, Limits
-from kbbench_hf.models.agent_tools import AgentTools
-from kbbench_hf.models.bm25 import BM25
-from kbbench_hf.models.endpoint import Endpoint
+from kbbench_hf.llm.endpoint import Endpoint
+from kbbench_hf.retrieval.bm25 import BM25
 from kbbench_hf.runners.agent import Walked, walk_run
 from tests.puzzles import Puzzle, Puzzles, mini_stark, odd
 from tests.servers.scripted import MODEL, TRANSIENT, Reply

@@ -20,7 +20,7 @@ import pytest
 
 from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.errors import UsageError
-from kbbench_hf.models.endpoint import Endpoint
+from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.runners.generate import Generation, generate
 from tests.servers.scripted import MODEL, Reply, ScriptedServer
 

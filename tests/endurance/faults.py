@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kbbench_hf.benchmarks.base import Prompt
-from kbbench_hf.models.endpoint import Endpoint
+from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.runners.generate import generate
 from tests.servers.scripted import MODEL, ScriptedServer, answer_to
 

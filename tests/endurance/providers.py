@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.errors import KBBenchError
-from kbbench_hf.models.endpoint import Endpoint
-from kbbench_hf.runners import ask_chat
+from kbbench_hf.llm.endpoint import Endpoint
+from kbbench_hf.runners import chat_requests as ask_chat
 from kbbench_hf.runners.generate import generate
 from kbbench_hf.runners.jobs import Sampling
 from tests.servers.scripted import MODEL, Reply, ScriptedServer

@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.text2kgbench.benchmark import DBPEDIA_WEBNLG, WIKIDATA_TEKGEN
-from kbbench_hf.benchmarks.text2kgbench.release import build_dbpedia_webnlg, build_wikidata_tekgen
+from kbbench_hf.building.text2kgbench.release import build_dbpedia_webnlg, build_wikidata_tekgen
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.answers import score_answers
 from kbbench_hf.metrics.generative_re import bracket_count, completeness, factualness, granularity
 from kbbench_hf.metrics.id_lists import number_ids
 from kbbench_hf.metrics.ranking import measure
 from kbbench_hf.metrics.ranks import locate, rank
-from kbbench_hf.models.bm25 import BM25
+from kbbench_hf.retrieval.bm25 import BM25
 from tests.golden.text2kg_runs import RUNS, responses
 
 Column = NDArray[np.float64]

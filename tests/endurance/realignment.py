@@ -15,9 +15,9 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from kbbench_hf.benchmarks.text2kgbench.construction.alignment import GRADES, align
+from kbbench_hf.building.own_extraction.alignment import GRADES, align
 from kbbench_hf.metrics.triples import fold
-from tests.unit.benchmarks.text2kgbench.test_construction import came_back, jsonl
+from tests.unit.building.own_extraction.test_construction import came_back, jsonl
 
 HALVES = ("wikidata_tekgen", "dbpedia_webnlg")
 

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from kbbench_hf.benchmarks.own_kb.construction.topics import TopicDraws
 from kbbench_hf.benchmarks.stark.metapaths import METAPATHS
-from kbbench_hf.benchmarks.stark.release import recovered_templates
+from kbbench_hf.building.stark.release import recovered_templates
+from kbbench_hf.building.synthesis.topic_entities import TopicDraws
 from kbbench_hf.knowledge_base.metapaths import Metapath
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 

@@ -15,13 +15,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from kbbench_hf.benchmarks.ska_bench.construction.kg_text import TEKGEN
+from kbbench_hf.building.ska_bench.kg_text import TEKGEN
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = (
     "import sys; from pathlib import Path;"
-    "from kbbench_hf.benchmarks.ska_bench.construction import release as makers;"
-    "from kbbench_hf.benchmarks.ska_bench.construction.datasets import build;"
+    "from kbbench_hf.building.ska_bench import release as makers;"
+    "from kbbench_hf.building.ska_bench.dataset import build;"
     "from kbbench_hf.files.datasets import DatasetFolder;"
     "build('', makers.make(Path(sys.argv[1])), Path(sys.argv[2]), None);"
     "print(DatasetFolder(Path(sys.argv[2])).revision)"

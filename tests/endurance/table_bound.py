@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from kbbench_hf.benchmarks.ska_bench.construction import tatqa, wikitablequestions
-from kbbench_hf.benchmarks.ska_bench.construction.table import candidates
-from kbbench_hf.benchmarks.ska_bench.construction.table_selection import QUOTAS, select
+from kbbench_hf.building.ska_bench import tatqa, wikitablequestions
+from kbbench_hf.building.ska_bench.table import candidates
+from kbbench_hf.building.ska_bench.table_selection import QUOTAS, select
 
 
 def main(source: Path) -> None:

@@ -17,13 +17,13 @@ import numpy as np
 
 from kbbench_hf.benchmarks.genres.answers import stored_by_text
 from kbbench_hf.benchmarks.genres.benchmark import TOPICS
-from kbbench_hf.benchmarks.genres.release import CONFIGS
 from kbbench_hf.benchmarks.genres.topic_corpora import released_corpus
+from kbbench_hf.building.genres.release import CONFIGS
+from kbbench_hf.judges.thresholds import spearman
+from kbbench_hf.judges.topic_model import SEEDS, LdaSettings, TopicModel
 from kbbench_hf.metrics.aggregate import means
 from kbbench_hf.metrics.generative_re import topical_similarity
 from kbbench_hf.metrics.topics import content_words, triples_text
-from kbbench_hf.models.thresholds import spearman
-from kbbench_hf.models.topic_model import SEEDS, LdaSettings, TopicModel
 
 N_SEEDS = len(SEEDS) + 10
 BOUNDS = {"cdr": (3.5, 0.96), "wiki20m": (1.2, 0.98), "wiki80": (0.9, 0.99)}

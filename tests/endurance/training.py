@@ -22,8 +22,8 @@ import numpy as np
 
 from kbbench_hf.cli.verbs import kbbench
 from kbbench_hf.metrics.significance import paired_test
-from kbbench_hf.models.late import TokenEmbedder
-from kbbench_hf.models.top_k import best
+from kbbench_hf.retrieval.late_interaction import TokenEmbedder
+from kbbench_hf.retrieval.top_k import best
 from kbbench_hf.scoring.asked import load_examples
 from kbbench_hf.training.controls import TRAINED, compared, ranked
 from kbbench_hf.training.questions import TEST, load_training_data

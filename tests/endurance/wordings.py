@@ -24,14 +24,14 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.models.dense import Dense
-from kbbench_hf.models.embedders import SentenceEmbedder
-from kbbench_hf.models.fusion import Fusion, min_max
-from kbbench_hf.models.graph_ranker import GraphRanker
-from kbbench_hf.models.renderings import render
-from kbbench_hf.models.retrievers import retriever
-from kbbench_hf.models.workplace import Workplace
 from kbbench_hf.protocols import Retriever
+from kbbench_hf.retrieval.context import Workplace
+from kbbench_hf.retrieval.dense import Dense
+from kbbench_hf.retrieval.embedders import SentenceEmbedder
+from kbbench_hf.retrieval.fusion import Fusion, min_max
+from kbbench_hf.retrieval.graph_ranker.ranker import GraphRanker
+from kbbench_hf.retrieval.node_texts import render
+from kbbench_hf.retrieval.retrievers import retriever
 
 STARK = Path(os.environ.get("KBBENCH_SHARED", "../shared")) / "data/stark"
 SLICE = STARK / "prime/ibd_subgraph"

@@ -1,4 +1,4 @@
-"""Write `kbbench_hf/metrics/data/sentence_ends_genres.json`: where Punkt's cuts change GenRES's token counts.
+"""Write `kbbench_hf/text/data/sentence_ends_genres.json`: where Punkt's cuts change GenRES's token counts.
 
 As `make_sentence_ends.py`, for the strings of GenRES's release: every element of every stored triple, every source text
 and every text of CDR's topic-model corpus. Only texts whose tokens the cuts change are kept (108 of 1,114).
@@ -15,9 +15,9 @@ from pathlib import Path
 
 from make_sentence_ends import sentence_ends
 
-from kbbench_hf.metrics.text import tokenize
+from kbbench_hf.text.tokens import tokenize
 
-TABLE = Path(__file__).parents[2] / "kbbench_hf/metrics/data/sentence_ends_genres.json"
+TABLE = Path(__file__).parents[2] / "kbbench_hf/text/data/sentence_ends_genres.json"
 
 
 def release_texts(release: Path) -> Iterator[str]:

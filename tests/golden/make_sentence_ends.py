@@ -1,4 +1,4 @@
-"""Write `kbbench_hf/metrics/data/sentence_ends.json`: where Punkt ends a sentence inside a text of the release.
+"""Write `kbbench_hf/text/data/sentence_ends.json`: where Punkt ends a sentence inside a text of the release.
 
 Only texts whose tokens that changes are kept, as hashes and offsets; the file holds no text. It needs `nltk==3.9.2` and
 a folder of NLTK data with `punkt_tab`, such as the one inside the wheel of `llama-index-core`:
@@ -15,9 +15,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from kbbench_hf.benchmarks.text2kgbench.parsers import HISTORICAL_PARSERS
-from kbbench_hf.metrics.text import tokenize
+from kbbench_hf.text.tokens import tokenize
 
-TABLE = Path(__file__).parents[2] / "kbbench_hf/metrics/data/sentence_ends.json"
+TABLE = Path(__file__).parents[2] / "kbbench_hf/text/data/sentence_ends.json"
 
 
 def release_texts(release: Path) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Fit the model of surface features on a release's verdicts, per corpus, and measure it where it was not fitted.
 
-    python -m tests.golden.make_surface RELEASE > kbbench_hf/models/surface.json
+    python -m tests.golden.make_surface RELEASE > kbbench_hf/judges/surface.json
 
 Weights and agreement are derived figures; no text and no verdict of the release is in them.
 """
@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from kbbench_hf.benchmarks.genres.benchmark import CORPORA, load
-from kbbench_hf.benchmarks.genres.release import build_genres_corpora
+from kbbench_hf.building.genres.release import build_genres_corpora
 from kbbench_hf.files.datasets import DatasetFolder
-from kbbench_hf.models.surface import FEATURES, OTHER, fit_logistic
+from kbbench_hf.judges.surface import FEATURES, OTHER, fit_logistic
 from kbbench_hf.runners.calibrate_judge import YES, JudgedItems, agreement_on, released_items, surface_says
 
 CONFIGS = ("cdr", "docred", "wiki20m", "wiki80")

@@ -28,9 +28,9 @@ from kbbench_hf.metrics.generative_re import bracket_count, completeness, factua
 from kbbench_hf.metrics.id_lists import IdLists
 from kbbench_hf.metrics.ranking import at_least
 from kbbench_hf.metrics.ranks import locate, rank
-from kbbench_hf.metrics.text import tokenize
 from kbbench_hf.metrics.triple_lists import hard_match, tokens_per_triple, triples_per_document
 from kbbench_hf.scoring.score import score
+from kbbench_hf.text.tokens import tokenize
 
 FILE = Path(__file__).with_name("recomputed.csv")
 COLUMNS = ("benchmark", "config", "split", "mode", "system", "slice", "metric", "value")

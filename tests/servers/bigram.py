@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.unit.models.tiny_lm import TEMPLATE
+from tests.unit.llm.tiny_lm import TEMPLATE
 
 ROLES = ["<|system|>", "<|user|>", "<|assistant|>", "<|end|>"]
 WIDTH = 32

@@ -6,7 +6,7 @@ import selectors
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
-from kbbench_hf.models.failures import Failure
+from kbbench_hf.llm.failures import Failure
 from kbbench_hf.protocols import Completion
 
 T = TypeVar("T")

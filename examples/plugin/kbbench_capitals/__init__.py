@@ -25,7 +25,7 @@ from kbbench_hf.benchmarks.base import (
     of_text,
 )
 from kbbench_hf.files.datasets import DatasetFolder, write_dataset
-from kbbench_hf.replies.reading import ParseError
+from kbbench_hf.parsing.parsed_reply import ParseError
 
 HERE = Path(__file__).parent
 

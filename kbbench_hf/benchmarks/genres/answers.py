@@ -8,6 +8,7 @@ from typing import Any
 from kbbench_hf.errors import DataError
 
 CLONE = "git clone https://github.com/pat-jj/GenRES && git -C GenRES checkout 7824249"
+PUBLISHED = Path(__file__).with_name("published.csv")
 RELEASE_NAMES: dict[str, str] = json.loads(Path(__file__).with_name("systems.json").read_text(encoding="utf-8"))
 """Published system of the main table -> its name in the release's files."""
 STRATEGY_NAMES = {

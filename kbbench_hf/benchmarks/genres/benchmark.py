@@ -39,7 +39,6 @@ from kbbench_hf.metrics.generative_re import (
     turned_round,
     uniqueness,
 )
-from kbbench_hf.metrics.text import tokenize
 from kbbench_hf.metrics.triple_lists import (
     Triple,
     hard_match,
@@ -48,6 +47,7 @@ from kbbench_hf.metrics.triple_lists import (
     triples_per_document,
     well_formed,
 )
+from kbbench_hf.text.tokens import tokenize
 
 METRICS: Mapping[str, str] = {
     "completeness": "CS",
@@ -286,9 +286,9 @@ _SCORING = base.Scoring(
         gold=gold_triples,
         n_topics=lambda config: TOPICS.get(config, 20),
         corpus=topic_corpus,
-        released_outputs=on_request("kbbench_hf.benchmarks.genres.outputs:released_outputs"),
-        released_verdicts=on_request("kbbench_hf.benchmarks.genres.outputs:released_verdicts"),
-        calibrates=on_request("kbbench_hf.benchmarks.genres.outputs:calibrates"),
+        released_outputs=on_request("kbbench_hf.building.genres.outputs:released_outputs"),
+        released_verdicts=on_request("kbbench_hf.building.genres.outputs:released_verdicts"),
+        calibrates=on_request("kbbench_hf.building.genres.outputs:calibrates"),
         human_votes=on_request("kbbench_hf.benchmarks.genres.human_study:human_votes"),
     ),
 )
@@ -327,7 +327,7 @@ CORPORA = base.Benchmark(
         ("test",),
         "test",
         load,
-        build=on_request("kbbench_hf.benchmarks.genres.release:build_genres_corpora"),
+        build=on_request("kbbench_hf.building.genres.release:build_genres_corpora"),
     ),
     _SCORING,
     _ASKING,

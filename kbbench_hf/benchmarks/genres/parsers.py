@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from kbbench_hf.benchmarks.base import Example
 from kbbench_hf.metrics.triple_lists import Triple
-from kbbench_hf.replies.reading import ParseError, Reading
-from kbbench_hf.replies.triples import read_triples, without_types
+from kbbench_hf.parsing.parsed_reply import ParseError, Reading
+from kbbench_hf.parsing.triples import read_triples, without_types
 
 ANSWER_MARKS = ("\nASSISTANT:", "[/INST]", "\n<|assistant|>\n", "GPT4 Correct Assistant:")
 """The words after which an answer begins where a stored response repeats its prompt (Vicuna and WizardLM, Llama and
@@ -40,7 +40,7 @@ class Mended(NamedTuple):
 
 
 def careful(response: str, example: Example) -> Reading[list[Triple]]:
-    """Return the triples that a response gives as its answer; see `replies.triples`, which reads all benchmarks'.
+    """Return the triples that a response gives as its answer; see `parsing.triples`, which reads all benchmarks'.
 
     Raises:
         ParseError: it gives none and does not say so, or can be read in two ways.

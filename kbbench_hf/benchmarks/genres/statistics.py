@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kbbench_hf.benchmarks.figures import Statistics
+from kbbench_hf.benchmarks.charts import Statistics
 from kbbench_hf.benchmarks.genres.parsers import read
 from kbbench_hf.files.datasets import PREDICTIONS, DatasetFolder, Row
 

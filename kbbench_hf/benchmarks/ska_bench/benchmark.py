@@ -29,7 +29,7 @@ from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.aggregate import Estimate, means
 from kbbench_hf.metrics.answers import answerability, balanced_accuracy, rejections, score_answers
 from kbbench_hf.metrics.typed_answers import matched
-from kbbench_hf.replies.reading import Reading
+from kbbench_hf.parsing.parsed_reply import Reading
 
 METRICS = {
     "answer_f1": "F1",
@@ -167,17 +167,17 @@ def check(examples: Examples, example_id: Id, answer: Sequence[str]) -> str | No
 
 
 def read_careful(response: str, example: Example) -> Reading[list[str]]:
-    """Return the answers that a response gives, see `replies.answers`; on a rejection testbed "yes" or "no" alone.
+    """Return the answers that a response gives, see `parsing.answers`; on a rejection testbed "yes" or "no" alone.
 
     Raises:
         ParseError: it gives none and does not say so, or can be read in two ways.
     """
     if not _is_judged(example):
-        from kbbench_hf.replies.answers import read_answers
+        from kbbench_hf.parsing.answers import read_answers
 
         is_name = example.has_name if isinstance(example, ContextRow) else lambda name: False
         return read_answers(response, str(example.get("question", "")), is_name)
-    from kbbench_hf.replies.verdicts import read_answerable
+    from kbbench_hf.parsing.verdicts import read_answerable
 
     read = read_answerable(response)
     return Reading([read.answer], read.rule, read.thought)
@@ -278,10 +278,10 @@ SKA_OPEN = base.Benchmark(
         ("test", "demo"),
         "test",
         load,
-        build=on_request("kbbench_hf.benchmarks.ska_bench.construction.datasets:build_open"),
-        build_private=on_request("kbbench_hf.benchmarks.ska_bench.construction.private:build_private"),
-        audit=on_request("kbbench_hf.benchmarks.ska_bench.audit:audit"),
-        review=on_request("kbbench_hf.benchmarks.ska_bench.review:items"),
+        build=on_request("kbbench_hf.building.ska_bench.dataset:build_open"),
+        build_private=on_request("kbbench_hf.building.ska_bench.private:build_private"),
+        audit=on_request("kbbench_hf.building.ska_bench.audit:audit"),
+        review=on_request("kbbench_hf.building.ska_bench.review:items"),
     ),
     _SCORING,
     _ASKING,
@@ -298,7 +298,7 @@ SKA_BENCH = base.Benchmark(
     ),
     replace(
         SKA_OPEN.data,
-        build=on_request("kbbench_hf.benchmarks.ska_bench.construction.datasets:build_official"),
+        build=on_request("kbbench_hf.building.ska_bench.dataset:build_official"),
         build_private=None,
     ),
     replace(_SCORING, modes=("squad", "exact", "wtq", "rog", "typed")),

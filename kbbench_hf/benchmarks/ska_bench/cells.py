@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from kbbench_hf.benchmarks.base import Figure, Figures, ScoredConfig, Systems
-from kbbench_hf.benchmarks.figures import Shown
+from kbbench_hf.benchmarks.charts import Shown
 from kbbench_hf.metrics.robustness import Column, mean_interval
 
 F1 = "answer_f1"

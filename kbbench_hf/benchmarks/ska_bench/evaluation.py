@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kbbench_hf.benchmarks.base import ScoredConfig, Systems
-from kbbench_hf.benchmarks.figures import FigureTable, Panel, Panels, Point, Section, Shown
+from kbbench_hf.benchmarks.charts import FigureTable, Panel, Panels, Point, Section, Shown
 from kbbench_hf.benchmarks.published import read_published
 from kbbench_hf.benchmarks.ska_bench.cells import (
     F1,
@@ -37,8 +37,6 @@ from kbbench_hf.benchmarks.ska_bench.configs import (
     configs,
     configs_of,
 )
-from kbbench_hf.benchmarks.ska_bench.construction.graphs import Graph
-from kbbench_hf.benchmarks.ska_bench.construction.tokens import Tokenizer, tokenizer
 from kbbench_hf.benchmarks.ska_bench.over_settings import AVERAGE, NOISE, ORDER, over_settings
 from kbbench_hf.benchmarks.ska_bench.testbeds import (
     TITLES,
@@ -48,6 +46,8 @@ from kbbench_hf.benchmarks.ska_bench.testbeds import (
     hardness_panels,
     rejection_panels,
 )
+from kbbench_hf.benchmarks.ska_bench.token_counts import Tokenizer, tokenizer
+from kbbench_hf.benchmarks.ska_bench.triple_graph import Graph
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, Pool, write_passage, write_row, write_triple
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.aggregate import estimate

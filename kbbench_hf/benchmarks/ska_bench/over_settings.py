@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.base import Systems
-from kbbench_hf.benchmarks.figures import FigureTable, Panel, Panels, Point, Section, Shown
+from kbbench_hf.benchmarks.charts import FigureTable, Panel, Panels, Point, Section, Shown
 from kbbench_hf.benchmarks.ska_bench.cells import (
     F1,
     Cells,

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from kbbench_hf.replies.reading import ParseError
+from kbbench_hf.parsing.parsed_reply import ParseError
 
 LONGEST = 100_000
 """Only this many characters at the end of a response are read: the answer is in the last line."""

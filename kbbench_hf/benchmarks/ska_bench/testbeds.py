@@ -5,7 +5,7 @@ from functools import partial
 from typing import NamedTuple
 
 from kbbench_hf.benchmarks.base import Figure, Figures, Result, Systems, Testbed
-from kbbench_hf.benchmarks.figures import FigureTable, Panel, Panels, Point
+from kbbench_hf.benchmarks.charts import FigureTable, Panel, Panels, Point
 from kbbench_hf.benchmarks.ska_bench.cells import shown
 from kbbench_hf.benchmarks.ska_bench.configs import (
     BUCKETS,

@@ -28,8 +28,8 @@ AMAZON = _released(
     _FACTS("stark-amazon", "STaRK-Amazon: product search"),
     known=range(957_192),
     candidate_types=frozenset({"product"}),
-    build=on_request("kbbench_hf.benchmarks.stark.release:build_amazon"),
-    build_archive=on_request("kbbench_hf.benchmarks.stark.release:build_amazon_archive"),
+    build=on_request("kbbench_hf.building.stark.release:build_amazon"),
+    build_archive=on_request("kbbench_hf.building.stark.release:build_amazon_archive"),
     construction=partial(on_request("kbbench_hf.benchmarks.stark.metapaths:construction"), "amazon"),
     own_documents="amazon",
 )
@@ -37,16 +37,16 @@ MAG = _released(
     _FACTS("stark-mag", "STaRK-MAG: academic paper search"),
     known=range(1_172_724, 1_872_968),
     candidate_types=frozenset({"paper"}),
-    build=on_request("kbbench_hf.benchmarks.stark.release:build_mag"),
-    build_archive=on_request("kbbench_hf.benchmarks.stark.release:build_mag_archive"),
+    build=on_request("kbbench_hf.building.stark.release:build_mag"),
+    build_archive=on_request("kbbench_hf.building.stark.release:build_mag_archive"),
     construction=partial(on_request("kbbench_hf.benchmarks.stark.metapaths:construction"), "mag"),
     own_documents="mag",
 )
 PRIME = _released(
     _FACTS("stark-prime", "STaRK-Prime: precision medicine inquiries"),
     known=range(129_375),
-    build=on_request("kbbench_hf.benchmarks.stark.release:build_prime"),
-    build_archive=on_request("kbbench_hf.benchmarks.stark.release:build_prime_archive"),
+    build=on_request("kbbench_hf.building.stark.release:build_prime"),
+    build_archive=on_request("kbbench_hf.building.stark.release:build_prime_archive"),
     construction=partial(on_request("kbbench_hf.benchmarks.stark.metapaths:construction"), "prime"),
     own_documents="prime",
 )

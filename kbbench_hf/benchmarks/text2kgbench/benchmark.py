@@ -43,7 +43,7 @@ from kbbench_hf.metrics.triples import (
     triple_key,
     underscored,
 )
-from kbbench_hf.replies.reading import ParseError, Reading
+from kbbench_hf.parsing.parsed_reply import ParseError, Reading
 
 METRICS = {
     "f1": "F1",
@@ -169,12 +169,12 @@ def summarise(scores: Scores, mode: str, *, doubled: str | None = None) -> dict[
 
 
 def read_careful(response: str, example: Example) -> Reading[list[Triple]]:
-    """Return the triples that a response gives as its answer, see `replies.triples`; the example settles what is open.
+    """Return the triples that a response gives as its answer, see `parsing.triples`; the example settles what is open.
 
     Raises:
         ParseError: it gives none and does not say so, or can be read in two ways.
     """
-    from kbbench_hf.replies.triples import read_triples
+    from kbbench_hf.parsing.triples import read_triples
 
     return read_triples(response, example["sentence"], example.get("relations", ()))
 
@@ -293,7 +293,7 @@ _SHOWING = base.Showing(
     errors=on_request("kbbench_hf.benchmarks.text2kgbench.error_classes:error_classes"),
 )
 
-AUDIT = on_request("kbbench_hf.benchmarks.text2kgbench.audit:audit")
+AUDIT = on_request("kbbench_hf.building.text2kgbench.audit:audit")
 WIKIDATA_TEKGEN = base.Benchmark(
     _FACTS,
     base.Data(
@@ -301,7 +301,7 @@ WIKIDATA_TEKGEN = base.Benchmark(
         ("train", "validation", "test", "unseen"),
         "test",
         load,
-        build=on_request("kbbench_hf.benchmarks.text2kgbench.release:build_wikidata_tekgen"),
+        build=on_request("kbbench_hf.building.text2kgbench.release:build_wikidata_tekgen"),
         audit=AUDIT,
     ),
     _SCORING,
@@ -315,7 +315,7 @@ DBPEDIA_WEBNLG = base.Benchmark(
         ("train", "test"),
         "test",
         load,
-        build=on_request("kbbench_hf.benchmarks.text2kgbench.release:build_dbpedia_webnlg"),
+        build=on_request("kbbench_hf.building.text2kgbench.release:build_dbpedia_webnlg"),
         audit=AUDIT,
     ),
     replace(_SCORING, summarise=partial(summarise, doubled="1_university")),

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.metrics.entity_types import Signature, TypedOntology
-from kbbench_hf.metrics.text import normalise
 from kbbench_hf.metrics.triples import Ontology, Triple, entity_form
+from kbbench_hf.text.tokens import normalise
 
 BEYOND_PAPER = {
     "domain_conformance": "DC",

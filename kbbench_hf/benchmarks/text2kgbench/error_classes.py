@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kbbench_hf.benchmarks.base import Examples
-from kbbench_hf.benchmarks.figures import FigureTable, Shown
+from kbbench_hf.benchmarks.charts import FigureTable, Shown
 from kbbench_hf.benchmarks.text2kgbench.material import Material, gold_triples
 from kbbench_hf.metrics.triples import Ontology, Triple, fold, loose, score_reference, triple_key, underscored
 

@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable, Iterator
 
 from kbbench_hf.metrics.triples import Triple
-from kbbench_hf.replies.calls import parse_calls
-from kbbench_hf.replies.reading import ParseError
+from kbbench_hf.parsing.call_triples import parse_calls
+from kbbench_hf.parsing.parsed_reply import ParseError
 
 _RELEASED = re.compile(r"(\w+)\(([^,]+),([^)]+)\)")
 

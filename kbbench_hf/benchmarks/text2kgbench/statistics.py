@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 
-from kbbench_hf.benchmarks.figures import Statistics
+from kbbench_hf.benchmarks.charts import Statistics
 from kbbench_hf.benchmarks.text2kgbench.prompts import in_prompts
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.triples import fold

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from kbbench_hf.benchmarks import audits, retrieval_audit, shipped_dataset
+from kbbench_hf.benchmarks import audits, shipped_dataset
 from kbbench_hf.benchmarks.ska_bench.benchmark import MINI
+from kbbench_hf.building import retrieval_audit
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import DatasetFolder, copy_dataset
 from kbbench_hf.reports.publications import publications

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from kbbench_hf.benchmarks.genres import outputs
-from kbbench_hf.benchmarks.genres import release as genres
-from kbbench_hf.benchmarks.genres.release import text_id
+from kbbench_hf.building.genres import outputs
+from kbbench_hf.building.genres import release as genres
+from kbbench_hf.building.genres.release import text_id
 from kbbench_hf.cli.verbs import kbbench
 from tests.servers.scripted import MODEL, ScriptedServer
 
@@ -90,7 +90,7 @@ def test_a_served_judge_goes_from_calibration_to_figures_that_carry_it(clone: Pa
 
 def test_a_local_judge_gets_its_threshold_from_the_calibration(clone: Path, in_tmp: Path) -> None:
     pytest.importorskip("transformers")
-    from tests.unit.models.test_nli import ORDERS, make_model
+    from tests.unit.judges.test_nli import ORDERS, make_model
 
     judge = f"nli:{make_model(in_tmp / 'nli', ORDERS[0])}"
     done = run("annotate", "--calibrate", str(clone), *PLACE, "--fact-judge", judge, "--split-judge", judge, "--json")

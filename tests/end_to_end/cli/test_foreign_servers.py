@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from kbbench_hf.benchmarks import shipped_answers
-from kbbench_hf.runners import ask_chat
+from kbbench_hf.runners import chat_requests as ask_chat
 from tests.servers import foreign
 from tests.servers.foreign import KEY, NAME, Foreign
 

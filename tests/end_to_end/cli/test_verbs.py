@@ -101,7 +101,7 @@ def test_an_interrupted_verb_that_can_go_on_says_how(kbbench, monkeypatch):
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("kbbench_hf.runners.retrieval.retrieve", interrupted)
+    monkeypatch.setattr("kbbench_hf.runners.retrieval_run.retrieve", interrupted)
     done = kbbench("run", "mini-stark", "--model", "rrf(bm25,graph:bm25)")
     assert done.code == 130
     assert done.err.endswith(
@@ -132,14 +132,14 @@ def test_a_command_imports_what_it_uses_and_no_more(in_tmp):
     code = "import sys\nfrom kbbench_hf.cli import main\ntry: main()\n"
     code += "finally: print(*(name for name, module in sys.modules.items() if module), file=sys.stderr)"
     slow = {"pandas", "datasets", "evaluate", "huggingface_hub", "numba", "matplotlib", "torch"}
-    slow |= {"scipy.optimize", "scipy.sparse.csgraph", "scipy.stats", "kbbench_hf.models.chat_completions"}
+    slow |= {"scipy.optimize", "scipy.sparse.csgraph", "scipy.stats", "kbbench_hf.llm.chat_completions"}
     answers = f"{PATTERN} --benchmark mini-text2kg"
     for command, unused in (
-        ("list", {"pyarrow", "scipy", "kbbench_hf.replies.cues"}),
+        ("list", {"pyarrow", "scipy", "kbbench_hf.parsing.cues"}),
         ("build kb --nodes n.csv --edges e.csv --queries q.csv", {"scipy.special"}),
         ("run kb --model bm25 --out run", set()),
         ("run kb --model bm25 --out run", {"bm25s"}),
-        (f"score {answers}", {"bm25s", "jinja2", "pyarrow.dataset", "kbbench_hf.replies.verdicts"}),
+        (f"score {answers}", {"bm25s", "jinja2", "pyarrow.dataset", "kbbench_hf.parsing.verdicts"}),
         (f"compare {COPY} {answers}", {"bm25s", "jinja2", "pyarrow.dataset"}),
         (f"report {answers} --out page.html", {"bm25s", "pyarrow.dataset"}),
     ):

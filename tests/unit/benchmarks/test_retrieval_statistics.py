@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from kbbench_hf.benchmarks.figures import Statistics
-from kbbench_hf.benchmarks.own_kb.release import build_own_knowledge_base
+from kbbench_hf.benchmarks.charts import Statistics
 from kbbench_hf.benchmarks.retrieval_statistics import statistics
+from kbbench_hf.building.own_kb import build_own_knowledge_base
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.reports.plots import plot_lengths
 

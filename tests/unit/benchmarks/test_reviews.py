@@ -5,7 +5,7 @@ import pytest
 
 from kbbench_hf.benchmarks.reviews import Judgement, Judgements, ReviewItem, agreement, folded, read_judgements
 from kbbench_hf.benchmarks.ska_bench.benchmark import MINI
-from kbbench_hf.benchmarks.ska_bench.review import NEAREST, items
+from kbbench_hf.building.ska_bench.review import NEAREST, items
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.agreement import nominal_kappa

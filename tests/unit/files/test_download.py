@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from kbbench_hf.benchmarks.text2kgbench.release import COMMIT, ORIGINAL_COMMIT, pinned_files
+from kbbench_hf.building.text2kgbench.release import COMMIT, ORIGINAL_COMMIT, pinned_files
 from kbbench_hf.errors import BusyError, DataError, KBBenchError
 from kbbench_hf.files.download import ATTEMPTS, PinnedFile, cache_folder, fetch
 from tests.servers.serving import serving

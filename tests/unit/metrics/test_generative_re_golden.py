@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from kbbench_hf.metrics.generative_re import bracket_count, completeness, factualness, granularity
-from kbbench_hf.metrics.text import tokenize
 from kbbench_hf.metrics.triple_lists import hard_match, tokens_per_triple, triples_per_document
+from kbbench_hf.text.tokens import tokenize
 
 PERCENT = {"FS", "GS", "CS", "P", "R", "F1"}
 Key = tuple[str, str]

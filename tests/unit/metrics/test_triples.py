@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbbench_hf.metrics import text, triples
+from kbbench_hf.metrics import triples
 from kbbench_hf.metrics.triples import (
     Ontology,
     TripleScores,
@@ -18,6 +18,7 @@ from kbbench_hf.metrics.triples import (
     score_reference,
     score_repaired,
 )
+from kbbench_hf.text import tokens as text
 from tests.golden.text2kg_runs import RUNS, Run, cases
 
 FILM = Ontology(("film", "film genre"), ("publication date", "director", "award "))

@@ -4,7 +4,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from kbbench_hf.benchmarks import shipped_answers
-from kbbench_hf.benchmarks.figures import Statistics
+from kbbench_hf.benchmarks.charts import Statistics
 from kbbench_hf.benchmarks.text2kgbench.benchmark import MINI
 from kbbench_hf.reports.plots import plot_figures, plot_lengths, plot_results, plot_scores, plot_slice
 from kbbench_hf.scoring.comparison import compare

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kbbench_hf.benchmarks import shipped_answers
-from kbbench_hf.benchmarks.own_kb.release import build_own_knowledge_base
 from kbbench_hf.benchmarks.warnings import ScoreWarning
+from kbbench_hf.building.own_kb import build_own_knowledge_base
 from kbbench_hf.errors import UsageError
 from kbbench_hf.reports.run_page import run_page
 from kbbench_hf.runners.run import run

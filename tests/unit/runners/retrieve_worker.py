@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.files.journal import Journal
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.models import dense
-from kbbench_hf.runners.retrieval import rank_nodes
-from kbbench_hf.runners.retrieve import Latency
-from tests.unit.models.hashing import HashingEmbedder
+from kbbench_hf.retrieval import dense
+from kbbench_hf.runners.ranking import Latency
+from kbbench_hf.runners.retrieval_run import rank_nodes
+from tests.unit.retrieval.hashing import HashingEmbedder
 
 WORDS = "amber birch cedar dune ember fjord grove heath inlet jetty knoll lagoon".split()
 N_NODES, N_QUESTIONS, BATCH = 1500, 120, 4

@@ -112,7 +112,7 @@ def test_the_same_run_again_asks_nothing_and_another_contract_is_refused(tmp_pat
         served(tmp_path, server)
         assert len(server.payloads) == n
         assert (folder / "predictions.jsonl").read_bytes() == before
-        monkeypatch.setattr("kbbench_hf.models.agent.INSTRUCTIONS", "Answer.")
+        monkeypatch.setattr("kbbench_hf.agents.agent.INSTRUCTIONS", "Answer.")
         with pytest.raises(UsageError, match="contract_sha256"):
             served(tmp_path, server)
 
@@ -122,7 +122,7 @@ def test_a_reply_that_was_given_to_another_request_is_not_taken_for_this_one(tmp
         folder = served(tmp_path, server).folder
         for name in ("predictions.jsonl", "trajectories.jsonl"):
             (folder / name).unlink()
-        monkeypatch.setattr("kbbench_hf.models.agent_tools.clean", lambda text, longest=20: text[:longest])
+        monkeypatch.setattr("kbbench_hf.agents.tools.clean", lambda text, longest=20: text[:longest])
         with pytest.raises(UsageError, match=r"belongs to another request.*--out"):
             served(tmp_path, server)
 
@@ -212,13 +212,13 @@ def test_a_local_model_calls_by_its_chat_template_or_in_words_where_that_has_no_
     tmp_path: Path, monkeypatch: Any
 ) -> None:
     """The template reads the arguments as an object, as those of real models do."""
-    from kbbench_hf.models.agent import Agent
-    from kbbench_hf.runners.retrieval import agent_tools
+    from kbbench_hf.agents.agent import Agent
+    from kbbench_hf.runners.retrieval_run import agent_tools
     from kbbench_hf.scoring.asked import load_examples
-    from tests.unit.models.tiny_lm import train
+    from tests.unit.llm.tiny_lm import train
 
     for name in ("INSTRUCTIONS", "JSON_INSTRUCTIONS"):
-        monkeypatch.setattr(f"kbbench_hf.models.agent.{name}", f"{name}.")  # few words are learnt sooner
+        monkeypatch.setattr(f"kbbench_hf.agents.agent.{name}", f"{name}.")  # few words are learnt sooner
     asked = load_examples("mini-stark", limit=1)
     tools, (row,) = agent_tools(asked, "bm25"), asked.examples.rows
     begun = {each: Agent(tools, protocol=each).conversation(row["query"]).messages() for each in ("tools", "json")}

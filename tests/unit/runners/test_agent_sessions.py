@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kbbench_hf.agents.tools import AgentTools
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.models.agent_tools import AgentTools
-from kbbench_hf.models.bm25 import BM25
+from kbbench_hf.retrieval.bm25 import BM25
 from kbbench_hf.runners.agent_sessions import LONGEST_ARGUMENTS, AgentSessions
 from kbbench_hf.scoring.trajectories import read_trajectories
 

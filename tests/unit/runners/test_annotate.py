@@ -15,8 +15,8 @@ from kbbench_hf.benchmarks.base import Examples, Scores, TopicCorpus
 from kbbench_hf.benchmarks.genres.benchmark import Context, score
 from kbbench_hf.benchmarks.genres.topic_corpora import topic_corpus
 from kbbench_hf.errors import DataError
+from kbbench_hf.judges.thresholds import Thresholds
 from kbbench_hf.metrics.aggregate import means
-from kbbench_hf.models.thresholds import Thresholds
 from kbbench_hf.runners.annotate import annotate_embeddings, annotate_stored_cosines, annotate_topics
 
 RULES = benchmark("mini-genres").scoring.annotations
@@ -127,7 +127,7 @@ def test_topic_models_and_source_topics_are_kept_for_the_next_system(
     )
     texts: list[str] = []
     monkeypatch.setattr("kbbench_hf.runners.annotate.content_words", lambda text, _: texts.append(text) or text.split())
-    monkeypatch.setattr("kbbench_hf.models.topic_model.TopicModel.train", lambda *_: pytest.fail("trained again"))
+    monkeypatch.setattr("kbbench_hf.judges.topic_model.TopicModel.train", lambda *_: pytest.fail("trained again"))
     annotate_topics(
         examples,
         ANSWERS,

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks import Place, benchmark
 from kbbench_hf.benchmarks.base import Examples
-from kbbench_hf.benchmarks.genres import outputs
 from kbbench_hf.benchmarks.genres.answers import RELEASE_NAMES
 from kbbench_hf.benchmarks.genres.benchmark import Context
 from kbbench_hf.benchmarks.published import PublishedFigure, PublishedRow, Source
+from kbbench_hf.building.genres import outputs
 from kbbench_hf.errors import DataError
 from kbbench_hf.runners import calibrate
 from kbbench_hf.runners.calibrate import calibrate_embedder

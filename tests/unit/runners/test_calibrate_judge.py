@@ -16,11 +16,11 @@ from kbbench_hf.benchmarks.annotations import read_annotation
 from kbbench_hf.benchmarks.base import AnnotationRules, Examples, HumanVote
 from kbbench_hf.benchmarks.genres.benchmark import Context
 from kbbench_hf.benchmarks.judge_agreement import read_agreement
-from kbbench_hf.models.endpoint import Endpoint
+from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.protocols import Verdict
 from kbbench_hf.runners.calibrate_judge import calibrate_judge, released_items, surface_says
 from kbbench_hf.runners.judge import ChatJudge, annotate_verdicts
-from kbbench_hf.runners.unread import UnreadError
+from kbbench_hf.runners.unparsed import UnreadError
 from tests.servers.scripted import MODEL, ScriptedServer
 
 SYSTEMS = ("a", "b", "c")

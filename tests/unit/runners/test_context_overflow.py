@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kbbench_hf.benchmarks.base import Prompt
-from kbbench_hf.models.endpoint import Endpoint
+from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.runners.context_overflow import Sizes, context_warnings, cut_prompts, read_sizes
 from kbbench_hf.runners.generate import Generation, generate
 from tests.servers.scripted import MODEL, Reply, ScriptedServer, _chat

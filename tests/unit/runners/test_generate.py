@@ -15,8 +15,8 @@ import pytest
 from kbbench_hf.benchmarks.base import Prompt, of_text
 from kbbench_hf.benchmarks.text2kgbench.parsers import parse_json
 from kbbench_hf.errors import KBBenchError, UsageError
-from kbbench_hf.models.endpoint import Endpoint
-from kbbench_hf.replies.reading import ParseError, Reading
+from kbbench_hf.llm.endpoint import Endpoint
+from kbbench_hf.parsing.parsed_reply import ParseError, Reading
 from kbbench_hf.runners.concurrency import TimeoutLimit
 from kbbench_hf.runners.cost import BudgetSpentError, Price
 from kbbench_hf.runners.generate import Generation, generate, slow_warnings
@@ -344,8 +344,8 @@ import os, sys
 from pathlib import Path
 from kbbench_hf.benchmarks.base import Prompt, of_text
 from kbbench_hf.errors import KBBenchError
-from kbbench_hf.models.endpoint import Endpoint, key_from_environment
-from kbbench_hf.runners import ask_chat
+from kbbench_hf.llm.endpoint import Endpoint, key_from_environment
+from kbbench_hf.runners import chat_requests as ask_chat
 from kbbench_hf.runners.generate import generate
 from kbbench_hf.runners.jobs import InterruptedRunError
 ask_chat.DRAIN_S = float(os.environ.get("KBBENCH_TEST_DRAIN_S", ask_chat.DRAIN_S))

@@ -16,12 +16,12 @@ from kbbench_hf.benchmarks.annotations import read_annotation
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.genres.benchmark import Context, score
 from kbbench_hf.errors import UsageError
-from kbbench_hf.models.endpoint import Endpoint
-from kbbench_hf.models.judges import StoredFacts, StoredSplits
+from kbbench_hf.judges.llm_judges import StoredFacts, StoredSplits
+from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.protocols import Verdict
 from kbbench_hf.runners.jobs import Sampling
 from kbbench_hf.runners.judge import ChatJudge, annotate_verdicts, judge_by_name
-from kbbench_hf.runners.unread import UnreadError
+from kbbench_hf.runners.unparsed import UnreadError
 from tests.servers.scripted import MALFORMED, MODEL, Reply, ScriptedServer
 
 RULES = benchmark("mini-genres").scoring.annotations
@@ -230,7 +230,7 @@ def test_another_prompt_or_sampling_is_asked_anew(tmp_path: Path, monkeypatch: p
             assert annotation is not None
             identities.append(json.dumps(annotation.identity, sort_keys=True))
         assert len(server.requests) == len(set(identities)) == 3
-        monkeypatch.setattr("kbbench_hf.models.judges._FACT", "Is it so?")
+        monkeypatch.setattr("kbbench_hf.judges.llm_judges._FACT", "Is it so?")
         annotate_verdicts(examples, answers, tmp_path, "factualness", chat(server), show=False)
         assert len(server.requests) == 4
     assert module._kind("factualness").prompt_sha256 != module._kind("granularity").prompt_sha256

@@ -11,7 +11,7 @@ import pytest
 
 from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.errors import KBBenchError, UsageError
-from kbbench_hf.models.failures import Failure
+from kbbench_hf.llm.failures import Failure
 from kbbench_hf.protocols import Completion, Message
 from kbbench_hf.reports.run_page import run_page
 from kbbench_hf.reports.tables import print_result

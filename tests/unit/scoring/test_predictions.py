@@ -13,7 +13,7 @@ from kbbench_hf.benchmarks.answers import ANSWERS, IDS, TRIPLES, Answer
 from kbbench_hf.benchmarks.base import Asking, Benchmark, Data, Example, Examples, Facts, Scores, Scoring, no_problem
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.json_lines import check_plain, parse
-from kbbench_hf.replies.reading import ParseError, Reading
+from kbbench_hf.parsing.parsed_reply import ParseError, Reading
 from kbbench_hf.scoring.predictions import Predictions, PredictionsError, ReadOptions, read_predictions
 
 

@@ -11,7 +11,7 @@ from datasets import Dataset
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.util import mine_hard_negatives
 
-from kbbench_hf.models.negatives import best_wrong
+from kbbench_hf.retrieval.hard_negatives import best_wrong
 from kbbench_hf.training.mining import ranked_by_model
 from kbbench_hf.training.questions import load_training_data
 from tests.tiny_encoder import tiny_encoder

@@ -12,9 +12,9 @@ import torch
 
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.models.graph_network import HEADS, WIDTH, Batch, GraphNetwork, Messages, batch_of
-from kbbench_hf.models.question_graphs import NAMED, OWN_RELATIONS, QuestionGraph, QuestionGraphs, choices
 from kbbench_hf.protocols import Ranking
+from kbbench_hf.retrieval.graph_network import HEADS, WIDTH, Batch, GraphNetwork, Messages, batch_of
+from kbbench_hf.retrieval.query_graphs import NAMED, OWN_RELATIONS, QuestionGraph, QuestionGraphs, choices
 from kbbench_hf.runners.run import run
 from kbbench_hf.training import qagnn
 from kbbench_hf.training.controls import TRAINED, controls

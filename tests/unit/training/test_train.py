@@ -16,7 +16,7 @@ from transformers import Trainer
 
 from kbbench_hf.cli.verbs import kbbench
 from kbbench_hf.errors import UsageError
-from kbbench_hf.models.trained_folder import publication
+from kbbench_hf.retrieval.trained_folder import publication
 from kbbench_hf.runners.run import run
 from kbbench_hf.training import mining
 from kbbench_hf.training.controls import TRAINED, controls

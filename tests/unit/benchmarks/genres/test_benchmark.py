@@ -237,7 +237,7 @@ def test_a_predictions_file_may_hold_what_models_really_wrote(mini: Examples, tm
 
 
 def test_a_run_on_a_served_model_is_prompted_parsed_and_scored(in_tmp: Path) -> None:
-    from kbbench_hf.models.endpoint import Endpoint
+    from kbbench_hf.llm.endpoint import Endpoint
     from kbbench_hf.runners.run import finished_run
     from tests.servers.scripted import MODEL, ScriptedServer
 

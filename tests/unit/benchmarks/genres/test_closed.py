@@ -11,12 +11,12 @@ from kbbench_hf.benchmarks.base import Examples, PromptOptions
 from kbbench_hf.benchmarks.genres.benchmark import CORPORA, Context, gold_triples, load, score, warn
 from kbbench_hf.benchmarks.genres.closed import best_constant, is_closed, offered_pairs, strangers
 from kbbench_hf.benchmarks.genres.prompts import relations
-from kbbench_hf.benchmarks.genres.release import build_genres_corpora
 from kbbench_hf.benchmarks.warnings import ScoreWarning
+from kbbench_hf.building.genres.release import build_genres_corpora
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.aggregate import means
-from kbbench_hf.runners.generative import task
 from kbbench_hf.runners.jobs import Sampling
+from kbbench_hf.runners.llm_run import task
 from kbbench_hf.scoring.asked import load_examples
 
 

@@ -16,8 +16,8 @@ from kbbench_hf.benchmarks.genres.parsers import (
     lenient_semi_open,
     read,
 )
-from kbbench_hf.models.judges import read_split
-from kbbench_hf.replies.reading import ParseError
+from kbbench_hf.judges.llm_judges import read_split
+from kbbench_hf.parsing.parsed_reply import ParseError
 
 
 def test_the_first_triple_of_a_list_comes_last() -> None:

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kbbench_hf.benchmarks import benchmark, find_dataset
-from kbbench_hf.benchmarks.own_kb.release import build_own_knowledge_base
+from kbbench_hf.building.own_kb import build_own_knowledge_base
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import DatasetFolder
 

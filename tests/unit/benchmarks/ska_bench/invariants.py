@@ -9,12 +9,12 @@ from itertools import pairwise
 from typing import Any
 
 from kbbench_hf.benchmarks.ska_bench.configs import STANDARD, Config, configs
-from kbbench_hf.benchmarks.ska_bench.construction.evidence import Evidence
-from kbbench_hf.benchmarks.ska_bench.construction.tokens import tokenizer
 from kbbench_hf.benchmarks.ska_bench.contexts import Context, Renderer
 from kbbench_hf.benchmarks.ska_bench.programs import execute, same_answers
 from kbbench_hf.benchmarks.ska_bench.table_programs import TYPES, reads
+from kbbench_hf.benchmarks.ska_bench.token_counts import tokenizer
 from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool
+from kbbench_hf.building.ska_bench.evidence import Evidence
 from kbbench_hf.files.datasets import DatasetFolder
 
 Row = dict[str, Any]

@@ -8,11 +8,11 @@ import pytest
 
 from kbbench_hf.benchmarks import audits
 from kbbench_hf.benchmarks.audits import Finding, in_markdown, read_card, read_closed_book, refuse_unwaived, waivers
-from kbbench_hf.benchmarks.ska_bench import audit as guesses
-from kbbench_hf.benchmarks.ska_bench.audit import _lengths, audit, rejection
-from kbbench_hf.benchmarks.ska_bench.audit.seen import Seen, Unit
 from kbbench_hf.benchmarks.ska_bench.benchmark import MINI
 from kbbench_hf.benchmarks.ska_bench.units import Instance
+from kbbench_hf.building.ska_bench import audit as guesses
+from kbbench_hf.building.ska_bench.audit import _lengths, audit, rejection
+from kbbench_hf.building.ska_bench.audit.seen import Seen, Unit
 from kbbench_hf.errors import DataError, KBBenchError, UsageError
 from kbbench_hf.files.datasets import DatasetFolder, copy_dataset
 

@@ -18,7 +18,7 @@ from kbbench_hf.benchmarks.ska_bench.benchmark import (
     score,
     summarise,
 )
-from kbbench_hf.replies.reading import ParseError
+from kbbench_hf.parsing.parsed_reply import ParseError
 
 
 def examples(config: str) -> Examples:

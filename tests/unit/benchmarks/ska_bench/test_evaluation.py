@@ -5,7 +5,7 @@ import pytest
 
 from kbbench_hf.benchmarks import benchmark, shipped_dataset
 from kbbench_hf.benchmarks.base import ScoredConfig
-from kbbench_hf.benchmarks.figures import FigureTable, Section
+from kbbench_hf.benchmarks.charts import FigureTable, Section
 from kbbench_hf.benchmarks.ska_bench.evaluation import dataset_section, evaluation
 from tests.unit.benchmarks.ska_bench.identities import read
 

@@ -3,7 +3,7 @@ import time
 import pytest
 
 from kbbench_hf.benchmarks.ska_bench.parsers import parse_answers, parse_verdict
-from kbbench_hf.replies.reading import ParseError
+from kbbench_hf.parsing.parsed_reply import ParseError
 
 
 @pytest.mark.parametrize(

@@ -24,12 +24,12 @@ from kbbench_hf.benchmarks.text2kgbench.benchmark import (
 from kbbench_hf.benchmarks.text2kgbench.beyond import BEYOND_PAPER
 from kbbench_hf.benchmarks.text2kgbench.material import Material
 from kbbench_hf.benchmarks.text2kgbench.prompts import Demonstrations
-from kbbench_hf.benchmarks.text2kgbench.release import build_dbpedia_webnlg, build_wikidata_tekgen
 from kbbench_hf.benchmarks.text2kgbench.warnings import warnings
+from kbbench_hf.building.text2kgbench.release import build_dbpedia_webnlg, build_wikidata_tekgen
 from kbbench_hf.files.datasets import DatasetFolder
-from kbbench_hf.metrics.dates import read_date
 from kbbench_hf.metrics.triples import TripleScores
 from kbbench_hf.scoring.asked import load_examples
+from kbbench_hf.text.dates import read_date
 from tests.golden.text2kg_runs import RUNS, Run, responses
 
 BENCHMARKS = {"wikidata_tekgen": WIKIDATA_TEKGEN, "dbpedia_webnlg": DBPEDIA_WEBNLG}

@@ -16,7 +16,7 @@ from kbbench_hf.benchmarks.text2kgbench.parsers import (
     parse_quotes,
 )
 from kbbench_hf.metrics.triples import Ontology, score_reference, underscored
-from kbbench_hf.replies.reading import ParseError
+from kbbench_hf.parsing.parsed_reply import ParseError
 from tests.golden.text2kg_runs import RUNS, Run, gold, ontologies, responses
 
 

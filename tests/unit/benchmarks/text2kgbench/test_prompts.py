@@ -25,7 +25,7 @@ from kbbench_hf.benchmarks.text2kgbench.prompts import (
     render,
     with_similar_ids,
 )
-from kbbench_hf.benchmarks.text2kgbench.release import build_dbpedia_webnlg, build_wikidata_tekgen
+from kbbench_hf.building.text2kgbench.release import build_dbpedia_webnlg, build_wikidata_tekgen
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.triples import fold
 

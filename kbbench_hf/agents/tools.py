@@ -1,0 +1,328 @@
+"""Four tools with which a model walks a knowledge base: `tool_schemas` says what each takes and answers.
+
+Nothing here asks a model or leaves the process. Nothing that a model sends can raise, read beyond the knowledge base,
+or lift a bound.
+"""
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, NamedTuple, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.agents.tool_schemas import (
+    DIRECTIONS,
+    FINISH,
+    LONGEST_NAME,
+    LONGEST_QUERY,
+    MOST_READ,
+    NEIGHBORS,
+    SEARCH_NODES,
+    SELECT,
+    TOOLS,
+    Arguments,
+    Id,
+    Outcome,
+    WrongCallError,
+    clean,
+    failed,
+    said,
+)
+from kbbench_hf.knowledge_base.documents.clean import known_of
+from kbbench_hf.knowledge_base.documents.rendering import nodes
+from kbbench_hf.knowledge_base.graph import Direction
+from kbbench_hf.knowledge_base.store import KnowledgeBase
+from kbbench_hf.protocols import Matches
+from kbbench_hf.retrieval.top_k import best
+
+_MOST_IGNORED = 20
+_MOST_OFFERED = 3
+
+
+class Search(Protocol):
+    """What the tools search with."""
+
+    def matches(self, query: str) -> Matches:
+        """Return all nodes that match a query, and how well; none where nothing matches."""
+        ...
+
+
+class AgentTools:
+    """The tools on one knowledge base; `question` opens what one question needs of its own.
+
+    `search` searches all nodes; only `candidates`, rows in ascending order, can be selected, all where None. A call
+    costs what it looks at: the search, or the edges of one node.
+
+    >>> import pyarrow as pa
+    >>> from kbbench_hf.retrieval.bm25 import BM25
+    >>> nodes = pa.table({"id": ["a", "p"], "type": ["author", "paper"], "name": ["Ada", "On salt"], "text": ["", "A"]})
+    >>> edges = pa.table({"head": ["a"], "relation": ["writes"], "tail": ["p"]})
+    >>> kb = KnowledgeBase.from_arrow(nodes, edges)
+    >>> question = AgentTools(kb, BM25(kb.names())).question()
+    >>> question.call("search_nodes", {"query": "salt"}).text
+    '{"nodes": [{"id": "p", "type": "paper", "name": "On salt", "snippet": "A"}], "total": 1}'
+    >>> question.call("neighbors", {"node_id": "p"}).result["nodes"][0]["relations"]
+    {'writes': 'in'}
+    >>> question.call("select", {"node_ids": ["p", "q", "p"]}).result["selected"], question.selected
+    (1, ['p'])
+    >>> question.call("walk", None).error
+    'unknown_tool'
+    """
+
+    def __init__(self, kb: KnowledgeBase, search: Search, candidates: NDArray[np.int64] | None = None) -> None:
+        self.kb, self.search, self.candidates = kb, search, candidates
+        self._summaries = NodeSummaries(kb)
+        self.ids_are_numbers = bool(len(kb)) and isinstance(kb.ids([0])[0], int)
+        self._calls: dict[str, Callable[[Arguments, Question], Outcome]] = {
+            SEARCH_NODES.name: self._search_nodes,
+            NEIGHBORS.name: self._neighbors,
+            SELECT.name: self._select,
+            FINISH.name: self._finish,
+        }
+
+    def question(self) -> "Question":
+        """Return the state of a new question: nothing is selected."""
+        return Question(self)
+
+    def call(self, name: str, arguments: object, question: "Question") -> Outcome:
+        """Answer one call; whatever is wrong with it is an outcome too.
+
+        `arguments` is a mapping, or None for none. Those that the tool does not know are left aside and counted.
+        """
+        if name not in self._calls:
+            return failed("unknown_tool", f"There is no tool {said(name)}.", tuple(self._calls))
+        if not isinstance(arguments, Mapping) and arguments is not None:
+            return failed("bad_arguments", f"The arguments are {said(arguments)}; expected a JSON object.")
+        known = next(tool for tool in TOOLS if tool.name == name).properties
+        given = {key: value for key, value in (arguments or {}).items() if key in known}
+        read = Arguments(given, repaired=len(arguments or {}) - len(given))
+        try:
+            outcome = self._calls[name](read, question)
+        except WrongCallError as wrong:
+            return failed(wrong.code, wrong.message, wrong.did_you_mean, read.repaired)
+        noted = {**outcome.result, "note": " ".join(read.notes)} if read.notes else outcome.result
+        return outcome._replace(result=noted, repaired=read.repaired)
+
+    def row(self, given: object) -> int | None:
+        """Return the row of the node that an id names; None where no node has it.
+
+        Where ids are numbers, their digits as a text name them too. Truth values, floats and lists are no ids.
+        """
+        if isinstance(given, bool) or not isinstance(given, int | str):
+            return None
+        if self.ids_are_numbers and isinstance(given, str):
+            if not re.fullmatch(r"0|[1-9][0-9]{0,18}", given.strip(), re.ASCII):
+                return None
+            given = int(given)
+        return self.kb.row_of(given)
+
+    def _search_nodes(self, read: Arguments, question: "Question") -> Outcome:
+        query = read.text("query", longest=LONGEST_QUERY)
+        if query is None:
+            raise WrongCallError("bad_arguments", "query is missing; expected words to search for.")
+        node_type, limit = self._type(read), read.limit(SEARCH_NODES)
+        rows, scores = self.search.matches(query)
+        if node_type is not None:
+            kept = self.kb.graph.type_ids[rows] == node_type
+            rows, scores = rows[kept], scores[kept]
+        return self._listed(rows[best(scores, limit)], len(rows))
+
+    def _neighbors(self, read: Arguments, question: "Question") -> Outcome:
+        row = self._node(read.given.get("node_id"))
+        relation, node_type = self._relation(read), self._type(read)
+        direction, query = self._direction(read), read.text("query", longest=LONGEST_QUERY)
+        limit = read.limit(NEIGHBORS)
+        rows = self.kb.neighbors(row, relation, direction).astype(np.int64)
+        if node_type is not None:
+            rows = rows[self.kb.graph.type_ids[rows] == node_type]
+        if self.kb.id_places is not None:
+            rows = rows[np.argsort(self.kb.id_places[rows])]
+        total = len(rows)
+        if query is None:
+            rows = rows[:limit]
+        elif total:
+            rows = rows[best(_scores(self.search.matches(query), rows), limit)]
+        return self._listed(rows, total, self._relations(row, rows, relation, direction))
+
+    def _select(self, read: Arguments, question: "Question") -> Outcome:
+        ignored: list[dict[str, Any]] = []
+        for given in read.ids("node_ids"):
+            row = self.row(given)
+            if row is None:
+                reason = "unknown_node"
+            elif not self._may_be_selected(row):
+                reason = f"no_candidate: answers are never of type {self.kb.types([row])[0]}"
+            elif not question.select(self.kb.ids([row])[0]):
+                reason = "already_selected"
+            else:
+                continue
+            ignored.append({"id": _repeated(given), "reason": reason})
+        if len(ignored) > _MOST_IGNORED:
+            read.notes.append(f"{len(ignored):,} were ignored; the first {_MOST_IGNORED} are listed.")
+        return Outcome({"selected": len(question.selected), "ignored": ignored[:_MOST_IGNORED]})
+
+    def _finish(self, read: Arguments, question: "Question") -> Outcome:
+        question.finished = True
+        return Outcome({"finished": True})
+
+    def _may_be_selected(self, row: int) -> bool:
+        if self.candidates is None:
+            return True
+        place = int(np.searchsorted(self.candidates, row))
+        return place < len(self.candidates) and int(self.candidates[place]) == row
+
+    def _node(self, given: object) -> int:
+        if given is None:
+            raise WrongCallError("bad_arguments", "node_id is missing; expected the id of a node.")
+        if isinstance(given, bool) or not isinstance(given, int | str):
+            raise WrongCallError("bad_arguments", f"node_id is {said(given)}; expected the id of a node.")
+        row = self.row(given)
+        if row is None:
+            message = f"No node has the id {said(given)}. Take ids from results."
+            raise WrongCallError("unknown_node", message, self._like(given))
+        return row
+
+    def _like(self, given: Id) -> list[dict[str, Any]]:
+        """Return nodes whose name an unknown id may be: models take the one for the other."""
+        if isinstance(given, int) or not given.strip():
+            return []
+        rows, scores = self.search.matches(given[:LONGEST_QUERY])
+        near = rows[best(scores, _MOST_OFFERED)]
+        return [
+            {"id": each, "name": clean(name, LONGEST_NAME)}
+            for each, name in zip(self.kb.ids(near), self.kb.names(near), strict=True)
+        ]
+
+    def _type(self, read: Arguments) -> int | None:
+        name = read.text("node_type")
+        return None if name is None else _known("unknown_type", "node type", name, self.kb.graph.node_types)
+
+    def _relation(self, read: Arguments) -> str | None:
+        name, known = read.text("relation"), self.kb.graph.relations
+        return None if name is None else known[_known("unknown_relation", "relation", name, known)]
+
+    def _direction(self, read: Arguments) -> Direction:
+        direction = read.text("direction") or "both"
+        if direction not in DIRECTIONS:
+            raise WrongCallError("bad_arguments", f"direction is {said(direction)}; expected one of these.", DIRECTIONS)
+        return cast(Direction, direction)
+
+    def _relations(
+        self, row: int, shown: NDArray[np.int64], relation: str | None, direction: Direction
+    ) -> list[dict[str, str]]:
+        """Return, for each neighbour that is shown, its relations to the node and where their edges lead."""
+        graph = self.kb.graph
+        ways = [("out", graph.out), ("in", graph.into)]
+        if graph.symmetric and direction == "both":
+            ways = [("both", graph.out)]
+        found: list[dict[str, str]] = [{} for _ in shown]
+        for way, adjacency in ways:
+            if direction not in (way, "both"):
+                continue
+            for name, ends in zip(graph.relations, adjacency.by_relation(row), strict=True):
+                if len(ends) and relation in (None, name):
+                    places = np.minimum(np.searchsorted(ends, shown), len(ends) - 1)
+                    for spot in np.flatnonzero(ends[places] == shown).tolist():
+                        found[spot][name] = "both" if name in found[spot] else way
+        return [dict(sorted(each.items())) for each in found]
+
+    def _listed(
+        self, rows: NDArray[np.int64], total: int, relations: Sequence[Mapping[str, str]] | None = None
+    ) -> Outcome:
+        listed = []
+        for place, (node_id, node_type, name, snippet) in enumerate(self._summaries.of(rows)):
+            entry: dict[str, Any] = {"id": node_id, "type": node_type, "name": name}
+            if relations is not None:
+                entry["relations"] = relations[place]
+            entry["snippet"] = snippet
+            listed.append(entry)
+        return Outcome({"nodes": listed, "total": total}, shown=tuple(entry["id"] for entry in listed))
+
+
+@dataclass
+class Question:
+    """The state of one question: what is selected, in order, and whether the model is done."""
+
+    tools: AgentTools = field(repr=False)
+    selected: list[Id] = field(default_factory=list)
+    finished: bool = False
+    _chosen: set[Id] = field(default_factory=set, repr=False)
+
+    def call(self, name: str, arguments: object) -> Outcome:
+        """Answer one call; see `AgentTools.call`."""
+        return self.tools.call(name, arguments, self)
+
+    def select(self, node_id: Id) -> bool:
+        """Add a node to the answer; return whether it was new there."""
+        if node_id in self._chosen:
+            return False
+        self._chosen.add(node_id)
+        self.selected.append(node_id)
+        return True
+
+
+def _repeated(given: object) -> object:
+    """Return what was given for an id as a result repeats it: itself where it is as short as an id."""
+    if isinstance(given, str):
+        return clean(given, LONGEST_NAME)
+    return given if given is None or (isinstance(given, int) and abs(given) < 2**63) else said(given)
+
+
+def _known(code: str, kind: str, name: str, known: Collection[str]) -> int:
+    """Return the number of a name in a table; where it is not there, names like it are offered."""
+    names = list(known)
+    if name in names:
+        return names.index(name)
+    folded = {each.casefold(): each for each in names}
+    near = [folded[each] for each in get_close_matches(name.casefold()[:LONGEST_NAME], folded, n=5, cutoff=0.5)]
+    raise WrongCallError(code, f"There is no {kind} {said(name)}.", near or names[:20])
+
+
+def _scores(matches: Matches, rows: NDArray[np.int64]) -> NDArray[np.floating]:
+    """Return the scores of these rows among the matches, 0 where they are none."""
+    scores = np.zeros(len(rows))
+    if len(matches.rows):
+        places = np.searchsorted(matches.rows, rows).clip(max=len(matches.rows) - 1)
+        there = matches.rows[places] == rows
+        scores[there] = matches.scores[places[there]]
+    return scores
+
+
+class Summary(NamedTuple):
+    """A node as a result shows it; name and snippet on one line each, as `agents.tool_schemas.clean` writes them."""
+
+    id: Id
+    type: str
+    name: str
+    snippet: str
+
+
+class NodeSummaries:
+    """The summaries of a knowledge base's nodes; up to `most` that were asked for are kept, about 1 kB each.
+
+    Agents come back to the same nodes, to hubs above all, in every question.
+
+    >>> import pyarrow as pa
+    >>> nodes = pa.table({"id": ["a", "p"], "type": ["author", "paper"], "name": ["Ada", "On salt"], "text": ["", "A"]})
+    >>> kb = KnowledgeBase.from_arrow(nodes, pa.table({"head": ["a"], "relation": ["writes"], "tail": ["p"]}))
+    >>> NodeSummaries(kb).of(np.array([1]))
+    [Summary(id='p', type='paper', name='On salt', snippet='A')]
+    """
+
+    def __init__(self, kb: KnowledgeBase, most: int = 20_000) -> None:
+        self._kb, self._most = kb, most
+        self._kept: dict[int, Summary] = {}
+
+    def of(self, rows: NDArray[np.int64]) -> list[Summary]:
+        """Return the summaries of these rows, in their order."""
+        kept, wanted = self._kept, rows.tolist()
+        new = np.array([row for row in wanted if row not in kept], np.int64)
+        if len(new):
+            if len(kept) + len(new) > self._most:  # another thread may be reading what was kept: it is left as it is
+                self._kept = kept = {row: kept[row] for row in wanted if row in kept}
+            for row, node_id, node in zip(new.tolist(), self._kb.ids(new), nodes(self._kb, new), strict=True):
+                kept[row] = Summary(node_id, node.type, clean(node.name), clean(known_of(node, MOST_READ + 1)))
+        return [kept[row] for row in wanted]

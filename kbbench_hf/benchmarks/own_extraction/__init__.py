@@ -1,1 +1,0 @@
-"""A benchmark for a user's own ontology, built from triples and sentences into `./kbbench/<name>`."""

@@ -1,1 +1,0 @@
-"""From sources to instances: the official files, and those that we make."""

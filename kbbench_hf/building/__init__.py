@@ -1,0 +1,1 @@
+"""Dataset builders: readers of releases, construction of new data, audits and cards."""

@@ -1,0 +1,1 @@
+"""Builder of the GenRES datasets."""

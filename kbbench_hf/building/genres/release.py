@@ -1,0 +1,197 @@
+"""GenRES's release (pat-jj/GenRES, commit 7824249) -> Parquet and a card.
+
+The release states no licence, so nothing of it is shipped: it is read from the user's clone. Texts of TACRED
+(LDC2018T24) and NYT10m (LDC2008T19) are written only where the user's own licensed copy holds the same text, compared
+by hash. Ids are hashes of texts, because texts are the release's only keys.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import pyarrow as pa
+
+from kbbench_hf.benchmarks.base import Place
+from kbbench_hf.benchmarks.genres.answers import ANSWERED, CLONE, PUBLISHED, RAW, read_release, stored_by_text
+from kbbench_hf.benchmarks.genres.statistics import repair_report
+from kbbench_hf.benchmarks.genres.topic_corpora import corpus_config, licensed_texts, released_corpus
+from kbbench_hf.benchmarks.published import read_published
+from kbbench_hf.errors import DataError, UsageError, unknown_name
+from kbbench_hf.files.datasets import Row, write_dataset
+
+_CARD = Path(__file__).parent / "cards" / "genres-corpora.md"
+UNSTATED = "not induced by"
+"""The relation of CDR's gold that no text states: an annotator's "no relation", 79 % of its triples."""
+
+_TRIPLES = pa.list_(pa.struct([(name, pa.string()) for name in ("sub", "rel", "obj")]))
+DOCUMENTS = pa.schema([("id", pa.string()), ("text", pa.string()), ("triples", _TRIPLES), ("triples_stated", _TRIPLES)])
+"""Columns of every config: the text, its gold as released, and the gold without CDR's unstated negatives."""
+CORPUS = pa.schema([("id", pa.string()), ("text", pa.string())])
+"""Columns of `CONFIG_corpus`, the texts that the topic models of a config are trained on."""
+
+
+@dataclass(frozen=True)
+class _Config:
+    sample: str
+    """The release's name of the sample, whose file `datasets/<sample>.json` is the only definition of it."""
+    documents: int
+    triples: int
+    licensed: str | None = None
+    """What a licensed copy is called, where one is needed."""
+
+
+CONFIGS: Mapping[str, _Config] = {
+    "cdr": _Config("cdr_rand_200", 200, 2077),
+    "docred": _Config("docred_rand_200", 200, 2485),
+    "wiki20m": _Config("wiki20m_rand_500", 500, 1000),
+    "wiki80": _Config("wiki80_rand_800", 800, 802),
+    "tacred": _Config("tacred_rand_800", 800, 422, "TACRED (LDC2018T24): test.json"),
+    "nyt10m": _Config("nyt10m_rand_500", 500, 720, "NYT10m (from LDC2008T19): nyt10m_test.txt"),
+}
+
+
+def text_id(text: str) -> str:
+    """Return the id of a document: the first 16 hexadecimal digits of its text's sha256.
+
+    >>> text_id("Paris is in France .")
+    '520af9299c2d3933'
+    """
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def build_genres_corpora(source: Path | None, out: Path, configs: Sequence[str] | None = None) -> None:
+    """Write the dataset `genres-corpora` from the user's clone of the release.
+
+    Args:
+        source: the clone, or a folder with its `inputs` and `topical_corpora`. The texts of TACRED and NYT10m are
+            looked for in `licensed/tacred/*.json` and `licensed/nyt10m/*.txt` below it.
+        out: the dataset folder.
+        configs: those to build; None for the four free ones and those whose licensed copy is there. Each brings the
+            corpus of its topic models as `CONFIG_corpus`, where the source has it (see `topic_corpora`).
+
+    Raises:
+        UsageError: no source, or an unknown config.
+        DataError: a file is missing or counts differently than the release's, or a licensed copy lacks texts.
+    """
+    if source is None:
+        raise UsageError(
+            "No source for genres-corpora; its release states no license, so it is neither shipped nor downloaded. "
+            f"Clone it yourself ({CLONE}) and name the clone: --source GenRES"
+        )
+    release = _Release(source)
+    for name in configs or ():
+        if name not in CONFIGS:
+            raise unknown_name("config of genres-corpora", name, CONFIGS)
+    wanted = configs or [name for name in CONFIGS if not CONFIGS[name].licensed or release.licensed_files(name)]
+    tables = {name: {"test": _documents(release, name)} for name in wanted}
+    for name in wanted:
+        if corpus := release.corpus(name):
+            rows = [{"id": text_id(text), "text": text} for text in corpus]
+            tables[corpus_config(name)] = {"full": pa.Table.from_pylist(rows, CORPUS)}
+    published = read_published(PUBLISHED)
+    answers = {
+        (name, "test", system): rows
+        for name in wanted
+        for system in published[Place("genres-corpora", name, "test", "reference")]
+        if (rows := release.answers(name, ANSWERED[system], tables[name]["test"]))
+    }
+    card = _CARD.read_text(encoding="utf-8") + _missing([name for name in wanted if corpus_config(name) not in tables])
+    write_dataset(out, tables, card + repair_report(answers), answers)
+
+
+def _missing(configs: Sequence[str]) -> str:
+    if not configs:
+        return ""
+    return (
+        f"\n## Not in this build\n\nThe corpora of the topic models of {', '.join(configs)} were not in the source: "
+        "TS rests on models of the scored texts there, and is far above published levels.\n"
+    )
+
+
+def _documents(release: "_Release", name: str) -> pa.Table:
+    config = CONFIGS[name]
+    sample, gold = release.sample(name), release.gold(name)
+    found = (len(sample), sum(map(len, gold.values())))
+    if found != (config.documents, config.triples) or not gold.keys() <= sample.keys():
+        raise DataError(
+            f"{config.sample} holds {found[0]} documents with {found[1]} gold triples; the release has "
+            f"{config.documents} with {config.triples}. Take the release at its last commit: {CLONE}"
+        )
+    texts = release.licensed_texts(name, list(sample)) if config.licensed else list(sample)
+    rows = []
+    for text in texts:
+        triples = [dict(zip(("sub", "rel", "obj"), triple, strict=True)) for triple in gold.get(text, [])]
+        stated = [triple for triple in triples if triple["rel"] != UNSTATED]
+        rows.append({"id": text_id(text), "text": text, "triples": triples, "triples_stated": stated})
+    return pa.Table.from_pylist(rows, DOCUMENTS)
+
+
+class _Release:
+    """Where the release's files lie, in a clone or in a folder of its parts."""
+
+    def __init__(self, source: Path) -> None:
+        roots = (source, source / "genres", source / "data" / "genres")
+        root = next((root for root in roots if (root / "inputs").is_dir() or (root / "datasets").is_dir()), None)
+        if root is None:
+            raise UsageError(f"{source} holds neither 'datasets' nor 'inputs'; expected a clone of GenRES: {CLONE}")
+        self._root = root
+        self._is_clone = (root / "datasets").is_dir()
+        self._inputs = root / ("datasets" if self._is_clone else "inputs")
+
+    def sample(self, name: str) -> dict[str, object]:
+        sample: dict[str, object] = read_release(self._inputs / f"{CONFIGS[name].sample}.json")
+        return sample
+
+    def gold(self, name: str) -> dict[str, list[list[str]]]:
+        folder = self._inputs / "processed" if self._is_clone else self._inputs
+        by_sample = folder / f"{CONFIGS[name].sample}_processed.json"
+        gold: dict[str, list[list[str]]] = read_release(
+            by_sample if by_sample.is_file() else folder / f"{name}_processed.json"
+        )
+        return gold
+
+    def corpus(self, name: str) -> list[str]:
+        """Return the texts of a config's topic models; empty where they are not at hand."""
+        return released_corpus(self._root, name, self.licensed_files(name) if CONFIGS[name].licensed else [])
+
+    def answers(self, name: str, system: str, documents: pa.Table) -> list[Row]:
+        """Return what a system answered to each document, parsed as released, with the text where that is stored.
+
+        Empty where nothing is stored.
+        """
+        triples = stored_by_text(self._root, CONFIGS[name].sample, system)
+        texts = stored_by_text(self._root, CONFIGS[name].sample, system, RAW) or {}
+        if triples is None:
+            return []
+        given = zip(documents["id"].to_pylist(), documents["text"].to_pylist(), strict=True)
+        return [
+            {"id": document_id, "triples": triples.get(text, [])}
+            | ({"response": texts[text]} if isinstance(texts.get(text), str) else {})
+            for document_id, text in given
+        ]
+
+    def licensed_files(self, name: str) -> list[Path]:
+        folder = self._root / "licensed" / name
+        return sorted(path for path in folder.glob("*") if path.suffix in (".json", ".txt"))
+
+    def licensed_texts(self, name: str, wanted: Sequence[str]) -> list[str]:
+        """Return the wanted texts, each taken from the licensed copy.
+
+        Raises:
+            DataError: the copy is not there or lacks a text.
+        """
+        files = self.licensed_files(name)
+        if not files:
+            raise DataError(
+                f"No licensed copy of {name} in {self._root / 'licensed' / name}; expected {CONFIGS[name].licensed}. "
+                "Put your own copy there."
+            )
+        owned = {text_id(text): text for file in files for text in licensed_texts(file)}
+        missing = [text for text in wanted if text_id(text) not in owned]
+        if missing:
+            raise DataError(
+                f"The licensed copy of {name} lacks {len(missing)} of {len(wanted)} texts; the first has the id "
+                f"{text_id(missing[0])}. Expected {CONFIGS[name].licensed}, unchanged."
+            )
+        return [owned[text_id(text)] for text in wanted]

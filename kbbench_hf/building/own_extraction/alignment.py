@@ -1,0 +1,210 @@
+"""Sentences aligned with triples: which triples a sentence may state, and how much speaks for it.
+
+TekGen's distant rule: a triple goes with a sentence that names its subject and its object. It is noisy, two names can
+stand in a sentence by chance; so every pair is graded.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Literal, NamedTuple, get_args
+
+from kbbench_hf.files.datasets import Row
+from kbbench_hf.metrics.mention_forms import Mention, find_mention, find_mentions, meant_dates, named_text
+from kbbench_hf.metrics.triples import fold as fold_name
+from kbbench_hf.text.name_matching import NO_FAMILY_NAMES, Label, Span
+from kbbench_hf.text.name_variants import SMALL_WORDS, clean, fold, nation, root
+from kbbench_hf.text.porter import stem
+from kbbench_hf.text.quantities import read_quantity
+from kbbench_hf.text.word_breaks import separate, shared_part, without_blanks
+
+Grade = Literal["mentioned", "both_verbatim", "relation_cued", "given"]
+"""What speaks for a pair, weakest first: the sentence names both ends in some form; both word for word; also a word of
+the relation stands in it; somebody says that it states the triple."""
+GRADES: tuple[Grade, ...] = get_args(Grade)
+_BRACKET = re.compile(r"\s*\([^()]*\)\s*$")
+_HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
+_NO_CUE = SMALL_WORDS | frozenset(
+    "are as be been do does has have is it its not or than that was were which who".split()
+)
+"""Words of a relation that say nothing of it."""
+_NO_KEY = SMALL_WORDS | NO_FAMILY_NAMES
+"""Words that name nothing alone: a sentence with "league" is not searched for every league."""
+
+
+class Alignment(NamedTuple):
+    """A triple that a sentence may state, by its place in the table of triples."""
+
+    triple: int
+    grade: Grade
+
+
+@dataclass(frozen=True)
+class Names:
+    """What entities and relations are called beside their own name, by that name."""
+
+    of_entities: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    of_relations: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def align(sentences: Iterable[str], triples: Sequence[Row], names: Names | None = None) -> list[list[Alignment]]:
+    """Return for each sentence the triples whose subject and object it names, in the order of the table.
+
+    `metrics.mention_forms` says what names what. A name that stands only inside the longer name of another entity is
+    none, subject and object differ, and triples that say the same are taken once.
+
+    >>> triples = [{"sub": "Kiki", "rel": "directedBy", "obj": each} for each in ("Hayao Miyazaki", "Isao Takahata")]
+    >>> align(["Kiki was directed by Miyazaki.", "Miyazaki wrote."], triples)
+    [[Alignment(triple=0, grade='relation_cued')], []]
+    """
+    names = names or Names()
+    apart = [each | {end: separate(each[end]) for end in ("sub", "obj")} for each in triples]
+    of_entities = {separate(name): [*map(separate, others)] for name, others in names.of_entities.items()}
+    finder = _Finder(apart, Names(of_entities, names.of_relations))
+    return [finder.in_sentence(separate(sentence)) for sentence in sentences]
+
+
+def relation_cue(sentence: str, relation: str, others: Iterable[str] = (), but: Iterable[str] = ()) -> str:
+    """Return a word of the sentence that a relation's name, or another one of it, has in some form; "" where none is.
+
+    Names are cut at capitals and underscores; words that say nothing (of, is, has) are left out, unless there are no
+    others. `but` are stretches of the sentence that do not count: the names of the subject and the object.
+
+    >>> relation_cue("The film was directed by Ann Court.", "film director", but=["Ann Court"])
+    'film'
+    >>> relation_cue("It is part of Rome.", "isPartOf"), relation_cue("Ann was here.", "birthPlace")
+    ('part', '')
+    """
+    text = named_text(sentence)
+    taken = {position for words in but for span in text.places(Label.of(words)) for position in range(*span)}
+    wanted = {key for name in (relation, *others) for key in _cue_keys(name)}
+    for position, word in enumerate(text.words):
+        if position not in taken and not wanted.isdisjoint(_forms(word)):
+            return text.written[position]
+    rest = without_blanks(" ".join("|" if place in taken else word for place, word in enumerate(text.written)))
+    return next((part for name in (relation, *others) if (part := shared_part(name, rest))), "")
+
+
+@lru_cache(maxsize=2**12)
+def _cue_keys(relation: str) -> frozenset[str]:
+    words = [fold(word) for word in _HUMP.findall(clean(relation))]
+    telling = [word for word in words if word not in _NO_CUE] or words
+    return frozenset(form for word in telling for form in _forms(word))
+
+
+@lru_cache(maxsize=2**15)
+def _forms(word: str) -> frozenset[str]:
+    """Return what a folded word shares with others of its family: its stem, without what makes a doer of it."""
+    found = stem(word, "3.10")
+    for ending in ("or", "er", "ion", "ed", "e", "i"):
+        if found.endswith(ending) and len(found) - len(ending) >= 4:
+            found = found.removesuffix(ending)
+            break
+    return frozenset((found, root(word)))
+
+
+class _Finder:
+    """A table of triples, in which those of a sentence are found by the words that it shares with their names."""
+
+    def __init__(self, triples: Sequence[Row], names: Names) -> None:
+        self.triples, self.names = triples, names
+        self.by_subject: dict[str, list[int]] = defaultdict(list)
+        seen: set[tuple[str, ...]] = set()
+        for position, each in enumerate(triples):
+            said = tuple(fold_name(each[part]) for part in ("sub", "rel", "obj"))
+            if said not in seen and said[0] != said[2]:
+                seen.add(said)
+                self.by_subject[each["sub"]].append(position)
+        entities = dict.fromkeys(each[part] for each in triples for part in ("sub", "obj"))
+        self.by_key: dict[str, list[str]] = defaultdict(list)
+        for entity in entities:
+            for key in {key for name in self.all_names(entity) for key in _name_keys(name)}:
+                self.by_key[key].append(entity)
+
+    def all_names(self, entity: str) -> tuple[str, ...]:
+        return (entity, *self.names.of_entities.get(entity, ()))
+
+    def in_sentence(self, sentence: str) -> list[Alignment]:
+        possible = {entity for key in _sentence_keys(sentence) for entity in self.by_key.get(key, ())}
+        found: dict[int, tuple[Mention, Mention]] = {}
+        for subject in possible & self.by_subject.keys():
+            places = [place for place in self.by_subject[subject] if self.triples[place]["obj"] in possible]
+            if places and self.mention(sentence, subject).found:
+                for place in places:
+                    ends = self.ends(sentence, subject, self.triples[place]["obj"])
+                    if all(end.found for end in ends):
+                        found[place] = ends
+        longer = _longer_names(sentence, possible) if found else {}
+        return [
+            Alignment(place, self.grade(sentence, place, ends))
+            for place, ends in sorted(found.items())
+            if not any(_is_inside(sentence, end, longer, self.triples[place]["sub"]) for end in ends)
+        ]
+
+    def mention(self, sentence: str, entity: str) -> Mention:
+        mentions = (find_mention(sentence, name) for name in self.all_names(entity))
+        return next((each for each in mentions if each.found), Mention("absent"))
+
+    def ends(self, sentence: str, subject: str, obj: str) -> tuple[Mention, Mention]:
+        of_subject, of_object = find_mentions(sentence, subject, obj)
+        if not of_subject.found and len(self.all_names(subject)) > 1:
+            of_subject = self.mention(sentence, subject)
+        return of_subject, of_object if of_object.found else self.mention(sentence, obj)
+
+    def grade(self, sentence: str, place: int, ends: tuple[Mention, Mention]) -> Grade:
+        relation = self.triples[place]["rel"]
+        words = [end.words for end in ends if end.words]
+        if relation_cue(sentence, relation, self.names.of_relations.get(relation, ()), words):
+            return "relation_cued"
+        return "both_verbatim" if all(end.form == "verbatim" for end in ends) else "mentioned"
+
+
+def _longer_names(sentence: str, names: Iterable[str]) -> dict[str, list[Span]]:
+    """Return where those of the names that have several words stand word for word."""
+    text = named_text(sentence)
+    labels = {name: Label.of(_BRACKET.sub("", name.replace("_", " "))) for name in names}
+    found = {name: list(text.places(label)) for name, label in labels.items() if len(label.words) > 1}
+    return {name: spans for name, spans in found.items() if spans}
+
+
+def _is_inside(sentence: str, end: Mention, longer: Mapping[str, Sequence[Span]], subject: str) -> bool:
+    """Return whether what names an end stands nowhere but inside longer names.
+
+    The triple's own subject is none of them if it has a comma: "Austin, Texas" names Texas as well.
+    """
+    spans = list(named_text(sentence).places(Label.of(end.words))) if end.form == "verbatim" else []
+    outer = [span for name, places in longer.items() if name != subject or "," not in name for span in places]
+    return bool(spans) and all(
+        any(start <= first and last <= stop and stop - start > last - first for start, stop in outer)
+        for first, last in spans
+    )
+
+
+def _name_keys(name: str) -> Iterator[str]:
+    """Yield what a sentence must share one of with a name to name it."""
+    bare = _BRACKET.sub("", " ".join(clean(name).replace("_", " ").replace('"', "").split())) or name
+    if not bare.isdigit() and (dates := meant_dates(bare)):
+        yield from {f"year {date.year}" for date in dates}
+    if read_quantity(bare):
+        yield "a number"
+    label = Label.of(bare)
+    words = [word for word in label.words if word not in _NO_KEY] or label.words
+    yield from (root(word) for word in words)
+    if country := nation(bare):
+        yield f"nation {country}"
+    if len(words) > 1:
+        yield "".join(word[0] for word in words)
+        yield "".join(word[0] for word in label.words)
+    yield "".join(label.words)
+
+
+@lru_cache(maxsize=2**10)
+def _sentence_keys(sentence: str) -> frozenset[str]:
+    text = named_text(sentence)
+    keys = {root(word) for word in text.words} | {*text.words}
+    keys |= {f"nation {country}" for country, _ in text.senses}
+    keys |= {f"year {date.year}" for date in text.dates}
+    keys |= {first + second for first, second in zip(text.words, text.words[1:], strict=False)}
+    return frozenset(keys | ({"a number"} if text.quantities else set()))

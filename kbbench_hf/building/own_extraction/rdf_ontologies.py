@@ -1,0 +1,242 @@
+"""An ontology in RDF: classes, properties, domain and range (of a union each member), labels, subclasses.
+
+A property without domain or range has those of the one above it. Nothing is fetched.
+"""
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kbbench_hf.building.own_extraction.own_ontologies import OwnOntology, ontology_row, some
+from kbbench_hf.errors import DataError, missing_extra
+
+if TYPE_CHECKING:
+    from rdflib import Graph
+
+MOST_SIGNATURES = 6
+"""A relation between more kinds of things than so many pairs has no domain and range: prompts would only list them."""
+_FORMATS = {"ttl": "turtle", "n3": "n3", "nt": "nt", "rdf": "xml", "owl": "xml", "xml": "xml", "jsonld": "json-ld"}
+_HUMPS = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[_\-\s]+")
+LITERALS = {
+    "number": "integer int long short byte decimal float double nonNegativeInteger positiveInteger unsignedInt "
+    "negativeInteger nonPositiveInteger unsignedLong unsignedShort unsignedByte rational real Number Integer Float",
+    "date": "date dateTime dateTimeStamp Date DateTime",
+    "year": "gYear gYearMonth",
+    "string": "string normalizedString token language langString Literal PlainLiteral anyURI Text URL HTML XMLLiteral",
+}
+"""Kind of literal as the ontologies of the release name it -> datatypes of that kind."""
+_KIND_OF_LITERAL = {name: kind for kind, names in LITERALS.items() for name in names.split()}
+
+
+def parse_rdf(file: Path, text: str) -> "Graph":
+    """Return the graph of an RDF file; nothing is fetched, neither imports nor contexts.
+
+    Raises:
+        UsageError: rdflib is not installed.
+        DataError: the file is no RDF that it reads.
+    """
+    try:
+        from rdflib import Graph
+    except ImportError:
+        raise missing_extra("rdflib", "ontology") from None
+    form = _form(file, text)
+    if form == "json-ld" and re.search(r'"@context"\s*:\s*(?:"|\[\s*")', text):
+        raise DataError(f"{file}: its @context is an address, which is not fetched. Write it as Turtle.")
+    graph, log = Graph(), logging.getLogger("rdflib.term")
+    was, log.disabled = log.disabled, True  # it writes a page for every literal that is none of its datatype
+    try:
+        graph.parse(data=text, format=form)
+    except Exception as error:  # each parser has its own
+        what = " ".join(str(error).split())[:200]
+        raise DataError(
+            f"{file} cannot be read as {form}: {what}. Expected Turtle, RDF/XML, N-Triples or JSON-LD."
+        ) from error
+    finally:
+        log.disabled = was
+    return graph
+
+
+def _form(file: Path, text: str) -> str:
+    """Return the form of an RDF file by its first signs, else by its name."""
+    start = text.lstrip()[:200]
+    if start.startswith("<?xml") or "<rdf:RDF" in start:
+        return "xml"
+    if re.match(r"(?:Prefix|Ontology)\s*[(:]", start):
+        raise DataError(f"{file} is in OWL's functional or Manchester syntax. Expected RDF: save it as Turtle.")
+    if re.match(r"(?:#.*\n\s*)*@?(?:prefix|base)\b", start, re.IGNORECASE):
+        return "turtle"
+    if start.startswith(("{", "[")) and file.suffix in (".json", ".jsonld"):
+        return "json-ld"
+    form = _FORMATS.get(file.suffix.lower().lstrip("."), "turtle")
+    return "turtle" if form == "xml" else form
+
+
+def read_rdf(file: Path, text: str, name: str) -> OwnOntology:
+    """Return the ontology in the text of an RDF file; see `parse_rdf` for what is refused."""
+    return _Reader(parse_rdf(file, text), name).read()
+
+
+class _Reader:
+    """An RDF graph read as an ontology."""
+
+    def __init__(self, graph: "Graph", name: str) -> None:
+        from rdflib import OWL, RDF, RDFS, SKOS, Namespace, URIRef
+
+        self.graph, self.name = graph, name
+        self.rdf, self.rdfs, self.owl, self.skos, self.uri = RDF, RDFS, OWL, SKOS, URIRef
+        self.schema = [Namespace("https://schema.org/"), Namespace("http://schema.org/")]
+        self.notes: list[str] = []
+
+    def read(self) -> OwnOntology:
+        owl, rdf, rdfs = self.owl, self.rdf, self.rdfs
+        annotations = {*self.typed(owl.AnnotationProperty, owl.OntologyProperty)}
+        properties = [
+            each
+            for each in self.typed(owl.ObjectProperty, owl.DatatypeProperty, rdf.Property, owl.FunctionalProperty)
+            if each not in annotations
+        ]
+        classes = [
+            each
+            for each in self.typed(owl.Class, rdfs.Class)
+            if each not in (owl.Thing, owl.Nothing) and not self.is_datatype(each)
+        ]
+        old = {each for each in (*properties, *classes) if self.is_deprecated(each)}
+        if old:
+            self.notes.append(f"{len(old)} deprecated terms were left out: {some(sorted(map(self.local, old)))}.")
+        properties, classes = ([each for each in terms if each not in old] for terms in (properties, classes))
+        signatures = {each: self.signatures(each) for each in properties}
+        used = {end for pairs in signatures.values() for pair in pairs for end in pair if end is not None}
+        outside = sorted(end for end in used if end not in set(classes) and not self.is_datatype(end))
+        classes += outside
+        self.ids = self.short_ids([*classes, *properties])
+        concepts = [
+            {"qid": self.ids[each], "label": self.label(each), "subclass_of": self.superclasses(each, set(classes))}
+            for each in classes
+        ]
+        relations = [
+            {"pid": self.ids[each], "label": self.label(each), "domain": self.end(first), "range": self.end(second)}
+            for each in properties
+            for first, second in signatures[each]
+        ]
+        ids = {str(each): self.label(each) for each in properties}
+        ids |= {self.ids[each]: self.label(each) for each in reversed(properties)}
+        ids |= {self.label(each): self.label(each) for each in properties}
+        names = {self.label(each): further for each in properties if (further := self.further_labels(each))}
+        row = ontology_row(self.name, self.title(), concepts, relations)
+        return OwnOntology(row, ids, names, self.notes)
+
+    def typed(self, *kinds: Any) -> list[Any]:
+        """Return the named terms of these kinds in the order of their addresses: parsers keep none."""
+        found = {each for kind in kinds for each in self.graph.subjects(self.rdf.type, kind)}
+        return sorted(each for each in found if isinstance(each, self.uri))
+
+    def is_deprecated(self, term: Any) -> bool:
+        kinds = {*self.graph.objects(term, self.rdf.type)}
+        said = str(self.graph.value(term, self.owl.deprecated) or "").lower()
+        return said in ("true", "1") or not kinds.isdisjoint((self.owl.DeprecatedProperty, self.owl.DeprecatedClass))
+
+    def is_datatype(self, term: Any) -> bool:
+        if (term, self.rdf.type, self.rdfs.Datatype) in self.graph:
+            return True
+        builtin = str(term).startswith(("http://www.w3.org/2001/XMLSchema#", str(self.rdf), str(self.rdfs)))
+        schema = any(term == space[kind] for space in self.schema for kind in _KIND_OF_LITERAL)
+        undeclared = (term, self.rdf.type, None) not in self.graph and self.local(term) in LITERALS
+        return undeclared or ((builtin or schema) and self.local(term) in _KIND_OF_LITERAL)
+
+    def signatures(self, term: Any) -> list[tuple[Any, Any]]:
+        """Return each pair of a domain and a range, None where there is none; of too many what all share."""
+        domains, ranges = self.ends(term, "domain"), self.ends(term, "range")
+        if len(domains) * len(ranges) > MOST_SIGNATURES:
+            self.notes.append(
+                f"{self.local(term)!r} goes from {len(domains)} to {len(ranges)} kinds of things; those of which it "
+                "has several are left open."
+            )
+            domains, ranges = (ends if len(ends) == 1 else [None] for ends in (domains, ranges))
+        return list(product(domains, ranges))
+
+    def ends(self, term: Any, side: str) -> list[Any]:
+        """Return the classes at one end of a property, its own or those of properties above it; [None] for none."""
+        waiting, seen = [term], set()
+        while waiting:
+            each = waiting.pop(0)
+            seen.add(each)
+            found = [*self.graph.objects(each, self.rdfs[side])]
+            found += [end for space in self.schema for end in self.graph.objects(each, space[f"{side}Includes"])]
+            named = sorted({name for end in found for name in self.members(end)} - {self.owl.Thing, self.rdfs.Resource})
+            if named:
+                return named
+            above = self.graph.objects(each, self.rdfs.subPropertyOf)
+            waiting += sorted(up for up in above if isinstance(up, self.uri) and up not in seen)
+        return [None]
+
+    def members(self, end: Any) -> Iterator[Any]:
+        """Yield a class, or the classes of a union."""
+        if isinstance(end, self.uri):
+            yield end
+        elif union := self.graph.value(end, self.owl.unionOf) or self.graph.value(end, self.owl.oneOf):
+            for each in self.graph.items(union):
+                yield from self.members(each)
+
+    def superclasses(self, term: Any, known: set[Any]) -> list[str]:
+        above: list[Any] = [each for each in self.graph.objects(term, self.rdfs.subClassOf) if each in known]
+        return [self.ids[each] for each in sorted(above) if each != term]
+
+    def end(self, term: Any) -> str:
+        if term is None:
+            return ""
+        kind = self.local(term)
+        return self.ids.get(term) or _KIND_OF_LITERAL.get(kind, kind)
+
+    def short_ids(self, terms: Iterable[Any]) -> dict[Any, str]:
+        """Return what each term is called inside its file: its local name, or where two share one its address."""
+        shared = Counter(map(self.local, dict.fromkeys(terms)))
+        return {each: self.local(each) if shared[self.local(each)] == 1 else str(each) for each in terms}
+
+    @staticmethod
+    def local(term: Any) -> str:
+        return re.split(r"[#/:]", str(term).rstrip("#/"))[-1] or str(term)
+
+    def label(self, term: Any) -> str:
+        """Return a term's English label, or one in no or another language, or its local name cut into words."""
+        for kind in (self.rdfs.label, self.skos.prefLabel):
+            labels = sorted(self.graph.objects(term, kind), key=lambda each: (_language(each), str(each)))
+            if text := next((" ".join(str(each).split()) for each in labels if str(each).strip()), ""):
+                return text
+        return cut_name(self.local(term))
+
+    def further_labels(self, term: Any) -> list[str]:
+        kinds = (self.rdfs.label, self.skos.prefLabel, self.skos.altLabel)
+        labels = {str(each) for kind in kinds for each in self.graph.objects(term, kind) if _language(each)[0] < 2}
+        return sorted({*labels, cut_name(self.local(term))} - {self.label(term)})
+
+    def title(self) -> str:
+        for ontology in self.typed(self.owl.Ontology):
+            for kind in (self.rdfs.label, self.uri("http://purl.org/dc/terms/title"), _DC_TITLE):
+                titles: list[Any] = [*self.graph.objects(ontology, self.uri(kind))]
+                found = sorted(titles, key=lambda each: (_language(each), str(each)))
+                if found:
+                    return " ".join(str(found[0]).split())
+        return self.name
+
+
+_DC_TITLE = "http://purl.org/dc/elements/1.1/title"
+
+
+def cut_name(name: str) -> str:
+    """Return the words of a name that was written without blanks.
+
+    >>> cut_name("birthPlace"), cut_name("has_author"), cut_name("HTTPServer")
+    ('birth place', 'has author', 'HTTP server')
+    """
+    words = [word for word in _HUMPS.split(name) if word]
+    return " ".join(word if word.isupper() and len(word) > 1 else word[0].lower() + word[1:] for word in words)
+
+
+def _language(label: Any) -> tuple[int, str]:
+    """Return where a label's language stands: English, none, any other."""
+    language = (getattr(label, "language", None) or "").lower()
+    return (0 if language.startswith("en") else 2 if language else 1), language

@@ -1,0 +1,243 @@
+"""STaRK's knowledge bases: the released archive of pickles -> the tables that `kbbench_hf.knowledge_base` describes.
+
+No pickle is opened in this process: `archive_program` reads the archive in one of its own and hands over Arrow
+and NumPy files.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kbbench_hf.errors import DataError
+from kbbench_hf.knowledge_base.tables import Numbered, numbered_schema
+
+MEMBERS = (
+    *("node_type_dict.pkl", "edge_type_dict.pkl", "node_types.pt", "edge_types.pt"),
+    *("edge_index.pt", "node_info.pkl"),
+)
+NAMES_IN: Mapping[str, Sequence[str]] = {
+    "name": ("", "nan"),
+    "title": (),
+    "DisplayName": ("-1",),
+    **dict.fromkeys(("brand_name", "category_name", "color_name"), ()),
+}
+"""Key of a node's record that holds its name, over all three releases -> the texts that the authors' code takes for
+none: it drops "nan" from Prime's records and skips "-1" in MAG's, but prints them as titles and names elsewhere."""
+_EDGES_PER_CHUNK = 1 << 20
+_MOST_EDGES = 100_000_000
+_RECORD_BYTES = 1 << 15
+"""A release's records take less than this each, on average."""
+_EDGE_BYTES = 24
+"""The authors' code for MAG saves ends and types of edges as views of one tensor, and so the whole of it twice."""
+_SPARE_BYTES = 1 << 16
+_START = "import sys; sys.path += sys.argv[1:]; from kbbench_hf.building.stark.archive_program import main; main()"
+PACKAGES = [str(Path(__file__).parents[3]), str(Path(np.__file__).parents[1]), str(Path(pa.__file__).parents[1])]
+"""Where the program finds itself, NumPy and Arrow, and nothing of the user's."""
+
+
+@dataclass(frozen=True)
+class Archive:
+    """What is known of a released archive: the folder of its members, and what they must hold."""
+
+    folder: str
+    node_types: tuple[str, ...]
+    relations: tuple[str, ...]
+    n_nodes: int
+    n_edges: int | None = None
+    """As released, before upstream adds the reverse of each; None where it is not known."""
+    nodes_by_type: Mapping[str, int] = field(default_factory=dict)
+    without_type_names: bool = False
+    """Whether the two members that name the types may be absent: the authors' code for MAG writes and reads none."""
+    part: bool = False
+    """Whether the archive may be smaller than the release and hold other counts."""
+
+
+@contextmanager
+def read_archive(file: Path, known: Archive, scratch: Path) -> Iterator[dict[str, pa.Table]]:
+    """Yield the tables `nodes`, `edges` and `schema` of a released archive; they live while the block runs.
+
+    `scratch` is a folder on a disk with room for the archive unpacked; nothing is left there.
+
+    Raises:
+        DataError: the archive is not what the release holds; the message names the member.
+    """
+    scratch.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".kbbench-reading-", dir=scratch) as place:
+        out = Path(place)
+        listed = _run(file, known, out)
+        _expect(file, "node types", tuple(listed.get("node_types", known.node_types)), known.node_types)
+        _expect(file, "relations", tuple(listed.get("relations", known.relations)), known.relations)
+        node_types, edge_types = np.load(out / "node_types.npy"), np.load(out / "edge_types.npy")
+        ends = np.load(out / "edge_index.npy")
+        with pa.memory_map(str(out / "nodes.arrow")) as source:
+            records = pa.ipc.open_file(source).read_all()
+            _check(file, known, len(records), node_types, ends, edge_types)
+            records = _by_number(records)
+            nodes, edges = _nodes(records, node_types, known), _edges(ends, edge_types, known)
+            yield {
+                "nodes": nodes,
+                "edges": edges,
+                "schema": numbered_schema(
+                    Numbered(known.node_types, known.relations, node_types, ends[0], edge_types, ends[1])
+                ),
+            }
+
+
+def _run(file: Path, known: Archive, out: Path) -> dict[str, list[str]]:
+    """Let a process of its own read the archive into `out`; return what it says at the end."""
+    edges = known.n_edges or _MOST_EDGES
+    caps = dict.fromkeys(MEMBERS, _SPARE_BYTES)
+    caps |= dict.fromkeys(("edge_types.pt", "edge_index.pt"), _EDGE_BYTES * edges + _SPARE_BYTES)
+    caps |= {"node_types.pt": 8 * known.n_nodes + _SPARE_BYTES}
+    caps |= {"node_info.pkl": _RECORD_BYTES * known.n_nodes + _SPARE_BYTES}
+    size = _unpacked_bytes(file, known.folder)
+    job = {
+        "archive": str(file.resolve()),
+        "out": str(out),
+        "folder": known.folder,
+        "caps": caps,
+        "names_in": NAMES_IN,
+        "without_type_names": known.without_type_names,
+        "memory_bytes": (1 << 30) + 16 * size,  # objects in memory against their pickle: up to about ten times
+        "cpu_seconds": 60 + size // 1_000_000,
+    }
+    kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "SYSTEMROOT") if name in os.environ}
+    with (
+        (out / "errors").open("w") as errors,
+        subprocess.Popen(  # noqa: S603 - this interpreter and a module of this package
+            [sys.executable, "-I", "-S", "-B", "-c", _START, *PACKAGES],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env={**kept, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"},
+            text=True,
+        ) as process,
+    ):
+        try:
+            last = _listen(process, json.dumps(job), file)
+        finally:
+            process.kill()
+    if "done" in last:
+        done: dict[str, list[str]] = last["done"]
+        return done
+    if "refused" in last:
+        reason = last["refused"]
+    else:
+        ended = signal.Signals(-process.returncode).name if process.returncode < 0 else f"exit {process.returncode}"
+        said = (out / "errors").read_text(errors="replace").strip().splitlines()[-1:]
+        reason = f"{last.get('reading', 'the archive')!r} ended the reading process ({': '.join([ended, *said])})"
+    raise DataError(
+        f"{file}: {reason}. Expected the archive of snap-stanford/stark; nothing of it was run or kept. Fetch it again."
+    )
+
+
+def _listen(process: "subprocess.Popen[str]", job: str, file: Path) -> dict[str, Any]:
+    from rich.console import Console
+
+    last: dict[str, Any] = {}
+    if process.stdin is None or process.stdout is None:
+        return last
+    with suppress(BrokenPipeError):  # it died at once; its exit says why
+        process.stdin.write(job)
+        process.stdin.close()
+    with Console(stderr=True).status(f"Reading {file.name}") as status:
+        for line in process.stdout:
+            last = json.loads(line)
+            status.update(f"Reading {file.name}: {last.get('reading', '')}")
+    process.wait()
+    return last
+
+
+def _unpacked_bytes(file: Path, folder: str) -> int:
+    """Return what the members say they unpack to, or the file's size where that cannot be read or is absurd."""
+    members = {f"{folder}/{name}" for name in MEMBERS}
+    try:
+        with zipfile.ZipFile(file) as archive:
+            stated = sum(member.file_size for member in archive.infolist() if member.filename in members)
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        stated = 0
+    free = shutil.disk_usage(file.parent).total
+    return stated if stated < free else file.stat().st_size
+
+
+def _expect(file: Path, what: str, found: object, expected: object) -> None:
+    if found != expected:
+        raise DataError(
+            f"{file}: {what} {found}; expected {expected}. Expected the archive of snap-stanford/stark. Fetch it again."
+        )
+
+
+def _check(
+    file: Path,
+    known: Archive,
+    n_nodes: int,
+    node_types: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    edge_types: NDArray[np.int64],
+) -> None:
+    if not known.part:
+        _expect(file, "nodes", n_nodes, known.n_nodes)
+    _expect(file, "types of nodes", len(node_types), n_nodes)
+    _expect(file, "shape of the edges", ends.shape, (2, len(edge_types)))
+    if known.n_edges is not None and not known.part:
+        _expect(file, "edges", len(edge_types), known.n_edges)
+    for what, numbers, bound in (
+        ("node types", node_types, len(known.node_types)),
+        ("edge types", edge_types, len(known.relations)),
+        ("ends of edges", ends, n_nodes),
+    ):
+        wrong = (numbers < 0) | (numbers >= bound)
+        if wrong.any():
+            shown = ", ".join(map(str, np.unique(numbers[wrong])[:10].tolist()))
+            raise DataError(
+                f"{file}: {wrong.sum():,} {what} are not from 0 to {bound - 1:,}: {shown}. Expected the archive of "
+                "snap-stanford/stark. Fetch it again."
+            )
+    counts = np.bincount(node_types, minlength=len(known.node_types)).tolist()
+    by_type = dict(zip(known.node_types, counts, strict=True))
+    for name, expected in known.nodes_by_type.items() if not known.part else ():
+        _expect(file, f"nodes of type {name!r}", by_type[name], expected)
+
+
+def _by_number(records: pa.Table) -> pa.Table:
+    order = np.argsort(records["id"].to_numpy(), kind="stable")
+    if np.array_equal(order, np.arange(len(order))):
+        return records
+    return records.set_column(2, "details", records["details"].cast(pa.large_string())).take(pa.array(order))
+
+
+def _nodes(records: pa.Table, node_types: NDArray[np.int64], known: Archive) -> pa.Table:
+    return pa.table(
+        {
+            "id": np.arange(len(records)),
+            "type": _named(node_types, known.node_types),
+            "name": records["name"],
+            "text": pa.repeat("", len(records)),
+            "details": records["details"],
+        }
+    )
+
+
+def _named(numbers: NDArray[np.int64], names: Sequence[str]) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(numbers.astype(np.int32), list(names)).cast(pa.string())
+
+
+def _edges(ends: NDArray[np.int64], edge_types: NDArray[np.int64], known: Archive) -> pa.Table:
+    """Return the edges in the released order and direction; names in chunks, for Arrow's strings end at 2 GB."""
+    starts = range(0, len(edge_types), _EDGES_PER_CHUNK)
+    relations = [_named(edge_types[start : start + _EDGES_PER_CHUNK], known.relations) for start in starts]
+    return pa.table({"head": ends[0], "relation": pa.chunked_array(relations, pa.string()), "tail": ends[1]})

@@ -1,0 +1,308 @@
+"""STaRK's release (Hugging Face snap-stanford/stark, commit 88269e2) -> questions and knowledge base as Parquet.
+
+Questions are read in `questions`, archives in `archives`; `files` downloads both, and `facts` says what they must hold.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from rich.console import Console
+
+from kbbench_hf.benchmarks.stark.metapaths import METAPATHS
+from kbbench_hf.building.lexical_match import listed_words
+from kbbench_hf.building.stark.archives import read_archive
+from kbbench_hf.building.stark.facts import AMAZON, MAG, PRIME, Release
+from kbbench_hf.building.stark.questions import HUMAN, QUESTIONS, SYNTHESIZED, read_questions
+from kbbench_hf.errors import DataError, KBBenchError, unknown_name
+from kbbench_hf.files import file_sha256
+from kbbench_hf.files.datasets import write_dataset
+from kbbench_hf.knowledge_base.metapaths import Hop, Metapath
+from kbbench_hf.knowledge_base.store import KnowledgeBase
+from kbbench_hf.metrics.topics import STOP_WORDS
+
+_CARDS = Path(__file__).with_name("cards")
+CONFIGS = ("queries", "nodes", "edges", "schema")
+_NO_QUESTIONS = (
+    ". Expected the files of huggingface.co/datasets/snap-stanford/stark, or the folder of one dataset. Give that with "
+    "--source, or leave --source out to download."
+)
+_NO_ARCHIVE = (
+    ", the knowledge base. Expected the files of huggingface.co/datasets/snap-stanford/stark. For the questions alone: "
+    "--configs queries."
+)
+
+
+def build(release: Release, source: Path | None, out: Path, configs: Sequence[str] | None = None) -> None:
+    """Build one of the three datasets at `out` from the release at `source`, or from its download where None.
+
+    `source` is the release's root (`qa/amazon`, `skb/amazon/processed.zip`) or the folder of one dataset.
+
+    Raises:
+        DataError: a file is absent or malformed, counts are not the release's, or an answer is no node.
+        UsageError: a config that does not exist.
+    """
+    for config in configs or ():
+        if config not in CONFIGS:
+            raise unknown_name(f"config of {release.dataset}", config, CONFIGS)
+    chosen = [config for config in CONFIGS if configs is None or config in configs]
+    needs_archive = any(config != "queries" for config in chosen)
+    if source is None:
+        source = download(release.name, questions="queries" in chosen, archive=needs_archive)
+    tables: dict[str, dict[str, pa.Table]] = {}
+    if "queries" in chosen:
+        folder = _folder(source, "qa", release.name, SYNTHESIZED, _NO_QUESTIONS)
+        tables["queries"] = read_questions(folder, release.questions)
+    with ExitStack() as open_archive:
+        if needs_archive:
+            file = _folder(source, "skb", release.name, "processed.zip", _NO_ARCHIVE) / "processed.zip"
+            found = open_archive.enter_context(read_archive(file, release.archive, out.resolve().parent))
+            tables |= {config: {"full": found[config]} for config in chosen if config in found}
+            if "queries" in tables and release.lists_templates:
+                templates = METAPATHS[release.name].values()
+                tables["queries"] = with_templates(tables["queries"], [*templates], found["nodes"], found["edges"])
+        write_dataset(out, tables, (_CARDS / f"{release.dataset}.md").read_text(encoding="utf-8"))
+
+
+def build_archive(release: Release, archive: Path, out: Path) -> None:
+    """Build at `out` the knowledge base in an archive of the release's form and any size up to it, without questions.
+
+    Such are what the authors' code writes from a part of the raw data, or from data of one's own.
+
+    Raises:
+        DataError: the archive is malformed.
+    """
+    with read_archive(archive, replace(release.archive, part=True), out.resolve().parent) as found:
+        form = f"A knowledge base in the form of {release.dataset}'s, without questions."
+        card = f"---\npretty_name: {json.dumps(out.name)}\n---\n\n# {out.name}\n\n{form}\n"
+        write_dataset(out, {config: {"full": table} for config, table in found.items()}, card)
+
+
+_RELEASES = (AMAZON, MAG, PRIME)
+build_amazon, build_mag, build_prime = (partial(build, release) for release in _RELEASES)
+build_amazon_archive, build_mag_archive, build_prime_archive = (partial(build_archive, each) for each in _RELEASES)
+
+
+def _folder(source: Path, kind: str, name: str, file: str, advice: str) -> Path:
+    """Return the folder that holds a file of one dataset, in the release or alone."""
+    for place in (source / kind / name, source / name, source):
+        if (place / file).is_file():
+            return place
+    raise DataError(f"{source} holds no {kind}/{name}/{file}{advice}")
+
+
+REPOSITORY = "snap-stanford/stark"
+REVISION = "88269e23e90587f99476c5dd74e235a0877e69be"
+"""The commit of 2024-10-20, the last."""
+
+_QUESTIONS = (
+    "stark_qa/stark_qa.csv",
+    "stark_qa/stark_qa_human_generated_eval.csv",
+    "split/train.index",
+    "split/val.index",
+    "split/test.index",
+    "split/test-0.1.index",
+)
+KNOWN_SHA256 = {
+    "qa/prime/stark_qa/stark_qa.csv": "a27e5d63da6044e562e33bc94e37f41e076f2cb4142d6adc370a0981c5ee6f16",
+    "qa/prime/split/train.index": "b828de166d641cc7d2f64001ad868058641de9529e5af36fea2f0a7494349e9c",
+    "qa/prime/split/val.index": "df7fce5fde2a96bf14a1e9af3b3818dc448ef094bafb3501183ebb2873fb0c17",
+    "qa/prime/split/test.index": "424d99e7d0ec209ad37361da14b63970d6c3bff27369f597cf3aec6cc28dbb76",
+    "skb/prime/processed.zip": "f6f265f60b761784fb7c2f052359f9cd3bf9ea20c4a307865f62ce173b294dfc",
+    "skb/mag/processed.zip": "7bfac742c1fb77694b3fab76be5088f9c3a636f47366188b70d3f378cfbd3053",
+}
+"""Checksums known from elsewhere. Those of the other files are the ones that the pinned commit states."""
+
+
+def download(name: str, *, questions: bool, archive: bool) -> Path:
+    """Return a folder with the release's files of one dataset, downloaded into the Hub's cache where absent.
+
+    Raises:
+        DataError: a file's bytes are not those of the pinned commit.
+        KBBenchError: the Hub cannot be reached and the files are not in its cache.
+    """
+    from huggingface_hub import constants, snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
+
+    paths = [f"qa/{name}/{file}" for file in _QUESTIONS] if questions else []
+    paths += [f"skb/{name}/processed.zip"] if archive else []
+    try:
+        folder = Path(
+            snapshot_download(REPOSITORY, repo_type="dataset", revision=REVISION, allow_patterns=paths, max_workers=4)
+        )
+        expected = KNOWN_SHA256 if constants.HF_HUB_OFFLINE else _stated(paths) | KNOWN_SHA256
+    except (HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
+        raise KBBenchError(
+            f"{REPOSITORY} could not be downloaded from the Hub: {error}. Run the same command again to continue, or "
+            "give a folder that holds the release with --source."
+        ) from error
+    for path in paths:
+        if path in expected:  # offline, what the commit states cannot be asked; it was when the file was fetched
+            _verify(folder / path, expected[path])
+    return folder
+
+
+def _stated(paths: list[str]) -> dict[str, str]:
+    """Return what the pinned commit says of each file: its SHA-256, or of a small file Git's own hash."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.hf_api import RepoFile
+
+    listed = HfApi().get_paths_info(REPOSITORY, paths, repo_type="dataset", revision=REVISION)
+    stated = {each.path: each.lfs.sha256 if each.lfs else each.blob_id for each in listed if isinstance(each, RepoFile)}
+    absent = [path for path in paths if path not in stated]
+    if absent:
+        raise DataError(f"{REPOSITORY} at {REVISION[:7]} has no {absent[0]}; expected it. Is this a mirror of the Hub?")
+    return stated
+
+
+def _verify(file: Path, expected: str) -> None:
+    if len(expected) == 40:  # a Git blob's SHA-1, over a header and the bytes
+        content = file.read_bytes()
+        found = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+    else:
+        found = file_sha256(file)
+    if found != expected:
+        raise DataError(
+            f"{file}: checksum {found}; expected {expected}, that of {REPOSITORY} at {REVISION[:7]}. It was damaged on "
+            "its way. Remove the file and run the same command again."
+        )
+
+
+CHANCE = 0.01
+"""As likely as that, nodes drawn by chance would be where some template leads from the names of the question."""
+MOST_TRIED = 500
+"""Sets of topics of one question; of a question that names more, nothing is said."""
+_CHUNK = 20_000
+
+Named = Mapping[str, Sequence[int]]
+"""Type -> rows of the nodes of it that a question names."""
+
+
+def with_templates(
+    queries: Mapping[str, pa.Table], templates: Sequence[str], nodes: pa.Table, edges: pa.Table
+) -> dict[str, pa.Table]:
+    """Return the splits of `queries` with `template` filled in where it is found; people's questions have none."""
+    nodes = pa.table({name: nodes[name] for name in ("id", "type", "name")} | {"text": pa.repeat("", len(nodes))})
+    kb = KnowledgeBase.from_arrow(nodes, edges.select(["head", "relation", "tail"]))
+    made = {split: table for split, table in queries.items() if split != HUMAN}
+    asked = {
+        row["id"]: (row["query"], row["answer_ids"])
+        for table in made.values()
+        for row in table.select(["id", "query", "answer_ids"]).to_pylist()
+    }
+    with Console(stderr=True).status("Looking for the templates of the questions"):
+        found = dict(zip(asked, recovered_templates(kb, templates, [*asked.values()]), strict=True))
+    filled = {split: [found[each] for each in table["id"].to_pylist()] for split, table in made.items()}
+    place = QUESTIONS.get_field_index("template")
+    return {
+        split: table.set_column(place, QUESTIONS.field(place), pa.array(filled[split], pa.string()))
+        if split in filled
+        else table
+        for split, table in queries.items()
+    }
+
+
+def recovered_templates(
+    kb: KnowledgeBase, templates: Sequence[str], questions: Sequence[tuple[str, Sequence[int]]]
+) -> list[str | None]:
+    """Return the one of `templates` that each question, with the ids of its answers, was made from; None where open.
+
+    `templates` must be all that there were. One whose walks another one has too, from further topics, is never
+    returned: the question may name these in other words.
+    """
+    every = [Metapath.parse(each) for each in templates]
+    whole = {path.text for path in every if not any(_is_part(path, other) for other in every)}
+    paths = [path for path in every if path.is_within(kb.graph)]
+    listed = [_walks(path) for path in paths]
+    others = [path for path in _single_hops(kb) if _walks(path) not in listed]
+    found: list[str | None] = []
+    for named, (_, ids) in zip(named_nodes(kb, [text for text, _ in questions]), questions, strict=True):
+        answers = kb.rows(ids)
+        fits, chance = _fitting(kb, paths, named, answers)
+        is_one = len(fits) == 1 and fits <= whole and chance < CHANCE
+        found.append(fits.pop() if is_one and not _fitting(kb, others, named, answers)[0] else None)
+    return found
+
+
+def named_nodes(kb: KnowledgeBase, texts: Sequence[str]) -> list[Named]:
+    """Return for each text the nodes whose whole names stand in it, by type; names within longer ones do not count."""
+    said = [listed_words(text) for text in texts]
+    starts: dict[tuple[str, ...], list[tuple[int, int]]] = {}
+    for number, words in enumerate(said):
+        for place in range(len(words)):
+            for begins in {tuple(words[place : place + length]) for length in (1, 2)}:
+                starts.setdefault(begins, []).append((number, place))
+    spans: list[dict[tuple[int, int], list[int]]] = [{} for _ in texts]
+    for first in range(0, len(kb), _CHUNK):
+        rows = range(first, min(first + _CHUNK, len(kb)))
+        for row, name in zip(rows, kb.names(rows), strict=True):
+            words = listed_words(name)
+            if words and words[0] not in STOP_WORDS and len("".join(words)) > 1:
+                for number, place in starts.get(tuple(words[:2]), ()):
+                    if said[number][place : place + len(words)] == words:
+                        spans[number].setdefault((place, place + len(words)), []).append(row)
+    return [_outermost(kb, each) for each in spans]
+
+
+def _outermost(kb: KnowledgeBase, spans: Mapping[tuple[int, int], Sequence[int]]) -> Named:
+    named: dict[str, list[int]] = {}
+    for (start, stop), rows in spans.items():
+        if not any(a <= start and stop <= b and (a, b) != (start, stop) for a, b in spans):
+            for row, kind in zip(rows, kb.types(rows), strict=True):
+                named.setdefault(kind, []).append(row)
+    return named
+
+
+def _fitting(
+    kb: KnowledgeBase, paths: Sequence[Metapath], named: Named, answers: NDArray[np.int64]
+) -> tuple[set[str], float]:
+    """Return the templates that lead from named nodes to all answers, and how likely chance would find one of them."""
+    kinds = set(kb.types(answers))
+    fits: set[str] = set()
+    chances = [1.0]
+    tried = 0
+    for path in paths:
+        if {path.answer_type} != kinds:
+            continue
+        for topics in _topics(path, named):
+            tried += 1
+            if tried > MOST_TRIED:
+                return set(), 1.0
+            reached = path.answers(kb.graph, *topics)
+            if np.isin(answers, reached).all():
+                fits.add(path.text)
+                chances.append((len(reached) / len(kb.of_type(path.answer_type))) ** len(set(answers.tolist())))
+    return fits, min(chances) * max(tried, 1)
+
+
+def _topics(path: Metapath, named: Named) -> Iterator[tuple[int, ...]]:
+    """Yield the ways to name the topics of a template by different nodes."""
+    starts = {walk.topic: walk.start_type for walk in path.walks if walk.topic is not None}
+    choices = [named.get(starts[topic], ()) for topic in path.topics]
+    return (each for each in product(*choices) if len(set(each)) == len(each))
+
+
+def _single_hops(kb: KnowledgeBase) -> Iterator[Metapath]:
+    """Yield every relation between two types, in both directions where these differ."""
+    for head, relation, tail, _ in kb.tuples():
+        yield Metapath.parse(f"{head} -[{relation}]-> {tail}")
+        if not kb.graph.symmetric:
+            yield Metapath.parse(f"{tail} -[^{relation}]-> {head}")
+
+
+def _walks(path: Metapath) -> list[tuple[str, tuple[Hop, ...]]]:
+    return [(walk.start_type, walk.hops) for walk in path.walks]
+
+
+def _is_part(path: Metapath, other: Metapath) -> bool:
+    """Say whether another template has all walks of this one, and further topics."""
+    walks, others = _walks(path), _walks(other)
+    return len(other.topics) > len(path.topics) and all(walks.count(walk) <= others.count(walk) for walk in walks)

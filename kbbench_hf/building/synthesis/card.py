@@ -1,0 +1,210 @@
+"""The card of made questions: what they are, how they were made, and what weakens them."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import yaml
+
+from kbbench_hf.building.synthesis.node_phrases import tokens
+from kbbench_hf.building.synthesis.questions import EASY, MEDIUM, Built
+from kbbench_hf.files.datasets import Row
+from kbbench_hf.metrics.topics import STOP_WORDS
+
+
+def write_card(
+    name: str, source: str, built: Built, licence: str = "", of_models: Sequence[str] = (), spec_name: str = ""
+) -> str:
+    """Return the card, with front matter, of the questions made for the knowledge base `source`, by a named spec."""
+    front: Row = {
+        "pretty_name": name,
+        **({"license": "other", "license_name": licence} if licence else {}),
+        "task_categories": ["text-retrieval"],
+        "tags": ["knowledge-graph", "synthetic"],
+    }
+    parts = (
+        _heading(name, source, built, spec_name),
+        _measures(built),
+        of_models,
+        _construction(built),
+        _weaknesses(built),
+    )
+    body = "\n".join(line for part in parts for line in (*part, ""))
+    return f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n\n{body}"
+
+
+def _heading(name: str, source: str, built: Built, spec_name: str) -> Iterable[str]:
+    n, account = len(built.questions), built.account
+    yield f"# {name}"
+    yield ""
+    by_spec = f" --spec {spec_name}" if spec_name else ""
+    yield (
+        f"{n:,} questions about the knowledge base {source}, made with `kbbench synthesize {source} --count "
+        f"{account.n_wanted} --seed {account.seed}{by_spec}` from its own structure and texts: templates over its "
+        "relations, " + (_BY_MODELS if _is_by_models(built) else _BY_GRAMMAR)
+    )
+    if n < account.n_wanted:
+        yield ""
+        yield f"**{account.n_wanted:,} were asked for**: {why_fewer(built, source)}."
+
+
+def why_fewer(built: Built, source: str) -> str:
+    """Return why there are fewer questions than were asked for."""
+    account = built.account
+    n, whole = len(account.templates), len(account.templates) + len(account.left_out)
+    if account.left_out:
+        return (
+            f"only {n} of the {whole} templates of the spec can be asked of {source}, and these ran out of topic "
+            "entities and answers that may serve once more"
+        )
+    if _is_by_models(built):
+        return "fewer than expected survived the models' checks"
+    return "the templates ran out of topic entities and answers that may serve once more"
+
+
+_BY_GRAMMAR = (
+    "sentences from a grammar, no model and no person. The answers are all nodes that meet a question's template and "
+    "requirements, exactly."
+)
+_BY_MODELS = (
+    "requirements and sentences from models, every node that meets the template put to judges, no person. The answers "
+    "are those that the judges kept."
+)
+
+
+def _is_by_models(built: Built) -> bool:
+    return any(each.made_by for each in built.questions)
+
+
+def _measures(built: Built) -> Iterable[str]:
+    questions = built.questions
+    yield "## What is in it"
+    yield ""
+    yield "| questions | n |"
+    yield "|---|---|"
+    for split, n in sorted(Counter(built.splits).items(), key=lambda each: -each[1]):
+        yield f"| split {split} | {n:,} |"
+    for hops, n in sorted(Counter(each.hops for each in questions).items()):
+        yield f"| {hops} hop{'s' * (hops > 1)} | {n:,} |"
+    for number, n in sorted(Counter(len(each.requirements) for each in questions).items()):
+        yield f"| {number or 'no'} requirement{'s' * (number != 1)} on attributes and texts | {n:,} |"
+    shown = {
+        "easy": f"by its words alone (BM25) an answer is among the first {EASY} nodes",
+        "medium": f"an answer is among the first {MEDIUM}",
+        "hard": f"no answer is among the first {MEDIUM}",
+    }
+    for name, said in shown.items():
+        yield f"| {name}: {said} | {built.difficulties.count(name):,} |"
+    yield ""
+    yield "| per question | median | least | most |"
+    yield "|---|---|---|---|"
+    for what, values in (
+        ("answers", [len(each.answers) for each in questions]),
+        ("candidates before requirements", [each.n_candidates for each in questions]),
+        ("words", [len(each.text.split()) for each in questions]),
+    ):
+        yield f"| {what} | {np.median(values):g} | {min(values)} | {max(values)} |"
+    ratios = [each.n_relational / each.n_textual for each in questions if each.n_textual]
+    if ratios:
+        yield ""
+        yield (
+            f"Words about relations over words about attributes and texts: {np.mean(ratios):.2f} on average over "
+            f"{len(ratios):,} questions that have both."
+        )
+
+
+def _construction(built: Built) -> Iterable[str]:
+    account = built.account
+    yield "## How it was made"
+    yield ""
+    yield f"{account.n_attempts:,} attempts. Refused, by reason:"
+    yield ""
+    yield "| reason | attempts |"
+    yield "|---|---|"
+    for reason, n in account.refusals.most_common():
+        yield f"| {reason} | {n:,} |"
+    yield ""
+    yield "| template | form | of sampled topics usable | none or too few | too many | median answers | questions |"
+    yield "|---|---|---|---|---|---|---|"
+    made = Counter(each.template.template.metapath for each in built.questions)
+    for each in account.templates:
+        few, many = each.outcomes["none or too few"], each.outcomes["too many"]
+        path = each.template.metapath
+        shown = path.replace("|", "\\|")
+        yield (
+            f"| `{shown}` | {each.form} | {each.n_usable} of {each.n_sampled} | {few} | {many} | "
+            f"{each.median_answers:g} | {made[path]} |"
+        )
+
+    if account.left_out:
+        yield ""
+        yield f"{len(account.left_out):,} templates of the spec were not asked:"
+        yield ""
+        yield "| template | reason |"
+        yield "|---|---|"
+        for path, reason in account.left_out.items():
+            shown = path.replace("|", "\\|")
+            yield f"| `{shown}` | {reason} |"
+
+
+def _weaknesses(built: Built) -> Iterable[str]:
+    account, questions = built.account, built.questions
+    yield "## What weakens it"
+    yield ""
+    if _is_by_models(built):
+        yield "- Models wrote the questions and judged the answers: both are as good as these, unchecked."
+    else:
+        yield "- The sentences come from a grammar: stiffer and more alike than people's questions."
+    overlap = _overlap(built)
+    if overlap:
+        yield (
+            f"- Of a question's words, stop words and topics left out, {overlap[0]:.0%} stand in the text of the node "
+            f"that its requirements were taken from, and {overlap[1]:.0%} in that of another node of its type."
+        )
+    trained = {
+        row for each, split in zip(questions, built.splits, strict=True) if split == "train" for row in each.answers
+    }
+    tested = [each for each, split in zip(questions, built.splits, strict=True) if split == "test"]
+    if trained and tested:
+        seen = sum(not trained.isdisjoint(each.answers) for each in tested)
+        yield (
+            f"- {seen / len(tested):.0%} of the test questions have an answer that some training question has too; "
+            "none has the same set of answers, or of topics."
+        )
+    if account.unnameable:
+        yield f"- Never asked about, for want of names: {', '.join(account.unnameable)}."
+    if account.alike:
+        yield (
+            f"- Never asked about, for they would be said in the same words: {', '.join(account.alike)}. Words of "
+            "their own in the spec (`words: relations:`) tell them apart."
+        )
+    if account.unwritable:
+        yield f"- Never asked about, for metapaths cannot name them: {', '.join(account.unwritable)}."
+    if account.exhausted:
+        yield f"- {len(account.exhausted)} templates ran out of topics, and left their share to the others."
+    unused = _relations_without_questions(built)
+    if unused:
+        yield f"- Relations that no question has: {', '.join(unused)}."
+
+
+def _relations_without_questions(built: Built) -> list[str]:
+    used = {hop.relation for each in built.questions for walk in each.template.template.path.walks for hop in walk.hops}
+    return sorted(set(built.kb.graph.relations) - used)
+
+
+def _overlap(built: Built) -> tuple[float, float] | None:
+    """Return the mean share of a question's words in the text of its gold node, and of another node of its type."""
+    kb, gold, others = built.kb, [], []
+    for each in built.questions:
+        topics = {word for name in kb.names(list(each.topics)) for word in tokens(name)}
+        words = set(tokens(each.text)) - STOP_WORDS - topics
+        rows = kb.of_type(kb.types([each.gold])[0])
+        other = int(rows[each.attempt % len(rows)])
+        if words and other != each.gold:
+            gold.append(_share(words, kb.texts([each.gold])))
+            others.append(_share(words, kb.texts([other])))
+    return (float(np.mean(gold)), float(np.mean(others))) if gold else None
+
+
+def _share(words: set[str], texts: Sequence[str]) -> float:
+    return len(words & set(tokens(texts[0]))) / len(words)

@@ -1,0 +1,96 @@
+"""What an extraction benchmark gives to those who read no meaning: copies of train, and names without relations."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from kbbench_hf.benchmarks.audits import ClosedBook, Finding
+from kbbench_hf.benchmarks.text2kgbench.material import Material, gold_triples, load
+from kbbench_hf.files.datasets import DatasetFolder, Row
+from kbbench_hf.metrics.mention_forms import named_text
+from kbbench_hf.metrics.triples import Triple, score_reference, underscored
+from kbbench_hf.text.name_matching import Label
+
+Guess = Callable[[Row], list[Triple]]
+
+
+def audit(folder: DatasetFolder, closed_book: ClosedBook | None = None) -> list[Finding]:
+    """Return the mean F1, in mode `reference`, of guesses over each split that is asked.
+
+    - `copy`: the triples of the most similar train sentence.
+    - `train_facts`: every train triple whose subject and object the sentence has, word for word.
+    - `first_name`: the first name that train has too as the subject of all others, by train's commonest relation.
+    """
+    rows = folder.rows("sentences", "train") if "train" in folder.configs()["sentences"] else []
+    guesses = {
+        "copy": ("the triples of the most similar train sentence", 0.10, _copy(rows)),
+        "train_facts": ("train triples whose names stand in the sentence", 0.10, _train_facts(rows)),
+        "first_name": ("the first known name with all others, by the commonest relation", 0.30, _first_name(rows)),
+    }
+    found = []
+    for split in folder.configs()["sentences"]:
+        if split in ("test", "unseen"):
+            examples = load(folder, "sentences", split)
+            for name, (title, limit, guess) in guesses.items():
+                value = _f1(examples.rows, examples.context, guess)
+                found.append(Finding(split, name, title, value, limit, len(examples.rows)))
+    return found
+
+
+def _f1(rows: Sequence[Row], material: Material, guess: Guess) -> float:
+    scores = [
+        score_reference(guess(row), gold_triples(row), row["sentence"], material.released[row["ontology_id"]]).f1
+        for row in rows
+    ]
+    return float(np.mean(scores)) if scores else float("nan")
+
+
+def _triples(row: Row) -> list[Triple]:
+    return [(subject, underscored(relation), obj) for subject, relation, obj in gold_triples(row)]
+
+
+def _copy(train: Sequence[Row]) -> Guess:
+    by_id = {row["id"]: row for row in train}
+    return lambda row: _triples(by_id[row["similar_ids"][0]]) if row["similar_ids"] else []
+
+
+def _train_facts(train: Sequence[Row]) -> Guess:
+    facts = dict.fromkeys(triple for row in train for triple in _triples(row))
+    places = _places({name for subject, _, obj in facts for name in (subject, obj)})
+
+    def guess(row: Row) -> list[Triple]:
+        known = places(row["sentence"])
+        return [triple for triple in facts if triple[0] in known and triple[2] in known]
+
+    return guess
+
+
+def _first_name(train: Sequence[Row]) -> Guess:
+    triples = [triple for row in train for triple in _triples(row)]
+    relations = Counter(relation for _, relation, _ in triples)
+    places = _places({name for subject, _, obj in triples for name in (subject, obj)})
+
+    def guess(row: Row) -> list[Triple]:
+        known = places(row["sentence"])
+        names = sorted(known, key=lambda name: (known[name], name))
+        return [(names[0], max(sorted(relations), key=relations.__getitem__), other) for other in names[1:]]
+
+    return guess
+
+
+def _places(names: set[str]) -> Callable[[str], Mapping[str, int]]:
+    """Return what finds names in a sentence: each that stands there -> where it begins."""
+    labels = {name: Label.of(name.replace("_", " ")) for name in sorted(names)}
+    by_word: dict[str, list[str]] = {}
+    for name, label in labels.items():
+        if label.words:
+            by_word.setdefault(label.words[0], []).append(name)
+
+    def places(sentence: str) -> Mapping[str, int]:
+        text = named_text(sentence)
+        possible = {name for word in text.words for name in by_word.get(word, ())}
+        found = {name: next(text.places(labels[name]), None) for name in possible}
+        return {name: span[0] for name, span in found.items() if span}
+
+    return places

@@ -1,0 +1,362 @@
+"""Text2KGBench's release (cenguix/Text2KGBench, commit 50a3d25) -> Parquet and a card.
+
+Released ids, sentences and labels are kept verbatim; what this package repairs stands beside them, flagged
+(`repairs`). Counts of the release are asserted (`counts`): another revision is refused.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+
+from kbbench_hf.building.text2kgbench.columns import ONTOLOGIES, PROMPTS, SENTENCES
+from kbbench_hf.building.text2kgbench.counts import check_counts
+from kbbench_hf.building.text2kgbench.mentions import with_mentions
+from kbbench_hf.building.text2kgbench.ontologies import read_ontology
+from kbbench_hf.building.text2kgbench.repairs import Triple, distinct, flag_across_rows, repair
+from kbbench_hf.errors import DataError, KBBenchError, unknown_name
+from kbbench_hf.files.datasets import Answers, Row, write_dataset
+from kbbench_hf.files.download import PinnedFile, cache_folder, fetch
+
+_CARDS = Path(__file__).with_name("cards")
+CONFIGS = ("sentences", "sentences_folded", "ontologies", "prompts")
+
+
+@dataclass(frozen=True)
+class Release:
+    """What differs between the two halves of the release."""
+
+    dataset: str
+    folder: str
+    splits: tuple[str, ...]
+    templates: Mapping[str, str]
+    """Split -> template of its published prompts."""
+    similar: str
+    """Name of the file of similar train ids; the ontology's id goes into the braces."""
+
+    def ontology_ids(self) -> list[str]:
+        """Return the ids of its ontologies, in the order of their numbers."""
+        names = (Path(file.path).name for file in pinned_files(self.folder))
+        ids = [name.removesuffix("_ontology.json") for name in names if name.endswith("_ontology.json")]
+        return sorted(ids, key=lambda name: int(name.partition("_")[0]))
+
+
+WIKIDATA_TEKGEN = Release(
+    dataset="text2kg-wikidata-tekgen",
+    folder="wikidata_tekgen",
+    splits=("train", "validation", "test", "unseen"),
+    templates={"test": "h1", "unseen": "h2"},
+    similar="ont_{}_test_train_similarity.json",
+)
+DBPEDIA_WEBNLG = Release(
+    dataset="text2kg-dbpedia-webnlg",
+    folder="dbpedia_webnlg",
+    splits=("train", "test"),
+    templates={"test": "h2_d"},
+    similar="{}_test_train_similarity.json",
+)
+
+
+def build(release: Release, source: Path | None, out: Path, configs: Sequence[str] | None = None) -> None:
+    """Build the dataset of a half at `out` from the release at `source`, or from its download where None.
+
+    Raises:
+        DataError: the release is not there, is malformed, or is not that of commit 50a3d25, by its counts and bytes.
+        UsageError: a config that does not exist.
+    """
+    for config in configs or ():
+        if config not in CONFIGS:
+            raise unknown_name(f"config of {release.dataset}", config, CONFIGS)
+    folder = download(release.folder) if source is None else _locate(release, source)
+    ontologies = [
+        read_ontology(name, folder / f"ontologies/{name}_ontology.json", folder / f"ontologies/owl/ont_{name}.ttl")
+        for name in release.ontology_ids()
+    ]
+    splits, prompts = _read_sentences(release, folder, ontologies)
+    check_counts(folder, release.folder, ontologies, splits)
+    check_pins(folder)
+    folded = fold(splits)
+    tables = {
+        "sentences": {name: pa.Table.from_pylist(with_mentions(rows), SENTENCES) for name, rows in splits.items()},
+        "sentences_folded": {
+            name: pa.Table.from_pylist(with_mentions(rows), SENTENCES) for name, rows in folded.items()
+        },
+        "ontologies": {"full": pa.Table.from_pylist(ontologies, ONTOLOGIES)},
+        "prompts": {name: pa.Table.from_pylist(rows, PROMPTS) for name, rows in prompts.items()},
+    }
+    chosen = {config: tables[config] for config in CONFIGS if configs is None or config in configs}
+    answers = _read_answers(release, folder, splits) if "sentences" in chosen else {}
+    write_dataset(out, chosen, (_CARDS / f"{release.dataset}.md").read_text(encoding="utf-8"), answers)
+
+
+build_wikidata_tekgen, build_dbpedia_webnlg = (partial(build, half) for half in (WIKIDATA_TEKGEN, DBPEDIA_WEBNLG))
+
+
+def _locate(release: Release, source: Path) -> Path:
+    """Return the half's folder, given the repository's root, its `data`, the half itself, or what holds the data."""
+    places = [source / parent / release.folder for parent in ("", "data", "text2kgbench")]
+    if source.name == release.folder:
+        places.append(source)
+    for place in places:
+        if (place / "ontologies").is_dir():
+            return place
+    raise DataError(
+        f"{source} holds no {release.folder}/ontologies. Expected a checkout of github.com/cenguix/Text2KGBench, "
+        "or its data folder. Give that with --source, or leave --source out to download it."
+    )
+
+
+def _read_sentences(
+    release: Release, folder: Path, ontologies: Sequence[Row]
+) -> tuple[dict[str, list[Row]], dict[str, list[Row]]]:
+    """Return the rows of `sentences` and of `prompts`, by split, in the release's order."""
+    splits: dict[str, list[Row]] = {split: [] for split in release.splits}
+    prompts: dict[str, list[Row]] = {split: [] for split in release.templates}
+    for ontology in ontologies:
+        name = ontology["ontology_id"]
+        relations = {each["label"] for each in ontology["relations"] if each["source"] == "json"}
+        similar = _read_similar(folder / "baselines/test_train_sent_similarity" / release.similar.format(name))
+        original: dict[str, Triple] = {}
+        selected: set[str] = set()
+        if "unseen" in release.splits:
+            file = folder / f"baselines/test_train_sent_similarity/unseen/{name}_unseen_test_train_similarity.json"
+            similar |= _read_similar(file)
+            original = _read_original_gold(folder, name)
+            selected = set(_read_text(folder / f"manually_verified_sentences/selected_ont_{name}.txt").split())
+        for split in release.splits:
+            file, asked_file = _files(folder, name, split)
+            rows = [
+                {
+                    "id": _field(released, "id", file),
+                    "ontology_id": name,
+                    "split": split,
+                    "sentence": _field(released, "sent", file),
+                    "triples": _triples(released, file),
+                    "repairs": [],
+                    "selected": released["id"] in selected,
+                    "similar_ids": similar.get(released["id"], []),
+                }
+                for released in _read_jsonl(file)
+            ]
+            for row in rows:
+                repair(row, original.get(row["id"]), relations)
+            splits[split] += rows
+            if split in release.templates:
+                prompts[split] += _prompts(rows, asked_file, release.templates[split])
+    flag_across_rows(splits)
+    return splits, prompts
+
+
+def _files(folder: Path, name: str, split: str) -> tuple[Path, Path]:
+    """Return the file that has an ontology's triples of a split, and the one whose sentences models were asked."""
+    asked_file = folder / f"{split}/ont_{name}_{split}.jsonl"
+    if split == "test":
+        return folder / f"ground_truth/ont_{name}_ground_truth.jsonl", asked_file
+    if split == "unseen":
+        unseen = folder / "unseen_sentences"
+        file = unseen / f"ground_truth/ont_{name}_unseen_ground_truth.jsonl"
+        return file, unseen / f"test/ont_{name}_unseen_test.jsonl"
+    return asked_file, asked_file
+
+
+def _prompts(rows: Sequence[Row], asked_file: Path, template: str) -> Iterator[Row]:
+    """Yield the rows of `prompts`; a sentence that models were asked in other words than the gold has is flagged."""
+    asked = {_field(each, "id", asked_file): _field(each, "sent", asked_file) for each in _read_jsonl(asked_file)}
+    for row in rows:
+        if row["id"] not in asked or not row["similar_ids"]:
+            raise DataError(
+                f"{asked_file}: nothing on {row['id']!r}, which has gold. Expected a sentence and its similar train "
+                "ids for each gold row. Fetch the release again."
+            )
+        if asked[row["id"]] != row["sentence"]:
+            row["repairs"].append({"kind": "asked_differently", "detail": asked[row["id"]]})
+        yield {
+            "id": row["id"],
+            "ontology_id": row["ontology_id"],
+            "template": template,
+            "demonstration_id": row["similar_ids"][0],
+        }
+
+
+def _triples(released: Row, file: Path) -> list[Triple]:
+    """Return the triples of a row that has them as a list, or a single one in fields of its own with identifiers."""
+    if isinstance(released.get("triples"), list):
+        return [
+            {part: _field(each, part, file) for part in ("sub", "rel", "obj")}
+            | {"sub_id": None, "rel_id": None, "obj_id": None}
+            for each in released["triples"]
+        ]
+    labels = {part: _field(released, f"{part}_label", file) for part in ("sub", "rel", "obj")}
+    return [labels | {f"{part}_id": released.get(part) for part in ("sub", "rel", "obj")}]
+
+
+def _read_original_gold(folder: Path, name: str) -> dict[str, Triple]:
+    """Return the single triple that each test sentence had at commit 388d15c, with its Wikidata identifiers."""
+    file = folder / ORIGINAL_GOLD / f"{name}.jsonl"
+    if not file.is_file():
+        file = download_original_gold() / f"{name}.jsonl"
+    return {_field(each, "id", file): _triples(each, file)[0] for each in _read_jsonl(file)}
+
+
+def _read_answers(release: Release, folder: Path, splits: Mapping[str, list[Row]]) -> Answers:
+    """Return what each model of the release answered to a split's sentences; the last answer of an id counts."""
+    answers: dict[tuple[str, str, str], list[Row]] = {}
+    for model in sorted(each for each in (folder / "baselines").iterdir() if (each / ANSWERS).is_dir()):
+        for split in release.templates:
+            place = model / ("unseen" if split == "unseen" else "") / ANSWERS
+            given = {
+                _field(row, "id", file): row for file in sorted(place.glob("*.jsonl")) for row in _read_jsonl(file)
+            }
+            if found := [given[row["id"]] for row in splits[split] if row["id"] in given]:
+                answers["sentences", split, model.name] = found
+    return answers
+
+
+def fold(splits: Mapping[str, list[Row]]) -> dict[str, list[Row]]:
+    """Return the splits with train rows that share a sentence made one: the first row, with the triples of all.
+
+    Rows are folded within their ontology. Ids in `similar_ids` are led to the row that now holds them.
+    """
+    kept: dict[tuple[str, str], Row] = {}
+    home: dict[str, str] = {}
+    for row in splits["train"]:
+        folded = kept.setdefault(
+            (row["ontology_id"], row["sentence"]), row | {"triples": [], "triples_repaired": [], "repairs": []}
+        )
+        home[row["id"]] = folded["id"]
+        for column in ("triples", "triples_repaired"):
+            folded[column] = distinct(folded[column] + row[column])
+        others = [each for each in row["repairs"] if each["kind"] != "repeated_sentence"]
+        folded["repairs"] += [each for each in others if each not in folded["repairs"]]
+        if row["id"] != folded["id"]:
+            folded["repairs"].append({"kind": "folded", "detail": row["id"]})
+    folded_splits = dict(splits) | {"train": list(kept.values())}
+    return {
+        name: [row | {"similar_ids": list(dict.fromkeys(home[each] for each in row["similar_ids"]))} for row in rows]
+        for name, rows in folded_splits.items()
+    }
+
+
+def _read_similar(file: Path) -> dict[str, list[str]]:
+    try:
+        similar = json.loads(_read_text(file))
+    except ValueError as error:
+        raise DataError(f"{file}: {error}. Expected one JSON object. Fetch the release again.") from error
+    if not isinstance(similar, dict) or not all(isinstance(ids, list) for ids in similar.values()):
+        raise DataError(f"{file}: expected one JSON object of lists of train ids. Fetch the release again.")
+    return similar
+
+
+def _read_jsonl(file: Path) -> Iterator[Row]:
+    for number, line in enumerate(_read_text(file).split("\n")[:-1], start=1):
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise DataError(
+                f"{file}, line {number}: {error}. Expected one JSON object a line. Fetch the release again."
+            ) from error
+        yield row
+
+
+def _read_text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{file}: {error}. Expected a file of the release. Fetch it again.") from error
+
+
+def _field(row: object, name: str, file: Path) -> str:
+    value = row.get(name) if isinstance(row, dict) else None
+    if not isinstance(value, str):
+        raise DataError(f"{file}: {json.dumps(row)[:80]!r} has no text {name!r}. Fetch the release again.")
+    return value
+
+
+COMMIT = "50a3d255371b8817cdff70fd88459ac82b339cfe"
+"""The release: github.com/cenguix/Text2KGBench, 2024-05-05."""
+ORIGINAL_COMMIT = "388d15c9db709e16b854eb0d163566b88d8bdad6"
+"""An earlier revision, whose gold has one triple, with identifiers, for every test sentence."""
+ORIGINAL_GOLD = "ground_truth_original_388d15c"
+"""The folder beside `ground_truth` into which that gold goes; the repository has none of this name."""
+ANSWERS = "llm_responses"
+"""The folders of what models answered."""
+
+_REPOSITORY = "https://raw.githubusercontent.com/cenguix/Text2KGBench"
+_PINS = Path(__file__).with_name("files.tsv")
+
+
+def pinned_files(folder: str, *, answers: bool = False) -> list[PinnedFile]:
+    """Return the files of one half, `wikidata_tekgen` or `dbpedia_webnlg`; paths are as below the release's `data`.
+
+    With `answers`, those of what models answered, which a build can do without.
+
+    >>> len(pinned_files("wikidata_tekgen")), len(pinned_files("dbpedia_webnlg"))
+    (120, 114)
+    >>> len(pinned_files("wikidata_tekgen", answers=True)), len(pinned_files("dbpedia_webnlg", answers=True))
+    (40, 38)
+    """
+    files = []
+    for line in _PINS.read_text(encoding="utf-8").splitlines()[1:]:
+        path, size, sha256 = line.split("\t")
+        if path.startswith(f"{folder}/") and (f"/{ANSWERS}/" in path) == answers:
+            files.append(PinnedFile(path, _address(path), int(size), sha256))
+    return files
+
+
+def download(folder: str) -> Path:
+    """Return one half of the release, downloaded where it is not there yet (12 MB and 6 MB)."""
+    return fetch([*pinned_files(folder), *pinned_files(folder, answers=True)], _cache()) / folder
+
+
+def download_original_gold() -> Path:
+    """Return the folder of the earlier revision's gold, which a checkout of the release lacks (1.4 MB).
+
+    Raises:
+        KBBenchError: it could not be downloaded; the message says where to put it.
+    """
+    folder = f"wikidata_tekgen/{ORIGINAL_GOLD}"
+    try:
+        return fetch(pinned_files(folder), _cache()) / folder
+    except KBBenchError as error:
+        raise type(error)(
+            f"The release has 142 empty gold lists; what restores them was not at {_cache() / folder} and could not be "
+            f"downloaded: {error} Or put src/data/ground_truth of commit {ORIGINAL_COMMIT[:7]} into the release as "
+            f"{folder}/1_movie.jsonl and so on."
+        ) from error
+
+
+def check_pins(half: Path) -> None:
+    """Compare the files of one half, wherever it lies, with the pinned ones; line ends may be Windows'.
+
+    The earlier revision's gold and the models' answers are compared where they are there.
+
+    Raises:
+        DataError: some differ; the message has the first one and both checksums.
+    """
+    for file in [*pinned_files(half.name), *pinned_files(half.name, answers=True)]:
+        path = half.parent / file.path
+        if (ORIGINAL_GOLD in file.path or f"/{ANSWERS}/" in file.path) and not path.is_file():
+            continue
+        content = path.read_bytes()
+        found = hashlib.sha256(content).hexdigest()
+        if file.sha256 not in (found, hashlib.sha256(content.replace(b"\r\n", b"\n")).hexdigest()):
+            raise DataError(
+                f"{path}: SHA-256 {found}; at commit {COMMIT[:7]} it is {file.sha256}. Expected that commit's files, "
+                "unchanged. Fetch the release again, or leave --source out to download it."
+            )
+
+
+def _cache() -> Path:
+    return cache_folder() / f"text2kgbench-{COMMIT[:7]}"
+
+
+def _address(path: str) -> str:
+    folder, _, name = path.rpartition("/")
+    if folder.endswith(ORIGINAL_GOLD):
+        stem = name.removesuffix(".jsonl")
+        return f"{_REPOSITORY}/{ORIGINAL_COMMIT}/src/data/ground_truth/ont_{stem}_ground_truth.jsonl"
+    return f"{_REPOSITORY}/{COMMIT}/data/{path}"

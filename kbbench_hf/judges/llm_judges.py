@@ -1,0 +1,160 @@
+"""Judges of extracted triples: does the text support it (facts), and into how many does it split (splits)?
+
+Any chat model is a judge by the prompts and readers here, which a runner drives; stored verdicts are replayed; `nli`
+has local judges. A reply that cannot be read is an error with a status, never "false".
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from kbbench_hf.benchmarks.annotations import triple_key
+from kbbench_hf.benchmarks.base import ROOM_FOR_THOUGHT, Prompt
+from kbbench_hf.errors import DataError
+from kbbench_hf.metrics.generative_re import bracket_count
+from kbbench_hf.parsing.triples import read_triples
+from kbbench_hf.parsing.verdicts import read_supported
+from kbbench_hf.protocols import Verdict
+
+Item = tuple[str, str]
+"""(text, triple as JSON)."""
+RELEASE_JUDGE = "gpt-3.5-turbo-instruct"
+"""The judge of the release, retired since: its stored verdicts cannot be made again."""
+
+_FACT = """You check whether a text supports a statement, given as a triple [subject, relation, object].
+It is supported if the text says it or plainly implies it. What is true but not in the text is not supported.
+Answer with JSON only: {"supported": true} or {"supported": false}."""
+_SPLIT = """You look at a statement, given as a triple [subject, relation, object]: is it one fact or several?
+If it joins several facts, write each as a triple of its own. If it is one fact, however long, the list is empty.
+Answer with JSON only: {"sub_triples": [["subject", "relation", "object"], ...]} or {"sub_triples": []}."""
+_FACT_SCHEMA = {
+    "type": "object",
+    "properties": {"supported": {"type": "boolean"}},
+    "required": ["supported"],
+    "additionalProperties": False,
+}
+_SPLIT_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "sub_triples": {
+            "type": "array",
+            "items": {"type": "array", "items": {"type": "string"}, "minItems": 3, "maxItems": 3},
+        }
+    },
+    "required": ["sub_triples"],
+    "additionalProperties": False,
+}
+
+
+def fact_prompt(text: str, triple: str) -> Prompt:
+    """Ask a chat model whether a text supports a triple (as JSON)."""
+    return _prompt(_FACT, f"Text: {text}\nTriple: {triple}", _FACT_SCHEMA)
+
+
+def split_prompt(text: str, triple: str) -> Prompt:
+    """Ask a chat model into which triples a triple (as JSON) splits; the text does not matter."""
+    return _prompt(_SPLIT, f"Triple: {triple}", _SPLIT_SCHEMA)
+
+
+FACT_PROMPT_SHA256 = sha256(_FACT.encode()).hexdigest()
+SPLIT_PROMPT_SHA256 = sha256(_SPLIT.encode()).hexdigest()
+
+
+def read_fact(reply: str) -> float:
+    """Return 1 where a reply says that the triple is supported, 0 where it says that it is not; see `parsing.verdicts`.
+
+    Raises:
+        ParseError: it says neither, or both.
+
+    >>> read_fact('"True." The text says so.'), read_fact('{"supported": false}')
+    (1.0, 0.0)
+    """
+    return float(read_supported(reply).answer)
+
+
+def read_split(reply: str) -> float:
+    """Return how many sub-triples a reply lists; 0 where it says that nothing is to split.
+
+    Raises:
+        ParseError: it lists none and does not say so, or breaks off inside its list.
+
+    >>> read_split('[["a", "r", "b"], ["a", "r", "c"]]'), read_split("N/A (one fact)")
+    (2.0, 0.0)
+    """
+    return float(len(read_triples(reply, partial=False, single=True).answer))
+
+
+class StoredFacts:
+    """Replays the release's factualness verdicts: a file `{text: {"results": [bool, ...]}}`, one per triple, in order.
+
+    Raises:
+        DataError: the file is of another form.
+    """
+
+    name = f"stored:{RELEASE_JUDGE}"
+
+    def __init__(self, file: Path) -> None:
+        with _stored(file, "'results' for each text; expected a file of GREScores/factualness") as content:
+            self._results: dict[str, list[bool]] = {text: row["results"] for text, row in content.items()}
+
+    def judge(self, items: Sequence[Item]) -> list[Verdict]:
+        """Return the stored verdict of each item; all triples of a text must be asked for, in their order.
+
+        `not_stored` where the text is unknown or was judged with another number of triples.
+        """
+        counts = Counter(text for text, _ in items)
+        results = {text: iter(stored) for text, stored in self._results.items() if len(stored) == counts[text]}
+        return [
+            Verdict(float(next(results[text])), "ok", "") if text in results else Verdict(None, "not_stored", "")
+            for text, _ in items
+        ]
+
+
+class StoredSplits:
+    """Replays the release's granularity replies: a file `{text: {triple as JSON: reply}}`, counted by their brackets.
+
+    Raises:
+        DataError: the file is of another form.
+    """
+
+    name = f"stored:{RELEASE_JUDGE}"
+
+    def __init__(self, file: Path) -> None:
+        with _stored(file, "replies by triple; expected a file of GREScores/granularity") as content:
+            self._replies = {
+                (text, triple_key(json.loads(triple))): str(reply)
+                for text, replies in content.items()
+                for triple, reply in replies.items()
+            }
+
+    def judge(self, items: Sequence[Item]) -> list[Verdict]:
+        """Return the stored reply of each item, read as the release reads it; `not_stored` where there is none."""
+        replies = [self._replies.get(item) for item in items]
+        return [
+            Verdict(None, "not_stored", "") if reply is None else Verdict(float(bracket_count(reply)), "ok", reply)
+            for reply in replies
+        ]
+
+
+def _prompt(system: str, user: str, schema: Mapping[str, object]) -> Prompt:
+    messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+    return Prompt(messages, max_tokens=ROOM_FOR_THOUGHT, json_schema=schema)
+
+
+@contextmanager
+def _stored(file: Path, missing: str) -> Iterator[dict[str, Any]]:
+    """Give the object in a file; what goes wrong while it is taken apart is said to be the file's fault."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{file} cannot be read ({error}); expected stored verdicts of the release.") from None
+    if not isinstance(content, dict):
+        raise DataError(f"{file} holds no object by text; expected stored verdicts of the release.")
+    try:
+        yield content
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise DataError(f"{file} has no {missing}.") from None

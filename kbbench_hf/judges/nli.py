@@ -1,0 +1,253 @@
+"""Natural-language-inference models as local judges of triples: is it a fact of the text, is it several facts?"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from copy import copy
+from itertools import product
+from pathlib import Path
+from typing import Self
+
+from kbbench_hf.errors import UsageError, missing_extra
+from kbbench_hf.judges.llm_judges import Item
+from kbbench_hf.protocols import Verdict
+from kbbench_hf.retrieval.embedders import folder_hash
+
+DEFAULT_THRESHOLD = 0.5
+
+
+class _NliJudge:
+    """A judge that asks a natural-language-inference model.
+
+    Args:
+        model: a sequence-classification model, by its name on the Hub or a folder; one label must be "entailment".
+        threshold: the probability of entailment from which a statement holds; 0.5, or what a calibration finds.
+        batch: pairs per forward pass.
+    """
+
+    _kind: str
+
+    def __init__(self, model: str, threshold: float | None = None, batch: int = 16) -> None:
+        self._nli = _Nli(model, batch)
+        self._set(DEFAULT_THRESHOLD if threshold is None else threshold)
+        self.chosen = threshold is not None
+        """Whether its threshold was chosen by hand, and no calibration may change it."""
+        self.untuned = f"{self._kind}:{self._nli.name}"
+        """What it is called whatever its threshold."""
+
+    def at(self, threshold: float) -> Self:
+        """Return the same judge with another threshold."""
+        other = copy(self)
+        other._set(threshold)
+        return other
+
+    def _set(self, threshold: float) -> None:
+        self.threshold = threshold
+        self.name = f"{self._kind}:{self._nli.name}@threshold={threshold}"
+
+
+class NliFactJudge(_NliJudge):
+    """Says whether a text entails a triple, read out as a sentence.
+
+    A text longer than the model reads is cut into overlapping windows; the best window counts.
+    """
+
+    _kind = "nli-fact"
+
+    def judge(self, items: Sequence[Item]) -> list[Verdict]:
+        """Return one verdict per (text, triple): 1 supported, 0 not; `raw` has the probability of entailment."""
+        pairs = [(text, _sentence(json.loads(triple))) for text, triple in items]
+        raws = [f"{probability:.6f}" for probability in self._nli.entailment(pairs)]
+        return [Verdict(self.read(raw), "ok", raw) for raw in raws]
+
+    def read(self, raw: str) -> float:
+        """Return the verdict that a `raw` comes to with this judge's threshold."""
+        return float(self.probability(raw) >= self.threshold)
+
+    @staticmethod
+    def probability(raw: str) -> float:
+        """Return the probability of yes that a `raw` has."""
+        return float(raw)
+
+
+class NliSplitJudge(_NliJudge):
+    """Takes a triple apart where it is written as several (see `splits`), and asks whether it entails the parts.
+
+    A way to take it apart holds if every one of its parts is entailed; the one with the most parts counts.
+    """
+
+    _kind = "nli-split-2"
+
+    def judge(self, items: Sequence[Item]) -> list[Verdict]:
+        """Return one verdict per (text, triple): the number of sub-triples, 0 where it is one fact.
+
+        `raw` has each way to take it apart, with the probability of its least entailed part.
+        """
+        found = [(_sentence(json.loads(triple)), decompositions(json.loads(triple))) for _, triple in items]
+        pairs = [(whole, _sentence(part)) for whole, ways in found for parts in ways for part in parts]
+        distinct = list(dict.fromkeys(pairs))
+        entailed = dict(zip(distinct, self._nli.entailment(distinct), strict=True))
+        verdicts = []
+        for whole, ways in found:
+            least = [min(entailed[whole, _sentence(part)] for part in parts) for parts in ways]
+            taken = [
+                {"sub_triples": parts, "entailment": round(each, 6)} for parts, each in zip(ways, least, strict=True)
+            ]
+            raw = json.dumps(taken, ensure_ascii=False)
+            verdicts.append(Verdict(self.read(raw), "ok", raw))
+        return verdicts
+
+    def read(self, raw: str) -> float:
+        """Return the verdict that a `raw` comes to with this judge's threshold."""
+        ways = [len(way["sub_triples"]) for way in json.loads(raw) if way["entailment"] >= self.threshold]
+        return float(max(ways, default=0))
+
+    @staticmethod
+    def probability(raw: str) -> float:
+        """Return the probability of yes that a `raw` has: of its most entailed way."""
+        return max((float(way["entailment"]) for way in json.loads(raw)), default=0.0)
+
+
+class _Nli:
+    """A sequence-classification model that knows which of its labels is entailment."""
+
+    def __init__(self, model: str, batch: int) -> None:
+        try:
+            from transformers import AutoModelForSequenceClassification, AutoTokenizer
+        except ImportError:
+            raise missing_extra("transformers", "models") from None
+        self._tokenizer = AutoTokenizer.from_pretrained(model)
+        self._model = AutoModelForSequenceClassification.from_pretrained(model).eval()
+        labels = {label.lower(): index for index, label in self._model.config.id2label.items()}
+        if "entailment" not in labels:
+            raise UsageError(
+                f"{model} has the labels {', '.join(labels)}; expected one to be 'entailment'. Name an NLI model."
+            )
+        self._entailment = labels["entailment"]
+        self._batch = batch
+        limits = (self._tokenizer.model_max_length, getattr(self._model.config, "max_position_embeddings", 512), 512)
+        self._window = min(limits)
+        folder = Path(model)
+        commit = getattr(self._model.config, "_commit_hash", None)
+        revision = folder_hash(folder) if folder.is_dir() else str(commit)
+        self.name = f"{folder.name if folder.is_dir() else model}@{revision}"
+
+    def entailment(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """Return for each (premise, hypothesis) the probability of entailment, of its best window."""
+        import torch
+
+        best: list[float] = []
+        for start in range(0, len(pairs), self._batch):
+            chunk = pairs[start : start + self._batch]
+            encoded = self._tokenizer(
+                [premise for premise, _ in chunk],
+                [hypothesis for _, hypothesis in chunk],
+                truncation="only_first",
+                max_length=self._window,
+                stride=self._window // 4,
+                return_overflowing_tokens=True,
+                padding=True,
+                return_tensors="pt",
+            )
+            owners = encoded.pop("overflow_to_sample_mapping").tolist()
+            with torch.inference_mode():
+                probabilities = self._model(**encoded).logits.softmax(-1)[:, self._entailment].tolist()
+            best += [
+                max(p for p, owner in zip(probabilities, owners, strict=True) if owner == i) for i in range(len(chunk))
+            ]
+        return best
+
+
+def _sentence(triple: Sequence[object]) -> str:
+    return f"{' '.join(map(str, triple))}."
+
+
+Triple = tuple[str, str, str]
+
+_PREPOSITIONS = (
+    r"about|above|across|after|against|along|among|around|as|at|because of|before|behind|below|beneath|beside|between|"
+    r"beyond|by|during|except|for|from|in|inside|into|like|near|of|off|on|onto|opposite|outside|over|per|since|through|"
+    r"throughout|to|towards?|under|until|upon|up|via|within|without|with"
+)
+_CLAUSES = r"that|which|whom|whose|who|where|when|while|because|but|than|if"
+_JOINT = re.compile(r"\s*(?:[,;/&]|\bas well as\b|\band\b|\bor\b)\s*", re.IGNORECASE)
+_CUT = re.compile(
+    rf"(?<=\S)(?:\s+(?P<word>{_PREPOSITIONS}|{_CLAUSES})(?=\s)|\s*[()\[\]:–]|\s-\s)\s*(?=\S)", re.IGNORECASE
+)
+_PREPOSITION = re.compile(_PREPOSITIONS, re.IGNORECASE)
+_AUXILIARIES = frozenset(
+    "is are was were be been being has have had will would can could may might must should does do did not".split()
+)
+_ARTICLES = frozenset("a an the his her its their".split())
+
+
+def decompositions(triple: object) -> list[list[Triple]]:
+    """Return the sets of sub-triples that a triple might stand for, each of two or more; none for a simple one.
+
+    A triple is taken apart at the commas and conjunctions of its elements, at the prepositions, clauses and brackets of
+    its ends, between the verb of its relation and what follows, and, for want of these, between the words of its tail
+    where they are no name. Every way stands for itself; the last puts several together.
+
+    >>> for parts in decompositions(["Bo", "paints", "birds and boats in Rome"]):
+    ...     print(parts)
+    [('Bo', 'paints', 'birds'), ('Bo', 'paints', 'boats in Rome')]
+    [('Bo', 'paints', 'birds and boats'), ('birds and boats', 'in', 'Rome')]
+    [('Bo', 'paints', 'birds'), ('Bo', 'paints', 'boats'), ('birds', 'in', 'Rome'), ('boats', 'in', 'Rome')]
+    """
+    if not isinstance(triple, list | tuple) or len(triple) != 3:
+        return []
+    head, relation, tail = map(str, triple)
+    found: list[list[Triple]] = [
+        [*product(_joined(head), _joined(relation), _joined(tail))],
+        *([(head, relation, left), (left, word, right)] for left, word, right in _cuts(tail)),
+        *([(left, relation, tail), (left, word, right)] for left, word, right in _cuts(head)),
+        *_verb_apart(head, relation, tail),
+        *([(head, relation, left), (head, relation, right)] for left, right in _words_apart(tail)),
+        _all_at_once(head, relation, tail),
+    ]
+    whole = [[part for part in dict.fromkeys(parts) if all(part)] for parts in found]
+    return [parts for n, parts in enumerate(whole) if len(parts) > 1 and parts not in whole[:n]]
+
+
+def _joined(text: str) -> list[str]:
+    """Return what commas and conjunctions join."""
+    return [part for part in _JOINT.split(text) if part.strip()] or [text]
+
+
+def _cuts(text: str) -> Iterator[Triple]:
+    """Yield (before, word, after) at each preposition, clause or bracket inside a text; brackets stand for "is"."""
+    for match in _CUT.finditer(text):
+        left, right = text[: match.start()].strip(" ()[]"), text[match.end() :].strip(" ()[]")
+        if left and right:
+            yield left, match["word"] or "is", right
+
+
+def _verb_apart(head: str, relation: str, tail: str) -> Iterator[list[Triple]]:
+    """Yield [head, filed, lawsuits] and [head, filed in, court] for [head, filed lawsuits in, court]."""
+    words = relation.split()
+    verb = next((n for n, word in enumerate(words) if word.lower() not in _AUXILIARIES), len(words)) + 1
+    end = len(words) - 1 if words and _PREPOSITION.fullmatch(words[-1]) else len(words)
+    if words[verb:end]:
+        said = words[:verb]
+        yield [(head, " ".join(said), " ".join(words[verb:end])), (head, " ".join(said + words[end:]), tail)]
+
+
+def _words_apart(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the first word and the others, and the others and the last, where a text is not cut inside a name."""
+    words = [] if _CUT.search(text) or len(_joined(text)) > 1 else text.split()
+    for cut in sorted({1, len(words) - 1}) if len(words) > 1 else ():
+        article = cut == 1 and words[0].lower() in _ARTICLES
+        if not article and (words[cut - 1][0].islower() or words[cut][0].islower()):
+            yield " ".join(words[:cut]), " ".join(words[cut:])
+
+
+def _all_at_once(head: str, relation: str, tail: str) -> list[Triple]:
+    """Return what all cuts of the tail and all conjunctions make together."""
+    cuts = list(_CUT.finditer(tail))
+    starts, ends = [0, *(cut.end() for cut in cuts)], [*(cut.start() for cut in cuts), len(tail)]
+    pieces = [_joined(tail[start:end].strip(" ()[]")) for start, end in zip(starts, ends, strict=True)]
+    words = [cut["word"] or "is" for cut in cuts]
+    parts = [*product(_joined(head), _joined(relation), pieces[0])]
+    for before, word, after in zip(pieces, words, pieces[1:], strict=False):
+        parts += product(before, [word], after)
+    return parts

@@ -1,0 +1,341 @@
+"""A chat model behind an OpenAI-compatible server: TGI, vLLM, SGLang, llama.cpp, `transformers serve`, a paid service.
+
+One lean aiohttp client speaks to all of them. At 64 connections it costs about 0.1 ms of processor time a request,
+where `huggingface_hub.AsyncInferenceClient` costs 0.95 ms and keeps only 20 connections alive; and it sends the key
+that it is given, where that client sends the user's Hub token to any server.
+"""
+
+import base64
+import json
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+from urllib.parse import urlsplit
+
+from kbbench_hf.errors import UsageError
+from kbbench_hf.llm.chat_completions import parse_json, read_completion, read_tool_turn
+from kbbench_hf.llm.error_messages import error_words
+from kbbench_hf.llm.failures import Failure, Refused
+from kbbench_hf.llm.http_bodies import is_stream, read_body, read_stream
+from kbbench_hf.llm.refusals import Meaning, meaning_of
+from kbbench_hf.llm.server_identity import server_facts
+from kbbench_hf.llm.supported_parameters import Dialect, Schema
+from kbbench_hf.protocols import Completion, Message
+
+if TYPE_CHECKING:
+    import aiohttp
+
+NO_KEY = "EMPTY"
+"""What is sent as the key to a server that asks for none."""
+_LASTING = 3
+"""A page about itself at which a server breaks so often is one that it does not have."""
+SCALE_UP_S = 600
+"""How long an Inference Endpoint that is scaled to zero is asked to hold a request until a replica is up."""
+
+
+class Endpoint:
+    """A model on a server. Use it as an async context manager; `name` then names model and server for the journal.
+
+    `base_url` is the server's address, with or without `/v1`. `api_key` is sent to that server and nowhere else, and
+    is taken out of everything the server sends back. A request that takes longer than `timeout_s` fails as "timeout".
+    `bill_to` is the organisation that pays for requests to Hugging Face's router.
+
+    Raises:
+        UsageError: the address is not http(s), or holds a password or a query (which would end up in logs).
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        api_key: str = NO_KEY,
+        timeout_s: float = 300.0,
+        *,
+        bill_to: str | None = None,
+    ) -> None:
+        self.base_url = _normalise(base_url)
+        self.model = model
+        self.timeout_s = timeout_s
+        self.server: dict[str, str] = {}
+        """What the server is: `kind` ("tgi", "vllm", "openai-compatible"), version, served model, revision if told."""
+        self.dialect = Dialect()
+        """What this server's errors taught of how it wants to be asked."""
+        self.name = f"{model}@?"
+        key = api_key or NO_KEY
+        self._headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        self._headers["Accept-Encoding"] = "identity"  # answers are short, and what is packed may be a bomb
+        self._redact = Redaction("" if key == NO_KEY else key)
+        host = urlsplit(self.base_url).hostname or ""
+        self._scales_to_zero = host.endswith(".endpoints.huggingface.cloud")
+        if self._scales_to_zero:
+            self._headers["X-Scale-Up-Timeout"] = f"{min(SCALE_UP_S, timeout_s):.0f}"
+        if bill_to:
+            self._headers["X-HF-Bill-To"] = bill_to
+        self._faults: Counter[str] = Counter()
+        """How often a page about the server broke."""
+        self._session: aiohttp.ClientSession | None = None
+        self._url = f"{self.base_url}/chat/completions"
+        self._proxy = _proxy(self.base_url)
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.base_url!r}, {self.model!r})"
+
+    async def __aenter__(self) -> Self:
+        import aiohttp
+
+        from kbbench_hf.llm.connections import Connector
+
+        self._session = aiohttp.ClientSession(
+            connector=Connector(limit=0, ttl_dns_cache=300),
+            timeout=aiohttp.ClientTimeout(total=self.timeout_s),
+            headers=self._headers,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """Who answers: the address, the model asked for, and what the server says it is."""
+        return {"base_url": self.base_url, "model": self.model, **self.server}
+
+    async def recognise(self) -> dict[str, str]:
+        """Ask the server what it is; fill in `server` and `name`, and return `server`.
+
+        A server that tells nothing is "openai-compatible". Requests: GETs only, none of them paid.
+
+        Raises:
+            Failure: the server cannot be reached or refuses the key.
+        """
+        self.server = await server_facts(self._page, self.base_url, self.model)
+        self.name = f"{self.model}@{json.dumps(self.server, sort_keys=True)}"
+        if self.server["kind"] == "tgi" and self.dialect == Dialect():
+            self.dialect = Dialect(schema="value")
+        return self.server
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        max_tokens: int | None,
+        *,
+        schema: Schema | None = None,
+        **sampling: object,
+    ) -> Completion:
+        """Send one chat request once, and return the answer; `sampling` goes into the request as it is.
+
+        Where `tools` stand in it, the answer may be calls of them.
+
+        Raises:
+            Failure: no answer came of it; `transient` says whether to try again.
+            Refused: no request of this run can succeed, or it is open whether one can.
+        """
+        started = time.perf_counter()
+        limit = {} if max_tokens is None else {"max_tokens": max_tokens}
+        dialect = self.dialect
+        body = dialect.body(self.model, messages, {**sampling, **limit}, schema)
+        status, headers, raw = await self._send("POST", self._url, json.dumps(body).encode("ascii"))
+        if status != 200:
+            raise self._failure(status, headers, raw, body, dialect)
+        if is_stream(headers.get("Content-Type", ""), raw):
+            # an answer that came in pieces may hold the key across them
+            raw = self._redact(json.dumps(read_stream(raw)).encode())
+        reply = parse_json(raw)
+        if isinstance(reply, dict) and reply.get("error") and not reply.get("choices"):
+            raise self._failure(200, headers, reply, body, dialect)
+        try:
+            read = read_tool_turn if "tools" in body else read_completion
+            done = read(reply, time.perf_counter() - started)
+        except RecursionError:
+            raise Failure("not_json", "nested too deeply", transient=True) from None
+        stops = sampling.get("stop") if "stop" in dialect.left_out else None
+        return _cut(done, stops) if isinstance(stops, list) else done
+
+    def learn(self, refused: Refused) -> dict[str, object] | None:
+        """Say otherwise what was refused, and return what is now said otherwise; None where there is no other way.
+
+        What was asked before another refusal taught better is simply to be asked again.
+        """
+        if refused.dialect is not self.dialect and refused.dialect is not None:
+            return self.dialect.changes()
+        if refused.refusal is None or refused.refusal.parameter is None:
+            return None
+        learnt = self.dialect.learn(refused.refusal.parameter, refused.words, refused.sent)
+        if learnt is None:
+            return None
+        self.dialect = learnt
+        return learnt.changes()
+
+    def _failure(
+        self,
+        status: int,
+        headers: Mapping[str, str],
+        reply: object,
+        sent: Mapping[str, object],
+        dialect: Dialect | None = None,
+    ) -> Failure:
+        """Return what it means for the run that a request was refused."""
+        words = error_words(reply, headers)
+        found = meaning_of(status, words, sent)
+        said = str(words)
+        if found.meaning is Meaning.PROMPT:
+            return Failure(found.cause or "prompt_refused", f"HTTP {status}: {said}", transient=False)
+        if found.meaning is Meaning.LOADING or (self._scales_to_zero and status in (502, 503)):
+            return Failure("loading", said, transient=True, retry_after=found.seconds)
+        if found.meaning is Meaning.LATER:
+            return Failure("rate_limited", said, transient=True, retry_after=found.seconds)
+        if status == 200 and found.meaning in (Meaning.FAULT, Meaning.UNCLEAR):
+            return Failure("error_in_body", said, transient=True, retry_after=found.seconds)
+        if found.meaning is Meaning.FAULT:
+            return Failure(f"http_{status}", said, transient=True, retry_after=found.seconds)
+        return Refused(f"http_{status}", said, refusal=found, sent=sent, words=words.text, dialect=dialect)
+
+    async def _page(self, url: str, ours: bool) -> Mapping[str, object]:
+        """Return the JSON object at a URL, or nothing where the server has no such page."""
+        status, headers, raw = await self._send("GET", url, None)
+        if status == 200:
+            try:
+                value = parse_json(raw)
+            except Failure:
+                return {}
+            return value if isinstance(value, dict) else {}
+        self._faults[url] += status == 500
+        lasting = status == 500 and self._faults[url] >= _LASTING  # `transformers serve` without a Hub cache
+        if ours and not lasting and (status == 401 or status == 429 or status >= 500):
+            raise self._failure(status, headers, raw, {})
+        return {}
+
+    async def _send(self, method: str, url: str, data: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
+        import aiohttp
+
+        if self._session is None:
+            raise RuntimeError("an Endpoint is used inside 'async with'")
+        try:
+            # A redirect is not followed: it would carry the key to a server the user did not name.
+            async with self._session.request(
+                method, url, data=data, proxy=self._proxy, allow_redirects=False
+            ) as response:
+                return response.status, response.headers, self._redact(await read_body(response))
+        except TimeoutError:
+            raise Failure("timeout", f"no whole answer within {self.timeout_s:g} s", transient=True) from None
+        except aiohttp.ClientConnectorError as error:
+            raise Failure("no_connection", str(error), transient=True) from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise Failure("connection_broken", type(error).__name__, transient=True) from None
+
+
+def _cut(done: Completion, stops: Sequence[str]) -> Completion:
+    """Return an answer up to its first stop string, for a server that takes none."""
+    found = [place for stop in stops if (place := done.text.find(stop)) >= 0]
+    return done._replace(text=done.text[: min(found)], finish_reason="stop") if found else done
+
+
+def _normalise(base_url: str) -> str:
+    try:
+        parts = urlsplit(base_url)
+        _ = parts.port
+    except ValueError as error:
+        raise UsageError(
+            f"{base_url!r} is not a server's address: {error}. Give one like http://localhost:8000/v1."
+        ) from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError(f"{base_url!r} is not a server's address. Give one like http://localhost:8000/v1.")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise UsageError(
+            f"The address of {parts.hostname} holds a user name, a password or a query, which would be written to "
+            "files. Give the bare address and put the key into an environment variable (--api-key-env NAME)."
+        )
+    path = parts.path.rstrip("/").removesuffix("/chat/completions")
+    versioned = any(step[:1] == "v" and step[1:2].isdigit() for step in path.split("/"))
+    return f"{parts.scheme}://{parts.netloc}{path if versioned else path + '/v1'}"
+
+
+def _proxy(url: str) -> str | None:
+    """Return the proxy that the environment names for a URL (aiohttp would look it up for every request anew)."""
+    from urllib.request import getproxies, proxy_bypass
+
+    parts = urlsplit(url)
+    return None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
+
+
+def key_from_environment(variable: str | None) -> str:
+    """Return the API key in an environment variable; without a variable, the word for "no key".
+
+    The user's Hub token is never read by itself: name its variable to send it.
+
+    Raises:
+        UsageError: the variable is not set or empty.
+    """
+    if variable is None:
+        return NO_KEY
+    value = os.environ.get(variable, "").strip()
+    if not value:
+        raise UsageError(
+            f"The environment variable {variable} is not set. Put the API key into it: export {variable}=..."
+        )
+    return value
+
+
+REDACTED = b"[redacted]"
+_SHORTEST = 4
+"""A shorter key is no secret, and would be found in every text."""
+_ENTITIES = {"&": "amp", "<": "lt", ">": "gt", '"': "quot", "'": "apos", "=": "equals", "/": "sol", "+": "plus"}
+_ENTITIES |= {":": "colon", ".": "period", "_": "lowbar", "-": "hyphen", "@": "commat", "%": "percnt", "#": "num"}
+_ESCAPES = (b"\\", b"%", b"&")
+
+
+class Redaction:
+    r"""Takes one key out of bytes: as it is, escaped as in JSON, URLs or HTML, in base64 and as hexadecimal digits.
+
+    >>> redact = Redaction("sk-a/b=")
+    >>> redact(rb'{"key": "sk-a\/b\u003d", "url": "?key=sk-a%2Fb%3D", "page": "sk-a/b&#61;"}')
+    b'{"key": "[redacted]", "url": "?key=[redacted]", "page": "[redacted]"}'
+    """
+
+    def __init__(self, key: str) -> None:
+        self._plain: list[bytes] = []
+        self._escaped: re.Pattern[bytes] | None = None
+        if len(key) >= _SHORTEST:
+            raw = key.encode()
+            self._plain = [raw, *sorted({*_base64_of(raw)}), raw.hex().encode(), raw.hex().upper().encode()]
+            self._escaped = re.compile("".join(map(_forms, key)).encode())
+
+    def __call__(self, raw: bytes) -> bytes:
+        """Return the bytes without the key."""
+        for form in self._plain:
+            if form in raw:
+                raw = raw.replace(form, REDACTED)
+        if self._escaped is not None and any(mark in raw for mark in _ESCAPES):
+            raw = self._escaped.sub(REDACTED, raw)
+        return raw
+
+
+def _forms(character: str) -> str:
+    """Return a pattern of all ways to write a character."""
+    ways = [re.escape(character)] if character.isalnum() else [r"\\+" + re.escape(character), re.escape(character)]
+    number = ord(character)
+    ways += [rf"\\+u(?i:{number:04x})", rf"\\+x(?i:{number:02x})", rf"&#0*{number};", rf"&#[xX]0*(?i:{number:x});"]
+    ways.append("".join(rf"%(?:25)*(?i:{byte:02x})" for byte in character.encode()))
+    if character in _ENTITIES:
+        ways.append(f"&{_ENTITIES[character]};")
+    return f"(?:{'|'.join(ways)})"
+
+
+def _base64_of(raw: bytes) -> list[bytes]:
+    """Return what a key looks like inside base64, at each of the three places where it may begin."""
+    found = []
+    for shift in range(3):
+        coded = base64.b64encode(b"\0" * shift + raw)
+        first, whole = -(-shift * 8 // 6), (shift + len(raw)) * 8 // 6
+        if whole - first >= _SHORTEST:
+            found += [coded[first:whole], coded[first:whole].replace(b"+", b"-").replace(b"/", b"_")]
+    return found

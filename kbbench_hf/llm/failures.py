@@ -1,0 +1,69 @@
+"""What it means that a request brought no answer: a reason for tables, and whether to ask again."""
+
+from collections.abc import Mapping
+
+from kbbench_hf.llm.refusals import Refusal
+from kbbench_hf.llm.supported_parameters import Dialect
+from kbbench_hf.protocols import Completion
+
+OF_THE_PROMPT = frozenset({"content_filter", "context_length", "unsupported_content", "prompt_refused"})
+"""Reasons for which a server takes this prompt never."""
+SETTLED = OF_THE_PROMPT | {"refusal", "reasoning_only", "tool_call", "prompt_too_long"}
+"""Reasons for which the model was reached and this is what it had to say: asking again would only cost again."""
+
+
+class Failure(Exception):
+    """One request brought no answer.
+
+    `reason` is one word for tables ("timeout", "no_choices"), `detail` what was seen, `transient` whether the same
+    request may go well later, `retry_after` the seconds that the server asked for, `text` what a refused or filtered
+    answer held, and `reply` what else came with it: tokens that were paid for, who it was.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        detail: str = "",
+        *,
+        transient: bool,
+        retry_after: float | None = None,
+        text: str = "",
+        reply: Completion | None = None,
+    ) -> None:
+        super().__init__(reason, detail)
+        self.reason, self.detail, self.transient = reason, detail, transient
+        self.retry_after, self.text, self.reply = retry_after, text, reply
+
+    @property
+    def settled(self) -> bool:
+        """Whether this is what the model had to say."""
+        return self.reason in SETTLED
+
+    @property
+    def overload(self) -> bool:
+        """Whether the server itself is in trouble, as against one reply of it."""
+        return self.reason in ("timeout", "no_connection", "connection_broken") or self.reason.startswith("http_5")
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.detail}" if self.detail else self.reason
+
+
+class Refused(Failure):
+    """The server refuses the request, and may refuse every one like it: wrong key, model, address or parameter.
+
+    `refusal` says what it means, where that is known; `sent` is the request, `words` what the error said, in lower
+    case, and `dialect` how the server was asked.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        detail: str,
+        *,
+        refusal: Refusal | None = None,
+        sent: Mapping[str, object] | None = None,
+        words: str = "",
+        dialect: Dialect | None = None,
+    ) -> None:
+        super().__init__(reason, detail, transient=False)
+        self.refusal, self.sent, self.words, self.dialect = refusal, sent or {}, words, dialect

@@ -1,0 +1,270 @@
+"""Split one line of a reply into its answers: `28; 30`, `28, 30`, `28 and 30`, `A, B, and C`, `甲、乙`.
+
+A comma or an "and" may belong to one name ("Trinidad and Tobago", "Johnson City, Tennessee", "May 3, 1999"). It
+separates answers where both sides are numbers or dates, or where the reply or the question speaks of several. Where two
+careful people could differ, the line is refused.
+"""
+
+import re
+from collections.abc import Callable
+from importlib.resources import files
+
+from kbbench_hf.parsing.parsed_reply import ParseError
+from kbbench_hf.text.patterns import lazy_pattern
+
+_MONTH = (
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|"
+    r"nov(?:ember)?|dec(?:ember)?|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b\.?"
+)
+
+
+def _names(file: str) -> str:
+    """Return an expression for the names of a data file, which has bars and line ends between them."""
+    text = (files("kbbench_hf.parsing") / "data" / file).read_text(encoding="utf-8")
+    return "|".join(map(re.escape, text.strip().replace("\n", "|").split("|")))
+
+
+_JOINED_NAMES = rf"(?i:\b(?:{_names('names_with_and.txt')})\b)"
+"""Names in which no word but knowledge shows that they are one."""
+_PLACE = lazy_pattern(rf"(?:{_names('places.txt')}|{_JOINED_NAMES}|[A-Z]{{2}}|[A-Z]\.[A-Z]\.)(?![\w-])")
+"""A state, a province or a country, as it stands behind a place's name ("Lima, Peru", "Austin, TX")."""
+_AND = r"(?:and|und|et|y|e|och|og|и|та|oraz|ve|és|và|dan|kai|και|و|और|&|\+(?=\s))"
+_TOKENS = lazy_pattern(
+    rf"{_JOINED_NAMES}|"
+    r"\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|「[^」\n]*」|《[^》\n]*》|\([^()\n]*\)|\[[^\[\]\n]*\]|（[^（）\n]*）"
+    r"|(?P<hard>\s*(?:;(?!\S)|[；|｜、\n\t])\s*(?:and\b\s*)?|(?<=[^\W\d_])，\s*|(?<=\d)，\s*|(?<=\d);(?=\d))"
+    rf"|(?P<comma>\s*[,،]\s+(?:{_AND}\s+)?|;)|(?P<and>\s+(?:{_AND}|as well as)\s+|(?<=\d)\s+(?:en|i|a)\s+(?=\d)|"
+    rf"(?<=\d)\s*[和与與及と와과]\s*(?=\d))"
+    r"|(?P<or>\s+(?:and/or|or|oder|ou|или)\s+|(?<=[가-힣])[와과]\s+|\s+/\s+|\s*(?:或者?|または|또는)\s*|(?<=\w{2})(?<!共)[和与及](?![平谐国])(?=\w{2}))"
+)
+_NUMBER = lazy_pattern(
+    r"(?:about |around |approximately |~|≈|ca\.? )?[-+−]?[$€£¥₹#]?\s?\d[\d,.'\u202f\u00a0]*(?:\s?(?P<unit>%|°\w?|"
+    r"[^\W\d_]{1,12}[²³]?(?:/\w{1,4})?(?:\s[^\W\d_A-Z]{1,12})?))?(?:\s?\([^()]*\))?",
+    re.IGNORECASE,
+)
+_COMPOSED = lazy_pattern(
+    r"(?:(?:years?|months?|weeks?|days?|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s) ?)+|(?:(?:feet|foot|ft|"
+    r"inch(?:es)?|in) ?)+|(?:(?:pounds?|lbs?|oz|ounces?|stone|shillings?|pence) ?)+|(?:(?:k?m|cm|mm) ?)+|"
+    r"(?:(?:dollars?|cents?|euros?) ?)+",
+    re.IGNORECASE,
+)
+"""Units of one measure: "5 years and 7 months" is one."""
+_HALF = lazy_pattern(r"(?:a|one|three|two)?\s*(?:half|halves|quarters?|thirds?)\b|\d/\d$", re.IGNORECASE)
+_SUFFIX = lazy_pattern(
+    r"(?:Inc|Ltd|L\.?L\.?C|L\.?L\.?P|P\.?L\.?C|Jr|Sr|Co|Corp|GmbH|S\.?A|N\.?V|A\.?G|Ph\.?D|M\.?D|Esq|M\.?A|B\.?A|"
+    r"I{2,3}|IV|D\.? ?C)\b"
+)
+_DATE_BEFORE = lazy_pattern(rf"(?:{_MONTH}(?:\s+\d{{1,2}}(?:st|nd|rd|th)?)?|\d{{1,2}}\.? {_MONTH})\s*$", re.IGNORECASE)
+_ARTICLE = lazy_pattern(r"(?:the|a|an|de|la|el|le|das|der|die|[Hh]er|[Hh]is|[Mm]y|its|[Tt]heir)\s")
+_BODY = lazy_pattern(
+    r"\b(?:[A-Z]\w+(?:way|road|ity|ogy|ships?|nces?|ries)|Games|Islands?|Arts|Affairs|Studies|Awards?|Works|Brothers|"
+    r"Sons?|Friends|Band|Bank|Church|Club|Company|Council|Fund|Museum|Party|School|Team|League|Cup|Show|Station)\W*$"
+)
+"""What ends a name of two: "Central American and Caribbean Games", "University of Science and Technology"."""
+_SHAPE = lazy_pattern(rf"({_MONTH})|\d+(?:[.,:/]\d+)*", re.IGNORECASE)
+_WRITTEN = {"comma": ", ", "and": " and ", "&": " & ", "oxford": ", and "}
+_QUOTES = {'""', "“”", "«»", "「」", "《》"}
+
+REMARK = lazy_pattern(
+    r"\s+(?:[-–—]\s+|#\s|//\s)(?=\S+(?:\s+\S+){2,})|(?-i:[;；]\s+(?=(?:see|it|they|th[eo]se|this|that|the|both|all|"
+    r"rows?|based|there|others?|its|his|her|their|no|not)\s\S+\s)|\s*[,;]\s+(?=(?:as|because|since|according|based|"
+    r"which|who|whose|where|respectively|not|nicht|ni)\b))|\s+(?:instead of|rather than|respectively\b|statt|anstatt|"
+    r"au lieu de|en lugar de)\s*|\s*\((?:not|nicht|no|pas|instead of|i|at first|initially|first)\s",
+    re.IGNORECASE,
+)
+"""Where what follows an answer in its line begins."""
+NOT_BUT = lazy_pattern(
+    r"(?:it(?:['’]s| is) )?(?:(?:not|nicht|non(?: pas)?|pas|no|não|niet|не)\b|不是)(?!\s*(?:only|just|nur|seulement|"
+    r"solo|apenas)\b)\s*\S.{0,80}?[,，]?\s*(?:\bbut(?: rather| instead)?\s|\bsondern\s|\bmais\s|\bsino\s|"
+    r"\bmas(?: sim)?\s|\bma\s|\bbensì\s|\bmaar\s|\bа\s|而是)\s*(?=\S)",
+    re.IGNORECASE,
+)
+CORRECTED = lazy_pattern(
+    r"^.*(?:[,;?!…–—]|\.\.|\s-\s)\s*(?:(?:no|oh|hmm+|ah|sorry|but)[, ]+)*(?:(?:wait|sorry|correction|scratch that|"
+    r"make that|i meant?|actually|oops|or rather)\b[,.:!… –—-]+|(?-i:no|nein|non|não|nee|нет|不对|いや)\b"
+    r"[,.:!…–—]+\s*)"
+    r"(?:(?:no|it(?:['’]s| is)|that(?:['’]s| is| should be)?|i mean|make that|sorry)\b[,.: ]*){0,3}(?=\w)",
+    re.IGNORECASE,
+)
+"""What an answer takes back in its own line."""
+TAKEN_BACK = lazy_pattern(
+    r"(?:(?:but|no|oh|ah|hmm+|wait|sorry|actually|correction|hold on|i mean|or rather|scratch that)[,.:;!…–—-]+\s*)+"
+    r"(?:(?:it|that)(?:['’]s| is)\s+)?(?=\w)",
+    re.IGNORECASE,
+)
+"""How a correction begins."""
+
+
+def split_answers(line: str, several: bool = False, is_name: Callable[[str], bool] = lambda name: False) -> list[str]:
+    """Return the answers in a line, each as it is written.
+
+    Args:
+        line: an answer line without its label.
+        several: whether the question asks for several answers, or the reply announces several.
+        is_name: whether what was given holds this text as one name.
+
+    >>> split_answers("28 and 30"), split_answers("1,500, 2,500"), split_answers("Lima, Peru; Trinidad and Tobago")
+    (['28', '30'], ['1,500', '2,500'], ['Lima, Peru', 'Trinidad and Tobago'])
+
+    Raises:
+        ParseError: the line may be one answer or several.
+    """
+    if len(line) > 400 or (_TOKENS.search(line) and is_name(line)):
+        return [line]
+    if (held := re.fullmatch(r"[(\[{]([^()\[\]{}]*)[)\]}]", line)) and _TOKENS.search(held[1]):
+        line = held[1].strip()
+    if re.match(r"\(?(?:1|a|i)[.)]\s", line, re.I) and re.search(r"\s\(?(?:2|b|ii)[.)]\s", line, re.I):
+        parts = re.split(r"(?:^|[,;]?\s+)\(?(?:\d{1,2}|[a-h]|[ivx]{1,4})[.)]\s+", line, flags=re.I)
+        return [part.strip(" ,;.") for part in parts if part.strip(" ,;.")]
+    both = re.match(r"both\s+(?=.+\sand\s)", line, re.IGNORECASE)
+    line = line[both.end() :] if both else line
+    joined = re.fullmatch(r"[\d\s.,]*\d+,\d+(?:,\d+)+|\d{4,}(?:,\d{4,})+", line)
+    if joined and not re.fullmatch(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?", line):
+        if re.search(r",0\d*(?:,|$)", line):  # "1,000,2,000"
+            raise ParseError(f"{line!r} may be one number or several")
+        return [each.strip() for each in line.split(",")]
+    if (pair := re.fullmatch(r"(\d{1,2}),(\d{2})", line)) and len(pair[1]) == 2:
+        raise ParseError(f"{line!r} may be one number or two")
+    parts = _TOKENS.sub(lambda token: "\n" if token["hard"] else token[0], line).split("\n")
+    if "、" in line:
+        parts[-1:] = re.split(r"(?<=\w)(?:和|与|與|以?及)(?=\w{2})", parts[-1], maxsplit=1)
+    if len(parts) > 1:
+        answers = [each for part in parts if part.strip() for each in _numbers(part.strip()) or [part.strip()]]
+    else:
+        answers = _decided(line, several or bool(both), is_name)
+    if len(answers) > 1 and "(" not in "".join(answers[:-1]):  # "28, 30 (two ships)"
+        answers[-1] = re.sub(r"\s+\([^()]*\)$", "", answers[-1])
+    return [_unquoted(each) for each in answers] if len(answers) > 1 else answers
+
+
+def _numbers(part: str) -> list[str] | None:
+    """Return the numbers of which a part between semicolons consists, as of "18, 20"."""
+    return re.split(r",\s+(?:and\s+)?|\s+and\s+", part) if re.fullmatch(r"[\d.,\s]+(?:and[\d.\s]+)?", part) else None
+
+
+def _cut(line: str) -> tuple[list[str], list[str]]:
+    """Return the parts of a line, and the kinds of separators between them; a comma inside a name is none."""
+    parts, kinds, start = [], [], 0
+    for token in _TOKENS.finditer(line):
+        kind = token.lastgroup
+        if kind is None or not token.start() or (kind == "comma" and _within_name(line, start, token)):
+            continue
+        parts.append(line[start : token.start()].strip())
+        kinds.append("oxford" if kind == "comma" and token[0].strip() not in {",", "،", ";"} else kind)
+        kinds[-1] = "&" if kind == "and" and "&" in token[0] else kinds[-1]
+        start = token.end()
+    return [*parts, line[start:].strip()], kinds
+
+
+def _within_name(line: str, start: int, comma: "re.Match[str]") -> bool:
+    before, after = line[start : comma.start()], line[comma.end() : comma.end() + 60]
+    if _DATE_BEFORE.search(before[-24:]) and re.match(
+        rf"(?:in )?\d{{4}}\b|\d{{1,2}}\s+{_MONTH}|{_MONTH}\s+\d", after, re.I
+    ):
+        return True
+    if _SUFFIX.match(after):
+        return True
+    place = _PLACE.match(after)
+    behind = place is not None and re.match(r"\s*(?:$|[,;.(]|and\b|&|or\b)", after[place.end() :])
+    last = [re.sub(r"\([^()]*\)$", "", each).strip() for each in line[: comma.start()].split(",")[-2:]]
+    return bool(behind) and before.strip()[:1].isalpha() and not any(map(_PLACE.fullmatch, last))
+
+
+def _decided(line: str, several: bool, is_name: Callable[[str], bool]) -> list[str]:
+    items, separators = _cut(line)
+    if not separators:
+        return [line]
+    if all(map(is_name, items)):
+        return items
+    numbers = [_NUMBER.fullmatch(item) for item in items]
+    if "or" not in separators and all(items):
+        if all(numbers):
+            units = {(number["unit"] or "").casefold().rstrip("s.") for number in numbers[:-1] if number}
+            last = (numbers[-1]["unit"] or "").casefold() if numbers[-1] else ""
+            if units <= {"", last.rstrip("s.")} or len(items) > 2:
+                return items
+            if _COMPOSED.fullmatch(" ".join(number["unit"] or "?" for number in numbers if number)):
+                return [line]
+        elif (len({_shape(item) for item in items}) == 1 and _SHAPE.search(items[0])) or (
+            all(item[:1] + item[-1:] in _QUOTES for item in items)
+        ):
+            return items
+        elif not any(numbers) and (found := _of_names(items, separators, several)):
+            return found
+        elif len(items) == 2 and numbers[0] and _HALF.match(items[1]):
+            return [line]
+    raise ParseError(f"{line[:80]!r} may be one answer or several; expected one answer a line")
+
+
+def _of_names(items: list[str], separators: list[str], several: bool) -> list[str] | None:
+    """Return names as one or several; None where it is not certain."""
+    line = items[0] + "".join(_WRITTEN[kind] + item for kind, item in zip(separators, items[1:], strict=True))
+    if separators.count("comma") > 1 and {"and", "&"} & set(separators[:-1]):  # "Heat, Thelma and Louise, Jaws"
+        line = items[0]
+        for kind, item in zip([*separators[:-1], "comma"], items[1:], strict=True):
+            line += ("\n" if kind == "comma" else _WRITTEN[kind]) + item
+        items, separators = line.split("\n"), ["comma"] * line.count("\n")
+    if all(map(_PLACE.fullmatch, items)):
+        return items
+    if max(len(item.split()) for item in items) > 7:
+        return None
+    if any(map(_ARTICLE.match, items[1:])):
+        is_one = len(items) == 2 and items[0][:1].isupper() and separators != ["comma"] and not several
+        return [line] if is_one else None
+    if set(separators) == {"&"}:
+        return None if several else [line]
+    behind = ["," in item for item in items]
+    if (
+        items[-1].endswith(("?", "!"))
+        or "and" in separators[:-1]
+        or (any(behind) and not all(behind) and set(separators) == {"comma"})
+    ):
+        return None
+    if several or "oxford" in separators:
+        return items
+    are_long = [len(item.split()) > 1 and item[:1].isupper() for item in items]
+    if sum(are_long) >= 2 and not _BODY.search(items[-1]):
+        return items
+    return items if len(items) > 2 and set(separators) == {"comma"} else None
+
+
+def _shape(item: str) -> str:
+    return _SHAPE.sub(lambda found: "m" if found[1] else "9", item.casefold())
+
+
+def _unquoted(item: str) -> str:
+    item = item.strip().strip("*_`").strip()
+    return item[1:-1] if len(item) > 2 and item[:1] + item[-1:] in _QUOTES else item
+
+
+def clean_answer(text: str) -> str | None:
+    """Return an answer without the marks and the remarks around it; None where it is too long, or breaks off."""
+    bold = re.match(r"\*\*([^*\n]+)\*\*\s+[-–—(]", text.strip())
+    answer = bold[1] if bold else REMARK.split(text.strip(), maxsplit=1)[0]
+    sentences = re.split(r"(?<=[\w)\"'’*][.!。！])\s+(?=[A-Z(])", answer)
+    if (
+        len(sentences) > 1
+        and (answer[len(sentences[0]) :].lstrip().startswith("(") or len(answer[len(sentences[0]) :].split()) > 2)
+        and not re.search(r"[A-Z]\.[A-Z]\.$", sentences[0])
+        and (len(last := sentences[0].rstrip(".").split()[-1]) > 3 or last.isdigit())
+        and not re.search(r"\b(?:Inc|Ltd|Corp|Dept|Prof|Sgt|Capt|Univ|Bros|Jr|Sr|Mrs)\.$", sentences[0])
+    ):
+        answer = sentences[0]
+    if answer.rstrip("\"'”’*_ ").endswith(("...", "…")):
+        return None
+    for _ in range(3):
+        answer = answer.strip().strip("*_`").strip()
+        if (
+            len(answer) > 1
+            and answer[0] + answer[-1] in {'""', "''", "“”", "‘’", "«»", "「」"}
+            and answer.count(answer[0]) == (2 if answer[0] == answer[-1] else 1)
+        ):
+            answer = answer[1:-1]
+        if answer.endswith(("。", "．", "!")) or (
+            answer.endswith(".")
+            and not re.search(
+                r"(?:\b[A-Z]|\b(?:Inc|Ltd|Corp|Co|Jr|Sr|Bros|St|Dr|Mr|Mrs|No|vs|etc))\.$|\.\w+\.$", answer
+            )
+        ):
+            answer = answer[:-1]
+    return answer if answer and len(answer) <= 200 else None

@@ -1,0 +1,297 @@
+"""What a model stands by: its last version, without what it rejects, repeats from the prompt, or makes up afterwards.
+
+The rules, in this order: a made-up next input ends the answer; a later version replaces what stands before it; what
+stands under a heading of drafts, rejects or input, and what a sentence rejects or only supposes, does not count; values
+that stand on their own count before those that stand inside a sentence.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kbbench_hf.parsing import cues
+from kbbench_hf.parsing.lenient_json import CutList, CutObject, Found, Value, find_values
+
+_MASK = "\ue000"
+"""Stands for each character of a value while words are looked for."""
+_MARKERS = re.compile(
+    r"^[\s>*_#\-–—•·+|]*(?:(?:\(?\d{1,3}[.):\]]|\(?[a-z][.)]|[ivx]{1,4}[.)])\s+)?[\s*_`]*", re.IGNORECASE
+)
+_LEADS_ON = re.compile(r"(?:[:：=]|->|→|⇒|=>|⟹)[\s*_`\"']*$")
+_LEADS_TO = re.compile(r"^\s*(?:→|->|=>|⇒|⟹)\s*$")
+_OR = re.compile(r"^[\s\"'`*_]*(?:/|\||or\b|oder\b|ou\b|o\b|vs\.?|或|または|или\b)[\s\"'`*_]*$", re.IGNORECASE)
+_BETWEEN = re.compile(r"^[\s,;.|&+]*(?:and|und|et|y|e|en|och|和|、)?[\s,;.|&+]*$", re.IGNORECASE)
+_CALL_START = re.compile(r"[\w*`_/'\"-]\(")
+_SENTENCE_END = re.compile(r"(?<=[.!?。！？])[\s)\"'\]]|\n")
+_HARD_REPEATED = re.compile(
+    r"\b(?:ontolog\w*|schema|signatures?|examples?|e\.g|allowed|available|possible|permitted|vocabulary|types|"
+    r"template|concepts?|known"
+    r"|given (?:relations?|ontology|concepts?|pairs|entit\w+)|format|demonstration|beispiel\w*|exemples?|ejemplos?|"
+    r"exemplos?|esempi[o]?|примеры?"
+    r"|relations (?:of|in|from) the (?:ontology|prompt|schema|list))\b|示例|例子|本体|格式",
+    re.IGNORECASE,
+)
+_ANSWERS = re.compile(
+    r"\b(?:triples?|answers?|outputs?|results?|extracted|extraction|final|relation(?:ship)?s?|facts?)\b", re.IGNORECASE
+)
+
+
+class Piece(NamedTuple):
+    """A value that counts, and how it stands."""
+
+    value: Value
+    start: int
+    end: int
+    stands: bool
+    """Whether it stands on its own, or leads on from a colon; else it is part of a sentence."""
+    after: str
+    """What follows it in its line."""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the text ends inside it."""
+        return isinstance(self.value, CutList | CutObject)
+
+
+@dataclass(frozen=True)
+class Version:
+    """What counts of one version of an answer."""
+
+    text: str
+    """Its text; what does not count is blank."""
+    pieces: list[Piece]
+    alternatives: bool
+    """Whether values stand side by side as a choice: this or that."""
+    takes_back: bool
+    """Whether it begins with second thoughts about what stands before it."""
+    is_final: bool
+    """Whether it was announced as the one that holds."""
+
+
+def versions(said: str, asked: str = "", *, judged: bool = False) -> Iterator[Version]:
+    """Yield what counts of a reply, the last version first.
+
+    Args:
+        said: what was said, unwrapped.
+        asked: the text that the model was given, by which a repeated input is told from a made-up one.
+        judged: whether a verdict or a score is asked for; then "False:" is no heading of what was thrown away.
+    """
+    said = _own_answer(said, asked)
+    shadow, _ = _shadow(said, find_values(said))
+    starts: dict[int, tuple[bool, bool]] = {0: (False, False)}
+    before = None
+    for match in cues.FINAL.finditer(shadow):
+        if shadow[match.end() :].strip(" \n*_:：") and not (before and _goes_on(shadow, before, match)):
+            starts[match.start()] = (False, True)
+        before = match
+    for match in cues.SECOND_THOUGHTS.finditer(shadow):
+        sentence = shadow[match.start() : _end_of_sentence(shadow, match.end())]
+        if match.start() and shadow[: match.start()].strip() and not cues.ADDITIONS.search(sentence):
+            starts.setdefault(match.start(), (True, False))
+    bounds = sorted(starts)
+    for start, end in zip(reversed(bounds), reversed([*bounds[1:], len(said)]), strict=True):
+        takes_back, is_final = starts[start]
+        yield _version(said[start:end], takes_back, is_final, judged)
+
+
+def _goes_on(shadow: str, before: "re.Match[str]", label: "re.Match[str]") -> bool:
+    """Whether two lines in a row have the same label: the second adds to the first."""
+    line = shadow[before.end() : label.start()].strip(" *_")
+    return before[0].strip() == label[0].strip() and line.strip() != "" and "\n" not in line.strip()
+
+
+def _version(said: str, takes_back: bool, is_final: bool, judged: bool) -> Version:
+    found = find_values(said)
+    text = _without_what_does_not_count(said, found, judged, takes_back or is_final)
+    kept = [each for each in found if text[each.start] == said[each.start]]
+    pieces, alternatives = _placed(text, kept)
+    return Version(text, pieces, alternatives, takes_back, is_final)
+
+
+def _own_answer(said: str, asked: str) -> str:
+    """Return the text without the inputs that it gives before or after the answer."""
+    wanted = _folded(asked)
+    starts = list(cues.RUN_ON.finditer(said))
+    for match in starts:
+        line = said[match.end() : _end_of_line(said, match.end() + 1)]
+        if wanted and (given := _folded(line)) and (given in wanted or wanted in given):
+            said = said[match.end() + len(line) :] if said[match.end() + len(line) :].strip() else said
+            starts = list(cues.RUN_ON.finditer(said))
+            break
+    for match in starts:
+        before = said[: match.start()]
+        if before.strip() and (
+            find_values(before) or _CALL_START.search(before) or (len(before.strip()) > 0 and _listed(before))
+        ):
+            return before
+    return said
+
+
+def _listed(text: str) -> bool:
+    """Whether a text has lines that look like items of an answer."""
+    return any(re.search(r"\||→|->|\t|;.*;|^\s*(?:[-*•]|\d+[.)])\s|[:：]\s*\S", line) for line in text.splitlines())
+
+
+def _shadow(text: str, found: list[Found]) -> tuple[str, list[tuple[int, int]]]:
+    """Return the text with values and calls masked, so that words are found in prose only, and where these stand."""
+    spans = [(each.start, each.end) for each in found]
+    spans += _calls(_masked(text, spans))
+    return _masked(text, spans), spans
+
+
+def _masked(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    parts, done = [], 0
+    for start, end in sorted(spans):
+        if start >= done:
+            parts += [text[done:start], _MASK * (end - start)]
+            done = end
+    return "".join([*parts, text[done:]])
+
+
+def _without_what_does_not_count(said: str, found: list[Found], judged: bool, announced: bool) -> str:
+    shadow, spans = _shadow(said, found)
+    blank = bytearray(len(said))
+    _blank_under_headings(shadow, blank, judged, announced)
+    for start, end in spans:
+        if _is_rejected(shadow, start, end):
+            blank[start:end] = b"\x01" * (end - start)
+    return "".join(
+        " " if gone and character != "\n" else character for character, gone in zip(said, blank, strict=True)
+    )
+
+
+def _blank_under_headings(shadow: str, blank: bytearray, judged: bool, announced: bool) -> None:
+    """Mark what stands under a heading of drafts, rejects or input: its line, or the paragraph after an empty one."""
+    position, scope, empty = 0, False, True
+    for line in shadow.splitlines(keepends=True):
+        start, position = position, position + len(line)
+        words = line.strip()
+        if not words:
+            scope = scope and empty
+            continue
+        heading = _heading(words)
+        if heading is None:
+            scope = scope and (empty or _MASK in words or bool(_ITEM.match(words)))
+            if scope:
+                blank[start:position] = b"\x01" * (position - start)
+            empty = False
+            continue
+        counts = announced or _counts_under(heading, judged)
+        announced = False
+        empty = not words[len(heading) :].strip(" :：*_")
+        scope = not counts and (empty or bool(_EXAMPLE.search(heading)))
+        if not counts:
+            blank[start:position] = b"\x01" * (position - start)
+
+
+_ITEM = re.compile(r"[-*•\d(\[{|]")
+_EXAMPLE = re.compile(
+    r"\b(?:examples?|demonstration|beispiel\w*|exemples?|ejemplos?|exemplos?|esempi[o]?|примеры?)\b|例|예시",
+    re.IGNORECASE,
+)
+
+
+_LABEL = re.compile(
+    r"^[\s#>*_\-–—•(]{0,12}(?:\d{1,2}[.)]\s{0,3})?[*_]{0,3}([^\n:：\ue000|→]{1,80}?)[*_]{0,3}\s{0,3}[:：]"
+)
+_TITLE = re.compile(r"^(?:#{1,6}\s+(.{1,80})|\*\*([^*\n]{1,80})\*\*)$")
+
+
+def _heading(words: str) -> str | None:
+    """Return the heading that a line is or begins with; None where it has none."""
+    if (match := _LABEL.match(words)) and "(" not in match[1] and len(match[1].split()) <= 9:
+        return match[0]
+    return match[0] if (match := _TITLE.match(words)) else None
+
+
+def _counts_under(heading: str, judged: bool) -> bool:
+    if judged and any(character.isdigit() for character in heading):
+        return True
+    heading = re.split(r"[.!?。]\s", heading)[-1]
+    if cues.FINAL.match(f"{heading.strip()}\n"):
+        return True
+    if cues.REJECTED.search(heading):
+        return judged
+    if cues.DRAFT.search(heading):
+        return False
+    if cues.REPEATED.search(heading):
+        return not _HARD_REPEATED.search(heading) and (judged or bool(_ANSWERS.search(heading)))
+    return True
+
+
+def _calls(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where `name(...)` stands; the name is its last word."""
+    done = 0
+    for match in _CALL_START.finditer(text):
+        start = match.start()
+        while start and (text[start - 1].isalnum() or text[start - 1] in "_-/'*`\"\\") and match.start() - start < 60:
+            start -= 1
+        if match.start() >= done and (end := _closing(text, match.end() - 1)) is not None:
+            yield start, end
+            done = end
+
+
+def _closing(text: str, opening: int) -> int | None:
+    """Return where a bracket that opens ends, in its line and not far away."""
+    depth = 0
+    for position in range(opening, min(len(text), opening + 400)):
+        depth += {"(": 1, ")": -1}.get(text[position], 0)
+        if text[position] == "\n" or depth > 8:
+            return None
+        if not depth:
+            return position + 1
+    return None
+
+
+def _is_rejected(shadow: str, start: int, end: int) -> bool:
+    """Whether the sentence in which a value stands says that it does not count, or only supposes it."""
+    line = shadow.rfind("\n", 0, start) + 1
+    before = shadow[max(line, start - 300) : start]
+    before = _SENTENCE_END.split(before)[-1]
+    before = before[before.rfind(_MASK) + 1 :]
+    announced = _answers_after(before) or (_LEADS_ON.search(before) and not cues.REJECTED.search(before))
+    if cues.PRE_REJECT.search(before) and not announced:
+        return True
+    after = shadow[end : min(_end_of_line(shadow, end), end + 200)]
+    return bool(cues.POST_REJECT.search(after)) and not after.lstrip(" .)").startswith(("not " + _MASK, _MASK))
+
+
+def _answers_after(before: str) -> bool:
+    """Whether the words right before a value announce it as the answer, whatever was said before them."""
+    return bool(
+        re.search(r"\b(?:answer|output|triples?|result|verdict|score) (?:is|are|would be):?\s*$", before, re.IGNORECASE)
+    ) and not re.search(r"\bif\b|\bhad\b|\bwould\b|\bwere\b", before, re.IGNORECASE)
+
+
+def _placed(text: str, found: list[Found]) -> tuple[list[Piece], bool]:
+    pieces: list[Piece] = []
+    alternatives, spans = False, [(each.start, each.end) for each in found]
+    for number, each in enumerate(found):
+        line = text.rfind("\n", 0, each.start) + 1
+        between = text[spans[number - 1][1] : each.start] if number else None
+        before = text[max(line, spans[number - 1][1] if number else 0) : each.start]
+        after = text[each.end : _end_of_line(text, each.end)]
+        if between is not None and "\n" not in between and _OR.match(between):
+            alternatives = True
+        stands = not _MARKERS.sub("", before).strip(" `*_\"'(,;") or bool(_LEADS_ON.search(before))
+        if between is not None and _LEADS_TO.match(between):
+            pieces[-1] = pieces[-1]._replace(stands=False)
+        if between is not None and spans[number - 1][1] > line:
+            stands = bool(_LEADS_ON.search(before)) or (bool(_BETWEEN.match(between)) and pieces[-1].stands)
+        pieces.append(Piece(each.value, each.start, each.end, stands, after))
+    return pieces, alternatives
+
+
+def _end_of_line(text: str, position: int) -> int:
+    end = text.find("\n", position)
+    return len(text) if end < 0 else end
+
+
+def _end_of_sentence(text: str, position: int) -> int:
+    match = _SENTENCE_END.search(text, position)
+    return match.start() if match else len(text)
+
+
+def _folded(text: str) -> str:
+    return re.sub(r"\W+", " ", text.casefold()).strip()

@@ -1,0 +1,109 @@
+"""Triples written as a graph in a language for graphs: Cypher, Turtle, Mermaid, DOT, and REBEL's linear form.
+
+A node without a name is written as `_:id`, as RDF writes blank nodes, and refused later unless its name is found.
+"""
+
+import itertools
+import re
+from collections.abc import Collection, Iterator
+
+from kbbench_hf.parsing.line_triples import node_name, predicate, term_name
+from kbbench_hf.parsing.parsed_reply import Triple
+
+_NODE = r"\(((?:[^()\"']|\"[^\"]*\"|'(?:[^'\\]|\\.)*')*)\)"
+_NODES = re.compile(_NODE)
+_EDGE = re.compile(r"\s*(<?)\s*-{1,2}\s*\[\s*\w*\s*:?\s*`?([^\]`{]+?)`?\s*(?:\{[^}]*\})?\s*\]\s*-{1,2}\s*(>?)\s*")
+_STATEMENT = re.compile(r"\b(?:CREATE|MERGE|MATCH)\b\s*(?:\w+\s*=\s*)?\(")
+_SET = re.compile(r"\b(\w+)\.(?:name|title|label)\s*=\s*(['\"])(.*?)\2")
+_VARIABLE = re.compile(r"\s*(\w+)\s*(?:$|:|\{)")
+_MERMAID = re.compile(r"^\s*(?:graph|flowchart)\s+(?:TD|TB|BT|LR|RL)\b|--+>\s*\|", re.MULTILINE)
+_MERMAID_NODE = r"(\w[\w-]*)\s*(?:[\[({>]{1,3}\"?([^\]\[(){}\"\n]{1,200})\"?[\])}]{1,3})?"
+_MERMAID_NAMED = re.compile(r"\b(\w[\w-]*)\s*[\[({>]{1,3}\"?([^\]\[(){}\"\n]{1,200})\"?[\])}]{1,3}")
+_MERMAID_EDGE = re.compile(
+    rf"{_MERMAID_NODE}\s*(?:[-=]{{2,3}}>\s*\|\"?([^|\"\n]+)\"?\|\s*|[-=]{{2,3}}\s*\"?([^-=>|\"\n]+?)\"?\s*[-=]{{2,3}}>\s*)"
+    rf"(?={_MERMAID_NODE})"
+)
+_DOT = re.compile(r"\b(?:di)?graph\s*\"?\w*\"?\s*\{", re.IGNORECASE)
+_DOT_NODE = r"(?:\"([^\"\n]{1,200})\"|(\w+))"
+_DOT_NAMED = re.compile(rf"{_DOT_NODE}\s*\[[^\]\n]*?\blabel\s*=\s*\"?([^\"\]\n,]+)\"?")
+_DOT_EDGE = re.compile(rf"{_DOT_NODE}\s*-[->]\s*{_DOT_NODE}\s*\[[^\]\n]*?\blabel\s*=\s*\"?([^\"\]\n]+?)\"?\s*[\],]")
+_REBEL = re.compile(r"<triplet>([^<]*)((?:\s*<subj>[^<]*<obj>[^<]*)+)")
+
+
+def written_graph(text: str) -> list[Triple]:
+    """Return the triples of a text in a language for graphs that is told by its own words; none of any other text.
+
+    >>> written_graph("CREATE (p:Film {id: 1, name: 'Up'}) CREATE (q {name: 'Pete'}) CREATE (p)-[:DIRECTOR]->(q)")
+    [('Up', 'DIRECTOR', 'Pete')]
+    >>> written_graph("<triplet> Up <subj> Pete <obj> director <subj> comedy <obj> genre")
+    [('Up', 'director', 'Pete'), ('Up', 'genre', 'comedy')]
+    """
+    if "<triplet>" in text and "<subj>" in text:
+        return list(_rebel(text))
+    if _STATEMENT.search(text):
+        return list(_cypher(text))
+    if _DOT.search(text):
+        return list(_dot(text))
+    return list(_mermaid(text)) if _MERMAID.search(text) else []
+
+
+def _rebel(text: str) -> Iterator[Triple]:
+    for match in _REBEL.finditer(text):
+        for pair in re.finditer(r"<subj>([^<]*)<obj>([^<]*)", match[2]):
+            triple = (match[1].strip(), pair[2].strip(), pair[1].strip())
+            if all(triple):
+                yield triple
+
+
+def _cypher(text: str) -> Iterator[Triple]:
+    """Yield the edges of statements, in either direction; a node may be named where it is first used."""
+    names = {match[1]: match[3] for match in _SET.finditer(text)}
+    nodes = list(_NODES.finditer(text))
+    for node in nodes:
+        if (variable := _VARIABLE.match(node[1])) and "{" in node[1] and (name := node_name(node[1])):
+            names[variable[1]] = name
+
+    def named(node: "re.Match[str]") -> str:
+        variable = _VARIABLE.match(node[1])
+        if variable and variable[1] in names:
+            return names[variable[1]]
+        inline = node_name(node[1]) if "{" in node[1] else ""
+        if inline or not variable:
+            return inline or node[1].strip(" :`\"'")
+        return f"_:{variable[1]}"
+
+    for one, other in itertools.pairwise(nodes):
+        if edge := _EDGE.fullmatch(text, one.end(), other.start()):
+            ends = (named(one), named(other))
+            subject, obj = ends if edge[3] or not edge[1] else ends[::-1]
+            if subject and obj:
+                yield subject, edge[2].strip(), obj
+
+
+def _mermaid(text: str) -> Iterator[Triple]:
+    names = {match[1]: match[2].strip() for match in _MERMAID_NAMED.finditer(text)}
+    for edge in _MERMAID_EDGE.finditer(text):
+        one, other = (names.get(each, f"_:{each}") for each in (edge[1], edge[5]))
+        yield one, (edge[3] or edge[4]).strip(), other
+
+
+def _dot(text: str) -> Iterator[Triple]:
+    named = re.sub(_DOT_EDGE, " ", text)
+    names = {match[1] or match[2]: match[3].strip() for match in _DOT_NAMED.finditer(named)}
+    for edge in _DOT_EDGE.finditer(text):
+        one = names.get(edge[1] or edge[2]) or edge[1] or f"_:{edge[2]}"
+        other = names.get(edge[3] or edge[4]) or edge[3] or f"_:{edge[4]}"
+        yield one, edge[5].strip(), other
+
+
+def turtle(text: str, relations: Collection[str]) -> Iterator[Triple]:
+    """Yield the triples of RDF in which a subject is followed by several predicates, with semicolons between them."""
+    term = r"(?:<[^<>\n]+>|\"[^\"\n]*\"(?:@\w+|\^\^\S+)?|\w*:[\w%.,()/'’-]*[\w%)]|\ba\b)"
+    if not re.search(rf"^[ \t]*{term}\s+{term}\s+{term}\s*;", text, re.MULTILINE):
+        return
+    for statement in re.split(r"\s\.(?:\s|$)", re.sub(r"^@prefix.*$", "", text, flags=re.MULTILINE)):
+        pieces = [re.findall(term, part) for part in statement.split(";")]
+        if pieces and len(pieces[0]) == 3 and not pieces[0][0].startswith('"'):
+            for terms in [pieces[0][1:], *pieces[1:]]:
+                if len(terms) == 2 and terms[0] != "a":
+                    yield term_name(pieces[0][0]), predicate(terms[0]), term_name(terms[1])

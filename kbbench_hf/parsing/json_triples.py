@@ -1,0 +1,271 @@
+"""Triples in values of JSON, whatever their members are called and however they are nested."""
+
+import re
+from collections.abc import Collection, Mapping
+
+from kbbench_hf.parsing.graph_node_names import is_named_by_id
+from kbbench_hf.parsing.lenient_json import Bare, CutList, CutObject, Value, find_values
+from kbbench_hf.parsing.line_triples import written_triple
+from kbbench_hf.parsing.parsed_reply import Triple
+from kbbench_hf.parsing.triple_parts import by_role, in_order, is_denied, is_format, plain, same
+
+_NAMES = "name label text mention title value entity id surface canonicalname string".split()
+_HOLDERS = (
+    "subtriples triples triplets relations relationships facts statements edges finaltriples extractedtriples "
+    "finalanswer final answer answers output result results response data"
+    " extractions extracted items list triplelist knowledgegraph graph kg arguments parameters input args content "
+    "toolcalls toolcall functioncall function call "
+    "tripel tripletas triplas relaciones beziehungen 三元组 关系"
+).split()
+_ASIDE = re.compile(
+    r"draft|reject|exclu|omit|discard|notincluded|leftout|candidate|example|ontolog|schema|concept|^entit|^nodes$|"
+    r"reason|thought|thinking|analysis|^note|comment|explanation|justif|initial"
+    r"|firstattempt|unsupported|removed|filtered|input|^text$|sentence|prompt|confidence|evidence|metadata|wrong|"
+    r"invalid|context|question|statement$|original|scratch|considered|ignored|skipped|previous"
+)
+"""Members that hold no answer."""
+_SINGLE = re.compile(r"tripl|fact|statement|relation|edge")
+_LAST = re.compile(r"final|corrected|revised")
+_MOST_NESTED = 8
+_WANTS_OBJECT = re.compile(
+    r"\b(?:of|in|on|at|by|for|to|from|with|as|under|over|between|into|about|against|through|than|prior|a|an|the|is|are"
+    r"|was|were|be|been|has|have|had|its|their|his|her|and|or)$|^\w+ of \w+$",
+    re.IGNORECASE,
+)
+"""A relation that is incomplete without an object."""
+
+
+def json_triples(value: Value, relations: Collection[str] = ()) -> list[Triple] | None:
+    """Return the triples that a value lists, [] where it lists none, None where it is no list of triples.
+
+    Args:
+        value: what a reply holds.
+        relations: the relations that were asked for, where these are known; they tell which name is which where only
+            the order could.
+
+    >>> json_triples({"facts": [{"head": {"name": "Up"}, "type": "director", "tail": ["Pete", "Bob"]}]})
+    [('Up', 'director', 'Pete'), ('Up', 'director', 'Bob')]
+    >>> json_triples({"Up": {"director": "Pete"}}), json_triples({"triples": []}), json_triples({"a": 1})
+    ([('Up', 'director', 'Pete')], [], None)
+    """
+    return _Reader(relations).read(value, 0)
+
+
+class _Reader:
+    def __init__(self, relations: Collection[str]) -> None:
+        self.relations = frozenset(map(same, relations))
+
+    def read(self, value: Value, depth: int) -> list[Triple] | None:
+        if depth > _MOST_NESTED:
+            return None
+        if isinstance(value, dict):
+            return self._object(value, depth) if value or isinstance(value, CutObject) or depth else []
+        return self._list(value, depth) if isinstance(value, list) else None
+
+    def _list(self, value: list[Value], depth: int) -> list[Triple] | None:
+        if not value:
+            return None if isinstance(value, CutList) else []
+        if all(isinstance(each, str) for each in value):
+            return self._strings(value)
+        if (paired := self._paired(value)) is not None:
+            return paired
+        found: list[Triple] = []
+        readable = False
+        texts = [each for each in value if isinstance(each, str)]
+        bare = in_order(texts, self.relations) if not any("[" in each for each in texts) else None
+        if bare and len(texts) == 3 and texts in (value[:3], value[-3:]):  # its brackets are missing
+            rest = [self.read(each, depth + 1) for each in value if not isinstance(each, str)]
+            if all(rest):
+                others = [triple for triples in rest for triple in triples or []]
+                return [bare, *others] if value[:3] == texts else [*others, bare]
+        for each in value:
+            if isinstance(each, str):
+                listed = written_triple(each, self.relations)
+                triples = None if listed is None else [listed]
+            else:
+                triples = self.read(each, depth + 1)
+            if triples is not None:
+                readable = True
+                found += triples
+        return found if found or (readable and all(each in ([], {}) for each in value)) else None
+
+    def _strings(self, value: list[Value]) -> list[Triple] | None:
+        """Return the triple that three texts are, or the triples that each of several texts is."""
+        texts = [str(each) for each in value]
+        read = [written_triple(text, self.relations) for text in texts]
+        if None in read:
+            read = [written_triple(text, self.relations, weak=False) for text in texts]
+        written = [triple for triple in read if triple is not None]
+        if written and (len(written) == len(texts) or len(texts) != 3):
+            return written
+        if isinstance(value, CutList):
+            return None
+        if len(texts) > 3 and all(isinstance(each, Bare) for each in value) and not in_order(texts, self.relations):
+            texts = [*texts[:2], ", ".join(texts[2:])]  # commas beyond the second belong to the last name
+        if len(texts) == 3 and texts[0] and not texts[2] and not self.relations and _states_alone(texts[1]):
+            return [(texts[0], texts[1], "")]
+        triple = in_order(texts, self.relations)
+        return None if triple is None else [triple]
+
+    def _paired(self, value: list[Value]) -> list[Triple] | None:
+        """Return the triple of `[[subject, object], relation]`."""
+        if len(value) == 2 and isinstance(value[0], list) and isinstance(value[1], str) and len(value[0]) == 2:
+            names = [_names(each) for each in value[0]]
+            known = same(value[1]) in self.relations if self.relations else value[1][:1].islower()
+            if known and all(names) and not isinstance(value, CutList):
+                return [(names[0][0], value[1], names[1][0])]
+        return None
+
+    def _object(self, value: Mapping[str, Value], depth: int) -> list[Triple] | None:
+        roles = by_role(list(value))
+        if any(is_denied(key, each) for key, each in value.items() if key not in roles.values()):
+            return [] if depth else None
+        if roles.keys() == {0, 1, 2}:
+            if value[roles[1]] in ("relationship", "relation", "edge", "link"):  # the kind of record
+                rest = by_role([name for name in value if name != roles[1]])
+                roles = roles | {1: rest.get(1, roles[1])}
+            return [] if isinstance(value, CutObject) else self._members(*(value[roles[role]] for role in range(3)))
+        members: dict[str, Value] = {}
+        for key, each in value.items():
+            members.setdefault(plain(key), each)
+        if roles.keys() == {0, 2} and isinstance(members.get("name"), str) and not isinstance(value, CutObject):
+            return self._members(value[roles[0]], members["name"], value[roles[2]])
+        if 1 in roles and isinstance(pair := members.get("pair"), list) and len(pair) == 2:
+            return self._members(pair[0], value[roles[1]], pair[1])
+        if 0 in roles and 2 not in roles and (own := self._of_one_subject(value, roles[0])):
+            return own
+        return self._held(value, members, depth)
+
+    def _members(self, subject: Value, relation: Value, obj: Value) -> list[Triple]:
+        """Return the triples of three members: one, or one for each of several names; none where one is empty."""
+        subjects, objects = _names(subject), _names(obj)
+        relations = _names(relation) or (_names(relation.get("type")) if isinstance(relation, dict) else [])
+        if len(subjects) == len(relations) == len(objects) > 1:
+            rows = list(zip(subjects, relations, objects, strict=True))
+        elif len(relations) > 1:
+            return []
+        else:
+            rows = [(one, each, other) for one in subjects for each in relations for other in objects]
+        return [row for row in rows if all(row) and not is_format(row)]
+
+    def _of_one_subject(self, value: Mapping[str, Value], subject: str) -> list[Triple]:
+        """Return the triples of an object that names a subject and holds its relations in another member."""
+        names = _names(value[subject])
+        found: list[Triple] = []
+        for key, each in value.items():
+            if key == subject or _ASIDE.search(plain(key)) or len(names) != 1:
+                continue
+            if isinstance(each, dict):
+                found += [(names[0], relation, obj) for relation, held in each.items() for obj in _names(held)]
+            for item in each if isinstance(each, list) else ():
+                roles = by_role(list(item)) if isinstance(item, dict) else {}
+                if isinstance(item, dict) and {1, 2} <= roles.keys():
+                    found += self._members(names[0], item[roles[1]], item[roles[2]])
+        return found
+
+    def _held(self, value: Mapping[str, Value], named: Mapping[str, Value], depth: int) -> list[Triple] | None:
+        """Return the triples in the members of an object that is none itself."""
+        members = {key: each for key, each in named.items() if not _ASIDE.search(key)}
+        holders = [key for key in members if key in _HOLDERS]
+        for chosen in ([key for key in members if _LAST.search(key)], holders):
+            found = [each for key in chosen if (each := self._member(members[key], depth)) is not None]
+            if found:
+                return [triple for each in found for triple in each]
+        if any(members[key] is None for key in holders):
+            return []
+        if (grouped := self._grouped(value)) is not None:
+            return grouped
+        inner = [each for key in members if (each := self._inner(key, members[key], depth))]
+        return [triple for each in inner for triple in each] or None
+
+    def _inner(self, key: str, value: Value, depth: int) -> list[Triple] | None:
+        """Return the triples in a member of any name; three names alone are a list of names, not a triple."""
+        if isinstance(value, list) and len(value) == 3 and not _SINGLE.search(key):
+            texts = [each for each in value if isinstance(each, str)]
+            known = len(texts) == 3 and (
+                same(texts[1]) in self.relations or (not self.relations and texts[1][:1].islower())
+            )
+            if len(texts) == 3 and not known and not all(written_triple(text, self.relations) for text in texts):
+                return None
+        return self._member(value, depth)
+
+    def _member(self, value: Value, depth: int) -> list[Triple] | None:
+        if isinstance(value, str):
+            inner = find_values(value) if value.lstrip()[:1] in {"[", "{"} else []
+            if inner:
+                return self.read(inner[0].value, depth + 1)
+            triple = written_triple(value, self.relations)
+            if triple is None and re.fullmatch(
+                r"\W*(?:none|n/?a|nil|null|empty|no (?:triples|relations))?\W*", value, re.IGNORECASE
+            ):
+                return []
+            return None if triple is None else [triple]
+        if isinstance(value, dict) and 0 not in by_role(list(value)) and (grouped := self._grouped(value)):
+            return grouped
+        return self.read(value, depth + 1)
+
+    def _grouped(self, value: Mapping[str, Value]) -> list[Triple] | None:
+        """Return the triples of `{subject: {relation: object}}`, or of `{relation: [[subject, object]]}`."""
+        if not value or any(plain(key) in _HOLDERS or _ASIDE.search(plain(key)) for key in value):
+            return None
+        found: list[Triple] = []
+        by_relation = bool(self.relations) and all(same(key) in self.relations for key in value)
+        for key, held in value.items():
+            if by_relation and isinstance(held, list):
+                pairs = [held] if len(held) == 2 and all(isinstance(each, str) for each in held) else held
+                for each in pairs:
+                    names = _pair(each)
+                    if names is None:
+                        return None
+                    found.append((names[0], key, names[1]))
+            elif isinstance(held, dict) and by_relation:
+                pair = _pair(held)
+                if pair is not None:
+                    found.append((pair[0], key, pair[1]))
+                else:
+                    found += [(subject, key, obj) for subject, each in held.items() for obj in _names(each)]
+            elif isinstance(held, dict):
+                if any(isinstance(each, dict) and not _names(each) for each in held.values()):
+                    return None
+                found += [(key, relation, obj) for relation, each in held.items() for obj in _names(each)]
+            elif isinstance(held, list) and held and all(isinstance(each, list) and len(each) == 2 for each in held):
+                found += [(key, names[0], names[1]) for each in held if (names := _pair(each))]
+            else:
+                return None
+        return found or None
+
+
+def _states_alone(relation: str) -> bool:
+    """Whether a relation of an open extraction says something without an object: `was assassinated`."""
+    return len(relation.split()) > 1 and not _WANTS_OBJECT.search(relation.strip())
+
+
+def _pair(value: Value) -> tuple[str, str] | None:
+    """Return the two names of a list of two, or of an object with a subject and an object."""
+    if isinstance(value, list) and len(value) == 2:
+        names = [_names(each) for each in value]
+        return (names[0][0], names[1][0]) if all(len(each) == 1 for each in names) else None
+    roles = by_role(list(value)) if isinstance(value, dict) else {}
+    if isinstance(value, dict) and {0, 2} <= roles.keys():
+        one, other = _names(value[roles[0]]), _names(value[roles[2]])
+        return (one[0], other[0]) if one and other else None
+    return None
+
+
+def _names(value: Value) -> list[str]:
+    """Return the names in a member: a text, an object's name, or those of a list; empty ones are left out."""
+    if isinstance(value, str):
+        return [value.strip()] if value.strip() else []
+    if isinstance(value, bool):
+        return ["true" if value else "false"]
+    if isinstance(value, list):
+        return [name for each in value for name in _names(each)] if not isinstance(value, CutList) else []
+    if isinstance(value, dict) and not isinstance(value, CutObject):
+        members = {plain(key): each for key, each in value.items()}
+        key = next((key for key in _NAMES if key in members), None)
+        if key == "label" and isinstance(node := members.get("id"), str) and is_named_by_id(node):
+            return [node]
+        if key == "value" and isinstance(unit := members.get("unit"), str) and isinstance(members[key], str):
+            return [f"{members[key]} {unit}"]
+        return _names(members[key]) if key and not isinstance(members[key], dict) else []
+    return []

@@ -1,0 +1,294 @@
+"""A triple written in one line otherwise than as JSON: arrows, edges of Cypher, RDF, tuples, calls, labels."""
+
+import re
+from collections.abc import Collection, Iterator
+
+from kbbench_hf.parsing.labeled_triples import labelled
+from kbbench_hf.parsing.parsed_reply import Triple
+from kbbench_hf.parsing.triple_parts import in_order, is_format, is_part_of_name, role_of, same, unmarked
+
+MARKER = re.compile(
+    r"^[\s>]*(?:[-–—*•·▪+]\s+|#{1,6}\s+)*(?:\(\d{1,3}\)\s*|\d{1,3}[.):\]]\s*|\([a-z]\)\s+|[a-z][.)]\s+)?(?:[-–—*•·▪+]\s+)?(?:[*_]{0,2}(?:triple|triplet|fact|"
+    r"relation|statement|sub-?triple|tripel|"
+    r"三元组)\s*(?:no\.?\s*)?#?\s*\d{1,3}[*_]{0,2}\s*[:.)：\-–—]\s*[*_]{0,2}\s*)?",
+    re.IGNORECASE,
+)
+_COMMENT = re.compile(
+    r"\s*[\[(](?:confidence|score|prob\w*|valid|supported|correct)\b[^()\[\]]*[\])]$|\s+(?:#|//|--\s|<!--|\(explicit|\(implied|\(stated|\[explicit).*$|\s+[✓✔✅].*$",
+    re.IGNORECASE,
+)
+_ARROW = r"(?:→|⟶|⟹|⇒|➔|➜|➝|➡️?|▶|»|-{1,3}>|={1,3}>|—>|–>)"
+ARROWS = re.compile(rf"\s*{_ARROW}\s*")
+_EDGE = re.compile(r"^(.+?)\s*(?:-{1,3}|—|–|=)\s*[\[(]\s*:?\s*(.+?)\s*[\])]\s*(?:-{1,3}|—|–|=)*>?\s*(?:→|>)?\s*(.+)$")
+_DASHED_EDGE = re.compile(r"^(.+?)\s+-{2,3}\s*([^-<>\[\]]+?)\s*-{1,3}>\s*(.+)$")
+_RELATION_FIRST = re.compile(rf"^([^:|]{{1,80}}?)\s*[:：]\s*([^|]+?)\s*{_ARROW}\s*(.+)$")
+_RELATION_LAST = re.compile(rf"^(.+?)\s*(?:{_ARROW}|↔)\s*(.+?)\s*(?:[:：]|\()\s*([^()]{{1,100}}?)\)?$")
+_CALL = re.compile(r"^([\w/'’-]{1,60}(?: [\w/'’-]{1,40}){0,3})\s?\((.+)\)$")
+_BRACKETED = re.compile(r"^(?:\((.+)\)|（(.+)）|<([^<>]+)>|⟨(.+)⟩|〈(.+)〉|\[(.+)\]|\{(.+)\})$")
+_SEPARATORS: tuple[tuple[str, "re.Pattern[str]", bool], ...] = (
+    ("pipes", re.compile(r"\s*[|｜¦]\s*"), False),
+    ("tabs", re.compile(r"\t+"), False),
+    ("colons", re.compile(r"\s*::\s*"), False),
+    ("semicolons", re.compile(r"\s*[;；]\s*"), True),
+    ("dashes", re.compile(r"\s+[—–]+\s+|\s+-{2,}\s+"), True),
+    ("hyphens", re.compile(r"\s+-\s+"), True),
+)
+"""Name, what parts a triple, and whether it also occurs in prose: then every line must be a triple."""
+_LABEL = re.compile(r"^(?:A|answer|output|triples?|result|response)\s*[:：]\s*(?=[(<\[{⟨（])", re.IGNORECASE)
+_MARK = re.compile(r"[^\w .,'’]")
+"""What no written triple is without: names and sentences of unmarked words need no further look."""
+_LONGEST_PART = 300
+_DENIED_LINE = re.compile(
+    r"[\[(](?:invalid|unsupported|not (?:supported|valid|stated)|incorrect|false|rejected|negated)[\])]\s*$|\s[✗✘❌]",
+    re.I,
+)
+_LEFT = r"(?:←|⟵|⟸|⇐|<-{1,3}|<—|<=)"
+REVERSED = re.compile(
+    rf"^(.+?)\s*{_LEFT}\s*\[\s*:?\s*([^\]]+?)\s*\]\s*[-−—–]{{1,3}}\s*(.+)$|^(.+?)\s*{_LEFT}\s*([^-<>—–]+?)\s*[-−—–]{{1,3}}\s*(.+)$"
+    rf"|^(.+?)\s*{_LEFT}\s*(.+?)\s*{_LEFT}\s*(.+)$"
+)
+
+
+def written_triple(text: str, relations: Collection[str] = (), *, weak: bool = True) -> Triple | None:
+    """Return the triple that a line, or a text in JSON, is; None where it is none.
+
+    Without `weak`, what parts it must be something that names do not hold: no dashes and no semicolons.
+
+    >>> written_triple("1. **Up** → *director* → **Pete**"), written_triple("(Up; director; Pete)")
+    (('Up', 'director', 'Pete'), ('Up', 'director', 'Pete'))
+    >>> written_triple("(Up)-[:director]->(Pete)"), written_triple("<Up> <director> <Pete> .")
+    (('Up', 'director', 'Pete'), ('Up', 'director', 'Pete'))
+    >>> written_triple("director(Up, Pete)"), written_triple("director: Up -> Pete")
+    (('Up', 'director', 'Pete'), ('Up', 'director', 'Pete'))
+    """
+    if not _MARK.search(text):
+        return None
+    if _DENIED_LINE.search(text) or re.match(r"T\d+\t", text):  # a mention in brat's format
+        return None
+    line = bare_line(text)
+    if not line or len(line) > 4 * _LONGEST_PART:
+        return None
+    for read in (cypher, _rdf, _quoted, _reversed, _arrows, _separated, _bracketed, _labelled_line, _call):
+        if read is _separated and not weak and not re.search(r"[|｜¦\t]|::", line):
+            continue
+        if (found := read(line, relations)) is not None:
+            long_or_several = any(len(part) > _LONGEST_PART or _is_triple(part) for part in found)
+            return None if is_format(found) or long_or_several else found
+    return None
+
+
+def bare_line(text: str) -> str:
+    """Return a line without the number or bullet before it and the comment after it."""
+    line = _LABEL.sub("", MARKER.sub("", text, count=1).strip())
+    line = _COMMENT.sub("", line).strip()
+    line = re.sub(r"</?triples?t?>", " ", line).strip()
+    return line.rstrip(",;").removesuffix(".").rstrip() if not line.endswith((" .", "...")) else line
+
+
+def _parts(pattern: "re.Pattern[str]", line: str) -> list[str]:
+    return [unmarked(part) for part in pattern.split(line)]
+
+
+def cypher(line: str, relations: Collection[str]) -> Triple | None:
+    """Return the triple of an edge of Cypher, in either direction."""
+    match = re.fullmatch(
+        r"(?:(?:CREATE|MERGE|"
+        r"MATCH)\s+)?\(([^()]*(?:\([^()]*\)[^()]*)*)\)\s*(<?)-{1,2}\s*\[\s*(?:\w*\s*:)?\s*`?([^\]`{]+?)`?\s*(?:\{[^}]*\})?\]\s*-{1,2}(>?)\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)",
+        line.rstrip(";"),
+    )
+    if match is None:
+        return None
+    one, other = node_name(match[1]), node_name(match[5])
+    if match[2] and not match[4]:
+        one, other = other, one
+    return (one, match[3].strip(), other) if one and other else None
+
+
+_PROPERTY = re.compile(r"(\w+)\s*:\s*(?:'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\")")
+
+
+def node_name(text: str) -> str:
+    """Return the name in the pattern of a node of Cypher: its property for names, or the words themselves."""
+    properties = {match[1].casefold(): match[2] or match[3] or "" for match in _PROPERTY.finditer(text)}
+    for key in ("name", "fullname", "full_name", "title", "label", "value", "text", "id"):
+        if properties.get(key):
+            return re.sub(r"\\(.)", r"\1", properties[key])
+    if "{" in text:
+        return ""
+    text = text.strip()
+    if re.match(r"^\w*\s*:`?\S", text) and "://" not in text:
+        text = re.sub(r"^\w*\s*:\s*", "", text)
+    return unmarked(text.replace("`", ""))
+
+
+def _rdf(line: str, relations: Collection[str]) -> Triple | None:
+    term = r"(<[^<>]+>|\"[^\"]*\"(?:@\w+|\^\^\S+)?|\w*:[\w%.,()/'’-]+)"
+    match = re.fullmatch(rf"{term}\s+{term}\s+{term}\s*\.?", line)
+    if match is None or not (match[1].startswith("<") or ":" in match[1]):
+        return None
+    return term_name(match[1]), predicate(match[2]), term_name(match[3])
+
+
+_QUOTED = re.compile(r"\s*[,，]?\s*(?:\"([^\"]+)\"|“([^“”]+)”|'([^']+)'|`([^`]+)`|«([^«»]+)»|<([^<>,;|]+)>)")
+
+
+def _quoted(line: str, relations: Collection[str]) -> Triple | None:
+    """Return the triple of three names in quotation marks, with blanks or commas between them."""
+    return in_order(parts, relations) if (parts := quoted_names(line)) and len(parts) == 3 else None
+
+
+def quoted_names(line: str) -> list[str]:
+    """Return the names of a line that holds nothing but names in quotation or angle marks; none of any other line."""
+    names, position = [], 0
+    while match := _QUOTED.match(line, position):
+        names.append(next(name for name in match.groups() if name is not None))
+        position = match.end()
+    return names if not line[position:].strip(" .") else []
+
+
+def term_name(term: str) -> str:
+    """Return the name in a term of RDF; an underscore stands for a blank in it."""
+    if term.startswith('"'):
+        return term[1 : term.rindex('"')]
+    name = term.strip("<>")
+    if name.startswith("_:"):
+        return name
+    is_name = term.startswith("<") and not re.match(r"https?://", name)
+    return name if is_name else predicate(term).replace("_", " ")
+
+
+def predicate(term: str) -> str:
+    """Return the relation in a term of RDF, as it is written."""
+    name = term.strip("<>")
+    if re.match(r"https?://", name):
+        return re.split(r"[/#]", name.rstrip("/"))[-1]
+    return name if term.startswith("<") else name.partition(":")[2]
+
+
+def _reversed(line: str, relations: Collection[str]) -> Triple | None:
+    """Return the triple of an arrow that points from the last name to the first."""
+    match = REVERSED.fullmatch(line)
+    if match is None or ARROWS.search(line):
+        return None
+    parts = [unmarked(re.sub(r"^\(([^()]+)\)$", r"\1", part.strip())) for part in match.groups() if part]
+    return in_order(parts[::-1])
+
+
+def _arrows(line: str, relations: Collection[str]) -> Triple | None:
+    if re.search(_LEFT, line):
+        return None
+    if (whole := _BRACKETED.fullmatch(line)) and _is_balanced(inner := next(filter(None, whole.groups()))):
+        line = inner
+    if edge := _EDGE.fullmatch(line) or _DASHED_EDGE.fullmatch(line):
+        parts = [unmarked(re.sub(r"^\(([^()]+)\)$", r"\1", part.strip())) for part in edge.groups()]
+        return in_order(parts) if not any(ARROWS.search(part) for part in parts) else None
+    parts = _parts(ARROWS, line)
+    if len(parts) == 3:
+        return in_order(parts, relations)
+    if len(parts) == 2:
+        if (match := _RELATION_FIRST.fullmatch(line)) and (not relations or same(unmarked(match[1])) in relations):
+            return in_order([unmarked(match[2]), unmarked(match[1]), unmarked(match[3])])
+        if (match := _RELATION_LAST.fullmatch(line)) and (not relations or same(unmarked(match[3])) in relations):
+            return in_order([unmarked(match[1]), unmarked(match[3]), unmarked(match[2])])
+        return _pair_and_relation(parts)
+    return None
+
+
+def _pair_and_relation(parts: list[str]) -> Triple | None:
+    """Return the triple of `(A, B) -> relation`."""
+    pair = re.fullmatch(r"[(\[<](.+?)\s*[,;|]\s*(.+)[)\]>]", parts[0])
+    return in_order([unmarked(pair[1]), parts[1], unmarked(pair[2])]) if pair and "," not in pair[2] else None
+
+
+def _separated(line: str, relations: Collection[str]) -> Triple | None:
+    inner = line.strip("|｜ ") if line.count("|") > 2 else line
+    match = _BRACKETED.fullmatch(inner)
+    if match is not None:
+        inner = next(each for each in match.groups() if each is not None)
+    for _, pattern, weak in _SEPARATORS:
+        parts = _parts(pattern, inner)
+        if len(parts) == 3:
+            held = all(_INNER.search(part) or any(name in same(part) for name in relations) for part in parts)
+            several = weak and held and same(parts[1]) not in relations
+            return None if several else in_order(parts, relations)
+        if len(parts) > 3:
+            return None
+    return None
+
+
+_INNER = re.compile(r"\w\s?[:：]\s|\w\s/\s\w|^[(（<\[].*[,，;；|].*[)）>\]]$")
+"""What a part holds that is a triple, or a pair, itself."""
+
+
+def _bracketed(line: str, relations: Collection[str]) -> Triple | None:
+    match = _BRACKETED.fullmatch(line)
+    if match is None:
+        return None
+    inner = next(each for each in match.groups() if each is not None)
+    parts = [unmarked(part) for part in _top_level(inner)]
+    return in_order(parts, relations)
+
+
+def _top_level(text: str) -> Iterator[str]:
+    """Yield what commas part that stand in no brackets and no quotes."""
+    depth, start, quote = 0, 0, ""
+    for position, character in enumerate(text):
+        if quote:
+            quote = "" if character == quote and text[position + 1 : position + 2] in {"", ",", " "} else quote
+        elif character in '"“' and not text[start:position].strip():
+            quote = "”" if character == "“" else '"'
+        elif character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
+        elif character in ",，" and depth <= 0 and not is_part_of_name(text, position):
+            yield text[start:position]
+            start = position + 1
+    yield text[start:]
+
+
+def _call(line: str, relations: Collection[str]) -> Triple | None:
+    match = _CALL.fullmatch(line)
+    if match is None:
+        return None
+    if match[2].count("(") != match[2].count(")") or not _is_balanced(match[2]):
+        return None
+    if named := _named_arguments(match[2]):
+        return named[0], named.get(1, match[1].strip()), named[2]
+    parts = [unmarked(part) for part in _top_level(match[2])]
+    return (parts[0], match[1].strip(), parts[1]) if len(parts) == 2 and all(parts) else None
+
+
+def _is_balanced(text: str) -> bool:
+    depth = 0
+    for character in text:
+        depth += (character in "([{<⟨") - (character in ")]}⟩" or (character == ">" and depth > 0))
+        if depth < 0:
+            return False
+    return not depth
+
+
+def _is_triple(part: str) -> bool:
+    """Whether a part is a whole triple: then its line holds several."""
+    several = re.search(r"[,;|].*[,;|]", part) and (_BRACKETED.fullmatch(part) or not _is_balanced(part))
+    return bool(several) or len(ARROWS.findall(part)) > 1 or re.search(r"\]\s*-+>?\s*\(", part) is not None
+
+
+def _named_arguments(body: str) -> dict[int, str] | None:
+    """Return the parts of `subject="A", object="B"` by role; other names of two arguments say nothing."""
+    pairs = [_ARGUMENT.fullmatch(part.strip()) for part in _top_level(body)]
+    named = [(match[1], unmarked(match[2])) for match in pairs if match]
+    found = {role: value for name, value in named if (role := role_of(name)) is not None}
+    if len(named) == len(pairs) and len(found) == len(pairs) and found.keys() in ({0, 2}, {0, 1, 2}):
+        return found if all(found.values()) else None
+    if len(named) == len(pairs) == 2 and not found and all(value for _, value in named):
+        return {0: named[0][1], 2: named[1][1]}
+    return None
+
+
+_ARGUMENT = re.compile(r"([a-z_]\w*)\s*(?:=|:(?=\s))\s*(.+)")
+
+
+def _labelled_line(line: str, relations: Collection[str]) -> Triple | None:
+    found = list(labelled(line, relations))
+    return found[0] if len(found) == 1 else None

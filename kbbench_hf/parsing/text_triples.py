@@ -1,0 +1,279 @@
+"""Triples written otherwise than as JSON, line by line or as one text: tables, labels, XML, Cypher, Turtle, pairs."""
+
+import csv
+import html
+import itertools
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+
+from kbbench_hf.parsing.graph_syntax import turtle
+from kbbench_hf.parsing.labeled_triples import LABEL, in_cycles, labelled
+from kbbench_hf.parsing.line_triples import (
+    ARROWS,
+    MARKER,
+    REVERSED,
+    bare_line,
+    quoted_names,
+    written_triple,
+)
+from kbbench_hf.parsing.parsed_reply import Triple
+from kbbench_hf.parsing.triple_parts import (
+    by_role,
+    in_order,
+    is_denied,
+    is_format,
+    role_of,
+    same,
+    split_at_commas,
+    unmarked,
+)
+
+
+def written_triples(text: str, relations: Collection[str] = ()) -> tuple[list[Triple], str]:
+    """Return the triples of a text that is not JSON, and the rule that read them; none and "" where it has none."""
+    for rule, read in _BLOCKS.items():
+        if found := [each for each in read(text, relations) if not is_format(each)]:
+            return found, rule
+    return _lines(text, relations)
+
+
+_CONJUNCTION = r"(?:and|und|et|y|e|ed|en|och|og|i|и|和|以及|及|と)"
+_BETWEEN = re.compile(
+    rf"(?:[\s,;，；、.。|/&+·•∧⋀*#–—-]|\b{_CONJUNCTION}\b|(?<![\w(])(?:\d{{1,3}}[.):\]]|\(\d{{1,3}}\))\s)*",
+    re.IGNORECASE,
+)
+_GROUP = re.compile(
+    r"\([^()]{0,200}\)\s?<?-{1,2}\s?\[[^\[\]]{1,200}\]\s?-{1,2}>?\s?\([^()]{0,200}\)"
+    r"|(?:\b[A-Z]\w{0,30})?\((?:[^()]|\([^()]{0,200}\)){1,400}\)|（[^（）]{1,400}）|<[^<>]{1,400}>|\[[^\[\]]{1,400}\]|\{[^{}]{1,400}\}"
+    r"|⟨[^⟨⟩]{1,400}⟩|〈[^〈〉]{1,400}〉"
+)
+_SPLITS = [
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"\s*[;；]\s*",
+        r"\s*(?:\|\||##|[∧⋀•])\s*",
+        rf"\s*,?\s+{_CONJUNCTION}\s+",
+        r"(?:^|[\s,;.]+)\(?\d{1,3}[.)]\s+",
+        r"\s*[,，、]\s*",
+        r"\.\s+",
+        r"\s*[|/&·+]\s*",
+        r"\s{2,}",
+    )
+]
+_INTRODUCTION = re.compile(
+    r"^[^:：(<\[{⟨|→]{1,80}[:：]\s*|^[^:：(<\[{⟨|→,;]{1,60}\b(?:is|are|sind|sont|son)\s+(?=[(<\[{⟨])"
+)
+_SEPARATOR = re.compile(rf"[,;|，；｜]|{ARROWS.pattern}|\]\s*-")
+_HINT = re.compile(r"[,;|→>\"“\t–—，；｜（-]")
+_LONGEST_LINE = 20_000
+
+
+def one_per_line(text: str, relations: Collection[str] = ()) -> str:
+    r"""Return a text in which each of several triples in a line has a line of its own.
+
+    >>> one_per_line("1. (Up, director, Pete); (Up, genre, comedy) and (Up, country, US).")
+    '(Up, director, Pete)\n(Up, genre, comedy)\n(Up, country, US)'
+    """
+    return "\n".join("\n".join(_items(line, relations) or [line]) for line in text.splitlines())
+
+
+def _items(line: str, relations: Collection[str]) -> list[str]:
+    """Return the triples of a line that holds several; none of any other line."""
+    if len(line) > _LONGEST_LINE or len(_HINT.findall(line)) < 4:
+        return []
+    body = MARKER.sub("", line, count=1).strip()
+    for candidate in dict.fromkeys((_INTRODUCTION.sub("", body, count=1), body)):
+        bare = candidate.strip("*_ ")
+        if found := _groups(bare, relations) or _named_in_turn(bare, relations):
+            return found
+        for split in _SPLITS:
+            parts = [part for part in split.split(bare) if part.strip(" .")]
+            items = list(itertools.takewhile(bool, (_item(part, relations) for part in parts)))
+            if len(items) == len(parts) > 1:
+                return items
+    return []
+
+
+def _item(part: str, relations: Collection[str]) -> str:
+    """Return a part of a line where it is a triple, else ""; three names with commas need brackets to be read later."""
+    bare = MARKER.sub("", part, count=1).strip()
+    if (
+        len(names := split_at_commas(bare)) == 3
+        and same(names[1]) in relations
+        and in_order(names)
+        and names[0][0] not in "([{<"
+    ):
+        return f"({bare})"
+    return part if ("=" in part or not _PLAIN_CALL.match(part)) and written_triple(part, relations) is not None else ""
+
+
+_PLAIN_CALL = re.compile(r"[\w ]+\([^()]*\)\s*$")
+
+
+def _groups(line: str, relations: Collection[str]) -> list[str]:
+    """Return the items of a line that holds nothing but triples in brackets and what joins them."""
+    groups, position = [], _BETWEEN.match(line).end()  # type: ignore[union-attr]
+    while match := _GROUP.match(line, position):
+        groups.append(match[0])
+        position = _BETWEEN.match(line, match.end()).end()  # type: ignore[union-attr]
+    if len(groups) < 2 or line[position:].strip("*_ ") or not all(map(_SEPARATOR.search, groups)):
+        return []
+    return groups if any(written_triple(group, relations) for group in groups) else []
+
+
+def _named_in_turn(line: str, relations: Collection[str]) -> list[str]:
+    """Return the items of a line of names in marks, three after three, with only blanks or commas between them."""
+    names = quoted_names(line)
+    if len(names) < 6 or len(names) % 3 or (relations and any(same(name) not in relations for name in names[1::3])):
+        return []
+    return [f"<{names[at]}> <{names[at + 1]}> <{names[at + 2]}>" for at in range(0, len(names), 3)]
+
+
+def _lines(text: str, relations: Collection[str]) -> tuple[list[Triple], str]:
+    """Return the triples of lines; where what parts them occurs in prose too, all items must be triples."""
+    lines = [
+        line for line in _without_tables(text).splitlines() if line.strip() and not line.rstrip().endswith((":", "："))
+    ]
+    found = [triple for line in lines if _strong(line) and (triple := written_triple(line, relations)) is not None]
+    if found:
+        return found, "lines"
+    items = [line for line in lines if MARKER.match(line) and MARKER.match(line)[0].strip()] or lines  # type: ignore[index]
+    triples = [written_triple(line, relations) or _commas(line) for line in items]
+    return ([each for each in triples if each is not None], "lines") if items and all(triples) else ([], "")
+
+
+_EMPTY = re.compile(r"[-–—.…]+")
+_OTHER_COLUMN = re.compile(
+    r"\W*(?:#|no\.?|id|entit(?:y|ies)|name|mention|type|class|category|description|definition|notes?|span|start|end|offset"
+    r"|token|tag|lemma|pos|text|value|domain|range|relation|count|example|label|synonyms?|role|date|year|born|died|unit)\W*",
+    re.IGNORECASE,
+)
+
+
+def _without_tables(text: str) -> str:
+    """Return a text without the tables whose heading names other columns than a triple's parts."""
+    kept: list[str] = []
+    heading, skipped = "", False
+    for line in text.splitlines():
+        if max(line.count("|"), line.count("\t")) < 2:
+            heading, skipped = "", False
+        elif not heading:
+            heading = line
+            cells = [cell for cell in re.split(r"[|\t]", line.strip("| ")) if cell.strip()]
+            skipped = all(map(_OTHER_COLUMN.fullmatch, cells))
+        elif re.fullmatch(r"[\s|:=—-]+", line) and kept and kept[-1] == heading:
+            skipped = True
+            kept.pop()
+        if not skipped:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def _strong(line: str) -> bool:
+    """Whether a line is written as only triples are: with arrows, pipes, tabs, edges or whole in brackets."""
+    bare = bare_line(line).removesuffix(" .")
+    return bool(
+        ARROWS.search(bare)
+        or REVERSED.fullmatch(bare)
+        or re.search(r"[|｜\t]|::|\]-|^\(.+[,;|].+\)$|^<.+>$|^⟨|^\[", bare)
+        or len(LABEL.findall(bare)) >= 3
+    )
+
+
+def _commas(line: str) -> Triple | None:
+    """Return the triple of an item `head, relation, tail`: what further commas part belongs to the tail."""
+    marker = MARKER.match(line)
+    if not marker or not re.search(r"\d", marker[0]):
+        return None
+    match = re.fullmatch(r"([^,(]+),([^,(]+),(.+)", bare_line(line))
+    return (
+        (match[1].strip(), match[2].strip(), match[3].strip())
+        if match and all(each.strip() for each in match.groups())
+        else None
+    )
+
+
+def _xml(text: str, relations: Collection[str]) -> Iterator[Triple]:
+    values = [
+        (role, html.unescape(match[2]).strip())
+        for match in re.finditer(r"<([A-Za-z][\w:-]{0,40})(?:\s[^<>]{0,200})?>([^<>]*)</\1\s*>", text)
+        if (role := role_of(match[1].rpartition(":")[2])) is not None
+    ]
+    yield from in_cycles(values)
+
+
+def _tables(text: str, relations: Collection[str]) -> Iterator[Triple]:
+    """Yield the triples of tables with a heading, whatever parts their cells, and of tables with three columns."""
+    text = re.sub(r"</t[dh]>\s*<t[dh][^>]{0,60}>", " | ", text)
+    text = re.sub(r"<t[rdh][^>]{0,60}>|</t[rdh]>|</?t(?:able|body|head)[^>]{0,60}>", "\n", text)
+    columns: dict[int, int] = {}
+    flags: dict[int, str] = {}
+    ruled, subject = False, ""
+    for line in text.splitlines():
+        cells = _cells(line, columns)
+        if cells is None:
+            columns, ruled = ({}, False) if line.strip() else (columns, ruled)
+            continue
+        if all(re.fullmatch(r":?[-=—]{1,}:?", cell) for cell in cells):
+            ruled = True
+            continue
+        roles = by_role(cells)
+        if roles.keys() == {0, 1, 2} and len(cells) <= 8:
+            columns, ruled, subject = {role: cells.index(name) for role, name in roles.items()}, False, ""
+            flags = {place: name for place, name in enumerate(cells) if place not in columns.values()}
+        elif columns and max(columns.values()) < len(cells):
+            parts = [unmarked(cells[columns[role]]) for role in range(3)]
+            parts[0] = subject = parts[0] or subject  # a blank cell below a subject stands for it
+            denied = any(place < len(cells) and is_denied(name, cells[place]) for place, name in flags.items())
+            if (
+                all(parts)
+                and not denied
+                and not any(map(_EMPTY.fullmatch, parts))
+                and (triple := in_order(parts)) is not None
+            ):
+                yield triple
+        elif (
+            ruled
+            and len(cells) == 3
+            and same(cells[1]) in relations
+            and (triple := in_order(list(map(unmarked, cells)), relations)) is not None
+        ):
+            yield triple
+
+
+def _cells(line: str, columns: dict[int, int]) -> list[str] | None:
+    """Return the cells of a row; None where a line is none."""
+    for mark in ("|", "\t"):
+        if line.count(mark) >= 2:
+            return [cell.strip() for cell in line.strip().strip(mark).split(mark)]
+    for mark in (",", ";"):
+        if line.count(mark) >= 2 and (columns or by_role(line.split(mark)).keys() == {0, 1, 2}):
+            row = next(csv.reader([line], delimiter=mark, skipinitialspace=True), [])
+            return (
+                [cell.strip() for cell in row]
+                if not columns or len(row) == 3 or max(columns.values()) < len(row) < 9
+                else None
+            )
+    return None
+
+
+def _pairs(text: str, relations: Collection[str]) -> Iterator[Triple]:
+    """Yield the triples of lines `["A", "B"]: relation`."""
+    for line in text.splitlines():
+        bare = bare_line(line)
+        match = re.fullmatch(
+            r"[\[(<]\s*([\"“'`])(.+?)[\"”'`]\s*[,;|]\s*([\"“'`])(.+?)[\"”'`]\s*[\])>]\s*(?:[:：=]|->|→|-+|—|–|"
+            r"=>)+\s*(.+)",
+            bare,
+        )
+        if match and (found := in_order([match[2], unmarked(match[5]), match[4]])):
+            yield found
+
+
+_BLOCKS: dict[str, Callable[[str, Collection[str]], Iterable[Triple]]] = {
+    "table": _tables,
+    "xml": _xml,
+    "turtle": turtle,
+    "pairs": _pairs,
+    "labels": labelled,
+}

@@ -1,0 +1,232 @@
+"""Calls of tools as models make them: in the field of a reply for them, or written into its text in some dialect.
+
+Servers with the right parser put calls into `tool_calls`; without one, and from local models, they come as the text
+that the model's template taught it. What stands in thought is no call. Everything is read without an error: a call
+that nobody could carry out is a call with a `problem`.
+"""
+
+import ast
+import json
+import math
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from kbbench_hf.parsing.conversation_turns import own_turn
+from kbbench_hf.parsing.reasoning import separate
+
+LONGEST_NAME = 64
+
+
+class Call(NamedTuple):
+    """One call: the tool's name, its arguments, and why these cannot be read where they cannot."""
+
+    name: str
+    arguments: dict[str, Any]
+    problem: str = ""
+
+
+class Turn(NamedTuple):
+    """One reply: the calls in it, in order, what was said beside them, and whether they came in the field for calls."""
+
+    calls: tuple[Call, ...]
+    said: str
+    in_field: bool = False
+
+
+def read_turn(text: str, tool_calls: object, names: Collection[str], *, in_text: bool = True) -> Turn:
+    r"""Return what a reply calls. `tool_calls` is that field of the reply as it came, `names` are those of the tools.
+
+    Where the field holds calls, these are all there are; else, with `in_text`, those in the text are read.
+
+    >>> field = [{"id": "x", "function": {"name": "select", "arguments": "{\"node_ids\": [7]}"}}]
+    >>> read_turn("", field, ["select"]).calls
+    (Call(name='select', arguments={'node_ids': [7]}, problem=''),)
+    >>> read_turn('<tool_call>{"name": "finish"}</tool_call>', None, ["finish"]).calls[0].name
+    'finish'
+    >>> read_turn("I would finish here.", [], ["finish"]).calls
+    ()
+    """
+    said = separate(text).said.strip()
+    if listed := _listed(tool_calls):
+        return Turn(tuple(_of_field(each) for each in listed), said, in_field=True)
+    if not in_text:
+        return Turn((), said)
+    calls = tuple(_of_text(text, said, names))
+    return Turn(calls, "" if calls else said)
+
+
+def _listed(tool_calls: object) -> list[object]:
+    return tool_calls if isinstance(tool_calls, list) else [tool_calls] if tool_calls else []
+
+
+def _of_field(entry: object) -> Call:
+    """Read one entry of `tool_calls`, or the older `function_call`."""
+    function = entry.get("function", entry) if isinstance(entry, dict) else None
+    if not isinstance(function, dict):
+        return Call("", {}, "The call is no JSON object with a function.")
+    name = function.get("name")
+    return _call(name if isinstance(name, str) else "", next(_members(function, _ARGUMENTS), None))
+
+
+_NAMES = ("tool", "name", "tool_name", "function")
+_ARGUMENTS = ("arguments", "parameters", "args", "input")
+_FENCE = re.compile(r"\s*```(?:json)?\s*\n?(.*?)\n?\s*```\s*", re.DOTALL)
+
+
+def _number(text: str) -> float:
+    """Return a number that JSON can hold; what could not be sent back is refused."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:20]} is not a number of JSON's")
+    return number
+
+
+_DECODER = json.JSONDecoder(strict=False, parse_float=_number, parse_constant=_number)
+
+
+def _members(record: Mapping[str, Any], names: Collection[str]) -> Iterator[Any]:
+    return (record[name] for name in names if name in record)
+
+
+def _call(name: str, arguments: object) -> Call:
+    """Return a call; its arguments are an object, or the JSON of one, perhaps in a fence, or absent."""
+    name = re.sub(r"^functions[.:]|:\d+$", "", name.strip())[:LONGEST_NAME]
+    read = arguments
+    for _ in range(2):  # some servers encode twice
+        if not isinstance(read, str):
+            break
+        fenced = _FENCE.fullmatch(read)
+        read = fenced[1] if fenced else read
+        if not read.strip():
+            read = None
+            break
+        try:
+            read = _DECODER.decode(read)
+        except (ValueError, RecursionError) as error:
+            why = "deeply nested" if isinstance(error, RecursionError) else str(error)
+            return Call(name, {}, f"The arguments are no JSON ({why}); expected one JSON object.")
+    if read is None:
+        return Call(name, {})
+    if not isinstance(read, dict):
+        return Call(name, {}, f"The arguments are a JSON {type(read).__name__}; expected one JSON object.")
+    return Call(name, read)
+
+
+_NAME = r"(?:functions\.)?([\w.-]{1,64})"
+_BEFORE_JSON = re.compile(
+    "|".join(
+        (
+            rf"\bto={_NAME}[^{{]{{0,80}}?<\|message\|>\s*",  # gpt-oss
+            rf"<｜tool▁sep｜>{_NAME}\s*```(?:json)?\s*",  # DeepSeek V3, R1
+            rf"<｜tool▁call▁begin｜>{_NAME}<｜tool▁sep｜>\s*(?=\{{)",  # DeepSeek V3.1
+            rf"<\|tool_call_begin\|>\s*{_NAME}(?::\d+)?\s*<\|tool_call_argument_begin\|>\s*",  # Kimi K2
+            rf"\[TOOL_CALLS\]\s*{_NAME}(?:\[CALL_ID\]\w+)?(?:\[ARGS\])?\s*(?=\{{)",  # Mistral
+            rf"<function={_NAME}>\s*(?=\{{)",  # Llama 3
+        )
+    )
+)
+"""A tool's name, right before the JSON object of its arguments."""
+_TAGGED = re.compile(
+    rf"<function={_NAME}>(.*?)(?:</function>|$)"  # Qwen3-Coder
+    rf"|<invoke name=\"{_NAME}\">(.*?)(?:</invoke>|$)"  # MiniMax and others
+    rf"|<tool_call>\s*{_NAME}\s*((?:<arg_key>.*?)?)(?:</tool_call>|$)",  # GLM
+    re.DOTALL,
+)
+_PARAMETER = re.compile(
+    r"<parameter=([\w.-]+)>\n?(.*?)\n?</parameter>"
+    r"|<parameter name=\"([\w.-]+)\"[^<>]*>(.*?)</parameter>"
+    r"|<arg_key>\s*(.*?)\s*</arg_key>\s*<arg_value>(.*?)</arg_value>",
+    re.DOTALL,
+)
+_MARKER = re.compile(
+    r"</?tool_calls?>|<\|/?tool_call(?:_start|_end)?\|?>|\[/?TOOL_CALLS\]|<\|python_tag\|>|<\|eom_id\|>"
+    r"|</?function_calls?>|<\|(?:start|end)_action\|>|functools(?=\[)|```(?:json|tool_call|tool_code|python)?"
+)
+"""What stands around calls that are JSON or Python."""
+_OPENED = re.compile(r"<tool_call>|<\|tool_call\|?>|\[TOOL_CALLS\]|<\|python_tag\|>|<function_call>")
+_LONGEST_PYTHON = 4000
+
+
+def _of_text(text: str, said: str, names: Collection[str]) -> Iterator[Call]:
+    """Yield the calls that a model wrote; in prose without markers only those of known tools."""
+    source = own_turn(text) if "<|message|>" in text else said
+    found = False
+    for match in _BEFORE_JSON.finditer(source):
+        found = True
+        yield _call(_first(match), _object_at(source, match.end()))
+    if not found:
+        for match in _TAGGED.finditer(source):
+            found = True
+            groups = [group for group in match.groups() if group is not None]
+            yield _call(groups[0], _parameters(groups[1] if len(groups) > 1 else ""))
+    if found:
+        return
+    marked = _OPENED.search(said) is not None
+    bare = _MARKER.sub("\n", said).strip()
+    for record in _records(bare):
+        name = next(_members(record, _NAMES), None)
+        if isinstance(name, dict):
+            record, name = name, name.get("name")
+        if isinstance(name, str) and (marked or name in names):
+            found = True
+            yield _call(name, next(_members(record, _ARGUMENTS), None))
+    if not found:
+        yield from _of_python(bare, names) or ([Call("", {}, "The call holds no JSON object.")] if marked else [])
+
+
+def _first(match: re.Match[str]) -> str:
+    return next(group for group in match.groups() if group is not None)
+
+
+def _object_at(text: str, start: int) -> object:
+    """Return the JSON value that starts here; the text itself, which is none, where there is none."""
+    try:
+        return _DECODER.raw_decode(text, start)[0]
+    except (ValueError, RecursionError):
+        return text[start : start + 80] or "{"
+
+
+def _parameters(body: str) -> dict[str, Any]:
+    """Return arguments that stand in tags of their own; a value that is no JSON is a text."""
+    found: dict[str, Any] = {}
+    for match in _PARAMETER.finditer(body):
+        key, value = (group for group in match.groups() if group is not None)
+        try:
+            found[key] = _DECODER.decode(value)
+        except (ValueError, RecursionError):
+            found[key] = value
+    return found
+
+
+def _records(text: str) -> Iterator[dict[str, Any]]:
+    """Yield the JSON objects of a text that stand in no other one, also those of a list."""
+    position, tries = 0, 0
+    while (match := re.compile(r"[{\[]").search(text, position)) and tries < 100:
+        try:
+            value, position = _DECODER.raw_decode(text, match.start())
+        except (ValueError, RecursionError):
+            tries += 1
+            position = match.end()
+            continue
+        if isinstance(value, dict):
+            value = value.get("tool_calls") or [value]
+        yield from (each for each in value if isinstance(each, dict)) if isinstance(value, list) else ()
+
+
+def _of_python(text: str, names: Collection[str]) -> list[Call]:
+    """Return calls written in Python, `[search_nodes(query="salt")]`, with plain values by keyword."""
+    if len(text) > _LONGEST_PYTHON or not re.match(rf"\[?\s*(?:{'|'.join(map(re.escape, names)) or '$'})\s*\(", text):
+        return []
+    try:
+        tree = ast.parse(text, mode="eval").body
+        nodes = tree.elts if isinstance(tree, ast.List | ast.Tuple) else [tree]
+        return [
+            Call(node.func.id, {str(each.arg): ast.literal_eval(each.value) for each in node.keywords})
+            if not node.args
+            else Call(node.func.id, {}, "Arguments need their names.")
+            for node in nodes
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names
+        ]
+    except (SyntaxError, ValueError, RecursionError, MemoryError, TypeError):
+        return []

@@ -1,0 +1,184 @@
+"""What the parts of a triple are called, which of three is which, and the marks around them."""
+
+import re
+from collections.abc import Collection, Sequence
+
+from kbbench_hf.parsing.parsed_reply import Triple
+
+SUBJECTS = frozenset(
+    "subject subjects sub subj s head h headentity subjectentity source src from start entity1 entitya e1 arg1 "
+    "argument1 "
+    "node1 headname"
+    " subjectname startnode sourcenode sourcenodeid sourceid startnodeid startid subjectid headid fromid "
+    "left subjekt sujet sujeto soggetto sujeito onderwerp 主语 主体 主詞 主語 "
+    "头实体 субъект"
+    " podmiot".split()
+)
+RELATIONS = frozenset(
+    "relation rel r predicate pred p relationship relationtype relationshiptype property prop edge edgetype verb "
+    "relationname"
+    " predicatename link connection label type beziehung prädikat relación predicado relazione predicato relação "
+    "relatie"
+    " predicaat prédicat 关系 谓语 谓词 關係 述語 関係 отношение предикат relacja".split()
+)
+OBJECTS = frozenset(
+    "object objects obj o tail t tailentity objectentity target tgt to end entity2 entityb e2 arg2 argument2 node2 "
+    "tailname objectname"
+    " endnode targetnode targetnodeid targetid endnodeid endid objectid tailid toid "
+    "right value objekt objet objeto oggetto voorwerp 宾语 客体 賓語 受詞 目的語 尾实体 объект "
+    "dopełnienie".split()
+)
+ROLES = (SUBJECTS, RELATIONS, OBJECTS)
+_LEAST_TELLING = (
+    "type label value property link verb from to left right start end "
+    "subjectid objectid headid tailid sourceid targetid"
+).split()
+"""Names that also name something else: they count where no better one is there."""
+_PLACEHOLDER = re.compile(
+    r"\W*(?:subject|relation(?:ship)?|predicate|object|head|tail|entity\W?[\dab]?|sub|rel|obj|s|p|r|o|h|t|x|y|z|"
+    r"\.{2,}|…|string|value|name"
+    r"|(?:head|tail|subject|object)[ _](?:entity|name)|relation[ _](?:name|type)|subject\d|object\d|relation\d|"
+    r"domain|range|placeholder)\W*",
+    re.IGNORECASE,
+)
+
+_QUOTES = "\"'`“”„‘’«»"
+_CONFIDENCE = re.compile(r"(?:(?:confidence|score|prob\w*)\s*[:=]\s*)?(?:0?\.\d+|[01](?:\.0+)?|\d{1,3}\s?%)", re.I)
+_PART_OF_NAME = re.compile(r"(?<=\d),(?=\d{3}(?!\d))|[,，](?=_)")
+"""A comma inside a number or a name written with underscores."""
+_DENIED = (
+    r"(?:false|no|n|0|0\.0|null|none|not\b.*|negative|✗|✘|❌|(?:un|dis)supported|invalid|incorrect|wrong|"
+    r"reject\w*|discard\w*|exclud\w*|remov\w*|drop\w*|hallucinat\w*|unverified|contradict\w*|negated)"
+)
+_NAMES_OF_FLAGS = re.compile(
+    r"(?:is|was)?(?:(?P<good>valid|correct|supported|verified|holds|keep|kept|included?|accept(?:ed)?|grounded|entailed"
+    r"|present|mentioned|factual|true|ok|stated|intext|insentence|status|verdict|decision|judge?ment|label|polarity"
+    r"|confidence|score)"
+    r"|(?P<bad>negated|negation|negative|rejected|hallucinated|hallucination|invalid|unsupported|incorrect|excluded|removed|wrong))"
+    r"(?:bytext|intext|bysentence)?"
+)
+_LIST = re.compile(r"""[\[{(]\s*["'“\[{]""")
+
+
+def plain(name: str) -> str:
+    """Return a member's name without case, blanks and marks.
+
+    >>> plain("Head_Entity")
+    'headentity'
+    """
+    return re.sub(r"[\W_]+", "", name.casefold())
+
+
+def role_of(name: str) -> int | None:
+    """Return 0, 1 or 2 for what names a subject, a relation or an object; None for any other name.
+
+    >>> role_of("Predicate"), role_of("tail"), role_of("evidence")
+    (1, 2, None)
+    """
+    key = plain(name)
+    return next((place for place, names in enumerate(ROLES) if key in names), None)
+
+
+def by_role(names: Sequence[str]) -> dict[int, str]:
+    """Return role -> the name that has it, the most telling one of several."""
+    found: dict[int, str] = {}
+    for name in sorted(names, key=lambda name: plain(name) in _LEAST_TELLING):
+        if (role := role_of(name)) is not None:
+            found.setdefault(role, name)
+    return found
+
+
+def same(relation: str) -> str:
+    """Return what the spellings of a relation have in common.
+
+    >>> same("cast member") == same("Cast_Member")
+    True
+    """
+    return re.sub(r"[\s_-]+", "", relation.casefold())
+
+
+def is_format(triple: Sequence[str]) -> bool:
+    """Whether a triple only shows the format: its names say what belongs in their places.
+
+    >>> is_format(["subject", "relation", "object"]), is_format(["Subject matter", "is", "object"])
+    (True, False)
+    """
+    return bool(_PLACEHOLDER.fullmatch(triple[0]) and _PLACEHOLDER.fullmatch(triple[2]))
+
+
+def is_denied(name: str, value: object) -> bool:
+    """Whether a member of a triple says that the triple does not hold: `valid: false`, `negated: true`.
+
+    >>> is_denied("is_valid", False), is_denied("negated", "yes"), is_denied("status", "accepted")
+    (True, True, False)
+    """
+    match = _NAMES_OF_FLAGS.fullmatch(plain(name))
+    if match is None or not isinstance(value, str | bool | int | float | None):
+        return False
+    says_no = re.fullmatch(_DENIED, str(value).strip(" .[]()").casefold()) is not None
+    return says_no if match["good"] else not says_no and str(value).strip() != ""
+
+
+def split_at_commas(text: str) -> list[str]:
+    """Return what commas part, not those inside a number (`1,234,567`) or before an underscore (`Leiden,_Holland`)."""
+    return [part.replace("\ue001", ",") for part in _PART_OF_NAME.sub("\ue001", text).split(",")]
+
+
+def is_part_of_name(text: str, comma: int) -> bool:
+    """Whether a comma stands inside a number or before an underscore."""
+    return _PART_OF_NAME.match(text, comma) is not None
+
+
+def in_order(parts: Sequence[str], relations: Collection[str] = ()) -> Triple | None:
+    """Return three parts as a triple: subject first, unless another part alone is a known relation; None if incomplete.
+
+    More than three parts are a triple where one in the middle is a known relation: names may hold commas.
+
+    >>> in_order(["director", "Up", "Pete"], {"director"}), in_order(["Up", "director", "Pete"])
+    (('Up', 'director', 'Pete'), ('Up', 'director', 'Pete'))
+    >>> in_order(["Leiden", "Holland", "country", "NL"], {"country"})
+    ('Leiden, Holland', 'country', 'NL')
+    """
+    parts = [part.strip() for part in parts]
+    if len(parts) == 4 and _CONFIDENCE.fullmatch(parts[3]):
+        parts.pop()
+    if not all(parts):
+        return None
+    if len(parts) > 3:
+        known = [place for place in range(1, len(parts) - 1) if same(parts[place]) in relations]
+        if len(known) != 1:
+            return None
+        parts = [", ".join(parts[: known[0]]), parts[known[0]], ", ".join(parts[known[0] + 1 :])]
+    if len(parts) != 3 or is_format(parts) or any(_LIST.match(part) for part in parts):
+        return None
+    first, second, third = parts
+    if relations and same(second) not in relations and same(first) in relations:
+        return second, first, third
+    return first, second, third
+
+
+def unmarked(text: str) -> str:
+    """Return a name without the marks around it, and without the language or type of a literal."""
+    part = re.sub(r'^("[^"]*")(?:\^\^\S+|@[A-Za-z]{2,3}(?:-\w+)*)$', r"\1", text.strip())
+    for _ in range(3):
+        before = part
+        for mark in ("**", "__", "*", "`"):
+            if (
+                len(part) > 2 * len(mark)
+                and part.startswith(mark)
+                and part.endswith(mark)
+                and mark not in part[len(mark) : -len(mark)]
+            ):
+                part = part[len(mark) : -len(mark)].strip()
+        if len(part) > 2 and part[0] == "_" == part[-1] and "_" not in part[1:-1]:
+            part = part[1:-1].strip()
+        if (
+            len(part) > 1
+            and part[0] in _QUOTES
+            and part[-1] in _QUOTES
+            and not any(mark in part[1:-1] for mark in (part[0], part[-1]))
+        ):
+            part = part[1:-1].strip()
+        if part == before:
+            break
+    return part

@@ -1,0 +1,345 @@
+"""The triples that a reply gives: in JSON of any dialect, as calls, tables, arrows, or none, said in words."""
+
+import re
+from collections.abc import Collection, Sequence
+
+from kbbench_hf.parsing import cues
+from kbbench_hf.parsing.call_triples import parse_calls
+from kbbench_hf.parsing.final_answer import Piece, Version, versions
+from kbbench_hf.parsing.graph_node_names import resolved
+from kbbench_hf.parsing.graph_syntax import written_graph
+from kbbench_hf.parsing.json_triples import json_triples
+from kbbench_hf.parsing.lenient_json import find_values
+from kbbench_hf.parsing.line_triples import written_triple
+from kbbench_hf.parsing.parsed_reply import ParseError, Reading, Triple
+from kbbench_hf.parsing.reasoning import separate
+from kbbench_hf.parsing.text_triples import one_per_line, written_triples
+from kbbench_hf.parsing.triple_parts import in_order, is_format, same
+from kbbench_hf.parsing.wrappers import unwrapped
+
+_SINGLE = re.compile(
+    r"\b(?:single|one|atomic|indivisible|elementary|simple) (?:\w+ )?(?:fact|statement|triple|claim|assertion|"
+    r"proposition|relation|unit)|\batomic\b|\bindivisible\b"
+    r"|(?:can(?:not|['’]t| not)|could(?: not|n['’]t)|does(?: not|n['’]t)|need(?: not|n['’]t)|not|no (?:need|way|"
+    r"reason) to|nothing (?:\w+ )?to|n['’]t)\b[^.\n]{0,40}\b(?:split|divid|decompos|separat|break|broken|"
+    r"simplif)\w*"
+    r"|\b(?:no|without) (?:further )?(?:split|division|decomposition)|\bn/a\b|^\W*none\b|einzelne[sr]?\s+(?:fakt|"
+    r"tatsache|aussage)|nicht (?:weiter )?(?:teil|zerleg|aufteil)\w*|un seul fait|pas être (?:divisé|décomposé|"
+    r"séparé)\w*"
+    r"|un solo hecho|no se puede (?:dividir|separar|descomponer)|um único fato|não pode ser dividid\w*|un solo "
+    r"fatto|non (?:può essere|si può) (?:divi|scompo|suddivi)\w*|één feit|enkel feit|один факт|нельзя разделить"
+    r"|单一|一个事实|不能(?:再)?(?:拆分|分割|分解)|无法(?:再)?(?:拆分|分割)|无需拆分|単一|一つの事実|分割できません"
+    r"|하나의 사실|분할할 수 없",
+    re.IGNORECASE,
+)
+_JOINED_CALLS = re.compile(r"\)\s*(?:[∧⋀·•+]|&&|\band\b)\s*(?=[\w\\]+(?: \w+){0,4}\()")
+"""What joins two calls: a sign of logic, a bullet, a word."""
+_JOINED = re.compile(r"[\s,;.|&+/·•∧⋀*#-]*")
+_LISTS_NODES = re.compile(r"\b(?:nodes|entities|vertices|[\w@]*id)[\"'”]?\s*[:=]", re.IGNORECASE)
+_SENTENCES = re.compile(r"(?<=[.!?;。！？；])\s*|\n+")
+_TYPE = re.compile(r"\s*[A-Z][A-Z_/ -]*\s*|\s*[A-Z][A-Za-z]+\s*")
+
+
+def read_triples(
+    reply: str, asked: str = "", relations: Collection[str] = (), *, partial: bool = True, single: bool = False
+) -> Reading[list[Triple]]:
+    """Return the triples that a reply gives as its answer, each as it was written, in order.
+
+    Args:
+        reply: what a model sent.
+        asked: the text that the triples are of; it settles which of several inputs is the model's, and where names
+            with commas end.
+        relations: the relations that were asked for, where these are known.
+        partial: whether the whole triples of a list that breaks off count; where their number is what is asked, not.
+        single: whether "it is a single fact" says that there are none.
+
+    Raises:
+        ParseError: it gives none and does not say so, or so that two people could read it differently.
+
+    >>> read_triples('<think>[["a", "r", "b"]]?</think>{"triples": [["c", "r", "d"]]}').answer
+    [('c', 'r', 'd')]
+    >>> read_triples("Der Text nennt keine Relationen.")
+    Reading(answer=[], rule='none, in words', thought='')
+    """
+    thought, said = separate(reply, asked)
+    if not said.strip():
+        raise ParseError("nothing but thought" if thought else "an empty reply", thought)
+    known = frozenset(map(same, relations))
+    said = unwrapped(said)
+    for version in versions(said, asked):
+        if version.alternatives:
+            break
+        read = _read(version, asked, known, partial, single)
+        if read is not None:
+            values = [each.value for each in find_values(said)] if _LISTS_NODES.search(said) else []
+            triples = resolved(_without_dittos(read[0]), values, said, asked)
+            if triples is None:
+                raise ParseError("triples of nodes by their ids, and no names for these", thought)
+            if (
+                len(triples) == 1
+                and read[1] in ("json", "lines")
+                and _lists_names(triples[0], asked, known)
+                and not _NESTED.search(said)
+            ):
+                raise ParseError("a list of three names, none of which is a relation", thought)
+            return Reading([(_with_ordinal(s, said, asked), r, o) for s, r, o in triples], read[1], thought)
+        if version.takes_back and cues.RETRACTIONS.search(version.text):
+            raise ParseError("an answer that was taken back, and no other", thought)
+        if version.is_final and version.text.strip():
+            break
+    raise ParseError("no triples, and no word that there are none", thought)
+
+
+_DITTO = re.compile(
+    r"[〃″\"”“„^↑]|''|,,"
+    r"|-\s?[\"”〃]\s?-|\(?(?:ditto|do\.|dito|idem|id\.|same(?: as above)?|as above|同上|см\. выше)\)?",
+    re.IGNORECASE,
+)
+_NESTED = re.compile(r"\[\s*[\[(]|[\"']?(?:triple|relation|fact)\w*[\"']?\s*[:：=]", re.IGNORECASE)
+
+
+def _without_dittos(triples: Sequence[Triple]) -> list[Triple]:
+    """Return triples in which a ditto mark is the part above it."""
+    found: list[Triple] = []
+    for triple in triples:
+        above = found[-1] if found else ("", "", "")
+        subject, relation, obj = (
+            over if _DITTO.fullmatch(part) else part for part, over in zip(triple, above, strict=True)
+        )
+        if not any(over == "" and _DITTO.fullmatch(part) for part, over in zip(triple, above, strict=True)):
+            found.append((subject, relation, obj))
+    return found
+
+
+def _lists_names(triple: Triple, asked: str, relations: frozenset[str]) -> bool:
+    """Whether three parts are three names of the text, and the middle one is no relation."""
+    words = triple[1].split()
+    is_name = all(word[:1].isupper() or word[:1].isdigit() or len(word) < 4 for word in words) and words[0][0].isupper()
+    return same(triple[1]) not in relations and is_name and all(part in asked for part in triple)
+
+
+def _with_ordinal(name: str, said: str, asked: str) -> str:
+    """Return a name with the number that the text has before it (`1. FC Magdeburg`), where the reply has it too."""
+    match = re.search(rf"\b\d{{1,2}}\. ?{re.escape(name)}(?!\w)", asked) if asked and len(name) < 200 else None
+    return match[0] if match and match[0] in said else name
+
+
+def _is_no_list(text: str, start: int, relations: frozenset[str]) -> bool:
+    """Whether a value is a list of names (`entities = [...]`), or the arguments of a call named after a relation."""
+    before = text[max(0, start - 80) : start]
+    if text[start] == "[":
+        return _NAMES_BEFORE.search(before) is not None and not _NESTED.match(text, start)
+    word = re.search(r"([\w\\]+(?: [\w\\]+){0,4})\s?$", before) if text[start] == "(" else None
+    return word is not None and any(same(part) in relations for part in (word[1], word[1].split()[-1]))
+
+
+_NAMES_BEFORE = re.compile(
+    r"\b(?:entit|node|name|place|person|people|location|mention)\w*\W{0,4}[=:]\s*$", re.IGNORECASE
+)
+
+
+def without_types(triples: Sequence[Triple]) -> list[Triple]:
+    """Return triples whose entities have lost the type behind their last colon.
+
+    >>> without_types([("Bleach: Hell Verse:WORK", "director", "Noriyuki Abe:PERSON")])
+    [('Bleach: Hell Verse', 'director', 'Noriyuki Abe')]
+    """
+    return [(_untyped(subject), relation, _untyped(obj)) for subject, relation, obj in triples]
+
+
+def _untyped(name: str) -> str:
+    head, colon, kind = name.rpartition(":")
+    return head.rstrip() if colon and head.strip() and _TYPE.fullmatch(kind) else name
+
+
+def _read(
+    version: Version, asked: str, relations: frozenset[str], partial: bool, single: bool
+) -> tuple[list[Triple], str] | None:
+    if graph := written_graph(version.text):
+        return graph, "graph"
+    pieces = [piece for piece in version.pieces if not _is_no_list(version.text, piece.start, relations)]
+    readings = [(piece, json_triples(piece.value, relations)) for piece in pieces]
+    readable = [(piece, triples) for piece, triples in readings if triples is not None]
+    chosen = _standing(version, readable) or readable
+    triples: list[Triple] = []
+    for _, found in chosen:
+        met = set(triples)
+        triples += [each for each in found if each not in met]
+    cut = any(piece.is_cut for piece in version.pieces)
+    if cut and not partial:
+        return None
+    if triples:
+        return triples, "json, cut off" if cut else "json"
+    text = one_per_line(_JOINED_CALLS.sub("); ", _without_values(version)), relations)
+    if not any(piece.stands for piece, _ in chosen):
+        for read in (_calls(text, asked, relations), written_triples(text, relations)):
+            if read[0]:
+                return read
+    if chosen:
+        return [], "json"
+    if cut:
+        return None
+    return ([], "none, in words") if says_none(text, single=single) else None
+
+
+def _standing(version: Version, readable: list[tuple[Piece, list[Triple]]]) -> list[tuple[Piece, list[Triple]]]:
+    """Return the values that stand on their own, and those that only signs join to one of them."""
+    chosen: list[tuple[Piece, list[Triple]]] = []
+    for each in readable:
+        joined = chosen and _JOINED.fullmatch(version.text, chosen[-1][0].end, each[0].start)
+        if each[0].stands or joined:
+            chosen.append(each)
+    return chosen
+
+
+def _without_values(version: Version) -> str:
+    """Return the text without the values that are objects or cut off: what is in them is not written otherwise."""
+    text = version.text
+    for piece in version.pieces:
+        if piece.is_cut or (isinstance(piece.value, dict) and piece.stands):
+            text = text[: piece.start] + " " * (piece.end - piece.start) + text[piece.end :]
+    return text
+
+
+def says_none(text: str, *, single: bool = False) -> bool:
+    """Whether a text says in words that there are no triples, and holds nothing that could be some.
+
+    >>> says_none("The sentence expresses no relations."), says_none("None of the other relations apply.")
+    (True, False)
+    """
+    if any(re.match(r"\s*(?:[-*•]|\d+[.)])\s+\S+\s+\S", line) for line in text.splitlines()):
+        return False
+    sentences = [each for each in _SENTENCES.split(text) if each.strip()]
+    said = cues.NONE if not single else re.compile(f"{_SINGLE.pattern}|{cues.NONE.pattern}", re.IGNORECASE)
+    return any(
+        said.search(each) and not cues.OTHERS.search(_but_split(each)) and not cues.REFUSAL.search(each)
+        for each in sentences
+    )
+
+
+def _but_split(sentence: str) -> str:
+    """Return a sentence without "split further", which names nothing beside what was given."""
+    return re.sub(
+        r"\b(?:further|any more|more|weiter|davantage|más)\b(?=\W*$)|(?:split|divided|decomposed|broken down|"
+        r"separated) (?:any )?(?:further|more)",
+        "",
+        sentence,
+    )
+
+
+_NOT_OF_THE_CALL = re.compile(
+    r"(?:¬|(?<!~)~|\bNOT )\s*\w[\w ]{0,60}\([^()\n]*\)|,\s*(?:confidence|score|prob\w*)\s*[=:]\s*[\d.%]+\s*(?=\))"
+)
+"""A call that is negated, and a confidence among the arguments of a call."""
+_LABELLED = re.compile(r"^[\w ]{0,30}[:：]\s*")
+_CALL_LINE = re.compile(r"^[*_`\"'\\]{0,3}([\w/&'’\\-]+(?:(?:,? |,(?=\\?_))[\w/&'’\\-]+){0,7})[*_`\"']{0,3}\s?\(")
+_MARKER = re.compile(r"^[\s>]*(?:(?:[-=]?>|→|[-–—*•·▪+]|\(?\d{1,3}[.):\]]|\(?[a-z][.)])\s+)*")
+_TAIL = re.compile(r"[\s,;.|&*`\"'✓✔✅]*(?:(?:and|und|et|y|e)\s*)?")
+_REMARK = re.compile(r"\s*(?:#|//|--|[-–—]\s|\(|\[|<!--|%|:|✓|✔|✅|/\*|because\b|since\b).*$", re.DOTALL)
+_TRIPLE_NAMES = re.compile(r"(?:triples?t?|fact|relation(?:ship)?|statement|edge)", re.IGNORECASE)
+
+
+def _calls(text: str, asked: str, relations: frozenset[str]) -> tuple[list[Triple], str]:
+    """Return the triples written as `relation(subject, object)`: in lines of their own, or with a known relation."""
+    text = _whole_calls(_NOT_OF_THE_CALL.sub("", text))
+    kept: list[str] = []
+    in_prose: list[str] = []
+    named: list[Triple] = []
+    goes_on = False
+    for line in text.splitlines():
+        if goes_on:
+            kept[-1] += line
+        else:
+            read = _call_line(line, relations)
+            if isinstance(read, tuple):
+                named.append(read)
+            elif read:
+                kept.append(read)
+            elif inner := _known_call(line, relations):
+                in_prose.append(inner)
+                continue
+            else:
+                continue
+        goes_on = bool(kept) and kept[-1].rstrip().endswith((",", "(")) and not isinstance(read, tuple)
+    found = [
+        each
+        for each in parse_calls("\n".join(kept), asked)
+        if not is_format(each) and not _has_third(each, asked, relations)
+    ] + named
+    if not found:
+        found = [each for each in parse_calls("\n".join(in_prose), asked) if not is_format(each)]
+    return found, "calls"
+
+
+def _has_third(triple: Triple, asked: str, relations: frozenset[str]) -> bool:
+    """Whether a call had a third argument: a subject, an object and a number or a type were taken for two names."""
+    for name in (triple[0], triple[2]):
+        parts = name.split(", ")
+        if '", "' in name:
+            return True
+        if len(parts) == 2 and name not in asked and parts[1] in asked:
+            if parts[0] in asked and name == triple[0] and _NUMBER.fullmatch(triple[2]):
+                return True
+            if parts[0].islower() and parts[0] not in asked and relations:
+                return True
+    return False
+
+
+_NUMBER = re.compile(r"\d{4}|0?\.\d+|[01](?:\.0)?")
+
+
+def _whole_calls(text: str) -> str:
+    """Return a text without the call at its very end that breaks off."""
+    line = text.rstrip().rpartition("\n")[2]
+    opening = line.rfind("(")
+    if opening < 0 or line.count("(") <= line.count(")") or ")" in line[opening:]:
+        return text
+    before = line[:opening]
+    kept = before[: max(before.rfind(")") + 1, 0)]
+    return text.rstrip()[: len(text.rstrip()) - len(line)] + kept
+
+
+def _known_call(line: str, relations: frozenset[str]) -> str:
+    """Return the calls of known relations in a sentence, parted by semicolons."""
+    found = re.finditer(r"[\w/'-]{1,60}\([^()\n]{1,300}\)", line) if relations else ()
+    return " ; ".join(match[0] for match in found if same(match[0].partition("(")[0]) in relations)
+
+
+def _call_line(line: str, relations: frozenset[str]) -> Triple | str | None:
+    """Return a line of calls as it is to be read; a triple where its arguments are named or its name is "triple"."""
+    bare = _MARKER.sub("", line)
+    match = _CALL_LINE.match(bare)
+    if match is None and (label := _LABELLED.match(bare)):
+        bare = bare[label.end() :]
+        match = _CALL_LINE.match(bare)
+    if match is None:
+        return None
+    if relations and same(match[1]) not in relations and same(match[1].split()[-1]) in relations:
+        return None  # a sentence that names a call
+    body_end = _closing(bare, match.end() - 1)
+    body = bare[match.end() : body_end]
+    if re.match(r"\s*\w+\s*=\s*\S|\s*[a-z_]\w*: [^,]+, [a-z_]\w*: ", body):
+        return written_triple(bare[: body_end + 1], relations)
+    if (
+        _TRIPLE_NAMES.fullmatch(match[1].strip())
+        and len(parts := [part.strip(" \"'") for part in body.split(",")]) == 3
+    ):
+        return in_order(parts, relations)
+    rest = bare[body_end + 1 :]
+    n_calls = 1
+    while further := _CALL_LINE.match(rest := _TAIL.sub("", rest, count=1)):
+        rest, n_calls = rest[_closing(rest, further.end() - 1) + 1 :], n_calls + 1
+    known = same(match[1].replace("\\", "")) in relations
+    breaks_off = n_calls > 1 and len(rest.split()) < 4
+    if rest.strip() and not (known or breaks_off or _REMARK.match(rest)):
+        return None
+    return bare[: len(bare) - len(rest)] if _REMARK.match(rest) or known else bare
+
+
+def _closing(text: str, opening: int) -> int:
+    depth = 0
+    for position in range(opening, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[position], 0)
+        if not depth:
+            return position
+    return len(text)

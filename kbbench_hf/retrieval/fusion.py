@@ -1,0 +1,118 @@
+"""Fusion of rankings: by reciprocal rank, or by weighted scores."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.errors import UsageError
+from kbbench_hf.files import file_sha256
+from kbbench_hf.model_specs import Spec, parse, positive
+from kbbench_hf.protocols import Ranking, Retriever, matched
+from kbbench_hf.retrieval.context import Workplace
+from kbbench_hf.retrieval.top_k import grouped
+from kbbench_hf.retrieval.trained_folder import FUSION, record, trained_folder
+
+DEPTH = 10_000
+"""How far into each ranking to look; deep, so that where a list is cut does not decide how scores are stretched."""
+
+Credit = Callable[[Ranking], NDArray[np.float64]]
+"""What each entry of a ranking contributes to its candidate's score, shape (queries, k)."""
+
+
+def build_reciprocal_rank(spec: Spec, place: Workplace) -> "Fusion":
+    """Build `rrf(a,b,...)@k=,depth=`."""
+    options = spec.read(k=(positive, 60), depth=(positive, DEPTH))
+    return Fusion(_parts(spec, place), lambda ranking: reciprocal_rank(ranking, options["k"]), depth=options["depth"])
+
+
+def build_weighted(spec: Spec, place: Workplace) -> "Fusion":
+    """Build `weighted(a,b,...)@weights=0.3/0.7,depth=`; equal weights where none are given."""
+    options = spec.read(weights=(_weights, None), depth=(positive, DEPTH))
+    weights = options["weights"]
+    if weights is not None and len(weights) != len(spec.parts):
+        raise UsageError(f"{len(weights)} weights for {len(spec.parts)} models in {spec}; expected one each.")
+    return Fusion(_parts(spec, place), min_max, weights, options["depth"])
+
+
+def build_learned(spec: Spec, place: Workplace) -> "Fusion":
+    """Build `fuse:<model>`, a folder or a name on the Hub: `weighted` with the models and weights that are there."""
+    spec.read()
+    folder = trained_folder(spec.model, FUSION, "fuse")
+    place.revisions[spec.model] = file_sha256(folder / FUSION)
+    learned = record(folder, FUSION)
+    return Fusion([place.part(parse(part)) for part in learned["parts"]], min_max, learned["weights"])
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """Candidates by the sum of what each retriever's ranking credits them with; a ranking without them credits 0."""
+
+    retrievers: Sequence[Retriever]
+    """Two or more."""
+    credit: Credit
+    """`reciprocal_rank` or `min_max`."""
+    weights: Sequence[float] | None = None
+    """One per retriever; equal where None."""
+    depth: int = DEPTH
+    """How far into each ranking to look."""
+
+    def search(self, queries: Sequence[str], top_k: int) -> Ranking:
+        """Return the `top_k` best nodes of every query."""
+        depth = max(top_k, self.depth)
+        rows, ids, credits = [], [], []
+        for found, weight in zip(self.retrievers, self.weights or repeat(1.0), strict=False):
+            ranking = found.search(queries, depth)
+            row, column = np.nonzero(ranking.ids >= 0)
+            rows.append(row)
+            ids.append(ranking.ids[row, column])
+            credits.append(weight * self.credit(ranking)[row, column])
+        found_by, nodes, credited = (np.concatenate(parts) for parts in (rows, ids, credits))
+        width = int(nodes.max(initial=0)) + 1
+        pairs, place = np.unique(found_by * width + nodes, return_inverse=True)
+        totals = np.bincount(place, credited, len(pairs)).astype(np.float64)
+        return grouped(pairs // width, pairs % width, totals, len(queries), top_k)
+
+    def matched(self, queries: Sequence[str]) -> NDArray[np.bool_]:
+        """Return whether any retriever matches each query."""
+        found: NDArray[np.bool_] = np.any([matched(each, queries) for each in self.retrievers], axis=0)
+        return found
+
+
+def reciprocal_rank(ranking: Ranking, k: int = 60) -> NDArray[np.float64]:
+    """Return 1 / (k + rank) with ranks from 1. Source: Cormack, Clarke and Buettcher, SIGIR 2009.
+
+    >>> reciprocal_rank(Ranking(np.array([[7, 3]]), np.array([[0.9, 0.1]]))).round(4).tolist()
+    [[0.0164, 0.0161]]
+    """
+    return np.broadcast_to(1.0 / (k + 1.0 + np.arange(ranking.ids.shape[1])), ranking.ids.shape)
+
+
+def min_max(ranking: Ranking) -> NDArray[np.float64]:
+    """Return the scores of each row stretched to 0 ... 1; all 0 where they are equal.
+
+    >>> min_max(Ranking(np.array([[4, 9, 2]]), np.array([[3.0, 2.0, 1.0]]))).tolist()
+    [[1.0, 0.5, 0.0]]
+    """
+    found = ranking.ids >= 0
+    scores = np.where(found, ranking.scores, 0.0)
+    low = np.min(scores, axis=1, where=found, initial=np.inf, keepdims=True)
+    high = np.max(scores, axis=1, where=found, initial=-np.inf, keepdims=True)
+    span = np.where(high > low, high - low, 1.0)
+    stretched: NDArray[np.float64] = np.where(found & (high > low), (scores - low) / span, 0.0)
+    return stretched
+
+
+def _parts(spec: Spec, place: Workplace) -> list[Retriever]:
+    if len(spec.parts) < 2:
+        raise UsageError(f"{str(spec)!r} fuses {len(spec.parts)} models; expected two or more: {spec.name}(bm25,...).")
+    return [place.part(part) for part in spec.parts]
+
+
+def _weights(value: str) -> list[float]:
+    weights = [float(weight) for weight in value.split("/")]
+    if any(not 0 <= weight < float("inf") for weight in weights) or not sum(weights):
+        raise ValueError("expected numbers from 0 up, not all 0, such as 0.3/0.7")
+    return weights

@@ -1,0 +1,1 @@
+"""The graph ranker: query understanding, and propagation of scores along edges."""

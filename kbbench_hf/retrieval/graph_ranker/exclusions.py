@@ -1,0 +1,117 @@
+"""What a question sets aside, rules out or compares with, taken out of it; English, read from its form.
+
+Where such a phrase ends, no grammar here can tell. At the edge of a sentence it takes what there is ("Unlike my last
+question, which was about X, ..."; "... that treat Y, but not by X."). Right behind the noun that is asked for ("drugs
+other than X that treat Y") it ends with the first names in it, which are those of the knowledge base; between commas at
+the second.
+"""
+
+import re
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from kbbench_hf.retrieval.graph_ranker.query_words import FUNCTION, LINKS, REQUESTS, WORD, listed, stem, words
+
+_CUE = (
+    r"(?:which(?!\s+(?:is|was|are|were|has|had|have|i|we)\b)|what|whose|where|how|list|find|name|give|identify|tell|"
+    r"show|search|please|can|could|would|will|are|is|do|does|i|we|this|that|here|let)"
+)
+_ABBREVIATED = re.compile(rf"\b([A-Z]|Dr|Mr|Mrs|Ms|St|Jr|Sr|Prof)\.(?=,| (?!(?i:{_CUE})\b)\w)")
+_REST = rf".*?(?=$|[.!?;:](?:\s|$)|\n|,\s*{_CUE}\b|[)\"”])"
+_ABOUT = r"(?:\s+(?:on|about|regarding|concerning|of|was|were))"
+_TURN = r"(?:question|search|request|query|post|topic|answer|reply|response|message|conversation|chat)s?"
+_THOSE = r"(?:any|those|the ones)"
+_ASIDE = re.compile(
+    r"\b(?:unlike|forget|ignore|never mind|nothing to do with|already know|already have|instead of|regardless of|"
+    r"(?:apart|aside) from(?! "
+    + _THOSE
+    + r"\b)|not (?:asking )?about|(?:do not|don't|did not|didn't) (?:need|want|care|mean|ask)|"
+    r"(?:not |un)related to|in contrast to|contrary to|as opposed to|not to be confused with|so much for|"
+    r"no longer (?:interested in|about)|moving on from|(?:let us|let's) (?:drop|skip|leave)|"
+    r"(?:after|since|before|besides?|following) (?:my|our|the|your) (?:\w+ )?" + _TURN + r"|"
+    r"(?:last|previous|earlier|former|first|other) " + _TURN + _ABOUT + r")\b" + _REST,
+    re.IGNORECASE,
+)
+_EXCEPT = re.compile(
+    r"\b(?:except(?:ing)?(?: for)?|excluding|excludes?|leaving (?:out|aside)|leave out|other than|rather than|save for|"
+    r"minus|without (?:any|those|the ones)|(?:apart|aside) from|"
+    r"(?:but |and )?(?:is |are |was |were )?not (?=(?:that|those|the ones|any|by|in|with|from|on|of|for|\w+ed)\b)|"
+    r"but not)\b"
+    r"[^,.;:!?]*",
+    re.IGNORECASE,
+)
+_NEGATED = re.compile(
+    r"\b(?:(?<=[\w,] )(?:that|which|who|whom|where|when|yet|but|and)"
+    r"(?: (?!(?:i|we|you|it|this|please|that|which|who)\b)[^\s,.;:!?]+){0,3}? "
+    r"(?:(?:do|does|did|has|have|had|is|are|was|were)(?: not|n['’]t)|never)|(?:are|were|is|was)n['’]t|never|without|"
+    r"outside(?: of)?|absent from|missing from|skipped by|(?:but (?:please )?)?none (?:that|which|of|by|in|at|from)|"
+    r"(?:any|every)(?:thing|where|one|body) but|all but)\b[^,.;:!?]*",
+    re.IGNORECASE,
+)
+"""What rules out where it has a name; what a text says of its node may be negated too ("who never drove a car")."""
+_COMPARED = re.compile(r"\bthan\b(?:\s+[^\s,.;:!?]+){1,6}", re.IGNORECASE)
+_WITHIN_NAMES = listed("and or nor the a an of")
+
+
+class Kept(NamedTuple):
+    """A question in two: what it says, and what its answers must not have."""
+
+    said: str
+    excluded: str
+
+
+def without_exclusions(question: str, given: Collection[str] = ()) -> Kept:
+    """Return what a question says without what it sets aside, and what it rules out; whole where nothing would be left.
+
+    `given` are the stems of the words of names.
+
+    >>> without_exclusions("Unlike Speed, which films are set in Rome, but not directed by Fellini?")
+    Kept(said=' , which films are set in Rome,  ?', excluded='but not directed by Fellini')
+    >>> without_exclusions("Which films other than Speed are set in Rome?", {"speed", "rome"})
+    Kept(said='Which films   are set in Rome?', excluded='other than Speed')
+    """
+    question = _ABBREVIATED.sub(r"\1", question)  # "Dr. No" is one sentence
+    aside = _ASIDE.sub(lambda found: " " + found[0][_extent(found, given) :], question)
+    excluded: list[str] = []
+
+    def ruled_out(found: re.Match[str]) -> str:
+        end = _extent(found, given)
+        excluded.append(found[0][:end].strip())
+        return " " + found[0][end:]
+
+    def ruled_out_if_named(found: re.Match[str]) -> str:
+        named = any(stem(word.lower()) in given for word in WORD.findall(found[0]))
+        return ruled_out(found) if named else found[0]
+
+    said = _EXCEPT.sub(ruled_out, _NEGATED.sub(ruled_out_if_named, aside))
+    return Kept(said, " ".join(excluded)) if any(words(said)) else Kept(question, "")
+
+
+def without_comparison(text: str) -> str:
+    """Return a text without the standards that it compares with.
+
+    >>> without_comparison("Which film is longer than Speed, and older?")
+    'Which film is longer  , and older?'
+    """
+    return _COMPARED.sub(" ", text)
+
+
+def _extent(found: re.Match[str], given: Collection[str]) -> int:
+    """Return how many characters of a phrase that was found belong to it."""
+    phrase, before = found[0], re.split(r"[.!?;:\n]", found.string[: found.start()])[-1]
+    if before.rstrip().endswith(",") and "," in phrase:
+        return phrase.index(",")
+    end = 0
+    if _is_noun_phrase(WORD.findall(before.lower())):
+        for word in WORD.finditer(phrase):
+            if stem(word[0].lower()) in given:
+                end = word.end()
+            elif end and word[0].lower() not in _WITHIN_NAMES:
+                break
+    return end or len(phrase)
+
+
+def _is_noun_phrase(said: Sequence[str]) -> bool:
+    """Whether words ask for something and say nothing of it yet: "which small films", but not "which films of Rome"."""
+    places = [place for place, word in enumerate(said) if word not in FUNCTION and word not in REQUESTS]
+    return bool(places) and LINKS.isdisjoint(said[places[0] : places[-1]])

@@ -1,0 +1,193 @@
+"""Late interaction: a vector for every token, and a node scores what its tokens give to each token of the question.
+
+Source: Khattab and Zaharia, SIGIR 2020 (ColBERT). Differs from upstream: all nodes are scored exactly, or those that a
+first stage found; nothing is pruned.
+"""
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.errors import UsageError, missing_extra
+from kbbench_hf.model_specs import Spec, positive
+from kbbench_hf.protocols import Ranking, Retriever, matched
+from kbbench_hf.retrieval.context import TEXT, Share, Workplace
+from kbbench_hf.retrieval.embedders import revision_of, unloadable
+from kbbench_hf.retrieval.embedding_cache import folder_of
+from kbbench_hf.retrieval.exact_search import in_parts
+from kbbench_hf.retrieval.token_vectors import TokenVectors, embed_tokens
+from kbbench_hf.retrieval.top_k import best, pad
+
+BLOCK_TOKENS = 16_384
+"""Tokens of nodes that are multiplied at a time."""
+CANDIDATES = 200
+LATE_MODELS = ("MultiVectorEncoder", "ColBERT")
+"""How models for late interaction call themselves; others are taken token by token, without a projection."""
+
+
+def build(spec: Spec, place: Workplace) -> "Late":
+    """Build `late:<model>@text=,relations=,batch=,max_length=`, exact, or `late:<model>(<first>)@candidates=200`."""
+    if len(spec.parts) > 1:
+        raise UsageError(f"{str(spec)!r} has {len(spec.parts)} first stages; expected one, or none for all nodes.")
+    if not spec.model:
+        raise UsageError(f"{spec.name!r} names no embedding model. Write it like {spec.name}:org/model.")
+    usual = CANDIDATES if spec.parts else None
+    options = spec.read(batch=(positive, 32), max_length=(positive, None), candidates=(positive, usual), **TEXT)
+    n = options.pop("candidates")
+    if n and not spec.parts:
+        raise UsageError(f"{str(spec)!r} has no first stage to find candidates; write {spec.name}:MODEL(bm25).")
+    encoder = TokenEmbedder(spec.model, options.pop("batch"), options.pop("max_length"))
+    place.revisions[spec.model] = encoder.name
+    text = place.text(options, relations=True)
+    folder = folder_of(place.cache, **encoder.settings, text=str(text), nodes=place.nodes)
+    tokens = embed_tokens(lambda: place.texts(text), encoder, folder, place.share, place.progress)
+    first = place.part(spec.parts[0]) if spec.parts else None
+    return Late(tokens, encoder, place.candidates, first, n or 0, place.share)
+
+
+class TokenEmbedder:
+    """A late-interaction model of sentence-transformers; of another model, its tokens as they are, of length 1.
+
+    Args:
+        model: a name on the Hub or a folder.
+        batch: texts per forward pass.
+        max_length: tokens after which a text is cut; the model's own limit where None.
+    """
+
+    def __init__(self, model: str, batch: int = 32, max_length: int | None = None) -> None:
+        self._model = load(model)
+        if max_length is not None:
+            self._model.max_seq_length = max_length
+        self._batch = batch
+        self.name = f"{model}@{revision_of(model, self._model)}"
+        self.settings = {"tokens": self.name, "max_length": self._model.max_seq_length, "batch": batch}
+        """All that the vectors depend on besides the texts."""
+
+    def encode(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        """Return the vectors of each text's tokens, shape (tokens, d)."""
+        return self._encode(self._model.encode_document, texts)
+
+    def encode_queries(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        """Return the vectors of each question's tokens."""
+        return self._encode(self._model.encode_query, texts)
+
+    def _encode(self, encode: Any, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        options = {"batch_size": self._batch, "convert_to_numpy": True, "normalize_embeddings": True}
+        found: list[NDArray[np.float32]] = encode(list(texts), show_progress_bar=False, **options)
+        return found
+
+
+def load(model: str, max_length: int | None = None) -> Any:
+    """Return a model for late interaction: as it is, or another one's tokens without a projection.
+
+    sentence-transformers itself would give the other one a projection of random weights.
+
+    Raises:
+        UsageError: it cannot be loaded.
+    """
+    try:
+        from sentence_transformers import MultiVectorEncoder
+        from sentence_transformers.base.modules import Normalize, Transformer
+        from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
+    except ImportError:
+        raise missing_extra("sentence-transformers", "models") from None
+    try:
+        if _is_late(model):
+            return MultiVectorEncoder(model)
+        body = Transformer(model, **({} if max_length is None else {"max_seq_length": max_length}))
+        return MultiVectorEncoder(modules=[body, MultiVectorMask(), Normalize("token_embeddings")])
+    except (OSError, ValueError) as error:
+        raise unloadable(model, error) from error
+
+
+def _is_late(model: str) -> bool:
+    from transformers.utils import cached_file
+
+    def found(name: str) -> str | None:
+        quiet = {"_raise_exceptions_for_missing_entries": False, "_raise_exceptions_for_connection_errors": False}
+        file: str | None = cached_file(model, name, **quiet)
+        return file
+
+    if found("artifact.metadata"):  # as the authors' own code saves them
+        return True
+    file = found("config_sentence_transformers.json")
+    return file is not None and json.loads(Path(file).read_text("utf-8")).get("model_type") in LATE_MODELS
+
+
+class Late:
+    """The nodes whose tokens come nearest to the question's: for each token of it the best inner product, summed.
+
+    Args:
+        tokens: those of the candidates, in the order of their rows.
+        encoder: makes the tokens of questions.
+        rows: the candidates' rows where a first stage answers with rows; all where None.
+        first: finds candidates; every node is one where None.
+        n_candidates: how many it finds.
+        share: this process's part of an exact search.
+    """
+
+    def __init__(
+        self,
+        tokens: TokenVectors,
+        encoder: Any,
+        rows: NDArray[np.int64] | None = None,
+        first: Retriever | None = None,
+        n_candidates: int = 0,
+        share: Share | None = None,
+    ) -> None:
+        self.tokens, self._encoder, self._rows = tokens, encoder, rows
+        self._first, self._n, self._share = first, n_candidates, share or Share()
+
+    def search(self, queries: Sequence[str], top_k: int) -> Ranking:
+        """Return the `top_k` best nodes of every query; of a first stage's candidates no more than it found."""
+        asked = self._encoder.encode_queries(queries)
+        if self._first is not None:
+            return self._among(self._first.search(queries, self._n), asked, top_k)
+        return self.ranked(asked, top_k)
+
+    def matched(self, queries: Sequence[str]) -> NDArray[np.bool_]:
+        """Return whether the first stage matches each query; all where there is none."""
+        return matched(self._first, queries)
+
+    def ranked(self, asked: Sequence[NDArray[np.float32]], top_k: int) -> Ranking:
+        """Return the `top_k` best of all nodes for every query, given the vectors of its tokens."""
+        return in_parts(self._blocks(), lambda own: self._scan(asked, own, top_k), top_k, self._share)
+
+    def _blocks(self) -> list[slice]:
+        """Return parts of the nodes, of about as many tokens each."""
+        offsets = self.tokens.offsets
+        cuts = np.searchsorted(offsets, np.arange(0, offsets[-1], BLOCK_TOKENS))
+        ends = np.unique([*cuts.tolist(), len(self.tokens)])
+        return [slice(start, stop) for start, stop in pairwise(ends.tolist())]
+
+    def _scan(self, asked: Sequence[NDArray[np.float32]], blocks: Sequence[slice], top_k: int) -> Ranking:
+        found = np.hstack([np.zeros((len(asked), 0)), *(self._scores(asked, block) for block in blocks)])
+        first = blocks[0].start if blocks else 0
+        kept = [best(row, top_k) for row in found]
+        return pad([(ids + first, row[ids]) for ids, row in zip(kept, found, strict=True)], top_k)
+
+    def _scores(self, asked: Sequence[NDArray[np.float32]], block: slice) -> NDArray[np.float64]:
+        """Return what each node of a block scores for each query, shape (queries, nodes)."""
+        import torch
+
+        documents = torch.from_numpy(self.tokens.floats(block.start, block.stop))
+        near = (documents @ torch.from_numpy(np.concatenate(asked)).T).numpy()
+        nodes = self.tokens.offsets[block.start : block.stop] - self.tokens.offsets[block.start]
+        queries = np.cumsum([0, *map(len, asked[:-1])])
+        return np.add.reduceat(np.maximum.reduceat(near, nodes, axis=0), queries, axis=1, dtype=np.float64).T
+
+    def _among(self, found: Ranking, asked: Sequence[NDArray[np.float32]], top_k: int) -> Ranking:
+        rows = []
+        for query, ids in zip(asked, found.ids, strict=True):
+            nodes = np.sort(ids[ids >= 0])
+            places = nodes if self._rows is None else np.searchsorted(self._rows, nodes)
+            near = [(query @ self.tokens.floats(place, place + 1).T).max(axis=1) for place in places.tolist()]
+            values = np.array([each.sum(dtype=np.float64) for each in near])
+            kept = best(values, top_k)
+            rows.append((nodes[kept], values[kept]))
+        return pad(rows, top_k)

@@ -1,0 +1,185 @@
+"""A graph network as a retriever: a first stage finds, the network ranks what stands in the graph of the question."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load_file
+
+from kbbench_hf.errors import DataError, UsageError
+from kbbench_hf.files import file_sha256
+from kbbench_hf.model_specs import Spec, parse
+from kbbench_hf.protocols import Ranking, Retriever, matched
+from kbbench_hf.retrieval.context import Workplace
+from kbbench_hf.retrieval.embedders import SentenceEmbedder
+from kbbench_hf.retrieval.embedding_cache import embed, folder_of
+from kbbench_hf.retrieval.graph_network import Batch, GraphNetwork, batch_of
+from kbbench_hf.retrieval.query_graphs import QuestionGraph, QuestionGraphs, choices
+from kbbench_hf.retrieval.top_k import best, pad
+from kbbench_hf.retrieval.trained_folder import NETWORK, record, trained_folder
+
+BATCH = 8
+"""Questions that are scored at a time."""
+DEPTH = 1000
+"""How deep the first stage ranks, for what stands behind the graph's nodes."""
+
+
+@dataclass(frozen=True)
+class About:
+    """All that a network depends on beside its weights."""
+
+    encoder: str
+    """The sentence encoder whose vectors are the nodes' features."""
+    revision: str
+    text: str | None
+    """What stands for a node."""
+    length: int
+    """Where texts are cut."""
+    first_stage: str
+    candidates: int
+    """How many of the first stage's nodes are in a graph."""
+    graph_size: int
+    """Nodes of a graph."""
+    mode: str
+    """joint: one graph for a question; choices: one for each candidate."""
+    layers: int
+    node_types: list[str]
+    relations: list[str]
+
+    def save(self, folder: Path) -> None:
+        """Write it into the folder of a network."""
+        (folder / NETWORK).write_text(json.dumps(asdict(self), indent=2) + "\n", "utf-8")
+
+
+def weights_file(layers: int) -> str:
+    """Return the name of the file with the weights of the network of so many layers."""
+    return f"network-{layers}-layers.safetensors"
+
+
+def build(spec: Spec, place: Workplace) -> "QAGNN":
+    """Build `qagnn:<model>(<first stage>)@layers=`, a folder or a name on the Hub.
+
+    Without a first stage it is the one that it was trained over. `layers=0` is its control: trained alike, it sees no
+    edges.
+
+    Raises:
+        UsageError: no such network is there, or it was trained over another first stage or other vectors.
+        DataError: it was trained for another knowledge base, with other node types or relations.
+    """
+    folder = trained_folder(spec.model, NETWORK, "qagnn")
+    about = About(**record(folder, NETWORK))
+    layers = spec.read(layers=(int, about.layers))["layers"]
+    file = folder / weights_file(layers)
+    if not file.is_file():
+        raise UsageError(f"{spec} has no network of {layers} layers; expected {about.layers}, or 0 for its control.")
+    first = spec.parts[0] if spec.parts else parse(about.first_stage)
+    if len(spec.parts) > 1 or str(first) != str(parse(about.first_stage)):
+        raise UsageError(
+            f"{spec} was trained over {about.first_stage}, whose scores it reads; expected that first stage. "
+            f"Write {spec.name}:{spec.model}({about.first_stage}), or train one over {first}."
+        )
+    place.revisions[spec.model] = file_sha256(file)
+    features = Features(about, place)
+    network = features.network(layers)
+    network.load_state_dict(load_file(file))
+    network.to("cuda" if torch.cuda.is_available() else "cpu")
+    return QAGNN(network, features, place.part(first), place.candidates)
+
+
+class Features:
+    """What a network reads of a knowledge base: vectors of nodes and questions, types, graphs.
+
+    Args:
+        about: says how.
+        place: the knowledge base, and where vectors are kept.
+    """
+
+    def __init__(self, about: About, place: Workplace) -> None:
+        kb = place.kb
+        here = (list(kb.graph.node_types), list(kb.graph.relations))
+        if here != (about.node_types, about.relations):
+            strange = sorted(set(here[0] + here[1]) ^ set(about.node_types + about.relations))[:3]
+            raise DataError(
+                f"The network knows other node types or relations than this knowledge base: {', '.join(strange)} ... "
+                "are in one of them only; expected the knowledge base that it was trained for. Train it on this one."
+            )
+        self.about, self._n_types = about, len(kb.graph.node_types)
+        self.embedder = SentenceEmbedder(about.encoder, max_length=about.length)
+        revision = self.embedder.name.rpartition("@")[2]
+        if about.revision != revision:
+            raise UsageError(
+                f"The network was trained with vectors of {about.encoder} at {about.revision}, which is at {revision} "
+                "now; expected the same. Train it anew, or bring that revision back."
+            )
+        every = replace(place, candidates=None)  # what joins candidates need not be one
+        text = every.text({} if about.text is None else {"text": about.text}, relations=True)
+        cache = folder_of(every.cache, **self.embedder.settings, text=str(text), nodes=every.nodes)
+        self.vectors = embed(lambda: every.texts(text), self.embedder, cache, every.share, every.progress)
+        self.type_ids = np.asarray(kb.graph.type_ids, np.int64)
+        self.graphs = QuestionGraphs(kb, about.candidates, about.graph_size, place.candidates)
+
+    def network(self, layers: int) -> GraphNetwork:
+        """Return a network of so many layers, its weights drawn."""
+        return GraphNetwork(self.vectors.shape[1], self._n_types, self.graphs.n_relations, layers)
+
+    def batch(self, graphs: Sequence[QuestionGraph], asked: NDArray[np.float32]) -> Batch:
+        """Return the graphs of questions with these vectors as a batch."""
+        split = choices if self.about.mode == "choices" else lambda graph: [graph]
+        return batch_of([split(graph) for graph in graphs], asked, self.vectors, self.type_ids)
+
+
+class QAGNN:
+    """Ranks the nodes of a question's graph by a network, and behind them what else the first stage found.
+
+    Args:
+        network: scores the nodes.
+        features: what it reads.
+        first: the first stage.
+        candidates: the rows to rank, ascending; all where None.
+    """
+
+    def __init__(
+        self, network: GraphNetwork, features: Features, first: Retriever, candidates: NDArray[np.int64] | None = None
+    ) -> None:
+        self._network, self._features, self._first, self._candidates = network.eval(), features, first, candidates
+
+    def search(self, queries: Sequence[str], top_k: int) -> Ranking:
+        """Return the `top_k` best nodes of every query."""
+        found = self._first.search(queries, max(top_k, DEPTH))
+        asked = self._features.embedder.encode_queries(queries)
+        rows = []
+        for start in range(0, len(queries), BATCH):
+            of = slice(start, start + BATCH)
+            graphs = self._features.graphs.of(queries[of], Ranking(found.ids[of, :DEPTH], found.scores[of, :DEPTH]))
+            scores = scores_of(self._network, self._features, graphs, asked[of])
+            for graph, own, behind in zip(graphs, scores, found.ids[of], strict=True):
+                rows.append(_ranked(graph.rows[graph.scored], own, behind[behind >= 0], top_k))
+        return pad(rows, top_k)
+
+    def matched(self, queries: Sequence[str]) -> NDArray[np.bool_]:
+        """Return whether the first stage matches each query."""
+        return matched(self._first, queries)
+
+
+def scores_of(
+    network: GraphNetwork, features: Features, graphs: Sequence[QuestionGraph], asked: NDArray[np.float32]
+) -> list[NDArray[np.float64]]:
+    """Return the scores of each graph's candidates."""
+    with torch.no_grad():
+        device = next(network.parameters()).device
+        scores = network(features.batch(graphs, asked).to(device)).double().cpu().numpy()
+    return np.split(scores, np.cumsum([len(graph.scored) for graph in graphs])[:-1])
+
+
+def _ranked(
+    rows: NDArray[np.int64], scores: NDArray[np.float64], behind: NDArray[np.int64], top_k: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return a graph's nodes by score, and behind them others in their order, each 1 less than the one before."""
+    order = best(scores, top_k)
+    others = behind[~np.isin(behind, rows)][: top_k - len(order)]
+    lowest = scores.min(initial=0.0)
+    return np.concatenate([rows[order], others]), np.concatenate([scores[order], lowest - 1 - np.arange(len(others))])

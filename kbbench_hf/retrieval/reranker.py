@@ -1,0 +1,133 @@
+"""Re-ranking by a language model: what it is asked of one candidate, how its answer is read, and the new order.
+
+The idea is that of Wu et al. (NeurIPS 2024): a score from 0 to 1 for how well a candidate's document meets the query.
+The wording `clean` is ours. Differs from upstream: its parser takes "10.5" for 0.5 and refuses "1" and ".5"; and where
+one candidate fails it throws away what the others of the query have cost. `reference` asks and reads as upstream does.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kbbench_hf.benchmarks.base import ROOM_FOR_THOUGHT, Prompt
+from kbbench_hf.parsing.parsed_reply import ParseError
+from kbbench_hf.parsing.scores import read_score
+
+INSTRUCTION = """\
+You judge search results. Below are a query and one candidate of type "{node_type}" with what is known of it. \
+How well does the candidate meet everything that the query asks for, its properties and its relations?
+
+Answer with one number from 0.0 to 1.0 and nothing else: 0.0 if nothing supports it, 1.0 if all of it is clearly \
+supported, in between if part of it is.
+
+Query: {query}
+
+Candidate:
+{document}
+
+Score:"""
+REFERENCE_INSTRUCTION = """\
+You examine whether a {node_type} satisfies the requirements of a query. Give it a score from 0.0 to 1.0: 0.0 if it \
+satisfies none of them, 1.0 if there is strong and explicit evidence that it satisfies all of them, a value in between \
+if it satisfies part of them or the evidence is weaker.
+
+The query:
+"{query}"
+
+What is known of the {node_type}:
+{document}
+
+Answer with the score as a decimal number and nothing else.
+The score is:"""
+MOST_CHARACTERS = 24_000
+"""A document is cut here, about 6,000 tokens; hubs have many thousand neighbours."""
+SCHEMA = {
+    "type": "object",
+    "properties": {"score": {"type": "number", "minimum": 0, "maximum": 1}},
+    "required": ["score"],
+}
+RANK_WEIGHT = 0.1
+"""The weight of the first ranking beside the model's score, as upstream has it: it orders equal scores."""
+_REFERENCE_SCORE = re.compile(r"0\.\d+|1\.0")
+
+
+def prompt(query: str, node_type: str, document: str) -> Prompt:
+    """Return the question about one candidate."""
+    text = INSTRUCTION.format(node_type=node_type, query=query, document=document[:MOST_CHARACTERS])
+    return Prompt([{"role": "user", "content": text}], max_tokens=ROOM_FOR_THOUGHT, json_schema=SCHEMA)
+
+
+def reference_prompt(query: str, node_type: str, document: str) -> Prompt:
+    """Return the question about one candidate in the structure of upstream's: 5 tokens, the whole document.
+
+    Source: github.com/snap-stanford/stark, models/llm_reranker.py, whose wording has changed twice. This is its order
+    (task and type, scale, query in quotes, document with relations, the number only, an opening for it), not its words.
+    """
+    text = REFERENCE_INSTRUCTION.format(node_type=node_type, query=query, document=document)
+    return Prompt([{"role": "user", "content": text}], max_tokens=5)
+
+
+def parse_score(reply: str) -> float:
+    """Return the score that a model gave, from 0 to 1; see `parsing.scores`.
+
+    Raises:
+        ParseError: there is none, or it lies outside 0 to 1.
+
+    >>> [parse_score(text) for text in ("0.8", ".5", "1", "Score: 8/10", "about 85 %", '{"score": 0.25}')]
+    [0.8, 0.5, 1.0, 0.8, 0.85, 0.25]
+    """
+    return read_score(reply).answer
+
+
+def parse_reference_score(reply: str) -> float:
+    r"""Return the one match of `0\.\d+|1\.0`, as upstream reads a score.
+
+    Raises:
+        ParseError: there is no match, or more than one.
+
+    >>> parse_reference_score("10.5"), parse_reference_score("-0.5")
+    (0.5, 0.5)
+    """
+    found = _REFERENCE_SCORE.findall(reply)
+    if len(found) != 1:
+        raise ParseError(f"{len(found)} numbers like 0.x or 1.0 in {reply[:80]!r}")
+    return float(found[0])
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How a candidate is judged: the question, the reader of its answer, and what becomes of unread ones."""
+
+    prompt: Callable[[str, str, str], Prompt]
+    """(query, type of the candidate, its document) -> the question."""
+    read: Callable[[str], float]
+    temperature: float = 0.0
+    tries: int = 1
+    """How often a candidate is asked about until its answer has a score."""
+    whole: bool = False
+    """Whether a query keeps its first ranking where one of its candidates has no score."""
+
+
+ASKING = {
+    "clean": Asking(prompt, parse_score),
+    "reference": Asking(reference_prompt, parse_reference_score, temperature=1.0, tries=3, whole=True),
+}
+"""The ways to ask; the first is the default."""
+
+
+def reordered(
+    ids: Sequence[int | str], judged: Mapping[int | str, float | None], weight: float = RANK_WEIGHT
+) -> list[tuple[int | str, float]]:
+    """Return a ranking whose judged candidates, all at its top, are in the order of their scores; the rest stays.
+
+    A candidate's new score is the model's plus `weight` * (n - rank) / n, with rank 0 for the first of n judged; one
+    whose judgement failed (None) has the second part alone. The others follow below, so that Recall@n cannot change.
+
+    >>> reordered(["a", "b", "c"], {"a": 0.2, "b": 0.9})
+    [('b', 0.9500000000000001), ('a', 0.30000000000000004), ('c', -1.0)]
+    """
+    top, rest = [each for each in ids if each in judged], [each for each in ids if each not in judged]
+    n = len(top)
+    scored = [((judged[each] or 0.0) + weight * (n - rank) / n, -rank, each) for rank, each in enumerate(top)]
+    ordered = [(each, score) for score, _, each in sorted(scored, key=lambda one: one[:2], reverse=True)]
+    return [*ordered, *((each, -1.0 - place) for place, each in enumerate(rest))]

@@ -1,0 +1,120 @@
+"""Retrievers by name: a table from a name to the address of what builds it, imported on request."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.addresses import registered
+from kbbench_hf.errors import DataError, UsageError
+from kbbench_hf.knowledge_base.store import KnowledgeBase
+from kbbench_hf.model_specs import KINDS, Spec, did_you_mean, parse
+from kbbench_hf.protocols import Matches, Ranking, Reading, Retriever, Searcher, matched
+from kbbench_hf.retrieval.context import Workplace
+
+RETRIEVERS = {
+    "bm25": "kbbench_hf.retrieval.bm25:build",
+    "dense": "kbbench_hf.retrieval.dense:build",
+    "multi": "kbbench_hf.retrieval.multi_vector:build",
+    "late": "kbbench_hf.retrieval.late_interaction:build",
+    "vss": "kbbench_hf.retrieval.vss:build",
+    "multi_vss": "kbbench_hf.retrieval.vss:build_multi",
+    "rrf": "kbbench_hf.retrieval.fusion:build_reciprocal_rank",
+    "weighted": "kbbench_hf.retrieval.fusion:build_weighted",
+    "fuse": "kbbench_hf.retrieval.fusion:build_learned",
+    "graph": "kbbench_hf.retrieval.graph_ranker.ranker:build",
+    "qagnn": "kbbench_hf.retrieval.qagnn:build",
+    "knn": "kbbench_hf.retrieval.nearest_questions:build",
+}
+
+
+@dataclass(frozen=True)
+class Among:
+    """A retriever built on some nodes alone, answering with their rows in the knowledge base."""
+
+    retriever: Retriever
+    rows: NDArray[np.int64]
+
+    def search(self, queries: Sequence[str], top_k: int) -> Ranking:
+        """Return the `top_k` best of these nodes for every query."""
+        found = self.retriever.search(queries, top_k)
+        return Ranking(np.where(found.ids < 0, -1, self.rows[found.ids]), found.scores)
+
+    def matched(self, queries: Sequence[str]) -> NDArray[np.bool_]:
+        """Return whether each query matches any of these nodes."""
+        return matched(self.retriever, queries)
+
+
+@dataclass(frozen=True)
+class OverAll:
+    """A searcher, by rows or by ids, as the search of an agent's tools: all nodes that it ranks match."""
+
+    searcher: Retriever | Searcher
+    kb: KnowledgeBase
+
+    def matches(self, query: str) -> Matches:
+        """Return the nodes that the searcher finds, and their scores."""
+        found = self.searcher.search([query], len(self.kb))
+        if isinstance(found, Ranking):
+            rows, scores = found.ids[0], found.scores[0]
+        else:
+            pairs = [each if isinstance(each, tuple) else (each, -float(place)) for place, each in enumerate(found[0])]
+            known = [(self.kb.row_of(name), score) for name, score in pairs]
+            rows = np.array([-1 if row is None else row for row, _ in known], np.int64)
+            scores = np.array([score for _, score in known], np.float64)
+        kept = np.flatnonzero(rows >= 0)
+        kept = kept[np.argsort(rows[kept])]
+        return Matches(rows[kept], scores[kept])
+
+
+@dataclass(frozen=True)
+class OverNodes:
+    """A retriever's answers by the ids of the nodes instead of their rows: what a run asks for."""
+
+    retriever: Retriever
+    kb: KnowledgeBase
+
+    def search(self, queries: Sequence[str], top_k: int) -> list[list[tuple[str | int, float]]]:
+        """Return the `top_k` best nodes of every query, as pairs of id and score."""
+        found = self.retriever.search(queries, top_k)
+        there = [rows >= 0 for rows in found.ids]
+        return [
+            list(zip(self.kb.ids(rows[kept]), scores[kept].tolist(), strict=True))
+            for rows, scores, kept in zip(found.ids, found.scores, there, strict=True)
+        ]
+
+    def matched(self, queries: Sequence[str]) -> NDArray[np.bool_]:
+        """Return whether each query matches any node."""
+        return matched(self.retriever, queries)
+
+    def explain(self, query: str, gold: Sequence[str | int]) -> Reading | None:
+        """Return why the best node and the gold's stand where they do; None where the retriever cannot say.
+
+        Gold that the knowledge base does not have is passed over.
+        """
+        explain = getattr(self.retriever, "explain", None)
+        if explain is None:
+            return None
+        rows = []
+        for each in gold:
+            with suppress(DataError):
+                rows.append(self.kb.rows([each]))
+        reading: Reading = explain(query, np.concatenate([np.zeros(0, np.int64), *rows]))
+        return reading
+
+
+def retriever(model: str | Spec, place: Workplace) -> Retriever:
+    """Build the retriever that a name such as `bm25` or `rrf(bm25,dense:org/model)` describes.
+
+    Raises:
+        UsageError: the name, a part of it or an option is not known.
+    """
+    spec = parse(model) if isinstance(model, str) else model
+    place = replace(place, build=retriever, model=str(spec))
+    if spec.name not in RETRIEVERS and (meant := did_you_mean(str(spec))):
+        raise UsageError(f"Unknown retriever {str(spec)!r}.{meant} Retrievers: {KINDS}.")
+    built: Retriever = registered("retriever", spec.name, RETRIEVERS)(spec, place)
+    answers_in_rows = spec.parts or spec.name in ("knn", "qagnn", "fuse")
+    return built if answers_in_rows or place.candidates is None else Among(built, place.candidates)

@@ -1,0 +1,319 @@
+"""VSS and Multi-VSS: the vector searches of published tables, with their texts, depths, chunks and aggregates.
+
+Source: `models/vss.py`, `models/multi_vss.py` and `eval.py` of snap-stanford/stark (MIT, at b246b94), and Wu et al.
+2024, section 4. Both read compact documents with relations. `dense:` and `multi:` are our own, with other defaults.
+"""
+
+import pickle
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.benchmarks.retrieval import WRITTEN
+from kbbench_hf.errors import DataError, UsageError
+from kbbench_hf.files import file_sha256
+from kbbench_hf.files.writing import whole_file
+from kbbench_hf.model_specs import Options, Spec, positive
+from kbbench_hf.protocols import Ranking, Retriever
+from kbbench_hf.retrieval.context import TEXT, Question, Share, Workplace
+from kbbench_hf.retrieval.dense import Dense
+from kbbench_hf.retrieval.embedders import SentenceEmbedder, from_spec
+from kbbench_hf.retrieval.embedding_cache import embed, folder_of
+from kbbench_hf.retrieval.exact_search import Vectors
+from kbbench_hf.retrieval.node_texts import Text
+from kbbench_hf.retrieval.top_k import best, pad
+
+_TOP = re.compile(r"top([1-9][0-9]{0,3})_avg")
+Aggregate = Callable[[Vectors], float]
+"""The scores of a node's chunks, shape (chunks,) -> the node's."""
+
+
+def build(spec: Spec, place: Workplace) -> Dense:
+    """Build `vss:<model>@text=,relations=,batch=,max_length=`, or `vss:<folder of embeddings>@documents=`.
+
+    Candidates rank by the dot product of their vector with the question's, as the model gives them: `dense:` makes them
+    of length 1 first. A folder holds vectors that others computed, see `precomputed`.
+    """
+    if is_precomputed(spec.model):
+        return precomputed(spec, place)
+    embedder, options = from_spec(spec, False, **TEXT)
+    return _vss(spec, embedder, _text(options, place), place)
+
+
+def build_multi(spec: Spec, place: Workplace) -> "MultiVSS":
+    """Build `multi_vss:<model>@text=,relations=,depth=,chunk=,overlap=,aggregate=,batch=,max_length=`."""
+    if is_precomputed(spec.model):
+        raise UsageError(f"{spec}: chunks have to be embedded, and a folder of embeddings cannot. Name the model.")
+    mean_of_three = aggregate("top3_avg")
+    embedder, options = from_spec(
+        spec,
+        False,
+        depth=(positive, 50),
+        chunk=(positive, 256),
+        overlap=(positive, None),
+        aggregate=(aggregate, mean_of_three),
+        **TEXT,
+    )
+    text, size = _text(options, place), options["chunk"]
+    overlap = options["overlap"] or size // 5
+
+    def chunks(rows: NDArray[np.int64]) -> list[list[str]]:
+        return [recursive_chunks(each, size, overlap) or [""] for each in place.texts(text, rows)]
+
+    settings = embedder.settings | {"text": str(text), "recursive_chunks": [size, overlap], "nodes": place.nodes}
+    vectors = ChunkVectors(chunks, embedder, folder_of(place.cache, **settings), place.share)
+    return MultiVSS(_vss(spec, embedder, text, place), vectors, embedder, options["aggregate"], options["depth"])
+
+
+def _text(options: Options, place: Workplace) -> Text:
+    return place.text(options, relations=True, usual="compact")
+
+
+def _vss(spec: Spec, embedder: SentenceEmbedder, text: Text, place: Workplace) -> Dense:
+    place.revisions[spec.model] = embedder.name
+    folder = folder_of(place.cache, **embedder.settings, text=str(text), nodes=place.nodes)
+    vectors = embed(lambda: place.texts(text), embedder, folder, place.share, place.progress)
+    return Dense(vectors, embedder, share=place.share)
+
+
+def aggregate(name: str) -> Aggregate:
+    """Return what makes one score of a node's chunks: `max`, `avg`, or `topk_avg`, the mean of its k best.
+
+    >>> [aggregate(name)(np.float32([1, 4, 3])) for name in ("max", "avg", "top2_avg", "top9_avg")]
+    [4.0, 2.6666667461395264, 3.5, 2.6666667461395264]
+
+    Raises:
+        ValueError: it is none of them.
+    """
+    if name == "max":
+        return lambda scores: float(scores.max())
+    if name == "avg":
+        return lambda scores: float(scores.mean())
+    if not (top := _TOP.fullmatch(name)):
+        raise ValueError("expected max, avg or topk_avg, such as top3_avg")
+    return lambda scores: float(np.sort(scores)[-int(top[1]) :].mean())
+
+
+@dataclass(frozen=True)
+class ChunkVectors:
+    """The vectors of the chunks of single nodes, encoded when first asked for and kept in a file for each node.
+
+    Chunks of a node are encoded together and with no others, so that its vectors are the same whatever was asked.
+    """
+
+    chunks: Callable[[NDArray[np.int64]], list[list[str]]]
+    """Places of nodes -> the chunks of each."""
+    embedder: SentenceEmbedder
+    folder: Path
+    share: Share = field(default_factory=Share)
+
+    def of(self, nodes: NDArray[np.int64]) -> list[Vectors]:
+        """Return the vectors of each node's chunks, shape (chunks, d)."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        missing = np.array([node for node in nodes.tolist() if not self._file(node).is_file()], np.int64)
+        self.share.gather(None)  # all know what is missing before any of it is written
+        own = missing[self.share.rank :: self.share.size]
+        for node, texts in zip(own.tolist(), self.chunks(own) if len(own) else [], strict=True):
+            with whole_file(self._file(node)) as out:
+                np.save(out, self.embedder.encode(texts))
+        self.share.gather(None)
+        return [np.load(self._file(node)) for node in nodes.tolist()]
+
+    def _file(self, node: int) -> Path:
+        return self.folder / f"{node}.npy"
+
+
+@dataclass(frozen=True)
+class MultiVSS:
+    """The first `depth` nodes of another retriever, by what their chunks score together; no others are ranked.
+
+    Differs from upstream: the question is embedded by the same model as the chunks (there always by ada-002).
+    """
+
+    first: Retriever
+    vectors: ChunkVectors
+    embedder: SentenceEmbedder
+    aggregate: Aggregate
+    depth: int = 50
+
+    def search(self, queries: Sequence[str], top_k: int) -> Ranking:
+        """Return the `top_k` best nodes of every query, at most `depth`."""
+        found = [np.sort(row[row >= 0]) for row in self.first.search(queries, self.depth).ids]
+        nodes = np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
+        chunks = dict(zip(nodes.tolist(), self.vectors.of(nodes), strict=True))
+        rows = []
+        for asked, ids in zip(self.embedder.encode_queries(queries), found, strict=True):
+            scores = np.array([self.aggregate(chunks[node] @ asked) for node in ids.tolist()])
+            order = best(scores, top_k)
+            rows.append((ids[order], scores[order]))
+        return pad(rows, top_k)
+
+
+SEPARATORS = ("\n\n", "\n", " ", "")
+
+
+def recursive_chunks(text: str, size: int, overlap: int, separators: Sequence[str] = SEPARATORS) -> list[str]:
+    """Return chunks of at most `size` characters, each repeating at most `overlap` of the one before.
+
+    The text is cut before each of the first separator that it holds; what is still too long is cut by the next ones,
+    the last of which cuts between any two characters. Chunks lose their outer white space; an empty one is left out,
+    so that an empty text has none.
+
+    >>> recursive_chunks("one two three four", 9, 4)
+    ['one two', 'three', 'four']
+    """
+    place, separator = next((i, each) for i, each in enumerate(separators) if each in text)
+    first, *others = text.split(separator) if separator else ["", *text]
+    finer = separators[place + 1 :]
+    chunks: list[str] = []
+    short: list[str] = []
+    for piece in filter(None, [first, *(separator + each for each in others)]):
+        if len(piece) < size:
+            short.append(piece)
+            continue
+        chunks += _joined(short, size, overlap)
+        chunks += recursive_chunks(piece, size, overlap, finer) if finer else [piece]
+        short = []
+    return [*chunks, *_joined(short, size, overlap)]
+
+
+def _joined(pieces: Iterable[str], size: int, overlap: int) -> Iterator[str]:
+    """Yield runs of pieces of at most `size` characters; the next begins with those that fit into the overlap."""
+    run, length = deque[str](), 0
+    for piece in pieces:
+        if run and length + len(piece) > size:
+            yield from _stripped(run)
+            while length > overlap or (length and length + len(piece) > size):
+                length -= len(run.popleft())
+        run.append(piece)
+        length += len(piece)
+    yield from _stripped(run)
+
+
+def _stripped(run: Iterable[str]) -> list[str]:
+    chunk = "".join(run).strip()
+    return [chunk] if chunk else []
+
+
+CANDIDATES, QUESTIONS = "candidate_emb_dict.pt", "query_emb_dict.pt"
+_SHOWN = 10
+
+
+def is_precomputed(folder: str) -> bool:
+    """Say whether a model's name is a folder of embeddings."""
+    return bool(folder) and any(Path(folder).glob(f"doc*/{CANDIDATES}"))
+
+
+def precomputed(spec: Spec, place: Workplace) -> Dense:
+    """Build a search in the vectors of a folder; `documents` is the part of it that holds those of nodes (`doc`).
+
+    Raises:
+        DataError: a node or a question has no vector, or a file is none of these.
+    """
+    options = spec.read(documents=(str, "doc"))
+    folder = Path(spec.model)
+    file = folder / options["documents"] / CANDIDATES
+    if not file.is_file():
+        there = ", ".join(sorted(each.parent.name for each in folder.glob(f"doc*/{CANDIDATES}")))
+        raise UsageError(f"There is no {file}; {folder} has the documents {there}. Choose with documents=.")
+    digest = file_sha256(file)
+    place.revisions[spec.model] = f"{file.name}@{digest[:40]}"
+    asked = Asked(folder, {question.text: question for question in place.questions})
+    ids = place.kb.ids(place.candidates)
+    whole = folder_of(place.cache, embeddings=digest, nodes=place.nodes) / "vectors.npy"
+    if not all(place.share.gather(whole.is_file())):
+        if place.share.rank == 0:
+            whole.parent.mkdir(parents=True, exist_ok=True)
+            with whole_file(whole) as out:
+                np.save(out, _rows(read(file), ids, file, "nodes"))
+        place.share.gather(None)  # nobody reads it before it is there
+    return Dense(np.asarray(np.load(whole, mmap_mode="c")), asked, share=place.share)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The vectors of a benchmark's own questions, found by their words."""
+
+    folder: Path
+    questions: Mapping[str, Question]
+    """The words of a question -> its id and split."""
+
+    def encode_queries(self, texts: Sequence[str]) -> Vectors:
+        """Return one vector per question.
+
+        Raises:
+            UsageError: a text is no question of the benchmark.
+            DataError: a question has no vector.
+        """
+        if strangers := [text for text in texts if text not in self.questions]:
+            raise UsageError(
+                f"{strangers[0][:80]!r} is not a question of the benchmark; only these have vectors in files."
+            )
+        asked = [self.questions[text] for text in texts]
+        files = [self._file(question.split) for question in asked]
+        vectors = {file: self._read(file) for file in dict.fromkeys(files)}
+        found = [
+            _rows(vectors[file], [question.id], file, "questions") for file, question in zip(files, asked, strict=True)
+        ]
+        return np.concatenate(found) if found else np.zeros((0, 1), np.float32)
+
+    def _file(self, split: str) -> Path:
+        """Return the file of a split's questions: those that share out the written ones have one together."""
+        if split.startswith(WRITTEN):
+            return self.folder / "query" / QUESTIONS
+        own = sorted(self.folder.glob(f"query_{split}*/{QUESTIONS}"))
+        if len(own) != 1:
+            raise DataError(
+                f"{self.folder} has {len(own)} files query_{split}*/{QUESTIONS}; expected one, with the vectors of the "
+                f"questions of split {split!r}. Add it, or run another split."
+            )
+        return own[0]
+
+    def _read(self, file: Path) -> Mapping[object, Vectors]:
+        return _vectors(file, file.stat().st_mtime_ns)
+
+
+@cache
+def _vectors(file: Path, changed: int) -> Mapping[object, Vectors]:
+    return read(file)
+
+
+def read(file: Path) -> dict[object, Vectors]:
+    """Return the vectors in a file, by id; of anything but tensors it says no.
+
+    Raises:
+        DataError: the file is absent, damaged, or holds something else.
+    """
+    import torch
+
+    expected = "Expected a dictionary of ids and tensors of shape (1, d), as torch.save writes it."
+    try:
+        found = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
+    except (OSError, RuntimeError, ValueError, EOFError, pickle.UnpicklingError) as error:
+        raise DataError(f"{file} cannot be read: {str(error).splitlines()[0]} {expected}") from error
+    if not isinstance(found, dict) or not all(isinstance(each, torch.Tensor) for each in found.values()):
+        raise DataError(f"{file} holds no vectors. {expected}")
+    return {key: each.float().flatten().numpy() for key, each in found.items()}
+
+
+def _rows(vectors: Mapping[object, Vectors], ids: Sequence[str | int], file: Path, what: str) -> Vectors:
+    """Return the vectors of these ids, in their order, shape (n, d)."""
+    absent = [each for each in ids if each not in vectors]
+    if absent:
+        raise DataError(
+            f"{file} has no vector for {len(absent):,} of {len(ids):,} {what}: {', '.join(map(str, absent[:_SHOWN]))}. "
+            "Expected one each. Were they made from another copy of the data?"
+        )
+    sizes = {len(vectors[each]) for each in ids}
+    if len(sizes) > 1:
+        raise DataError(f"{file} has vectors of {sorted(sizes)[:_SHOWN]} numbers; expected all of one length.")
+    found = np.empty((len(ids), *sizes), np.float32)
+    for row, each in zip(found, ids, strict=True):
+        row[:] = vectors[each]
+    return found

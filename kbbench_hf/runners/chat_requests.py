@@ -1,0 +1,351 @@
+"""Asking a chat model the jobs of a run: many at a time, each until it is answered or given up, all journalled."""
+
+import asyncio
+import math
+import random
+import signal
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from typing import Any
+
+from kbbench_hf.errors import KBBenchError
+from kbbench_hf.files.journal import Record
+from kbbench_hf.llm.failures import OF_THE_PROMPT, Failure, Refused
+from kbbench_hf.protocols import Chat, Completion, name_of
+from kbbench_hf.runners.concurrency import LONGEST_WAIT_S, Gate, Sent, wait_before_retry
+from kbbench_hf.runners.cost import Budget
+from kbbench_hf.runners.event_loop import on_signal
+from kbbench_hf.runners.jobs import ATTEMPTS, InterruptedRunError, Job, Sampling, completed, produced_tokens, takes
+from kbbench_hf.runners.refusal_scope import CANARY, Arbiter, explained
+
+DRAIN_S = 10.0
+"""How long an interrupted run waits for the answers that are under way."""
+LOADING_S = 1800.0
+"""How long a model may load."""
+_LOADING_PAUSE_S = 5.0
+_LONG_S = 10.0
+"""A wait that is worth a word."""
+
+LONGEST_ANSWER = 8
+"""The most times that an answer is taken to last longer than the canary's, which is at most 32 tokens."""
+UNKNOWN_LATENCY_S = 10.0
+"""The latency of one request that is assumed before the first reply, where there is no canary."""
+_CROWDED_TIMEOUTS = 2
+"""So often a request may time out before it is sent alone."""
+_LOST_ALONE = 3
+"""So many requests in a row that time out alone, while others are answered: these are slow, not the server."""
+
+_STOPPED = "stopped"
+
+
+class Asker:
+    """Asks one model and hands every outcome to `record`, which must have stored it when it returns."""
+
+    def __init__(
+        self,
+        model: Chat,
+        record: Callable[[Record], None],
+        budget: Budget,
+        *,
+        concurrency: int,
+        attempts: int = ATTEMPTS,
+    ) -> None:
+        self.model, self.record, self.budget = model, record, budget
+        self.arbiter = Arbiter(model, self._complete, self._keep)
+        self.check: Callable[[Completion], None] = lambda completion: None
+        """Asked of every answer before it is recorded; raises where it may not count."""
+        self.follow: Callable[[Job, Record], Job | None] = lambda job, record: None
+        """Asked, after a record is stored, what to ask next in the same conversation."""
+        self._takes_more = takes(model.complete, "schema")
+        self._timeout_s: float = getattr(model, "timeout_s", math.inf)
+        self.gate = Gate(concurrency, timeout_s=self._timeout_s)
+        self.gate.timeouts.start(UNKNOWN_LATENCY_S)
+        self.attempts = attempts
+        self._lost_alone = 0
+        """Requests in a row that timed out although they were sent alone, and although others were answered."""
+        self._unanswered = 0
+        """Timeouts of single requests since the last reply."""
+        self._stopping = asyncio.Event()
+        self._reason: KBBenchError | InterruptedRunError | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._rng = random.Random()
+        self._waits_until = 0.0
+        self._failures_in_a_row = 0
+        self._most_failures_in_a_row = max(20, concurrency)
+
+    async def ask_all(self, jobs: Iterator[Job]) -> None:
+        """Answer every job, or stop early with everything recorded that was answered.
+
+        Raises:
+            InterruptedRunError: SIGINT or SIGTERM came; answers under way were waited for, at most DRAIN_S seconds.
+            UsageError: the server refuses the key, the model or the form of the requests.
+            BudgetSpentError: the budget does not allow for another request.
+            KBBenchError: the server failed so often in a row that it must be down, or there is no money left.
+        """
+        async with self._signals() as task:
+            self._task = task
+            try:
+                async with asyncio.TaskGroup() as group:
+                    # Twice as many workers as places: one that waits for a retry leaves its place to another.
+                    for _ in range(2 * self.gate.most):
+                        group.create_task(self._work(jobs))
+            except asyncio.CancelledError:
+                if self._reason is None:
+                    raise
+            except ExceptionGroup as errors:
+                raise errors.exceptions[0] from None
+        if self._reason is not None:
+            raise self._reason
+
+    def status(self) -> str:
+        """Say that the run is stopping, and what it still waits for, or how long the server asks to wait."""
+        if not self._stopping.is_set():
+            left = self._waits_until - time.monotonic()
+            return f"waiting: rate limit, {left:,.0f} s more" if left > _LONG_S else ""
+        return f"stopping: waiting for {self.gate.active} open requests (Ctrl-C again stops at once)"
+
+    def pace(self) -> str:
+        """Return how many requests may be under way, where the timeout does not allow for all of them."""
+        if self.gate.timeouts.size == self.gate.most:
+            return ""
+        return f"slow: {self.gate.limit} of {self.gate.most} at once"
+
+    async def canary(self, extra: Mapping[str, Any] | None = None, max_tokens: int | None = None) -> None:
+        """Ask the canary prompt and record the answer, under an id of None; `extra` are the run's own parameters.
+
+        With `max_tokens`, the length of the first answer, the canary's latency decides with how many requests the run
+        begins.
+
+        Raises:
+            KBBenchError: the server had nothing but faults to say to it, however often it was asked.
+        """
+        parameters = Sampling(extra=extra or {}).parameters(CANARY)
+        record = await self._outcome(Job(f"canary {time.time_ns()}", None, 0, CANARY, parameters, None))
+        self.record(record)
+        if record["error"] and Failure(record["error"], transient=True).overload:
+            raise KBBenchError(
+                f"{self._where} failed {record['attempts']} times at the first request, the last time with "
+                f"{record['error']}: {record['detail'] or 'no detail'}. "
+                f"Does it serve the model {getattr(self.model, 'model', name_of(self.model))!r}? See its log."
+            )
+        if max_tokens is not None and record["latency_s"] is not None:
+            longer = min(LONGEST_ANSWER, max(1.0, max_tokens / CANARY.max_tokens))
+            self.gate.timeouts.start(record["latency_s"] * longer)
+
+    async def recognise(self) -> None:
+        """Let a model that can ask its server what it is, as patiently as for an answer: without it no key is right."""
+        recognise = getattr(self.model, "recognise", None)
+        if recognise is None:
+            return
+        attempt, since = 0, time.monotonic()
+        while True:
+            try:
+                await recognise()
+                return
+            except Refused as refused:
+                raise explained(refused, self.model) from None
+            except Failure as failure:
+                attempt += failure.reason != "loading" or time.monotonic() - since >= LOADING_S
+                if attempt == self.attempts or failure.reason == "no_connection":
+                    raise KBBenchError(
+                        f"{self._where} does not answer ({failure}). Is the server running at this address?"
+                    ) from None
+                await asyncio.sleep(self._wait(attempt, failure))
+
+    async def _work(self, jobs: Iterator[Job]) -> None:
+        for first in jobs:
+            job: Job | None = first
+            while job is not None:
+                try:
+                    record = await self._outcome(job)
+                    if record["error"] == _STOPPED:
+                        return
+                    self.record(record)
+                    if record["finish_reason"] is not None:
+                        self.budget.pay(record["prompt_tokens"], produced_tokens(record))
+                    self._watch(record)
+                    job = self.follow(job, record)
+                except KBBenchError as error:
+                    self._stop(error, DRAIN_S if isinstance(error.__cause__, Refused) else None)
+                if self._stopping.is_set():
+                    return
+
+    def _stop(self, reason: KBBenchError | InterruptedRunError, drain_s: float | None = None) -> None:
+        """Send nothing more; wait for what is under way (it may be paid for), at most `drain_s` seconds if given."""
+        if not self._stopping.is_set():
+            self._reason = reason
+            self._stopping.set()
+            if drain_s is not None and self._task is not None:
+                asyncio.get_running_loop().call_later(drain_s, self._task.cancel)
+
+    async def _outcome(self, job: Job) -> Record:
+        """Send one job until it is answered or given up, and return its record."""
+        attempt = n_sent = n_timeouts = 0
+        loading_since: float | None = None
+        first: Sent | None = None
+        while attempt < self.attempts:
+            attempt += 1
+            alone = n_timeouts >= _CROWDED_TIMEOUTS and self._lost_alone < _LOST_ALONE
+            place: AbstractAsyncContextManager[Sent] = self.gate.alone() if alone else self.gate
+            async with place as sent:
+                if self._stopping.is_set():
+                    break
+                self.budget.take()
+                n_sent += 1
+                try:
+                    completion = await self._complete(job)
+                    self.check(completion)
+                except Failure as error:
+                    verdict = await self._judged(job, error)
+                    if verdict is None:  # it is said otherwise now
+                        attempt -= 1
+                        self.gate.answered()
+                        continue
+                    failure = verdict
+                else:
+                    self.gate.answered(None if job.id is None else sent)
+                    self.arbiter.answered(job)
+                    self._unanswered, self._lost_alone = 0, 0 if alone else self._lost_alone
+                    return job.answered(completion, n_sent)
+                if failure.reason == "loading":  # no attempt: there was nobody to ask
+                    loading_since = loading_since or time.monotonic()
+                    attempt -= time.monotonic() - loading_since < LOADING_S
+                wait = self._wait(attempt, failure)
+                last = not failure.transient or attempt == self.attempts
+                if failure.reason == "rate_limited":
+                    self.gate.refused()
+                    if not last:  # keep the place while waiting: the server asked for less work, not for other work
+                        await self._pause(wait)
+                elif failure.reason == "timeout" and job.id is not None:
+                    n_timeouts += 1
+                    self.gate.failed()
+                    first = first or sent
+                    await self._note_timeout(sent, first if alone else None)
+                elif failure.overload:
+                    self.gate.failed()
+                else:
+                    self.gate.answered()
+            if last:
+                return job.failed(failure, n_sent)
+            if failure.reason != "rate_limited":
+                await self._pause(wait)
+        return job.record(error=_STOPPED, attempts=n_sent)
+
+    async def _note_timeout(self, sent: Sent, first: Sent | None) -> None:
+        """Lower the concurrency; wait, with nothing else under way, where the server answers nothing at all.
+
+        `first` is when a request that was now sent alone timed out before.
+
+        Raises:
+            KBBenchError: it has answered none of the last requests, each of which was sent alone.
+        """
+        limit = self.gate.timeouts
+        limit.timed_out(sent)
+        n_replies = limit.sent(1).n_replies
+        self._lost_alone += first is not None and n_replies > first.n_replies
+        if sent.active == 1 and n_replies == sent.n_replies:
+            self._unanswered += 1
+            if self._unanswered > max(self.attempts, ATTEMPTS):
+                raise KBBenchError(
+                    f"{self._where} did not answer the last {self._unanswered} requests within "
+                    f"{self._timeout_s:g} s, although each was sent alone. See the server's log, or raise the "
+                    f"timeout (--timeout {2 * self._timeout_s:g}), and run the same command again."
+                )
+            await self._pause(wait_before_retry(self._unanswered, None, self._rng))
+
+    async def _judged(self, job: Job, failure: Failure) -> Failure | None:
+        """Return what a failure is for this job, None where it is to be sent again at once, said otherwise."""
+        if failure.reply is not None:
+            self.check(failure.reply)
+            self.arbiter.answered(job)
+        if not isinstance(failure, Refused):
+            return failure
+        try:
+            return await self.arbiter.judge(job, failure, lambda: self.gate.active)
+        except Failure as other:  # of the second request by which it was to be judged
+            return other
+
+    def _wait(self, attempt: int, failure: Failure) -> float:
+        """Return the seconds to wait after a failure.
+
+        Raises:
+            KBBenchError: the server asks for a day or more.
+        """
+        if failure.retry_after is not None and failure.retry_after >= LONGEST_WAIT_S:
+            raise KBBenchError(
+                f"{self._where} has a rate limit: retry after {failure.retry_after / 3600:,.0f} hours "
+                f"({failure.detail}). The run stopped. Run the same command again then."
+            )
+        if failure.retry_after is not None:
+            self._waits_until = max(self._waits_until, time.monotonic() + failure.retry_after)
+        if failure.reason == "loading":
+            return _LOADING_PAUSE_S if failure.retry_after is None else max(1.0, failure.retry_after)
+        return wait_before_retry(attempt, failure.retry_after, self._rng)
+
+    def _keep(self, record: Record) -> None:
+        """Keep what is no answer of the run, and pay for it."""
+        self.budget.requests += 1
+        self.record(record)
+
+    async def _complete(self, job: Job) -> Completion:
+        """Ask once. What a model of the user's raises is a failure of this one answer."""
+        started = time.perf_counter()
+        limits: dict[str, Any] = {"max_tokens": job.max_tokens}
+        if self._takes_more:
+            limits = {"max_tokens": None, **job.parameters, "schema": job.schema}
+        try:
+            answer = await self.model.complete(job.prompt.messages, **limits)
+        except (Failure, KBBenchError):
+            raise
+        except Exception as error:
+            raise Failure("model_error", f"{type(error).__name__}: {error}", transient=False) from error
+        completion = completed(answer, time.perf_counter() - started)
+        return completion._replace(latency_s=round(completion.latency_s, 6))
+
+    @property
+    def _where(self) -> str:
+        return str(getattr(self.model, "base_url", name_of(self.model)))
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+        except TimeoutError:
+            return
+
+    def _watch(self, record: Record) -> None:
+        """Stop a run whose server is down; odd replies and refused prompts are outcomes, however many they are."""
+        if record["error"] in OF_THE_PROMPT:
+            return  # however many: what others bring decides
+        self._failures_in_a_row = self._failures_in_a_row + 1 if _is_outage(record["error"]) else 0
+        if self._failures_in_a_row >= self._most_failures_in_a_row:
+            raise KBBenchError(
+                f"The last {self._failures_in_a_row} examples all failed, the last one with {record['error']}: "
+                f"{record['detail'] or 'no detail'}. The run stopped. Run the same command again to resend them."
+            )
+
+    @asynccontextmanager
+    async def _signals(self) -> AsyncIterator[asyncio.Task[Any] | None]:
+        """Stop in good order at the first SIGINT or SIGTERM, at once at the second."""
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        if threading.current_thread() is not threading.main_thread() or task is None:
+            yield task
+            return
+
+        def interrupt() -> None:
+            if self._stopping.is_set():
+                task.cancel()
+            self._stop(InterruptedRunError(), DRAIN_S)
+
+        with ExitStack() as stack:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                stack.callback(on_signal(loop, number, interrupt))
+            yield task
+
+
+def _is_outage(error: str | None) -> bool:
+    if error is None:
+        return False
+    return Failure(error, transient=True).overload or error in ("rate_limited", "loading", "model_error")

@@ -1,0 +1,179 @@
+"""A language model on a benchmark: examples to prompts, answers to predictions, all in one folder."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from kbbench_hf.benchmarks.base import Benchmark, PromptOptions
+from kbbench_hf.benchmarks.warnings import ScoreWarning
+from kbbench_hf.errors import KBBenchError, UsageError, unknown_name
+from kbbench_hf.protocols import LanguageModel, name_of
+from kbbench_hf.runners.generate import generate
+from kbbench_hf.runners.jobs import Prompts, Sampling
+from kbbench_hf.runners.progress import say
+from kbbench_hf.runners.run_folder import add_to_run, default_folder, open_run
+from kbbench_hf.runners.run_summary import ALMOST_ALL, EQUAL, Summary
+from kbbench_hf.scoring.asked import Asked
+from kbbench_hf.scoring.predictions import ReadOptions
+from kbbench_hf.scoring.result import Result
+from kbbench_hf.scoring.score import repeat_files, score_file, with_repeats
+
+N_HASHED_PROMPTS = 100
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is asked of a language model: examples, put in the words of one prompt."""
+
+    asked: Asked
+    prompt_name: str
+    options: PromptOptions
+    similar_by: str | None = None
+    """The embedder that chose the demonstrations, with its revision; None for the dataset's own choice."""
+
+    def prompts(self) -> Prompts:
+        """Return the prompts by example id, rendered when they are asked for."""
+        write, examples = self.asked.benchmark.asking.prompts[self.prompt_name], self.asked.examples
+        options = replace(self.options, mode=self.asked.place.mode)
+        return Prompts({row["id"]: partial(write, row, examples, options) for row in examples.rows})
+
+    def settings(self, model: str, sampling: Sampling, repeats: int = 1, structured: bool = False) -> dict[str, Any]:
+        """Return what decides the results of a run of a model."""
+        return {
+            **self.asked.settings(),
+            "n_examples": len(self.asked.examples.rows),
+            "model": model,
+            "prompt": self.prompt_name,
+            "prompt_sha256": self.prompt_sha256(),
+            "prompt_options": self._options(),
+            "similar_by": self.similar_by,
+            "sampling": asdict(sampling),
+            "repeats": repeats,
+            "structured": structured,
+        }
+
+    def warnings(self) -> list[ScoreWarning]:
+        """Return what weakens the figures of whoever is asked so."""
+        asking = self.asked.benchmark.asking
+        return asking.warn(self.asked.examples, self.options) if asking.warn else []
+
+    def _options(self) -> dict[str, Any]:
+        """Return the options as `run.json` has them; runs of benchmarks without a choice keep their first default."""
+        chosen = {name: value for name, value in asdict(self.options).items() if name != "mode"}
+        if self.asked.benchmark.asking.with_similar_ids is None and self.options.demonstrations == "leak-free":
+            chosen["demonstrations"] = "similar"
+        return chosen
+
+    def prompt_sha256(self) -> str:
+        """Return a hash of the first hundred prompts: it changes with the wording, the options and the data."""
+        digest = hashlib.sha256()
+        for prompt in islice(self.prompts().values(), N_HASHED_PROMPTS):
+            digest.update(json.dumps(prompt.messages, sort_keys=True).encode() + b"\n")
+        return digest.hexdigest()
+
+
+def task(
+    asked: Asked, *, prompt: str | None = None, options: PromptOptions | None = None, similar_by: str | None = None
+) -> Task:
+    """Return what a run would ask.
+
+    With `similar_by`, a sentence-transformers model chooses the similar demonstrations anew.
+
+    Raises:
+        UsageError: a name that does not exist, or a benchmark that asks nothing of a language model, or has no
+            demonstrations to choose.
+    """
+    name, asking = asked.place.benchmark, asked.benchmark.asking
+    if not asking.prompts:
+        raise UsageError(f"{name} is answered by retrievers; expected --model bm25, dense:..., graph:...")
+    chosen = prompt or next(iter(asking.prompts))
+    if chosen not in asking.prompts:
+        raise unknown_name(f"prompt of {name}", chosen, asking.prompts)
+    if similar_by is not None:
+        if asking.with_similar_ids is None:
+            raise UsageError(f"{name} has no demonstrations to choose; leave --similar-by out.")
+        from kbbench_hf.retrieval.embedders import SentenceEmbedder
+
+        embedder = SentenceEmbedder(similar_by)
+        asked = asked._replace(examples=asking.with_similar_ids(asked.examples, embedder))
+        similar_by = embedder.name
+    return Task(asked, chosen, options or PromptOptions(), similar_by)
+
+
+def answer(
+    asked: Task,
+    model: LanguageModel,
+    model_name: str,
+    folder: Path | None = None,
+    *,
+    sampling: Sampling | None = None,
+    repeats: int = 1,
+    structured: bool = False,
+    parser: str | None = None,
+    on_stop: Callable[[KBBenchError], object] | None = None,
+    **how: Any,
+) -> tuple[Path, Summary, Result]:
+    """Ask a model everything, keep every answer, score them; return the run's folder, its summary and its result.
+
+    A run that cannot go on is scored as far as it came; then `on_stop` is told why, or else the error is raised.
+
+    The result is the first repeat's, with the figures of all repeats in `repeats`. The same call goes on where an
+    interrupted run stopped. `how` holds what does not change the results: concurrency, budgets, attempts (see
+    `generate`).
+    """
+    benchmark, examples, place, *_ = asked.asked
+    parsers = benchmark.asking.parsers
+    parser_name = parser or next(iter(parsers))
+    if parser_name not in parsers:  # said before anything is asked, and perhaps paid for
+        raise unknown_name(f"parser of {place.benchmark}", parser_name, parsers)
+    rows = {row["id"]: row for row in examples.rows}
+    parse = parsers[parser_name]
+    sampling = sampling or Sampling()
+    settings = asked.settings(model_name, sampling, repeats, structured)
+    folder = folder or default_folder(place, model_name, settings)
+    first = not getattr(model, "rank", 0)
+    of_prompts = asked.warnings()
+    if first:
+        say(of_prompts, show=how.get("show", True))
+        open_run(folder, settings, {"processes": getattr(model, "n_processes", 1)})
+    generation = generate(
+        asked.prompts(),
+        model,
+        folder,
+        sampling=sampling,
+        repeats=repeats,
+        structured=structured,
+        parse=lambda text, example_id: parse(text, rows[example_id]),
+        answer=benchmark.scoring.answer.field,
+        title=f"Running {place.benchmark}",
+        partial=True,
+        **how,
+    )
+    reading = ReadOptions(source="response" if parser else "answer", parser=parser)
+    warnings = [*of_prompts, *generation.warnings]
+    result, *others = (score_file(asked.asked, file, reading, warnings) for file in repeat_files(folder, repeats))
+    result = with_repeats(result, others)
+    if _is_right(benchmark, result):
+        warnings, shown = ([each for each in some if each.code != EQUAL] for some in (warnings, result.warnings))
+        result = replace(result, warnings=shown)
+    if first:
+        plain, summary = [warning.to_dict() for warning in warnings], generation.summary.to_json()
+        add_to_run(folder, model=name_of(model), parser=parser_name, summary=summary, warnings=plain)
+    if generation.stopped is not None:
+        if on_stop is None:
+            raise generation.stopped
+        on_stop(generation.stopped)
+    return folder, generation.summary, result
+
+
+def _is_right(benchmark: Benchmark, result: Result) -> bool:
+    """Say whether nearly all examples are answered well: equal replies are right where all golds are equal."""
+    scored = [metric for metric, estimate in result.scores.items() if estimate.n_scored]
+    others = benchmark.scoring.unbounded | benchmark.scoring.lower_is_better
+    shares = [result.scores[metric].value for metric in benchmark.headline_metrics(scored) if metric not in others]
+    return bool(shares) and min(shares) >= ALMOST_ALL

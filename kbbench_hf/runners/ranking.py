@@ -1,0 +1,230 @@
+"""Finding candidates for every question of a benchmark: in one process or a group, resumable, the same bytes always."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.benchmarks.base import Examples
+from kbbench_hf.benchmarks.warnings import unmatched_warning
+from kbbench_hf.errors import KBBenchError, UsageError
+from kbbench_hf.files.datasets import read_json
+from kbbench_hf.files.journal import Journal
+from kbbench_hf.files.writing import whole_file
+from kbbench_hf.protocols import Found, Searcher, matched
+from kbbench_hf.retrieval.context import Share
+from kbbench_hf.runners.process_group import check_same, check_shared, group
+from kbbench_hf.runners.progress import progress
+from kbbench_hf.runners.run_folder import add_to_run, open_run
+from kbbench_hf.scoring.asked import RUN
+from kbbench_hf.scoring.score import EXPLANATIONS
+
+N_EXPLAINED = 1000
+"""Questions whose rankings are explained, for searchers that can."""
+N_TIMED = 100
+"""Questions that are asked one by one after a run, to measure latency."""
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Wall time of single queries in seconds; None where none was measured."""
+
+    latency_p50_s: float | None = None
+    latency_p95_s: float | None = None
+    n_timed: int = 0
+
+    def __str__(self) -> str:
+        """Return the latency in words; empty where none was measured."""
+        if self.latency_p50_s is None or self.latency_p95_s is None:
+            return ""
+        p50, p95 = 1000 * self.latency_p50_s, 1000 * self.latency_p95_s
+        return f"latency per query: p50 {p50:.1f} ms, p95 {p95:.1f} ms (over {self.n_timed} queries)"
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a searcher is built: this process's share of the work, bars, and where models note their revisions."""
+
+    share: Share
+    progress: Callable[..., AbstractContextManager[Any]]
+    revisions: dict[str, str]
+    texts: dict[str, dict[str, object]]
+    """Model -> the rendering and fields of the texts that it reads; filled in where they are known."""
+
+
+def retrieve(
+    examples: Examples,
+    build: Callable[[Site], Searcher],
+    folder: Path,
+    settings: Mapping[str, Any],
+    *,
+    top_k: int = 100,
+    batch: int = 32,
+    processes: int | None = None,
+    timed: bool = True,
+    show: bool = True,
+) -> Latency:
+    """Find candidates for every example; write `folder/predictions.jsonl`: `{"id", "ids", "scores"}`, best first.
+
+    Where the group has several processes (started by torchrun), each builds and searches its own part. The file is the
+    same bytes for any number of processes and after any number of interruptions: the same call goes on where the last
+    one stopped. A searcher sees the questions' words, never their ids.
+
+    `build` makes the searcher when the folder is known to be this run's. `settings` are what decides the results, for
+    `run.json`; so does `batch`, the questions searched at once, in the last bits of scores. `processes` must be running
+    where a number is given. With `timed`, some questions are asked again, one by one, to measure latency.
+
+    Raises:
+        UsageError: another run in the folder, or another number of processes than asked for.
+        BusyError: another process runs in this folder.
+    """
+    share = group(processes)
+    first = share.rank == 0
+    settings = {**settings, "n_examples": len(examples.rows), "top_k": top_k, "batch": batch}
+    site = Site(share, partial(progress, show=show and first), {}, {})
+    with ExitStack() as stack:
+        undo = stack.enter_context(ExitStack())  # a model that cannot be built leaves no folder behind
+        if first and not folder.exists():
+            undo.callback(shutil.rmtree, folder)
+        if first:
+            open_run(folder, settings, {"processes": share.size})
+        check_shared(share, folder)
+        check_same(share, settings)
+        journal = stack.enter_context(Journal(folder)) if first else None
+        questions = [row["query"] for row in examples.rows]
+        places = range(len(questions))
+        batches = {str(start): places[start : start + batch] for start in range(0, len(places), batch)}
+        run = read_json(folder / RUN) if share.size == 1 else {}
+        if journal is not None and run.get("latency", {}).get("n_timed") and run.get("revisions") == {}:
+            # finished, with no weights that may have changed since: the latency is the last thing that is written
+            _write_predictions(folder, examples, batches, journal)
+            undo.pop_all()
+            return Latency(**run["latency"])
+        searcher = build(site)
+        check_same(share, site.revisions)
+        undo.pop_all()
+        if first:
+            _check_revisions(folder, site.revisions)
+            add_to_run(folder, texts=site.texts)
+        title = f"Ranking with {str(settings['model']).partition('(')[0]}"
+        done = share.gather(None if journal is None else [key for key in batches if key in journal])[0]
+        with site.progress(title, len(questions), done=sum(len(batches[key]) for key in done)) as advance:
+            for key, rows in batches.items():
+                if key in done:
+                    continue
+                found = searcher.search([questions[row] for row in rows], top_k)
+                if journal is not None:
+                    rankings = [_plain(each[:top_k]) for each in found]
+                    if len(rankings) != len(rows):
+                        raise UsageError(
+                            f"The model found {len(rankings)} lists for {len(rows)} queries; expected one for each. "
+                            "Fix its `search`."
+                        )
+                    journal.append({"key": key, "error": None, "ranked": rankings})
+                advance(len(rows))
+        explained = _explained(searcher, examples.rows[:N_EXPLAINED], site)
+        latency = _latency(searcher, questions[:N_TIMED], top_k, site) if timed else Latency()
+        if journal is not None:
+            unmatched = ~matched(searcher, questions)
+            unmatched |= _write_predictions(folder, examples, batches, journal)
+            if explained:
+                with whole_file(folder / EXPLANATIONS) as sink:
+                    sink.writelines(line.encode() for line in explained)
+            warnings = [each.to_dict() for each in unmatched_warning(int(unmatched.sum()), len(questions))]
+            add_to_run(folder, latency=asdict(latency), warnings=warnings)
+    share.gather(None)  # so that every process finds the predictions when this returns
+    return latency
+
+
+def _write_predictions(
+    folder: Path, examples: Examples, batches: Mapping[str, range], journal: Journal
+) -> NDArray[np.bool_]:
+    """Write the rankings in the journal as predictions; return whether each is of candidates with one score."""
+    tied = []
+    with whole_file(folder / "predictions.jsonl") as sink:
+        for row, ranked in _rankings(examples, batches, journal):
+            tied.append(_is_tied(ranked))
+            sink.write((json.dumps({"id": row["id"], **ranked}, ensure_ascii=False) + "\n").encode())
+    return np.array(tied, dtype=bool)
+
+
+def _check_revisions(folder: Path, revisions: Mapping[str, str]) -> None:
+    """Write the revisions of the models into `run.json`, or check that they are what an earlier start wrote."""
+    before = read_json(folder / RUN).get("revisions")
+    if before is None:
+        add_to_run(folder, revisions=dict(revisions))
+    elif before != dict(revisions):
+        raise UsageError(
+            f"The models have changed since {folder} was begun: {before} then, {dict(revisions)} now. "
+            "Name another folder with --out."
+        )
+
+
+def _plain(found: Found) -> dict[str, list[Any]]:
+    """Return what one query found as a prediction has it: ids, and scores where there are any."""
+    pairs = [each if isinstance(each, tuple | list) else (each, None) for each in found]
+    scores = [score for _, score in pairs if score is not None]
+    ids = [each.item() if isinstance(each, np.generic) else each for each, _ in pairs]
+    return {"ids": ids, "scores": [float(score) for score in scores]} if len(scores) == len(ids) else {"ids": ids}
+
+
+def _is_tied(ranked: Mapping[str, Sequence[float]]) -> bool:
+    """Whether all of several candidates have one score, so that nothing but their ids orders them."""
+    scores = ranked.get("scores", ())
+    return len(scores) > 1 and min(scores) == max(scores)
+
+
+def _rankings(
+    examples: Examples, batches: Mapping[str, range], journal: Journal
+) -> Iterator[tuple[Mapping[str, Any], dict[str, Any]]]:
+    for rows, record in zip(batches.values(), journal.read(batches), strict=True):
+        if record is None:
+            raise KBBenchError("A part of the run is missing from its journal. Start the same run again.")
+        for row, ranked in zip(rows, record["ranked"], strict=True):
+            yield examples.rows[row], ranked
+
+
+def _explained(searcher: Searcher, rows: Sequence[Mapping[str, Any]], site: Site) -> list[str]:
+    """Return a line per question for searchers that can say why; every process asks, since some search together."""
+    explain = getattr(searcher, "explain", None)
+
+    def reading(row: Mapping[str, Any]) -> Any:
+        return explain(row["query"], row.get("answer_ids", ())) if explain is not None else None
+
+    if not rows or reading(rows[0]) is None:
+        return []
+    found: list[str] = []
+    with site.progress("Explaining rankings", len(rows)) as advance:
+        for row in rows:
+            found.append(json.dumps({"id": row["id"], **_record(reading(row))}, ensure_ascii=False) + "\n")
+            advance(1)
+    return found
+
+
+def _record(value: Any) -> Any:
+    """Return named tuples as what JSON calls objects, all the way down."""
+    if hasattr(value, "_asdict"):
+        return {name: _record(each) for name, each in value._asdict().items()}
+    return [_record(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _latency(searcher: Searcher, questions: Sequence[str], top_k: int, site: Site) -> Latency:
+    seconds = []
+    with site.progress("Measuring latency", len(questions)) as advance:
+        for question in questions:
+            start = perf_counter()
+            searcher.search([question], top_k)
+            seconds.append(perf_counter() - start)
+            advance(1)
+    if not seconds:
+        return Latency()
+    p50, p95 = np.quantile(seconds, [0.5, 0.95]).tolist()
+    return Latency(p50, p95, len(seconds))

@@ -1,0 +1,173 @@
+"""Whose refusal it was: of one prompt, of how it was asked, or of the whole run.
+
+Words that are known decide. Where they leave it open, or name a parameter that was taken before, a prompt that was
+answered before is sent with the same parameters: if it is answered again, the refusal was of the prompt. A run stops
+only where nothing succeeds, or where key, money or model are gone.
+"""
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from kbbench_hf.benchmarks.base import Prompt
+from kbbench_hf.errors import KBBenchError, UsageError
+from kbbench_hf.files.journal import Record
+from kbbench_hf.llm.failures import OF_THE_PROMPT, Failure, Refused
+from kbbench_hf.llm.refusals import Meaning, Refusal
+from kbbench_hf.protocols import Chat, Completion, name_of
+from kbbench_hf.runners.jobs import Job
+
+CANARY = Prompt([{"role": "user", "content": "Write the numbers from one to ten as words."}], max_tokens=32)
+"""Asked at the start and at the end of a run: another answer at temperature 0 hints at another model."""
+PROBE = "probe"
+"""What the keys of the records of such second requests begin with."""
+BELIEVED = 20
+"""After so many refusals of one wording without any answer between them, it is asked again whose they are."""
+_ENOUGH = 4
+"""So many first prompts refused, and none answered: then it is not one of them."""
+_WAIT_S = 0.02
+_TRIES = 3
+_ODDITIES = re.compile(r"\d[\d.,]*|[`'\"“][^`'\"”]*[`'\"”]")
+
+
+class Arbiter:
+    """Judges the refusals of one run; `send` sends a job once, `record` stores what it cost."""
+
+    def __init__(
+        self, model: Chat, send: Callable[[Job], Awaitable[Completion]], record: Callable[[Record], None]
+    ) -> None:
+        self._model, self._send, self._record = model, send, record
+        self.n_answered = 0
+        self.good: Prompt | None = None
+        """A prompt that was answered."""
+        self.said_otherwise: Callable[[Mapping[str, object]], None] = lambda changes: None
+        """Told what the server taught of how to ask it."""
+        self._taken: set[str] = set()
+        self._asking = asyncio.Lock()
+        self._verified: dict[str, tuple[int, int]] = {}
+        """Wording of a refusal -> how many answers there were when it came last, and how often it came since."""
+        self._unsure = 0
+
+    def answered(self, job: Job) -> None:
+        """Note that a job was answered, and so its parameters taken."""
+        self.n_answered += 1
+        self._taken |= _names(job)
+        if job.id is not None:
+            self.good = job.prompt
+
+    async def judge(self, job: Job, refused: Refused, active: Callable[[], int]) -> Failure | None:
+        """Return the failure that the refusal is for this prompt; None where it is to be sent again, said otherwise.
+
+        `active` says how many requests are under way.
+
+        Raises:
+            KBBenchError: no request of this run can succeed; the message says why.
+        """
+        found = refused.refusal or Refusal(Meaning.UNCLEAR)
+        open_question = found.meaning in (Meaning.UNCLEAR, Meaning.PARAMETER)
+        is_open = self._is_outdated(refused) or found.parameter not in self._taken
+        if found.meaning is Meaning.PARAMETER and is_open and self._learn(refused):
+            return None
+        never_taken = found.parameter in _names(job) - self._taken
+        if not open_question or never_taken or job.id is None or not await self._is_of_the_prompt(job, refused, active):
+            raise explained(refused, self._model) from refused
+        reason = "parameter_refused" if found.meaning is Meaning.PARAMETER else "prompt_refused"
+        return Failure(reason, f"{refused.reason.replace('_', ' ').upper()}: {refused.detail}", transient=False)
+
+    def _is_outdated(self, refused: Refused) -> bool:
+        """Say whether what was refused is said otherwise by now: others may have been answered meanwhile."""
+        return refused.dialect is not None and refused.dialect is not getattr(self._model, "dialect", refused.dialect)
+
+    def _learn(self, refused: Refused) -> bool:
+        learn = getattr(self._model, "learn", None)
+        changes = learn(refused) if learn is not None else None
+        if changes is None:
+            return False
+        self.said_otherwise(changes)
+        return True
+
+    async def _is_of_the_prompt(self, job: Job, refused: Refused, active: Callable[[], int]) -> bool:
+        if self.n_answered == 0 and not await self._somebody_is_answered(active):
+            return False
+        wording = f"{refused.reason} {_ODDITIES.sub('', refused.words)[:200]}"
+        async with self._asking:
+            answered, since = self._verified.get(wording, (self.n_answered, BELIEVED))
+            if answered != self.n_answered:
+                since = 0
+            if since >= BELIEVED:
+                if not await self._is_answered_again(job):
+                    return False
+                since = 0
+            self._verified[wording] = (self.n_answered, since + 1)
+        return True
+
+    async def _somebody_is_answered(self, active: Callable[[], int]) -> bool:
+        """Wait until the first answer of the run; False where all that is under way was refused like this."""
+        self._unsure += 1
+        try:
+            while self.n_answered == 0 and self._unsure < active():
+                await asyncio.sleep(_WAIT_S)
+            return self.n_answered > 0 or self._unsure < _ENOUGH
+        finally:
+            self._unsure -= 1
+
+    async def _is_answered_again(self, job: Job) -> bool:
+        """Send a prompt that was answered before with the parameters of this job; a fault says nothing."""
+        for attempt in range(_TRIES):
+            probe = job._replace(key=f"{PROBE}-{time.time_ns()}", id=None, prompt=self.good or CANARY)
+            try:
+                self._record(probe.answered(await self._send(probe), 1))
+                self.n_answered += 1
+                return True
+            except Failure as failure:
+                self._record(probe.failed(failure, 1))
+                if isinstance(failure, Refused):
+                    return False
+                if not failure.transient:
+                    return failure.reason not in OF_THE_PROMPT
+                if attempt == _TRIES - 1:
+                    raise
+                await asyncio.sleep(failure.retry_after or attempt)
+        return False
+
+
+def _names(job: Job) -> set[str]:
+    """Return the names of what a job asks for."""
+    schema = {"response_format"} if job.schema is not None else set()
+    system = {"messages"} if any(message["role"] == "system" for message in job.prompt.messages) else set()
+    return {*job.parameters, *schema, *system}
+
+
+def explained(refused: Refused, model: Any) -> KBBenchError:
+    """Return the error that ends a run, with what the server said and what to do."""
+    where = getattr(model, "base_url", None) or name_of(model)
+    found = refused.refusal or Refusal(Meaning.UNCLEAR)
+    name = found.parameter
+    what, remedy = {
+        Meaning.KEY: ("the key", "Is the API key right? May it use this model? Name its variable: --api-key-env."),
+        Meaning.QUOTA: (
+            "the request for lack of credit or quota",
+            "Top up the account, and run the same command again.",
+        ),
+        Meaning.MODEL: ("the model", f"Does it serve the model {getattr(model, 'model', '?')!r}?"),
+        Meaning.ADDRESS: ("the address", "Give the base URL of its OpenAI-compatible interface."),
+        Meaning.PARAMETER: (f"the parameter {name!r}", _remedy(name)),
+    }.get(found.meaning, ("the request", "Does the server take these parameters?"))
+    said = f"{refused.reason.replace('_', ' ').upper()}{': ' if refused.detail else ''}{refused.detail}"
+    kind = KBBenchError if found.meaning is Meaning.QUOTA else UsageError
+    return kind(f"{where} refused {what} with {said}{'' if said.endswith('.') else '.'} {remedy}")
+
+
+def _remedy(parameter: str | None) -> str:
+    """Return what to do about a parameter that is not taken."""
+    if parameter == "tools":
+        return (
+            "Start the server so that the model can call them (vLLM: --enable-auto-tool-choice --tool-call-parser NAME;"
+            " llama.cpp: --jinja), or use --protocol json."
+        )
+    options = {"max_tokens": "--max-tokens", "max_completion_tokens": "--max-tokens", "temperature": "--temperature"}
+    options |= {"top_p": "--top-p", "seed": "--seed", "response_format": "--structured", "messages": "the prompt"}
+    options |= {"tool_choice": "--tool-choice"}
+    return f"Change or leave out {options.get(parameter or '', f'{parameter!r}, perhaps in --extra-body')}."

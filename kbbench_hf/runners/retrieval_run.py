@@ -1,0 +1,282 @@
+"""Retrievers by name on a benchmark's knowledge base: rank its nodes, perhaps re-rank them."""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+
+from kbbench_hf.benchmarks import find_dataset
+from kbbench_hf.benchmarks.base import Asking, Examples
+from kbbench_hf.errors import UsageError, unknown_name
+from kbbench_hf.files.datasets import read_json
+from kbbench_hf.knowledge_base.store import KnowledgeBase
+from kbbench_hf.model_specs import KINDS, Spec, did_you_mean, parse
+from kbbench_hf.protocols import LanguageModel, Searcher, name_of
+from kbbench_hf.retrieval.context import Question, Workplace
+from kbbench_hf.retrieval.node_texts import Forms, Text
+from kbbench_hf.retrieval.retrievers import RETRIEVERS, OverAll, OverNodes, retriever
+from kbbench_hf.runners.process_group import shared_cache
+from kbbench_hf.runners.ranking import Latency, Site, retrieve
+from kbbench_hf.runners.run_folder import add_to_run, default_folder, open_run
+from kbbench_hf.scoring.asked import RUN, Asked, load_examples
+
+if TYPE_CHECKING:
+    from kbbench_hf.agents.agent import Limits, Protocol
+    from kbbench_hf.agents.tools import AgentTools, Search
+    from kbbench_hf.runners.jobs import Sampling
+    from kbbench_hf.runners.run_summary import Summary
+
+TOP_K = 100
+TRAINING = "train"
+"""The split that models which learn from questions may see."""
+MOST_RANKED = 3_000_000
+"""All candidates are ranked for all questions where that makes at most so many entries, about 80 MB: then no answer's
+rank is left open, and MRR and MAP are those of whole rankings."""
+
+
+class RankedRun(NamedTuple):
+    """A finished run of a retriever."""
+
+    folder: Path
+    latency: Latency
+
+
+def rank(asked: Asked, model: str, folder: Path | None = None, *, top_k: int | None = None, **how: Any) -> RankedRun:
+    """Rank the candidates of every question; the same call goes on where an interrupted run stopped.
+
+    `top_k` is by default the number of candidates where `MOST_RANKED` allows it, else 100. `how` goes to `rank_nodes`.
+    """
+    for name in _names(parse(model)):
+        if name not in RETRIEVERS:
+            if meant := did_you_mean(model):
+                raise UsageError(f"Unknown retriever {name!r}.{meant} Retrievers: {KINDS}.")
+            raise unknown_name("retriever", name, RETRIEVERS)
+    kb = knowledge_base(asked)
+    if top_k is None:
+        n_candidates = len(asked.examples.context.candidates.ids)
+        top_k = n_candidates if n_candidates * len(asked.examples.rows) <= MOST_RANKED else TOP_K
+    place = asked.settings()
+    if folder is None:
+        chosen = {**place, "top_k": top_k, "n_examples": len(asked.examples.rows)}
+        folder = default_folder(asked.place, model, chosen)
+    how |= {"asking": asked.benchmark.asking, "top_k": top_k, "training": _training(asked, parse(model))}
+    return RankedRun(folder, rank_nodes(asked.examples, kb, model, folder, about=place, **how))
+
+
+def rank_nodes(
+    examples: Examples,
+    kb: KnowledgeBase,
+    model: str,
+    folder: Path,
+    *,
+    about: Mapping[str, Any],
+    asking: Asking | None = None,
+    training: Examples | None = None,
+    cache: Path | None = None,
+    **how: Any,
+) -> Latency:
+    """Rank the nodes of a knowledge base for every example; what `rank` does, without a benchmark.
+
+    Examples are rows with `id` and `query`; `context.candidates.ids`, where there, says which nodes may be ranked.
+    `model` is spelled as in `model_specs`; only `knn` sees the `training` split. `about` (benchmark, config, split and
+    dataset revision) goes into `run.json`, `how` to `retrieve`. Embeddings are kept in `cache`, see `default_cache`.
+    """
+    spec = parse(model)
+    general = _workplace(examples, kb, asking or Asking(), training, cache)
+
+    def build(site: Site) -> OverNodes:
+        place = replace(
+            general,
+            cache=shared_cache(site.share, general.cache, folder),
+            candidates=_candidates(examples, kb),
+            share=site.share,
+            progress=site.progress,
+            revisions=site.revisions,
+            texts_read=site.texts,
+        )
+        return OverNodes(retriever(spec, place), kb)
+
+    return retrieve(examples, build, folder, {**about, "model": str(spec), "knowledge_base": kb.hash}, **how)
+
+
+def _workplace(
+    examples: Examples, kb: KnowledgeBase, asking: Asking, training: Examples | None, cache: Path | None = None
+) -> Workplace:
+    return Workplace(
+        kb,
+        cache or default_cache(),
+        forms=Forms(asking.documents, asking.own_documents),
+        training=None if training is None else [(row["query"], row["answer_ids"]) for row in training.rows],
+        questions=[Question(row["query"], row["id"], row.get("split", "")) for row in examples.rows],
+    )
+
+
+def agent_tools(asked: Asked, base: "str | Searcher") -> "AgentTools":
+    """Return the tools on a benchmark's knowledge base, which search as `base` does, but all nodes.
+
+    What an agent walks over need not be a candidate, and it searches for names: where a model would read the column
+    `text` by default, it reads all that is known of a node.
+    """
+    from kbbench_hf.agents.tools import AgentTools
+
+    kb = knowledge_base(asked)
+    search: Search = OverAll(base, kb) if not isinstance(base, str) else _search(asked, kb, base)
+    return AgentTools(kb, search, _candidates(asked.examples, kb))
+
+
+def _search(asked: Asked, kb: KnowledgeBase, base: str) -> "Search":
+    spec = parse(base)
+    place = _workplace(asked.examples, kb, asked.benchmark.asking, _training(asked, spec))
+    built = retriever(spec, replace(place, plain="clean"))
+    return cast("Search", built) if hasattr(built, "matches") else OverAll(built, kb)
+
+
+def knowledge_base(asked: Asked) -> KnowledgeBase:
+    """Return the knowledge base of a benchmark."""
+    return KnowledgeBase.open(find_dataset(asked.place.benchmark).path)
+
+
+def rerank(
+    asked: Asked,
+    first: Path,
+    model: LanguageModel,
+    name: str,
+    *,
+    folder: Path | None = None,
+    depth: int = 20,
+    weight: float | None = None,
+    wording: str = "clean",
+    **how: Any,
+) -> "tuple[Path, Summary, int]":
+    """Re-rank the run in `first`; return the new run's folder, its summary, and the number of responses without score.
+
+    `folder` is by default next to `first`, with its name, the model and the settings that are not the defaults.
+
+    Raises:
+        UsageError: there is no such wording.
+        UnreadError: more than a tenth of the answers hold no score.
+    """
+    from kbbench_hf.retrieval.reranker import ASKING, RANK_WEIGHT
+    from kbbench_hf.runners.rerank import rerank_run
+
+    if wording not in ASKING:
+        raise unknown_name("re-ranking prompt", wording, ASKING)
+    weight = RANK_WEIGHT if weight is None else weight
+    asking = asked.benchmark.asking
+    of_first = read_json(first / RUN)
+    before = of_first["settings"]
+    documents = Text(asking.own_documents or "clean", relations=True)
+    own = {"wording": wording, "weight": weight}
+    usual = {"wording": "clean", "weight": RANK_WEIGHT}
+    ways = "".join(f"-{key}-{value}" for key, value in own.items() if value != usual[key])
+    folder = folder or first.with_name(f"{first.name}-{_in_a_name(name)}-{depth}{ways}")
+    open_run(folder, {**before, "rerank": name, "depth": depth, "documents": str(documents), **own}, {})
+    how |= {
+        "depth": depth,
+        "weight": weight,
+        "asking": ASKING[wording],
+        "rendering": documents,
+        "forms": Forms(asking.documents),
+    }
+    done = rerank_run(asked.examples, knowledge_base(asked), first, model, folder, **how)
+    summary, warnings = done.generation.summary, [warning.to_dict() for warning in done.generation.warnings]
+    facts = {"n_unread": done.n_unread, "structured": done.structured, **_of_first(of_first, warnings)}
+    add_to_run(folder, model=name_of(model), summary=summary.to_json(), **facts)
+    return folder, summary, done.n_unread
+
+
+def walk(
+    asked: Asked,
+    first: Path,
+    base: "str | Searcher",
+    model: LanguageModel,
+    name: str,
+    *,
+    limits: "Limits",
+    sampling: "Sampling",
+    protocol: "Protocol",
+    folder: Path | None = None,
+    compact: bool = False,
+    tool_choice: str | None = None,
+    **how: Any,
+) -> "tuple[Path, Summary]":
+    """Let an agent search the knowledge base, given the run in `first`; return the new run's folder and its summary.
+
+    `folder` is by default next to `first`, with its name, the model and a hash of the settings.
+
+    Raises:
+        UsageError: another run is in the folder, or the server takes no tools.
+    """
+    from kbbench_hf.agents.agent import Agent
+    from kbbench_hf.runners.agent import contract_sha256, walk_run
+
+    kb = knowledge_base(asked)
+    agent = Agent(agent_tools(asked, base), limits, protocol, compact)
+    own = {**asdict(limits), "protocol": protocol, "compact": compact, "tool_choice": tool_choice}
+    own |= {"sampling": asdict(sampling)}
+    digest = hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()[:8]
+    folder = folder or first.with_name(f"{first.name}-{_in_a_name(name)}-{digest}")
+    of_first = read_json(first / RUN)
+    before = of_first["settings"]
+    same = {"knowledge_base": kb.hash, "contract_sha256": contract_sha256(agent)}
+    writes = not getattr(model, "rank", 0)
+    if writes:
+        open_run(folder, {**before, "agent": name, **own, **same}, {"base": first.name})
+    how |= {"top_k": before["top_k"], "sampling": sampling, "tool_choice": tool_choice}
+    done = walk_run(asked.examples, agent, first, model, folder, **how)
+    summary, warnings = done.generation.summary, [warning.to_dict() for warning in done.generation.warnings]
+    facts = {"structured": done.structured, **_of_first(of_first, warnings)}
+    if writes:
+        add_to_run(folder, model=name_of(model), summary=summary.to_json(), **facts)
+    return folder, summary
+
+
+def _of_first(run: Mapping[str, Any], warnings: Sequence[Any]) -> dict[str, Any]:
+    """Return what a second stage takes over from the run before it: the texts read, and its warnings before its own."""
+    return {"texts": run.get("texts", {}), "warnings": [*run.get("warnings", []), *warnings]}
+
+
+def default_cache() -> Path:
+    """Return where embeddings are kept: under `$XDG_CACHE_HOME`, by default `~/.cache`."""
+    root = os.environ.get("XDG_CACHE_HOME")
+    return (Path(root) if root else Path.home() / ".cache") / "kbbench-hf" / "embeddings"
+
+
+def _in_a_name(model: str) -> str:
+    """Return what of a model's name can stand in a folder's."""
+    return re.sub(r"[^A-Za-z0-9_.]+", "-", model)
+
+
+def _training(asked: Asked, spec: Spec) -> Examples | None:
+    """Return the training questions, for a model that answers from them.
+
+    Raises:
+        UsageError: there are none.
+    """
+    if "knn" not in _names(spec):
+        return None
+    if TRAINING not in asked.benchmark.data.splits:
+        raise UsageError(
+            f"knn answers from training questions; {asked.place.benchmark} has no split {TRAINING!r}. "
+            "Take another model."
+        )
+    return load_examples(asked.place.benchmark, asked.place.config, TRAINING).examples
+
+
+def _names(spec: Spec) -> Sequence[str]:
+    """Return what a model is made of: its own name and its parts'."""
+    return [spec.name, *(name for part in spec.parts for name in _names(part))]
+
+
+def _candidates(examples: Examples, kb: KnowledgeBase) -> "np.ndarray[Any, np.dtype[np.int64]] | None":
+    """Return the rows that may be ranked, or None where these are all."""
+    candidates = getattr(examples.context, "candidates", None)
+    if candidates is None or len(candidates.ids) == len(kb):
+        return None
+    return np.sort(kb.rows(candidates.ids))

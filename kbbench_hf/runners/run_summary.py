@@ -1,0 +1,270 @@
+"""What a generation run came to: its summary and its predictions file, both read from the journal."""
+
+import json
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from kbbench_hf.benchmarks.warnings import ScoreWarning
+from kbbench_hf.errors import KBBenchError
+from kbbench_hf.files.journal import Record
+from kbbench_hf.files.writing import whole_file
+from kbbench_hf.llm.failures import SETTLED
+from kbbench_hf.parsing.cues import REFUSAL
+from kbbench_hf.parsing.parsed_reply import Reading
+from kbbench_hf.runners.progress import Meter, quantile
+
+_to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
+Parse = Callable[[str, Any], Reading[Any]]
+"""(response text, example id) -> what was read; raises where the text holds no answer."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """How a run went. Counts are of prompts times repeats; requests, tokens and cost are of everything that was sent.
+
+    `cost` is None where no price is known; `n_without_usage` answers came without a token count. Latencies are those
+    of the answered requests, in seconds. `canaries` are the answers to the canary prompt, in order.
+    """
+
+    model: str
+    n_prompts: int
+    n_answered: int
+    n_failed: int
+    errors: Mapping[str, int]
+    n_cut_off: int
+    n_empty: int
+    n_parse_failures: int
+    n_schema_violations: int
+    n_without_usage: int
+    n_requests: int
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float | None
+    currency: str | None
+    prices_as_of: str | None
+    latency_p50_s: float | None
+    latency_p95_s: float | None
+    canaries: tuple[str, ...]
+    n_refusals: int = 0
+    """Replies that cannot be parsed, in which the model refuses in words."""
+    n_most_common: int = 0
+    """How many prompts got the most common reply."""
+    servers: tuple[Mapping[str, Any], ...] = ()
+    """Who answered, in order: the address, what the server said it was, and how it wanted to be asked."""
+    stopped: str | None = None
+    """Why the run could not go on, where it could not."""
+    n_timeouts: int = 0
+    """Requests that timed out since this start of the run; they were sent again."""
+    concurrency: int | None = None
+    """How many requests at once the timeout allowed in the end, where that is less than the caller allowed."""
+
+    @property
+    def parse_failure_rate(self) -> float:
+        """The share of answers in which the parser found nothing; 0 where nothing was answered."""
+        return self.n_parse_failures / self.n_answered if self.n_answered else 0.0
+
+    @property
+    def served_model_changed(self) -> bool:
+        """Whether the canary prompt was answered in more than one way: a hint that another model answered."""
+        return len(set(self.canaries)) > 1
+
+    @property
+    def n_open(self) -> int:
+        """How many prompts failed that may yet be answered; a refusal is an outcome, and settled."""
+        return sum(n for kind, n in self.errors.items() if kind not in SETTLED)
+
+    def __str__(self) -> str:
+        """Return the counts of the run, its requests, tokens and cost, in two lines."""
+        cost, latency = "cost unknown (no --prices)", ""
+        if self.cost is not None:
+            cost = f"{self.cost:.4f} {self.currency} (prices of {self.prices_as_of})"
+        if self.latency_p50_s is not None:
+            latency = f"; latency p50 {self.latency_p50_s:.2f} s, p95 {self.latency_p95_s:.2f} s"
+        errors = f" ({', '.join(f'{kind} {count:,}' for kind, count in self.errors.items())})" if self.errors else ""
+        noun = "error" if self.n_failed == 1 else "errors"
+        of_all = f" of {self.n_answered + self.n_failed:,}" if self.n_failed else ""
+        return (
+            f"{self.n_answered:,}{of_all} responses: {self.n_failed:,} {noun}{errors}, "
+            f"{self.n_parse_failures:,} unparsable, {self.n_cut_off:,} truncated\n"
+            f"{self.n_requests:,} requests, {self.prompt_tokens:,} prompt tokens, "
+            f"{self.completion_tokens:,} completion tokens, {cost}{latency}"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields and the derived figures, for `run.json`."""
+        return {
+            **asdict(self),
+            "parse_failure_rate": self.parse_failure_rate,
+            "served_model_changed": self.served_model_changed,
+        }
+
+
+class Prediction(NamedTuple):
+    """One line of a predictions file, and whether it holds a parsed answer."""
+
+    line: bytes
+    parsed: bool
+
+
+def prediction(record: Record, parse: Parse, answer: str) -> Prediction:
+    r"""Return the line of a predictions file for a record.
+
+    `{"id", answer, "read_by", "response"}`, with the rule by which the answer was read; without both where the parser
+    finds none; `{"id", "error"}` where the model gave none. `thought` is what the model thought, where it did: what the
+    server sent as such, or else what the parser set apart; `system_fingerprint` and `provider` say who answered, where
+    the server did. Whatever a parser raises is a parse failure of that text.
+
+    >>> record = {"id": "q1", "error": None, "response": "4 2"}
+    >>> prediction(record, lambda text, _: Reading(text.split(), "words"), "answers").line
+    b'{"id": "q1", "answers": ["4", "2"], "read_by": "words", "response": "4 2"}\n'
+    """
+    who = {name: record[name] for name in ("system_fingerprint", "provider") if record.get(name)}
+    if record["error"] is not None:
+        return Prediction(_line({"id": record["id"], "error": record["error"], **who}), parsed=False)
+    text = record["response"]
+    row = {"id": record["id"]}
+
+    def line(thought: str, **read: Any) -> bytes:
+        thought = record.get("reasoning") or thought
+        return _line({**row, **read, **({"thought": thought} if thought else {}), "response": text, **who})
+
+    try:
+        read = parse(text, record["id"])
+        return Prediction(line(read.thought, **{answer: read.answer, "read_by": read.rule}), parsed=True)
+    except Exception as error:  # one strange text must not end the run
+        return Prediction(line(getattr(error, "thought", "")), parsed=False)
+
+
+def finish(
+    records: Iterable[Record | None],
+    meter: Meter,
+    model: str,
+    n_prompts: int,
+    *,
+    parse: Parse | None = None,
+    answer: str = "",
+    folder: Path | None = None,
+) -> Summary:
+    """Go through the records of a finished run once: summarise them and, with a folder, write its predictions.
+
+    `n_prompts` is the number of prompts in one repeat.
+
+    Raises:
+        KBBenchError: some jobs have no record (a process of the group died); nothing is written.
+    """
+    counts: Counter[str] = Counter()
+    errors: Counter[str] = Counter()
+    replies: Counter[int] = Counter()
+    latencies = array("d")
+    with ExitStack() as stack:
+        files: list[BinaryIO] = []
+        for position, record in enumerate(records):
+            if record is None:
+                counts["missing"] += 1
+                continue
+            if folder is not None and position % n_prompts == 0:
+                repeat = position // n_prompts
+                name = "predictions.jsonl" if repeat == 0 else f"predictions.{repeat}.jsonl"
+                files.append(stack.enter_context(whole_file(folder / name)))
+            if record["error"] is None:
+                _count(record, counts, latencies)
+                replies[hash(record["response"].strip())] += not record.get("tool_calls")
+            else:
+                errors[record["error"]] += 1
+            if parse is not None:
+                line, parsed = prediction(record, parse, answer)
+                if record["error"] is None and not parsed:
+                    counts["parse_failures"] += 1
+                    counts["refusals"] += REFUSAL.search(record["response"]) is not None
+                if files:
+                    files[-1].write(line)
+        if counts["missing"]:
+            raise KBBenchError(
+                f"{counts['missing']:,} of {counts['missing'] + counts['answered'] + errors.total():,} completions are "
+                "missing: a process of the group must have died. Start the same run again to make them."
+            )
+    ordered = sorted(latencies)
+    return Summary(
+        model=model,
+        n_prompts=counts["answered"] + errors.total(),
+        n_answered=counts["answered"],
+        n_failed=errors.total(),
+        errors=dict(sorted(errors.items())),
+        n_cut_off=counts["cut_off"],
+        n_empty=counts["empty"],
+        n_parse_failures=counts["parse_failures"],
+        n_schema_violations=counts["schema_violations"],
+        n_without_usage=counts["without_usage"],
+        n_refusals=counts["refusals"],
+        n_most_common=max(replies.values(), default=0),
+        n_requests=meter.n_requests,
+        prompt_tokens=meter.prompt_tokens,
+        completion_tokens=meter.completion_tokens,
+        cost=meter.cost,
+        currency=meter.price.currency if meter.price else None,
+        prices_as_of=meter.price.as_of if meter.price else None,
+        latency_p50_s=quantile(ordered, 0.5) if ordered else None,
+        latency_p95_s=quantile(ordered, 0.95) if ordered else None,
+        canaries=tuple(meter.canaries),
+    )
+
+
+MANY = 0.05
+"""The share of truncated or refused replies from which a run has a warning."""
+ALMOST_ALL = 0.9
+"""The share of prompts with one and the same reply from which it says nothing of the prompts."""
+EQUAL = "equal_replies"
+"""The code of the warning that all replies are equal."""
+FEWEST_REPLIES = 5
+"""With fewer replies, equal ones are no sign of a fault."""
+
+
+def reply_warnings(summary: Summary, *, structured: bool = False) -> list[ScoreWarning]:
+    """Return warnings on the replies of a run: truncated, refused, all equal.
+
+    `structured` says whether JSON by schema was asked for: then no remedy names it. Replies that cannot be parsed are
+    counted where predictions are scored.
+    """
+    n, found = summary.n_answered, []
+    if summary.n_cut_off > MANY * n:
+        message = (
+            f"{summary.n_cut_off:,} of {n:,} replies were truncated at the token limit; their ends were not scored."
+        )
+        remedy = "Raise the limit with --max-tokens, in a new folder (--out)."
+        found.append(ScoreWarning("truncated", message, remedy, summary.n_cut_off))
+    refused = summary.n_refusals + sum(summary.errors.get(kind, 0) for kind in ("refusal", "content_filter"))
+    if refused > MANY * summary.n_prompts:
+        message = f"The model or its content filter refused {refused:,} of {summary.n_prompts:,} prompts."
+        remedy = "Read some replies; choose another --prompt or model, or relax the server's content filter."
+        found.append(ScoreWarning("refused", message, remedy, refused))
+    if n >= FEWEST_REPLIES and summary.n_most_common >= ALMOST_ALL * n:
+        message = (
+            f"{summary.n_most_common:,} of {n:,} replies are equal: the model answered without regard to the prompt."
+        )
+        remedy = "Read some replies, and check the model's chat template."
+        if not structured:
+            remedy = "Read some replies; check the model's chat template, or use --structured for JSON."
+        found.append(ScoreWarning(EQUAL, message, remedy, summary.n_most_common))
+    return found
+
+
+def _count(record: Record, counts: Counter[str], latencies: "array[float]") -> None:
+    counts["answered"] += 1
+    counts["cut_off"] += record["finish_reason"] == "length"
+    counts["empty"] += not record["response"].strip() and not record.get("tool_calls")
+    counts["schema_violations"] += record["schema_violation"] is not None
+    counts["without_usage"] += record["completion_tokens"] is None
+    latencies.append(record["latency_s"])
+
+
+def _line(row: Mapping[str, Any]) -> bytes:
+    try:
+        return _to_json(row).encode("utf-8") + b"\n"
+    except UnicodeEncodeError:  # half of a surrogate pair: no UTF-8, but JSON can spell it
+        return json.dumps(row, allow_nan=False).encode("ascii") + b"\n"

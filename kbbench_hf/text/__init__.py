@@ -1,0 +1,1 @@
+"""Text primitives: folding, words, numbers and units, dates, name variants, tokenizers of published scores."""

@@ -1,0 +1,164 @@
+"""Dates as values: a year, a month and a day, of which month and day may be unknown, in any usual English writing."""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from kbbench_hf.text.patterns import lazy_pattern
+
+_MONTHS = tuple("january february march april may june july august september october november december".split())
+_MONTH = "(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|"
+_MONTH += r"oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\b\.?"
+_ONES = tuple("first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth".split())
+_TEENS = tuple("fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth".split())
+_ORDINALS = {word: number for number, word in enumerate((*_ONES, *_TEENS), start=1)}
+_ORDINALS |= {f"twenty {word}": 20 + number for number, word in enumerate(_ONES[:9], start=1)}
+_ORDINALS |= {"thirtieth": 30, "thirty first": 31}
+_IN_WORDS = "|".join(sorted((word.replace(" ", "[ -]") for word in _ORDINALS), key=len, reverse=True))
+_DAY = rf"(?P<day>\d{{1,2}}(?:st|nd|rd|th)?|{_IN_WORDS})"
+_YEAR = r"(?P<year>\d{3,4})(?![\d]|[.,]\d)"
+_FORMS = [
+    lazy_pattern(rf"(?<!\d)(?<!\d[.,]){form}", re.IGNORECASE)
+    for form in (
+        r"(?P<year>\d{4})[-/](?P<number>\d\d?)[-/](?P<day>\d\d?)(?!\d)",
+        r"(?P<number>\d\d?)[-/](?P<day>\d\d?)[-/](?P<year>\d{4})(?!\d)",
+        r"(?P<day>\d\d?)\.\s?(?P<number>\d\d?)\.\s?(?P<year>\d{4})(?!\d)",
+        rf"{_DAY},?\s*(?:day\s+)?(?:of\s+)?{_MONTH},?\s*(?:of\s+|in\s+)?{_YEAR}",
+        rf"\b{_MONTH},?\s*(?:the\s+)?{_DAY}\b(?:\s*,|\s+of|\s+in)?\s*{_YEAR}",
+        rf"{_YEAR},?\s*(?:on\s+)?(?:the\s+)?{_MONTH},?\s*(?:the\s+)?{_DAY}\b",
+        rf"{_YEAR},?\s*(?:on\s+)?(?:the\s+)?{_DAY}\s*(?:of\s+)?{_MONTH}",
+        rf"\b{_MONTH},?\s*(?:of\s+)?{_YEAR}",
+        rf"{_YEAR}[-,]?\s*(?:in\s+)?{_MONTH}",
+        _YEAR,
+    )
+]
+_SHORT_YEAR = lazy_pattern(r"(\d\d?-[A-Z][a-z]{2}-)(\d\d)")
+"""A date as spreadsheets write it, 30-Apr-08: of which century, is open."""
+_YEAR_AND_MONTH = lazy_pattern(r"(?P<year>\d{4})-(?P<number>0[1-9]|1[0-2])")
+"""No form to look for in texts, which write seasons so."""
+_APART = [
+    lazy_pattern(form, re.IGNORECASE)
+    for form in (rf"\b{_DAY}\s*(?:day\s+)?(?:of\s+)?{_MONTH}", rf"\b{_MONTH},?\s*(?:the\s+)?{_DAY}\b")
+]
+"""A day of a month without its year, which stands elsewhere."""
+_PLACEHOLDER = lazy_pattern(r"(?:00|01 January)\s+(?P<year>\d{3,4})|00 (?P<month>[A-Z][a-z]+) (?P<of>\d{3,4})")
+"""How Wikidata-TekGen writes a date of which it knows the year, or the month and year, alone."""
+_AROUND = lazy_pattern(
+    r"^(?:(?:on|in|the|(?:mon|tues|wednes|thurs|fri|satur|sun)day,?)\s+)+|T00:00(?::00)?Z?$", re.IGNORECASE
+)
+"""What may stand around a date that is all there is to a text."""
+
+
+class Date(NamedTuple):
+    """A date; 0 stands for a month or day that is not known."""
+
+    year: int
+    month: int = 0
+    day: int = 0
+
+    @property
+    def precision(self) -> int:
+        """How many of its parts are known: 1, 2 or 3."""
+        return 1 + bool(self.month) + bool(self.day)
+
+    def contradicts(self, other: "Date") -> bool:
+        """Return whether a part that is known of both differs.
+
+        >>> Date(2001, 7, 20).contradicts(Date(2001)), Date(2001, 7, 20).contradicts(Date(2001, 8))
+        (False, True)
+        """
+        return any(one and two and one != two for one, two in zip(self, other, strict=True))
+
+
+@lru_cache(maxsize=2**14)
+def read_date(text: str) -> tuple[Date, ...]:
+    """Return the dates that a text can mean as a whole, the likeliest first; none where it is no date.
+
+    In figures alone the month comes before the day where either could. `01 January 1988` and `00  1988`, as
+    Wikidata-TekGen writes them, are some day of that year; the first may be New Year's Day as well. A bare number of
+    three figures is no year.
+
+    >>> read_date("July 20th, 2001") == read_date("2001-07-20") == read_date("20 July 2001") == (Date(2001, 7, 20),)
+    True
+    >>> read_date("00 May 1997"), read_date("01 January 1988"), read_date("July 2001, in Rome")
+    ((Date(year=1997, month=5, day=0),), (Date(year=1988, month=0, day=0), Date(year=1988, month=1, day=1)), ())
+    """
+    text = " ".join(text.replace("_", " ").strip().strip("\"'").split()).removesuffix(".")
+    text = _AROUND.sub("", text)
+    if unknown := _PLACEHOLDER.fullmatch(text):
+        if unknown["year"]:
+            year = int(unknown["year"])
+            return (Date(year), Date(year, 1, 1)) if text.startswith("01") else (Date(year),)
+        if unknown["month"].lower() in _MONTHS:
+            return (Date(int(unknown["of"]), _MONTHS.index(unknown["month"].lower()) + 1),)
+        return ()
+    if short := _SHORT_YEAR.fullmatch(text):
+        centuries = ("20", "19") if int(short[2]) < 50 else ("19", "20")
+        return tuple(
+            date for century in centuries for date in read_date(f"{short[1]}{century}{short[2]}".replace("-", " "))
+        )
+    for form in (*_FORMS, _YEAR_AND_MONTH):
+        if (match := form.fullmatch(text)) and (dates := _dates(match)):
+            return dates
+    return ()
+
+
+@lru_cache(maxsize=2**13)
+def find_dates(text: str) -> tuple[Date, ...]:
+    """Return every date in a text at the precision in which it stands there; a year can be any number of four figures.
+
+    A day whose year stands elsewhere goes with each year that stands alone, which then stands for itself too, or else
+    with the years of the other dates.
+
+    >>> find_dates("Born in 1942 on January, 1, he left on the 22nd of March, 2009, and died in May 2011.")
+    (Date(year=1942, month=1, day=1), Date(year=2009, month=3, day=22), Date(year=2011, month=5, day=0))
+    >>> find_dates("In 1989 it opened on 2 May.")
+    (Date(year=1989, month=5, day=2), Date(year=1989, month=0, day=0))
+    """
+    taken: list[tuple[int, int]] = []
+    found: list[tuple[int, Date]] = []
+    for form in _FORMS:
+        for match in form.finditer(text):
+            if any(start < match.end() and match.start() < end for start, end in taken):
+                continue
+            if dates := _dates(match):
+                taken.append(match.span())
+                found += [(match.start(), date) for date in dates]
+    apart = list(_days_apart(text, taken))
+    years = {date.year for _, date in found if date.precision == 1} or {date.year for _, date in found}
+    in_order = [date for _, date in sorted(found, key=lambda each: each[0])]
+    return tuple(dict.fromkeys([*(Date(year, *day) for year in sorted(years) for day in apart), *in_order]))
+
+
+def _days_apart(text: str, taken: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    for form in _APART:
+        for match in form.finditer(text):
+            if not any(start < match.end() and match.start() < end for start, end in taken):
+                day = _day(match["day"])
+                if 1 <= day <= 31:
+                    yield _MONTHS.index(_month(match["month"])) + 1, day
+
+
+def _dates(match: re.Match[str]) -> tuple[Date, ...]:
+    """Return the dates that what one of the forms found can be; none where it is none, as 2001-13-45 or the year 12."""
+    parts = match.groupdict()
+    year, day = int(parts["year"]), (_day(parts["day"]) if parts.get("day") else 0)
+    if not parts.get("number"):
+        month = _MONTHS.index(_month(parts["month"])) + 1 if parts.get("month") else 0
+        possible = day <= 31 and (day or not parts.get("day")) and (month or len(parts["year"]) == 4)
+        return (Date(year, month, day),) if possible else ()
+    number = int(parts["number"])
+    year_first = match.start("year") == match.start()
+    orders = [(number, day)] if year_first or number == day else [(number, day), (day, number)]
+    wanted = 1 if parts.get("day") else 0
+    return tuple(Date(year, m, d) for m, d in orders if 1 <= m <= 12 and wanted <= d <= 31)
+
+
+def _month(name: str) -> str:
+    return next(month for month in _MONTHS if month.startswith(name[:3].lower()))
+
+
+def _day(written: str) -> int:
+    digits = re.match(r"\d+", written)
+    return int(digits[0]) if digits else _ORDINALS[" ".join(re.split(r"[ -]+", written.lower()))]

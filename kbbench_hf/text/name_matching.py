@@ -1,0 +1,214 @@
+"""A name, and a sentence in which names are looked up, as words: where words stand in a row, alone, with a capital."""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from kbbench_hf.text.dates import Date, find_dates
+from kbbench_hf.text.name_variants import SMALL_WORDS, STARTING_WORDS, TITLES, clean, fold, nation, same_word, singular
+from kbbench_hf.text.quantities import Quantity, find_quantities
+
+Span = tuple[int, int]
+"""The position of a first word, and of the word after the last."""
+PARTICLES = frozenset("de da di du dos la le van von der den del el al bin ibn o".split())
+"""Words in lower case that belong to the family name after them."""
+KINDS = frozenset(
+    "album animal architecture asteroid band book cheese city club company corporation county cuisine currency dialect "
+    "dish district drink filming film food group instrument island lake language magazine mountain movie music "
+    "narrative newspaper novel party people plant province region river sauce series song soup state style svg team "
+    "town village".split()
+)
+"""What the last word of a label may add to a name that is one without it: "Italian language"."""
+NO_FAMILY_NAMES = KINDS | frozenset(
+    "academy agency airport army association awards board bridge cathedral centre center championship championships "
+    "church college commission committee conference cup dam department election empire federation festival force "
+    "foundation games government grounds hall house institute islands journal kingdom league library mountains museum "
+    "navy office open organization park prix project race records republic research review road school season service "
+    "show society stadium station story street system theatre tour trophy union university war works world".split()
+)
+"""Last words of labels that are no family names."""
+_WORD = re.compile(r"[^\W_]+")
+
+
+class Label(NamedTuple):
+    """A name to be looked for."""
+
+    name: str
+    written: tuple[str, ...]
+    """Its words."""
+    words: tuple[str, ...]
+    """The same, folded."""
+
+    @classmethod
+    def of(cls, name: str) -> "Label":
+        """Cut a name into words."""
+        written = tuple(_WORD.findall(name.replace("&", " and ")))
+        return cls(name, written, tuple(map(fold, written)))
+
+    def part(self, start: int, end: int | None = None) -> "Label":
+        """Return some of its words as a label."""
+        return Label(" ".join(self.written[start:end]), self.written[start:end], self.words[start:end])
+
+    @property
+    def is_name(self) -> bool:
+        """Whether all its words but small ones have a capital or are numbers."""
+        return all(not word[0].islower() for word in self.name.split() if word.lower() not in SMALL_WORDS)
+
+    @property
+    def is_person(self) -> bool:
+        """Whether it could be a person's name: two to six words with capitals, the last no nation or institution."""
+        middle = {word for word in self.written[1:-1] if word[0].islower()}
+        return (
+            2 <= len(self.words) <= 6
+            and self.is_name
+            and middle <= PARTICLES | {"s", "y"}
+            and not re.search(r"[:,!?&\d]|'s\b| ' s|^(?:The|A|An)\b|(?:[A-Z]\.){2,}$", self.name)
+            and self.words[-1] not in NO_FAMILY_NAMES | STARTING_WORDS | SMALL_WORDS
+            and not nation(self.words[-1])
+        )
+
+    @property
+    def senses(self) -> list[tuple[str, Span]]:
+        """Its words in the singular, nations in any form as one, without small words and "national"."""
+        return [each for each in _senses(self.written) if each[0] not in SMALL_WORDS and each[0] != "national"]
+
+
+class NamedText:
+    """A sentence, in the forms in which names are looked up."""
+
+    def __init__(self, sentence: str) -> None:
+        """Cut a sentence into words."""
+        self.sentence = clean(sentence).replace("&", " and ")
+        matches = list(_WORD.finditer(self.sentence))
+        self.spans = [match.span() for match in matches]
+        self.written = [match[0] for match in matches]
+        self.words = [fold(word) for word in self.written]
+        self.joined = "".join(self.words)
+        self.starts: dict[int, int] = {}
+        """Where a word begins in `joined` -> its position."""
+        self.ends: dict[int, int] = {}
+        """Where a word ends in `joined` -> the next position."""
+        place = 0
+        for position, word in enumerate(self.words):
+            self.starts[place] = position
+            place += len(word)
+            self.ends[place] = position + 1
+
+    @cached_property
+    def keys(self) -> list[str]:
+        """Its words in one of the forms that conventions of spelling allow."""
+        return [same_word(word) for word in self.written]
+
+    @cached_property
+    def senses(self) -> list[tuple[str, Span]]:
+        """Its words in the singular, nations in any form as one, without "national" and the s of the genitive."""
+        return [each for each in _senses(self.written) if each[0] not in ("national", "s")]
+
+    @cached_property
+    def dates(self) -> tuple[Date, ...]:
+        """The dates in it."""
+        return find_dates(self.sentence)
+
+    @cached_property
+    def quantities(self) -> tuple[Quantity, ...]:
+        """The numbers in it."""
+        return find_quantities(self.sentence)
+
+    def quote(self, span: Span) -> str:
+        """Return words as the sentence has them, the last with its dot if it is an initial."""
+        start, end = self.spans[span[0]][0], self.spans[span[1] - 1][1]
+        return self.sentence[
+            start : end + (len(self.written[span[1] - 1]) == 1 and self.sentence[end : end + 1] == ".")
+        ]
+
+    def gap(self, position: int) -> str:
+        """Return what stands between a word and the one before it; a full stop before the first and after the last."""
+        if not 0 < position < len(self.spans):
+            return "."
+        return self.sentence[self.spans[position - 1][1] : self.spans[position][0]]
+
+    def has_capital(self, position: int) -> bool:
+        """Return whether there is a word, and it has a capital."""
+        return position < len(self.written) and self.written[position][0].isupper()
+
+    def places(self, label: Label) -> Iterator[Span]:
+        """Yield where words stand in a row, however they are cut: "AC" is "A.C."."""
+        sought = "".join(label.words)
+        place = self.joined.find(sought)
+        while sought and place >= 0:
+            start, end = self.starts.get(place), self.ends.get(place + len(sought))
+            if start is not None and end is not None:
+                yield start, end
+            place = self.joined.find(sought, place + 1)
+
+    def in_a_row(self, label: Label) -> Span | None:
+        """Return where a label's words stand in a row, alike but for conventions of spelling."""
+        for span in self.places(label):
+            if self.is_whole(label, span):
+                return span
+        return self.row_of([same_word(word) for word in label.written], self.keys, label)
+
+    def row_of(self, sought: Sequence[str], words: Sequence[str], label: Label) -> Span | None:
+        """Return where keys stand in a row among keys of this sentence's words."""
+        n = len(sought)
+        for start, word in enumerate(words):
+            if word == sought[0] and list(words[start : start + n]) == list(sought):
+                span = start, start + n
+                if self.is_whole(label, span):
+                    return span
+        return None
+
+    def is_whole(self, label: Label, span: Span) -> bool:
+        """Return whether what is found is the label, and no part of a number or office, and no common word."""
+        start, end = span
+        if self.is_deputy(start):
+            return False
+        if len(label.words) > 1:
+            return True
+        if label.words[0].isdigit():
+            return end - start == 1 and not re.search(r"\d[.,]$", self.sentence[: self.spans[start][0]])
+        common = label.words[0] in SMALL_WORDS | STARTING_WORDS and label.written[0].istitle()
+        return not common or (self.has_capital(start) and start > 0 and "." not in self.gap(start))
+
+    def is_deputy(self, start: int) -> bool:
+        """Return whether what begins here is only the end of another office."""
+        return start > 0 and self.words[start - 1] in ("vice", "deputy", "assistant", "anti", "non")
+
+    def is_alone(self, span: Span) -> bool:
+        """Return whether a name here is no part of a longer one, and no description."""
+        start, end = span
+        before = start - 1
+        while before > 0 and self.gap(before) == "-":
+            before -= 1  # "Co-operative Championship"
+        if self.gap(start) == "-":
+            return False
+        if not self.gap(start).strip(" ("):
+            word, lower = self.written[before], self.words[before]
+            if lower in ("a", "an", "the", "this", "that", "its", "their", "his", "her", "first", "last", "next"):
+                return False
+            known = lower in SMALL_WORDS | STARTING_WORDS | TITLES
+            if word[0].isupper() and not known and not word.isdigit():
+                return False
+            inside = lower in ("of", "in", "on", "d", "de", "du", "di") and not self.gap(before).strip()
+            if inside and self.has_capital(before - 1) and self.words[before - 1] not in STARTING_WORDS:
+                return False
+        if end < len(self.words) and not self.gap(end).strip():
+            longer = self.has_capital(end) or self.written[end].isdigit()
+            return not longer or self.words[end] in SMALL_WORDS | STARTING_WORDS
+        return True
+
+
+def _senses(written: Sequence[str]) -> list[tuple[str, Span]]:
+    found: list[tuple[str, Span]] = []
+    position = 0
+    while position < len(written):
+        key, size = singular(same_word(written[position])), 1
+        if written[position][0].isupper():
+            for n in (3, 2, 1):
+                if country := nation(" ".join(written[position : position + n])):
+                    key, size = country, min(n, len(written) - position)
+                    break
+        found.append((key, (position, position + size)))
+        position += size
+    return found

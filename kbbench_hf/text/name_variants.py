@@ -1,0 +1,183 @@
+"""What English does to names: spelling conventions, plurals, nations, nicknames, and words that are no part of one."""
+
+import re
+import unicodedata
+from functools import cache, lru_cache
+from html import unescape
+from importlib.resources import files
+
+from kbbench_hf.text.tokens import unscramble
+
+SMALL_WORDS = frozenset(
+    "a al an and at by d da das de del den der des di do dos du el en et for from in into la le les los of on or s "
+    "the to un und v van von vs with y zu".split()
+)
+"""Words that a name may have in lower case, and that are left out of acronyms."""
+STARTING_WORDS = frozenset(
+    "about after again all also although another as at because before both but during each even finally first "
+    "following for former from furthermore he hence her here his how however i if in instead it its last later like "
+    "many meanwhile most moreover new no not now of on once one only other our out over she since so some soon still "
+    "such that their then there these they this those though through thus to today together under unlike until up "
+    "upon was we were what when where whether which while who whose why with within without yet you your january "
+    "february march april may june july august september october november december monday tuesday wednesday thursday "
+    "friday saturday sunday born released directed written produced based starring".split()
+)
+"""Words that have a capital where a sentence begins, and in dates; a name does not begin with one."""
+TITLES = frozenset(
+    "actor actress admiral archbishop astronaut author baron baroness bishop brigadier brother captain cardinal "
+    "chancellor coach colonel commander composer congressman corporal count countess dame director doctor dr duchess "
+    "duke earl emperor empress father general governor judge justice king lady lieutenant lord madam major manager "
+    "marquess marshal master mayor minister miss mother mr mrs ms president prince princess prof professor queen rabbi "
+    "rapper representative rev reverend saint secretary senator sergeant sheikh singer sir sister st sultan tsar "
+    "viscount writer".split()
+)
+"""Words before a family name that do not make another name of it."""
+_NO_DECOMPOSITION = str.maketrans(
+    {"ı": "i", "ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "ð": "d", "Ð": "D", "þ": "th", "Þ": "Th",
+     "æ": "ae", "Æ": "Ae", "œ": "oe", "Œ": "Oe", "ħ": "h", "Ħ": "H", "ŧ": "t", "Ŧ": "T", "ŋ": "n", "ĸ": "k",
+     "ə": "a", "Ə": "A"}
+)  # fmt: skip
+_ROMAN = {
+    "II": "2", "III": "3", "IV": "4", "VI": "6", "VII": "7", "VIII": "8", "IX": "9", "XI": "11", "XII": "12",
+    "XIII": "13", "XIV": "14", "XV": "15", "XVI": "16", "XVII": "17", "XVIII": "18", "XIX": "19", "XX": "20",
+}  # fmt: skip
+"""Those that are no initials; I, V and X could be."""
+
+
+def clean(text: str) -> str:
+    """Return a text composed (NFC), without HTML's entities, and with UTF-8 that was read as Latin-1 put right.
+
+    >>> clean("Fe" + chr(0x301) + "lix FÃ©lix &minus;7")
+    'Félix Félix -7'
+    """
+    if "&" in text:
+        text = unescape(text)
+    if text.isascii():
+        return text
+    return unscramble(unicodedata.normalize("NFC", text)).replace(chr(0x2212), "-")
+
+
+@lru_cache(maxsize=2**15)
+def fold(word: str) -> str:
+    """Return a word without case and accents, letters that have no decomposition included.
+
+    >>> fold("Yıldız"), fold("Bjørklund"), fold("Straße")
+    ('yildiz', 'bjorklund', 'strasse')
+    """
+    if word.isascii():
+        return word.lower()
+    decomposed = unicodedata.normalize("NFKD", word.translate(_NO_DECOMPOSITION))
+    return "".join(each for each in decomposed if not unicodedata.combining(each)).casefold()
+
+
+@lru_cache(maxsize=2**15)
+def same_word(word: str) -> str:
+    """Return a word folded, with one form for abbreviations, small numbers, Roman numerals and British spelling.
+
+    >>> same_word("Saint"), same_word("second"), same_word("II"), same_word("Ii")
+    ('st', '2nd', '2', 'ii')
+    """
+    if word in _ROMAN:
+        return _ROMAN[word]
+    folded = fold(word)
+    return _same_words().get(folded, folded)
+
+
+@lru_cache(maxsize=2**15)
+def singular(word: str) -> str:
+    """Return a folded word in the singular, as far as its ending tells; final -ie is written -y.
+
+    >>> [singular(word) for word in ("sandwiches", "countries", "cookie", "tomatoes", "glass", "women", "is", "series")]
+    ['sandwich', 'country', 'cooky', 'tomato', 'glass', 'woman', 'is', 'series']
+    """
+    if len(word) < 4 or word.endswith(("ss", "us", "is", "series", "species")):
+        return word
+    if word.endswith(("sses", "shes", "ches", "xes", "zes", "oes")):
+        return word[:-2]
+    if word.endswith("men"):
+        return word[:-3] + "man"
+    word = word.removesuffix("s")
+    return word[:-2] + "y" if word.endswith("ie") and len(word) > 3 else word
+
+
+@lru_cache(maxsize=2**15)
+def root(word: str) -> str:
+    """Return what a long folded word shares with those for who does, plays or believes it; the word itself if short.
+
+    >>> root("singing") == root("singers"), root("botany") == root("botanist"), root("guitar") == root("guitarist")
+    (True, True, True)
+    >>> root("democrats") == root("democratic"), root("bank") == root("banking"), root("king")
+    (True, True, 'king')
+    """
+    word = singular(word)
+    for ending in ("ing", "ist", "ism", "ic", "er", "y"):
+        if word.endswith(ending) and len(word) - len(ending) >= 4:
+            return word.removesuffix(ending)
+    return word
+
+
+def nicknames(given_name: str) -> frozenset[str]:
+    """Return the names by which bearers of a folded given name are known too.
+
+    >>> sorted(nicknames("theodore"))
+    ['ted', 'teddy']
+    """
+    return _nicknames().get(given_name, frozenset())
+
+
+@lru_cache(maxsize=2**15)
+def nation(name: str) -> str:
+    """Return the country that a name, an adjective or a people's name is of; nothing where it is none.
+
+    >>> nation("Italian"), nation("the United States"), nation("U S"), nation("Americans"), nation("Turin")
+    ('italy', 'unitedstates', 'unitedstates', 'unitedstates', '')
+    """
+    key = _letters(fold(name))
+    return _nations().get(key) or _nations().get(singular(key), "")
+
+
+def is_country(name: str) -> bool:
+    """Return whether a name is one of a country, not its adjective or its people.
+
+    >>> is_country("U.S."), is_country("American")
+    (True, False)
+    """
+    return _letters(fold(name)) in _countries()
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[\W_]", "", name.lower().removeprefix("the "))
+
+
+@cache
+def _countries() -> frozenset[str]:
+    columns = (line.split("\t")[:2] for line in _lines("nations.tsv"))
+    return frozenset(_letters(each) for country, names in columns for each in (country, *names.split(", ")) if each)
+
+
+@cache
+def _nations() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for line in _lines("nations.tsv"):
+        country, names, adjectives = (part.split(", ") for part in line.split("\t"))
+        found |= {_letters(each): _letters(country[0]) for each in (*country, *names, *adjectives) if each}
+    return found
+
+
+@cache
+def _nicknames() -> dict[str, frozenset[str]]:
+    found: dict[str, frozenset[str]] = {}
+    for line in _lines("nicknames.txt"):
+        group = frozenset(line.split())
+        found |= {name: found.get(name, frozenset()) | (group - {name}) for name in group}
+    return found
+
+
+@cache
+def _same_words() -> dict[str, str]:
+    groups = (line.split() for line in _lines("same_words.txt"))
+    return {other: first for first, *others in groups for other in others}
+
+
+def _lines(name: str) -> list[str]:
+    return (files("kbbench_hf.text") / "data" / name).read_text(encoding="utf-8").splitlines()

@@ -1,0 +1,183 @@
+"""Tokens and normal forms of text, the same on every machine: NLTK's `word_tokenize` and stemmer without NLTK.
+
+`word_tokenize` cuts a text into sentences (Punkt, which needs a trained model) and each sentence into words (rules).
+The rules are here; where Punkt ends a sentence inside a text of a release (Text2KGBench, GenRES) is read from two small
+tables of hashes. Any other text is taken as one sentence, which moves a value only where a full stop inside it would be
+cut off.
+"""
+
+import json
+import re
+from functools import cache, lru_cache
+from hashlib import sha256
+from importlib.resources import files
+
+from kbbench_hf.text.porter import NltkVersion, stem
+
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
+_QUOTED = r"""[\])}>"'»”’ ]"""
+_CLITICS = r"('ll|'LL|'re|'RE|'ve|'VE|n't|N'T)"
+
+
+def _rules(nltk: NltkVersion) -> list[tuple[re.Pattern[str], str]]:
+    """Return the ordered substitutions after which a sentence is split at white space (NLTK, Apache-2.0)."""
+    if nltk == "3.9":
+        apostrophe = (r"(?i)(')(?!re|ve|ll|m|t|s|d|n)(\w)\b", r"\1 \2")
+        dashes = []
+    else:
+        apostrophe = (r"(?i)(?<!\w)(')(?!(?:re|ve|ll|m|t|s|d|n)\b)(?=\w)", r"\1 ")
+        dashes = [(r"[\u2012-\u2015]", r" \g<0> ")]
+    rules = [
+        (r"[«“‘„]|`+", r" \g<0> "),
+        (r'^"', "``"),
+        (r"``", r" \g<0> "),
+        (r"""([ (\[{<])("|'')""", r"\1 `` "),
+        apostrophe,
+        (rf"([^.])(\.)({_QUOTED}*+)\s*$", r"\1 \2 \3 "),  # the final period
+        (r"([:,])([^\d])", r" \1 \2"),
+        (r"([:,])$", r" \1 "),
+        (r"\.{2,}", r" \g<0> "),
+        (r"[;@#$%&]", r" \g<0> "),
+        *dashes,
+        (r"""([^.])(\.)([\])}>"']*)\s*$""", r"\1 \2\3 "),
+        (r"[?!]", r" \g<0> "),
+        (r"([^'])' ", r"\1 ' "),
+        (r"\*", r" \g<0> "),
+        (r"[\[\](){}<>]", r" \g<0> "),
+        (r"--", r" \g<0> "),
+        (r"^|$", " "),  # pad
+        (r"[»”’]", r" \g<0> "),
+        (r"''", r" \g<0> "),
+        (r'"', " '' "),
+        (r"\s+", " "),
+        (r"([^' ])('[sS]|'[mM]|'[dD]|') ", r"\1 \2 "),
+        (rf"([^' ]){_CLITICS} ", r"\1 \2 "),
+        *((rf"(?i)\b({a})({b})", r" \1 \2 ") for a, b in (
+            ("can", r"not\b"), ("d", r"'ye\b"), ("gim", r"me\b"), ("gon", r"na\b"), ("got", r"ta\b"), ("lem", r"me\b"),
+            ("more", r"'n\b"), ("wan", r"na(?=\s)"),
+        )),
+        (r"(?i) ('t)(is)\b", r" \1 \2 "),
+        (r"(?i) ('t)(was)\b", r" \1 \2 "),
+    ]  # fmt: skip
+    return [(re.compile(pattern), replacement) for pattern, replacement in rules]
+
+
+_RULES: dict[NltkVersion, list[tuple[re.Pattern[str], str]]] = {"3.9": _rules("3.9"), "3.10": _rules("3.10")}
+_TOUCHED = re.compile(
+    r"""["'`«“‘„»”’.:,;@#$%&?!*\[\](){}<>\s\u2012-\u2015]|--|(?i:cannot|gimme|gonna|gotta|lemme|wanna)"""
+)
+"""Finds what some rule acts on; a word without it is its own only token."""
+_CLOSING = "])}>\"'»”’" + "".join(chr(code) for code in range(0x3001) if chr(code).isspace())
+"""What may stand between the final period and the end of a sentence."""
+
+
+def tokenize(text: str, nltk: NltkVersion = "3.9") -> list[str]:
+    """Return the tokens of a text: its sentences', one after the other.
+
+    >>> tokenize("The film's director (Abe) cannot: 1,000 words.")
+    ['The', 'film', "'s", 'director', '(', 'Abe', ')', 'can', 'not', ':', '1,000', 'words', '.']
+    """
+    tokens: list[str] = []
+    for sentence in sentences(text):
+        words, tail = _cut(sentence)
+        for word in words:
+            tokens += _word_tokens(word, nltk)
+        tokens += _apply_rules(tail, nltk)
+    return tokens
+
+
+@lru_cache(maxsize=2**15)
+def normalise(text: str, nltk: NltkVersion = "3.9") -> str:
+    """Return the stems of a text's tokens, joined without separator, underscores and white space removed.
+
+    This is the form in which Text2KGBench looks an entity up in its sentence. Cached, and safe from many threads.
+
+    >>> normalise("An_animated  Film (2010)."), normalise("")
+    ('ananimfilm(2010).', '')
+    """
+    forms: list[str] = []
+    for sentence in sentences(text):
+        words, tail = _cut(sentence)
+        forms += [_word_form(word, nltk) for word in words]
+        forms.append(_form(_apply_rules(tail, nltk), nltk))
+    return "".join(forms)
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a text: as Punkt cuts it where the text is in the shipped table, else the text itself.
+
+    The table holds what the English Punkt model (`punkt_tab`, NLTK 3.9.2) cuts of the texts of Text2KGBench's release.
+
+    >>> sentences("One. Two. ")
+    ['One. Two.']
+    """
+    text = text.rstrip()
+    if "." not in text and "?" not in text and "!" not in text:
+        return [text]
+    ends = _sentence_ends().get(sha256(text.encode("utf-8", "surrogatepass")).hexdigest())
+    if ends is None:
+        return [text]
+    return [text[: ends[0]]] + [text[a:b].lstrip() for a, b in zip(ends, [*ends[1:], len(text)], strict=True)]
+
+
+@cache
+def _sentence_ends() -> dict[str, list[int]]:
+    """Return sha256 of a text (UTF-8, stripped on the right) -> where each sentence but its last one ends."""
+    table: dict[str, list[int]] = {}
+    for name in ("sentence_ends.json", "sentence_ends_genres.json"):
+        table.update(json.loads((files(__package__) / "data" / name).read_text("ascii")))
+    return table
+
+
+def _cut(sentence: str) -> tuple[list[str], str]:
+    """Return the words of a sentence that can be tokenised one by one, and the tail that must be whole.
+
+    No rule reaches across a space, with two exceptions: the final period may be followed by closing quotes and
+    brackets (they are the tail), and quotes are read differently at the start (all is tail then).
+    """
+    if sentence.startswith(("''", '""', "\"''")):
+        return [], sentence
+    start = sentence.rstrip(_CLOSING).rfind(" ") + 1
+    return (sentence[: start - 1].split(" "), sentence[start - 1 :]) if start else ([], sentence)
+
+
+def _apply_rules(text: str, nltk: NltkVersion) -> list[str]:
+    if not _TOUCHED.search(text, 1 if text.startswith(" ") else 0):
+        return [text.strip()] if text else []
+    for pattern, replacement in _RULES[nltk]:
+        text = pattern.sub(replacement, text)
+    return text.split()
+
+
+def _word_tokens(word: str, nltk: NltkVersion) -> list[str]:
+    """Return the tokens of a word inside a sentence: with a space before it, and another word after it."""
+    if not _TOUCHED.search(word):
+        return [word] if word else []
+    return _apply_rules(f" {word} x", nltk)[:-1]
+
+
+@lru_cache(maxsize=2**16)
+def _word_form(word: str, nltk: NltkVersion) -> str:
+    return _form(_word_tokens(word, nltk), nltk)
+
+
+def _form(tokens: list[str], nltk: NltkVersion) -> str:
+    return "".join(["".join(stem(token, nltk).split()) for token in tokens]).replace("_", "").lower()
+
+
+def unscramble(text: str) -> str:
+    r"""Return the text with each run of UTF-8 that was read as Latin-1 or Windows-1252 put right.
+
+    >>> unscramble("by Gor\u00c5\u008d Miyazaki, in München")
+    'by Gorō Miyazaki, in München'
+    """
+
+    def read_again(match: re.Match[str]) -> str:
+        for encoding in ("latin-1", "cp1252"):
+            try:
+                return match[0].encode(encoding).decode("utf-8")
+            except UnicodeError:
+                continue
+        return match[0]
+
+    return _NOT_ASCII.sub(read_again, text)

@@ -1,0 +1,112 @@
+"""Word breaks where blanks do not make them: Chinese, Japanese, Thai, Lao, Khmer, Burmese; Korean; marks of vowels.
+
+Texts in Latin, Greek and Cyrillic letters are never changed: published scores rest on their words.
+"""
+
+import re
+import unicodedata
+from itertools import pairwise
+
+from kbbench_hf.text.patterns import lazy_pattern
+
+
+def _marks(*ranges: tuple[int, int]) -> str:
+    """Return the combining marks of some ranges of Unicode."""
+    points = (chr(point) for start, stop in ranges for point in range(start, stop))
+    return "".join(each for each in points if unicodedata.category(each) in ("Mn", "Mc"))
+
+
+MARKS = _marks((0x0900, 0x1AB0), (0x1B00, 0x1D00), (0xA800, 0xAC00)) + "\u200d"
+"""Vowel signs and the like, of Indic scripts say: parts of words, though `\\w` does not match them."""
+_HAN = "々〇〻㐀-䶿一-鿿\U00020000-\U000323af"
+_UNSPACED = (
+    f"{_HAN}ぁ-ゖゝ-ゟァ-ヺー-ヿㇰ-ㇿㄅ-ㄯ가-힣"  # Japanese, Bopomofo, Korean
+    "\u0e00-\u0eff\u1000-\u109f\uaa60-\uaa7f"  # Thai, Lao, Burmese
+    "\u1780-\u17d3\u17d7\u17dc\u17dd\u1950-\u19df\u1a20-\u1aad\ua980-\ua9df"  # Khmer, Tai, Javanese
+)
+"""Scripts without blanks between words, and Korean, whose particles follow the word without a blank."""
+_EASTERN = lazy_pattern("[\u0590-\u1cff\u2e80-\ud7ff\uf900-\ufaff\ufb07-\uffef\U00016000-\U0003ffff]+")
+"""What is written in one form first (NFKC), full-width letters and digits among it."""
+_VOWEL_POINTS = lazy_pattern(
+    "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]"
+)
+"""Of Hebrew and Arabic, which most texts leave out, and the stroke that stretches an Arabic word."""
+_RUN = lazy_pattern(f"[{_UNSPACED}][{_UNSPACED}{MARKS}\u200b]*")
+_UNIT = lazy_pattern(f"[^{MARKS}\u200b][{MARKS}]*")
+_SINGLE = lazy_pattern(f"[{_HAN}]|[\u1000-\u109f\u1780-\u17d3][{MARKS}]+")
+"""What is a word alone often enough to be indexed as one: Chinese characters, Burmese and Khmer syllables."""
+_UNSPACED_UNIT = lazy_pattern(f"[ァ-ヺー-ヿㇰ-ㇿ]+|(?![가-힣])[{_UNSPACED}][{MARKS}]*")
+_SEPARATED = lazy_pattern(f"(?:^| )(?![가-힣])[{_UNSPACED}][{MARKS}]* (?![가-힣])[{_UNSPACED}][{MARKS}]*(?: |$)")
+_BLANK = lazy_pattern(f"(?<=[{_UNSPACED}{MARKS}]) +(?=[{_UNSPACED}])")
+_TELLING_PAIR = lazy_pattern(rf"(?=([{_HAN}]{{2}}))|\b([가-힣]{{2}})")
+_KOREAN_WORD = lazy_pattern(r"\w*[가-힣]+\b")
+_PARTICLES = lazy_pattern(
+    "(?:은|는|이|가|을|를|의|에|께|에서|에게|에게서|한테|으로|로|와|과|랑|이랑|하고|부터|까지|처럼|보다|마다|밖에|조차|마저|이나|나|께서|에서부터|으로부터|로부터)?"
+    "(?:은|는|도|만|의|이|가|라도|이라도|이다|다|이며|며|이고|고|이었다|였다|입니다|이라는|라는|이라고|라고|인)?"
+)
+"""One or two particles or forms of the copula, as they follow a Korean noun."""
+TERM = rf"\b\w[\w{MARKS}]+|[{_UNSPACED}]"
+"""bm25s's own pattern (`\\b\\w\\w+\\b`) for texts without marks and without these scripts; a word of them is a term."""
+
+
+def break_words(text: str) -> str:
+    """Return a text with blanks between the words of scripts that are written without blanks.
+
+    Nothing tells where their words end without a dictionary, so each run becomes its overlapping pairs of characters
+    and those of `_SINGLE` as well. All else that blanks separate stays as it is.
+
+    >>> break_words("iPhone手机壳"), break_words("서울에서"), break_words("ＡＢＣ１２"), break_words("naïve")
+    ('iPhone 手机 机壳 手 机 壳 ', ' 서울 울에 에서 ', 'ABC12', 'naïve')
+    """
+    if text.isascii() or not _EASTERN.search(text):
+        return text
+    composed = _EASTERN.sub(lambda run: unicodedata.normalize("NFKC", run[0]), text)
+    return _RUN.sub(_pairs, _VOWEL_POINTS.sub("", composed))
+
+
+def separate(text: str) -> str:
+    """Return a text in which names can be looked up at every place where one may begin or end.
+
+    Each character of a script without blanks becomes a word, a row of katakana one. Korean words are cut before what
+    can be their particles. All else stays as it is.
+
+    >>> separate("青山灯塔は古い"), separate("サントリーの本社"), separate("서울에서는 BTS를"), separate("naïve")
+    ('青 山 灯 塔 は 古 い', 'サントリー の 本 社', '서울 에서 는 BTS 를', 'naïve')
+    """
+    if text.isascii() or not _RUN.search(text):
+        return text
+    apart = _UNSPACED_UNIT.sub(r" \g<0> ", unicodedata.normalize("NFC", text))
+    return " ".join(_KOREAN_WORD.sub(_before_particles, apart).split())
+
+
+def is_separated(text: str) -> bool:
+    """Whether `separate` has cut a text into single characters."""
+    return bool(_SEPARATED.search(text))
+
+
+def without_blanks(text: str) -> str:
+    """Return a text without the blanks between characters of scripts that have none."""
+    return _BLANK.sub("", text)
+
+
+def shared_part(name: str, text: str) -> str:
+    """Return a part of a name in a script without blanks that tells it, and that a text has; "" where there is none.
+
+    That is the whole name, a pair of its Chinese characters, or the first two syllables of a Korean word.
+    """
+    if not _RUN.search(name):
+        return ""
+    parts = [name, *("".join(found) for found in _TELLING_PAIR.findall(name))]
+    return next((part for part in parts if part in text), "")
+
+
+def _before_particles(word: re.Match[str]) -> str:
+    places = [place for place in range(1, len(word[0])) if _PARTICLES.fullmatch(word[0], place)]
+    return " ".join(word[0][start:stop] for start, stop in pairwise([0, *places, len(word[0])]))
+
+
+def _pairs(run: re.Match[str]) -> str:
+    units = _UNIT.findall(run[0])
+    found = ["".join(pair) for pair in pairwise(units)] or units
+    single = [unit for unit in units if _SINGLE.fullmatch(unit)] if len(units) > 1 else []
+    return f" {' '.join([*found, *single])} "

@@ -1,0 +1,333 @@
+"""A benchmark for one's own ontology: what the release's rows, taken apart, become again, and what never happens."""
+
+import csv
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbbench_hf.building.own_extraction.alignment import Names, align, relation_cue
+from kbbench_hf.building.own_extraction.inputs import (
+    Relations,
+    read_own_ontology,
+    read_sentences,
+    read_triples,
+)
+from kbbench_hf.building.own_extraction.release import build_own_extraction
+from kbbench_hf.building.own_extraction.selection import keep
+from kbbench_hf.building.own_extraction.splits import by_group, by_subject
+from kbbench_hf.building.own_extraction.unseen import swapped
+from kbbench_hf.errors import DataError
+from kbbench_hf.files.datasets import DatasetFolder
+
+WEBNLG = {
+    "university": 1, "musicalwork": 2, "airport": 3, "building": 4, "athlete": 5, "politician": 6, "company": 7,
+    "celestialbody": 8, "astronaut": 9, "comicscharacter": 10, "meanoftransportation": 11, "monument": 12, "food": 13,
+    "writtenwork": 14, "sportsteam": 15, "city": 16, "artist": 17, "scientist": 18, "film": 19,
+}  # fmt: skip
+
+
+def jsonl(file: Path) -> list[dict]:
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def triple(sub: str, rel: str = "guards", obj: str = "B") -> dict:
+    return {"sub": sub, "rel": rel, "obj": obj, "sub_id": None, "rel_id": None, "obj_id": None}
+
+
+def row(name: str, sentence: str, *triples: dict) -> dict:
+    grades = ["relation_cued"] * len(triples)
+    return {"id": name, "sentence": sentence, "triples": [*triples], "grades": grades, "split": "", "origin": "aligned"}
+
+
+@pytest.mark.parametrize("name", WEBNLG)
+def test_webnlgs_split_is_the_releases_for_every_row(shared, name):
+    """The release keeps the order inside each split, not between them: every order that it allows is walked."""
+    half, name = shared / "data/text2kgbench/dbpedia_webnlg", f"{WEBNLG[name]}_{name}"
+    released = {
+        "train": jsonl(half / f"train/ont_{name}_train.jsonl"),
+        "test": jsonl(half / f"ground_truth/ont_{name}_ground_truth.jsonl"),
+    }
+    subjects = {split: [{each["sub"] for each in row["triples"]} for row in rows] for split, rows in released.items()}
+    order = _an_order(subjects["train"], subjects["test"])
+    assert len(order) == sum(map(len, released.values()))
+    taken = {split: iter(of) for split, of in subjects.items()}
+    assert by_subject([next(taken[split]) for split in order]) == order
+
+
+def _an_order(train: list[set[str]], test: list[set[str]]) -> list[str]:
+    """Return an order of both in which the notebook's rule puts each row where it is; the longest start of one."""
+    waiting: list[tuple[int, int, tuple]] = [(0, 0, ())]
+    seen, best = set(), ()
+    of_train, of_test = ([set().union(*rows[:n]) for n in range(len(rows) + 1)] for rows in (train, test))
+    while waiting:
+        i, j, path = waiting.pop()
+        if i + j == len(train) + len(test):
+            best = path
+            break
+        for here, part, step in ((i, train, "train"), (j, test, "test")):
+            if here == len(part):
+                continue
+            found = part[here]
+            to_test = bool(found & of_test[j]) or (j < 2 * len(of_train[i]) and not found & of_train[i])
+            then = (i + (step == "train"), j + (step == "test"))
+            if to_test == (step == "test") and then not in seen:
+                seen.add(then)
+                waiting.append((*then, (path, step)))
+    steps = []
+    while best:
+        best, step = best
+        steps.append(step)
+    return steps[::-1]
+
+
+@pytest.mark.parametrize("name", ["10_culture", "12_monument"])
+def test_released_rows_come_back_through_the_door_of_ones_own(shared, in_tmp, name):
+    assert came_back(shared / "data/text2kgbench", name, in_tmp) == []
+
+
+def came_back(release: Path, name: str, place: Path) -> list[str]:
+    """Build an ontology's released rows as a user would; return the ids of those that differ or are not there."""
+    half = next(part for part in release.iterdir() if (part / f"ontologies/{name}_ontology.json").is_file())
+    rows: dict[str, tuple[str, str, set]] = {}
+    for split, folder in (("train", "train"), ("validation", "validation"), ("test", "ground_truth")):
+        file = half / folder / f"ont_{name}_{'ground_truth' if split == 'test' else split}.jsonl"
+        for each in jsonl(file) if file.is_file() else ():
+            one = {part: each.get(f"{part}_label") for part in ("sub", "rel", "obj")}
+            stated = each.get("triples", [one])
+            said = {tuple(t[part].strip() for part in ("sub", "rel", "obj")) for t in stated}
+            if said:
+                rows[each["id"]] = (split, each["sent"], said)
+    _write(place / "s.csv", ["id", "sentence", "split"], [(name, row[1], row[0]) for name, row in rows.items()])
+    pairs = [(name, *each) for name, row in rows.items() for each in sorted(row[2])]
+    _write(place / "p.csv", ["id", "subject", "relation", "object"], pairs)
+    ontology = half / f"ontologies/owl/ont_{name}.ttl"
+    build_own_extraction("mine", ontology, None, place / "s.csv", place / "p.csv", place / "mine")
+    folder = DatasetFolder(place / "mine")
+    built = {
+        row["id"]: (row["split"], row["sentence"], {(t["sub"], t["rel"], t["obj"]) for t in row["triples"]})
+        for split in {split for split, _, _ in rows.values()}
+        for row in folder.rows("sentences", split)
+    }
+    return [name for name, row in rows.items() if built.get(name) != row]
+
+
+def _write(file: Path, header: list[str], rows) -> None:
+    with file.open("w", encoding="utf-8", newline="") as sink:
+        csv.writer(sink).writerows([header, *rows])
+
+
+def test_the_turtle_of_the_release_reads_as_its_json(shared):
+    half = shared / "data/text2kgbench/dbpedia_webnlg/ontologies"
+    for name in ("3_airport", "19_film"):
+        ours = read_own_ontology(half / f"owl/ont_{name}.ttl", name).row
+        theirs = json.loads((half / f"{name}_ontology.json").read_text())
+        assert {(each["label"], each["domain"]) for each in ours["relations"]} == {
+            (each["label"], each["domain"]) for each in theirs["relations"]
+        }
+
+
+names = st.sampled_from([f"entity {letter}" for letter in "abcdefgh"])
+facts = st.builds(triple, names, st.sampled_from(["guards", "keeps"]), names)
+texts = st.sampled_from([f"Sentence {n}." for n in range(12)])
+
+
+@given(st.lists(st.tuples(texts, st.lists(facts, min_size=1, max_size=3)), min_size=1, max_size=30), st.integers(0, 5))
+@settings(max_examples=60)
+def test_no_sentence_and_no_triple_stands_on_two_sides_in_any_order(drawn, seed):
+    rows = [row(f"r{n}", text, *triples) for n, (text, triples) in enumerate(drawn)]
+    splits = by_group(rows, seed)
+    sides: dict[object, set[str]] = {}
+    for each, split in zip(rows, splits, strict=True):
+        said = [(t["sub"], t["rel"], t["obj"]) for t in each["triples"]]
+        for mark in (each["sentence"], *said):
+            sides.setdefault(mark, set()).add(split)
+    assert all(len(found) == 1 for found in sides.values())
+    turned = by_group(rows[::-1], seed)[::-1]
+    assert turned == splits
+
+
+def test_splits_have_their_shares_of_every_relation_where_nothing_hangs_together():
+    rows = [row(f"r{n}", f"Sentence {n}.", triple(f"a{n}", f"r{n % 4}", f"b{n}")) for n in range(400)]
+    counts = Counter((each["triples"][0]["rel"], split) for each, split in zip(rows, by_group(rows), strict=True))
+    assert counts == {(f"r{k}", s): n for k in range(4) for s, n in (("train", 40), ("validation", 30), ("test", 30))}
+
+
+def test_a_name_inside_a_longer_one_is_no_mention():
+    known = [triple("Rome"), triple("Rome Opera"), triple("Austin, Texas", "isPartOf", "Texas"), triple("Rome", "part")]
+    assert [each.triple for each in align(["Rome Opera guards B."], known)[0]] == [1]
+    assert [each.triple for each in align(["Rome, not Rome Opera, guards B."], known)[0]] == [0, 1, 3]
+    assert [each.triple for each in align(["They live in Austin, Texas."], known)[0]] == [2]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "relation", "cue"),
+    [
+        ("It was authored by Ann.", "author", "authored"),
+        ("Its creator is Ann.", "createdBy", "creator"),
+        ("Built in 1901.", "builtIn", "Built"),
+        ("Ann was born in Rome.", "birthPlace", ""),
+        ("The Directors Guild met.", "director", "Directors"),
+    ],
+)
+def test_a_word_of_the_relation_is_found_in_its_forms(sentence, relation, cue):
+    assert relation_cue(sentence, relation) == cue
+
+
+UNSPACED = [
+    ("青山灯塔守护着青山港。", [("青山灯塔", "守护", "青山港"), ("青山", "守护", "青山港")], [(0, "relation_cued")]),
+    ("北京大学位于海淀区", [("北京大学", "面积", "海淀区"), ("北京", "位于", "海淀区")], [(0, "both_verbatim")]),
+    ("古屋位于名山之城", [("名古屋", "位于", "山城")], []),  # all characters, but not in a row
+    ("夏目漱石は『坊っちゃん』の著者である。", [("坊っちゃん", "著者", "夏目漱石")], [(0, "relation_cued")]),
+    ("アンドロイドは東京にいる。", [("アン", "所在地", "東京")], []),  # katakana is cut at its ends alone
+    ("김철수는 서울에서 태어났다.", [("김철수", "출생지", "서울")], [(0, "both_verbatim")]),
+    (
+        "서울대학교는 관악구에 위치한다.",
+        [("서울", "위치", "관악구"), ("서울대학교", "위치", "관악구")],
+        [(1, "relation_cued")],
+    ),
+    ("วัดโพธิ์ตั้งอยู่ในกรุงเทพ", [("วัดโพธิ์", "ตั้งอยู่ใน", "กรุงเทพ")], [(0, "relation_cued")]),
+    ("iPhone手机由苹果公司生产。", [("iPhone", "生产商", "苹果公司")], [(0, "relation_cued")]),
+]
+
+
+@pytest.mark.parametrize(("sentence", "triples", "expected"), UNSPACED)
+def test_names_are_found_in_sentences_without_blanks(sentence, triples, expected):
+    rows = [dict(zip(("sub", "rel", "obj"), each, strict=True)) for each in triples]
+    assert [(*each,) for each in align([sentence], rows)[0]] == expected
+
+
+@pytest.mark.parametrize(
+    ("sentence", "grade", "remedy"),
+    [
+        ("B and A are far away.", "relation_cued", "or lower --min-grade to both_verbatim"),
+        ("Nothing to say.", "mentioned", "or write the names as the sentences do"),
+    ],
+)
+def test_sentences_without_triples_are_refused_with_a_remedy_that_helps(in_tmp, sentence, grade, remedy):
+    Path("o.ttl").write_text(
+        "@prefix owl: <http://www.w3.org/2002/07/owl#> . @prefix : <http://x/> . :guards a owl:ObjectProperty ."
+    )
+    Path("t.csv").write_text("subject,relation,object\nA,guards,B\n")
+    Path("s.txt").write_text(sentence)
+    files = Path("o.ttl"), Path("t.csv"), Path("s.txt"), None, Path("out")
+    with pytest.raises(DataError, match=f"at grade {grade}. Give the triples of each sentence with --pairs, {remedy}"):
+        build_own_extraction("own", *files, min_grade=grade)
+
+
+def test_crowded_entities_go_to_the_back_and_rare_relations_out():
+    crowd = [row(f"c{n}", f"C {n}.", triple("Hub", "guards", f"b{n}")) for n in range(190)]
+    others = [row(f"o{n}", f"O {n}.", triple(f"a{n}", "guards", f"d{n}")) for n in range(190)]
+    rare = [row("x", "X.", triple("a", "once", "b"))]
+    kept = keep([*crowd, *others, *rare])
+    assert kept.dropped == {"once": 1}
+    chosen = [each["id"] for each in kept.rows]
+    assert len(chosen) == 200
+    assert {f"o{n}" for n in range(180)} <= {*chosen}  # the hub's first 20 and 180 others
+    assert sum(each.startswith("c") for each in chosen) == 20
+
+
+def test_swapped_sentences_say_what_no_triple_says_and_keep_no_old_name():
+    known = [triple(f"Light {letter}", "guards", f"Port {letter}") for letter in "ABCDEF"]
+    rows = [
+        {**row(f"r{n}", f"The {each['sub']} guards {each['obj']}.", each), "grades": ["relation_cued"]}
+        for n, each in enumerate(known)
+    ]
+    rows.append(row("pronoun", "Light A guards Port A, and it shines.", known[0]))
+    rows.append(row("third", "Light A guards Port A near Port B.", known[0]))
+    made = swapped(rows, known, seed=1)
+    assert len(made) == 6
+    assert made == swapped(rows, known, seed=1)
+    facts = {(each["sub"], each["obj"]) for each in known}
+    for each in made:
+        (new,) = each["triples"]
+        assert (new["sub"], new["obj"]) not in facts
+        assert each["sentence"] == f"The {new['sub']} guards {new['obj']}."
+
+
+TURTLE = """
+@prefix owl: <http://www.w3.org/2002/07/owl#> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+@prefix xsd: <http://www.w3.org/2001/XMLSchema#> . @prefix : <http://example.org/a#> .
+@prefix skos: <http://www.w3.org/2004/02/skos/core#> . @prefix schema: <https://schema.org/> .
+:Work a owl:Class . :Film a owl:Class ; rdfs:subClassOf :Work , [ a owl:Restriction ] .
+:madeBy a owl:ObjectProperty ; rdfs:domain :Work ; rdfs:range [ owl:unionOf ( :Film :Studio ) ] ;
+  skos:altLabel "creator" .
+:directedBy a owl:ObjectProperty ; rdfs:subPropertyOf :madeBy ; rdfs:label "Regie"@de , "directed by"@en .
+:old a owl:ObjectProperty ; owl:deprecated true .
+:note a owl:AnnotationProperty .
+:length a owl:DatatypeProperty ; rdfs:range xsd:decimal .
+:about a <http://www.w3.org/1999/02/22-rdf-syntax-ns#Property> ;
+  schema:domainIncludes :Film ; schema:rangeIncludes schema:Text .
+"""
+
+
+def test_what_owl_and_rdfs_say_of_a_property_is_read(tmp_path):
+    (tmp_path / "o.ttl").write_text(TURTLE)
+    found = read_own_ontology(tmp_path / "o.ttl", "films")
+    signatures = {(each["label"], each["domain"], each["range"]) for each in found.row["relations"]}
+    assert signatures == {
+        ("made by", "Work", "Film"),
+        ("made by", "Work", "Studio"),
+        ("directed by", "Work", "Film"),  # of the property above it
+        ("directed by", "Work", "Studio"),
+        ("length", "", "number"),
+        ("about", "Film", "string"),
+    }
+    concepts = {each["qid"]: each["subclass_of"] for each in found.row["concepts"]}
+    assert concepts == {"Film": ["Work"], "Work": [], "Studio": []}
+    assert found.relation_names["made by"] == ["creator"]
+    assert "'old'" in found.notes[0]
+
+
+FACTS = """
+@prefix : <http://example.org/a#> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+@prefix skos: <http://www.w3.org/2004/02/skos/core#> . @prefix d: <http://example.org/things/> .
+d:f1 rdfs:label "The Long Night"@en ; skos:altLabel "Longa Nokto" ; :directedBy d:Ann_Court ; :length 93.5 ; :old d:x .
+d:f1 :directedBy _:nobody .
+"""
+
+
+def test_triples_in_rdf_bring_the_other_names_of_their_entities(tmp_path):
+    (tmp_path / "o.ttl").write_text(TURTLE)
+    (tmp_path / "t.ttl").write_text(FACTS)
+    relations = Relations(read_own_ontology(tmp_path / "o.ttl", "films"))
+    found = read_triples(tmp_path / "t.ttl", relations)
+    said = {(each["sub"], each["rel"], each["obj"]) for each in found.rows}
+    assert said == {("The Long Night", "directed by", "Ann Court"), ("The Long Night", "length", "93.5")}
+    assert relations.unknown["http://example.org/a#old"] == 1  # deprecated
+    (aligned,) = align(["Longa Nokto was directed by Ann Court."], found.rows, Names(found.names))
+    assert [found.rows[each.triple]["rel"] for each in aligned] == ["directed by"]
+
+
+def test_triples_in_a_column_of_the_sentences_are_taken_as_they_are(tmp_path):
+    (tmp_path / "o.ttl").write_text(TURTLE)
+    listed = json.dumps([["A", "directedBy", "B"], ["A", "sold by", "C"]])
+    _write(
+        tmp_path / "s.csv",
+        ["id", "sentence", "triples", "selected"],
+        [("a", "One.", listed, "yes"), ("b", "Two.", "", "")],
+    )
+    relations = Relations(read_own_ontology(tmp_path / "o.ttl", "films"))
+    first, second = read_sentences(tmp_path / "s.csv", relations)
+    assert [(each["sub"], each["rel"], each["obj"]) for each in first.triples] == [("A", "directed by", "B")]
+    assert (first.selected, second.triples, relations.unknown) == (True, None, {"sold by": 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("o.ttl", "@prefix : <", "cannot be read as turtle"),
+        ("o.owl", "<?xml version='1.0'?><rdf:RDF>", "cannot be read as xml"),
+        ("o.ofn", "Prefix(:=<http://a#>)\nOntology()", "functional or Manchester syntax"),
+        ("o.json", '{"concepts": [], "relations": [{"pid": 1}]}', "Expected title, concepts"),
+        ("o.jsonld", '{"@context": "https://schema.org"}', "is an address, which is not fetched"),
+        ("o.ttl", "<a:b> <a:c> <a:d> .", "has no relation"),
+    ],
+)
+def test_an_ontology_that_is_none_is_refused(tmp_path, name, text, message):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(DataError, match=message):
+        read_own_ontology(tmp_path / name, "o")

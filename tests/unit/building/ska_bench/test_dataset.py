@@ -1,0 +1,127 @@
+"""Building the datasets: the same bytes from the same facts, small on disk, whole or not at all."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kbbench_hf.benchmarks import shipped_dataset
+from kbbench_hf.benchmarks.ska_bench.benchmark import MINI
+from kbbench_hf.benchmarks.ska_bench.contexts import Renderer
+from kbbench_hf.benchmarks.ska_bench.token_counts import tokenizer
+from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool, Release
+from kbbench_hf.building.ska_bench.dataset import build, build_official, build_open
+from kbbench_hf.errors import UsageError
+from kbbench_hf.files.datasets import DatasetFolder
+from tests.unit.benchmarks.ska_bench import archipelago
+
+FEW = ["noise_kg_1k", "order_table_random", "rejection_control_kg_text", "noise_table_text_4k"]
+
+
+def test_only_what_was_asked_for_and_what_it_needs_is_built(tmp_path: Path) -> None:
+    build("ska-open", archipelago.release(), tmp_path / "ska-open", ["noise_kg_1k"])
+    assert set(DatasetFolder(tmp_path / "ska-open").configs()) == {"instances_kg", "pool_kg", "noise_kg_1k"}
+
+
+def build_elsewhere(out: Path, hash_seed: str) -> str:
+    code = (
+        "import sys; from pathlib import Path;"
+        "from kbbench_hf.building.ska_bench.dataset import build;"
+        "from tests.unit.benchmarks.ska_bench import archipelago as a;"
+        f"build('ska-open', a.shuffled(a.release(), {hash_seed}), Path(sys.argv[1]), {FEW!r})"
+    )
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(Path(__file__).parents[4])}
+    subprocess.run([sys.executable, "-c", code, out], check=True, env=environment, capture_output=True)
+    return DatasetFolder(out).revision
+
+
+def test_another_hash_seed_and_shuffled_input_give_the_same_content_hash(tmp_path: Path) -> None:
+    build("ska-open", archipelago.release(), tmp_path / "here", FEW)
+    assert build_elsewhere(tmp_path / "there", "4242") == DatasetFolder(tmp_path / "here").revision
+
+
+def test_an_instance_whose_positives_exceed_the_budget_is_marked_and_shows_nothing(tmp_path: Path) -> None:
+    made = archipelago.release()
+    pool = made.pools["table"]
+    long = "a very long home port " * 300
+    southern = [(*row[:5], long) if n == 2 else row for n, row in enumerate(pool.sk["southern"])]
+    wide = replace(pool, sk={**pool.sk, "southern": southern})
+    build(
+        "ska-open",
+        Release(made.instances, {**made.pools, "table": wide}),
+        tmp_path / "out",
+        ["noise_table_1k"],
+        every_budget=True,
+    )
+    rows = DatasetFolder(tmp_path / "out").rows("noise_table_1k", "test")
+    over = [row for row in rows if row["status"] == "over_budget"]
+    assert over and all(row["sk_units"] == [] and row["kb_tokens"] == 0 for row in over)
+    assert all(row["kb_tokens"] <= 1024 for row in rows)
+
+
+def test_a_budget_that_distinct_units_do_not_fill_is_left_out(tmp_path: Path) -> None:
+    build("ska-open", archipelago.release(), tmp_path / "out", ["noise_kg_1k", "noise_kg_4k", "noise_kg_24k"])
+    assert {"noise_kg_1k", "noise_kg_4k"} == {c for c in DatasetFolder(tmp_path / "out").configs() if "noise" in c}
+
+
+def test_unreviewed_instances_have_a_config_of_their_own_and_demo_ones_a_split(tmp_path: Path) -> None:
+    made = archipelago.release()
+    kg = [each for each in made.instances if each.subset == "kg"]
+    kg[0], kg[1] = replace(kg[0], split="unreviewed"), replace(kg[1], split="demo")
+    build("ska-open", Release(kg, made.pools), tmp_path / "out", ["noise_kg_4k", "unreviewed_kg"])
+    folder = DatasetFolder(tmp_path / "out")
+    assert [row["id"] for row in folder.rows("unreviewed_kg", "test")] == [kg[0].id]
+    assert [row["id"] for row in folder.rows("noise_kg_4k", "demo")] == [kg[1].id]
+    assert {row["id"] for row in folder.rows("noise_kg_4k", "test")} == {each.id for each in kg[2:]}
+    assert [row["id"] for row in folder.rows("instances_kg", "unreviewed")] == [kg[0].id]
+
+
+def test_unknown_configs_and_missing_sources_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="Did you mean 'noise_kg_4k'"):
+        build_open(tmp_path, tmp_path / "out", ["noise_kg_4kk"])
+    with pytest.raises(UsageError, match="--source"):
+        build_official(None, tmp_path / "out")
+    only_table = [each for each in archipelago.release().instances if each.subset == "table"]
+    with pytest.raises(UsageError, match="no kg instances"):
+        build("ska-open", Release(only_table, archipelago.release().pools), tmp_path / "out", ["noise_kg_4k"])
+
+
+def test_a_hugging_face_tokenizer_measures_budgets_too(tmp_path: Path) -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
+    words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    (tmp_path / "model").mkdir()
+    words.save(str(tmp_path / "model" / "tokenizer.json"))
+    count = tokenizer(f"hf:{tmp_path / 'model'}")
+    build("ska-open", archipelago.release(), tmp_path / "out", ["noise_table_1k"], count)
+    folder = DatasetFolder(tmp_path / "out")
+    pool = Pool.from_rows(folder.rows("pool_table", "full"))
+    instances = {row["id"]: Instance.from_row(row) for row in folder.rows("instances_table", "test")}
+    for row in folder.rows("noise_table_1k", "test"):
+        context = Renderer(instances[row["instance_id"]], pool).context(row["sk_units"], [])
+        assert count.count(context.all_text) == row["kb_tokens"] <= 1024 and row["tokenizer"].startswith("hf:model@")
+
+
+def test_instances_and_pools_survive_their_rows() -> None:
+    made = archipelago.release()
+    aliased = replace(made.instances[0], answer_aliases=(("Old Pell", "Pell Island"),), answers=("Pell",))
+    for each in (*made.instances, aliased):
+        assert Instance.from_row(each.to_row()) == each
+    for pool in made.pools.values():
+        read = Pool.from_rows(pool.to_rows())
+        assert (read.sk, read.text, read.headers, read.links) == (pool.sk, list(pool.text), pool.headers, pool.links)
+
+
+def test_the_shipped_mini_dataset_is_what_its_source_builds(tmp_path: Path) -> None:
+    build("mini-ska", archipelago.release(), tmp_path / "mini-ska", MINI.data.configs)
+    assert DatasetFolder(tmp_path / "mini-ska").revision == shipped_dataset("mini-ska").revision
+    found = DatasetFolder(tmp_path / "mini-ska").configs()
+    assert len(found) == 38 and {split for splits in found.values() for split in splits} == {"test", "full"}
+
+
+def test_a_table_without_rows_of_some_kind_is_read_as_it_was_written() -> None:
+    pool = Pool({"t": [("a",)], "t#donated": []}, headers={"t": ("Name",), "t#donated": ("Name",)})
+    assert Pool.from_rows(pool.to_rows()).sk == pool.sk

@@ -1,0 +1,101 @@
+import pytest
+
+from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Pool
+from kbbench_hf.building.ska_bench.evidence import (
+    Derivation,
+    Evidence,
+    Unit,
+    answers_from,
+    positive_units,
+    smallest_cuts,
+)
+
+BOTH = {"type": "match", "find": "?x", "where": [["?x", "club", "Ajax"], ["?x", "born in", "Malmö"]]}
+CLUB = ("Zlatan", "club", "Ajax")
+BORN = "Zlatan was born in Malmö."
+
+
+def asked(sk: tuple[int, ...], text: tuple[int, ...] = ()) -> Instance:
+    question = "Who of Ajax was born in Malmö?"
+    return Instance("q", "kg_text", question, ("Zlatan",), "g", positive_sk=sk, positive_text=text, program=BOTH)
+
+
+def pool(triples: list[Cells], *texts: str) -> Pool:
+    return Pool({"g": triples}, [("", text) for text in texts])
+
+
+def test_a_triple_and_a_sentence_are_sufficient_necessary_and_unique() -> None:
+    assert Evidence(pool([CLUB], BORN)).problems(asked((0,), (0,))) == []
+
+
+def test_without_the_sentence_the_evidence_is_not_sufficient() -> None:
+    assert Evidence(pool([CLUB], BORN)).problems(asked((0,))) == [
+        "not sufficient: the positive units do not give the gold answers"
+    ]
+
+
+def test_a_sentence_that_says_the_same_again_makes_a_positive_unneeded() -> None:
+    problems = Evidence(pool([CLUB], BORN, "Zlatan, a son of Malmö.")).problems(asked((0,), (0, 1)))
+    assert len(problems) == 2
+    assert all(problem.startswith("not necessary") for problem in problems)
+
+
+@pytest.mark.parametrize(
+    ("triples", "texts"),
+    [
+        ([("Björn", "club", "AJAX"), ("bjorn", "born in", "Malmo")], []),  # case and marks
+        ([("Ajax", "club", "Björn"), ("Malmö", "born in", "Björn")], []),  # the other way round
+        ([("Björn", "club", "Ajax")], ["In Malmö, Björn is known."]),  # a sentence that names both
+        ([("Björn", "lives in", "Lund")], ["Malmö knows Björn of Ajax."]),
+    ],
+)
+def test_a_second_entity_is_found_however_it_is_stated(triples: list[Cells], texts: list[str]) -> None:
+    problems = Evidence(pool([CLUB, *triples], BORN, *texts)).problems(asked((0,), (0,)))
+    assert "not unique: 'bjorn' answers it too" in problems
+
+
+def test_an_entity_that_meets_one_condition_is_no_answer() -> None:
+    triples = [CLUB, ("Björn", "club", "Ajax"), ("Kim", "born in", "Malmö")]
+    assert Evidence(pool(triples, BORN)).problems(asked((0,), (0,))) == []
+
+
+def test_the_span_of_another_passage_is_another_answer() -> None:
+    program = {"type": "match", "where": [["?film", "year", "1999"]], "read": ["?film", "set in Oslo"]}
+    triples: list[Cells] = [("Ada", "year", "1999"), ("Ben", "year", "2000")]
+    texts = [("Ada", "It is set in Oslo."), ("Ben", "It is set in Rome.")]
+    instance = Instance(
+        "q", "kg_text", "?", ("set in Oslo",), "g", positive_sk=(0,), positive_text=(0,), program=program
+    )
+    assert Evidence(Pool({"g": triples}, texts)).problems(instance) == []
+    triples[1] = ("Ben", "year", "1999")
+    assert Evidence(Pool({"g": triples}, texts)).problems(instance) == [
+        "not unique: 'what is said of ben' answers it too"
+    ]
+
+
+def test_rows_are_judged_by_their_program() -> None:
+    table = [("Ann", "Oslo"), ("Bo", "Lund"), ("Cy", "Oslo")]
+    program = {"type": "lookup", "where": [[1, "lund"]], "select": 0}
+    instance = Instance("q", "table", "Who is in Lund?", ("Bo",), "t", positive_sk=(1,), program=program)
+    assert Evidence(Pool({"t": table})).problems(instance) == []
+    assert Evidence(Pool({"t": [*table, ("Di", "Lund")]})).problems(instance) == [
+        "not unique: with the other rows the program gives another answer"
+    ]
+
+
+def test_the_smallest_cuts_break_every_way_to_an_answer() -> None:
+    a, b, c, d = (Unit(False, number) for number in range(4))
+    routes = [
+        Derivation("x", frozenset({a, b})),
+        Derivation("x", frozenset({c, b})),
+        Derivation("y", frozenset({a, d})),
+    ]
+    assert smallest_cuts(routes, {a, b, c, d}) == [frozenset({a, b}), frozenset({a, c}), frozenset({b, d})]
+    assert smallest_cuts(routes, {a, d}) == [frozenset({a}), frozenset({d})]  # b is not there: one way is left
+    assert smallest_cuts(routes, {b}) == [frozenset()]  # nothing follows to begin with
+
+
+def test_what_follows_is_what_the_units_hold() -> None:
+    derivations = Evidence(pool([CLUB], BORN)).derivations(asked((0,), (0,)))
+    assert answers_from(derivations, positive_units(asked((0,), (0,)))) == {"zlatan"}
+    assert answers_from(derivations, [Unit(False, 0)]) == set()

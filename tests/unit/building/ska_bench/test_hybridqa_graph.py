@@ -1,0 +1,176 @@
+"""Subset `kg_text` on made-up tables of clubs in HybridQA's layout: which questions are kept, and on which evidence."""
+
+import gzip
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool
+from kbbench_hf.building.ska_bench.evidence import Evidence
+from kbbench_hf.building.ska_bench.hybridqa_graph import Graph
+from kbbench_hf.building.ska_bench.hybridqa_graph_questions import make
+from kbbench_hf.building.ska_bench.hybridqa_tables import read, subset_of
+
+PLACES = ("Ardal", "Bergby", "Cronholm", "Dunvik")
+CRAFTS = ("glass", "leather", "cider", "clocks")
+SAINTS = ("Olaf", "Brigid", "Cuthbert", "Dunstan")
+
+
+def table(n: int) -> dict[str, Any]:
+    """Four clubs, each with its town and founding year; pages of clubs name patrons, pages of towns name crafts."""
+    rows, passages = [], {}
+    for place, craft, saint in zip(PLACES, CRAFTS, SAINTS, strict=True):
+        club, town = f"{place} Rovers {n}x", f"{place}ton {n}x"
+        rows.append(
+            [
+                [club, [f"/wiki/{club.replace(' ', '_')}"]],
+                [town, [f"/wiki/{town.replace(' ', '_')}"]],
+                ["1" + str(700 + n), []],
+            ]
+        )
+        passages[f"/wiki/{club.replace(' ', '_')}"] = (
+            f"The side venerates Saint {saint} {n}x with lanterns of number {n}x ."
+        )
+        passages[f"/wiki/{town.replace(' ', '_')}"] = (
+            f"A settlement known for {craft} workshops beside harbour {n}x{craft} ."
+        )
+    return {
+        "table": f"League_{n}", "title": "Northern Division", "section": "Sides", "url": "",
+        "header": ["Club", "Town", "Founded"], "rows": rows, "passages": passages,
+    }  # fmt: skip
+
+
+def asked(n: int, **changes: Any) -> dict[str, Any]:
+    """Ask for the patron of the club of a town: quoted cell, answer in the club's page."""
+    return {
+        "id": f"q{n}", "question": f"Which saint does the club from the town Bergbyton {n}x venerate ?",
+        "answer": f"Saint Brigid {n}x", "table": f"League_{n}", "row": 1, "row_cells_quoted": [1],
+        "answer_passages": [f"/wiki/Bergby_Rovers_{n}x"], "bridge_passages": [], "bridge_hits_in_table": 0,
+        "answer_in_table": False, **changes,
+    }  # fmt: skip
+
+
+def write(folder: Path, tables: list[dict[str, Any]], rows: list[dict[str, Any]]) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name, records in (("tables", tables), ("questions", rows)):
+        lines = "".join(json.dumps(record) + "\n" for record in records)
+        (folder / f"hybridqa_{name}.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+    return folder
+
+
+@pytest.fixture
+def numbers(tmp_path: Path) -> list[int]:
+    """Numbers of tables that belong to kg_text."""
+    folder = write(tmp_path / "all", [table(n) for n in range(40)], [asked(n) for n in range(40)])
+    return [int(name.split("_")[1]) for name, subset in subset_of(read(folder)[0]).items() if subset == "kg_text"]
+
+
+def made(folder: Path, numbers: list[int], changes: dict[str, Any]) -> tuple[Instance | None, Pool]:
+    """Return the instance of the first table's question, so changed, or None; the others are asked as they are."""
+    rows = [asked(numbers[0], **changes), *map(asked, numbers[1:])]
+    release = make(write(folder / "changed", [table(n) for n in numbers], rows))
+    instances = {instance.source_id: instance for instance in release.instances}
+    assert len(instances) >= len(numbers) - 2
+    return instances.get(f"q{numbers[0]}"), release.pools["kg_text"]
+
+
+def test_a_quoted_cell_and_the_page_with_the_answer_are_the_evidence(tmp_path: Path, numbers: list[int]) -> None:
+    n = numbers[0]
+    instance, pool = made(tmp_path, numbers, {})
+    assert instance
+    assert instance.answers == (f"Saint Brigid {n}x",)
+    assert [pool.sk["hybridqa"][number] for number in instance.positive_sk] == [
+        (f"Bergby Rovers {n}x", "Town", f"Bergbyton {n}x")
+    ]
+    assert [pool.text[number][0] for number in instance.positive_text] == [f"Bergby Rovers {n}x"]
+    assert instance.split_key == f"League_{n}"
+    assert Evidence(pool).problems(instance) == []
+
+
+def test_a_cell_that_answers_is_found_by_what_a_page_says(tmp_path: Path, numbers: list[int]) -> None:
+    n = numbers[0]
+    question = f"Which club is of the settlement with leather workshops beside harbour {n}xleather ?"
+    told = {"row_cells_quoted": [], "answer_passages": [], "answer_in_table": True}
+    instance, pool = made(tmp_path, numbers, told | {"question": question, "answer": f"Bergby Rovers {n}x"})
+    assert instance
+    assert instance.answers == (f"Bergby Rovers {n}x",)
+    assert [pool.text[number][0] for number in instance.positive_text] == [f"Bergbyton {n}x"]
+
+
+def test_a_second_page_is_needed_where_it_holds_words_of_the_question(tmp_path: Path, numbers: list[int]) -> None:
+    n = numbers[0]
+    question = f"Which saint does the club venerate whose town has leather workshops beside harbour {n}xleather ?"
+    told = {"row_cells_quoted": [], "bridge_passages": [f"/wiki/Bergbyton_{n}x"], "bridge_hits_in_table": 1}
+    instance, pool = made(tmp_path, numbers, told | {"question": question})
+    assert instance
+    assert [pool.text[number][0] for number in instance.positive_text] == [f"Bergby Rovers {n}x", f"Bergbyton {n}x"]
+    assert len(instance.positive_sk) == 1
+
+
+def test_the_title_of_a_page_that_begins_with_the_answer_is_another_name_of_it(
+    tmp_path: Path, numbers: list[int]
+) -> None:
+    n = numbers[0]
+    instance, _ = made(tmp_path, numbers, {"answer": "The side", "question": f"What club is of Bergbyton {n}x ?"})
+    assert instance
+    assert instance.answer_aliases == ((f"Bergby Rovers {n}x",),)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"question": "Which saint does the oldest club from the town Bergbyton {n}x venerate ?"},  # an order
+        {
+            "question": "Which saint does this club from the town Bergbyton {n}x venerate ?"
+        },  # what is meant is elsewhere
+        {"question": "Does the club from Bergbyton {n}x venerate Saint Brigid {n}x ?"},  # the answer is in the question
+        {
+            "question": "Which saint of unheard parishes does Bergbyton {n}x esteem in summer ?"
+        },  # words that nothing holds
+        {"question": "Which saint does the 9th club, from the town Bergbyton {n}x, venerate ?"},  # nor a number
+    ],
+)
+def test_a_question_is_left_out(changes: dict[str, str], tmp_path: Path, numbers: list[int]) -> None:
+    n = str(numbers[0])
+    instance, _ = made(tmp_path, numbers, {name: text.replace("{n}", n) for name, text in changes.items()})
+    assert instance is None
+
+
+def test_where_no_column_names_the_rows_two_do(tmp_path: Path, numbers: list[int]) -> None:
+    twice = table(numbers[0])
+    for row, club in zip(twice["rows"], ("Ardal", "Ardal", "Bergby", "Bergby"), strict=True):
+        row[0], row[1] = [club, []], [f"17{len(club)}{row[1][0][0]}", []]
+    _, tables = read(write(tmp_path / "twice", [twice], [asked(numbers[0])]))
+    graph = Graph.of(tables[f"League_{numbers[0]}"])
+    assert graph and graph.key is None and len(set(graph.names)) == 4
+    assert graph.names[0] == "Ardal (175A)" and graph.triple(0, 0) == ("Ardal (175A)", "Club", "Ardal")
+
+
+def test_a_chain_goes_from_what_one_page_states_to_what_another_does(tmp_path: Path, numbers: list[int]) -> None:
+    n = numbers[0]
+    stated = table(n)
+    for year, (link, text) in enumerate(stated["passages"].items()):
+        stated["passages"][link] = f"The place was founded in {1800 + year} . {text}"
+    tables, rows = [stated, *map(table, numbers[1:])], [asked(n, answer="none"), *map(asked, numbers[1:])]
+    instance = next(i for i in make(write(tmp_path / "stated", tables, rows)).instances if i.method == "composed")
+    assert instance.split_key == f"League_{n}" and len(instance.positive_sk) == len(instance.positive_text) == 2
+    assert "founded" in instance.question and instance.answers[0] not in instance.question
+
+
+def test_another_club_of_the_same_town_makes_two_answers(tmp_path: Path, numbers: list[int]) -> None:
+    n = numbers[0]
+    doubled = table(n)
+    doubled["rows"][2][1] = doubled["rows"][1][1]
+    assert make(write(tmp_path / "one", [doubled], [asked(n)])).instances == []
+
+
+def test_shuffled_files_give_the_same_release(tmp_path: Path, numbers: list[int]) -> None:
+    tables, rows = [table(n) for n in numbers], [asked(n) for n in numbers]
+    first = make(write(tmp_path / "one", tables, rows))
+    random.Random(5).shuffle(tables)
+    random.Random(6).shuffle(rows)
+    assert make(write(tmp_path / "two", tables, rows)) == first
+    assert len(first.instances) == len(numbers)

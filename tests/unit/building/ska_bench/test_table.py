@@ -1,0 +1,332 @@
+"""The subset `table` from small made-up sources in the layout of the raw files."""
+
+import gzip
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from kbbench_hf.benchmarks.ska_bench.programs import execute
+from kbbench_hf.benchmarks.ska_bench.table_programs import is_free_of, reads
+from kbbench_hf.benchmarks.ska_bench.token_counts import tokenizer
+from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool, Release
+from kbbench_hf.building.ska_bench import table, tatqa, wikitablequestions
+from kbbench_hf.building.ska_bench.emptied_rows import with_emptied_rows
+from kbbench_hf.building.ska_bench.evidence import Evidence
+from kbbench_hf.building.ska_bench.near_rows import near_rows
+from kbbench_hf.building.ska_bench.noise import Library
+from kbbench_hf.building.ska_bench.program_induction import induce
+from kbbench_hf.building.ska_bench.table_questions import Table
+from kbbench_hf.building.ska_bench.table_selection import found_by_words
+from kbbench_hf.building.ska_bench.twins import twins
+from kbbench_hf.building.ska_bench.wikitablequestions import contradicts
+from kbbench_hf.errors import DataError
+
+HEADER = ["No", "Date", "Skipper", "Harbour", "Cargo", "Barrels"]
+TOWNS, GOODS = ["Oslo", "Lund", "Bergen", "Skagen", "Rostock"], ["Salt", "Herring", "Timber", "Rope"]
+SKIPPERS = ["Ann Berg", "Bo Dahl", "Cy Falk", "Di Holm", "Eli Lind", "Fay Moe", "Gus Ness", "Hal Ruud"]
+
+
+def rows(seed: int, count: int = 40) -> list[list[str]]:
+    drawn = random.Random(seed)
+    return [
+        [
+            str(n),
+            f"{drawn.choice(['May', 'June', 'July'])} {drawn.randint(1, 28)}, {drawn.randint(1981, 1999)}",
+            drawn.choice(SKIPPERS) if n > 7 else SKIPPERS[n],
+            drawn.choice(TOWNS),
+            drawn.choice(GOODS),
+            str(drawn.randint(10, 99)),
+        ]
+        for n in range(count)
+    ]
+
+
+def write(file: Path, objects: list[dict]) -> None:
+    with gzip.open(file, "wt", encoding="utf-8") as out:
+        out.writelines(json.dumps(each) + "\n" for each in objects)
+
+
+def source(folder: Path, shuffled: int | None = None) -> Path:
+    """Write a folder of 30 tables with five questions each, and four finance tables."""
+    tables = [{"table": f"t{n}", "header": HEADER, "rows": rows(n)} for n in range(30)]
+    questions = []
+    for n, each in enumerate(tables):
+        cells = each["rows"]
+        late = [row for row in cells if int(row[1][-4:]) > 1990]
+        asked = {
+            f"how many trips were made after {1990}?": [str(len(late))],
+            f"how many trips in {cells[0][1][:4].strip().lower()} had cargo of salt?": [
+                str(sum(row[4] == "Salt" and row[1].startswith(cells[0][1][:4].strip()) for row in cells))
+            ],
+            f"how many loads of rope had more than {50 + n} barrels?": [
+                str(sum(row[4] == "Rope" and int(row[5]) > 50 + n for row in cells))
+            ],
+            f"what is the total number of barrels of timber that went to {TOWNS[n % 5].lower()}?": [
+                str(sum(int(row[5]) for row in cells if row[4] == "Timber" and row[3] == TOWNS[n % 5]))
+            ],
+        }
+        for place, (question, answers) in enumerate(asked.items()):
+            questions.append(
+                {"id": f"nt-{n}-{place}", "question": question, "table": each["table"], "answers": answers}
+            )
+    documents = [
+        {
+            "table": {
+                "uid": f"doc{n}",
+                "table": [["", "2019", "2018"]]
+                + [
+                    [f"{goods} sales of depot {n}{k}", f"$ {10 * n + k + 3},100", f"({k + 5}.5)"]
+                    for k, goods in enumerate(GOODS)
+                ],
+            },
+            "questions": [
+                {
+                    "uid": f"q{n}",
+                    "question": f"What are salt sales of depot {n}0 over herring sales of depot {n}1 in 2019?",
+                    "answer": round((10 * n + 3.1) / (10 * n + 4.1) * 1, 2),
+                    "answer_type": "arithmetic",
+                    "derivation": f"{10 * n + 3},100 / {10 * n + 4},100",
+                    "mappings": [{"table": [1, 1]}, {"table": [2, 1]}],
+                    "scale": "",
+                }
+            ],
+        }
+        for n in range(4)
+    ]
+    if shuffled is not None:
+        for each in (tables, questions, documents):
+            random.Random(shuffled).shuffle(each)
+    folder.mkdir(exist_ok=True)
+    write(folder / wikitablequestions.TABLES, tables)
+    write(folder / wikitablequestions.QUESTIONS, questions)
+    write(folder / tatqa.FILE, documents)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple:
+    release = table.make(source(tmp_path_factory.mktemp("raw")))
+    assert len(release.instances) > 10
+    return release.instances, release.pools["table"]
+
+
+def test_every_program_gives_gold_on_its_positives_and_on_all_it_can_be_asked_on(made: tuple) -> None:
+    instances, pool = made
+    evidence = Evidence(pool)
+    for each in instances:
+        assert not evidence.problems(each), each.question
+        assert each.split_key and each.licence and each.source
+
+
+def test_near_rows_differ_from_a_real_row_in_one_cell_and_hold_no_answer(made: tuple) -> None:
+    instances, pool = made
+    for each in instances:
+        donated, near = each.noise_groups
+        assert pool.origins[near].made and not pool.origins[donated].made
+        real = {tuple(row) for row in (*pool.sk[each.group], *pool.sk[donated])}
+        for row in pool.sk[near][:60]:
+            assert row not in real and is_free_of(each.program, row)
+            assert any(sum(a != b for a, b in zip(row, other, strict=True)) == 1 for other in real), row
+        assert len(set(pool.sk[near])) == len(pool.sk[near])
+
+
+def test_for_every_positive_row_there_are_rows_with_one_condition_cell_changed(made: tuple) -> None:
+    instances, pool = made
+    for each in instances:
+        columns = {condition[0] for condition in each.program.get("where", ())}
+        for number in each.positive_sk if columns else ():
+            row = pool.sk[each.group][number]
+            alike = [
+                other
+                for other in pool.sk[each.noise_groups[-1]]
+                if [n for n, (a, b) in enumerate(zip(row, other, strict=True)) if a != b][1:] == []
+                and next(n for n, (a, b) in enumerate(zip(row, other, strict=True)) if a != b) in columns
+            ]
+            assert alike, each.question
+
+
+def test_a_shuffled_source_gives_the_same_release(made: tuple, tmp_path: Path) -> None:
+    again = table.make(source(tmp_path / "raw", shuffled=7))
+    assert (again.instances, again.pools["table"].to_rows()) == (made[0], made[1].to_rows())
+
+
+def test_the_quotas_hold(made: tuple) -> None:
+    instances, _ = made
+    single = sum(len(each.positive_sk) == 1 for each in instances)
+    assert single <= 0.15 * len(instances)
+    assert sum(each.program["type"] in ("compare", "diff") for each in instances) <= 0.4 * len(instances)
+
+
+def test_an_absent_or_malformed_source_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=wikitablequestions.TABLES):
+        table.make(tmp_path)
+    source(tmp_path)
+    write(tmp_path / wikitablequestions.QUESTIONS, [{"id": "nt-1", "question": "?", "table": "no", "answers": ["1"]}])
+    with pytest.raises(DataError, match="nt-1 needs 'no'"):
+        table.make(tmp_path)
+    source(tmp_path)
+    write(tmp_path / tatqa.FILE, [{"table": {"uid": "x"}, "questions": []}])
+    with pytest.raises(DataError, match="a document is malformed"):
+        table.make(tmp_path)
+
+
+SAMPLE = [
+    ["1", "May 3, 1990", "Ann Berg", "Oslo", "Salt", "12"],
+    ["2", "June 9, 1991", "Bo Dahl", "Lund", "Rope", "30"],
+    ["3", "May 7, 1993", "Cy Falk", "Oslo", "Rope", "45"],
+    ["4", "July 1, 1994", "Di Holm", "Oslo", "Salt", "7"],
+    ["5", "May 30, 1995", "Eli Lind", "Lund", "Salt", "28"],
+]
+
+
+@pytest.mark.parametrize(
+    ("question", "answers", "expected"),
+    [
+        ("how many trips went to oslo?", ["3"], (0, 2, 3)),
+        ("how many trips were there in may?", ["3"], (0, 2, 4)),
+        ("how many trips to oslo were made after 1992?", ["2"], (2, 3)),
+        ("how many trips had more than 20 barrels?", ["3"], (1, 2, 4)),
+        ("how many trips were made between 1990 and 1993?", ["3"], (0, 1, 2)),
+        ("what is the difference in barrels between falk and dahl?", ["15"], (1, 2)),
+        ("who carried more barrels, ann berg or di holm?", ["Ann Berg"], (0, 3)),
+        ("what is the total number of barrels that went to lund?", ["58"], (1, 4)),
+        ("how many trips did not go to oslo?", ["2"], None),  # rows by what they are not
+        ("who carried the most barrels to oslo?", ["Cy Falk"], None),  # the best row needs all rows
+        ("who sailed after bo dahl?", ["Cy Falk"], None),  # so does order
+        ("how many trips went to paris?", ["0"], None),  # nothing is named
+        ("how many barrels went to lund?", ["2"], None),  # it asks for barrels; that two rows match is chance
+    ],
+)
+def test_programs_are_induced_only_where_all_agree(question: str, answers: list[str], expected: tuple | None) -> None:
+    found = induce(question, HEADER, SAMPLE, answers)
+    assert (found and found.positive) == expected
+    if found:
+        assert execute(found.program, [SAMPLE[n] for n in found.positive]) == answers
+
+
+def test_a_question_is_left_out_if_part_of_another_rows_cell_meets_it_too() -> None:
+    other = ["6", "May 1, 1996", "Fay Moe", "Oslo Fjord", "Salt", "5"]
+    assert induce("how many trips went to oslo?", HEADER, [*SAMPLE, other], ["3"]) is None
+
+
+def test_people_s_logical_forms_prove_programs_wrong() -> None:
+    ships = Table(tuple(HEADER), [tuple(row) for row in SAMPLE])
+    form = "(count (and (r.harbour c.oslo) (r.barrels (@p.num (> 10)))))"
+    assert not contradicts(form, ships, (0, 2)) and contradicts(form, ships, (0, 2, 3))
+    assert not contradicts("(!r.skipper (argmax 1 1 (r.harbour c.oslo) @index))", ships, (3,))  # not read
+
+
+def test_decoys_hold_some_conditions_in_turn() -> None:
+    program = {"type": "count", "where": [[3, "oslo"], [4, "rope"]]}
+    cells = [tuple(row) for row in rows(1)]
+    positives = [row for row in cells if reads(program, row)]
+    others = [row for row in cells if not reads(program, row)]
+    near = near_rows("q", "how many loads of rope went to oslo?", program, positives, others, 100)
+    assert len(near) == 100 and not any(reads(program, row) for row in near)
+    for value in ("Oslo", "Rope"):
+        assert sum(value in row for row in near[:12]) >= 2
+
+
+def test_rows_found_by_words_alone_are_known_as_such() -> None:
+    assert found_by_words("how many went to oslo?", [("1", "Oslo")], [("2", "Lund"), ("3", "Bergen")])
+    assert not found_by_words("how many went to oslo?", [("1", "Oslo", "")], [("2", "Lund", "Oslo")])
+
+
+def test_a_finance_question_is_its_calculation_on_labelled_rows(tmp_path: Path) -> None:
+    found = tatqa.read(source(tmp_path / "raw")).questions
+    assert [each.answers for each in found][:2] == [("0.76",), ("0.93",)]
+    assert found[0].program["formula"] == "c0 / c1" and found[0].aliases == (("0.756", "0.7561"),)
+
+
+def test_a_row_whose_label_the_question_has_whole_would_do_as_well(tmp_path: Path) -> None:
+    folder = source(tmp_path / "raw")
+    with gzip.open(folder / tatqa.FILE, "rt", encoding="utf-8") as stored:
+        documents = [json.loads(line) for line in stored]
+    documents[0]["table"]["table"].append(["Depot sale 00, over salt", "4,000", "5,000"])
+    write(folder / tatqa.FILE, documents)
+    assert len(tatqa.read(folder).questions) == len(documents) - 1
+
+
+@pytest.mark.parametrize(
+    ("question", "kept"),
+    [
+        ("What is the ratio of salt sales of depot 00 over herring sales of depot 01 in 2019?", True),
+        ("What is the ratio of herring sales of depot 01 over salt sales of depot 00 in 2019?", False),
+        ("What are salt sales of depot 00 over herring sales of depot 01 in 2018?", False),  # the cells are of 2019
+    ],
+)
+def test_a_calculation_that_the_question_turns_around_is_left_out(question: str, kept: bool, tmp_path: Path) -> None:
+    folder = source(tmp_path / "raw")
+    with gzip.open(folder / tatqa.FILE, "rt", encoding="utf-8") as stored:
+        documents = [json.loads(line) for line in stored]
+    documents[0]["questions"][0]["question"] = question
+    write(folder / tatqa.FILE, documents)
+    assert len(tatqa.read(folder).questions) == len(documents) - (not kept)
+
+
+def test_of_two_rows_that_state_one_number_either_would_do(tmp_path: Path) -> None:
+    folder = source(tmp_path / "raw")
+    with gzip.open(folder / tatqa.FILE, "rt", encoding="utf-8") as stored:
+        documents = [json.loads(line) for line in stored]
+    for cells in documents[0]["table"]["table"][1:3]:
+        cells[2] = "(7.5)"
+    documents[0]["questions"][0] |= {"answer": 7.5, "derivation": "([7.5] + [7.5]) / 2"}
+    documents[0]["questions"][0]["mappings"] = [{"table": [1, 2]}, {"table": [2, 2]}]
+    write(folder / tatqa.FILE, documents)
+    assert len(tatqa.read(folder).questions) == len(documents) - 1
+
+
+FILMS = ("Film", "Votes", "Score", "Length (min)")
+REELS = [("Ada", "30", "9", "95"), ("Eve", "10", "4", "80"), ("Ivy", "20", "6", "120"), ("Una", "40", "8", "60")]
+
+
+def test_rows_are_counted_as_what_the_question_calls_them() -> None:
+    trips = [("Cod", "Ann", "Oslo"), ("Tea", "Bo", "Oslo"), ("Oil", "Cy", "Lund"), ("Rye", "Ann", "Oslo")]
+    header, trips = ("Load", "Skipper", "Harbour"), [*trips, ("Ice", "Di", "Lund")]
+    assert induce("how many skippers went to oslo?", header, trips, ["3"]) is None  # Ann went twice
+    for question, answer in {"how many trips went to oslo?": "3", "how many skippers went to lund?": "2"}.items():
+        found = induce(question, header, trips, [answer])
+        assert found is not None and found.program["type"] == "count"
+    goals = [(f"{n // 2 + 1} May", each, town) for n, (_, each, town) in enumerate(trips)]
+    assert induce("how many games were in oslo?", ("Date", "Scorer", "City"), goals, ["3"]) is None  # two on a day
+
+
+def test_two_rows_are_compared_in_the_column_that_the_question_speaks_of() -> None:
+    found = induce("which film is longer, eve or ivy?", FILMS, REELS, ["Ivy"])
+    assert found is not None and found.program["by"] == 3  # their votes and scores would say the same
+    spelled = [(*row[:3], f"{row[3]}:00") for row in REELS]
+    assert induce("which film is longer, eve or ivy?", FILMS, spelled, ["Ivy"]) is None  # nor do those prove anything
+
+
+def test_a_comparison_in_no_column_by_name_has_no_rejection_twin() -> None:
+    for question, n_twins in {"which film is longer, eve or ivy?": 1, "which film is dearer, eve or ivy?": 0}.items():
+        found = induce(question, FILMS, REELS, ["Ivy"])
+        assert found is not None
+        instance = Instance(
+            "a", "table", question, ("Ivy",), "films", program=found.program, positive_sk=found.positive
+        )
+        pool = Pool({"films": REELS}, headers={"films": FILMS})
+        made = with_emptied_rows(Release([instance], {"table": pool}))
+        [asked] = made.instances
+        candidates = Library(made.pools["table"], tokenizer()).candidates(asked)
+        assert len(asked.noise_groups) == n_twins
+        assert bool(twins(asked, made.pools["table"], candidates, candidates.noise)) == n_twins
+
+
+def test_rows_that_are_one_without_their_cells_have_no_rejection_twin() -> None:
+    question, program = "which films have 3 votes?", {"type": "lookup", "select": 0, "where": [[1, "3"]]}
+    for second, n_twins in {"4": 2, "9": 0}.items():
+        rows = [*REELS, ("Hal", "3", "9", "70"), ("Jon", "3", second, "70")]
+        instance = Instance("a", "table", question, ("Hal", "Jon"), "films", program=program, positive_sk=(4, 5))
+        made = with_emptied_rows(Release([instance], {"table": Pool({"films": rows}, headers={"films": FILMS})}))
+        [asked] = made.instances
+        candidates = Library(made.pools["table"], tokenizer()).candidates(asked)
+        assert len(twins(asked, made.pools["table"], candidates, candidates.noise) or ()) == n_twins
+
+
+@pytest.mark.parametrize("question", ["how many votes did this film have?", "which films did they give over 25 votes?"])
+def test_what_is_meant_by_a_title_that_is_not_shown_is_not_asked(question: str) -> None:
+    assert induce(question, FILMS, REELS, ["30"]) is None
+    assert induce("which films have over 25 votes?", FILMS, REELS, ["Ada", "Una"]) is not None

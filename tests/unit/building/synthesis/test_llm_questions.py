@@ -1,0 +1,104 @@
+"""Questions by a scripted writer and scripted judges: what must be kept is known from the texts alone."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbbench_hf.benchmarks import find_dataset
+from kbbench_hf.building.synthesis.judging import Models
+from kbbench_hf.building.synthesis.llm_questions import costs, plan, questions_by_models
+from kbbench_hf.building.synthesis.questions import Built
+from kbbench_hf.building.synthesis.spec import Spec
+from kbbench_hf.errors import DataError
+from kbbench_hf.knowledge_base.store import KnowledgeBase
+from tests.servers.scripted import ScriptedServer
+from tests.servers.writers import answer, is_met
+
+COUNT = 8
+SPEC = Spec(max_hops=1, max_templates=6)
+FAST_FAULTS = ("500", "503", "reset", "truncated json", "html", "choices empty")
+
+
+@pytest.fixture(scope="module")
+def kb() -> KnowledgeBase:
+    return KnowledgeBase.open(find_dataset("mini-stark").path)
+
+
+def models(url: str, judges: list[str], writer: str = "writer", agreement: str = "all") -> Models:
+    def served(model: str) -> dict[str, str]:
+        return {"model": model, "base_url": url}
+
+    steps: dict[str, Any] = {step: served(writer) for step in ("extract", "fuse", "rewrite")}
+    return Models.of({**steps, "judges": [served(each) for each in judges], "agreement": agreement}, "spec")
+
+
+def made(kb: KnowledgeBase, server: ScriptedServer, folder: Path, chosen: Models) -> tuple[Built, str]:
+    built, lines = questions_by_models(SPEC, chosen, COUNT, "0", folder, concurrency=16)(kb)
+    return built, "\n".join(lines)
+
+
+def test_a_candidate_is_kept_if_and_only_if_its_text_has_what_was_asked(kb: KnowledgeBase, tmp_path: Path) -> None:
+    with ScriptedServer(answer=answer) as server:
+        built, card = made(kb, server, tmp_path, models(server.url, ["truthful"] * 3))
+        n_asked = len(server.requests)
+        again, _ = made(kb, server, tmp_path, models(server.url, ["truthful"] * 3))
+    assert built.questions
+    for each in built.questions:
+        candidates = each.template.template.path.answers(kb.graph, *each.topics).tolist()
+        wanted = [str(requirement["value"]) for requirement in each.requirements]
+        assert list(each.answers) == [row for row in candidates if is_met(wanted, kb.texts([row])[0])]
+        assert each.gold in each.answers
+        assert all(str(said["source"]) in kb.texts([each.gold])[0] for said in each.requirements)
+        assert all(name in each.text for name in kb.names(list(each.topics)))
+    assert again.questions == built.questions
+    assert len(server.requests) <= n_asked + 6  # canaries alone
+    assert "Fleiss" in card and "truthful is 3 of the judges" in card
+
+
+@pytest.mark.parametrize(
+    ("judge", "said"),
+    [
+        ("always", "agreed with every one"),
+        ("never", "agreed with none"),
+        ("nonsense", "no readable verdict on 100%"),
+    ],
+)
+def test_a_judge_that_tells_nothing_is_noticed_on_the_card(
+    kb: KnowledgeBase, tmp_path: Path, judge: str, said: str
+) -> None:
+    with ScriptedServer(answer=answer) as server:
+        chosen = models(server.url, ["truthful", "truthful", judge], agreement="majority")
+        _, card = made(kb, server, tmp_path / "majority", chosen)
+        assert f"3. {judge} " in card and said in card
+        assert "1. truthful agreed" not in card
+        if judge != "always":  # all must agree, so that nothing is kept, and the message says through whom
+            with pytest.raises(DataError, match=said):
+                made(kb, server, tmp_path / "all", models(server.url, ["truthful", "truthful", judge]))
+
+
+def test_a_source_that_stands_nowhere_and_a_lost_topic_drop_the_question(kb: KnowledgeBase, tmp_path: Path) -> None:
+    with ScriptedServer(answer=answer) as server:
+        for writer, why in (("inventor", "whose source stands"), ("forgetful", "a name was left out")):
+            with pytest.raises(DataError, match=why):
+                made(kb, server, tmp_path / writer, models(server.url, ["truthful"] * 3, writer))
+
+
+def test_faults_change_nothing(kb: KnowledgeBase, tmp_path: Path) -> None:
+    with ScriptedServer(answer=answer) as server:
+        smooth, card = made(kb, server, tmp_path / "smooth", models(server.url, ["truthful"] * 3))
+    with ScriptedServer(answer=answer, fault_rate=0.3, kinds=FAST_FAULTS) as server:
+        rough, rough_card = made(kb, server, tmp_path / "rough", models(server.url, ["truthful"] * 3))
+        assert sum(server.injected.values()) > 0
+    assert (rough.questions, rough.splits, rough_card) == (smooth.questions, smooth.splits, card)
+
+
+def test_the_price_is_known_beforehand_by_model(kb: KnowledgeBase) -> None:
+    chosen = models("http://127.0.0.1:1", ["a", "b", "c"])
+    planned = plan(kb, SPEC, COUNT, "0")
+    found = costs(planned, chosen)
+    n_candidates = sum(len(each.answers) for each in planned.questions)
+    assert {name: cost.n_prompts for name, cost in found.items()} == {
+        "writer": 3 * len(planned.questions),
+        **dict.fromkeys("abc", n_candidates),
+    }

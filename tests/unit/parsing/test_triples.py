@@ -1,0 +1,221 @@
+"""Triples in the forms that models write: several in a line, graphs with ids, odd names, flags and broken JSON."""
+
+import json
+
+import pytest
+
+from kbbench_hf.parsing.parsed_reply import ParseError, Triple
+from kbbench_hf.parsing.triples import read_triples
+
+RELATIONS = ["captain", "home port", "built by", "country"]
+SENTENCE = "The Petrel of Hallan Quay is captained by Ines Calder. The Saint Oda was built by Brothers Aske in Germany."
+CAPTAIN, PORT = ("Petrel", "captain", "Ines Calder"), ("Petrel", "home port", "Hallan Quay")
+YARD, LAND = ("Saint Oda", "built by", "Brothers Aske"), ("Saint Oda", "country", "Germany")
+
+
+def read(reply: str, relations: list[str] = RELATIONS) -> list[Triple]:
+    return [(s, r.lower().replace("_", " "), o) for s, r, o in read_triples(reply, SENTENCE, relations).answer]
+
+
+@pytest.mark.parametrize("form", [
+    "({}, {}, {})", "({}; {}; {})", "({} | {} | {})", "<{}, {}, {}>", "[{}, {}, {}]", "⟨{}, {}, {}⟩",
+    '("{}", "{}", "{}")',
+    "{} → {} → {}", "({} -> {} -> {})", "{} --{}--> {}", "({})-[{}]->({})", "{} | {} | {}", "{} - {} - {}",
+    "<{}> <{}> <{}>", "“{}” “{}” “{}”",
+])  # fmt: skip
+@pytest.mark.parametrize("between", ["; ", ", ", " and ", ", and ", " ∧ ", "  ", ". "])
+def test_several_triples_in_a_line_are_several(form: str, between: str) -> None:
+    for triples in ([CAPTAIN, PORT], [CAPTAIN, PORT, YARD], [CAPTAIN, PORT, YARD, LAND]):  # three of three is the trap
+        line = between.join(form.format(*triple) for triple in triples)
+        for text in (line, f"Triples: {line}"):
+            for relations in (RELATIONS, []):
+                try:
+                    assert read(text, relations) == triples, text
+                except ParseError:  # where a full stop or a dash could belong to a name
+                    assert between == ". " or form.startswith("{} -")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "1. (Petrel, captain, Ines Calder) 2. (Petrel, home port, Hallan Quay)",
+        "1) Petrel, captain, Ines Calder; 2) Petrel, home port, Hallan Quay",
+        "The triples are (Petrel, captain, Ines Calder) and (Petrel, home port, Hallan Quay).",
+        "captain(Petrel, Ines Calder) ∧ home_port(Petrel, Hallan Quay)",
+        "captain(Petrel, Ines Calder) and home_port(Petrel, Hallan Quay)",
+        "[(Petrel, captain, Ines Calder), (Petrel, home port, Hallan Quay)]",
+        "<triplet> Petrel <subj> Ines Calder <obj> captain <subj> Hallan Quay <obj> home port",
+    ],
+)
+def test_numbers_words_and_signs_join_triples_in_a_line(line: str) -> None:
+    assert read(line) == [CAPTAIN, PORT]
+
+
+def graph(nodes: object, edges: object, held: str = "nodes", linked: str = "relationships") -> str:
+    return json.dumps({held: nodes, linked: edges})
+
+
+NAMED = [{"id": "n1", "label": "Ship", "properties": {"name": "Petrel"}},
+         {"id": "n2", "label": "Person", "properties": {"title": "Captain", "name": "Ines Calder"}}]  # fmt: skip
+EDGE = [{"source": "n1", "target": "n2", "type": "captain"}]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        graph(NAMED, EDGE),
+        graph(NAMED, [{"start_node_id": "n1", "end_node_id": "n2", "type": "captain", "properties": {}}]),
+        graph(NAMED, [{"source": {"id": "n1"}, "target": {"id": "n2"}, "type": "captain"}]),
+        graph([{"id": 0, "name": "Petrel"}, {"id": 1, "name": "Ines Calder"}],
+              [{"relation": "captain", "source": 0, "target": 1}], linked="links"),
+        graph([{"id": 1, "label": "Petrel"}, {"id": 2, "label": "Ines Calder"}],
+              [{"from": 1, "to": 2, "label": "captain"}], linked="edges"),
+        graph({"e1": "Petrel", "e2": {"name": "Ines Calder"}}, [["e1", "captain", "e2"]], "entities", "triples"),
+        graph([{"id": "Petrel", "type": "Ship"}, {"id": "Ines Calder", "type": "Person"}],
+              [{"source_node_id": "Petrel", "target_node_id": "Ines Calder", "type": "captain"}]),
+        '{"relationships": [{"startNode": "Petrel", "endNode": "Ines Calder", "name": "captain"}]}',
+        '[{"subject": {"type": "SHIP", "name": "Petrel"}, "relation": {"type": "captain"}, "object": "Ines Calder"}]',
+        "CREATE (p:Ship {id: 's1', name: 'Petrel', built: 1904}), (i:Person {born: 'Fenn', name: \"Ines Calder\"})\n"
+        "CREATE (p)-[:CAPTAIN {since: 1999}]->(i)",
+        "MERGE (i:Person {id: 'p1', name: 'Ines Calder'})<-[:CAPTAIN]-(p:Ship {id: 's1', name: 'Petrel'})",
+        "CREATE (p:Ship)\nSET p.name = 'Petrel'\nCREATE (i:Person {name: 'Ines Calder'})\nCREATE (p)-[:captain]->(i)",
+        "graph TD\n  A[Petrel] -->|captain| B[Ines Calder]",
+        'digraph {\n  n1 [label="Petrel"];\n  n1 -> n2 [label="captain"];\n  n2 [label="Ines Calder"];\n}',
+        'ex:s1 rdfs:label "Petrel" ;\n  ex:captain ex:p1 .\nex:p1 rdfs:label "Ines Calder" .',
+        "nodes:\n  - id: n1\n    name: Petrel\n  - id: n2\n    name: Ines Calder\n"
+        "edges:\n  - source: n1\n    target: n2\n    relation: captain",
+        "E1: Petrel\nE2: Ines Calder\n\n(E1, captain, E2)",
+    ],
+)  # fmt: skip
+def test_ids_of_nodes_are_resolved_to_names(reply: str) -> None:
+    assert read(reply) == [CAPTAIN]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        graph(NAMED[:1], EDGE),
+        graph([{"id": "n1", "label": "Ship"}, {"id": "n2", "label": "Person"}], EDGE),
+        graph([], EDGE),
+        "CREATE (petrel:Ship), (ines:Person)\nCREATE (petrel)-[:CAPTAIN]->(ines)",
+        "MERGE (a)-[:CAPTAIN]->(b)",
+        "graph LR\n  A -->|captain| B",
+        '_:b0 ex:captain _:b1 .',
+        '[["n1", "captain", "n2"]]',
+    ],
+)  # fmt: skip
+def test_ids_without_names_are_refused(reply: str) -> None:
+    with pytest.raises(ParseError, match="ids"):
+        read(reply)
+
+
+TEXT = (
+    "1. FC Magdeburg plays in Germany. Tom Lister, Jr. was born in Compton, a town of 1,234,567. "
+    "The Petrel of Hallan Quay is captained by Ines Calder."
+)
+CLUB = [("1. FC Magdeburg", "country", "Germany")]
+MORE = [CAPTAIN, PORT]
+
+
+@pytest.mark.parametrize(
+    ("reply", "triples"),
+    [
+        # names with numbers, commas and points
+        ("(1. FC Magdeburg, country, Germany)", CLUB),
+        ("1. (1. FC Magdeburg, country, Germany) 2. (Petrel, captain, Ines Calder)", [*CLUB, CAPTAIN]),
+        ("1. FC Magdeburg → country → Germany", CLUB),
+        ("[Compton, population, 1,234,567]", [("Compton", "population", "1,234,567")]),
+        ("(Compton, population, 1,234,567); (Compton, area, 12,345)",
+         [("Compton", "population", "1,234,567"), ("Compton", "area", "12,345")]),
+        ("(Tom_Lister,_Jr., place_of_birth, Compton)", [("Tom_Lister,_Jr.", "place of birth", "Compton")]),
+        ("[Tom_Lister,_Jr., place_of_birth, Compton]", [("Tom_Lister,_Jr.", "place of birth", "Compton")]),
+        # keyword arguments, third arguments, signs of logic
+        ('captain(ship="Petrel", person="Ines Calder")', [CAPTAIN]),
+        ('extract(head="Petrel", type="captain", tail="Ines Calder")', [CAPTAIN]),
+        ('captain(subject="Petrel", object="Ines Calder"); home_port(subject="Petrel", object="Hallan Quay")', MORE),
+        ("captain(Petrel, Ines Calder, confidence=0.9)", [CAPTAIN]),
+        ('[["Petrel", "captain", "Ines Calder", 0.9]]', [CAPTAIN]),
+        ("Petrel → captain → Ines Calder (confidence: 0.9)", [CAPTAIN]),
+        ('captain("Petrel", "Ines Calder", "since 1999")', None),
+        ("captain(Petrel, Ines Calder, 1999)", None),
+        ("¬country(Petrel, Germany) ∧ captain(Petrel, Ines Calder)", [CAPTAIN]),
+        # arrows to the left
+        ("Ines Calder <-[captain]- Petrel", [CAPTAIN]),
+        ("Ines Calder <--captain-- Petrel", [CAPTAIN]),
+        ("Ines Calder ← captain ← Petrel", [CAPTAIN]),
+        ("(Ines Calder)<-[:captain]-(Petrel)", [CAPTAIN]),
+        # ditto marks
+        *((f"| Subject | Relation | Object |\n|---|---|---|\n| Petrel | captain | Ines Calder |\n"
+           f"| {mark} | home port | Hallan Quay |", MORE) for mark in ("〃", '"', "do.", "ditto", "as above")),
+        ("(Petrel, captain, Ines Calder)\n(〃, home port, Hallan Quay)", MORE),
+        # other tables, and lists of names
+        ("| Entity | Type | Note |\n|---|---|---|\n| Petrel | Ship | a boat |", None),
+        ("| Relation | Domain | Range |\n|---|---|---|\n| captain | ship | person |", None),
+        ("| Ship | Captain | Port |\n|---|---|---|\n| Petrel | Ines Calder | Hallan Quay |", None),
+        ('["Petrel", "Ines Calder", "Hallan Quay"]', None),
+        ("(Petrel, Ines Calder, Hallan Quay)", None),
+        ('{"ships": ["Petrel", "Ines Calder", "Hallan Quay"]}', None),
+        ('entities = ["Petrel", "Ines Calder", "Hallan Quay"]\ntriples = [["Petrel", "captain", "Ines Calder"]]',
+         [CAPTAIN]),
+        # broken JSON
+        ('{"triples": [{"subject": "Petrel", "relation": "captain", "object": "Ines Calder"}, '
+         '"subject": "Petrel", "relation": "home port", "object": "Hallan Quay"}]}', MORE),
+        ('{"triples": [{"subject": "Petrel", "relation": "captain", "object": "Ines Calder", '
+         '{"subject": "Petrel", "relation": "home port", "object": "Hallan Quay"}]}', MORE),
+        ('{"triples": [["Petrel", "captain", "Ines Calder"], "Petrel", "home port", "Hallan Quay"]]}', MORE),
+        ('{"triples": [["Petrel", "captain", "Ines Calder", ["Petrel", "home port", "Hallan Quay"]]}', MORE),
+        ('{"subject": "Petrel", "relation": "captain", "object": "Ines Calder", '
+         '"subject": "Petrel", "relation": "home port", "object": "Hallan Quay"}', MORE),
+        ('{"triples": [["Petrel", "captain", "Ines Calder"], [["Quince", "Ada Loy"], [["Plum", "Ada Loy"]', [CAPTAIN]),
+        # pairs are no triples, and names are not put into another order
+        ('{"triples": [["Petrel", "Ines Calder"], "Hallan Quay"]]}', None),
+        ('[["Petrel", "captain"], "Ines Calder"]', None),
+        ('{"triples": [["Ada Loy", "Old Mill"], "Ada Loy", "1907 flood"]}', None),
+        ('[["Petrel", "Ines Calder"], "captain"]', [CAPTAIN]),
+    ],
+)  # fmt: skip
+def test_names_keep_their_parts_and_what_is_no_triple_is_refused(reply: str, triples: list[Triple] | None) -> None:
+    relations = [*RELATIONS, "place of birth", "population", "area"]
+    try:
+        found = [(s, r.replace("_", " "), o) for s, r, o in read_triples(reply, TEXT, relations).answer]
+    except ParseError:
+        found = None
+    assert found == triples
+
+
+@pytest.mark.parametrize(
+    ("flag", "counts"),
+    [
+        *(
+            ('"valid": false', False),
+            ('"negated": true', False),
+            ('"supported": "no"', False),
+            ('"is_valid": "0"', False),
+        ),
+        *(('"status": "rejected"', False), ('"verdict": "not supported"', False), ('"polarity": "negative"', False)),
+        *(
+            ('"valid": true', True),
+            ('"negated": "no"', True),
+            ('"supported": "yes"', True),
+            ('"confidence": 0.9', True),
+        ),
+        *(('"inferred": true', True), ('"direct": false', True)),
+    ],
+)
+def test_an_item_that_is_marked_as_not_holding_does_not_count(flag: str, counts: bool) -> None:
+    items = '{"subject": "Petrel", "relation": "captain", "object": "Ines Calder"}, ' \
+            f'{{"subject": "Petrel", "relation": "home port", "object": "Hallan Quay", {flag}}}'  # fmt: skip
+    assert read(f"[{items}]") == ([CAPTAIN, PORT] if counts else [CAPTAIN])
+    name, value = (part.strip('"') for part in flag.split(": "))
+    table = (
+        f"| Subject | Relation | Object | {name} |\n|---|---|---|---|\n| Petrel | home port | Hallan Quay | {value} |"
+    )
+    rows = f"{table}\n| Petrel | captain | Ines Calder | |"
+    assert read(rows) == ([PORT, CAPTAIN] if counts else [CAPTAIN])
+
+
+def test_a_statement_without_an_object_is_whole_in_open_extraction_alone() -> None:
+    reply = '[["Patterson", "was assassinated", ""], ["Patterson", "lives in", ""], ["Patterson", "is", ""]]'
+    assert read_triples(reply).answer == [("Patterson", "was assassinated", "")]
+    with pytest.raises(ParseError):
+        read_triples(reply, "", RELATIONS)

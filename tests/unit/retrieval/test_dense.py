@@ -1,0 +1,155 @@
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kbbench_hf.protocols import Ranking
+from kbbench_hf.retrieval import exact_search
+from kbbench_hf.retrieval.context import Share, no_bar
+from kbbench_hf.retrieval.dense import Dense
+from kbbench_hf.retrieval.embedding_cache import BLOCK_TEXTS, embed, folder_of
+from kbbench_hf.retrieval.exact_search import block_rows, search
+from tests.unit.retrieval.hashing import HashingEmbedder
+
+RNG = np.random.default_rng(0)
+VECTORS = RNG.standard_normal((3000, 24), dtype=np.float32)
+QUERIES = RNG.standard_normal((5, 24), dtype=np.float32)
+
+
+def in_a_group(size: int, work: Callable[[Share], Any]) -> list[Any]:
+    """Run `work` in `size` threads that gather values from each other, as processes of a group do."""
+    barrier, values = Barrier(size, timeout=60), [None] * size
+
+    def gather(rank: int, value: Any) -> list[Any]:
+        values[rank] = value
+        barrier.wait()
+        found = list(values)
+        barrier.wait()
+        return found
+
+    shares = [Share(rank, size, lambda value, rank=rank: gather(rank, value)) for rank in range(size)]
+    with ThreadPoolExecutor(size) as pool:
+        return list(pool.map(work, shares))
+
+
+@pytest.mark.parametrize("n_queries", [1, 3, 4, 5])
+@pytest.mark.parametrize("k", [1, 10, 1000, 4000])
+def test_exact_search_finds_what_sorting_all_products_finds(n_queries: int, k: int) -> None:
+    products = QUERIES[:n_queries].astype(np.float64) @ VECTORS.astype(np.float64).T
+    for row, line in zip(search(VECTORS, QUERIES[:n_queries], k).ids, products, strict=True):
+        found = row[row >= 0]
+        assert len({*found.tolist()}) == min(k, len(VECTORS))
+        # In single precision two products may change places, if they are the same to seven digits.
+        assert np.allclose(line[found], np.sort(line)[::-1][:k], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("faiss", [True, False])
+def test_equal_vectors_are_found_in_order_of_row_however_many_tie_at_the_cut(
+    faiss: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exact_search, "_faiss_is_faster", lambda n: faiss)
+    vectors = np.tile(np.eye(2, 4, dtype=np.float32), (1000, 1))  # rows 0, 2, 4 ... are equal
+    found = search(vectors, np.array([[1, 0, 0, 0]], dtype=np.float32), 7)
+    assert found.ids.tolist() == [[0, 2, 4, 6, 8, 10, 12]]
+
+
+@pytest.mark.parametrize("n_queries", [1, 5])
+@pytest.mark.parametrize("k", [10, 500])
+def test_any_number_of_processes_finds_the_same_bytes(n_queries: int, k: int) -> None:
+    alone = search(VECTORS, QUERIES[:n_queries], k)
+    for size in (2, 3, 20):
+        for found in in_a_group(size, lambda share: search(VECTORS, QUERIES[:n_queries], k, share)):
+            assert found.ids.tobytes() == alone.ids.tobytes()
+            assert found.scores.tobytes() == alone.scores.tobytes()
+
+
+def test_any_number_of_threads_finds_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for threads in (1, 2, 5):
+        pool = exact_search._pool_of(0, threads)
+        monkeypatch.setattr(exact_search, "_pool", lambda threads=threads, pool=pool: (threads, pool))
+        found.append(search(VECTORS, QUERIES, 50))
+    assert len({ranking.scores.tobytes() + ranking.ids.tobytes() for ranking in found}) == 1
+
+
+def test_blocks_depend_on_the_corpus_alone() -> None:
+    assert [block_rows(n) for n in (0, 100, 8000, 129_375)] == [128, 128, 1000, 8192]
+
+
+def test_shares_cover_everything_once() -> None:
+    for size in range(1, 7):
+        parts = [list(Share(rank, size).of(range(5))) for rank in range(size)]
+        assert [row for part in parts for row in part] == list(range(5))
+        assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def _dense(texts: list[str], index: str = "exact") -> Dense:
+    embedder = HashingEmbedder()
+    return Dense(embedder.encode(texts), embedder, index)
+
+
+def test_the_nearest_text_is_found_and_short_corpora_are_padded() -> None:
+    found = _dense(["red apple", "green pear", "blue plum"]).search(["pear green", "plum"], 4)
+    assert found.ids[:, 0].tolist() == [1, 2]
+    assert found.ids[:, 3].tolist() == [-1, -1]
+    assert found.scores[0, 0] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("index", ["hnsw", "ivf", "sq8"])
+def test_an_approximate_index_finds_most_of_the_nearest(index: str) -> None:
+    class Given(HashingEmbedder):
+        def encode_queries(self, texts: Any) -> Any:
+            return QUERIES[: len(texts)]
+
+    exact: Ranking = Dense(VECTORS, Given()).search(["a", "b"], 10)
+    found = Dense(VECTORS, Given(), index).search(["a", "b"], 10)
+    shared = [len(set(a) & set(b)) for a, b in zip(exact.ids.tolist(), found.ids.tolist(), strict=True)]
+    assert min(shared) >= 2
+    assert (np.diff(found.scores, axis=1) <= 0).all()
+
+
+TEXTS = [f"text {number} " + "word " * (number % 7) for number in range(3 * BLOCK_TEXTS + 10)]
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_any_number_of_processes_encodes_the_same_bytes(tmp_path: Path, size: int) -> None:
+    alone = embed(lambda: TEXTS, HashingEmbedder(), tmp_path / "alone", Share(), no_bar)
+    in_a_group(size, lambda share: embed(lambda: TEXTS, HashingEmbedder(), tmp_path / "group", share, no_bar))
+    files = [(tmp_path / name / "vectors.npy").read_bytes() for name in ("alone", "group")]
+    assert files[0] == files[1]
+    assert np.array_equal(alone, HashingEmbedder().encode(TEXTS))
+    assert sorted(path.name for path in (tmp_path / "group").iterdir()) == ["vectors.npy"]
+
+
+def test_an_interrupted_encoding_goes_on_at_the_block_it_had_reached(tmp_path: Path) -> None:
+    class Interrupted(HashingEmbedder):
+        def encode(self, texts: Any) -> Any:
+            if len(self.encoded) >= 2 * BLOCK_TEXTS:
+                raise KeyboardInterrupt
+            return super().encode(texts)
+
+    with pytest.raises(KeyboardInterrupt):
+        embed(lambda: TEXTS, Interrupted(), tmp_path, Share(), no_bar)
+    second, third = HashingEmbedder(), HashingEmbedder()
+    vectors = embed(lambda: TEXTS, second, tmp_path, Share(), no_bar)
+    assert len(second.encoded) == len(TEXTS) - 2 * BLOCK_TEXTS
+    assert np.array_equal(vectors, HashingEmbedder().encode(TEXTS))
+    embed(lambda: TEXTS, third, tmp_path, Share(), no_bar)
+    assert not third.encoded
+
+
+def test_other_settings_have_another_folder(tmp_path: Path) -> None:
+    made_of = {"embedder": "m@1", "text": "named", "nodes": "abc"}
+    folders = {
+        folder_of(tmp_path, **made_of | change)
+        for change in ({}, {"embedder": "m@2"}, {"text": "text"}, {"nodes": "d"})
+    }
+    assert len(folders) == 4
+
+
+def test_no_text_gives_no_vector(tmp_path: Path) -> None:
+    assert embed(list, HashingEmbedder(), tmp_path, Share(), no_bar).shape == (0, 64)

@@ -1,0 +1,70 @@
+"""Numbers by their value, in every usual writing, with units and scales."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbbench_hf.text.quantities import Quantity, find_quantities, read_quantity
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("1,099", "1099.0"), ("$1,099", "1099"), ("252000.0 (millimetres)", "252 m"),
+        ("23.27 (square kilometres)", "23.27"),
+        ("9 million", "9,000,000"), ("three hundred and six", "306"), ("0.0455 (kilometrePerSeconds)", "0.0455 km/s"),
+        ("4.56 km per second", "4.56 (kilometrePerSeconds)"), ("42-metre", "42 m"), ("135 square km", "135000000.0"),
+        ("12 %", "12"), ("0927", "927"), ("13017.0(minutes)", "13017"),
+        ("1104.1 (inhabitants per square kilometre)", "1104.1"),
+        ("1.5 hours", "90 minutes"), ("12 inches", "1 ft"),
+    ],
+)  # fmt: skip
+def test_the_same_number(one, other):
+    first, second = read_quantity(one), read_quantity(other)
+    assert first is not None and second is not None
+    assert first.equals(second) and second.equals(first)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("252 m", "252 km"),
+        ("5 kg", "5 m"),
+        ("1,099", "1,098"),
+        ("2009", "2011"),
+        ("-7", "7"),
+        ("9.8 million", "9833520"),
+    ],
+)
+def test_another_number(one, other):
+    first, second = read_quantity(one), read_quantity(other)
+    assert first is not None and second is not None and not first.equals(second)
+
+
+@pytest.mark.parametrize(("rounded", "exact"), [("9.8 million", 9833520.0), ("$556 million", 556300000.0)])
+def test_what_was_rounded_to_a_scale_is_near(rounded, exact):
+    quantity = read_quantity(rounded)
+    assert quantity is not None and quantity.equals(Quantity(exact, None, 1.0), rounded=True)
+    assert not quantity.equals(Quantity(exact * 1.2, None, 1.0), rounded=True)
+
+
+@pytest.mark.parametrize("text", ["", "Apollo 11", "12 apples", "PS3", "1.2.3", "10-12", "2 Chainz", "one man"])
+def test_what_is_no_number(text):
+    assert read_quantity(text) is None
+
+
+def test_numbers_are_found_in_a_sentence():
+    found = find_quantities("Its 3 minutes, 16 seconds, or 3:16, cost 1,099 men in C128 and 2.5 km.")
+    assert {each.value for each in found} == {3.0, 16.0, 3.16, 1099.0, 2.5}
+
+
+@given(st.integers(-(10**9), 10**9))
+def test_thousands_separators_change_nothing(number):
+    written, plain = read_quantity(f"{number:,}"), read_quantity(str(number))
+    assert written == plain and plain is not None and plain.value == number
+
+
+@given(st.text())
+def test_any_text_can_be_asked(text):
+    read_quantity(text)
+    find_quantities(text)
