@@ -277,5 +277,5 @@ def test_trainer_metrics_takes_a_result_of_the_package() -> None:
 
 def test_public_name_does_not_import_what_it_does_not_need() -> None:
     code = "import sys, kbbench_hf; kbbench_hf.trainer_metrics({'f1': 1.0}); print('evaluate' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

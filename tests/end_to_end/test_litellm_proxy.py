@@ -7,10 +7,7 @@ import json
 import os
 import secrets
 import shutil
-import socket
 import subprocess
-import time
-import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +20,7 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.runners.generate import Generation, generate
 from tests.servers.scripted import MODEL, Reply, ScriptedServer
+from tests.servers.serving import await_answer, free_port
 
 LITELLM = os.environ.get("KBBENCH_LITELLM") or shutil.which("litellm")
 KEY = f"sk-{secrets.token_hex(32)}"
@@ -36,10 +34,7 @@ pytestmark = pytest.mark.slow
 @contextmanager
 def serving(command: Sequence[str], page: str, folder: Path, **environment: str) -> Iterator[str]:
     """Start a server, wait until its page is there, and give its address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    log = folder / "log"
+    port, log = free_port(), folder / "log"
     with log.open("w") as output:
         server = subprocess.Popen(
             [*command, "--host", "127.0.0.1", "--port", str(port)],
@@ -48,14 +43,7 @@ def serving(command: Sequence[str], page: str, folder: Path, **environment: str)
             stderr=output,
         )
     try:
-        deadline = time.monotonic() + 120
-        while True:
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}{page}", timeout=2).close()
-                break
-            except OSError:
-                assert server.poll() is None and time.monotonic() < deadline, log.read_text()[-2000:]
-                time.sleep(0.3)
+        await_answer(f"http://127.0.0.1:{port}{page}", server, log)
         yield f"http://127.0.0.1:{port}"
     finally:
         server.terminate()

@@ -5,10 +5,8 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -29,6 +27,7 @@ from kbbench_hf.cli.verbs import kbbench
 from kbbench_hf.runners.agent_sessions import AgentSessions, open_sessions
 from kbbench_hf.scoring.trajectories import read_trajectories
 from tests.puzzles import Puzzle, Puzzles, mini_stark, odd
+from tests.servers.serving import HANGS_AFTER_S, await_answer, free_port
 from tests.servers.tool_caller import ToolCaller
 from tests.servers.tool_policies import Case, noisy, plain, policy
 
@@ -107,22 +106,18 @@ def sessions(in_tmp: Path) -> Iterator[AgentSessions]:
 @contextlib.contextmanager
 def served(folder: Path, limit: int = N, stop: signal.Signals = signal.SIGINT) -> Iterator[str]:
     """Serve from a folder over HTTP and give the address; end the server so at the end. Its run is in `run`."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port, log = free_port(), folder / "serve.log"
     command = [*SERVE, "--limit", str(limit), "--out", "run", "--http", str(port)]
-    process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with log.open("w") as errors:
+        process = subprocess.Popen(command, cwd=folder, stderr=errors, stdout=subprocess.PIPE, text=True)
     try:
-        for _ in range(600):
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-                break
-            assert process.poll() is None, process.communicate()
-            time.sleep(0.05)
+        await_answer(f"http://127.0.0.1:{port}/", process, log)
         yield f"http://127.0.0.1:{port}/mcp"
     finally:
         process.send_signal(stop)
-        said, errors = process.communicate(timeout=30)
-    assert said == "", said
-    assert "Traceback" not in errors, errors
+        printed, _ = process.communicate(timeout=HANGS_AFTER_S)
+    assert printed == "", printed
+    assert "Traceback" not in log.read_text(), log.read_text()
 
 
 class Served(NamedTuple):
@@ -324,7 +319,7 @@ def test_after_forty_calls_only_finish_is_answered(sessions: AgentSessions) -> N
     ],
 )
 def test_what_cannot_be_served_is_refused_in_words(in_tmp: Path, arguments: Sequence[str], says: str) -> None:
-    done = subprocess.run([*SERVE[:4], *arguments], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*SERVE[:4], *arguments], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert says in done.stderr
     assert "Traceback" not in done.stderr

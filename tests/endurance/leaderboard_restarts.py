@@ -27,10 +27,11 @@ from kbbench_hf.leaderboard.outbox import Outbox
 from kbbench_hf.leaderboard.records import System
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import preview, store_preview
-from tests.servers.board import ROOT, await_answer, free_port
+from tests.servers.board import ROOT
 from tests.servers.clock import Clock
 from tests.servers.hostile import GOOD
 from tests.servers.hub import TOKEN, LocalHub, Repo, local_hub
+from tests.servers.serving import await_answer, free_port
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -65,14 +66,7 @@ def space(hub: LocalHub, store: Path, **others: str) -> Iterator[tuple["subproce
         process = subprocess.Popen(command, cwd=store.parent, env=environment, stdout=out, stderr=out)
     hub.space = process  # type: ignore[attr-defined]
     try:
-        for patience in (True, True, False):  # a busy machine takes minutes to import Gradio
-            try:
-                await_answer(f"http://127.0.0.1:{port}/", process, log)
-            except TimeoutError:
-                if not patience:
-                    raise
-            else:
-                break
+        await_answer(f"http://127.0.0.1:{port}/", process, log)
         yield process, time.monotonic() - started
     finally:
         process.kill()

@@ -8,12 +8,12 @@ with `dense:`, `late:` and both, and answer with an `hf:` model. Exits 1 if a fi
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from tests.servers.serving import free_port
 from tests.tiny_encoder import tiny_encoder
 from tests.unit.llm import tiny_lm
 
@@ -34,12 +34,6 @@ run("mini-text2kg", "hf:tiny-lm", out=out / "hf", limit=6, max_tokens=4, show=Fa
 N_SECONDS = 480
 N_FILES = 8
 """Three networks, and five times predictions."""
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def machine(folder: Path, out: Path, *launch: str) -> "subprocess.Popen[str]":

@@ -3,17 +3,15 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
+
+from tests.servers.serving import await_answer, free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVE = "from kbbench_hf.cli.verbs import kbbench; kbbench.main({!r}, standalone_mode=False)"
@@ -152,24 +150,3 @@ class Visitor:
         files = file and [file, *others.get("annotations", ())]
         answer = self.call("submit", place, files, name, *texts, 0, 0, 0, others.get("notes", ""))
         return str(answer[0] if isinstance(answer, list) else answer)
-
-
-def await_answer(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    """Wait until a process serves an address, or fail with what it wrote."""
-    for _ in range(600):
-        try:
-            urllib.request.urlopen(url, timeout=5).read()
-        except (OSError, urllib.error.URLError):
-            if process.poll() is not None:
-                raise RuntimeError(log.read_text()) from None
-            time.sleep(0.1)
-        else:
-            return
-    raise TimeoutError(log.read_text())
-
-
-def free_port() -> int:
-    """Return a port that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

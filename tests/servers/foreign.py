@@ -9,18 +9,15 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.servers.bigram import save, save_gguf
+from tests.servers.serving import await_answer, free_port
 
 NAME = "tiny"
 """What every server calls its model."""
@@ -32,7 +29,6 @@ VARIABLES = {
     "litellm": ("KBBENCH_LITELLM", "litellm"),
 }
 """Server -> the variable that names its executable, and the name of that on the PATH (llama.cpp: a Python)."""
-_PATIENCE_S = 300.0
 
 
 class Foreign(NamedTuple):
@@ -112,30 +108,10 @@ def _running(command: Sequence[str], folder: Path, port: int, page: str) -> Iter
         process = subprocess.Popen(command, cwd=folder, env=environment, stdout=out, stderr=subprocess.STDOUT)
     server = Foreign(f"http://127.0.0.1:{port}", process, log)
     try:
-        _wait_for(server, page)
+        await_answer(server.url + page, process, log)
         yield server
     finally:
         server.kill()
-
-
-def _wait_for(server: Foreign, page: str) -> None:
-    until = time.monotonic() + _PATIENCE_S
-    while time.monotonic() < until:
-        if server.process.poll() is not None:
-            break
-        try:
-            with urllib.request.urlopen(server.url + page, timeout=5) as reply:
-                if reply.status == 200:
-                    return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.2)
-    raise RuntimeError(f"{server.process.args} does not serve: {server.log.read_text('utf-8', 'replace')[-2000:]}")
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def _without_proxies(environment: Mapping[str, str]) -> dict[str, str]:

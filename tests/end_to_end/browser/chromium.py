@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 ARGUMENTS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
@@ -19,8 +19,9 @@ def chromium() -> Iterator[Browser]:
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if program is None:
         pytest.skip("no Chromium on this machine: apt-get install chromium")
+    expect.set_options(timeout=60_000)  # a page that takes .1 s on an idle machine takes seconds under load
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=program, args=ARGUMENTS)
+        browser = driver.chromium.launch(executable_path=program, args=ARGUMENTS, timeout=300_000)
         try:
             yield browser
         finally:

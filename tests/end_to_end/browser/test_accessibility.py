@@ -32,7 +32,7 @@ from tests.end_to_end.browser.chromium import chromium, until_sent
 from tests.servers.board import ROOT, Server, board_server
 from tests.unit.reports.test_evaluation_report import Scripted
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 PLACE = "mini-text2kg/sentences/test/reference"
 SCHEMES: tuple[Literal["light"], Literal["dark"]] = ("light", "dark")
 PICTURES = ROOT / "build" / "pages"

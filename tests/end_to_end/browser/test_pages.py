@@ -23,7 +23,7 @@ from tests.servers.board import Server, board_server
 from tests.servers.hostile import GOOD, PLACE
 from tests.servers.hub import local_hub
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.browser
 TITLE = "Text2KGBench, mini"
 
 

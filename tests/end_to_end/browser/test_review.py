@@ -14,7 +14,7 @@ from kbbench_hf.benchmarks.reviews import Judgements, ReviewItem
 from tests.end_to_end.browser.chromium import chromium
 from tests.servers.serving import serving
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.browser
 HEADER = ("Year", "Team", "A long heading of a column", "Stadium", "Attendance", "Coach", "League", "Points", "Rank")
 ROW = ("1999", "Brann", "a cell with many words in it, " * 4, "Stadion", "12,467", "Dag", "Eliteserien", "41", "3rd")
 ITEMS = [ReviewItem(f"q{n}", f"Who coached in {1999 + n}?", [("Dag",)], [ROW], [ROW] * 5, HEADER) for n in range(3)]

@@ -38,7 +38,7 @@ def test_a_served_model_is_asked_scored_and_shown_with_its_tokens_and_cost(kbben
     assert "10 responses: 0 errors, 0 unparsable, 0 truncated" in done.out
     # 10 questions and a canary before and after: 12 requests of 100 tokens in and 10 out, 12 * (1000 + 200) / 1e6 EUR
     assert (
-        "12 requests, 1,200 prompt tokens, 120 completion tokens, 0.0144 EUR (prices of 2026-11-01); latency p50 0.0"
+        "12 requests, 1,200 prompt tokens, 120 completion tokens, 0.0144 EUR (prices of 2026-11-01); latency p50 "
         in done.out
     )
     folder = Path(done.out.splitlines()[-1].removeprefix("View the report: kbbench report "))
@@ -206,7 +206,7 @@ def test_an_interrupted_run_prints_the_command_that_goes_on_and_it_does(in_tmp):
             second = subprocess.run(command, capture_output=True, text=True, env=environment)
             running.send_signal(signal.SIGINT)
             server.release()
-            _, message = running.communicate(timeout=60)
+            _, message = running.communicate(timeout=600)
         assert second.returncode == 75
         assert f"is in use by process {running.pid}" in second.stderr
         assert running.returncode == 130

@@ -1,11 +1,8 @@
 import importlib.util
 import json
 import os
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +19,7 @@ from kbbench_hf.runners.generate import Generation, generate
 from kbbench_hf.runners.jobs import Sampling
 from kbbench_hf.runners.llm_run import answer, task
 from kbbench_hf.scoring.asked import load_examples
+from tests.servers.serving import await_answer, free_port
 from tests.unit.llm.tiny_lm import train
 
 
@@ -101,12 +99,6 @@ def split(text, _): return text.split()
 done = generate(task(load_examples("mini-text2kg")).prompts(), model, Path(sys.argv[2]), parse=split, answer="words")
 assert done.summary.n_answered == 48 and (Path(sys.argv[2]) / "predictions.jsonl").exists()
 """
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.mark.slow
@@ -243,14 +235,7 @@ def test_transformers_serve_answers_as_the_local_model_does(model: CausalLM, fol
             stderr=log,
         )
     try:
-        deadline = time.monotonic() + 90
-        while True:
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2).close()
-                break
-            except OSError:
-                assert server.poll() is None and time.monotonic() < deadline, (tmp_path / "log").read_text()[-2000:]
-                time.sleep(0.2)
+        await_answer(f"http://127.0.0.1:{port}/health", server, tmp_path / "log")
         endpoint = Endpoint(f"http://127.0.0.1:{port}", str(folder), timeout_s=60)
         served = generate(prompts_of(12), endpoint, tmp_path / "served", show=False, concurrency=2, canary=False)
         local = run(model, tmp_path / "local", 12)

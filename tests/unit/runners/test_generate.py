@@ -383,7 +383,7 @@ def test_ctrl_c_waits_for_what_is_under_way_and_nothing_is_asked_twice(tmp_path:
         child.send_signal(signal.SIGINT)
         assert child.stdout is not None and child.stdout.readline() == "stopping\n"
         server.release()
-        _, errors = child.communicate(timeout=60)
+        _, errors = child.communicate(timeout=600)
         assert child.returncode == InterruptedRunError.exit_code == 130
         assert "start the same run again" in errors and "Traceback" not in errors
         assert not (tmp_path / "predictions.jsonl").exists()
@@ -399,14 +399,14 @@ def test_a_second_ctrl_c_stops_at_once(tmp_path: Path) -> None:
         child.send_signal(signal.SIGINT)
         assert child.stdout is not None and child.stdout.readline() == "stopping\n"
         child.send_signal(signal.SIGINT)
-        child.communicate(timeout=60)
+        child.communicate(timeout=600)
         assert child.returncode == 130
 
 
 def test_an_endpoint_needs_neither_torch_nor_evaluate(tmp_path: Path) -> None:
     with ScriptedServer() as server:
         child = start(server, tmp_path, 20)
-        output, errors = child.communicate(timeout=60)
+        output, errors = child.communicate(timeout=600)
         assert child.returncode == 0, errors
         assert output == "[]\n"
 
@@ -425,7 +425,7 @@ def test_planted_secrets_appear_nowhere(tmp_path: Path) -> None:
         folder = tmp_path / name
         with script as server:
             child = start(server, folder, 15, KBBENCH_TEST_KEY=key, **secrets)
-            output, errors = child.communicate(timeout=120)
+            output, errors = child.communicate(timeout=600)
             assert {headers["authorization"] for _, headers in server.requests} == {f"Bearer {key}"}
             assert all("planted" not in json.dumps(payload) for payload in server.payloads)
         written = [file.read_text(errors="replace") for file in folder.rglob("*") if file.is_file()]

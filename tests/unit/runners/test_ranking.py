@@ -33,7 +33,7 @@ def _worker(folder: Path, cache: Path, processes: int = 1, records: int = 0) -> 
 
 
 def _finished(process: "subprocess.Popen[bytes]") -> None:
-    _, errors = process.communicate(timeout=240)
+    _, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors.decode()
 
 
@@ -55,7 +55,7 @@ def test_several_processes_write_the_bytes_of_one(whole: bytes, tmp_path: Path, 
 def test_a_killed_run_goes_on_to_the_same_bytes(whole: bytes, tmp_path: Path) -> None:
     for records in (1, 20):
         process = _worker(tmp_path / "run", tmp_path / "cache", records=records)
-        process.communicate(timeout=60)
+        process.communicate(timeout=600)
         assert process.returncode == -signal.SIGKILL
         assert (tmp_path / "run/journal.jsonl").read_bytes().count(b"\n") == records
     assert not (tmp_path / "run/predictions.jsonl").exists()
