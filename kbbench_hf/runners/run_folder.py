@@ -1,5 +1,6 @@
 """The folder of a run: what is run is written down first, and nothing else is ever run in the same folder."""
 
+import glob
 import hashlib
 import json
 import platform
@@ -33,13 +34,30 @@ def default_folder(place: Place, model: str, settings: Mapping[str, Any]) -> Pat
 def second_stage_folders(out: Path) -> tuple[Path, Path | None]:
     """Return the folders of a base run and of the run of an agent or re-ranker over it: `OUT-base` and OUT.
 
-    Earlier versions put the base run into OUT and named the other one after it. An OUT that holds a run without agent
-    and re-ranker is resumed that way: then the second folder is None.
+    Earlier versions put the base run into OUT and named the other one after it. Where such a run is next to OUT, it is
+    resumed that way: then the second folder is None.
+
+    Raises:
+        UsageError: OUT holds a run of a retriever only.
     """
-    if (out / RUN).is_file() and not {"agent", "rerank"} & (read_json(out / RUN).get("settings") or {}).keys():
-        return out, None
+    if (out / RUN).is_file():
+        base = read_json(out / RUN).get("settings") or {}
+        if not _is_second_stage(base):
+            others = (
+                read_json(file).get("settings") or {} for file in out.parent.glob(f"{glob.escape(out.name)}-*/{RUN}")
+            )
+            if any(_is_second_stage(each) and base.items() <= each.items() for each in others):
+                return out, None
+            raise UsageError(
+                f"{out} holds a run of {base.get('model')} without --agent or --rerank; expected a new folder. "
+                f"Name another with --out. To keep this run as the base, rename {out} to NEW-base and write --out NEW."
+            )
     named = out if out.name not in ("", "..") else out.resolve()
     return named.with_name(f"{named.name}-base"), out
+
+
+def _is_second_stage(settings: Mapping[str, Any]) -> bool:
+    return not settings.keys().isdisjoint(("agent", "rerank"))
 
 
 def open_run(folder: Path, settings: Mapping[str, Any], circumstances: Mapping[str, Any], *, name: str = RUN) -> None:

@@ -154,13 +154,31 @@ def test_out_is_the_run_of_the_agent_and_its_base_is_next_to_it(kbbench: Command
 
 def test_a_run_whose_base_is_in_out_resumes_as_it_is(kbbench: Command) -> None:
     # earlier versions put the base run into OUT, and the agent's run into OUT-MODEL-HASH
-    assert kbbench("run", "mini-stark", "--model", "bm25", "--limit", 4, "--out", "runs/mine").code == 0
-    before = Path("runs/mine/predictions.jsonl").read_bytes()
     with ToolCaller(policy=policy(mini_stark(), oracle)) as server:
-        first = walked(kbbench, server, "mini-stark", "--limit", 4, "--out", "runs/mine")
+        walked(kbbench, server, "mini-stark", "--limit", 4)
+        (folder,) = Path("kbbench-runs").iterdir()
+        base, second = sorted(folder.iterdir(), key=lambda each: len(each.name))
+        Path("runs").mkdir()
+        for each in (base, second):
+            each.rename(Path("runs", each.name.replace(base.name, "mine")))
+        before = Path("runs/mine/predictions.jsonl").read_bytes()
         n_requests = len(server.answered)
         again = walked(kbbench, server, "mini-stark", "--limit", 4, "--out", "runs/mine")
         assert len(server.answered) <= n_requests + 1
-    assert first["run"] == again["run"] and first["run"].startswith("runs/mine-scripted-model-")
-    assert sorted(folder.name for folder in Path("runs").iterdir()) == ["mine", Path(first["run"]).name]
+    assert again["run"] == "runs/" + second.name.replace(base.name, "mine")
+    assert sorted(each.name for each in Path("runs").iterdir()) == ["mine", Path(again["run"]).name]
     assert Path("runs/mine/predictions.jsonl").read_bytes() == before
+
+
+def test_an_agent_does_not_take_the_folder_of_a_base_run_unless_it_is_named_so(kbbench: Command) -> None:
+    assert kbbench("run", "mini-stark", "--model", "bm25", "--limit", 4, "--out", "runs/mine").code == 0
+    before = Path("runs/mine/predictions.jsonl").read_bytes()
+    with ToolCaller(policy=policy(mini_stark(), oracle)) as server:
+        call = ("run", "mini-stark", "--model", "bm25", "--agent", "llm:scripted-model", "--base-url", server.url)
+        done = kbbench(*call, "--limit", 4, "--out", "runs/mine")
+        assert done.code == 2 and not server.answered
+        assert "runs/mine holds a run of bm25" in done.err and "rename runs/mine to NEW-base" in done.err
+        assert [each.name for each in Path("runs").iterdir()] == ["mine"]
+        Path("runs/mine").rename("runs/new-base")
+        assert walked(kbbench, server, "mini-stark", "--limit", 4, "--out", "runs/new")["run"] == "runs/new"
+    assert Path("runs/new-base/predictions.jsonl").read_bytes() == before
