@@ -197,7 +197,7 @@ def _means(scores: Scores, mode: str) -> Mapping[str, Estimate]:
 
 @dataclass(frozen=True)
 class Facts:
-    """What people want to know of a benchmark first."""
+    """Title, source, license and citation of a benchmark."""
 
     dataset: str
     """The dataset's name without `kbbench/`."""
@@ -206,9 +206,9 @@ class Facts:
     """The tab of the board under which it stands."""
     paper: str = ""
     homepage: str = ""
-    licence: str = ""
+    license: str = ""
     redistributable: bool = True
-    """Whether the licence lets examples and answers be handed on; where it does not, figures alone are shown."""
+    """Whether the license allows to publish examples and predictions; otherwise only scores are shown."""
     citation: str = ""
 
 

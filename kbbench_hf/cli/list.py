@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -17,6 +18,10 @@ from kbbench_hf.cli.options import JSON
 from kbbench_hf.errors import KBBenchError, UsageError, unknown_name
 from kbbench_hf.files.datasets import MANIFEST, NAMESPACE, Row
 from kbbench_hf.reports import terminal
+
+_TASKS = {"ids": "retrieval", "triples": "triple extraction", "answers": "question answering"}
+"""Field of a prediction -> task."""
+_HEADINGS = {"answer": "task", "headline": "main metrics"}
 
 
 @click.command()
@@ -37,29 +42,41 @@ def command(name: str | None, published: bool, json_output: bool) -> None:
         return
     console = terminal.console()
     if name:
-        table = Table.grid(padding=(0, 2))
-        table.add_column(style="bold")
-        described = facts[0].pop("descriptions")
-        for key, value in facts[0].items():
-            if lines := described.get(key):
-                table.add_row(key)
-                for each in value:
-                    table.add_row(f"  [not bold]{escape(each)}[/not bold]", escape(lines.get(each, "")))
-            elif value:
-                table.add_row(key.replace("_", " "), escape(_words(value)))
-        console.print(table)
+        _print_facts(console, benchmark(name), facts[0])
         return
     rows = [
         [
             each["dataset"],
-            each.get("answer", ""),
+            _TASKS.get(each.get("answer", ""), each.get("answer", "")),
             ", ".join(each.get("headline", [])[:4]) or each["title"],
             each["installed"] or "not built",
         ]
         for each in facts
     ]
-    terminal.print_table(console, ["dataset", "answers", "headline metrics", "installed"], rows, n_words=4)
+    terminal.print_table(console, ["dataset", "task", "main metrics", "installed"], rows, n_words=4)
     click.echo("\nDetails of one: kbbench list NAME. To install one: kbbench build NAME")
+
+
+def _print_facts(console: Console, of: Benchmark, facts: Row) -> None:
+    """Print what a benchmark has: a line per fact, and a line per metric and per part that has a description."""
+    from kbbench_hf.reports.tables import EXPANSIONS, label
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold")
+    meant = {metric: f", {words}" for metric, words in EXPANSIONS.items()}
+    described = {**facts["descriptions"], "metrics": {m: f"{label(of, m)}{meant.get(m, '')}" for m in of.metrics}}
+    if facts["answer"] in _TASKS:
+        facts["answer"] = f"{_TASKS[facts['answer']]}; a prediction has the field {facts['answer']}"
+    facts["installed"] = facts["installed"] or f"not built; to install it: kbbench build {facts['dataset']}"
+    for key, value in facts.items():
+        heading = _HEADINGS.get(key, key)
+        if lines := described.get(key):
+            table.add_row(heading)
+            for each in value:
+                table.add_row(f"  [not bold]{escape(each)}[/not bold]", escape(lines.get(each, "")))
+        elif value and key != "descriptions":
+            table.add_row(heading, escape(", ".join(value) if isinstance(value, list) else str(value)))
+    console.print(table)
 
 
 def _list_published(name: str | None, json_output: bool) -> None:
@@ -122,7 +139,7 @@ def _facts(of: Benchmark) -> Row:
         "subsets": list(of.asking.parts),
         "slices": list(lines.get("slices", {})),
         "descriptions": lines,
-        "licence": of.facts.licence,
+        "license": of.facts.license,
         "paper": of.facts.paper,
     }
 
@@ -132,9 +149,3 @@ def _place(dataset: str) -> str:
     if (Path(NAMESPACE) / dataset / MANIFEST).is_file():
         return f"./{NAMESPACE}"
     return "built in" if shipped_dataset(dataset) else ""
-
-
-def _words(value: object) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key} ({label})" for key, label in value.items())
-    return ", ".join(value) if isinstance(value, list) else str(value)

@@ -102,7 +102,7 @@ def _released(name: str, place: Place) -> System:
     sources = [source for row in rows for source in row.sources if source.kind in ("released", "recomputed")]
     link = sources[0].url if sources else found.facts.homepage or found.facts.paper
     notes = f"Released answers, scored here. {sources[0]}" if sources else "Released answers, scored here."
-    licence = found.facts.licence if found.facts.redistributable else "none stated"
+    licence = found.facts.license if found.facts.redistributable else "none stated"
     return System(name, link, licence, notes=notes[:MAX_NOTES])
 
 

@@ -86,7 +86,7 @@ def explain(examples: Examples, example: Example, answer: Sequence[str]) -> Expl
 
 
 CAPITALS = Benchmark(
-    Facts("mini-capitals", "Capitals, a template", family="Capitals", licence="cc0-1.0"),
+    Facts("mini-capitals", "Capitals, a template", family="Capitals", license="cc0-1.0"),
     Data(("questions",), ("test",), "test", load, build=build, shipped=HERE / "mini"),
     Scoring(ANSWERS, {"exact": "Exact", "similarity": "Alike"}, ("reference",), score),
     Asking({"plain": prompt}, {"first-line": of_text(parse)}),

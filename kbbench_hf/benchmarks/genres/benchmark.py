@@ -318,7 +318,7 @@ CORPORA = base.Benchmark(
         family="GenRES",
         paper="https://arxiv.org/abs/2402.10744",
         homepage="https://github.com/pat-jj/GenRES",
-        licence="none stated by the release; built from the user's clone",
+        license="none stated by the release; built from the user's clone",
         redistributable=False,
         citation=_CITATION,
     ),
@@ -342,7 +342,7 @@ CORPORA = base.Benchmark(
 )
 MINI = base.Benchmark(
     base.Facts(
-        "mini-genres", "GenRES mini", "Mini", paper=CORPORA.facts.paper, licence="apache-2.0", citation=_CITATION
+        "mini-genres", "GenRES, mini", "Mini", paper=CORPORA.facts.paper, license="apache-2.0", citation=_CITATION
     ),
     base.Data(("sentences",), ("test",), "test", load, shipped=HERE / "mini"),
     _SCORING,

@@ -244,7 +244,7 @@ _FACTS = base.Facts(
     "SKA-Open",
     family="SKA-Bench",
     paper="https://arxiv.org/abs/2507.17178",
-    licence="cc-by-sa-4.0",
+    license="cc-by-sa-4.0",
     citation=(_HERE / "citation.bib").read_text(encoding="utf-8"),
 )
 _SCORING = base.Scoring(
@@ -293,7 +293,7 @@ SKA_BENCH = base.Benchmark(
         dataset="ska-bench",
         title="SKA-Bench",
         homepage="https://github.com/Lza12a/SKA-Bench",
-        licence="other",
+        license="other",
         redistributable=False,
     ),
     replace(
@@ -306,7 +306,7 @@ SKA_BENCH = base.Benchmark(
     _SHOWING,
 )
 MINI = base.Benchmark(
-    base.Facts("mini-ska", "SKA-Open, mini", "Mini", licence="apache-2.0"),
+    base.Facts("mini-ska", "SKA-Open, mini", "Mini", license="apache-2.0"),
     base.Data(
         tuple(
             name

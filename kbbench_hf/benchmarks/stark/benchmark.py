@@ -14,7 +14,7 @@ _FACTS = partial(
     family="STaRK",
     paper="https://arxiv.org/abs/2404.13207",
     homepage="https://stark.stanford.edu",
-    licence="cc-by-4.0 (questions)",
+    license="cc-by-4.0 (questions)",
     citation=(HERE / "citation.bib").read_text(encoding="utf-8"),
 )
 _released = partial(
@@ -51,7 +51,7 @@ PRIME = _released(
     own_documents="prime",
 )
 MINI = retrieval_benchmark(
-    Facts("mini-stark", "STaRK, mini", "Mini", licence="apache-2.0"),
+    Facts("mini-stark", "STaRK, mini", "Mini", license="apache-2.0"),
     ("test",),
     shipped=HERE / "mini",
     documents=DOCUMENTS,

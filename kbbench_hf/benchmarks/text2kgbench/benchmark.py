@@ -50,12 +50,12 @@ METRICS = {
     "precision": "P",
     "recall": "R",
     "ontology_conformance": "OC",
-    "f1_all_triples": "F1, all",
+    "f1_all_triples": "F1 all",
     "subject_hallucination": "SH",
     "relation_hallucination": "RH",
     "object_hallucination": "OH",
-    "precision_all_triples": "P, all",
-    "recall_all_triples": "R, all",
+    "precision_all_triples": "P all",
+    "recall_all_triples": "R all",
     **BEYOND_PAPER,
     "factualness": "FS",
 }
@@ -259,7 +259,7 @@ _FACTS = base.Facts(
     family="Text2KGBench",
     paper="https://arxiv.org/abs/2308.02357",
     homepage="https://github.com/cenguix/Text2KGBench",
-    licence="cc-by-sa-4.0",
+    license="cc-by-sa-4.0",
     citation=(HERE / "citation.bib").read_text(encoding="utf-8"),
 )
 _SCORING = base.Scoring(
@@ -309,7 +309,7 @@ WIKIDATA_TEKGEN = base.Benchmark(
     _SHOWING,
 )
 DBPEDIA_WEBNLG = base.Benchmark(
-    replace(_FACTS, dataset="text2kg-dbpedia-webnlg", title="Text2KGBench, DBpedia-WebNLG", licence="cc-by-nc-sa-4.0"),
+    replace(_FACTS, dataset="text2kg-dbpedia-webnlg", title="Text2KGBench, DBpedia-WebNLG", license="cc-by-nc-sa-4.0"),
     base.Data(
         ("sentences",),
         ("train", "test"),
@@ -323,7 +323,7 @@ DBPEDIA_WEBNLG = base.Benchmark(
     _SHOWING,
 )
 MINI = base.Benchmark(
-    base.Facts("mini-text2kg", "Text2KGBench, mini", "Mini", licence="apache-2.0"),
+    base.Facts("mini-text2kg", "Text2KGBench, mini", "Mini", license="apache-2.0"),
     base.Data(("sentences",), ("test",), "test", load, shipped=HERE / "mini"),
     _SCORING,
     _ASKING,

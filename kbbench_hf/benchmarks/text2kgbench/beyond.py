@@ -14,8 +14,8 @@ from kbbench_hf.text.tokens import normalise
 BEYOND_PAPER = {
     "domain_conformance": "DC",
     "range_conformance": "RC",
-    "subject_hallucination_aliases": "SH, aliases",
-    "object_hallucination_aliases": "OH, aliases",
+    "subject_hallucination_aliases": "SH aliases",
+    "object_hallucination_aliases": "OH aliases",
 }
 """Result key -> label in tables."""
 

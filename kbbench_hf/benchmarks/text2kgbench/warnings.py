@@ -86,6 +86,6 @@ def _left_out(examples: Examples, gold: Sequence[Sequence[Triple]], mode: str) -
         return []
     message = (
         f"{n_unnamed:,} of {sum(map(len, gold)):,} gold triples have a subject or object that the sentence does not "
-        "name; F1, P and R leave them out, 'F1, all' includes them."
+        "name; F1, P and R leave them out, 'F1 all' includes them."
     )
     return [ScoreWarning("gold_not_named", message, n_examples=n_sentences, severity="note")]

@@ -61,7 +61,7 @@ def test_a_published_system_is_annotated_and_reported_by_its_name(kbbench, in_tm
     reported = kbbench("report", "published:hasty", *on)
     assert (reported.code, reported.out.strip()) == (0, "hasty.html"), reported.err
     page = Path("hasty.html").read_text(encoding="utf-8")
-    assert "<h1>GenRES mini: hasty</h1>" in page and "seeds" in page  # with the annotations beside them
+    assert "<h1>GenRES, mini: hasty</h1>" in page and "seeds" in page  # with the annotations beside them
     Path("mine.jsonl").write_text('{"id": "x", "triples": []}')
     assert kbbench("report", "mine.jsonl", *on).code == 65  # no such id
 

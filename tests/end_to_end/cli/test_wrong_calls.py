@@ -371,6 +371,6 @@ def test_tables_are_printed_in_any_encoding(place, encoding):
 def test_names_of_metrics_stand_whole_at_any_width(place, columns):
     done = process(f"{SCORE} --all-metrics", place, env={"COLUMNS": columns})
     assert done.code == 0
-    assert {"F1", "P", "R", "OC", "SH", "RH", "OH", "SH, aliases"} <= {
+    assert {"F1", "P", "R", "OC", "SH", "RH", "OH", "SH aliases"} <= {
         line.split("  ")[0].strip(" ↓") for line in done.out.splitlines()
     }

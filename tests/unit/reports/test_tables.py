@@ -42,7 +42,7 @@ def test_the_headline_metrics_are_printed_with_a_legend_and_the_others_on_reques
     out = capsys.readouterr().out
     assert [line.split()[0] for line in out.splitlines()[2:9]] == ["F1", "P", "R", "OC", "SH", "RH", "OH"]
     assert "OC: ontology conformance" in " ".join(out.split()) and "\n48 examples" in out
-    assert "4 more metrics (DC, RC, SH, aliases ↓, OH, aliases ↓): --all-metrics" in out
+    assert "4 more metrics (DC, RC, SH aliases ↓, OH aliases ↓): --all-metrics" in out
     print_result(copied, MINI, all_metrics=True)
     out = capsys.readouterr().out
     assert "\nDC " in out and "more metrics" not in out
