@@ -67,19 +67,19 @@ def print_published(benchmark: Benchmark, places: Iterable[Place]) -> None:
         mode = f"mode {place.mode}" if place.mode else "no mode stated"
         separator = "\n" if n else ""
         console.print(f"{separator}[bold]{escape(place.config)}, {escape(place.split)}[/bold], {mode}")
-        provenance = [f"{_kinds(row)} {number}" for row, number in zip(rows, numbers, strict=True)]
+        provenance = [f"{_kinds(row)} [{number}]" for row, number in zip(rows, numbers, strict=True)]
         _print_rows(console, benchmark, rows, provenance, list(benchmark.metrics))
         _print_rows(console, benchmark, rows, provenance, _other_metrics(rows, benchmark))
         for number, source in enumerate(sources, start=1):
             note = f"; {source.note}" if source.note else ""
-            console.print(f"[dim]{number} {source.kind}: {escape(f'{source}{note}')}[/dim]")
+            console.print(f"[dim]{escape(f'[{number}] {source.kind}: {source}{note}')}[/dim]")
         _print_remarks(console, benchmark, rows)
         if parts := [f"{row.system} by {name} ({len(keys)})" for row in rows for name, keys in row.slices.items()]:
-            console.print(f"[dim]With --json: {escape(', '.join(parts))}[/dim]")
+            console.print(f"[dim]--json also has: {escape(', '.join(parts))}[/dim]")
         usual = place._replace(mode=place.mode or benchmark.scoring.modes[0])
         if answers := published_answers(usual):
             names = escape(", ".join(f"{PREFIX}{name}" for name in answers))
-            console.print(f"[dim]with predictions, for kbbench compare: {names}[/dim]")
+            console.print(f"[dim]Installed predictions, for kbbench compare and score: {names}[/dim]")
 
 
 def print_beside(result: Result, benchmark: Benchmark) -> None:
@@ -91,10 +91,11 @@ def print_beside(result: Result, benchmark: Benchmark) -> None:
         return
     parts = [beside[0].elsewhere, *(["the whole split"] if any(w.code == "limit" for w in result.warnings) else [])]
     elsewhere = ", ".join(filter(None, parts))
-    where = f"[yellow]published for {elsewhere}, not for this[/yellow]" if elsewhere else "published for the same"
+    where = f"[yellow]for {elsewhere}, not for this result[/yellow]" if elsewhere else "same split and mode"
     name = f"{benchmark.dataset}{'' if len(benchmark.data.configs) == 1 else f'/{result.config}'}"
     by = label(benchmark, beside[0].metric)
-    console.print(f"\n[dim]Nearest by {by}, {where}; all: kbbench list {escape(name)} --published[/dim]")
+    everything = f"All: kbbench list {escape(name)} --published"
+    console.print(f"\n[dim]Published results nearest in {by} ({where}). {everything}[/dim]")
     rows = [each.row for each in beside]
     _print_rows(console, benchmark, rows, [_kinds(row) for row in rows], list(benchmark.metrics))
     _print_remarks(console, benchmark, rows)

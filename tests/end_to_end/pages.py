@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from kbbench_hf.benchmarks import shipped_answers
 from kbbench_hf.scoring.asked import load_examples
 from tests.servers.scripted import ScriptedServer
+from tests.tiny_chat_model import tiny_chat_model
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVED = "http://localhost:8000/v1"
@@ -49,6 +50,8 @@ NOT_HERE = {
 """What commands that are not run begin with -> why."""
 INSTALL = "pip install --quiet --no-deps --no-build-isolation --no-index --target .site"
 """How a reader's own package is installed, so that nobody else sees it."""
+TRAINED = {"training_scripts.md"}
+"""Pages whose readers have a `trainer` of their own."""
 VARYING = re.compile(r"\d+\.\d+ (?:ms|s\b|MB in)|^\d+ s\b|revision [0-9a-f]{40}|[0-9a-f]{32}|\d+\.\d\d? GB", re.M)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 _BLOCK = re.compile(r"^```(console|python)\n(.*?)^```", re.M | re.S)
@@ -102,6 +105,8 @@ class Reader:
 
     def differences(self, page: Path) -> Iterator[Difference]:
         """Yield what prints something else than the page shows."""
+        if page.name in TRAINED:
+            self.names["trainer"] = untrained_trainer(self.folder)
         for language, body in _BLOCK.findall(page.read_text(encoding="utf-8")):
             yield from self._console(body) if language == "console" else self._python(body, page)
 
@@ -184,6 +189,19 @@ def _calls(messages: list[dict[str, Any]]) -> dict[str, Any]:
         "choices": [{"index": 0, "finish_reason": "tool_calls", "message": message}],
         "usage": {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110},
     }
+
+
+def untrained_trainer(folder: Path) -> Any:
+    """Return a trainer of a tiny chat model with random weights, which writes nothing to standard output."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, Trainer, TrainingArguments
+
+    name = tiny_chat_model(folder / ".chat-model", stored_answers())
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(name), AutoTokenizer.from_pretrained(name)
+    row = {"input_ids": [1, 2, 3], "labels": [1, 2, 3]}
+    arguments = TrainingArguments(str(folder / ".trained"), use_cpu=True, report_to=[], disable_tqdm=True)
+    trainer = Trainer(model, arguments, eval_dataset=[row], processing_class=tokenizer)
+    trainer.remove_callback(PrinterCallback)
+    return trainer
 
 
 @cache

@@ -36,7 +36,9 @@ def test_list_shows_all_of_one_benchmark(kbbench):
     assert "task triple extraction; a prediction has the field triples" in words
     assert "subject_hallucination_aliases SH aliases ↓" in words and "license apache-2.0" in words
     missing = " ".join(kbbench("list", "stark-prime").out.split())
-    assert "not built; to install it: kbbench build stark-prime" in missing and "mrr MRR, mean reciprocal rank" in missing
+    assert (
+        "not built; to install it: kbbench build stark-prime" in missing and "mrr MRR, mean reciprocal rank" in missing
+    )
     assert json.loads(kbbench("list", "mini-text2kg", "--json").out)["metrics"]["f1"] == "F1"
     assert len(json.loads(kbbench("list", "--json").out)) == len(benchmark_names())
 

@@ -83,7 +83,7 @@ def test_the_published_answers_give_the_published_figures(kbbench, shared: Path)
     by_name = json.loads(kbbench("score", "published:Vicuna-13B", *on).out)
     assert by_name == reference
     shown = kbbench("score", "published:Vicuna-13B", "--benchmark", "text2kg-wikidata-tekgen").out
-    assert "published for the same; all: kbbench list text2kg-wikidata-tekgen --published" in " ".join(shown.split())
+    assert "(same split and mode). All: kbbench list text2kg-wikidata-tekgen --published" in " ".join(shown.split())
 
     paper = json.loads(kbbench("score", answers, *on, "--mode", "paper").out)
     assert {name: paper["scores"][name]["value"] for name in PAPER} == PAPER

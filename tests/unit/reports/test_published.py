@@ -44,12 +44,12 @@ def test_a_place_is_a_table_with_its_sources_and_remarks(capsys: pytest.CaptureF
     lines = lines_of(capsys)
     assert lines[0] == "queries, test, mode reference"
     assert lines[1].split() == ["system", "from", "Hit@1", "Hit@5", "R@20", "MRR"]
-    assert next(line for line in lines if line.startswith("GRASP")).split() == ["GRASP", "secondary", "5", "0.678*"]
-    assert next(line for line in lines if line.startswith("BM25")).split()[1:4] == ["printed", "1", "0.1275"]
-    assert "6 printed: GraphRAFT (arXiv 2504.05478), Table 1" in lines
-    assert "2 secondary: GraphRAFT (arXiv 2504.05478), Table 1; another's system, as GraphRAFT quotes it" in lines
+    assert next(line for line in lines if line.startswith("GRASP")).split() == ["GRASP", "secondary", "[5]", "0.678*"]
+    assert next(line for line in lines if line.startswith("BM25")).split()[1:4] == ["printed", "[1]", "0.1275"]
+    assert "[6] printed: GraphRAFT (arXiv 2504.05478), Table 1" in lines
+    assert "[2] secondary: GraphRAFT (arXiv 2504.05478), Table 1; another's system, as GraphRAFT quotes it" in lines
     assert "* trained on the benchmark's own train questions: GRASP Hit@1" in lines
-    seconds = lines.index("system           from          seconds per query")
+    seconds = lines.index("system           from            seconds per query")
     assert [line.split()[-1] for line in lines[seconds + 1 : seconds + 5]] == ["0.92", "1.29", "0.54", "0.90"]
 
 
@@ -80,7 +80,9 @@ def test_a_program_gets_value_digits_kind_source_and_key() -> None:
 def test_a_result_has_its_published_neighbours_beside_it(capsys: pytest.CaptureFixture[str], scored: Scored) -> None:
     print_beside(scored(0.3), benchmark("text2kg-wikidata-tekgen"))
     lines = lines_of(capsys)
-    assert lines[1] == ("Nearest by F1, published for the same; all: kbbench list text2kg-wikidata-tekgen --published")
+    assert lines[1] == (
+        "Published results nearest in F1 (same split and mode). All: kbbench list text2kg-wikidata-tekgen --published"
+    )
     assert [line.split()[:3] for line in lines[3:]] == [
         ["Vicuna-13B", "recomputed", "0.35"],
         ["Alpaca-LoRA-13B", "recomputed", "0.27"],
@@ -93,9 +95,9 @@ def test_neighbours_of_another_mode_or_of_more_examples_say_so(
 ) -> None:
     found = benchmark("text2kg-wikidata-tekgen")
     print_beside(scored(0.3, mode="repaired"), found)
-    assert "published for mode reference, not for this" in lines_of(capsys)[1]
+    assert "for mode reference, not for this result" in lines_of(capsys)[1]
     print_beside(scored(0.3, warnings=[ScoreWarning("limit", "The first 48 of 4,062.", "Run without --limit.")]), found)
-    assert "published for the whole split, not for this" in lines_of(capsys)[1]
+    assert "for the whole split, not for this result" in lines_of(capsys)[1]
 
 
 def test_without_anything_published_nothing_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
