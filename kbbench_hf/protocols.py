@@ -97,6 +97,21 @@ class QueryEmbedder(Protocol):
         ...
 
 
+MOST_TOKENS = 10**9
+"""A larger count of tokens is absurd, and unknown."""
+
+
+def token_count(value: object) -> int | None:
+    """Return a count of tokens as a server gives it; None where it is none, negative or absurd.
+
+    >>> token_count(12), token_count("12"), token_count(-1), token_count(10**400), token_count(3.0), token_count(True)
+    (12, None, None, None, 3, None)
+    """
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS else None
+
+
 class Completion(NamedTuple):
     """What a language model answered to one prompt; `error` names what went wrong, else it is None.
 

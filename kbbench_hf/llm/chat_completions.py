@@ -12,10 +12,8 @@ from typing import NamedTuple
 from kbbench_hf.llm.error_messages import printable
 from kbbench_hf.llm.failures import Failure, Refused
 from kbbench_hf.llm.refusals import Meaning, Refusal
-from kbbench_hf.protocols import Completion
+from kbbench_hf.protocols import Completion, token_count
 
-MOST_TOKENS = 10**9
-"""A larger count of tokens is absurd, and unknown."""
 FINISHED = {
     "stop": "stop",
     "eos_token": "stop",  # TGI
@@ -166,17 +164,6 @@ def _reply(body: Mapping[str, object], text: str, finish: str, reasoning: str | 
         ),
         total_tokens=token_count(counts.get("total_tokens")),
     )
-
-
-def token_count(value: object) -> int | None:
-    """Return a count of tokens as a server gives it; None where it is none, negative or absurd.
-
-    >>> token_count(12), token_count("12"), token_count(-1), token_count(10**400), token_count(3.0), token_count(True)
-    (12, None, None, None, 3, None)
-    """
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS else None
 
 
 def words_of(value: object) -> str:

@@ -190,7 +190,7 @@ class Gate:
                 self._admit()
 
     async def __aenter__(self) -> Sent:
-        if self.active < self.limit and not self._waiting and self._empty is None:
+        if not self._waiting and self.active < self.limit and self._empty is None:
             self.active += 1
             return self._begin()
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -216,7 +216,8 @@ class Gate:
             self._limit = min(self.most, self._limit + 1)
         if sent is not None:
             self.timeouts.answered(sent)
-        self._admit()
+        if self._waiting:
+            self._admit()
 
     def refused(self) -> None:
         """Note a request that the server refused because of its load (429)."""

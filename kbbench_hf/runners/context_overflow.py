@@ -1,7 +1,7 @@
 """Warnings about prompts that are longer than the context window: refused by the server, or cut without a word."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -60,46 +60,61 @@ def read_sizes(text: str) -> Sizes:
     return Sizes(None, None)
 
 
-def context_warnings(
-    records: Iterable[Record], n_characters: Mapping[str, int], servers: Sequence[Mapping[str, Any]], answer: int = 0
-) -> list[ScoreWarning]:
-    """Return a warning for prompts that did not fit the context, and one for those that the server cut.
+class ContextCheck:
+    """Finds prompts that did not fit the context, and those that the server cut, in records shown one by one.
 
-    `n_characters` maps the keys of records to the lengths of their prompts; an answer has up to `answer` tokens.
+    `n_characters` maps the keys of records to the lengths of their prompts; a completion has up to `most` tokens.
     """
-    too_long: list[Any] = []
-    limits: set[int] = set()
-    counted: list[tuple[int, int]] = []
-    n = needed = 0
-    for record in records:
-        n += 1
+
+    def __init__(self, n_characters: Mapping[str, int], most: int = 0) -> None:
+        self.n_characters, self.most = n_characters, most
+        self._too_long: list[Any] = []
+        self._limits: set[int] = set()
+        self._counted: list[tuple[int, int]] = []
+        self._n = self._needed = 0
+
+    def watch(self, records: Iterable[Record | None]) -> Iterator[Record | None]:
+        """Yield the records as they are, and count each: the journal is read once."""
+        for record in records:
+            if record is not None:
+                self._n += 1
+                if record["error"] is not None:
+                    self._note_error(record)
+                elif record["prompt_tokens"] and not record.get("cached_tokens"):
+                    self._counted.append((self.n_characters.get(record["key"], 0), record["prompt_tokens"]))
+            yield record
+
+    def _note_error(self, record: Record) -> None:
         if record["error"] in OVERFLOWS:
-            too_long.append(record["id"])
+            self._too_long.append(record["id"])
             detail = record.get("detail") or ""
             read = read_sizes(detail)
-            limits |= {read.limit} if read.limit else set()
+            self._limits |= {read.limit} if read.limit else set()
             tokens = read.needed or record["prompt_tokens"] or 0
-            needed = max(needed, tokens + answer * (tokens > 0 and not _WITH_ANSWER.search(detail)))
-        elif record["error"] is None and record["prompt_tokens"] and not record.get("cached_tokens"):
-            counted.append((n_characters.get(record["key"], 0), record["prompt_tokens"]))
-    kind = str(servers[-1].get("kind", "")) if servers else ""
-    found = []
-    if too_long:
-        of = f" of {max(limits):,} tokens" if limits else ""
-        message = (
-            f"{len(too_long):,} of {n:,} prompts do not fit the model's context{of} and have no answer, "
-            f"the first of them {too_long[0]!r}."
-        )
-        found.append(ScoreWarning("context_overflow", message, _remedy(kind, needed), len(too_long)))
-    if cut := cut_prompts(counted):
-        message = (
-            f"The server cut {len(cut):,} of {n:,} prompts without a word: it counted at most "
-            f"{max(tokens for _, tokens in cut):,} tokens of prompts with up to {max(cut)[0]:,} characters."
-        )
-        rest = sorted(set(counted) - set(cut))
-        ratio = median(a / b for a, b in rest) if rest else 4.0
-        found.append(ScoreWarning("prompts_cut", message, _remedy(kind, answer + int(max(cut)[0] / ratio)), len(cut)))
-    return found
+            with_completion = self.most * (tokens > 0 and not _WITH_ANSWER.search(detail))
+            self._needed = max(self._needed, tokens + with_completion)
+
+    def warnings(self, servers: Sequence[Mapping[str, Any]]) -> list[ScoreWarning]:
+        """Return a warning for prompts that did not fit the context, and one for those that the server cut."""
+        kind = str(servers[-1].get("kind", "")) if servers else ""
+        n, too_long, found = self._n, self._too_long, []
+        if too_long:
+            of = f" of {max(self._limits):,} tokens" if self._limits else ""
+            message = (
+                f"{len(too_long):,} of {n:,} prompts do not fit the model's context{of} and have no answer, "
+                f"the first of them {too_long[0]!r}."
+            )
+            found.append(ScoreWarning("context_overflow", message, _remedy(kind, self._needed), len(too_long)))
+        if cut := cut_prompts(self._counted):
+            message = (
+                f"The server cut {len(cut):,} of {n:,} prompts without a word: it counted at most "
+                f"{max(tokens for _, tokens in cut):,} tokens of prompts with up to {max(cut)[0]:,} characters."
+            )
+            rest = sorted(set(self._counted) - set(cut))
+            ratio = median(a / b for a, b in rest) if rest else 4.0
+            remedy = _remedy(kind, self.most + int(max(cut)[0] / ratio))
+            found.append(ScoreWarning("prompts_cut", message, remedy, len(cut)))
+        return found
 
 
 def cut_prompts(counted: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

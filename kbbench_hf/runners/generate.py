@@ -17,7 +17,7 @@ from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.journal import Journal, Record
 from kbbench_hf.protocols import Chat, Generator, LanguageModel, name_of
-from kbbench_hf.runners.context_overflow import context_warnings
+from kbbench_hf.runners.context_overflow import ContextCheck
 from kbbench_hf.runners.cost import Budget, Price
 from kbbench_hf.runners.jobs import ATTEMPTS, FIELDS, NO_BUDGET, InterruptedRunError, Job, Sampling, Work
 from kbbench_hf.runners.model_identity import Identity, OtherServerError
@@ -148,8 +148,10 @@ def generate(
             meter = Meter(price)
             journal.reload(meter.add)
             keys = [job.key for first in work.jobs(name) for job in work.walk(name, first, journal)]
+        longest = work.sampling.max_tokens or next((prompt.max_tokens for prompt in prompts.values()), 0)
+        context = ContextCheck(n_characters, longest)
         summary = finish(
-            _unless_stopped(journal.read(keys), work, stopped),
+            _unless_stopped(context.watch(journal.read(keys)), work, stopped),
             meter,
             name_of(model),
             len(prompts),
@@ -163,9 +165,7 @@ def generate(
     if limit is not None:
         summary = replace(summary, n_timeouts=limit.n_timeouts, concurrency=limit.held)
         warnings += slow_warnings(summary, limit)
-    longest = work.sampling.max_tokens or next((prompt.max_tokens for prompt in prompts.values()), 0)
-    warnings += context_warnings(filter(None, journal.read(keys)), n_characters, identity.servers, longest)
-    warnings += [*reply_warnings(summary, structured=structured), *identity.warnings()]
+    warnings += [*context.warnings(identity.servers), *reply_warnings(summary, structured=structured), *identity.warnings()]
     return Generation(summary, journal, keys, stopped, warnings)
 
 

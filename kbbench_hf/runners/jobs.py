@@ -12,7 +12,7 @@ from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.journal import Journal, Record
 from kbbench_hf.llm.failures import SETTLED, Failure
-from kbbench_hf.protocols import Completion
+from kbbench_hf.protocols import Completion, token_count
 
 ATTEMPTS = 8
 """How often one request is sent before its example counts as failed: about a minute of trying."""
@@ -117,8 +117,6 @@ def _fields(completion: Completion) -> dict[str, Any]:
 
 def produced_tokens(record: Record) -> int | None:
     """Return how many tokens were produced for a record, as far as the server said so and it can be."""
-    from kbbench_hf.llm.chat_completions import token_count  # here, since retrievers import this module too
-
     produced = record.get("produced_tokens")
     return token_count(record["completion_tokens"] if produced is None else produced)
 

@@ -7,6 +7,9 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
+from kbbench_hf.protocols import token_count
+from kbbench_hf.runners.jobs import produced_tokens
+
 if TYPE_CHECKING:
     from kbbench_hf.files.journal import Record
     from kbbench_hf.runners.cost import Price
@@ -94,9 +97,6 @@ class Meter:
 
     def add(self, record: "Record") -> None:
         """Count one record of the journal."""
-        from kbbench_hf.llm.chat_completions import token_count
-        from kbbench_hf.runners.jobs import produced_tokens
-
         self.n_requests += record["attempts"]
         self.prompt_tokens += token_count(record["prompt_tokens"]) or 0
         self.completion_tokens += produced_tokens(record) or 0

@@ -8,7 +8,7 @@ import pytest
 
 from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.llm.endpoint import Endpoint
-from kbbench_hf.runners.context_overflow import Sizes, context_warnings, cut_prompts, read_sizes
+from kbbench_hf.runners.context_overflow import ContextCheck, Sizes, cut_prompts, read_sizes
 from kbbench_hf.runners.generate import Generation, generate
 from tests.servers.scripted import MODEL, Reply, ScriptedServer, _chat
 
@@ -118,5 +118,7 @@ def test_sizes_are_read_from_what_servers_say(said: str, sizes: tuple[int | None
 def test_a_service_and_a_local_model_get_no_setting_that_they_lack() -> None:
     record = {"id": 1, "key": "k", "error": "prompt_too_long", "detail": None, "prompt_tokens": 9000}
     for servers in ([], [{"kind": "openai"}], [{"dtype": "float32"}]):
-        (warning,) = context_warnings([record], {}, servers)
+        check = ContextCheck({})
+        assert [*check.watch([record, None])] == [record, None]
+        (warning,) = check.warnings(servers)
         assert warning.remedy.startswith("Take a model with a longer context, or make prompts or answers shorter")
