@@ -95,12 +95,23 @@ def command(
     check_failures(done.summary)
 
 
-def check_failures(summary: "Summary | None") -> None:
-    """Raise where requests failed that a resumed run sends again; refusals by the model are final."""
-    if summary and (failed := summary.n_open):
+def check_failures(*summaries: "Summary | None") -> None:
+    """Raise where requests failed that a resumed run sends again, or where no prompt of any run has a response.
+
+    Refusals and prompts that do not fit the context are final: some of them are an outcome of the run, all are none.
+    """
+    found = [summary for summary in summaries if summary is not None]
+    if failed := sum(summary.n_open for summary in found):
         raise KBBenchError(
-            f"{failed:,} of {summary.n_prompts:,} requests failed and are scored as missing. "
+            f"{failed:,} of {sum(summary.n_prompts for summary in found):,} requests failed and are scored as missing. "
             "Run the same command again to resend them."
+        )
+    failed = sum(summary.n_failed for summary in found)
+    if failed and not any(summary.n_answered for summary in found):
+        kinds = ", ".join(dict.fromkeys(kind for summary in found for kind in summary.errors))
+        raise KBBenchError(
+            f"All {failed:,} requests failed ({kinds}) and are scored as missing. Expected at least one response. "
+            "These failures are final: follow the warnings, and run again in a new folder (--out)."
         )
 
 
@@ -128,12 +139,14 @@ def _run_testbed(
             print_table(table)
         return
     results, unfinished = {}, {}
+    summaries: list[Summary | None] = []
     for config, done in run_configs(found, configs, model, how):
         if isinstance(done, KBBenchError):
             unfinished[config] = words = f"not run: {done}"
         else:
             results[config] = done.result.to_dict()
             words = f"{done.words()}\n{done.folder}"
+            summaries.append(done.summary)
             if done.stopped is not None or (done.summary and done.summary.n_open):
                 unfinished[config] = str(done.stopped or f"{done.summary and done.summary.n_open} requests failed")
         if _is_first() and not json_output:
@@ -146,6 +159,7 @@ def _run_testbed(
             f"{len(unfinished)} of {len(configs)} configs are not finished: {reasons}. Run the same "
             "command again to resume."
         )
+    check_failures(*summaries)
 
 
 def _print_configs(

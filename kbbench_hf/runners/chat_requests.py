@@ -37,6 +37,11 @@ _CROWDED_TIMEOUTS = 2
 _LOST_ALONE = 3
 """So many requests in a row that time out alone, while others are answered: these are slow, not the server."""
 
+_SILENT_TIMEOUTS = 2
+"""A server that sent nothing at all for as many timeouts is taken for one that never answers."""
+_SILENT_S = 60.0
+"""It gets as many seconds at least: with a short timeout, a model may still be loading when the first requests end."""
+
 _STOPPED = "stopped"
 
 
@@ -67,6 +72,12 @@ class Asker:
         """Requests in a row that timed out although they were sent alone, and although others were answered."""
         self._unanswered = 0
         """Timeouts of single requests since the last reply."""
+        self._heard = False
+        """Whether the server has responded to a prompt, with an error perhaps."""
+        self._silent_since: float | None = None
+        """When the first request was sent to a server that has not responded since; None after a response."""
+        self._n_silent = 0
+        """Timeouts since then."""
         self._stopping = asyncio.Event()
         self._reason: KBBenchError | InterruptedRunError | None = None
         self._task: asyncio.Task[Any] | None = None
@@ -84,6 +95,7 @@ class Asker:
             BudgetSpentError: the budget does not allow for another request.
             KBBenchError: the server failed so often in a row that it must be down, or there is no money left.
         """
+        self._begin_silence()
         async with self._signals() as task:
             self._task = task
             try:
@@ -100,10 +112,15 @@ class Asker:
             raise self._reason
 
     def status(self) -> str:
-        """Say that the run is stopping, and what it still waits for, or how long the server asks to wait."""
+        """Return what the run waits for: open requests, a rate limit, the first response; empty where for nothing."""
+        now = time.monotonic()
         if not self._stopping.is_set():
-            left = self._waits_until - time.monotonic()
-            return f"waiting: rate limit, {left:,.0f} s more" if left > _LONG_S else ""
+            if (left := self._waits_until - now) > _LONG_S:
+                return f"waiting: rate limit, {left:,.0f} s more"
+            if self._silent_since is None or (silent := now - self._silent_since) <= _LONG_S:
+                return ""
+            ends = f"; the run stops after {self._most_silent_s:,.0f} s" if math.isfinite(self._timeout_s) else ""
+            return f"waiting: no response yet after {silent:,.0f} s (timeouts: {self._n_silent}){ends}"
         return f"stopping: waiting for {self.gate.active} open requests (Ctrl-C again stops at once)"
 
     def pace(self) -> str:
@@ -121,6 +138,7 @@ class Asker:
         Raises:
             KBBenchError: the server had nothing but faults to say to it, however often it was asked.
         """
+        self._begin_silence()
         parameters = Sampling(extra=extra or {}).parameters(CANARY)
         record = await self._outcome(Job(f"canary {time.time_ns()}", None, 0, CANARY, parameters, None))
         self.record(record)
@@ -139,14 +157,17 @@ class Asker:
         recognise = getattr(self.model, "recognise", None)
         if recognise is None:
             return
+        self._begin_silence()
         attempt, since = 0, time.monotonic()
         while True:
             try:
                 await recognise()
+                self._silent_since = None
                 return
             except Refused as refused:
                 raise explained(refused, self.model) from None
             except Failure as failure:
+                self._note_silence(failure)
                 attempt += failure.reason != "loading" or time.monotonic() - since >= LOADING_S
                 if attempt == self.attempts or failure.reason == "no_connection":
                     raise KBBenchError(
@@ -204,9 +225,11 @@ class Asker:
                         self.gate.answered()
                         continue
                     failure = verdict
+                    self._note_silence(failure)
                 else:
                     self.gate.answered(None if job.id is None else sent)
                     self.arbiter.answered(job)
+                    self._heard, self._silent_since = True, None
                     self._unanswered, self._lost_alone = 0, 0 if alone else self._lost_alone
                     return job.answered(completion, n_sent)
                 if failure.reason == "loading":  # no attempt: there was nobody to ask
@@ -232,6 +255,34 @@ class Asker:
             if failure.reason != "rate_limited":
                 await self._pause(wait)
         return job.record(error=_STOPPED, attempts=n_sent)
+
+    def _begin_silence(self) -> None:
+        """Begin to wait for the first response to a prompt, where none has come."""
+        if not self._heard:
+            self._silent_since, self._n_silent = time.monotonic(), 0
+
+    @property
+    def _most_silent_s(self) -> float:
+        """How many seconds the run waits for the first response."""
+        return max(_SILENT_S, _SILENT_TIMEOUTS * self._timeout_s)
+
+    def _note_silence(self, failure: Failure) -> None:
+        """Note a failure; a response, whatever it says, ends the wait for the first one.
+
+        Raises:
+            KBBenchError: requests timed out, and there was no response to any for too long.
+        """
+        if failure.reason not in ("timeout", "no_connection", "connection_broken"):
+            self._silent_since = None  # a response, if only an error
+        if failure.reason != "timeout" or self._silent_since is None:
+            return
+        self._n_silent += 1
+        if time.monotonic() - self._silent_since >= self._most_silent_s:
+            raise KBBenchError(
+                f"{self._where} never responded: {self._n_silent} requests timed out after {self._timeout_s:g} s each. "
+                "Expected at least one response. See the server's log: is it loading, or busy with other requests? "
+                f"If it is slow, raise the timeout (--timeout {2 * self._timeout_s:g}). Run the same command again."
+            )
 
     async def _note_timeout(self, sent: Sent, first: Sent | None) -> None:
         """Lower the concurrency; wait, with nothing else under way, where the server answers nothing at all.

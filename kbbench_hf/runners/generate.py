@@ -165,7 +165,11 @@ def generate(
     if limit is not None:
         summary = replace(summary, n_timeouts=limit.n_timeouts, concurrency=limit.held)
         warnings += slow_warnings(summary, limit)
-    warnings += [*context.warnings(identity.servers), *reply_warnings(summary, structured=structured), *identity.warnings()]
+    warnings += [
+        *context.warnings(identity.servers),
+        *reply_warnings(summary, structured=structured),
+        *identity.warnings(),
+    ]
     return Generation(summary, journal, keys, stopped, warnings)
 
 

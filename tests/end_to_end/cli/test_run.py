@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.scripted import MODEL, Reply, ScriptedServer
+from tests.servers.scripted import MALFORMED, MODEL, Reply, ScriptedServer
 
 ANSWER = '{"triples": [{"subject": "Petrel", "relation": "captain", "object": "Ines Calder"}]}'
 PRICES = f"""\
@@ -188,6 +188,28 @@ def test_failed_requests_are_scored_as_missing_and_the_exit_code_says_so(kbbench
     assert "2 of 3 responses: 1 error (parameter_refused 1)" in done.out
     assert "1 of 3 examples has no prediction" in done.out or "1 of 3 examples have no prediction" in done.out
     assert "1 of 3 requests failed and are scored as missing. Run the same command again" in done.err
+
+
+@pytest.mark.parametrize("kind", ["content_filter", "refusal"])
+def test_a_run_without_a_single_response_fails_and_is_not_sent_again(kbbench, kind):
+    with ScriptedServer(always=kind.replace("_", " ")) as refusing:
+        done = kbbench(*on(refusing, "--limit", 3, "--out", "here"))
+        sent = len(refusing.requests)
+        again = kbbench(*on(refusing, "--limit", 3, "--out", "here"))
+        assert len(refusing.requests) == sent
+    for each in (done, again):
+        assert each.code == 1
+        assert "0 of 3 responses: 3 errors" in each.out
+        assert f"All 3 requests failed ({kind}) and are scored as missing. Expected at least one response." in each.err
+    assert "refused 3 of 3 prompts" in done.out
+
+
+def test_refusals_of_some_prompts_are_an_outcome_and_no_failure(kbbench):
+    with ScriptedServer(answer=lambda payload: ANSWER) as server:
+        filtered = json.dumps(MALFORMED["content filter"]("")).encode()
+        server.reply = lambda payload: Reply(200, filtered) if len(server.times) in (3, 4) else None
+        done = kbbench(*on(server, "--limit", 3, "--concurrency", 1))
+    assert (done.code, "1 of 3 responses: 2 errors (content_filter 2)" in done.out) == (0, True)
 
 
 def test_a_server_that_takes_no_prompt_is_said_to_refuse_what_it_names(kbbench):

@@ -81,10 +81,14 @@ def refusing_over(characters: int) -> Callable[[dict[str, Any]], Reply | None]:
 @pytest.mark.parametrize("window", [5_000, 100])
 def test_a_testbed_against_a_short_window_prints_every_config_and_what_was_refused(window: int, in_tmp: Path) -> None:
     with ScriptedServer(answer=lambda payload: '{"answer": ["nothing"]}', reply=refusing_over(window)) as server:
-        printed = run(server, "--testbed", "noise")
-        sent = len(server.requests)
-        run(server, "--testbed", "noise")
+        arguments = ["mini-ska", "--model", "scripted-model", "--base-url", server.url, "--testbed", "noise"]
+        done = CliRunner().invoke(command, arguments)
+        printed, sent = done.stdout, len(server.requests)
+        again = CliRunner().invoke(command, arguments)
         assert len(server.requests) == sent
+    for each in (done, again):  # a testbed fails where no config has a response
+        failed = "requests failed (context_length) and are scored as missing" in str(each.exception)
+        assert (each.exit_code, failed) == ((0, False) if window == 5_000 else (1, True))
     configs = ("noise_kg_1k", "noise_kg_4k", "noise_table_1k", "noise_table_4k", "noise_kg_text_4k")
     assert all(printed.count(config) >= 2 for config in configs)  # when it is run, and in the table
     assert "errors (context_length" in printed

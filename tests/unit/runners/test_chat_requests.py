@@ -14,6 +14,7 @@ import pytest
 from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.files.journal import Record
+from kbbench_hf.llm.failures import Failure
 from kbbench_hf.protocols import Completion
 from kbbench_hf.runners import chat_requests as ask_chat
 from kbbench_hf.runners.chat_requests import Asker
@@ -196,3 +197,62 @@ def test_a_server_that_dies_stops_the_run_and_keeps_what_was_answered(monkeypatc
     assert "did not answer the last 9 requests within 6 s, although each was sent alone" in done.stopped
     assert "--timeout 12" in done.stopped
     assert 500 < done.n_answered < 3000 and done.seconds < 240
+
+
+@pytest.mark.parametrize("canary", [True, False])
+@pytest.mark.parametrize(("timeout_s", "most_seconds"), [(300.0, 602), (40.0, 82), (6.0, 75)])
+def test_a_server_that_never_responds_stops_the_run_after_two_timeouts_or_a_minute(
+    timeout_s: float, most_seconds: float, canary: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = QueueingModel(lambda *_: 1e6, slots=999, timeout_s=timeout_s)
+    done = simulate(monkeypatch, model, 100, canary=canary)
+    assert f"requests timed out after {timeout_s:g} s each. Expected at least one response." in done.stopped
+    assert f"--timeout {2 * timeout_s:g}" in done.stopped
+    assert max(60, 2 * timeout_s) <= done.seconds <= most_seconds
+
+
+class Unrecognized:
+    """A model whose server takes connections and never sends a byte, not even about itself."""
+
+    name, timeout_s = "unrecognized", 300.0
+
+    async def recognise(self) -> None:
+        await asyncio.sleep(self.timeout_s)
+        raise Failure("timeout", transient=True)
+
+    async def complete(self, messages: Sequence[Any], max_tokens: int | None) -> str:
+        raise NotImplementedError
+
+
+def test_the_progress_line_says_how_long_there_was_no_response_and_when_the_run_stops(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said: list[str] = []
+
+    async def main(clock: Callable[[], float]) -> None:
+        monkeypatch.setattr(ask_chat, "time", SimpleNamespace(monotonic=clock))
+        asker = Asker(Unrecognized(), [].append, Budget(None), concurrency=32)
+        for at in (5, 40, 310):
+            asyncio.get_running_loop().call_at(at, lambda: said.append(asker.status()))
+        with pytest.raises(KBBenchError, match="never responded: 2 requests timed out after 300 s each"):
+            await asker.recognise()
+        assert clock() < 602
+
+    run_simulated(main)
+    ends = "; the run stops after 600 s"
+    waits = [f"waiting: no response yet after {at} s (timeouts: {n}){ends}" for at, n in ((40, 0), (310, 1))]
+    assert said == ["", *waits]
+
+
+def test_a_response_of_any_kind_ends_the_wait_for_the_first_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Overloaded(QueueingModel):
+        async def complete(self, messages: Sequence[Any], max_tokens: int | None, **more: object) -> Completion:
+            if self.n_requests == 0:
+                self.n_requests = 1
+                raise Failure("http_503", "overloaded", transient=True)
+            return await super().complete(messages, max_tokens, **more)
+
+    monkeypatch.setattr(ask_chat, "wait_before_retry", lambda *_: 0.01)
+    done = simulate(monkeypatch, Overloaded(lambda _, at: max(0.05, 70 - at), slots=999, timeout_s=15), 100)
+    assert (done.n_answered, done.stopped) == (100, "")
+    assert done.seconds >= 70
