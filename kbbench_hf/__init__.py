@@ -12,52 +12,96 @@ from kbbench_hf.moved import install as _find_moved_modules
 
 if TYPE_CHECKING:
     from kbbench_hf.benchmarks import benchmark, benchmark_names
-    from kbbench_hf.benchmarks.base import Benchmark
+    from kbbench_hf.benchmarks.answers import ANSWERS, IDS, TRIPLES, AnswerKind
+    from kbbench_hf.benchmarks.base import (
+        Asking,
+        Benchmark,
+        Data,
+        Example,
+        Examples,
+        Explanation,
+        Facts,
+        Prompt,
+        PromptOptions,
+        Scores,
+        Scoring,
+        Showing,
+        of_text,
+    )
     from kbbench_hf.benchmarks.load import KnowledgeBase, load
+    from kbbench_hf.benchmarks.plugged_metrics import Metric
+    from kbbench_hf.benchmarks.warnings import ScoreWarning
     from kbbench_hf.errors import BusyError, DataError, KBBenchError, UsageError
+    from kbbench_hf.files.datasets import DatasetFolder, write_dataset
+    from kbbench_hf.parsing.parsed_reply import ParseError
     from kbbench_hf.runners.run import run
+    from kbbench_hf.runners.run_options import RunOptions
     from kbbench_hf.scoring.comparison import Comparison, compare
     from kbbench_hf.scoring.evaluate_modules import trainer_metrics
     from kbbench_hf.scoring.result import Result
     from kbbench_hf.scoring.score import score
     from kbbench_hf.training.train import train
 
-_ADDRESSES = {
-    "load": "kbbench_hf.benchmarks.load",
-    "benchmark": "kbbench_hf.benchmarks",
-    "benchmark_names": "kbbench_hf.benchmarks",
-    "run": "kbbench_hf.runners.run",
-    "score": "kbbench_hf.scoring.score",
-    "train": "kbbench_hf.training.train",
-    "compare": "kbbench_hf.scoring.comparison",
-    "KnowledgeBase": "kbbench_hf.benchmarks.load",
-    "Benchmark": "kbbench_hf.benchmarks.base",
-    "Result": "kbbench_hf.scoring.result",
-    "trainer_metrics": "kbbench_hf.scoring.evaluate_modules",
-    "Comparison": "kbbench_hf.scoring.comparison",
-    "KBBenchError": "kbbench_hf.errors",
-    "UsageError": "kbbench_hf.errors",
-    "DataError": "kbbench_hf.errors",
-    "BusyError": "kbbench_hf.errors",
+_NAMES = {
+    "benchmarks": "benchmark benchmark_names",
+    "benchmarks.answers": "ANSWERS IDS TRIPLES AnswerKind",
+    "benchmarks.base": "Asking Benchmark Data Example Examples Explanation Facts Prompt PromptOptions Scores Scoring "
+    "Showing of_text",
+    "benchmarks.load": "KnowledgeBase load",
+    "benchmarks.plugged_metrics": "Metric",
+    "benchmarks.warnings": "ScoreWarning",
+    "errors": "BusyError DataError KBBenchError UsageError",
+    "files.datasets": "DatasetFolder write_dataset",
+    "parsing.parsed_reply": "ParseError",
+    "runners.run": "run",
+    "runners.run_options": "RunOptions",
+    "scoring.comparison": "Comparison compare",
+    "scoring.evaluate_modules": "trainer_metrics",
+    "scoring.result": "Result",
+    "scoring.score": "score",
+    "training.train": "train",
 }
-"""Public name -> the module that has it."""
+"""Module -> its public names. A plug-in needs no other ones."""
+_ADDRESSES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names.split()}
 __all__ = [
+    "ANSWERS",
+    "IDS",
+    "TRIPLES",
+    "AnswerKind",
+    "Asking",
     "Benchmark",
     "BusyError",
     "Comparison",
+    "Data",
     "DataError",
+    "DatasetFolder",
+    "Example",
+    "Examples",
+    "Explanation",
+    "Facts",
     "KBBenchError",
     "KnowledgeBase",
+    "Metric",
+    "ParseError",
+    "Prompt",
+    "PromptOptions",
     "Result",
+    "RunOptions",
+    "ScoreWarning",
+    "Scores",
+    "Scoring",
+    "Showing",
     "UsageError",
     "benchmark",
     "benchmark_names",
     "compare",
     "load",
+    "of_text",
     "run",
     "score",
     "train",
     "trainer_metrics",
+    "write_dataset",
 ]
 
 _find_moved_modules()

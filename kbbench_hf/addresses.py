@@ -1,10 +1,17 @@
 """Addresses, `package.module:attribute`: what a name stands for, imported on request."""
 
+import re
+import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
-from kbbench_hf.errors import unknown_name
+from kbbench_hf.errors import UsageError, unknown_name
+
+_ADDRESS = re.compile(r"([A-Za-z_]\w*)(?:\.\w+)*:[A-Za-z_]\w*")
 
 
 def imported(address: str) -> Any:
@@ -43,3 +50,48 @@ def on_request(address: str) -> Callable[..., Any]:
 
     function.__name__ = address.partition(":")[2]
     return function
+
+
+def plug_ins(group: str) -> dict[str, str]:
+    """Return name -> address of the entry points that other packages register in a group."""
+    return {each.name: each.value for each in _entry_points().select(group=group)}
+
+
+@cache
+def _entry_points() -> Any:
+    """Search all installed packages once."""
+    from importlib.metadata import entry_points
+
+    return entry_points()
+
+
+def is_importable(text: str) -> bool:
+    """Return whether a text is an address whose top-level package is installed or in the working directory.
+
+    >>> is_importable("math:sqrt"), is_importable("llama3:8b"), is_importable("no_such_package:Model")
+    (True, False, False)
+    """
+    found = _ADDRESS.fullmatch(text)
+    return found is not None and (_is_in_working_directory(found[1]) or find_spec(found[1]) is not None)
+
+
+def _is_in_working_directory(package: str) -> bool:
+    return Path(f"{package}.py").is_file() or Path(package, "__init__.py").is_file()
+
+
+def plugged(kind: str, name: str, address: str) -> Any:
+    """Return the object at an address in another package; a class is called without arguments.
+
+    Raises:
+        UsageError: the import or the call fails; the message has the `kind`, the name and the error.
+    """
+    if _is_in_working_directory(address.partition(":")[0].partition(".")[0]) and str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))  # a console script does not have it
+    try:
+        found = imported(address)
+        return found() if isinstance(found, type) else found
+    except Exception as error:  # whatever code of other packages raises
+        raise UsageError(
+            f"The {kind} {name!r} could not be imported from {address}: {type(error).__name__}: {error}. "
+            "Fix or uninstall the package that provides it."
+        ) from error

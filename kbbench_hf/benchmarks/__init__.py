@@ -3,12 +3,10 @@
 from collections.abc import Collection
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from warnings import warn  # `warnings` is a module of this package
 
-from kbbench_hf.addresses import imported
+from kbbench_hf.addresses import imported, plug_ins, plugged
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.base import Place as Place
 from kbbench_hf.errors import KBBenchError, UsageError, unknown_name
@@ -32,14 +30,13 @@ OURS = {
 """Dataset -> the address of its benchmark, in the order of the board."""
 _BY_PATH: dict[str, DatasetFolder] = {}
 """Datasets elsewhere than in `./kbbench` that were named by their folders."""
-PLUG_INS = "kbbench.benchmarks"
-"""The entry points of other packages: dataset = package.module:value."""
+PLUGGED_BENCHMARKS = "kbbench.benchmarks"
+"""The entry points of benchmarks in other packages: dataset = package.module:value."""
 
 
-@cache
-def plug_ins() -> dict[str, str]:
-    """Return dataset -> address of what other packages plug in; ours win over one of the same name."""
-    return {each.name: each.value for each in entry_points(group=PLUG_INS) if each.name not in OURS}
+def plugged_benchmarks() -> dict[str, str]:
+    """Return dataset -> address of the benchmarks of other packages; ours win over one of the same name."""
+    return {name: address for name, address in plug_ins(PLUGGED_BENCHMARKS).items() if name not in OURS}
 
 
 def benchmark_names() -> list[str]:
@@ -48,12 +45,12 @@ def benchmark_names() -> list[str]:
     >>> "mini-stark" in benchmark_names()
     True
     """
-    return sorted([*OURS, *plug_ins()])
+    return sorted([*OURS, *plugged_benchmarks()])
 
 
 def own_names() -> list[str]:
     """Return the names of the datasets built into `./kbbench` that are no benchmark's but one's own."""
-    known = {*OURS, *plug_ins()}
+    known = {*OURS, *plugged_benchmarks()}
     names = sorted(file.parent.name for file in Path(NAMESPACE).glob(f"*/{MANIFEST}") if file.is_file())
     return [name for name in names if name not in known]
 
@@ -61,7 +58,7 @@ def own_names() -> list[str]:
 def importable_names() -> list[str]:
     """Return the names of the benchmarks whose packages can be imported, in the order of the board; warn of others."""
     found = []
-    for name in (*OURS, *plug_ins()):
+    for name in (*OURS, *plugged_benchmarks()):
         try:
             benchmark(name)
         except UsageError as error:
@@ -80,12 +77,20 @@ def benchmark(name: str) -> Benchmark:
     Raises:
         UsageError: there is none of that name, and the message has the closest one; or its plug-in fails to import.
     """
-    name = name.removeprefix(f"{NAMESPACE}/")
+    found = _named_benchmark(name.removeprefix(f"{NAMESPACE}/"))
+    if not plug_ins("kbbench.metrics"):
+        return found
+    from kbbench_hf.benchmarks.plugged_metrics import with_plugged_metrics
+
+    return with_plugged_metrics(found)
+
+
+def _named_benchmark(name: str) -> Benchmark:
     if name in OURS:
         found: Benchmark = imported(OURS[name])
         return found
-    if name in plug_ins():
-        return _plugged_in(name, plug_ins()[name])
+    if name in plugged_benchmarks():
+        return _plugged_in(name, plugged_benchmarks()[name])
     if folder := built(name) or _BY_PATH.get(name):
         if {"nodes", "edges"} <= folder.configs().keys():
             from kbbench_hf.benchmarks.own_kb import own_knowledge_base
@@ -104,13 +109,7 @@ def benchmark(name: str) -> Benchmark:
 
 
 def _plugged_in(name: str, address: str) -> Benchmark:
-    try:
-        found = imported(address)
-    except Exception as error:  # whatever somebody else's package raises
-        raise UsageError(
-            f"The benchmark {name!r} could not be imported from {address}: {type(error).__name__}: {error}. "
-            "Fix or uninstall the package that plugs it in."
-        ) from error
+    found = plugged("benchmark", name, address)
     if not isinstance(found, Benchmark):
         raise UsageError(
             f"{address}, plugged in as the benchmark {name!r}, is a {type(found).__name__}; "
@@ -236,7 +235,7 @@ def rows_of_code(name: str) -> DatasetFolder | None:
 
     `find_dataset` has nothing for it, at hand or on the Hub.
     """
-    if name not in plug_ins() or at_hand(name) is not None or benchmark(name).data.build is not None:
+    if name not in plugged_benchmarks() or at_hand(name) is not None or benchmark(name).data.build is not None:
         return None
     return DatasetFolder(Path(NAMESPACE) / name)
 
@@ -270,4 +269,4 @@ def _splits_with_ids(name: str, wanted: AbstractSet[str]) -> list[str]:
 
 
 def _is_known(name: str) -> bool:
-    return name in OURS or name in plug_ins()
+    return name in OURS or name in plugged_benchmarks()

@@ -11,14 +11,14 @@ import click
 
 from kbbench_hf.benchmarks import benchmark as benchmark_of
 from kbbench_hf.benchmarks.base import Benchmark
-from kbbench_hf.cli.names import BENCHMARK, NAME, FilePath, of_benchmark
-from kbbench_hf.cli.options import ALL_METRICS, JSON, MODE, NOTES
+from kbbench_hf.cli.names import BENCHMARK, NAME
+from kbbench_hf.cli.options import ALL_METRICS, JSON, NOTES
 from kbbench_hf.cli.run_options import RunCommand
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.reports.terminal import called_as, echo
 
 if TYPE_CHECKING:
-    from kbbench_hf.runners.run_options import How
+    from kbbench_hf.runners.run_options import RunOptions
     from kbbench_hf.runners.run_summary import Summary
 
 MODEL_HELP = """A retriever: bm25, dense:MODEL, late:MODEL, multi:MODEL, rrf(a,b), weighted(a,b) or graph:BASE; trained
@@ -30,15 +30,6 @@ a local language model: hf:MODEL, hf:FOLDER or hf:FILE.gguf. Or with --base-url 
 @click.command(cls=RunCommand)
 @click.argument("benchmark", type=BENCHMARK)
 @click.option("--model", type=NAME, help=f"{MODEL_HELP}  [required]")
-@click.option(
-    "--split",
-    type=of_benchmark(lambda found: found.data.splits),
-    help="Split; by default the benchmark's default split.",
-)
-@MODE
-@click.option("--limit", type=click.IntRange(1), help="Run only the first examples.")
-@click.option("--out", type=FilePath(), help="The run folder; by default a new one under ./kbbench-runs.")
-@click.option("--processes", type=click.IntRange(1), help="Fail unless this many processes run (torchrun).")
 @ALL_METRICS
 @NOTES
 @JSON
@@ -72,11 +63,11 @@ def command(
     if subset and not testbed:
         raise UsageError("--subset needs --testbed NAME. Add it, or leave --subset out.")
     if dry:
-        _print_estimate(benchmark, model, cast("How", how), json_output)
+        _print_estimate(benchmark, model, cast("RunOptions", how), json_output)
         return
     if testbed:
         wanted = (testbed, subset.split(",") if subset else None)
-        _run_testbed(found, benchmark, model, wanted, cast("How", how), json_output)
+        _run_testbed(found, benchmark, model, wanted, cast("RunOptions", how), json_output)
         return
     from kbbench_hf.reports.tables import print_result
     from kbbench_hf.runners.run import finished_run
@@ -121,7 +112,12 @@ def _is_first() -> bool:
 
 
 def _run_testbed(
-    found: Benchmark, name: str, model: str, wanted: tuple[str, Sequence[str] | None], how: "How", json_output: bool
+    found: Benchmark,
+    name: str,
+    model: str,
+    wanted: tuple[str, Sequence[str] | None],
+    how: "RunOptions",
+    json_output: bool,
 ) -> None:
     """Run the configs of a testbed, or tabulate their finished runs where it sends no requests."""
     from kbbench_hf.runners.testbed import finished_results, run_configs, testbed_configs
@@ -163,7 +159,7 @@ def _run_testbed(
 
 
 def _print_configs(
-    found: Benchmark, model: str, testbed: str, how: "How", results: dict[str, Any], json_output: bool
+    found: Benchmark, model: str, testbed: str, how: "RunOptions", results: dict[str, Any], json_output: bool
 ) -> None:
     if json_output:
         click.echo(json.dumps(results, indent=2))
@@ -175,7 +171,7 @@ def _print_configs(
         print_testbed(found, model, testbed, results, folder)
 
 
-def _print_estimate(name: str, model: str, how: "How", json_output: bool) -> None:
+def _print_estimate(name: str, model: str, how: "RunOptions", json_output: bool) -> None:
     from kbbench_hf.runners.run import estimate_run
 
     prompt, found = estimate_run(name, model, **how)

@@ -1,8 +1,10 @@
-"""The options of `kbbench run` that only some benchmarks have, and the command class that selects them."""
+"""The options of `kbbench run`, generated from `RunOptions`, and the command class that selects them by benchmark."""
 
 import json
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import NoneType
+from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 import click
 
@@ -10,6 +12,7 @@ from kbbench_hf.benchmarks import benchmark as benchmark_of
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.cli.names import NAME, FilePath, Number, of_benchmark
 from kbbench_hf.errors import UsageError
+from kbbench_hf.runners.run_options import OPTIONS, Group, Option, RunOptions
 
 
 class Options(NamedTuple):
@@ -17,10 +20,6 @@ class Options(NamedTuple):
 
     whom: str
     options: Sequence[click.Option]
-
-
-def _option(*names: str, **what: Any) -> click.Option:
-    return click.Option(names, **(what if {"type", "is_flag"} & what.keys() else {"type": NAME, **what}))
 
 
 class _JsonObject(click.ParamType[dict[str, Any]]):
@@ -38,169 +37,71 @@ class _JsonObject(click.ParamType[dict[str, Any]]):
         return found
 
 
-RETRIEVERS = Options(
-    "retrievers",
-    [
-        _option(
-            "--top-k",
-            type=click.IntRange(1),
-            help="Length of a ranking.  [default: all candidates; 100 if that is over 3 million in all]",
-        ),
-        _option(
-            "--rerank",
-            metavar="llm:MODEL",
-            help="Re-rank with a language model: llm:MODEL behind --base-url, or local llm:hf:MODEL.",
-        ),
-        _option("--depth", type=click.IntRange(1), help="Number of candidates to re-rank.  [default: 20]"),
-        _option(
-            "--rerank-prompt",
-            metavar="NAME",
-            help="Prompt for re-ranking: clean, or reference (that of the paper).  [default: clean]",
-        ),
-        _option("--rerank-weight", type=click.FloatRange(0), help="Weight of the base ranking.  [default: 0.1]"),
-    ],
-)
-AGENTS = Options(
-    "agents over knowledge bases",
-    [
-        _option(
-            "--agent",
-            metavar="llm:MODEL",
-            help="Let a language model search the knowledge base with tools. --out is the agent's run; the run of "
-            "--model, its base retriever, is next to it as OUT-base.",
-        ),
-        _option("--max-steps", type=click.IntRange(1), help="Maximum agent steps per question.  [default: 12]"),
-        _option(
-            "--question-tokens",
-            type=click.IntRange(1),
-            help="Maximum tokens per question.  [default: 200000]",
-        ),
-        _option(
-            "--protocol",
-            type=click.Choice(["tools", "json"]),
-            help="Tool calls of the API, or JSON in the text.  [default: tools, if the server supports them]",
-        ),
-        _option("--tool-choice", metavar="WORD", help="The request field tool_choice; 'required' forces a call."),
-        _option("--compact", is_flag=True, default=None, help="Drop the texts of older tool results from requests."),
-        _option("--keep-texts", is_flag=True, default=None, help="Store all messages in trajectories.jsonl."),
-    ],
-)
-ASKING = Options(
-    "language models",
-    [
-        _option("--base-url", help="URL of the API (vLLM, TGI, Ollama, any OpenAI-compatible server)."),
-        _option("--api-key-env", metavar="NAME", help="Environment variable that holds the API key."),
-        _option("--temperature", type=Number(0), help="Sampling temperature.  [default: 0.0]"),
-        _option("--top-p", type=Number(0, 1), help="Nucleus sampling: total probability of the tokens to sample from."),
-        _option(
-            "--max-tokens",
-            type=click.IntRange(1),
-            help="Maximum tokens of a response; the default depends on the prompt.",
-        ),
-        _option("--seed", type=int, help="Sampling seed, if the server supports one."),
-        _option(
-            "--extra-body", type=_JsonObject(), help='Extra JSON fields for the request: {"reasoning_effort": "low"}.'
-        ),
-        _option(
-            "--structured/--no-structured", is_flag=True, default=None, help="Constrain responses to a JSON schema."
-        ),
-        _option("--concurrency", type=click.IntRange(1), help="Maximum concurrent requests.  [default: 32]"),
-        _option("--timeout", type=Number(0.1), help="Timeout of a request in seconds.  [default: 300]"),
-        _option("--max-requests", type=click.IntRange(1), help="Stop after this number of requests."),
-        _option(
-            "--allow-other-server",
-            is_flag=True,
-            default=None,
-            help="Resume with another server or model; the result has a warning.",
-        ),
-        _option(
-            "--one-server", is_flag=True, default=None, help="Stop if the server's fingerprint or provider changes."
-        ),
-        _option("--bill-to", metavar="ORG", help="Organization to bill (Hugging Face Inference Providers)."),
-        _option(
-            "--prices", type=FilePath(exists=True, dir_okay=False), help="Your price file, with a date (YAML or JSON)."
-        ),
-        _option("--max-cost", type=Number(0), help="Stop when this amount is spent; needs --prices."),
-        _option(
-            "--batch-size",
-            type=click.IntRange(1),
-            help="Batch size of local models; halved when out of memory.  [default: 16]",
-        ),
-        _option(
-            "--chat-template/--no-chat-template",
-            is_flag=True,
-            default=None,
-            help="Apply the chat template of a local model, or not.",
-        ),
-        _option(
-            "--model-kwargs",
-            type=_JsonObject(),
-            help='Arguments of from_pretrained for local models: {"dtype": "bfloat16"}.',
-        ),
-    ],
-)
+_KNOWN_NAMES: Mapping[str, Callable[[Benchmark], Iterable[str]]] = {
+    "split": lambda found: found.data.splits,
+    "mode": lambda found: found.scoring.modes,
+    "prompt": lambda found: found.asking.prompts,
+    "parser": lambda found: found.asking.parsers,
+    "testbed": lambda found: found.asking.testbeds,
+}
+"""Option -> the names that shell completion offers."""
+
+
+def _option_type(name: str, option: Option, hint: Any) -> click.ParamType[Any]:
+    """Return the click type of an option of `RunOptions`, by its annotation."""
+    kinds = {get_origin(each) or each for each in get_args(hint) or (hint,)} - {NoneType}
+    if name in _KNOWN_NAMES:
+        return of_benchmark(_KNOWN_NAMES[name])
+    if get_origin(hint) is Literal:
+        return click.Choice(get_args(hint))
+    if Mapping in kinds or get_origin(hint) is Mapping:
+        return _JsonObject()
+    if Path in kinds:
+        return FilePath() if name == "out" else FilePath(exists=True, dir_okay=False)
+    if int in kinds:
+        return click.INT if option.least is None else click.IntRange(int(option.least))
+    return Number(option.least, option.most) if float in kinds else NAME
+
+
+def click_option(name: str) -> click.Option:
+    """Return the command-line form of an option of `RunOptions`."""
+    option, hint = OPTIONS[name], get_args(RunOptions.__annotations__[name])[0]
+    flag = option.flag or f"--{name.replace('_', '-')}"
+    names = [*(flag.split("/") if name == "prompt" else [flag]), name]
+    shown = option.help if option.default is None else f"{option.help}  [default: {option.default}]"
+    if bool in (hint, *get_args(hint)):
+        return click.Option(names, is_flag=True, default=None, help=shown)
+    return click.Option(names, type=_option_type(name, option, hint), metavar=option.metavar, help=shown)
+
+
+def _of_groups(*groups: Group) -> list[click.Option]:
+    return [click_option(name) for name, option in OPTIONS.items() if option.group in groups and option.flag != ""]
+
+
+_retrieval = _of_groups("retriever", "rerank", "agent")
+_first_agent_option = [option.name for option in _retrieval].index("agent")
+RETRIEVERS = Options("retrievers", _retrieval[:_first_agent_option])
+AGENTS = Options("agents over knowledge bases", _retrieval[_first_agent_option:])
+ASKING = Options("language models", _of_groups("request"))
 """For all language models, also those that re-rank or search as agents."""
-PROMPTS = Options(
-    "language models",
-    [
-        _option(
-            "--prompt",
-            "--strategy",
-            type=of_benchmark(lambda found: found.asking.prompts),
-            help="Prompt; see 'kbbench list BENCHMARK'.",
-        ),
-        _option(
-            "--parser",
-            type=of_benchmark(lambda found: found.asking.parsers),
-            help="Parser of the responses; see 'kbbench list BENCHMARK'.",
-        ),
-        _option("--repeat", "repeats", type=click.IntRange(1), help="Number of repeated runs.  [default: 1]"),
-        _option(
-            "--dry-run",
-            is_flag=True,
-            default=None,
-            help="Print a prompt, tokens, cost and time, and stop; with --base-url, one request measures the time.",
-        ),
-    ],
+_DRY_RUN = click.Option(
+    ["--dry-run"],
+    is_flag=True,
+    default=None,
+    help="Print a prompt, tokens, cost and time, and stop; with --base-url, one request measures the time.",
 )
-DEMONSTRATIONS = Options(
-    "prompts with demonstrations",
-    [
-        _option("--shots", type=click.IntRange(0), help="Number of demonstrations in the prompt.  [default: 1]"),
-        _option(
-            "--demonstrations",
-            type=click.Choice(["leak-free", "similar", "random", "none"]),
-            help="Selection of demonstrations; 'similar' are those of the paper, some of which contain gold triples "
-            "of the test sentence.  [default: leak-free]",
-        ),
-        _option(
-            "--similar-by", metavar="MODEL", help="Select similar demonstrations with this sentence-transformers model."
-        ),
-    ],
-)
-ANNOTATING = Options(
-    "benchmarks whose metrics need other models",
-    [
-        _option(
-            "--annotate",
-            metavar="JUDGE,EMBEDDER",
-            help="Also annotate the predictions. The judge is 'surface' (offline baseline), nli:MODEL, hf:MODEL or "
-            "llm:MODEL, the embedder a sentence-transformers model.",
-        ),
-        _option("--thresholds", type=FilePath(exists=True, dir_okay=False), help="The thresholds of the embedder."),
-        _option("--judge-base-url", help="URL of the API of an llm:MODEL judge."),
-        _option("--judge-api-key-env", metavar="NAME", help="Environment variable that holds its API key."),
-    ],
-)
+PROMPTS = Options("language models", [*_of_groups("prompt"), _DRY_RUN])
+DEMONSTRATIONS = Options("prompts with demonstrations", _of_groups("demonstrations"))
+ANNOTATING = Options("benchmarks whose metrics need other models", _of_groups("annotation"))
 TESTBEDS = Options(
     "benchmarks with testbeds",
     [
-        _option(
-            "--testbed",
-            type=of_benchmark(lambda found: found.asking.testbeds),
+        click.Option(
+            ["--testbed"],
+            type=of_benchmark(_KNOWN_NAMES["testbed"]),
             help="Run the configs of a testbed; see 'kbbench list BENCHMARK'.",
         ),
-        _option("--subset", metavar="NAME,...", help="Run only these parts of the testbed."),
+        click.Option(["--subset"], type=NAME, metavar="NAME,...", help="Run only these parts of the testbed."),
     ],
 )
 GROUPS = (RETRIEVERS, AGENTS, PROMPTS, ASKING, DEMONSTRATIONS, ANNOTATING, TESTBEDS)
@@ -225,6 +126,11 @@ def sections(groups: Sequence[Options]) -> dict[str, list[click.Option]]:
 
 class RunCommand(click.Command):
     """A command whose options depend on the named benchmark; without one, its help shows all."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        after_model = 1 + next(place for place, each in enumerate(self.params) if each.name == "model")
+        self.params[after_model:after_model] = _of_groups("run")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Refuse options that the named benchmark does not have, before parsing."""

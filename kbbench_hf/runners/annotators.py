@@ -16,7 +16,7 @@ from kbbench_hf.scoring.asked import Asked
 
 if TYPE_CHECKING:
     from kbbench_hf.runners.judge import AnyJudge
-    from kbbench_hf.runners.run_options import How
+    from kbbench_hf.runners.run_options import RunOptions
 
 TOPIC_MODELS = Path("kbbench/topic-models")
 """Where topic models are kept, below the working folder."""
@@ -185,7 +185,7 @@ def judge_of(name: str, kind: str, config: str, how_asked: Mapping[str, Any]) ->
     if not served and not name.startswith("hf:"):
         return judge_by_name(name, kind, config)
     sampling = Sampling(max_tokens=judging.pop("max_tokens", None))
-    structured, how = judging.pop("structured", None), cast("How", judging)
+    structured, how = judging.pop("structured", None), cast("RunOptions", judging)
     name = name.removeprefix("llm:")
     model = language_model(name, how)
     return ChatJudge(model, sampling, structured, asking_options(name, model, how))

@@ -17,17 +17,19 @@ from kbbench_hf.runners.process_group import launch_warnings
 from kbbench_hf.runners.progress import say
 from kbbench_hf.runners.run_folder import default_folder, second_stage_folders
 from kbbench_hf.runners.run_options import (
-    ANNOTATING,
-    ANSWERING,
-    NAMED,
-    ORDERING,
-    RE_RANKING,
-    SEARCHING,
-    WALKING,
-    How,
+    AGENT,
+    ANNOTATION,
+    BY_NAME,
+    LANGUAGE_MODEL,
+    OPTIONS,
+    REQUEST,
+    RERANK,
+    RETRIEVER,
+    RunOptions,
     asking_options,
     check_names,
     language_model,
+    plugged_model,
     price_of,
     prompt_options,
     refuse_options,
@@ -72,7 +74,7 @@ class Run:
         return f"{self.summary}{unread}"
 
 
-def run(benchmark: str, model: Model, **how: Unpack[How]) -> Result:
+def run(benchmark: str, model: Model, **how: Unpack[RunOptions]) -> Result:
     """Run a model on a benchmark and return its result; the same call goes on where an interrupted run stopped.
 
     Args:
@@ -80,7 +82,7 @@ def run(benchmark: str, model: Model, **how: Unpack[How]) -> Result:
         model: a name as on the command line, or any object with `search(queries, top_k)` (per query the dataset's ids,
             best first, or pairs of id and score), `generate(prompts, max_tokens)` (texts) or `async
             complete(messages, max_tokens)` (a text); see `kbbench_hf.protocols`.
-        how: see `How`; what only another kind of model takes is refused.
+        how: see `RunOptions`; what only another kind of model takes is refused.
 
     Raises:
         UsageError: a name or an option that does not exist, or another run in the folder.
@@ -105,26 +107,28 @@ def run(benchmark: str, model: Model, **how: Unpack[How]) -> Result:
     return done.result
 
 
-def finished_run(benchmark: str, model: Model, **how: Unpack[How]) -> Run:
+def finished_run(benchmark: str, model: Model, **how: Unpack[RunOptions]) -> Run:
     """Return what `run` does, with what the run took."""
     check_names(how)
     say(launch_warnings(), show=how.get("show", True))
     asked = load_examples(name_of_path(benchmark), None, how.get("split"), how.get("mode"), how.get("limit"))
+    if isinstance(model, str) and (plugged := plugged_model(model, how)) is not None:
+        how, model = {"name": model, **how}, cast("Searcher | LanguageModel", plugged)
     _check_model(model, asked)
     annotators = _annotators(asked, how)  # a wrong name is said before anything is asked, and perhaps paid for
     after = how.get("rerank") or how.get("agent")
     if not isinstance(model, str) and not isinstance(after, str):
-        refuse_options(how, NAMED, "is for models that are named", asked.place.benchmark)
+        refuse_options(how, BY_NAME, "is for models that are named", asked.place.benchmark)
     if not asked.benchmark.asking.prompts:
         refuse_options(
             how,
-            ANSWERING - (RE_RANKING if after else frozenset()),
+            LANGUAGE_MODEL - (REQUEST if after else frozenset()),
             "is for language models",
             asked.place.benchmark,
         )
         done = _retrieved(asked, cast("str | Searcher", model), how)
     else:
-        refuse_options(how, SEARCHING, "is for retrievers", asked.place.benchmark)
+        refuse_options(how, RETRIEVER, "is for retrievers", asked.place.benchmark)
         done = _answered(asked, cast("str | LanguageModel", model), how)
     if not getattr(model, "rank", 0):
         write_result(done.result, done.folder)
@@ -133,7 +137,7 @@ def finished_run(benchmark: str, model: Model, **how: Unpack[How]) -> Run:
     return replace(done, result=replace(done.result, folder=done.folder))
 
 
-def estimate_run(benchmark: str, model: str, **how: Unpack[How]) -> "tuple[Prompt, CostEstimate]":
+def estimate_run(benchmark: str, model: str, **how: Unpack[RunOptions]) -> "tuple[Prompt, CostEstimate]":
     """Return the first prompt of a run, and what the run would take.
 
     Where `base_url` names a server, one request is sent to measure its latency; its reply is thrown away.
@@ -145,21 +149,21 @@ def estimate_run(benchmark: str, model: str, **how: Unpack[How]) -> "tuple[Promp
     asked = load_examples(name_of_path(benchmark), None, how.get("split"), how.get("mode"), how.get("limit"))
     question = task(asked, prompt=how.get("prompt"), options=prompt_options(how), similar_by=how.get("similar_by"))
     by_id = question.prompts()
-    prompts = list(by_id.values()) * how.get("repeats", 1)
+    prompts = list(by_id.values()) * how.get("repeats", OPTIONS["repeats"].default)
     price = price_of(model, how)
     measured, sent = _measure_request(by_id, model, how) if how.get("base_url") else (None, "Nothing was sent.")
     found = estimate(
         [prompt.messages for prompt in prompts],
         [how.get("max_tokens") or prompt.max_tokens for prompt in prompts],
         price=price,
-        concurrency=how.get("concurrency", 32),
+        concurrency=how.get("concurrency", OPTIONS["concurrency"].default),
         measured=measured,
         sent=sent,
     )
     return prompts[0], found
 
 
-def _measure_request(prompts: Mapping[Any, Prompt], name: str, how: How) -> tuple[float | None, str]:
+def _measure_request(prompts: Mapping[Any, Prompt], name: str, how: RunOptions) -> tuple[float | None, str]:
     """Return the latency of the prompt of median length, in seconds, and what was sent."""
     from kbbench_hf.runners.generate import generate
 
@@ -182,7 +186,7 @@ def _measure_request(prompts: Mapping[Any, Prompt], name: str, how: How) -> tupl
     return record["latency_s"], f"{sent}{record['latency_s']:.2f} s. Its reply is thrown away."
 
 
-def _answered(asked: Asked, model: str | LanguageModel, how: How) -> Run:
+def _answered(asked: Asked, model: str | LanguageModel, how: RunOptions) -> Run:
     from kbbench_hf.runners.llm_run import answer, task
 
     question = task(asked, prompt=how.get("prompt"), options=prompt_options(how), similar_by=how.get("similar_by"))
@@ -195,7 +199,7 @@ def _answered(asked: Asked, model: str | LanguageModel, how: How) -> Run:
         name,
         how.get("out"),
         sampling=sampling_of(how),
-        repeats=how.get("repeats", 1),
+        repeats=how.get("repeats", OPTIONS["repeats"].default),
         structured=how.get("structured", False),
         parser=how.get("parser"),
         on_stop=stopped.append,
@@ -204,8 +208,8 @@ def _answered(asked: Asked, model: str | LanguageModel, how: How) -> Run:
     return Run(asked, folder, result, summary, stopped=stopped[0] if stopped else None)
 
 
-def _annotators(asked: Asked, how: How) -> "Annotators | None":
-    given = [option for option in how if option in ANNOTATING]
+def _annotators(asked: Asked, how: RunOptions) -> "Annotators | None":
+    given = [option for option in how if option in ANNOTATION]
     if not given:
         return None
     from kbbench_hf.runners.annotators import annotation_rules, annotators_of
@@ -236,7 +240,7 @@ def _annotated(done: Run, annotators: "Annotators", *, show: bool) -> Run:
     return replace(done, result=result, stopped=stopped if n_open else None)
 
 
-def _retrieved(asked: Asked, model: str | Searcher, how: How) -> Run:
+def _retrieved(asked: Asked, model: str | Searcher, how: RunOptions) -> Run:
     second = _second(asked, model, how)
     out, requested = how.get("out"), None
     if second is not None and out is not None:
@@ -260,7 +264,7 @@ def _retrieved(asked: Asked, model: str | Searcher, how: How) -> Run:
 
 
 def _second(
-    asked: Asked, base: str | Searcher, how: How
+    asked: Asked, base: str | Searcher, how: RunOptions
 ) -> "Callable[[Path, Path | None], tuple[Path, Summary, int | None]] | None":
     """Return the function that re-ranks or lets an agent search, given a base run; check its options before that run.
 
@@ -270,9 +274,9 @@ def _second(
     if rerank is not None and agent is not None:
         raise UsageError("--rerank and --agent both follow the model; expected one of them.")
     if agent is None:
-        refuse_options(how, WALKING, "is for agents (--agent)", asked.place.benchmark)
+        refuse_options(how, AGENT, "is for agents (--agent)", asked.place.benchmark)
     if rerank is None:
-        refuse_options(how, ORDERING, "is for models that re-rank (--rerank)", asked.place.benchmark)
+        refuse_options(how, RERANK, "is for models that re-rank (--rerank)", asked.place.benchmark)
     given = rerank if agent is None else agent
     if given is None:
         return None
@@ -295,13 +299,17 @@ def _re_ranked(
     model: LanguageModel,
     name: str,
     options: dict[str, Any],
-    how: How,
+    how: RunOptions,
 ) -> "tuple[Path, Summary, int]":
     from kbbench_hf.runners.retrieval_run import rerank
 
-    wording = how.get("rerank_prompt", "clean")
+    wording = how.get("rerank_prompt", OPTIONS["rerank_prompt"].default)
     options |= {"sampling": sampling_of({**_usual_sampling(wording), **how})}
-    options |= {"depth": how.get("depth", 20), "weight": how.get("rerank_weight"), "wording": wording}
+    options |= {
+        "depth": how.get("depth", OPTIONS["depth"].default),
+        "weight": how.get("rerank_weight"),
+        "wording": wording,
+    }
     return rerank(asked, first, model, name, folder=folder, **options)
 
 
@@ -314,13 +322,15 @@ def _walked(
     model: LanguageModel,
     name: str,
     options: dict[str, Any],
-    how: How,
+    how: RunOptions,
 ) -> "tuple[Path, Summary, None]":
     from kbbench_hf.agents.agent import Limits
     from kbbench_hf.runners.retrieval_run import walk
 
-    usual = Limits()
-    limits = Limits(max_steps=how.get("max_steps", usual.max_steps), tokens=how.get("question_tokens", usual.tokens))
+    limits = Limits(
+        max_steps=how.get("max_steps", OPTIONS["max_steps"].default),
+        tokens=how.get("question_tokens", OPTIONS["question_tokens"].default),
+    )
     for each in ("compact", "keep_texts", "tool_choice"):
         if each in how:
             options[each] = how[each]
@@ -328,14 +338,14 @@ def _walked(
     return *walk(asked, first, base, model, name, **options), None
 
 
-def _usual_sampling(wording: str) -> How:
+def _usual_sampling(wording: str) -> RunOptions:
     """Return how a re-ranking prompt is sampled where the caller does not say."""
     from kbbench_hf.retrieval.reranker import ASKING
 
     return {"temperature": ASKING[wording].temperature} if wording in ASKING else {}
 
 
-def _searched(asked: Asked, model: Searcher, how: How, chosen: dict[str, Any]) -> "tuple[Path, Latency]":
+def _searched(asked: Asked, model: Searcher, how: RunOptions, chosen: dict[str, Any]) -> "tuple[Path, Latency]":
     """Let an object search; it is not asked again to measure latency, since nobody knows what a search of it costs."""
     from kbbench_hf.runners.ranking import retrieve
 

@@ -1,10 +1,11 @@
-"""How a model is run: the options of every door, whose they are, and the model, price and sampling that they name."""
+"""Options of a run (`RunOptions`), grouped by kind of model, and the model, price and sampling that they name."""
 
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypedDict, cast
 
+from kbbench_hf.addresses import is_importable, plug_ins, plugged
 from kbbench_hf.benchmarks.base import PromptOptions
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.protocols import LanguageModel
@@ -14,131 +15,248 @@ if TYPE_CHECKING:
     from kbbench_hf.runners.jobs import Sampling
 
 
-class How(TypedDict, total=False):
-    """How a model is run; what is left out has the command's defaults.
+MODELS = "kbbench.models"
+"""The entry points of models in other packages: name = package.module:attribute."""
+Group = Literal["run", "retriever", "rerank", "agent", "prompt", "request", "demonstrations", "annotation"]
+"""What an option is for; those of `request` are for each language model that answers, re-ranks or searches."""
 
-    What is not described here is the option of `kbbench run` that has its name, with hyphens.
-    """
 
-    split: str | None
-    mode: str | None
-    limit: int | None
-    """Only the first examples."""
-    out: Path | None
-    """The run's folder; one under ./kbbench-runs by default."""
-    name: str | None
-    """What a model that is an object is called; its `name` or its class by default."""
-    processes: int | None
-    show: bool
-    """Whether progress is shown."""
-    # retrievers
-    top_k: int | None
-    batch: int
-    """How many queries are searched for at once."""
-    rerank: "str | LanguageModel | None"
-    depth: int
-    rerank_prompt: str
-    rerank_weight: float
-    agent: "str | LanguageModel | None"
-    """The language model that searches the knowledge base with tools, over the ranking of the model: a name, or an
-    object. `out` is the agent's run; the base run is next to it, in `OUT-base`."""
-    max_steps: int
-    """The most replies for one question."""
-    question_tokens: int
-    """The most tokens for one question, in all its requests and replies."""
-    protocol: Literal["tools", "json"]
-    """How the agent calls; by default as it can."""
-    tool_choice: str
-    """Sent with each request: "required" makes servers force a call."""
-    compact: bool
-    """Whether older results are sent again without their texts."""
-    keep_texts: bool
-    """Whether `trajectories.jsonl` holds all messages."""
-    # language models
-    base_url: str | None
-    api_key_env: str | None
-    timeout: float
-    prompt: str | None
-    parser: str | None
-    shots: int
-    demonstrations: Literal["similar", "leak-free", "random", "none"]
-    similar_by: str | None
-    temperature: float
-    top_p: float | None
-    max_tokens: int | None
-    seed: int | None
-    repeats: int
-    """How often everything is asked: `--repeat`."""
-    structured: bool
-    concurrency: int
-    attempts: int
-    """How often a request is sent at most, where it fails in a way that may pass; 8 by default."""
-    canary: bool
-    """Whether one prompt of our own is sent first, to see that the server answers and to know it again."""
-    max_requests: int | None
-    prices: Path | None
-    max_cost: float | None
-    batch_size: int
-    chat_template: bool | None
-    extra_body: Mapping[str, Any]
-    """Parameters of a chat request beyond those above, as they are; null takes one out."""
-    model_kwargs: Mapping[str, Any]
-    """Of a local model: transformers' own options, `dtype`, `quantization_config`, `attn_implementation` say."""
-    bill_to: str | None
-    """The organisation that pays for requests to Hugging Face's router."""
-    allow_other_server: bool
-    """Whether another server or model may go on with a run; its result then says so."""
-    one_server: bool
-    """Whether a second fingerprint or provider ends the run."""
-    annotate: str | None
-    """Of benchmarks whose metrics need other models: `JUDGE,EMBEDDER`, see `runners.annotators.annotators_of`."""
-    thresholds: Path | None
-    judge_base_url: str | None
-    judge_api_key_env: str | None
+class Option(NamedTuple):
+    """What an option of a run is for, and its help."""
 
+    group: Group
+    help: str
+    default: Any = None
+    """The value if the option is left out, shown in the help; None if the model or the benchmark decides."""
+    metavar: str | None = None
+    flag: str | None = None
+    """The option of `kbbench run` if it is not `--name-with-hyphens`; empty if there is none."""
+    least: float | None = None
+    most: float | None = None
+    by_name: bool = False
+    """Whether it is only for models that are given by name, since an object has its own server or weights."""
+
+
+class RunOptions(TypedDict, total=False):
+    """Options of `run`. `kbbench run` has the same, as `--name-with-hyphens`; it prints them by kind of model."""
+
+    split: Annotated[str | None, Option("run", "Split; by default the benchmark's default split.")]
+    mode: Annotated[str | None, Option("run", "Scoring mode; by default the first that 'kbbench list NAME' shows.")]
+    limit: Annotated[int | None, Option("run", "Run only the first examples.", least=1)]
+    out: Annotated[Path | None, Option("run", "The run folder; by default a new one under ./kbbench-runs.")]
+    name: Annotated[str | None, Option("run", "Name of a model object; by default its `name` or class.", flag="")]
+    processes: Annotated[int | None, Option("run", "Fail unless this many processes run (torchrun).", least=1)]
+    show: Annotated[bool, Option("run", "Show progress; true by default.", flag="")]
+
+    top_k: Annotated[
+        int | None,
+        Option(
+            "retriever",
+            "Length of a ranking.  [default: all candidates; 100 if that is over 3 million in all]",
+            least=1,
+        ),
+    ]
+    batch: Annotated[int, Option("retriever", "Number of queries of one search.", flag="")]
+    rerank: Annotated[
+        str | LanguageModel | None,
+        Option(
+            "retriever",
+            "Re-rank with a language model: llm:MODEL behind --base-url, or local llm:hf:MODEL.",
+            metavar="llm:MODEL",
+        ),
+    ]
+    depth: Annotated[int, Option("rerank", "Number of candidates to re-rank.", 20, least=1)]
+    rerank_prompt: Annotated[
+        str, Option("rerank", "Prompt for re-ranking: clean, or reference (that of the paper).", "clean", "NAME")
+    ]
+    rerank_weight: Annotated[float, Option("rerank", "Weight of the base ranking.", 0.1, least=0)]
+
+    agent: Annotated[
+        str | LanguageModel | None,
+        Option(
+            "retriever",
+            "Let a language model search the knowledge base with tools. --out is the agent's run; the run of --model, "
+            "its base retriever, is next to it as OUT-base.",
+            metavar="llm:MODEL",
+        ),
+    ]
+    max_steps: Annotated[int, Option("agent", "Maximum agent steps per question.", 12, least=1)]
+    question_tokens: Annotated[int, Option("agent", "Maximum tokens per question.", 200_000, least=1)]
+    protocol: Annotated[
+        Literal["tools", "json"],
+        Option("agent", "Tool calls of the API, or JSON in the text.  [default: tools, if the server supports them]"),
+    ]
+    tool_choice: Annotated[
+        str, Option("agent", "The request field tool_choice; 'required' forces a call.", metavar="WORD")
+    ]
+    compact: Annotated[bool, Option("agent", "Drop the texts of older tool results from requests.")]
+    keep_texts: Annotated[bool, Option("agent", "Store all messages in trajectories.jsonl.")]
+
+    prompt: Annotated[str | None, Option("prompt", "Prompt; see 'kbbench list BENCHMARK'.", flag="--prompt/--strategy")]
+    parser: Annotated[str | None, Option("prompt", "Parser of the responses; see 'kbbench list BENCHMARK'.")]
+    repeats: Annotated[int, Option("prompt", "Number of repeated runs.", 1, flag="--repeat", least=1)]
+
+    base_url: Annotated[
+        str | None,
+        Option("request", "URL of the API (vLLM, TGI, Ollama, any OpenAI-compatible server).", by_name=True),
+    ]
+    api_key_env: Annotated[
+        str | None,
+        Option("request", "Environment variable that holds the API key.", metavar="NAME", by_name=True),
+    ]
+    temperature: Annotated[float, Option("request", "Sampling temperature.", 0.0, least=0)]
+    top_p: Annotated[
+        float | None,
+        Option("request", "Nucleus sampling: total probability of the tokens to sample from.", least=0, most=1),
+    ]
+    max_tokens: Annotated[
+        int | None, Option("request", "Maximum tokens of a response; the default depends on the prompt.", least=1)
+    ]
+    seed: Annotated[int | None, Option("request", "Sampling seed, if the server supports one.")]
+    extra_body: Annotated[
+        Mapping[str, Any],
+        Option("request", 'Extra JSON fields for the request: {"reasoning_effort": "low"}.'),
+    ]
+    structured: Annotated[
+        bool,
+        Option("request", "Constrain responses to a JSON schema.", flag="--structured/--no-structured"),
+    ]
+    concurrency: Annotated[int, Option("request", "Maximum concurrent requests.", 32, least=1)]
+    timeout: Annotated[float, Option("request", "Timeout of a request in seconds.", 300, least=0.1, by_name=True)]
+    attempts: Annotated[int, Option("request", "Maximum tries of a request; 8 by default.", flag="")]
+    canary: Annotated[
+        bool, Option("request", "Send a prompt of our own first, which shows that the server answers.", flag="")
+    ]
+    max_requests: Annotated[int | None, Option("request", "Stop after this number of requests.", least=1)]
+    allow_other_server: Annotated[
+        bool, Option("request", "Resume with another server or model; the result has a warning.")
+    ]
+    one_server: Annotated[bool, Option("request", "Stop if the server's fingerprint or provider changes.")]
+    bill_to: Annotated[
+        str | None,
+        Option("request", "Organization to bill (Hugging Face Inference Providers).", metavar="ORG", by_name=True),
+    ]
+    prices: Annotated[Path | None, Option("request", "Your price file, with a date (YAML or JSON).")]
+    max_cost: Annotated[float | None, Option("request", "Stop when this amount is spent; needs --prices.", least=0)]
+    batch_size: Annotated[
+        int,
+        Option("request", "Batch size of local models; halved when out of memory.", 16, least=1, by_name=True),
+    ]
+    chat_template: Annotated[
+        bool | None,
+        Option(
+            "request",
+            "Apply the chat template of a local model, or not.",
+            flag="--chat-template/--no-chat-template",
+            by_name=True,
+        ),
+    ]
+    model_kwargs: Annotated[
+        Mapping[str, Any],
+        Option(
+            "request",
+            'Arguments of from_pretrained for local models: {"dtype": "bfloat16"}.',
+            by_name=True,
+        ),
+    ]
+
+    shots: Annotated[int, Option("demonstrations", "Number of demonstrations in the prompt.", 1, least=0)]
+    demonstrations: Annotated[
+        Literal["leak-free", "similar", "random", "none"],
+        Option(
+            "demonstrations",
+            "Selection of demonstrations; 'similar' are those of the paper, some of which contain gold triples of the "
+            "test sentence.",
+            "leak-free",
+        ),
+    ]
+    similar_by: Annotated[
+        str | None,
+        Option(
+            "demonstrations",
+            "Select similar demonstrations with this sentence-transformers model.",
+            metavar="MODEL",
+        ),
+    ]
+
+    annotate: Annotated[
+        str | None,
+        Option(
+            "annotation",
+            "Also annotate the predictions. The judge is 'surface' (offline baseline), nli:MODEL, hf:MODEL or "
+            "llm:MODEL, the embedder a sentence-transformers model.",
+            metavar="JUDGE,EMBEDDER",
+        ),
+    ]
+    thresholds: Annotated[Path | None, Option("annotation", "The thresholds of the embedder.")]
+    judge_base_url: Annotated[str | None, Option("annotation", "URL of the API of an llm:MODEL judge.")]
+    judge_api_key_env: Annotated[
+        str | None, Option("annotation", "Environment variable that holds its API key.", metavar="NAME")
+    ]
+
+
+OPTIONS: dict[str, Option] = {name: hint.__metadata__[0] for name, hint in RunOptions.__annotations__.items()}
+"""Name -> the option, in the order of the help."""
+
+
+def _in(*groups: Group) -> frozenset[str]:
+    return frozenset(name for name, option in OPTIONS.items() if option.group in groups)
+
+
+BY_NAME = frozenset(name for name, option in OPTIONS.items() if option.by_name)
+AGENT = _in("agent")
+RERANK = _in("rerank")
+RETRIEVER = _in("retriever", "rerank", "agent")
+REQUEST = _in("request")
+ANNOTATION = _in("annotation")
+LANGUAGE_MODEL = _in("prompt", "request", "demonstrations", "annotation")
 
 _HOSTED = re.compile(r"gpt-[345]|claude|gemini|(^|/)o[134]\b|^openai/(?!gpt-oss)")
 """Models that only a provider has."""
-NAMED = frozenset("base_url api_key_env timeout batch_size chat_template model_kwargs bill_to".split())
-"""Options of language models that are named, not given."""
-WALKING = frozenset({"max_steps", "question_tokens", "protocol", "tool_choice", "compact", "keep_texts"})
-"""Options of agents."""
-ORDERING = frozenset({"depth", "rerank_prompt", "rerank_weight"})
-"""Options of re-ranking."""
-SEARCHING = frozenset({"top_k", "batch", "rerank", "agent"}) | WALKING | ORDERING
-"""Options of retrievers."""
-RE_RANKING = frozenset(
-    "base_url api_key_env timeout temperature top_p max_tokens seed structured concurrency attempts canary "
-    "max_requests prices max_cost batch_size chat_template extra_body model_kwargs bill_to allow_other_server "
-    "one_server".split()
-)
-"""Options of language models that one which re-ranks or walks takes too."""
-ANNOTATING = frozenset({"annotate", "thresholds", "judge_base_url", "judge_api_key_env"})
-"""Options of benchmarks whose metrics need other models."""
-ANSWERING = RE_RANKING | ANNOTATING | {"prompt", "parser", "shots", "demonstrations", "similar_by", "repeats"}
-"""Options of language models."""
 
 
-def language_model(name: str, how: How) -> LanguageModel:
+_KINDS = frozenset("hf llm nli dense multi late vss multi_vss graph fuse qagnn".split())
+"""What stands before the colon in names of our own models."""
+
+
+def plugged_model(name: str, options: RunOptions) -> object | None:
+    """Return the model of another package: an entry point of `kbbench.models`, or `package.module:attribute`.
+
+    A class is called without arguments. The result is None for other names, and with a `base_url`.
+
+    Raises:
+        UsageError: it cannot be imported or created.
+    """
+    if options.get("base_url") or name.partition(":")[0] in _KINDS:
+        return None
+    address = plug_ins(MODELS).get(name) or (name if is_importable(name) else None)
+    return None if address is None else plugged("model", name, address)
+
+
+def language_model(name: str, options: RunOptions) -> LanguageModel:
     """Return the model of a name: a served one where there is a `base_url`, else `hf:` and a local one.
 
     Raises:
         UsageError: it is neither.
     """
-    if base_url := how.get("base_url"):
+    if (plugged := plugged_model(name, options)) is not None:
+        return cast(LanguageModel, plugged)
+    if base_url := options.get("base_url"):
         from kbbench_hf.llm.endpoint import Endpoint, key_from_environment
 
-        key = key_from_environment(how.get("api_key_env"))
-        if how.get("model_kwargs"):
+        key = key_from_environment(options.get("api_key_env"))
+        if options.get("model_kwargs"):
             raise UsageError(f"--model-kwargs is for hf:MODEL; {name} is served at {base_url}. Use --extra-body.")
-        return cast(LanguageModel, Endpoint(base_url, name, key, how.get("timeout", 300.0), bill_to=how.get("bill_to")))
+        return cast(
+            LanguageModel, Endpoint(base_url, name, key, options.get("timeout", 300.0), bill_to=options.get("bill_to"))
+        )
     if name.startswith("hf:"):
         from kbbench_hf.llm.causal_lm import CausalLM
         from kbbench_hf.model_specs import hub_name
 
-        chosen: dict[str, Any] = {k: how[k] for k in ("batch_size", "chat_template", "processes") if k in how}
+        chosen: dict[str, Any] = {k: options[k] for k in ("batch_size", "chat_template", "processes") if k in options}
         model, revision = hub_name(name.removeprefix("hf:"))
-        return CausalLM(model, revision, options=how.get("model_kwargs"), **chosen)
+        return CausalLM(model, revision, options=options.get("model_kwargs"), **chosen)
     raise UsageError(
         f"{name!r} is not a local model; expected hf:MODEL, or --base-url with the server that has it.{_meant(name)}"
     )
@@ -159,69 +277,71 @@ def _meant(name: str) -> str:
     return f" Did you mean {name.removeprefix('llm:')} --base-url URL?"
 
 
-def asking_options(name: str, model: object, how: How) -> dict[str, Any]:
+def asking_options(name: str, model: object, options: RunOptions) -> dict[str, Any]:
     """Return the options of `generate` for a model of this name.
 
     Raises:
         UsageError: a budget for a model that no requests are counted of, or one without prices.
     """
     chat = hasattr(model, "complete")
-    if not chat and (how.get("max_requests") is not None or how.get("max_cost") is not None):
+    if not chat and (options.get("max_requests") is not None or options.get("max_cost") is not None):
         from kbbench_hf.runners.jobs import NO_BUDGET
 
         raise UsageError(NO_BUDGET)
     bounds = ("concurrency", "attempts", "canary", "max_requests", "max_cost", "one_server") if chat else ()
-    chosen = [each for each in (*bounds, "allow_other_server", "show") if each in how]
-    return {"price": price_of(name, how), **{each: how[each] for each in chosen}}  # type: ignore[literal-required]
+    chosen = [each for each in (*bounds, "allow_other_server", "show") if each in options]
+    return {"price": price_of(name, options), **{each: options[each] for each in chosen}}  # type: ignore[literal-required]
 
 
-def price_of(name: str, how: How) -> "Price | None":
+def price_of(name: str, options: RunOptions) -> "Price | None":
     """Return the price of a model from the user's file; None without one.
 
     Raises:
         UsageError: `max_cost` without `prices`.
     """
-    if how.get("max_cost") is not None and not how.get("prices"):
+    if options.get("max_cost") is not None and not options.get("prices"):
         raise UsageError("--max-cost needs --prices: prices are read from your own dated file, never guessed.")
-    if not (prices := how.get("prices")):
+    if not (prices := options.get("prices")):
         return None
     from kbbench_hf.runners.cost import read_price
 
     return read_price(prices, name)
 
 
-def sampling_of(how: How) -> "Sampling":
+def sampling_of(options: RunOptions) -> "Sampling":
     """Return how a model samples."""
     from kbbench_hf.runners.jobs import Sampling
 
-    extra = how.get("extra_body", {})
-    return Sampling(how.get("temperature", 0.0), how.get("top_p"), how.get("max_tokens"), how.get("seed"), extra)
+    extra = options.get("extra_body", {})
+    return Sampling(
+        options.get("temperature", 0.0), options.get("top_p"), options.get("max_tokens"), options.get("seed"), extra
+    )
 
 
-def prompt_options(how: How) -> PromptOptions:
+def prompt_options(options: RunOptions) -> PromptOptions:
     """Return how examples are put to a model."""
-    chosen: dict[str, Any] = {k: how[k] for k in ("shots", "demonstrations") if k in how}
-    seed = how.get("seed")
+    chosen: dict[str, Any] = {k: options[k] for k in ("shots", "demonstrations") if k in options}
+    seed = options.get("seed")
     return PromptOptions(**chosen) if seed is None else PromptOptions(**chosen, seed=seed)
 
 
-def check_names(how: How) -> None:
+def check_names(options: RunOptions) -> None:
     """Refuse an option that does not exist.
 
     Raises:
         UsageError: there is one.
     """
-    for option in how:
-        if option not in How.__annotations__:
-            raise unknown_name("option", option, How.__annotations__)
+    for option in options:
+        if option not in OPTIONS:
+            raise unknown_name("option", option, OPTIONS)
 
 
-def refuse_options(how: How, options: frozenset[str], why: str, dataset: str) -> None:
+def refuse_options(options: RunOptions, refused: frozenset[str], why: str, dataset: str) -> None:
     """Refuse options that would be ignored.
 
     Raises:
         UsageError: there is one; the message says why.
     """
-    for option in how:
-        if option in options:
+    for option in options:
+        if option in refused:
             raise UsageError(f"{option} {why}; {dataset} is not run by one here. Leave it out.")

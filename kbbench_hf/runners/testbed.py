@@ -11,7 +11,7 @@ from kbbench_hf.runners.jobs import InterruptedRunError
 from kbbench_hf.runners.llm_run import task
 from kbbench_hf.runners.run import Run, finished_run
 from kbbench_hf.runners.run_folder import default_folder
-from kbbench_hf.runners.run_options import NAMED, How, language_model, prompt_options, sampling_of
+from kbbench_hf.runners.run_options import BY_NAME, RunOptions, language_model, prompt_options, sampling_of
 from kbbench_hf.scoring.asked import load_examples
 
 
@@ -36,14 +36,14 @@ def testbed_configs(found: Benchmark, name: str, parts: Sequence[str] | None) ->
 
 
 def run_configs(
-    found: Benchmark, configs: Sequence[str], name: str, how: How
+    found: Benchmark, configs: Sequence[str], name: str, how: RunOptions
 ) -> Iterator[tuple[str, Run | KBBenchError]]:
     """Run a language model on one config after the other, in a folder each; yield each with its run.
 
     A config that cannot be run is yielded with the reason, and the others are run all the same.
     """
     model = language_model(name, how)
-    named = cast(How, {option: value for option, value in how.items() if option not in NAMED} | {"name": name})
+    named = cast(RunOptions, {option: value for option, value in how.items() if option not in BY_NAME} | {"name": name})
     for config in configs:
         if out := how.get("out"):
             named["out"] = out / config
@@ -57,7 +57,7 @@ def run_configs(
         yield config, done
 
 
-def finished_results(found: Benchmark, configs: Sequence[str], name: str, how: How) -> dict[str, dict[str, Any]]:
+def finished_results(found: Benchmark, configs: Sequence[str], name: str, how: RunOptions) -> dict[str, dict[str, Any]]:
     """Return the stored results of runs with these settings, by config.
 
     Raises:

@@ -91,6 +91,48 @@ def test_a_served_model_runs_on_it_and_the_run_is_reported(kbbench: Kbbench, tmp
     assert "Capitals, a template" in page and "The capital of Australia?" in page
 
 
+MODELS_AND_METRICS = """
+import numpy as np
+from kbbench_hf import Metric
+
+class First:
+    def search(self, queries, top_k):
+        return [list(range(top_k)) for _ in queries]
+
+class Bern:
+    def generate(self, prompts, max_tokens):
+        return ["Bern."] * len(prompts)
+
+def length(examples, answers, mode):
+    return [float("nan") if answer is None else len(answer[0]) for answer in answers]
+
+LENGTH = Metric("Characters", ["mini-capitals"], length, unbounded=True)
+"""
+
+
+def test_models_and_metrics_of_other_packages_are_named_by_entry_points_or_by_addresses(
+    kbbench: Kbbench, site: Path, tmp_path: Path
+) -> None:
+    (site / "guesses.py").write_text(MODELS_AND_METRICS)
+    information = site / "guesses-0.1.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: guesses\nVersion: 0.1\n")
+    points = "[kbbench.models]\nbern = guesses:Bern\n[kbbench.metrics]\nanswer_length = guesses:LENGTH\n"
+    (information / "entry_points.txt").write_text(points)
+    try:
+        printed = json.loads(kbbench("run", "mini-capitals", "--model", "bern", "--out", "named", "--json").stdout)
+        assert printed["scores"]["answer_length"]["value"] == len("Bern")
+        assert printed["scores"]["exact"]["value"] == 1 / 12
+        assert json.loads((tmp_path / "named" / "run.json").read_text())["settings"]["model"] == "bern"
+        (tmp_path / "mine.py").write_text(MODELS_AND_METRICS)
+        run = kbbench("run", "mini-stark", "--model", "mine:First", "--top-k", "5", "--out", "address")
+        assert "mine:First" in (tmp_path / "address" / "run.json").read_text() and "Hit@1" in run.stdout
+        refused = kbbench("run", "mini-stark", "--model", "mine:Second", "--out", "none", expect=2).stderr
+        assert "'mine:Second' could not be imported from mine:Second: AttributeError" in refused
+    finally:
+        shutil.rmtree(information)
+
+
 def test_one_without_a_dataset_whose_load_returns_the_rows_is_scored_compared_and_loaded(
     site: Path, tmp_path: Path
 ) -> None:

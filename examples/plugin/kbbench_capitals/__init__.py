@@ -8,24 +8,25 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from kbbench_hf.benchmarks.answers import ANSWERS
-from kbbench_hf.benchmarks.base import (
+from kbbench_hf import (
+    ANSWERS,
     Asking,
     Benchmark,
     Data,
+    DatasetFolder,
     Example,
     Examples,
     Explanation,
     Facts,
+    ParseError,
     Prompt,
     PromptOptions,
     Scores,
     Scoring,
     Showing,
     of_text,
+    write_dataset,
 )
-from kbbench_hf.files.datasets import DatasetFolder, write_dataset
-from kbbench_hf.parsing.parsed_reply import ParseError
 
 HERE = Path(__file__).parent
 
