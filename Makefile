@@ -1,15 +1,22 @@
-# `make demo` (the core, in seconds of work), `make test` (everything a developer needs, and all tests), `make docs` (the
-# site, offline).
+# `make demo` (the core, in seconds of work), `make test` (everything a developer needs, and its tests), `make test-all`
+# (also the tests marked `full`), `make endurance` (kills, faults and simulations at full length: hours), `make docs` (the
+# site, offline). `make test PYTEST="-k words"` passes options to pytest.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check docs release artefacts clean
+.PHONY: demo test test-all endurance check docs release artefacts clean
 
 demo: .venv/core
 	$(BIN)/kbbench demo
 
 test: .venv/all
-	$(BIN)/pytest -n 2 $(PYTEST)
+	$(BIN)/pytest -n 2 --dist worksteal -m "not full" $(PYTEST)
+
+test-all: .venv/all
+	$(BIN)/pytest -n 2 --dist worksteal $(PYTEST)
+
+endurance: .venv/all
+	$(BIN)/python -m tests.endurance $(ONLY)
 
 check: .venv/all
 	$(BIN)/ruff check .

@@ -42,8 +42,10 @@ class SourceFile:
     name: str
     """Path in the package: `benchmarks/base.py`."""
     text: str
-    tree: ast.Module
-    nodes: tuple[ast.AST, ...]
+
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        return tuple(ast.walk(ast.parse(self.text, self.name)))
 
     @cached_property
     def module(self) -> str:
@@ -99,12 +101,8 @@ class SourceFile:
 @cache
 def sources() -> dict[str, SourceFile]:
     """Return the modules of the package by name; each file is parsed once in a process."""
-    found = {}
-    for file in sorted(PACKAGE.rglob("*.py")):
-        name, text = file.relative_to(PACKAGE).as_posix(), file.read_text(encoding="utf-8")
-        tree = ast.parse(text, name)
-        found[name] = SourceFile(name, text, tree, tuple(ast.walk(tree)))
-    return found
+    names = [file.relative_to(PACKAGE).as_posix() for file in sorted(PACKAGE.rglob("*.py"))]
+    return {name: SourceFile(name, (PACKAGE / name).read_text(encoding="utf-8")) for name in names}
 
 
 @cache

@@ -85,7 +85,6 @@ def _in_process(folder: str, cache: str, process: int, given: dict[str, Any]) ->
         assert found is None
 
 
-@pytest.mark.slow
 def test_two_processes_score_their_shares_together(modules: dict[str, Any], tmp_path: Path) -> None:
     given = examples("ranking")
     context = multiprocessing.get_context("spawn")

@@ -18,7 +18,6 @@ from tests.servers.hub import local_hub
 from tests.servers.scripted import MODEL, ScriptedServer
 
 QUALITIES = ("completeness", "topical_similarity", "uniqueness", "factualness", "granularity")
-pytestmark = pytest.mark.slow
 
 
 def answer(payload: dict[str, object]) -> str:

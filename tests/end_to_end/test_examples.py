@@ -83,7 +83,6 @@ def test_every_example_is_listed_and_short() -> None:
     assert [name for name, lines in scripts.items() if lines >= 60] == ["smolagents_agent.py"]
 
 
-@pytest.mark.slow
 def test_what_training_bought_is_compared_on_the_test_questions(
     in_tmp: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -28,7 +28,7 @@ KEY = f"sk-{secrets.token_hex(32)}"
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False}
 QUESTIONS = [f"Is it {i}?" for i in range(3)]
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 
 @contextmanager

@@ -15,7 +15,6 @@ SHOWN = {"json", "bibtex", "text", "toml", "yaml", "csv"}
 """Languages of blocks that show data."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_prints_what_it_shows(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shared = Path(os.environ.get("KBBENCH_SHARED", ROOT.parent / "shared"))

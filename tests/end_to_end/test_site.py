@@ -223,7 +223,6 @@ def test_addresses_on_the_pages_are_those_that_are_known_to_exist() -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.slow
 def test_pages_are_short_on_a_phone_and_search_shows_excerpts_without_a_server(tmp_path: Path) -> None:
     sphinx = [sys.executable, "-m", "sphinx", "-q", "-W", "-n", "-d", str(tmp_path / "doctrees"), str(DOCS)]
     done = subprocess.run([*sphinx, str(tmp_path / "site")], capture_output=True, text=True, cwd=ROOT)

@@ -21,7 +21,6 @@ from kbbench_hf.training import GenerationScores, RetrievalScores, scores
 from tests.tiny_chat_model import tiny_chat_model
 from tests.tiny_encoder import tiny_encoder
 
-pytestmark = pytest.mark.slow
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 

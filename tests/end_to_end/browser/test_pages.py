@@ -217,7 +217,6 @@ def test_a_bad_file_is_explained_line_by_line(page: Page, server: Server) -> Non
     expect(page.locator("#report")).to_contain_text("'nobody' matches no example")
 
 
-@pytest.mark.slow
 def test_a_good_file_is_previewed_refused_without_login_and_stored_after_it(page: Page, server: Server) -> None:
     submit(page, server, GOOD, "from the browser")
     expect(page.locator("#report")).to_contain_text("Accepted.")

@@ -20,7 +20,7 @@ from kbbench_hf.runners import chat_requests as ask_chat
 from tests.servers import foreign
 from tests.servers.foreign import KEY, NAME, Foreign
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 KINDS = list(foreign.VARIABLES)
 ANSWER = '{"triples": [{"subject": "Petrel", "relation": "captain", "object": "Ines Calder"}]}'

@@ -66,7 +66,6 @@ def test_a_published_system_is_annotated_and_reported_by_its_name(kbbench, in_tm
     assert kbbench("report", "mine.jsonl", *on).code == 65  # no such id
 
 
-@pytest.mark.slow
 def test_the_published_answers_give_the_published_figures(kbbench, shared: Path) -> None:
     release = shared / "data" / "text2kgbench"
     built = kbbench("build", "text2kg-wikidata-tekgen", "--source", release)

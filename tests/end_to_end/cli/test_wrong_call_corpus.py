@@ -5,14 +5,11 @@ import re
 import shutil
 from pathlib import Path
 
-import pytest
-
 from tests.end_to_end.cli.processes import kbbench_process
 
 STREAMS = ("stdin", "stdout", "stderr")
 
 
-@pytest.mark.slow
 def test_every_wrong_call_ends_as_documented_and_says_what_mends_it(
     shared: Path, tmp_path: Path, kbbench, monkeypatch
 ) -> None:

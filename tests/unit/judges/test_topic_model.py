@@ -81,7 +81,6 @@ def test_a_corpus_has_the_words_of_the_releases_dictionary(
     assert sum(map(len, words)) == n_tokens
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("config", "sample", "n_topics", "error", "rank"),
     [("cdr", "cdr_rand_200", 50, 3.5, 0.96), ("wiki20m", "wiki20m_rand_500", 150, 1.2, 0.98)],

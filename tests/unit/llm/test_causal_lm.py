@@ -101,7 +101,6 @@ assert done.summary.n_answered == 48 and (Path(sys.argv[2]) / "predictions.jsonl
 """
 
 
-@pytest.mark.slow
 def test_two_processes_answer_as_one_does_and_one_goes_on_where_two_stopped(
     model: CausalLM, folder: Path, tmp_path: Path
 ) -> None:
@@ -220,7 +219,7 @@ def test_a_local_model_takes_no_budget(model: CausalLM, tmp_path: Path) -> None:
         run(model, tmp_path, max_requests=3)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.skipif(importlib.util.find_spec("openai") is None, reason="transformers serve needs openai")
 def test_transformers_serve_answers_as_the_local_model_does(model: CausalLM, folder: Path, tmp_path: Path) -> None:
     port = free_port()

@@ -119,7 +119,6 @@ def read_now(reply: str, text: str) -> set[tuple[str, str, str]] | None:
         return None
 
 
-@pytest.mark.slow
 def test_replies_of_older_models_that_hold_only_triples_are_read_as_published_as_often_as_before(shared: Path) -> None:
     counts: Counter[tuple[str, bool]] = Counter()
     for run in RUNS:

@@ -89,7 +89,7 @@ print(json.dumps({name: {query: float(value) for query, value in run.scores[name
 """
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_ranx_finds_our_figures(tied, tmp_path):
     if find_spec("ranx") is None:
         pytest.skip("needs ranx")

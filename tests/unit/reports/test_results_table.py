@@ -110,7 +110,7 @@ def test_another_ending_is_refused(own, tmp_path: Path) -> None:
         plot_results(own[0], tmp_path / "a.jpg")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("which", ["own", "published", "table 3"])
 def test_latex_compiles(which: str, own, published, tmp_path: Path) -> None:
     compiler = shutil.which("tectonic") or shutil.which("pdflatex")

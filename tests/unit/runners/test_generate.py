@@ -332,6 +332,7 @@ def test_it_runs_where_an_event_loop_is_running_already(tmp_path: Path) -> None:
     assert asyncio.run(notebook_cell()).summary.n_answered == 20
 
 
+@pytest.mark.full
 def test_kills_lose_nothing_and_record_nothing_twice() -> None:
     outcome = kill_and_resume(kills=6, n=120)
     assert outcome.kills == 6

@@ -2,12 +2,9 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.endurance.providers import cases, is_right
 
 
-@pytest.mark.slow
 def test_runs_do_what_recorded_errors_ask_for(shared: Path) -> None:
     asked = cases(shared)
     wrong = [(case["id"], found) for case in asked for right, found in [is_right(case)] if not right]

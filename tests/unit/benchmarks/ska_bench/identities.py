@@ -28,11 +28,7 @@ class Figure(NamedTuple):
 
 
 def read(file: Path = FILE) -> list[Figure]:
-    """Return the figures of a results file, fractions as everywhere here; the published ones unless another is named.
-
-    >>> next(figure.value for figure in read() if figure[:2] == ("noise_kg_4k", "GPT-4o"))
-    0.7342
-    """
+    """Return the scores of a results file as fractions, by default the published ones."""
     with file.open(encoding="utf-8", newline="") as source:
         return [
             Figure(row["config"], row["system"], row["metric"], float(row["value"])) for row in csv.DictReader(source)

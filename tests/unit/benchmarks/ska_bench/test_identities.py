@@ -11,6 +11,7 @@ def test_all_published_identities_hold() -> None:
     figures = read()
     assert broken_identities(figures, INSTANCES) == []
     assert len({figure.system for figure in figures} - {"data"}) == 8
+    assert next(each.value for each in figures if each[:2] == ("noise_kg_4k", "GPT-4o")) == 0.7342
 
 
 def test_scored_figures_name_configs_that_exist() -> None:
