@@ -10,6 +10,7 @@ from kbbench_hf.benchmarks.annotation_warnings import self_judged_warnings
 from kbbench_hf.cli.names import NAME, FilePath
 from kbbench_hf.cli.options import MODE, on_benchmark
 from kbbench_hf.errors import UsageError
+from kbbench_hf.files import is_pipe
 from kbbench_hf.leaderboard.records import System
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import preview, store_preview
@@ -20,7 +21,7 @@ from kbbench_hf.scoring.warnings import stored_warnings
 
 
 @click.command()
-@click.argument("predictions", type=FilePath(exists=True))
+@click.argument("predictions", type=FilePath(exists=True, allow_dash=True))
 @on_benchmark
 @MODE
 @click.option("--name", type=NAME, required=True, help="Display name on the leaderboard.")
@@ -56,6 +57,11 @@ def command(
 
     Example: kbbench submit answers.jsonl --benchmark mini-text2kg --name "my system"
     """
+    if is_pipe(predictions):
+        raise UsageError(
+            f"{predictions} is standard input or a pipe; expected a file or a run folder, which can be stored. "
+            "Write a file first: kbbench validate - --benchmark NAME --out answers.jsonl"
+        )
     system = System(name, link, licence, parameters_b, notes=notes)
     asked = asked_of([predictions], benchmark, split=split, mode=mode)
     place = asked.place

@@ -2,10 +2,14 @@
 
 import hashlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
+
+from kbbench_hf.errors import UsageError
 
 STDIN = "-"
 """The path that stands for standard input."""
+_STDIN_NAMES = {STDIN, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"}
 
 
 def user_path(path: str | Path) -> Path:
@@ -17,6 +21,27 @@ def user_path(path: str | Path) -> Path:
 def shown_name(path: Path) -> str:
     """Return what messages call a file: its name; a pipe has none, and is called by its path."""
     return "standard input" if str(path) == STDIN else path.name if path.is_file() or path.is_dir() else str(path)
+
+
+def is_pipe(path: str | Path) -> bool:
+    """Return whether a path is standard input or a pipe, which has no name to keep and can be read once."""
+    return str(path) in _STDIN_NAMES or Path(path).is_fifo()
+
+
+def refuse_stdin_twice(paths: Iterable[object]) -> None:
+    """Refuse paths of which more than one is standard input.
+
+    Raises:
+        UsageError: standard input would be read again, when nothing is left of it.
+
+    >>> refuse_stdin_twice(["-", "answers.jsonl"])
+    """
+    found = [str(path) for path in paths if str(path) in _STDIN_NAMES]
+    if len(found) > 1:
+        raise UsageError(
+            f"Standard input is named {len(found)} times ({', '.join(found)}) and can be read once; expected it once. "
+            "Save one of the inputs to a file and name the file."
+        )
 
 
 def file_sha256(file: Path) -> str:

@@ -46,7 +46,9 @@ def print_comparison(
     first, second = comparison.a, comparison.b
     console, chosen = terminal.console(), chosen_slices(slices, first.example_slices)
     console.print(f"[bold]{escape(benchmark.title)}[/bold] · {place_words(first)}")
-    console.print(f"A {escape(names[0])}\nB {escape(names[1])}")
+    for letter, name, each in zip("AB", names, (first, second), strict=True):
+        n_repeats = len(next(iter(each.repeats.values()), ()))
+        console.print(f"{letter} {escape(name)}{f' (mean of {n_repeats} repeats)' if n_repeats else ''}")
     tests = comparison.shown(metrics)
     rows = [
         [

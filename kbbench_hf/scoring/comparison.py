@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kbbench_hf.benchmarks import Place, benchmark
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
-from kbbench_hf.files import user_path
+from kbbench_hf.files import refuse_stdin_twice, user_path
 from kbbench_hf.metrics.significance import ALPHA, PairedTest, holm, holm_levels, paired_test
 from kbbench_hf.scoring.asked import place_of_run
 from kbbench_hf.scoring.predictions import ReadOptions
@@ -150,7 +150,8 @@ def compare(
     """Return the paired tests of every metric that two systems share: a - b, on the same examples.
 
     Args:
-        a: a result, or what `score` takes: a predictions file, a run's folder, objects.
+        a: a result, or what `score` takes: a predictions file, a run's folder, objects. Of a run with repeats, each
+            example's mean over all repeats is compared.
         b: the other one.
         benchmark: what files and objects answer; a result and the folder of a run say it themselves, for both.
         split: the split; the benchmark's default where None.
@@ -167,10 +168,12 @@ def compare(
     """
     if benchmark is None and (place := _own_place(a) or _own_place(b)):
         benchmark, split, mode = f"{place.benchmark}/{place.config}", split or place.split, mode or place.mode
+    refuse_stdin_twice([a, b])
     first, second = (
         each if isinstance(each, Result) else score(each, benchmark, split=split, mode=mode, options=options)
         for each in (a, b)
     )
+    first, second = first.averaged or first, second.averaged or second
     refuse_incomparable(first, second)
     groups = first.example_slices.get(first.group_by) if first.group_by else None
     tests = _tests(first, second, np.full(len(first.ids), True), groups)
@@ -227,7 +230,8 @@ def refuse_incomparable(a: Result, b: Result) -> None:
 def _warnings(a: Result, b: Result) -> list[ScoreWarning]:
     """Return what weakens the comparison: each system's own warnings, and what the difference is without their gaps."""
     own = [replace(warning, system=name) for name, each in (("A", a), ("B", b)) for warning in each.warnings]
-    return [*pair_warnings(a, b), *different_texts({"A": a, "B": b}), *own]
+    systems = {"A": a, "B": b}
+    return [*pair_warnings(a, b), *different_texts(systems), *repeat_notes(systems), *own]
 
 
 def pair_warnings(a: Result, b: Result, names: tuple[str, str] = ("A", "B")) -> list[ScoreWarning]:
@@ -265,6 +269,22 @@ def different_texts(systems: Mapping[str, Result]) -> list[ScoreWarning]:
     listed = "; ".join(f"{name}: {', '.join(texts)}" for name, texts in read.items())
     message = f"The retrievers read different texts of the nodes ({listed}), which may explain a part of a difference."
     return [ScoreWarning("different_texts", message, "Run them on the same text, with @text=clean for example.")]
+
+
+def repeat_notes(systems: Mapping[str, Result]) -> list[ScoreWarning]:
+    """Return a note where systems were run several times: what their scores are, and how to compare one repeat.
+
+    `systems` are results by the name that the message gives them.
+    """
+    times = {name: len(next(iter(each.repeats.values()))) for name, each in systems.items() if each.repeats}
+    if not times:
+        return []
+    listed = ", ".join(f"{name} ({n} repeats)" for name, n in times.items())
+    message = f"Scores and tests use each example's mean over repeats: {listed}."
+    if len(times) < len(systems):
+        message = f"{message} The other systems are single runs."
+    remedy = "To compare one repeat, name its file in the run folder, such as predictions.1.jsonl."
+    return [ScoreWarning("repeats", message, remedy, severity="note")]
 
 
 def _rendering(about: Mapping[str, object]) -> str:
@@ -310,7 +330,8 @@ def _test(
 
 def _plain_system(result: Result) -> dict[str, object]:
     plain = result.to_dict()
-    return {name: plain[name] for name in ("scores", "counters", "predictions_sha256")}
+    own = {name: plain[name] for name in ("scores", "counters", "predictions_sha256")}
+    return own | ({"repeats": plain["repeats"]} if result.repeats else {})
 
 
 def _plain_tests(tests: Mapping[str, PairedTest], shown: Mapping[str, ShownTest]) -> dict[str, dict[str, object]]:

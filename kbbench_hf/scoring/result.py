@@ -106,6 +106,8 @@ class Result:
     """Retriever -> the rendering and fields of the texts that it read, where its run says it."""
     folder: Path | None = None
     """The run's folder, where a run was scored."""
+    averaged: "Result | None" = None
+    """Of a run with repeats: the result of each example's mean over all repeats, by which systems are compared."""
 
     @property
     def place(self) -> Place:

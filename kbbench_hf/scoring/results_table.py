@@ -14,11 +14,17 @@ from kbbench_hf.benchmarks.charts import Shown
 from kbbench_hf.benchmarks.published import PublishedRow
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
-from kbbench_hf.files import user_path
+from kbbench_hf.files import refuse_stdin_twice, user_path
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.metrics.significance import PairedTest, paired_test, rank_groups
 from kbbench_hf.scoring.asked import RUN, no_benchmark, place_of_run, system_of
-from kbbench_hf.scoring.comparison import adjusted_tests, different_texts, pair_warnings, refuse_incomparable
+from kbbench_hf.scoring.comparison import (
+    adjusted_tests,
+    different_texts,
+    pair_warnings,
+    refuse_incomparable,
+    repeat_notes,
+)
 from kbbench_hf.scoring.predictions import ReadOptions
 from kbbench_hf.scoring.result import Result
 from kbbench_hf.scoring.score import score
@@ -140,6 +146,7 @@ def results_table(
     ([('pattern', 0.63), ('copy', 0.4)], {'pattern': 1, 'copy': 2})
     """
     asked = [named_system(each) for each in systems]
+    refuse_stdin_twice(given for _, given in asked)
     own = [place for _, each in asked if (place := _own_place(each))]
     places = [place_of(name_of_path(name), None, split, mode) for name in benchmarks] or [
         place_of(f"{each.benchmark}/{each.config}", None, split or each.split, mode or each.mode)
@@ -203,7 +210,7 @@ def _block(
     results = {each.name: each.result for each in systems if each.result is not None}
     warnings = [replace(warning, system=name) for name, each in results.items() for warning in each.warnings]
     pairs = [each for a, b in combinations(results, 2) for each in pair_warnings(results[a], results[b], (a, b))]
-    warnings = [*pairs, *different_texts(results), *warnings]
+    warnings = [*pairs, *different_texts(results), *repeat_notes(results), *warnings]
     return Block(place, chosen, systems, tests, groups, warnings)
 
 
@@ -228,6 +235,7 @@ def _systems(
         if n_places > 1 and of[:3] != place[:3]:  # type: ignore[index]
             continue
         result = given if isinstance(given, Result) else score(given, **where, options=options)
+        result = result.averaged or result
         number = 2
         unique = name
         while unique in taken:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from kbbench_hf.benchmarks import benchmark as find_benchmark
 from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.benchmarks.base import Benchmark, Examples, Scores
 from kbbench_hf.benchmarks.baselines import answers_of, is_published
@@ -138,7 +139,7 @@ def repeat_files(folder: Path, repeats: int) -> list[Path]:
 
 
 def with_repeats(first: Result, others: Sequence[Result]) -> Result:
-    """Return the first repeat's result with each figure of all repeats; as it is where there are no others."""
+    """Return the first repeat's result with the scores of all repeats and of their mean; as it is without others."""
     if not others:
         return first
     values = {metric: [each.scores[metric].value for each in (first, *others)] for metric in first.scores}
@@ -149,7 +150,40 @@ def with_repeats(first: Result, others: Sequence[Result]) -> Result:
         for warning in each.warnings
         if warning.code not in codes
     ]
-    return replace(first, repeats=values, warnings=[*first.warnings, *of_others])
+    result = replace(first, repeats=values, warnings=[*first.warnings, *of_others])
+    return replace(result, averaged=_averaged(result, [first, *others]))
+
+
+def _averaged(result: Result, repeats: Sequence[Result]) -> Result:
+    """Return a result with each example's mean over repeats as its value, of a metric with draws in each draw.
+
+    An example that is not scored in some repeats has the mean over the others; one without a prediction in a repeat
+    counts as missing.
+    """
+    values = {metric: _mean([each.values[metric] for each in repeats]) for metric in result.values}
+    compared = {metric: _mean([each.compared[metric] for each in repeats]) for metric in result.compared}
+    draws = {metric: rows for metric, rows in compared.items() if rows.ndim > 1}
+    scores, found = Scores(values, result.example_slices, draws=draws), find_benchmark(result.benchmark)
+    answered = np.all([each.answered for each in repeats], axis=0)
+    estimates = {
+        metric: estimate._replace(n_missing=int((~answered).sum()))
+        for metric, estimate in found.scoring.summarise(scores, result.mode).items()
+    }
+    slices = _slices(found, scores, ~answered, result.mode)
+    return replace(result, scores=estimates, slices=slices, values=values, compared=compared, answered=answered)
+
+
+def _mean(repeats: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Return the mean over repeats of each value, NaN left out; NaN where all are.
+
+    >>> _mean([np.array([1.0, 0.5, np.nan]), np.array([0.0, np.nan, np.nan])])
+    array([0.5, 0.5, nan])
+    """
+    stacked = np.array(repeats)
+    counts = (~np.isnan(stacked)).sum(axis=0)
+    sums = np.nansum(stacked, axis=0)
+    means: NDArray[np.float64] = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
+    return means
 
 
 def _made_with(examples: Examples) -> Mapping[str, str]:

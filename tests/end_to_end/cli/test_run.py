@@ -1,5 +1,6 @@
 """`kbbench run` and `report`: on a scripted server and on the small benchmarks; interrupted, resumed, refused."""
 
+import html
 import json
 import os
 import re
@@ -7,9 +8,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kbbench_hf import compare, score
+from kbbench_hf.scoring.asked import load_examples
 from tests.servers.scripted import MALFORMED, MODEL, Reply, ScriptedServer
 
 ANSWER = '{"triples": [{"subject": "Petrel", "relation": "captain", "object": "Ines Calder"}]}'
@@ -295,3 +299,48 @@ def test_report_describes_a_dataset(kbbench):
     assert Path("mini-stark-lengths.png").read_bytes().startswith(b"\x89PNG")
     rows = dict(line.strip().rsplit("  ", 1) for line in done.out.splitlines() if "  " in line.strip())
     assert {name.strip(): value.strip() for name, value in rows.items()}["nodes"] == "281"
+
+
+def test_comparisons_of_a_run_with_repeats_use_each_examples_mean_and_say_so_everywhere(kbbench):
+    seen: set[str] = set()
+
+    def right_once(payload: dict[str, Any]) -> str:
+        sentence = payload["messages"][-1]["content"]
+        row = next((row for row in rows if sentence.endswith(row["sentence"])), None)
+        if row is None or sentence in seen:
+            return "[]"
+        seen.add(sentence)
+        return json.dumps([{"subject": t["sub"], "relation": t["rel"], "object": t["obj"]} for t in row["triples"]])
+
+    rows = load_examples("mini-text2kg", mode="repaired").examples.rows
+    with ScriptedServer(answer=right_once) as server:
+        assert kbbench(*on(server, "--mode", "repaired", "--repeat", 2, "--out", "twice")).code == 0
+        assert kbbench(*on(server, "--mode", "repaired", "--out", "once")).code == 0
+    note = "Scores and tests use each example's mean over repeats: {} (2 repeats)."
+    remedy = "name its file in the run folder, such as predictions.1.jsonl."
+    done = kbbench("compare", "twice", "once", "--json")
+    found = json.loads(done.out)
+    assert found["tests"]["recall"]["difference"] == found["systems"]["A"]["scores"]["recall"]["value"] == 0.5
+    assert found["systems"]["A"]["repeats"]["recall"] == [1.0, 0.0]
+    assert "repeats" not in found["systems"]["B"]
+    assert [each["severity"] for each in found["warnings"] if note.format("A") in each["message"]] == ["note"]
+    text = kbbench("compare", "twice", "once", "--notes").out
+    assert "A twice (mean of 2 repeats)\nB once\n" in text
+    assert note.format("A") in " ".join(text.split()) and remedy in " ".join(text.split())
+    comparison = compare("twice", "once")
+    assert comparison.tests["recall"].difference == 0.5
+    assert "repeats" in {each.code for each in comparison.warnings}
+    with_results = compare(score("twice"), score("once"))  # results are compared as their folders are
+    assert with_results.tests == comparison.tests
+    table = kbbench("compare", "twice", "once", "--table", "csv", "--metrics", "recall").out
+    assert ",0.5" in table and ",0.0" in table
+    assert kbbench("report", "twice", "once", "--out", "page.html").code == 0
+    page = html.unescape(Path("page.html").read_text(encoding="utf-8"))
+    latex = kbbench("compare", "twice", "once", "--table", "latex").out
+    assert note.format("scripted-model") in page and note.format("scripted-model") in latex
+    # one repeat, by the name of its file, and runs without repeats have no note
+    for first, difference in (("twice/predictions.jsonl", 1.0), ("twice/predictions.1.jsonl", 0.0)):
+        alone = kbbench("compare", first, "once", "--json", "--mode", "repaired", "--benchmark", "mini-text2kg")
+        assert json.loads(alone.out)["tests"]["recall"]["difference"] == difference
+        assert "mean over repeats" not in alone.out
+    assert json.loads(Path("twice", "result.json").read_text())["scores"]["recall"]["value"] == 1.0
