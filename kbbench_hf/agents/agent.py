@@ -17,7 +17,7 @@ import numpy as np
 
 from kbbench_hf.agents.tool_schemas import LONGEST_NAME, TOOLS, Id, Outcome, clean, failed
 from kbbench_hf.agents.tools import AgentTools
-from kbbench_hf.parsing.tool_calls import Call, read_turn
+from kbbench_hf.parsing.tool_calls import ToolCall, parse_tool_calls
 from kbbench_hf.protocols import Message
 
 Protocol = Literal["tools", "json"]
@@ -74,7 +74,7 @@ class Limits:
 class Step:
     """One reply of a model, and what became of its calls."""
 
-    calls: tuple[Call, ...]
+    calls: tuple[ToolCall, ...]
     outcomes: tuple[Outcome, ...]
     said: str
 
@@ -153,7 +153,7 @@ class Conversation:
             completion_tokens = (len(text) + len(str(tool_calls or ""))) // CHARACTERS_PER_TOKEN
         self.tokens += prompt_tokens + completion_tokens
         # who calls in the field for it does not call in prose, whatever it quotes there
-        turn = read_turn(text, tool_calls, NAMES, in_text=not self._calls_in_field)
+        turn = parse_tool_calls(text, tool_calls, NAMES, in_text=not self._calls_in_field)
         self._calls_in_field |= turn.in_field
         calls = turn.calls[:1] if self.agent.protocol == "json" else turn.calls
         self.steps.append(Step(calls, tuple(self._outcomes(calls)), turn.said))
@@ -170,7 +170,7 @@ class Conversation:
         outcomes = (outcome for step in self.steps for outcome in step.outcomes)
         return sum(outcome.error != "too_many_calls" for outcome in outcomes)
 
-    def _outcomes(self, calls: Sequence[Call]) -> list[Outcome]:
+    def _outcomes(self, calls: Sequence[ToolCall]) -> list[Outcome]:
         limits, found, left = self.agent.limits, [], self.agent.limits.calls - self.n_calls
         for place, call in enumerate(calls):
             if place >= limits.calls_a_step:

@@ -17,7 +17,7 @@ from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.datasets import DatasetFolder, Row
 from kbbench_hf.metrics.aggregate import Estimate, means
 from kbbench_hf.metrics.votes import Vote
-from kbbench_hf.parsing.parsed_reply import Reading
+from kbbench_hf.parsing.parsed_reply import ParsedReply
 from kbbench_hf.protocols import Embedder
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class TopicCorpus(NamedTuple):
 Systems = Mapping[str, Mapping[str, ScoredConfig]]
 """System -> config -> its results."""
 PromptFunction = Callable[[Example, Examples, PromptOptions], Prompt]
-ParseFunction = Callable[[str, Example], Reading[Answer]]
+ParseFunction = Callable[[str, Example], ParsedReply[Answer]]
 """(response, its example) -> what was read; ParseError where the response holds no answer."""
 Builder = Callable[[Path | None, Path, Sequence[str] | None], None]
 """(the release's folder or None to download it, the dataset folder to write, the configs to build or None for all)."""
@@ -183,7 +183,7 @@ Builder = Callable[[Path | None, Path, Sequence[str] | None], None]
 
 def of_text(parse: Callable[[str], Answer]) -> ParseFunction:
     """Return a function that needs the response alone as a parser: what it reads is read by the rule of its name."""
-    return lambda response, example: Reading(parse(response), parse.__name__)
+    return lambda response, example: ParsedReply(parse(response), parse.__name__)
 
 
 def no_problem(examples: Examples, example_id: Id, answer: Answer) -> str | None:

@@ -16,8 +16,8 @@ from kbbench_hf.benchmarks.annotations import triple_key
 from kbbench_hf.benchmarks.base import ROOM_FOR_THOUGHT, Prompt
 from kbbench_hf.errors import DataError
 from kbbench_hf.metrics.generative_re import bracket_count
-from kbbench_hf.parsing.triples import read_triples
-from kbbench_hf.parsing.verdicts import read_supported
+from kbbench_hf.parsing.triples import parse_triples
+from kbbench_hf.parsing.verdicts import parse_supported
 from kbbench_hf.protocols import Verdict
 
 Item = tuple[str, str]
@@ -73,7 +73,7 @@ def read_fact(reply: str) -> float:
     >>> read_fact('"True." The text says so.'), read_fact('{"supported": false}')
     (1.0, 0.0)
     """
-    return float(read_supported(reply).answer)
+    return float(parse_supported(reply).answer)
 
 
 def read_split(reply: str) -> float:
@@ -85,7 +85,7 @@ def read_split(reply: str) -> float:
     >>> read_split('[["a", "r", "b"], ["a", "r", "c"]]'), read_split("N/A (one fact)")
     (2.0, 0.0)
     """
-    return float(len(read_triples(reply, partial=False, single=True).answer))
+    return float(len(parse_triples(reply, partial=False, single=True).answer))
 
 
 class StoredFacts:

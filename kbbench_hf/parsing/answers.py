@@ -6,11 +6,11 @@ from itertools import pairwise
 
 from kbbench_hf.parsing import cues
 from kbbench_hf.parsing.answer_lists import CORRECTED, NOT_BUT, REMARK, TAKEN_BACK, clean_answer, split_answers
-from kbbench_hf.parsing.final_answer import Version, versions
-from kbbench_hf.parsing.json_answers import Split, held_answers
-from kbbench_hf.parsing.parsed_reply import ParseError, Reading
-from kbbench_hf.parsing.reasoning import separate
-from kbbench_hf.parsing.wrappers import unwrapped
+from kbbench_hf.parsing.final_answer import AnswerVersion, split_versions
+from kbbench_hf.parsing.json_answers import Split, json_answers
+from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
+from kbbench_hf.parsing.reasoning import strip_reasoning
+from kbbench_hf.parsing.wrappers import unwrap
 from kbbench_hf.text.patterns import lazy_pattern
 
 _LABEL = lazy_pattern(
@@ -73,9 +73,9 @@ _BOXES = lazy_pattern(r"\\boxed\s*\{((?:[^{}\n]|\{[^{}\n]*\})*)\}")
 _BESIDE = lazy_pattern(r"(?:[\s,;、$.*_]|\\q?quad|\\[,;])*(?:and|und|et|y|e|和|&)?[\s,;$*_]*", re.IGNORECASE)
 
 
-def read_answers(
+def parse_answers(
     reply: str, question: str = "", is_name: Callable[[str], bool] = lambda name: False
-) -> Reading[list[str]]:
+) -> ParsedReply[list[str]]:
     """Return the answers that a reply gives, in order; none where it says that the question has none in what was given.
 
     Args:
@@ -86,14 +86,14 @@ def read_answers(
     Raises:
         ParseError: it gives none and does not say so, breaks off, or can be read in two ways.
 
-    >>> read_answers('I thought of {"answer": ["Lyon"]}</think>{"answers": [{"name": "Paris"}]}').answer
+    >>> parse_answers('I thought of {"answer": ["Lyon"]}</think>{"answers": [{"name": "Paris"}]}').answer
     ['Paris']
-    >>> read_answers("The answer is **Paris**.").answer, read_answers("无法回答这个问题。").answer
+    >>> parse_answers("The answer is **Paris**.").answer, parse_answers("无法回答这个问题。").answer
     (['Paris'], [])
-    >>> read_answers("Answer: 28 and 30").answer, read_answers("Answer: not 28 but 30").answer
+    >>> parse_answers("Answer: 28 and 30").answer, parse_answers("Answer: not 28 but 30").answer
     (['28', '30'], ['30'])
     """
-    thought, said = separate(reply, question)
+    thought, said = strip_reasoning(reply, question)
     if not said.strip():
         raise ParseError("nothing but thought" if thought else "an empty reply", thought)
     if _TWICE.search(said):
@@ -104,12 +104,12 @@ def read_answers(
         return split_answers(line, several or asks_for_several, is_name)
 
     try:
-        for version in versions(unwrapped(_side_by_side(said))):
+        for version in split_versions(unwrap(_side_by_side(said))):
             if version.alternatives:
                 break
             read = _read(version, question, split)
             if read is not None:
-                return Reading(*read, thought)
+                return ParsedReply(*read, thought)
             if version.is_final or (version.takes_back and cues.RETRACTIONS.search(version.text)):
                 break
     except ParseError as error:
@@ -139,11 +139,11 @@ def _side_by_side(said: str) -> str:
     return f"{said[: row[0].start()]}\n\\boxed{{{chr(10).join(f'- {box[1]}' for box in row)}}}"
 
 
-def _read(version: Version, question: str, split: Split) -> tuple[list[str], str] | None:
+def _read(version: AnswerVersion, question: str, split: Split) -> tuple[list[str], str] | None:
     values = [
         (piece, answers)
         for piece in version.pieces
-        if (answers := held_answers(piece.value, 0, question, split)) is not None
+        if (answers := json_answers(piece.value, 0, question, split)) is not None
     ]
     values = [each for each in values if each[0].stands] or [each for each in values if isinstance(each[0].value, dict)]
     if any(piece.is_cut for piece, _ in values) or (not values and any(piece.is_cut for piece in version.pieces)):
@@ -161,7 +161,7 @@ def _read(version: Version, question: str, split: Split) -> tuple[list[str], str
     return ([], "none, in words") if says_unanswerable(version.text) else None
 
 
-def _in_a_row(version: Version) -> bool:
+def _in_a_row(version: AnswerVersion) -> bool:
     """Whether nothing but blanks stands between the values."""
     pieces = version.pieces
     return all(not version.text[one.end : other.start].strip(" \n,;") for one, other in pairwise(pieces))

@@ -87,7 +87,7 @@ class _Mark(NamedTuple):
     """Whether it may also be the heading of a question that the answer repeats."""
 
 
-def own_turn(reply: str, asked: str = "", is_thought: Callable[[str], bool] = lambda text: False) -> str:
+def extract_own_turn(reply: str, asked: str = "", is_thought: Callable[[str], bool] = lambda text: False) -> str:
     r"""Return the model's own turn: what it wrote before the first end mark, or the next role; "" where nothing is.
 
     Args:
@@ -95,11 +95,11 @@ def own_turn(reply: str, asked: str = "", is_thought: Callable[[str], bool] = la
         asked: a text that the prompt contains; it tells a repeated prompt from an invented turn.
         is_thought: whether a text holds no answer but only thought; the turn then continues in the next message.
 
-    >>> own_turn("Lyon<|im_end|>\n<|im_start|>user\nAnd of Italy?<|im_end|>\n<|im_start|>assistant\nRome")
+    >>> extract_own_turn("Lyon<|im_end|>\n<|im_start|>user\nAnd of Italy?<|im_end|>\n<|im_start|>assistant\nRome")
     'Lyon'
-    >>> own_turn("<s>[INST] Where is it? [/INST] Lyon</s>", "Where is it?")
+    >>> extract_own_turn("<s>[INST] Where is it? [/INST] Lyon</s>", "Where is it?")
     ' Lyon'
-    >>> own_turn("<|im_start|>user\n<|im_end|>user")
+    >>> extract_own_turn("<|im_start|>user\n<|im_end|>user")
     ''
     """
     if "<|channel|>" in reply:

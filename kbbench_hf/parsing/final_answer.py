@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kbbench_hf.parsing import cues
-from kbbench_hf.parsing.lenient_json import CutList, CutObject, Found, Value, find_values
+from kbbench_hf.parsing.lenient_json import CutList, CutObject, JsonSpan, Value, extract_json
 
 _MASK = "\ue000"
 """Stands for each character of a value while words are looked for."""
@@ -55,7 +55,7 @@ class Piece(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Version:
+class AnswerVersion:
     """What counts of one version of an answer."""
 
     text: str
@@ -69,7 +69,7 @@ class Version:
     """Whether it was announced as the one that holds."""
 
 
-def versions(said: str, asked: str = "", *, judged: bool = False) -> Iterator[Version]:
+def split_versions(said: str, asked: str = "", *, judged: bool = False) -> Iterator[AnswerVersion]:
     """Yield what counts of a reply, the last version first.
 
     Args:
@@ -78,7 +78,7 @@ def versions(said: str, asked: str = "", *, judged: bool = False) -> Iterator[Ve
         judged: whether a verdict or a score is asked for; then "False:" is no heading of what was thrown away.
     """
     said = _own_answer(said, asked)
-    shadow, _ = _shadow(said, find_values(said))
+    shadow, _ = _shadow(said, extract_json(said))
     starts: dict[int, tuple[bool, bool]] = {0: (False, False)}
     before = None
     for match in cues.FINAL.finditer(shadow):
@@ -101,12 +101,12 @@ def _goes_on(shadow: str, before: "re.Match[str]", label: "re.Match[str]") -> bo
     return before[0].strip() == label[0].strip() and line.strip() != "" and "\n" not in line.strip()
 
 
-def _version(said: str, takes_back: bool, is_final: bool, judged: bool) -> Version:
-    found = find_values(said)
+def _version(said: str, takes_back: bool, is_final: bool, judged: bool) -> AnswerVersion:
+    found = extract_json(said)
     text = _without_what_does_not_count(said, found, judged, takes_back or is_final)
     kept = [each for each in found if text[each.start] == said[each.start]]
     pieces, alternatives = _placed(text, kept)
-    return Version(text, pieces, alternatives, takes_back, is_final)
+    return AnswerVersion(text, pieces, alternatives, takes_back, is_final)
 
 
 def _own_answer(said: str, asked: str) -> str:
@@ -122,7 +122,7 @@ def _own_answer(said: str, asked: str) -> str:
     for match in starts:
         before = said[: match.start()]
         if before.strip() and (
-            find_values(before) or _CALL_START.search(before) or (len(before.strip()) > 0 and _listed(before))
+            extract_json(before) or _CALL_START.search(before) or (len(before.strip()) > 0 and _listed(before))
         ):
             return before
     return said
@@ -133,7 +133,7 @@ def _listed(text: str) -> bool:
     return any(re.search(r"\||→|->|\t|;.*;|^\s*(?:[-*•]|\d+[.)])\s|[:：]\s*\S", line) for line in text.splitlines())
 
 
-def _shadow(text: str, found: list[Found]) -> tuple[str, list[tuple[int, int]]]:
+def _shadow(text: str, found: list[JsonSpan]) -> tuple[str, list[tuple[int, int]]]:
     """Return the text with values and calls masked, so that words are found in prose only, and where these stand."""
     spans = [(each.start, each.end) for each in found]
     spans += _calls(_masked(text, spans))
@@ -149,7 +149,7 @@ def _masked(text: str, spans: Iterable[tuple[int, int]]) -> str:
     return "".join([*parts, text[done:]])
 
 
-def _without_what_does_not_count(said: str, found: list[Found], judged: bool, announced: bool) -> str:
+def _without_what_does_not_count(said: str, found: list[JsonSpan], judged: bool, announced: bool) -> str:
     shadow, spans = _shadow(said, found)
     blank = bytearray(len(said))
     _blank_under_headings(shadow, blank, judged, announced)
@@ -264,7 +264,7 @@ def _answers_after(before: str) -> bool:
     ) and not re.search(r"\bif\b|\bhad\b|\bwould\b|\bwere\b", before, re.IGNORECASE)
 
 
-def _placed(text: str, found: list[Found]) -> tuple[list[Piece], bool]:
+def _placed(text: str, found: list[JsonSpan]) -> tuple[list[Piece], bool]:
     pieces: list[Piece] = []
     alternatives, spans = False, [(each.start, each.end) for each in found]
     for number, each in enumerate(found):

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from kbbench_hf.parsing.lenient_json import Value
 from kbbench_hf.parsing.parsed_reply import Triple
-from kbbench_hf.parsing.triple_parts import by_role, plain
+from kbbench_hf.parsing.triple_parts import assign_roles, plain
 
 _IDS = ("id", "nodeid", "entityid", "identifier", "key", "eid", "uid", "uuid", "elementid", "ref")
 _NAMES = (
@@ -33,7 +33,7 @@ _SURE_ID = re.compile(r"_:[\w.-]+|(?:node|entity|vertex)[_-]?\d{1,4}|n\d{1,4}")
 _PREFIXED = re.compile(r"\A(?:n|e|node|entity|ent)[_-]?\d{1,4}\s*:\s*(?=\S)", re.IGNORECASE)
 
 
-def resolved(triples: list[Triple], values: Iterable[Value], said: str, asked: str) -> list[Triple] | None:
+def resolve_node_ids(triples: list[Triple], values: Iterable[Value], said: str, asked: str) -> list[Triple] | None:
     """Return triples with the names of nodes in place of their ids; None where an id has no name.
 
     Args:
@@ -43,8 +43,10 @@ def resolved(triples: list[Triple], values: Iterable[Value], said: str, asked: s
         asked: the text that the triples are of; what it contains is no id.
 
     >>> nodes = [{"id": "n1", "properties": {"name": "Up"}}, {"id": "n2", "properties": {"name": "Pete"}}]
-    >>> resolved([("n1", "director", "n2")], [nodes], "", ""), resolved([("n1", "director", "n3")], [nodes], "", "")
-    ([('Up', 'director', 'Pete')], None)
+    >>> resolve_node_ids([("n1", "director", "n2")], [nodes], "", "")
+    [('Up', 'director', 'Pete')]
+    >>> resolve_node_ids([("n1", "director", "n3")], [nodes], "", "") is None
+    True
     """
     names: dict[str, str] = {}
     for value in values:
@@ -100,7 +102,7 @@ def _named_nodes(value: Value, asked: str, key: str = "", depth: int = 0) -> Ite
         members = {plain(name): each for name, each in value.items()}
         node = next((str(members[name]) for name in _IDS if isinstance(members.get(name), str | int)), None)
         in_text = "" if key.startswith(("propert", "predicate", "relationtype")) else asked
-        if node is not None and not {0, 2} <= by_role(list(value)).keys() and (name := _name(members, in_text)):
+        if node is not None and not {0, 2} <= assign_roles(list(value)).keys() and (name := _name(members, in_text)):
             yield node, name
         for inner, each in value.items():
             if _NODES.search(key):  # the id is the key

@@ -30,12 +30,12 @@ _DOT_EDGE = re.compile(rf"{_DOT_NODE}\s*-[->]\s*{_DOT_NODE}\s*\[[^\]\n]*?\blabel
 _REBEL = re.compile(r"<triplet>([^<]*)((?:\s*<subj>[^<]*<obj>[^<]*)+)")
 
 
-def written_graph(text: str) -> list[Triple]:
+def parse_graph(text: str) -> list[Triple]:
     """Return the triples of a text in a language for graphs that is told by its own words; none of any other text.
 
-    >>> written_graph("CREATE (p:Film {id: 1, name: 'Up'}) CREATE (q {name: 'Pete'}) CREATE (p)-[:DIRECTOR]->(q)")
+    >>> parse_graph("CREATE (p:Film {id: 1, name: 'Up'}) CREATE (q {name: 'Pete'}) CREATE (p)-[:DIRECTOR]->(q)")
     [('Up', 'DIRECTOR', 'Pete')]
-    >>> written_graph("<triplet> Up <subj> Pete <obj> director <subj> comedy <obj> genre")
+    >>> parse_graph("<triplet> Up <subj> Pete <obj> director <subj> comedy <obj> genre")
     [('Up', 'director', 'Pete'), ('Up', 'genre', 'comedy')]
     """
     if "<triplet>" in text and "<subj>" in text:

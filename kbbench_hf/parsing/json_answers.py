@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 
-from kbbench_hf.parsing.lenient_json import CutList, CutObject, Value, find_values
+from kbbench_hf.parsing.lenient_json import CutList, CutObject, Value, extract_json
 from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.parsing.triple_parts import plain
 
@@ -41,7 +41,7 @@ _ASIDES = frozenset(
 """Members beside an answer that are none."""
 
 
-def held_answers(value: Value, depth: int, question: str, split: Split) -> list[str] | None:
+def json_answers(value: Value, depth: int, question: str, split: Split) -> list[str] | None:
     """Return the answers in a value; None where it holds none."""
     if depth > 6 or isinstance(value, CutList | CutObject):
         return None if depth else ([] if isinstance(value, CutList | CutObject) else None)
@@ -56,7 +56,7 @@ def held_answers(value: Value, depth: int, question: str, split: Split) -> list[
     for key in _KEYS:
         if key in members:
             each = members[key]
-            if isinstance(each, dict) and (inner := held_answers(each, depth + 1, question, split)) is not None:
+            if isinstance(each, dict) and (inner := json_answers(each, depth + 1, question, split)) is not None:
                 return inner
             answers = list(_texts(each, question, split))
             if isinstance(each, str) and answers:
@@ -64,10 +64,10 @@ def held_answers(value: Value, depth: int, question: str, split: Split) -> list[
             return None if answers and all(map(_PLACEHOLDER.fullmatch, answers)) else answers
     for key in _HOLDERS:
         each = members.get(key)
-        if isinstance(each, dict | list) and (inner := held_answers(each, depth + 1, question, split)) is not None:
+        if isinstance(each, dict | list) and (inner := json_answers(each, depth + 1, question, split)) is not None:
             return inner
         if isinstance(each, str) and each.lstrip().startswith("{"):
-            inner = held_answers(found[0].value, depth + 1, question, split) if (found := find_values(each)) else None
+            inner = json_answers(found[0].value, depth + 1, question, split) if (found := extract_json(each)) else None
             if inner is not None:
                 return inner
     return None

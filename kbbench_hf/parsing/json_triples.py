@@ -4,10 +4,10 @@ import re
 from collections.abc import Collection, Mapping
 
 from kbbench_hf.parsing.graph_node_names import is_named_by_id
-from kbbench_hf.parsing.lenient_json import Bare, CutList, CutObject, Value, find_values
-from kbbench_hf.parsing.line_triples import written_triple
+from kbbench_hf.parsing.lenient_json import Bare, CutList, CutObject, Value, extract_json
+from kbbench_hf.parsing.line_triples import parse_line
 from kbbench_hf.parsing.parsed_reply import Triple
-from kbbench_hf.parsing.triple_parts import by_role, in_order, is_denied, is_format, plain, same
+from kbbench_hf.parsing.triple_parts import assign_roles, is_denied, is_placeholder, order_parts, plain, same
 
 _NAMES = "name label text mention title value entity id surface canonicalname string".split()
 _HOLDERS = (
@@ -48,10 +48,10 @@ def json_triples(value: Value, relations: Collection[str] = ()) -> list[Triple] 
     >>> json_triples({"Up": {"director": "Pete"}}), json_triples({"triples": []}), json_triples({"a": 1})
     ([('Up', 'director', 'Pete')], [], None)
     """
-    return _Reader(relations).read(value, 0)
+    return _TripleParser(relations).read(value, 0)
 
 
-class _Reader:
+class _TripleParser:
     def __init__(self, relations: Collection[str]) -> None:
         self.relations = frozenset(map(same, relations))
 
@@ -72,7 +72,7 @@ class _Reader:
         found: list[Triple] = []
         readable = False
         texts = [each for each in value if isinstance(each, str)]
-        bare = in_order(texts, self.relations) if not any("[" in each for each in texts) else None
+        bare = order_parts(texts, self.relations) if not any("[" in each for each in texts) else None
         if bare and len(texts) == 3 and texts in (value[:3], value[-3:]):  # its brackets are missing
             rest = [self.read(each, depth + 1) for each in value if not isinstance(each, str)]
             if all(rest):
@@ -80,7 +80,7 @@ class _Reader:
                 return [bare, *others] if value[:3] == texts else [*others, bare]
         for each in value:
             if isinstance(each, str):
-                listed = written_triple(each, self.relations)
+                listed = parse_line(each, self.relations)
                 triples = None if listed is None else [listed]
             else:
                 triples = self.read(each, depth + 1)
@@ -92,19 +92,19 @@ class _Reader:
     def _strings(self, value: list[Value]) -> list[Triple] | None:
         """Return the triple that three texts are, or the triples that each of several texts is."""
         texts = [str(each) for each in value]
-        read = [written_triple(text, self.relations) for text in texts]
+        read = [parse_line(text, self.relations) for text in texts]
         if None in read:
-            read = [written_triple(text, self.relations, weak=False) for text in texts]
+            read = [parse_line(text, self.relations, weak=False) for text in texts]
         written = [triple for triple in read if triple is not None]
         if written and (len(written) == len(texts) or len(texts) != 3):
             return written
         if isinstance(value, CutList):
             return None
-        if len(texts) > 3 and all(isinstance(each, Bare) for each in value) and not in_order(texts, self.relations):
+        if len(texts) > 3 and all(isinstance(each, Bare) for each in value) and not order_parts(texts, self.relations):
             texts = [*texts[:2], ", ".join(texts[2:])]  # commas beyond the second belong to the last name
         if len(texts) == 3 and texts[0] and not texts[2] and not self.relations and _states_alone(texts[1]):
             return [(texts[0], texts[1], "")]
-        triple = in_order(texts, self.relations)
+        triple = order_parts(texts, self.relations)
         return None if triple is None else [triple]
 
     def _paired(self, value: list[Value]) -> list[Triple] | None:
@@ -117,12 +117,12 @@ class _Reader:
         return None
 
     def _object(self, value: Mapping[str, Value], depth: int) -> list[Triple] | None:
-        roles = by_role(list(value))
+        roles = assign_roles(list(value))
         if any(is_denied(key, each) for key, each in value.items() if key not in roles.values()):
             return [] if depth else None
         if roles.keys() == {0, 1, 2}:
             if value[roles[1]] in ("relationship", "relation", "edge", "link"):  # the kind of record
-                rest = by_role([name for name in value if name != roles[1]])
+                rest = assign_roles([name for name in value if name != roles[1]])
                 roles = roles | {1: rest.get(1, roles[1])}
             return [] if isinstance(value, CutObject) else self._members(*(value[roles[role]] for role in range(3)))
         members: dict[str, Value] = {}
@@ -146,7 +146,7 @@ class _Reader:
             return []
         else:
             rows = [(one, each, other) for one in subjects for each in relations for other in objects]
-        return [row for row in rows if all(row) and not is_format(row)]
+        return [row for row in rows if all(row) and not is_placeholder(row)]
 
     def _of_one_subject(self, value: Mapping[str, Value], subject: str) -> list[Triple]:
         """Return the triples of an object that names a subject and holds its relations in another member."""
@@ -158,7 +158,7 @@ class _Reader:
             if isinstance(each, dict):
                 found += [(names[0], relation, obj) for relation, held in each.items() for obj in _names(held)]
             for item in each if isinstance(each, list) else ():
-                roles = by_role(list(item)) if isinstance(item, dict) else {}
+                roles = assign_roles(list(item)) if isinstance(item, dict) else {}
                 if isinstance(item, dict) and {1, 2} <= roles.keys():
                     found += self._members(names[0], item[roles[1]], item[roles[2]])
         return found
@@ -185,22 +185,22 @@ class _Reader:
             known = len(texts) == 3 and (
                 same(texts[1]) in self.relations or (not self.relations and texts[1][:1].islower())
             )
-            if len(texts) == 3 and not known and not all(written_triple(text, self.relations) for text in texts):
+            if len(texts) == 3 and not known and not all(parse_line(text, self.relations) for text in texts):
                 return None
         return self._member(value, depth)
 
     def _member(self, value: Value, depth: int) -> list[Triple] | None:
         if isinstance(value, str):
-            inner = find_values(value) if value.lstrip()[:1] in {"[", "{"} else []
+            inner = extract_json(value) if value.lstrip()[:1] in {"[", "{"} else []
             if inner:
                 return self.read(inner[0].value, depth + 1)
-            triple = written_triple(value, self.relations)
+            triple = parse_line(value, self.relations)
             if triple is None and re.fullmatch(
                 r"\W*(?:none|n/?a|nil|null|empty|no (?:triples|relations))?\W*", value, re.IGNORECASE
             ):
                 return []
             return None if triple is None else [triple]
-        if isinstance(value, dict) and 0 not in by_role(list(value)) and (grouped := self._grouped(value)):
+        if isinstance(value, dict) and 0 not in assign_roles(list(value)) and (grouped := self._grouped(value)):
             return grouped
         return self.read(value, depth + 1)
 
@@ -245,7 +245,7 @@ def _pair(value: Value) -> tuple[str, str] | None:
     if isinstance(value, list) and len(value) == 2:
         names = [_names(each) for each in value]
         return (names[0][0], names[1][0]) if all(len(each) == 1 for each in names) else None
-    roles = by_role(list(value)) if isinstance(value, dict) else {}
+    roles = assign_roles(list(value)) if isinstance(value, dict) else {}
     if isinstance(value, dict) and {0, 2} <= roles.keys():
         one, other = _names(value[roles[0]]), _names(value[roles[2]])
         return (one[0], other[0]) if one and other else None

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 
 from kbbench_hf.parsing.parsed_reply import Triple
-from kbbench_hf.parsing.triple_parts import is_denied, role_of, unmarked
+from kbbench_hf.parsing.triple_parts import is_denied, role_of, strip_marks
 
 _NAMES = (
     r"(?:subject|head|object|tail|source|target)(?:[ _]?(?:entity|name|node))?|sub|subj|rel|obj|pred|"
@@ -26,7 +26,7 @@ _DENIED = 3
 """The role of a label which says that the triple does not hold."""
 
 
-def labelled(text: str, relations: Collection[str]) -> Iterator[Triple]:
+def parse_labels(text: str, relations: Collection[str]) -> Iterator[Triple]:
     """Yield the triples of labels and values, in one line or in several."""
     labels = list(LABEL.finditer(text))
     values: list[tuple[int, str]] = []
@@ -40,7 +40,7 @@ def labelled(text: str, relations: Collection[str]) -> Iterator[Triple]:
             values.append(
                 (
                     role,
-                    unmarked(
+                    strip_marks(
                         re.sub(r"(?:\s*[/\-*]*>|[\s,;，；、|(\[{)\]}*\-•]+)$", "", value)
                         if "(" not in value
                         else value.rstrip(" ,;，；、|*-•")

@@ -33,7 +33,7 @@ class CutObject(dict[str, "Value"]):
 Value = str | bool | None | list["Value"] | dict[str, "Value"]
 
 
-class Found(NamedTuple):
+class JsonSpan(NamedTuple):
     """A list or an object, and where it stands in its text."""
 
     value: Value
@@ -46,10 +46,10 @@ class Found(NamedTuple):
         return isinstance(self.value, CutList | CutObject)
 
 
-def find_values(text: str) -> list[Found]:
+def extract_json(text: str) -> list[JsonSpan]:
     """Return the lists and objects of a text that stand in no other one, in order.
 
-    >>> [found.value for found in find_values("So {'a': [1, “b”,]} and [x, y")]
+    >>> [found.value for found in extract_json("So {'a': [1, “b”,]} and [x, y")]
     [{'a': ['1', 'b']}, ['x']]
     """
     return list(_Scanner(text).values())
@@ -117,7 +117,7 @@ class _Scanner:
         self.text = text
         self.left = _STEPS_PER_CHARACTER * len(text) + 10_000
 
-    def values(self) -> Iterator[Found]:
+    def values(self) -> Iterator[JsonSpan]:
         position = 0
         while self.left > 0 and (match := _OPENING.search(self.text, position)):
             start = match.start()
@@ -129,7 +129,7 @@ class _Scanner:
             except _NotAValueError as error:
                 position = max(error.at, start + 1)
                 continue
-            yield Found(value, start, position)
+            yield JsonSpan(value, start, position)
 
     def _whole(self, start: int) -> tuple[Value, int]:
         if self.text[start] != "(":

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Collection, Iterator
 
-from kbbench_hf.parsing.labeled_triples import labelled
+from kbbench_hf.parsing.labeled_triples import parse_labels
 from kbbench_hf.parsing.parsed_reply import Triple
-from kbbench_hf.parsing.triple_parts import in_order, is_format, is_part_of_name, role_of, same, unmarked
+from kbbench_hf.parsing.triple_parts import is_part_of_name, is_placeholder, order_parts, role_of, same, strip_marks
 
 MARKER = re.compile(
     r"^[\s>]*(?:[-–—*•·▪+]\s+|#{1,6}\s+)*(?:\(\d{1,3}\)\s*|\d{1,3}[.):\]]\s*|\([a-z]\)\s+|[a-z][.)]\s+)?(?:[-–—*•·▪+]\s+)?(?:[*_]{0,2}(?:triple|triplet|fact|"
@@ -36,7 +36,7 @@ _SEPARATORS: tuple[tuple[str, "re.Pattern[str]", bool], ...] = (
 """Name, what parts a triple, and whether it also occurs in prose: then every line must be a triple."""
 _LABEL = re.compile(r"^(?:A|answer|output|triples?|result|response)\s*[:：]\s*(?=[(<\[{⟨（])", re.IGNORECASE)
 _MARK = re.compile(r"[^\w .,'’]")
-"""What no written triple is without: names and sentences of unmarked words need no further look."""
+"""What no written triple is without: names and sentences of strip_marks words need no further look."""
 _LONGEST_PART = 300
 _DENIED_LINE = re.compile(
     r"[\[(](?:invalid|unsupported|not (?:supported|valid|stated)|incorrect|false|rejected|negated)[\])]\s*$|\s[✗✘❌]",
@@ -49,16 +49,16 @@ REVERSED = re.compile(
 )
 
 
-def written_triple(text: str, relations: Collection[str] = (), *, weak: bool = True) -> Triple | None:
+def parse_line(text: str, relations: Collection[str] = (), *, weak: bool = True) -> Triple | None:
     """Return the triple that a line, or a text in JSON, is; None where it is none.
 
     Without `weak`, what parts it must be something that names do not hold: no dashes and no semicolons.
 
-    >>> written_triple("1. **Up** → *director* → **Pete**"), written_triple("(Up; director; Pete)")
+    >>> parse_line("1. **Up** → *director* → **Pete**"), parse_line("(Up; director; Pete)")
     (('Up', 'director', 'Pete'), ('Up', 'director', 'Pete'))
-    >>> written_triple("(Up)-[:director]->(Pete)"), written_triple("<Up> <director> <Pete> .")
+    >>> parse_line("(Up)-[:director]->(Pete)"), parse_line("<Up> <director> <Pete> .")
     (('Up', 'director', 'Pete'), ('Up', 'director', 'Pete'))
-    >>> written_triple("director(Up, Pete)"), written_triple("director: Up -> Pete")
+    >>> parse_line("director(Up, Pete)"), parse_line("director: Up -> Pete")
     (('Up', 'director', 'Pete'), ('Up', 'director', 'Pete'))
     """
     if not _MARK.search(text):
@@ -73,7 +73,7 @@ def written_triple(text: str, relations: Collection[str] = (), *, weak: bool = T
             continue
         if (found := read(line, relations)) is not None:
             long_or_several = any(len(part) > _LONGEST_PART or _is_triple(part) for part in found)
-            return None if is_format(found) or long_or_several else found
+            return None if is_placeholder(found) or long_or_several else found
     return None
 
 
@@ -86,7 +86,7 @@ def bare_line(text: str) -> str:
 
 
 def _parts(pattern: "re.Pattern[str]", line: str) -> list[str]:
-    return [unmarked(part) for part in pattern.split(line)]
+    return [strip_marks(part) for part in pattern.split(line)]
 
 
 def cypher(line: str, relations: Collection[str]) -> Triple | None:
@@ -118,7 +118,7 @@ def node_name(text: str) -> str:
     text = text.strip()
     if re.match(r"^\w*\s*:`?\S", text) and "://" not in text:
         text = re.sub(r"^\w*\s*:\s*", "", text)
-    return unmarked(text.replace("`", ""))
+    return strip_marks(text.replace("`", ""))
 
 
 def _rdf(line: str, relations: Collection[str]) -> Triple | None:
@@ -134,7 +134,7 @@ _QUOTED = re.compile(r"\s*[,，]?\s*(?:\"([^\"]+)\"|“([^“”]+)”|'([^']+)'
 
 def _quoted(line: str, relations: Collection[str]) -> Triple | None:
     """Return the triple of three names in quotation marks, with blanks or commas between them."""
-    return in_order(parts, relations) if (parts := quoted_names(line)) and len(parts) == 3 else None
+    return order_parts(parts, relations) if (parts := quoted_names(line)) and len(parts) == 3 else None
 
 
 def quoted_names(line: str) -> list[str]:
@@ -170,8 +170,8 @@ def _reversed(line: str, relations: Collection[str]) -> Triple | None:
     match = REVERSED.fullmatch(line)
     if match is None or ARROWS.search(line):
         return None
-    parts = [unmarked(re.sub(r"^\(([^()]+)\)$", r"\1", part.strip())) for part in match.groups() if part]
-    return in_order(parts[::-1])
+    parts = [strip_marks(re.sub(r"^\(([^()]+)\)$", r"\1", part.strip())) for part in match.groups() if part]
+    return order_parts(parts[::-1])
 
 
 def _arrows(line: str, relations: Collection[str]) -> Triple | None:
@@ -180,16 +180,16 @@ def _arrows(line: str, relations: Collection[str]) -> Triple | None:
     if (whole := _BRACKETED.fullmatch(line)) and _is_balanced(inner := next(filter(None, whole.groups()))):
         line = inner
     if edge := _EDGE.fullmatch(line) or _DASHED_EDGE.fullmatch(line):
-        parts = [unmarked(re.sub(r"^\(([^()]+)\)$", r"\1", part.strip())) for part in edge.groups()]
-        return in_order(parts) if not any(ARROWS.search(part) for part in parts) else None
+        parts = [strip_marks(re.sub(r"^\(([^()]+)\)$", r"\1", part.strip())) for part in edge.groups()]
+        return order_parts(parts) if not any(ARROWS.search(part) for part in parts) else None
     parts = _parts(ARROWS, line)
     if len(parts) == 3:
-        return in_order(parts, relations)
+        return order_parts(parts, relations)
     if len(parts) == 2:
-        if (match := _RELATION_FIRST.fullmatch(line)) and (not relations or same(unmarked(match[1])) in relations):
-            return in_order([unmarked(match[2]), unmarked(match[1]), unmarked(match[3])])
-        if (match := _RELATION_LAST.fullmatch(line)) and (not relations or same(unmarked(match[3])) in relations):
-            return in_order([unmarked(match[1]), unmarked(match[3]), unmarked(match[2])])
+        if (match := _RELATION_FIRST.fullmatch(line)) and (not relations or same(strip_marks(match[1])) in relations):
+            return order_parts([strip_marks(match[2]), strip_marks(match[1]), strip_marks(match[3])])
+        if (match := _RELATION_LAST.fullmatch(line)) and (not relations or same(strip_marks(match[3])) in relations):
+            return order_parts([strip_marks(match[1]), strip_marks(match[3]), strip_marks(match[2])])
         return _pair_and_relation(parts)
     return None
 
@@ -197,7 +197,7 @@ def _arrows(line: str, relations: Collection[str]) -> Triple | None:
 def _pair_and_relation(parts: list[str]) -> Triple | None:
     """Return the triple of `(A, B) -> relation`."""
     pair = re.fullmatch(r"[(\[<](.+?)\s*[,;|]\s*(.+)[)\]>]", parts[0])
-    return in_order([unmarked(pair[1]), parts[1], unmarked(pair[2])]) if pair and "," not in pair[2] else None
+    return order_parts([strip_marks(pair[1]), parts[1], strip_marks(pair[2])]) if pair and "," not in pair[2] else None
 
 
 def _separated(line: str, relations: Collection[str]) -> Triple | None:
@@ -210,7 +210,7 @@ def _separated(line: str, relations: Collection[str]) -> Triple | None:
         if len(parts) == 3:
             held = all(_INNER.search(part) or any(name in same(part) for name in relations) for part in parts)
             several = weak and held and same(parts[1]) not in relations
-            return None if several else in_order(parts, relations)
+            return None if several else order_parts(parts, relations)
         if len(parts) > 3:
             return None
     return None
@@ -225,8 +225,8 @@ def _bracketed(line: str, relations: Collection[str]) -> Triple | None:
     if match is None:
         return None
     inner = next(each for each in match.groups() if each is not None)
-    parts = [unmarked(part) for part in _top_level(inner)]
-    return in_order(parts, relations)
+    parts = [strip_marks(part) for part in _top_level(inner)]
+    return order_parts(parts, relations)
 
 
 def _top_level(text: str) -> Iterator[str]:
@@ -255,7 +255,7 @@ def _call(line: str, relations: Collection[str]) -> Triple | None:
         return None
     if named := _named_arguments(match[2]):
         return named[0], named.get(1, match[1].strip()), named[2]
-    parts = [unmarked(part) for part in _top_level(match[2])]
+    parts = [strip_marks(part) for part in _top_level(match[2])]
     return (parts[0], match[1].strip(), parts[1]) if len(parts) == 2 and all(parts) else None
 
 
@@ -277,7 +277,7 @@ def _is_triple(part: str) -> bool:
 def _named_arguments(body: str) -> dict[int, str] | None:
     """Return the parts of `subject="A", object="B"` by role; other names of two arguments say nothing."""
     pairs = [_ARGUMENT.fullmatch(part.strip()) for part in _top_level(body)]
-    named = [(match[1], unmarked(match[2])) for match in pairs if match]
+    named = [(match[1], strip_marks(match[2])) for match in pairs if match]
     found = {role: value for name, value in named if (role := role_of(name)) is not None}
     if len(named) == len(pairs) and len(found) == len(pairs) and found.keys() in ({0, 2}, {0, 1, 2}):
         return found if all(found.values()) else None
@@ -290,5 +290,5 @@ _ARGUMENT = re.compile(r"([a-z_]\w*)\s*(?:=|:(?=\s))\s*(.+)")
 
 
 def _labelled_line(line: str, relations: Collection[str]) -> Triple | None:
-    found = list(labelled(line, relations))
+    found = list(parse_labels(line, relations))
     return found[0] if len(found) == 1 else None

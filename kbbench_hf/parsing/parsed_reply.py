@@ -20,7 +20,7 @@ class ParseError(ValueError):
 
 
 @dataclass(frozen=True)
-class Reading(Generic[T]):
+class ParsedReply(Generic[T]):
     """An answer as it was read, the rule that read it, and what the model thought before it, "" where it did not."""
 
     answer: T

@@ -9,10 +9,10 @@ so that only its end is in the text; some are cut off inside it.
 import re
 from typing import NamedTuple
 
-from kbbench_hf.parsing.conversation_turns import own_turn
+from kbbench_hf.parsing.conversation_turns import extract_own_turn
 
 
-class Parts(NamedTuple):
+class StrippedReply(NamedTuple):
     """A reply taken apart: what was thought, and what was said after it."""
 
     thought: str
@@ -73,30 +73,31 @@ def add_marker(opening: str, closing: str) -> None:
     """Take what stands between these two for thought from now on, as if they were known.
 
     >>> add_marker("<hmm>", "</hmm>")
-    >>> separate("<hmm>Seven? No.</hmm>Eight.").said
+    >>> strip_reasoning("<hmm>Seven? No.</hmm>Eight.").said
     'Eight.'
     """
     if (opening, closing) not in _OWN:
         _OWN.append((opening, closing))
 
 
-def separate(reply: str, asked: str = "") -> Parts:
+def strip_reasoning(reply: str, asked: str = "") -> StrippedReply:
     """Return what a model thought and what it said in its own turn: all before the last closing marker is thought.
 
-    `asked` is a text that the prompt contains; see `turns.own_turn`. An opening marker that is never closed takes the
-    rest with it. Of OpenAI's channels only `final` is said. Where nothing is left, nothing was said.
+    `asked` is a text that the prompt contains; see `conversation_turns.extract_own_turn`. An opening marker that is
+    never closed takes the rest with it. Of OpenAI's channels only `final` is said. Where nothing is left, nothing was
+    said.
 
-    >>> separate("<think>Paris? No, Lyon.</think>Lyon")
-    Parts(thought='Paris? No, Lyon.', said='Lyon')
-    >>> separate("Paris? No.</think>Lyon").said, separate("<think>Paris? Or").said
+    >>> strip_reasoning("<think>Paris? No, Lyon.</think>Lyon")
+    StrippedReply(thought='Paris? No, Lyon.', said='Lyon')
+    >>> strip_reasoning("Paris? No.</think>Lyon").said, strip_reasoning("<think>Paris? Or").said
     ('Lyon', '')
-    >>> separate("<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Lyon").said
+    >>> strip_reasoning("<|channel|>analysis<|message|>Hm.<|end|><|channel|>final<|message|>Lyon").said
     'Lyon'
     """
-    reply = own_turn(reply, asked, lambda text: not _said(text).strip())
+    reply = extract_own_turn(reply, asked, lambda text: not _said(text).strip())
     said = _said(reply)
     thought = reply[: len(reply) - len(said)] if reply.endswith(said) else reply.replace(said, "", 1) if said else reply
-    return Parts(_without_markers(thought) if len(said) < len(reply) else "", said)
+    return StrippedReply(_without_markers(thought) if len(said) < len(reply) else "", said)
 
 
 def _said(reply: str) -> str:

@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterator
 
 from kbbench_hf.parsing import cues
-from kbbench_hf.parsing.final_answer import Version, versions
+from kbbench_hf.parsing.final_answer import AnswerVersion, split_versions
 from kbbench_hf.parsing.lenient_json import Value
-from kbbench_hf.parsing.parsed_reply import ParseError, Reading
-from kbbench_hf.parsing.reasoning import separate
+from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
+from kbbench_hf.parsing.reasoning import strip_reasoning
 from kbbench_hf.parsing.triple_parts import plain
-from kbbench_hf.parsing.wrappers import unwrapped
+from kbbench_hf.parsing.wrappers import unwrap
 
 _DIGITS = r"(?:\d{1,9}(?:[.,]\d{1,20})?|[.,]\d{1,20})"
 _PER = (
@@ -126,7 +126,7 @@ _KEYS = (
 _HOLDERS = ("arguments", "parameters", "input", "output", "result", "response", "answer", "data", "evaluation", "final")
 
 
-def read_score(reply: str) -> Reading[float]:
+def parse_score(reply: str) -> ParsedReply[float]:
     """Return the score that a reply gives.
 
     Read are the number that it names as its score, the one that it concludes, or else the one that it opens with or
@@ -136,15 +136,15 @@ def read_score(reply: str) -> Reading[float]:
         ParseError: it gives none, several, or one outside 0 to 1.
 
     >>> texts = ("Score: 0.2 (on a scale from 0.0 to 1.0)", "7/10", "0,7", "I'd say 85 %.")
-    >>> [read_score(text).answer for text in texts]
+    >>> [parse_score(text).answer for text in texts]
     [0.2, 0.7, 0.7, 0.85]
-    >>> read_score("0.0 - it is not linked to gene 1").answer
+    >>> parse_score("0.0 - it is not linked to gene 1").answer
     0.0
     """
-    thought, said = separate(reply)
+    thought, said = strip_reasoning(reply)
     if not said.strip():
         raise ParseError("nothing but thought" if thought else "an empty reply", thought)
-    for version in versions(unwrapped(said), judged=True):
+    for version in split_versions(unwrap(said), judged=True):
         if version.alternatives:
             break
         read = _read(version)
@@ -152,13 +152,13 @@ def read_score(reply: str) -> Reading[float]:
             score, rule = read
             if not 0 <= score <= 1:
                 raise ParseError(f"{score:g} is not a score from 0 to 1", thought)
-            return Reading(score, rule, thought)
+            return ParsedReply(score, rule, thought)
         if version.is_final or (version.takes_back and _RETRACTED.search(version.text)):
             break
     raise ParseError(f"no score: {said.strip()[:80]!r}", thought)
 
 
-def _read(version: Version) -> tuple[float, str] | None:
+def _read(version: AnswerVersion) -> tuple[float, str] | None:
     pieces = [piece for piece in version.pieces if piece.stands] or version.pieces
     held = {score for piece in pieces if not piece.is_cut for score in _held(piece.value, 0)}
     if held:
@@ -265,9 +265,9 @@ def _held(value: Value, depth: int) -> Iterator[float]:
             yield from _held(each, depth + 1)
             return
         if isinstance(each, str) and each.lstrip().startswith("{"):
-            from kbbench_hf.parsing.lenient_json import find_values
+            from kbbench_hf.parsing.lenient_json import extract_json
 
-            for inner in find_values(each)[:1]:
+            for inner in extract_json(each)[:1]:
                 yield from _held(inner.value, depth + 1)
             return
 

@@ -7,32 +7,32 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from kbbench_hf.parsing.graph_syntax import turtle
-from kbbench_hf.parsing.labeled_triples import LABEL, in_cycles, labelled
+from kbbench_hf.parsing.labeled_triples import LABEL, in_cycles, parse_labels
 from kbbench_hf.parsing.line_triples import (
     ARROWS,
     MARKER,
     REVERSED,
     bare_line,
+    parse_line,
     quoted_names,
-    written_triple,
 )
 from kbbench_hf.parsing.parsed_reply import Triple
 from kbbench_hf.parsing.triple_parts import (
-    by_role,
-    in_order,
+    assign_roles,
     is_denied,
-    is_format,
+    is_placeholder,
+    order_parts,
     role_of,
     same,
     split_at_commas,
-    unmarked,
+    strip_marks,
 )
 
 
-def written_triples(text: str, relations: Collection[str] = ()) -> tuple[list[Triple], str]:
+def parse_text_triples(text: str, relations: Collection[str] = ()) -> tuple[list[Triple], str]:
     """Return the triples of a text that is not JSON, and the rule that read them; none and "" where it has none."""
     for rule, read in _BLOCKS.items():
-        if found := [each for each in read(text, relations) if not is_format(each)]:
+        if found := [each for each in read(text, relations) if not is_placeholder(each)]:
             return found, rule
     return _lines(text, relations)
 
@@ -100,11 +100,11 @@ def _item(part: str, relations: Collection[str]) -> str:
     if (
         len(names := split_at_commas(bare)) == 3
         and same(names[1]) in relations
-        and in_order(names)
+        and order_parts(names)
         and names[0][0] not in "([{<"
     ):
         return f"({bare})"
-    return part if ("=" in part or not _PLAIN_CALL.match(part)) and written_triple(part, relations) is not None else ""
+    return part if ("=" in part or not _PLAIN_CALL.match(part)) and parse_line(part, relations) is not None else ""
 
 
 _PLAIN_CALL = re.compile(r"[\w ]+\([^()]*\)\s*$")
@@ -118,7 +118,7 @@ def _groups(line: str, relations: Collection[str]) -> list[str]:
         position = _BETWEEN.match(line, match.end()).end()  # type: ignore[union-attr]
     if len(groups) < 2 or line[position:].strip("*_ ") or not all(map(_SEPARATOR.search, groups)):
         return []
-    return groups if any(written_triple(group, relations) for group in groups) else []
+    return groups if any(parse_line(group, relations) for group in groups) else []
 
 
 def _named_in_turn(line: str, relations: Collection[str]) -> list[str]:
@@ -134,11 +134,11 @@ def _lines(text: str, relations: Collection[str]) -> tuple[list[Triple], str]:
     lines = [
         line for line in _without_tables(text).splitlines() if line.strip() and not line.rstrip().endswith((":", "："))
     ]
-    found = [triple for line in lines if _strong(line) and (triple := written_triple(line, relations)) is not None]
+    found = [triple for line in lines if _strong(line) and (triple := parse_line(line, relations)) is not None]
     if found:
         return found, "lines"
     items = [line for line in lines if MARKER.match(line) and MARKER.match(line)[0].strip()] or lines  # type: ignore[index]
-    triples = [written_triple(line, relations) or _commas(line) for line in items]
+    triples = [parse_line(line, relations) or _commas(line) for line in items]
     return ([each for each in triples if each is not None], "lines") if items and all(triples) else ([], "")
 
 
@@ -217,26 +217,26 @@ def _tables(text: str, relations: Collection[str]) -> Iterator[Triple]:
         if all(re.fullmatch(r":?[-=—]{1,}:?", cell) for cell in cells):
             ruled = True
             continue
-        roles = by_role(cells)
+        roles = assign_roles(cells)
         if roles.keys() == {0, 1, 2} and len(cells) <= 8:
             columns, ruled, subject = {role: cells.index(name) for role, name in roles.items()}, False, ""
             flags = {place: name for place, name in enumerate(cells) if place not in columns.values()}
         elif columns and max(columns.values()) < len(cells):
-            parts = [unmarked(cells[columns[role]]) for role in range(3)]
+            parts = [strip_marks(cells[columns[role]]) for role in range(3)]
             parts[0] = subject = parts[0] or subject  # a blank cell below a subject stands for it
             denied = any(place < len(cells) and is_denied(name, cells[place]) for place, name in flags.items())
             if (
                 all(parts)
                 and not denied
                 and not any(map(_EMPTY.fullmatch, parts))
-                and (triple := in_order(parts)) is not None
+                and (triple := order_parts(parts)) is not None
             ):
                 yield triple
         elif (
             ruled
             and len(cells) == 3
             and same(cells[1]) in relations
-            and (triple := in_order(list(map(unmarked, cells)), relations)) is not None
+            and (triple := order_parts(list(map(strip_marks, cells)), relations)) is not None
         ):
             yield triple
 
@@ -247,7 +247,7 @@ def _cells(line: str, columns: dict[int, int]) -> list[str] | None:
         if line.count(mark) >= 2:
             return [cell.strip() for cell in line.strip().strip(mark).split(mark)]
     for mark in (",", ";"):
-        if line.count(mark) >= 2 and (columns or by_role(line.split(mark)).keys() == {0, 1, 2}):
+        if line.count(mark) >= 2 and (columns or assign_roles(line.split(mark)).keys() == {0, 1, 2}):
             row = next(csv.reader([line], delimiter=mark, skipinitialspace=True), [])
             return (
                 [cell.strip() for cell in row]
@@ -266,7 +266,7 @@ def _pairs(text: str, relations: Collection[str]) -> Iterator[Triple]:
             r"=>)+\s*(.+)",
             bare,
         )
-        if match and (found := in_order([match[2], unmarked(match[5]), match[4]])):
+        if match and (found := order_parts([match[2], strip_marks(match[5]), match[4]])):
             yield found
 
 
@@ -275,5 +275,5 @@ _BLOCKS: dict[str, Callable[[str, Collection[str]], Iterable[Triple]]] = {
     "xml": _xml,
     "turtle": turtle,
     "pairs": _pairs,
-    "labels": labelled,
+    "labels": parse_labels,
 }

@@ -12,13 +12,13 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from kbbench_hf.parsing.conversation_turns import own_turn
-from kbbench_hf.parsing.reasoning import separate
+from kbbench_hf.parsing.conversation_turns import extract_own_turn
+from kbbench_hf.parsing.reasoning import strip_reasoning
 
 LONGEST_NAME = 64
 
 
-class Call(NamedTuple):
+class ToolCall(NamedTuple):
     """One call: the tool's name, its arguments, and why these cannot be read where they cannot."""
 
     name: str
@@ -26,45 +26,45 @@ class Call(NamedTuple):
     problem: str = ""
 
 
-class Turn(NamedTuple):
+class AssistantTurn(NamedTuple):
     """One reply: the calls in it, in order, what was said beside them, and whether they came in the field for calls."""
 
-    calls: tuple[Call, ...]
+    calls: tuple[ToolCall, ...]
     said: str
     in_field: bool = False
 
 
-def read_turn(text: str, tool_calls: object, names: Collection[str], *, in_text: bool = True) -> Turn:
+def parse_tool_calls(text: str, tool_calls: object, names: Collection[str], *, in_text: bool = True) -> AssistantTurn:
     r"""Return what a reply calls. `tool_calls` is that field of the reply as it came, `names` are those of the tools.
 
     Where the field holds calls, these are all there are; else, with `in_text`, those in the text are read.
 
     >>> field = [{"id": "x", "function": {"name": "select", "arguments": "{\"node_ids\": [7]}"}}]
-    >>> read_turn("", field, ["select"]).calls
-    (Call(name='select', arguments={'node_ids': [7]}, problem=''),)
-    >>> read_turn('<tool_call>{"name": "finish"}</tool_call>', None, ["finish"]).calls[0].name
+    >>> parse_tool_calls("", field, ["select"]).calls
+    (ToolCall(name='select', arguments={'node_ids': [7]}, problem=''),)
+    >>> parse_tool_calls('<tool_call>{"name": "finish"}</tool_call>', None, ["finish"]).calls[0].name
     'finish'
-    >>> read_turn("I would finish here.", [], ["finish"]).calls
+    >>> parse_tool_calls("I would finish here.", [], ["finish"]).calls
     ()
     """
-    said = separate(text).said.strip()
+    said = strip_reasoning(text).said.strip()
     if listed := _listed(tool_calls):
-        return Turn(tuple(_of_field(each) for each in listed), said, in_field=True)
+        return AssistantTurn(tuple(_of_field(each) for each in listed), said, in_field=True)
     if not in_text:
-        return Turn((), said)
+        return AssistantTurn((), said)
     calls = tuple(_of_text(text, said, names))
-    return Turn(calls, "" if calls else said)
+    return AssistantTurn(calls, "" if calls else said)
 
 
 def _listed(tool_calls: object) -> list[object]:
     return tool_calls if isinstance(tool_calls, list) else [tool_calls] if tool_calls else []
 
 
-def _of_field(entry: object) -> Call:
+def _of_field(entry: object) -> ToolCall:
     """Read one entry of `tool_calls`, or the older `function_call`."""
     function = entry.get("function", entry) if isinstance(entry, dict) else None
     if not isinstance(function, dict):
-        return Call("", {}, "The call is no JSON object with a function.")
+        return ToolCall("", {}, "The call is no JSON object with a function.")
     name = function.get("name")
     return _call(name if isinstance(name, str) else "", next(_members(function, _ARGUMENTS), None))
 
@@ -89,7 +89,7 @@ def _members(record: Mapping[str, Any], names: Collection[str]) -> Iterator[Any]
     return (record[name] for name in names if name in record)
 
 
-def _call(name: str, arguments: object) -> Call:
+def _call(name: str, arguments: object) -> ToolCall:
     """Return a call; its arguments are an object, or the JSON of one, perhaps in a fence, or absent."""
     name = re.sub(r"^functions[.:]|:\d+$", "", name.strip())[:LONGEST_NAME]
     read = arguments
@@ -105,12 +105,12 @@ def _call(name: str, arguments: object) -> Call:
             read = _DECODER.decode(read)
         except (ValueError, RecursionError) as error:
             why = "deeply nested" if isinstance(error, RecursionError) else str(error)
-            return Call(name, {}, f"The arguments are no JSON ({why}); expected one JSON object.")
+            return ToolCall(name, {}, f"The arguments are no JSON ({why}); expected one JSON object.")
     if read is None:
-        return Call(name, {})
+        return ToolCall(name, {})
     if not isinstance(read, dict):
-        return Call(name, {}, f"The arguments are a JSON {type(read).__name__}; expected one JSON object.")
-    return Call(name, read)
+        return ToolCall(name, {}, f"The arguments are a JSON {type(read).__name__}; expected one JSON object.")
+    return ToolCall(name, read)
 
 
 _NAME = r"(?:functions\.)?([\w.-]{1,64})"
@@ -148,9 +148,9 @@ _OPENED = re.compile(r"<tool_call>|<\|tool_call\|?>|\[TOOL_CALLS\]|<\|python_tag
 _LONGEST_PYTHON = 4000
 
 
-def _of_text(text: str, said: str, names: Collection[str]) -> Iterator[Call]:
+def _of_text(text: str, said: str, names: Collection[str]) -> Iterator[ToolCall]:
     """Yield the calls that a model wrote; in prose without markers only those of known tools."""
-    source = own_turn(text) if "<|message|>" in text else said
+    source = extract_own_turn(text) if "<|message|>" in text else said
     found = False
     for match in _BEFORE_JSON.finditer(source):
         found = True
@@ -172,7 +172,7 @@ def _of_text(text: str, said: str, names: Collection[str]) -> Iterator[Call]:
             found = True
             yield _call(name, next(_members(record, _ARGUMENTS), None))
     if not found:
-        yield from _of_python(bare, names) or ([Call("", {}, "The call holds no JSON object.")] if marked else [])
+        yield from _of_python(bare, names) or ([ToolCall("", {}, "The call holds no JSON object.")] if marked else [])
 
 
 def _first(match: re.Match[str]) -> str:
@@ -214,7 +214,7 @@ def _records(text: str) -> Iterator[dict[str, Any]]:
         yield from (each for each in value if isinstance(each, dict)) if isinstance(value, list) else ()
 
 
-def _of_python(text: str, names: Collection[str]) -> list[Call]:
+def _of_python(text: str, names: Collection[str]) -> list[ToolCall]:
     """Return calls written in Python, `[search_nodes(query="salt")]`, with plain values by keyword."""
     if len(text) > _LONGEST_PYTHON or not re.match(rf"\[?\s*(?:{'|'.join(map(re.escape, names)) or '$'})\s*\(", text):
         return []
@@ -222,9 +222,9 @@ def _of_python(text: str, names: Collection[str]) -> list[Call]:
         tree = ast.parse(text, mode="eval").body
         nodes = tree.elts if isinstance(tree, ast.List | ast.Tuple) else [tree]
         return [
-            Call(node.func.id, {str(each.arg): ast.literal_eval(each.value) for each in node.keywords})
+            ToolCall(node.func.id, {str(each.arg): ast.literal_eval(each.value) for each in node.keywords})
             if not node.args
-            else Call(node.func.id, {}, "Arguments need their names.")
+            else ToolCall(node.func.id, {}, "Arguments need their names.")
             for node in nodes
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names
         ]

@@ -79,7 +79,7 @@ def role_of(name: str) -> int | None:
     return next((place for place, names in enumerate(ROLES) if key in names), None)
 
 
-def by_role(names: Sequence[str]) -> dict[int, str]:
+def assign_roles(names: Sequence[str]) -> dict[int, str]:
     """Return role -> the name that has it, the most telling one of several."""
     found: dict[int, str] = {}
     for name in sorted(names, key=lambda name: plain(name) in _LEAST_TELLING):
@@ -97,10 +97,10 @@ def same(relation: str) -> str:
     return re.sub(r"[\s_-]+", "", relation.casefold())
 
 
-def is_format(triple: Sequence[str]) -> bool:
+def is_placeholder(triple: Sequence[str]) -> bool:
     """Whether a triple only shows the format: its names say what belongs in their places.
 
-    >>> is_format(["subject", "relation", "object"]), is_format(["Subject matter", "is", "object"])
+    >>> is_placeholder(["subject", "relation", "object"]), is_placeholder(["Subject matter", "is", "object"])
     (True, False)
     """
     return bool(_PLACEHOLDER.fullmatch(triple[0]) and _PLACEHOLDER.fullmatch(triple[2]))
@@ -129,14 +129,14 @@ def is_part_of_name(text: str, comma: int) -> bool:
     return _PART_OF_NAME.match(text, comma) is not None
 
 
-def in_order(parts: Sequence[str], relations: Collection[str] = ()) -> Triple | None:
+def order_parts(parts: Sequence[str], relations: Collection[str] = ()) -> Triple | None:
     """Return three parts as a triple: subject first, unless another part alone is a known relation; None if incomplete.
 
     More than three parts are a triple where one in the middle is a known relation: names may hold commas.
 
-    >>> in_order(["director", "Up", "Pete"], {"director"}), in_order(["Up", "director", "Pete"])
+    >>> order_parts(["director", "Up", "Pete"], {"director"}), order_parts(["Up", "director", "Pete"])
     (('Up', 'director', 'Pete'), ('Up', 'director', 'Pete'))
-    >>> in_order(["Leiden", "Holland", "country", "NL"], {"country"})
+    >>> order_parts(["Leiden", "Holland", "country", "NL"], {"country"})
     ('Leiden, Holland', 'country', 'NL')
     """
     parts = [part.strip() for part in parts]
@@ -149,7 +149,7 @@ def in_order(parts: Sequence[str], relations: Collection[str] = ()) -> Triple | 
         if len(known) != 1:
             return None
         parts = [", ".join(parts[: known[0]]), parts[known[0]], ", ".join(parts[known[0] + 1 :])]
-    if len(parts) != 3 or is_format(parts) or any(_LIST.match(part) for part in parts):
+    if len(parts) != 3 or is_placeholder(parts) or any(_LIST.match(part) for part in parts):
         return None
     first, second, third = parts
     if relations and same(second) not in relations and same(first) in relations:
@@ -157,7 +157,7 @@ def in_order(parts: Sequence[str], relations: Collection[str] = ()) -> Triple | 
     return first, second, third
 
 
-def unmarked(text: str) -> str:
+def strip_marks(text: str) -> str:
     """Return a name without the marks around it, and without the language or type of a literal."""
     part = re.sub(r'^("[^"]*")(?:\^\^\S+|@[A-Za-z]{2,3}(?:-\w+)*)$', r"\1", text.strip())
     for _ in range(3):

@@ -5,17 +5,17 @@ from collections.abc import Collection, Sequence
 
 from kbbench_hf.parsing import cues
 from kbbench_hf.parsing.call_triples import parse_calls
-from kbbench_hf.parsing.final_answer import Piece, Version, versions
-from kbbench_hf.parsing.graph_node_names import resolved
-from kbbench_hf.parsing.graph_syntax import written_graph
+from kbbench_hf.parsing.final_answer import AnswerVersion, Piece, split_versions
+from kbbench_hf.parsing.graph_node_names import resolve_node_ids
+from kbbench_hf.parsing.graph_syntax import parse_graph
 from kbbench_hf.parsing.json_triples import json_triples
-from kbbench_hf.parsing.lenient_json import find_values
-from kbbench_hf.parsing.line_triples import written_triple
-from kbbench_hf.parsing.parsed_reply import ParseError, Reading, Triple
-from kbbench_hf.parsing.reasoning import separate
-from kbbench_hf.parsing.text_triples import one_per_line, written_triples
-from kbbench_hf.parsing.triple_parts import in_order, is_format, same
-from kbbench_hf.parsing.wrappers import unwrapped
+from kbbench_hf.parsing.lenient_json import extract_json
+from kbbench_hf.parsing.line_triples import parse_line
+from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError, Triple
+from kbbench_hf.parsing.reasoning import strip_reasoning
+from kbbench_hf.parsing.text_triples import one_per_line, parse_text_triples
+from kbbench_hf.parsing.triple_parts import is_placeholder, order_parts, same
+from kbbench_hf.parsing.wrappers import unwrap
 
 _SINGLE = re.compile(
     r"\b(?:single|one|atomic|indivisible|elementary|simple) (?:\w+ )?(?:fact|statement|triple|claim|assertion|"
@@ -40,9 +40,9 @@ _SENTENCES = re.compile(r"(?<=[.!?;。！？；])\s*|\n+")
 _TYPE = re.compile(r"\s*[A-Z][A-Z_/ -]*\s*|\s*[A-Z][A-Za-z]+\s*")
 
 
-def read_triples(
+def parse_triples(
     reply: str, asked: str = "", relations: Collection[str] = (), *, partial: bool = True, single: bool = False
-) -> Reading[list[Triple]]:
+) -> ParsedReply[list[Triple]]:
     """Return the triples that a reply gives as its answer, each as it was written, in order.
 
     Args:
@@ -56,23 +56,23 @@ def read_triples(
     Raises:
         ParseError: it gives none and does not say so, or so that two people could read it differently.
 
-    >>> read_triples('<think>[["a", "r", "b"]]?</think>{"triples": [["c", "r", "d"]]}').answer
+    >>> parse_triples('<think>[["a", "r", "b"]]?</think>{"triples": [["c", "r", "d"]]}').answer
     [('c', 'r', 'd')]
-    >>> read_triples("Der Text nennt keine Relationen.")
-    Reading(answer=[], rule='none, in words', thought='')
+    >>> parse_triples("Der Text nennt keine Relationen.")
+    ParsedReply(answer=[], rule='none, in words', thought='')
     """
-    thought, said = separate(reply, asked)
+    thought, said = strip_reasoning(reply, asked)
     if not said.strip():
         raise ParseError("nothing but thought" if thought else "an empty reply", thought)
     known = frozenset(map(same, relations))
-    said = unwrapped(said)
-    for version in versions(said, asked):
+    said = unwrap(said)
+    for version in split_versions(said, asked):
         if version.alternatives:
             break
         read = _read(version, asked, known, partial, single)
         if read is not None:
-            values = [each.value for each in find_values(said)] if _LISTS_NODES.search(said) else []
-            triples = resolved(_without_dittos(read[0]), values, said, asked)
+            values = [each.value for each in extract_json(said)] if _LISTS_NODES.search(said) else []
+            triples = resolve_node_ids(_without_dittos(read[0]), values, said, asked)
             if triples is None:
                 raise ParseError("triples of nodes by their ids, and no names for these", thought)
             if (
@@ -82,7 +82,7 @@ def read_triples(
                 and not _NESTED.search(said)
             ):
                 raise ParseError("a list of three names, none of which is a relation", thought)
-            return Reading([(_with_ordinal(s, said, asked), r, o) for s, r, o in triples], read[1], thought)
+            return ParsedReply([(_with_ordinal(s, said, asked), r, o) for s, r, o in triples], read[1], thought)
         if version.takes_back and cues.RETRACTIONS.search(version.text):
             raise ParseError("an answer that was taken back, and no other", thought)
         if version.is_final and version.text.strip():
@@ -153,9 +153,9 @@ def _untyped(name: str) -> str:
 
 
 def _read(
-    version: Version, asked: str, relations: frozenset[str], partial: bool, single: bool
+    version: AnswerVersion, asked: str, relations: frozenset[str], partial: bool, single: bool
 ) -> tuple[list[Triple], str] | None:
-    if graph := written_graph(version.text):
+    if graph := parse_graph(version.text):
         return graph, "graph"
     pieces = [piece for piece in version.pieces if not _is_no_list(version.text, piece.start, relations)]
     readings = [(piece, json_triples(piece.value, relations)) for piece in pieces]
@@ -172,7 +172,7 @@ def _read(
         return triples, "json, cut off" if cut else "json"
     text = one_per_line(_JOINED_CALLS.sub("); ", _without_values(version)), relations)
     if not any(piece.stands for piece, _ in chosen):
-        for read in (_calls(text, asked, relations), written_triples(text, relations)):
+        for read in (_calls(text, asked, relations), parse_text_triples(text, relations)):
             if read[0]:
                 return read
     if chosen:
@@ -182,7 +182,7 @@ def _read(
     return ([], "none, in words") if says_none(text, single=single) else None
 
 
-def _standing(version: Version, readable: list[tuple[Piece, list[Triple]]]) -> list[tuple[Piece, list[Triple]]]:
+def _standing(version: AnswerVersion, readable: list[tuple[Piece, list[Triple]]]) -> list[tuple[Piece, list[Triple]]]:
     """Return the values that stand on their own, and those that only signs join to one of them."""
     chosen: list[tuple[Piece, list[Triple]]] = []
     for each in readable:
@@ -192,7 +192,7 @@ def _standing(version: Version, readable: list[tuple[Piece, list[Triple]]]) -> l
     return chosen
 
 
-def _without_values(version: Version) -> str:
+def _without_values(version: AnswerVersion) -> str:
     """Return the text without the values that are objects or cut off: what is in them is not written otherwise."""
     text = version.text
     for piece in version.pieces:
@@ -264,10 +264,10 @@ def _calls(text: str, asked: str, relations: frozenset[str]) -> tuple[list[Tripl
     found = [
         each
         for each in parse_calls("\n".join(kept), asked)
-        if not is_format(each) and not _has_third(each, asked, relations)
+        if not is_placeholder(each) and not _has_third(each, asked, relations)
     ] + named
     if not found:
-        found = [each for each in parse_calls("\n".join(in_prose), asked) if not is_format(each)]
+        found = [each for each in parse_calls("\n".join(in_prose), asked) if not is_placeholder(each)]
     return found, "calls"
 
 
@@ -319,12 +319,12 @@ def _call_line(line: str, relations: frozenset[str]) -> Triple | str | None:
     body_end = _closing(bare, match.end() - 1)
     body = bare[match.end() : body_end]
     if re.match(r"\s*\w+\s*=\s*\S|\s*[a-z_]\w*: [^,]+, [a-z_]\w*: ", body):
-        return written_triple(bare[: body_end + 1], relations)
+        return parse_line(bare[: body_end + 1], relations)
     if (
         _TRIPLE_NAMES.fullmatch(match[1].strip())
         and len(parts := [part.strip(" \"'") for part in body.split(",")]) == 3
     ):
-        return in_order(parts, relations)
+        return order_parts(parts, relations)
     rest = bare[body_end + 1 :]
     n_calls = 1
     while further := _CALL_LINE.match(rest := _TAIL.sub("", rest, count=1)):

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from kbbench_hf.parsing import cues
 from kbbench_hf.parsing.answers import says_unanswerable
-from kbbench_hf.parsing.final_answer import Piece, Version, versions
+from kbbench_hf.parsing.final_answer import AnswerVersion, Piece, split_versions
 from kbbench_hf.parsing.lenient_json import Value
-from kbbench_hf.parsing.parsed_reply import ParseError, Reading
-from kbbench_hf.parsing.reasoning import separate
+from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
+from kbbench_hf.parsing.reasoning import strip_reasoning
 from kbbench_hf.parsing.triple_parts import plain
-from kbbench_hf.parsing.wrappers import unwrapped
+from kbbench_hf.parsing.wrappers import unwrap
 from kbbench_hf.text.patterns import lazy_pattern
 
 _YES = (
@@ -52,7 +52,7 @@ _LABEL = (
 
 
 @dataclass(frozen=True)
-class Question:
+class VerdictTask:
     """What is asked: the words that claim it, the words that deny it, and the members that hold the answer."""
 
     claim: "re.Pattern[str]"
@@ -73,7 +73,7 @@ _NOT = lazy_pattern(
     r"essere|worden|as|a|what)\b[\s,]*){0,4})?\s*$",
     re.IGNORECASE,
 )
-_SUPPORTED = Question(
+_SUPPORTED = VerdictTask(
     claim=lazy_pattern(
         r"\b(?P<neg>un|dis|in|non-|not-)?(?:supported|supports|support|entailed|entails|stated|states|implied|"
         r"implies|inferred|deduced|confirmed|confirms|backed|backs|justified|verified|verifiable|grounded|correct|"
@@ -98,7 +98,7 @@ _SUPPORTED = Question(
         "unsupported contradicted false incorrect refuted hallucinated notsupported contradiction hallucination".split()
     ),
 )
-_ANSWERABLE = Question(
+_ANSWERABLE = VerdictTask(
     claim=lazy_pattern(
         r"\b(?P<neg>un|in|non-)?(?:answerable|answered|sufficient|suffices?|suffice|enough|adequate|possible to "
         r"answer|able to answer|can answer|"
@@ -129,41 +129,41 @@ _ANSWERABLE = Question(
 )
 
 
-def read_supported(reply: str) -> Reading[bool]:
+def parse_supported(reply: str) -> ParsedReply[bool]:
     """Return whether a reply says that a triple is supported by its text.
 
     Raises:
         ParseError: it does not say, or says both.
 
-    >>> read_supported("No doubt about it: supported.").answer, read_supported('{"verdict": "not supported"}').answer
+    >>> parse_supported("No doubt about it: supported.").answer, parse_supported('{"verdict": "not supported"}').answer
     (True, False)
     """
     return _read(reply, _SUPPORTED)
 
 
-def read_answerable(reply: str) -> Reading[str]:
+def parse_answerable(reply: str) -> ParsedReply[str]:
     """Return "yes" or "no" for whether a reply says that a question can be answered from what was given.
 
     Raises:
         ParseError: it does not say, or says both.
 
-    >>> read_answerable("The table does not contain the year.").answer, read_answerable('{"answer": true}').answer
+    >>> parse_answerable("The table does not contain the year.").answer, parse_answerable('{"answer": true}').answer
     ('no', 'yes')
     """
     read = _read(reply, _ANSWERABLE)
-    return Reading("yes" if read.answer else "no", read.rule, read.thought)
+    return ParsedReply("yes" if read.answer else "no", read.rule, read.thought)
 
 
-def _read(reply: str, question: Question) -> Reading[bool]:
-    thought, said = separate(reply)
+def _read(reply: str, question: VerdictTask) -> ParsedReply[bool]:
+    thought, said = strip_reasoning(reply)
     if not said.strip():
         raise ParseError("nothing but thought" if thought else "an empty reply", thought)
-    for version in versions(unwrapped(said), judged=True):
+    for version in split_versions(unwrap(said), judged=True):
         found, rule = _of_values(version, question), "json"
         if found is None and not version.alternatives:
             found, rule = _of_words(version.text, question)
         if found is not None and len(found) == 1:
-            return Reading(found.pop(), rule, thought)
+            return ParsedReply(found.pop(), rule, thought)
         if found or version.alternatives:
             break
         if version.takes_back and cues.RETRACTIONS.search(version.text):
@@ -171,7 +171,7 @@ def _read(reply: str, question: Question) -> Reading[bool]:
     raise ParseError(f"no verdict, or two: {said.strip()[:80]!r}", thought)
 
 
-def _of_values(version: Version, question: Question) -> set[bool] | None:
+def _of_values(version: AnswerVersion, question: VerdictTask) -> set[bool] | None:
     """Return what the values of a reply say; empty where they say both; None where none has a verdict."""
     pieces = [piece for piece in version.pieces if piece.stands] or version.pieces
     held = [verdict for piece in pieces for verdict in _held(piece, question)]
@@ -182,7 +182,7 @@ def _of_values(version: Version, question: Question) -> set[bool] | None:
     return {verdict for verdict in held if verdict is not None}
 
 
-def _held(piece: Piece, question: Question) -> Iterator[bool | None]:
+def _held(piece: Piece, question: VerdictTask) -> Iterator[bool | None]:
     """Yield the verdicts of a value; None where a member that must hold one holds none, or both."""
     if piece.is_cut:
         return
@@ -210,7 +210,7 @@ def _held(piece: Piece, question: Question) -> Iterator[bool | None]:
         yield (not verdict) if key in question.turned and verdict is not None else verdict
 
 
-def _verdict(value: Value, question: Question) -> bool | None:
+def _verdict(value: Value, question: VerdictTask) -> bool | None:
     """Return what a member says: a boolean, a word, a phrase, or the one item of a list."""
     if isinstance(value, bool):
         return value
@@ -222,7 +222,7 @@ def _verdict(value: Value, question: Question) -> bool | None:
     return found.pop() if found is not None and len(found) == 1 else None
 
 
-def _of_words(text: str, question: Question) -> tuple[set[bool] | None, str]:
+def _of_words(text: str, question: VerdictTask) -> tuple[set[bool] | None, str]:
     """Return what a text says, by a label, by its first word, or by what it claims; empty where it says both.
 
     A yes that is limited ("yes, but not the relation", "everything but the last hop") is none, and a first word that
@@ -246,7 +246,7 @@ def _of_words(text: str, question: Question) -> tuple[set[bool] | None, str]:
     return found, rule
 
 
-def _stated(text: str, question: Question) -> tuple[set[bool] | None, str, str]:
+def _stated(text: str, question: VerdictTask) -> tuple[set[bool] | None, str, str]:
     """Return what a text says, the rule that tells it, and the words that may limit it."""
     plain_text = re.sub(r"[*_`\"“”]+", " ", text).strip()
     if re.search(
@@ -305,7 +305,7 @@ _KEY_WORDS = {
 }
 
 
-def _leading(text: str, question: Question) -> bool | None:
+def _leading(text: str, question: VerdictTask) -> bool | None:
     """Return the verdict that a text begins with: a word, or a claim right at its start."""
     start = text.lstrip(" \n\t([{-–—#>'’:：.,")
     if question is _ANSWERABLE and cues.COMPLETE.match(start):
@@ -342,7 +342,7 @@ def _leading(text: str, question: Question) -> bool | None:
     return None
 
 
-def _claims(text: str, question: Question) -> Iterator[bool]:
+def _claims(text: str, question: VerdictTask) -> Iterator[bool]:
     """Yield what the sentences of a text claim; what they only suppose, or say of something else, is left out."""
     for sentence in _sentences(text):
         if re.search(

@@ -1,6 +1,6 @@
 r"""What an answer is wrapped in: turn tokens, answer tags, boxes, tool calls, code fences, a JSON string.
 
-`unwrapped` takes these off, so that what is left is the answer with the words around it.
+`unwrap` takes these off, so that what is left is the answer with the words around it.
 """
 
 import json
@@ -27,14 +27,14 @@ _BOX = re.compile(r"\\boxed\s*\{")
 _TEX = re.compile(r"\\(?:text|textbf|mathrm|mathbf)\s*\{([^{}]*)\}")
 
 
-def unwrapped(said: str) -> str:
+def unwrap(said: str) -> str:
     r"""Return what was said without what it is wrapped in.
 
     Of answers in tags the last is meant, or all of them where nothing but blanks stands between.
 
-    >>> unwrapped("So:\n<answer>\nLyon\n</answer><|im_end|>").strip()
+    >>> unwrap("So:\n<answer>\nLyon\n</answer><|im_end|>").strip()
     'Lyon'
-    >>> unwrapped(r'"{\"answer\": [\"Lyon\"]}"'), unwrapped(r"Thus \boxed{\text{Lyon}}.")
+    >>> unwrap(r'"{\"answer\": [\"Lyon\"]}"'), unwrap(r"Thus \boxed{\text{Lyon}}.")
     ('{"answer": ["Lyon"]}', 'Lyon')
     """
     said = _TOKENS.sub("\n", said)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kbbench_hf.benchmarks.base import ROOM_FOR_THOUGHT, Prompt
+from kbbench_hf.parsing import scores
 from kbbench_hf.parsing.parsed_reply import ParseError
-from kbbench_hf.parsing.scores import read_score
 
 INSTRUCTION = """\
 You judge search results. Below are a query and one candidate of type "{node_type}" with what is known of it. \
@@ -76,7 +76,7 @@ def parse_score(reply: str) -> float:
     >>> [parse_score(text) for text in ("0.8", ".5", "1", "Score: 8/10", "about 85 %", '{"score": 0.25}')]
     [0.8, 0.5, 1.0, 0.8, 0.85, 0.25]
     """
-    return read_score(reply).answer
+    return scores.parse_score(reply).answer
 
 
 def parse_reference_score(reply: str) -> float:

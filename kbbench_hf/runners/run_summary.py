@@ -15,12 +15,12 @@ from kbbench_hf.files.journal import Record
 from kbbench_hf.files.writing import whole_file
 from kbbench_hf.llm.failures import SETTLED
 from kbbench_hf.parsing.cues import REFUSAL
-from kbbench_hf.parsing.parsed_reply import Reading
+from kbbench_hf.parsing.parsed_reply import ParsedReply
 from kbbench_hf.runners.progress import Meter, quantile
 
 _to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
-Parse = Callable[[str, Any], Reading[Any]]
+Parse = Callable[[str, Any], ParsedReply[Any]]
 """(response text, example id) -> what was read; raises where the text holds no answer."""
 
 
@@ -121,7 +121,7 @@ def prediction(record: Record, parse: Parse, answer: str) -> Prediction:
     the server did. Whatever a parser raises is a parse failure of that text.
 
     >>> record = {"id": "q1", "error": None, "response": "4 2"}
-    >>> prediction(record, lambda text, _: Reading(text.split(), "words"), "answers").line
+    >>> prediction(record, lambda text, _: ParsedReply(text.split(), "words"), "answers").line
     b'{"id": "q1", "answers": ["4", "2"], "read_by": "words", "response": "4 2"}\n'
     """
     who = {name: record[name] for name in ("system_fingerprint", "provider") if record.get(name)}

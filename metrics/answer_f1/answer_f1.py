@@ -11,7 +11,7 @@ from kbbench_hf.benchmarks.warnings import above_one_warning, empty_warning, equ
 from kbbench_hf.errors import UsageError
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.answers import score_answers
-from kbbench_hf.parsing.answers import read_answers
+from kbbench_hf.parsing.answers import parse_answers
 from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.scoring.evaluate_modules import Unordered, decode, module_result, read_list, reads
 
@@ -72,7 +72,7 @@ def _read_prediction(entry):
         return entry
     if isinstance(entry, dict):
         try:
-            return list(read_answers(json.dumps(entry)).answer)
+            return list(parse_answers(json.dumps(entry)).answer)
         except ParseError:
             raise ShapeError("a dictionary without 'answer'; expected a list of answers or {'answer': [...]}") from None
     if isinstance(entry, Unordered) and len(entry) > 1:
@@ -140,6 +140,6 @@ class AnswerF1(evaluate.Metric):
 
 def _read_text(text):
     try:
-        return list(read_answers(text).answer)
+        return list(parse_answers(text).answer)
     except ParseError:
         return None

@@ -10,7 +10,7 @@ from kbbench_hf.benchmarks.warnings import unread_warning
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.answers import answerability, balanced_accuracy, rejections
 from kbbench_hf.parsing.parsed_reply import ParseError
-from kbbench_hf.parsing.verdicts import read_answerable
+from kbbench_hf.parsing.verdicts import parse_answerable
 from kbbench_hf.scoring.evaluate_modules import decode, module_result, reads
 
 _DESCRIPTION = """\
@@ -99,6 +99,6 @@ class RejectionRate(evaluate.Metric):
 
 def _verdict(text):
     try:
-        return read_answerable(text).answer
+        return parse_answerable(text).answer
     except ParseError:
         return None

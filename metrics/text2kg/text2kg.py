@@ -13,7 +13,7 @@ from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.triple_values import score_repaired_2, score_repaired_3
 from kbbench_hf.metrics.triples import Ontology, TripleScores, count_oddities, score_reference, score_repaired
 from kbbench_hf.parsing.parsed_reply import ParseError
-from kbbench_hf.parsing.triples import read_triples
+from kbbench_hf.parsing.triples import parse_triples
 from kbbench_hf.scoring.evaluate_modules import decode, module_result, read_list, reads
 
 _DESCRIPTION = """\
@@ -192,7 +192,7 @@ def _triples(prediction, parser, sentence, ontology):
     if parser == "careful":
         try:
             return [
-                tuple(triple) for triple in read_triples(prediction, sentence, sorted(ontology.relation_names)).answer
+                tuple(triple) for triple in parse_triples(prediction, sentence, sorted(ontology.relation_names)).answer
             ]
         except ParseError:
             return None

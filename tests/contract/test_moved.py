@@ -11,11 +11,11 @@ def test_an_old_name_imports_the_new_module() -> None:
     with pytest.warns(
         DeprecationWarning, match=r"kbbench_hf\.replies\.triples has moved to kbbench_hf\.parsing\.triples"
     ):
-        from kbbench_hf.replies.triples import read_triples  # type: ignore[import-not-found]
+        from kbbench_hf.replies.triples import parse_triples  # type: ignore[import-not-found]
 
     from kbbench_hf.parsing import triples
 
-    assert read_triples is triples.read_triples
+    assert parse_triples is triples.parse_triples
 
 
 def test_every_new_name_exists_and_no_old_one_does() -> None:

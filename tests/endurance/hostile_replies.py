@@ -142,7 +142,7 @@ def replies() -> Iterator[tuple[str, Hostile]]:
 RUN = """
 import json, resource, sys, time, traceback
 from pathlib import Path
-from kbbench_hf.benchmarks.base import Prompt, Reading
+from kbbench_hf.benchmarks.base import Prompt, ParsedReply
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.runners.generate import generate
@@ -152,7 +152,7 @@ for n, url in enumerate(urls):
     started = time.perf_counter()
     try:
         done = generate(prompts, Endpoint(url, "m", key, timeout_s=3.0), Path(folder, str(n)), canary=False, attempts=2,
-                        concurrency=1, parse=lambda text, _: Reading(text.split(), "words"))
+                        concurrency=1, parse=lambda text, _: ParsedReply(text.split(), "words"))
         print(done.summary)
         for record in done.records():
             print(record["id"], record["error"])

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from kbbench_hf.benchmarks.base import Example
 from kbbench_hf.metrics.triple_lists import Triple
-from kbbench_hf.parsing.parsed_reply import ParseError, Reading
-from kbbench_hf.parsing.triples import read_triples, without_types
+from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
+from kbbench_hf.parsing.triples import parse_triples, without_types
 
 ANSWER_MARKS = ("\nASSISTANT:", "[/INST]", "\n<|assistant|>\n", "GPT4 Correct Assistant:")
 """The words after which an answer begins where a stored response repeats its prompt (Vicuna and WizardLM, Llama and
@@ -39,24 +39,24 @@ class Mended(NamedTuple):
     unquoted tail), `escape`, `list` (sound, but lost with its list), `numbered` (no brackets)."""
 
 
-def careful(response: str, example: Example) -> Reading[list[Triple]]:
+def careful(response: str, example: Example) -> ParsedReply[list[Triple]]:
     """Return the triples that a response gives as its answer; see `parsing.triples`, which reads all benchmarks'.
 
     Raises:
         ParseError: it gives none and does not say so, or can be read in two ways.
     """
-    read = read_triples(response, example["text"])
-    return Reading([list(triple) for triple in read.answer], read.rule, read.thought)
+    read = parse_triples(response, example["text"])
+    return ParsedReply([list(triple) for triple in read.answer], read.rule, read.thought)
 
 
-def careful_semi_open(response: str, example: Example) -> Reading[list[Triple]]:
+def careful_semi_open(response: str, example: Example) -> ParsedReply[list[Triple]]:
     """Return the triples of `careful` for the release's semi-open prompt, entities without the type behind their name.
 
     Raises:
         ParseError: as `careful`.
     """
-    read = read_triples(response, example["text"])
-    return Reading([list(triple) for triple in without_types(read.answer)], read.rule, read.thought)
+    read = parse_triples(response, example["text"])
+    return ParsedReply([list(triple) for triple in without_types(read.answer)], read.rule, read.thought)
 
 
 def answer_of(response: str) -> str:

@@ -21,7 +21,7 @@ from kbbench_hf.benchmarks.answers import ANSWERS, Id
 from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Prompt, PromptOptions, Scores, of_text
 from kbbench_hf.benchmarks.ska_bench.configs import bucket, configs
 from kbbench_hf.benchmarks.ska_bench.contexts import Context, Renderer, pieces
-from kbbench_hf.benchmarks.ska_bench.parsers import parse_answers, parse_verdict
+from kbbench_hf.benchmarks.ska_bench.parsers import parse_json_answers, parse_verdict
 from kbbench_hf.benchmarks.ska_bench.testbeds import TESTBEDS
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, Pool
 from kbbench_hf.benchmarks.warnings import ScoreWarning, above_one_warning
@@ -29,7 +29,7 @@ from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.aggregate import Estimate, means
 from kbbench_hf.metrics.answers import answerability, balanced_accuracy, rejections, score_answers
 from kbbench_hf.metrics.typed_answers import matched
-from kbbench_hf.parsing.parsed_reply import Reading
+from kbbench_hf.parsing.parsed_reply import ParsedReply
 
 METRICS = {
     "answer_f1": "F1",
@@ -166,21 +166,21 @@ def check(examples: Examples, example_id: Id, answer: Sequence[str]) -> str | No
     return None
 
 
-def read_careful(response: str, example: Example) -> Reading[list[str]]:
+def read_careful(response: str, example: Example) -> ParsedReply[list[str]]:
     """Return the answers that a response gives, see `parsing.answers`; on a rejection testbed "yes" or "no" alone.
 
     Raises:
         ParseError: it gives none and does not say so, or can be read in two ways.
     """
     if not _is_judged(example):
-        from kbbench_hf.parsing.answers import read_answers
+        from kbbench_hf.parsing.answers import parse_answers
 
         is_name = example.has_name if isinstance(example, ContextRow) else lambda name: False
-        return read_answers(response, str(example.get("question", "")), is_name)
-    from kbbench_hf.parsing.verdicts import read_answerable
+        return parse_answers(response, str(example.get("question", "")), is_name)
+    from kbbench_hf.parsing.verdicts import parse_answerable
 
-    read = read_answerable(response)
-    return Reading([read.answer], read.rule, read.thought)
+    read = parse_answerable(response)
+    return ParsedReply([read.answer], read.rule, read.thought)
 
 
 def _is_judged(example: Example) -> bool:
@@ -259,7 +259,7 @@ _SCORING = base.Scoring(
     warn=warn,
 )
 _ASKING = base.Asking(
-    PROMPTS, {"careful": read_careful, "json": of_text(parse_answers)}, testbeds=TESTBEDS, parts=SUBSETS
+    PROMPTS, {"careful": read_careful, "json": of_text(parse_json_answers)}, testbeds=TESTBEDS, parts=SUBSETS
 )
 _SHOWING = base.Showing(
     explain,

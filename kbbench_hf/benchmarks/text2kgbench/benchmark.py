@@ -43,7 +43,7 @@ from kbbench_hf.metrics.triples import (
     triple_key,
     underscored,
 )
-from kbbench_hf.parsing.parsed_reply import ParseError, Reading
+from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
 
 METRICS = {
     "f1": "F1",
@@ -168,18 +168,18 @@ def summarise(scores: Scores, mode: str, *, doubled: str | None = None) -> dict[
     return figures
 
 
-def read_careful(response: str, example: Example) -> Reading[list[Triple]]:
+def read_careful(response: str, example: Example) -> ParsedReply[list[Triple]]:
     """Return the triples that a response gives as its answer, see `parsing.triples`; the example settles what is open.
 
     Raises:
         ParseError: it gives none and does not say so, or can be read in two ways.
     """
-    from kbbench_hf.parsing.triples import read_triples
+    from kbbench_hf.parsing.triples import parse_triples
 
-    return read_triples(response, example["sentence"], example.get("relations", ()))
+    return parse_triples(response, example["sentence"], example.get("relations", ()))
 
 
-def read_balanced(response: str, example: Example) -> Reading[list[Triple]]:
+def read_balanced(response: str, example: Example) -> ParsedReply[list[Triple]]:
     """Return the triples of a response, in JSON or as `relation(subject, object)`; the sentence settles what is open.
 
     Raises:
@@ -188,7 +188,7 @@ def read_balanced(response: str, example: Example) -> Reading[list[Triple]]:
     triples = parse_balanced(response, example["sentence"])
     if not triples and not _NOTHING.search(response.strip()):
         raise ParseError("no triples, and no word that there are none")
-    return Reading(triples, "balanced")
+    return ParsedReply(triples, "balanced")
 
 
 def explain(examples: Examples, example: Example, answer: Sequence[Sequence[str]]) -> Explanation:

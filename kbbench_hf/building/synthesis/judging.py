@@ -14,10 +14,10 @@ import numpy as np
 
 from kbbench_hf.benchmarks.base import ROOM_FOR_THOUGHT, Prompt
 from kbbench_hf.errors import DataError
-from kbbench_hf.parsing.lenient_json import find_values
+from kbbench_hf.parsing.lenient_json import extract_json
 from kbbench_hf.parsing.parsed_reply import ParseError
-from kbbench_hf.parsing.reasoning import separate
-from kbbench_hf.parsing.verdicts import read_supported
+from kbbench_hf.parsing.reasoning import strip_reasoning
+from kbbench_hf.parsing.verdicts import parse_supported
 
 MOST_PROPERTIES = 3
 LONGEST_DOCUMENT = 12_000
@@ -143,7 +143,7 @@ def read_vote(reply: str | None) -> bool | None:
     (True, None, None)
     """
     try:
-        return None if reply is None else read_supported(reply).answer
+        return None if reply is None else parse_supported(reply).answer
     except ParseError:
         return None
 
@@ -231,5 +231,5 @@ def _flat(text: str) -> str:
 
 
 def _objects(reply: str) -> list[dict[str, Any]]:
-    said = separate(reply).said
-    return [found.value for found in find_values(said) if isinstance(found.value, dict)]
+    said = strip_reasoning(reply).said
+    return [found.value for found in extract_json(said) if isinstance(found.value, dict)]

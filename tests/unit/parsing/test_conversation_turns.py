@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from kbbench_hf.parsing.answers import read_answers
-from kbbench_hf.parsing.conversation_turns import own_turn
+from kbbench_hf.parsing.answers import parse_answers
+from kbbench_hf.parsing.conversation_turns import extract_own_turn
 from kbbench_hf.parsing.parsed_reply import ParseError
-from kbbench_hf.parsing.scores import read_score
-from kbbench_hf.parsing.tool_calls import read_turn
-from kbbench_hf.parsing.triples import read_triples
-from kbbench_hf.parsing.verdicts import read_supported
+from kbbench_hf.parsing.scores import parse_score
+from kbbench_hf.parsing.tool_calls import parse_tool_calls
+from kbbench_hf.parsing.triples import parse_triples
+from kbbench_hf.parsing.verdicts import parse_supported
 
 SENTENCE = "Built by Brothers Aske, the Saint Oda sails from Westerhythe."
 PROMPT = f"You are given a list of relations. {'Answer with JSON only, in one line. ' * 8}\nSentence: {SENTENCE}"
@@ -66,25 +66,25 @@ TEMPLATES = {
 
 
 def called(reply: str) -> list[str]:
-    return [call.name for call in read_turn(reply, None, ["search", "finish"]).calls]
+    return [call.name for call in parse_tool_calls(reply, None, ["search", "finish"]).calls]
 
 
 # A reader, what the model answers, and what it answers in the turn that it invents.
 TASKS: dict[str, tuple[Callable[[str], Any], str, str]] = {
     "triples": (
-        lambda reply: read_triples(reply, SENTENCE, ["built by"]).answer,
+        lambda reply: parse_triples(reply, SENTENCE, ["built by"]).answer,
         '{"triples": [["Saint Oda", "built by", "Brothers Aske"]]}',
         '{"triples": [["Quince", "built by", "Loy Yard"]]}',
     ),
     "lines": (
-        lambda reply: read_triples(reply, SENTENCE).answer,
+        lambda reply: parse_triples(reply, SENTENCE).answer,
         "(Saint Oda; built by; Brothers Aske)",
         "(Quince; built by; Loy Yard)",
     ),
-    "answers": (lambda reply: read_answers(reply).answer, '{"answers": ["Ada Loy"]}', '{"answers": ["Loy Yard"]}'),
-    "words": (lambda reply: read_answers(reply).answer, "Answer: Ada Loy", "Answer: Loy Yard"),
-    "score": (lambda reply: read_score(reply).answer, "0.4", "0.9"),
-    "verdict": (lambda reply: read_supported(reply).answer, "Not supported.", "Supported."),
+    "answers": (lambda reply: parse_answers(reply).answer, '{"answers": ["Ada Loy"]}', '{"answers": ["Loy Yard"]}'),
+    "words": (lambda reply: parse_answers(reply).answer, "Answer: Ada Loy", "Answer: Loy Yard"),
+    "score": (lambda reply: parse_score(reply).answer, "0.4", "0.9"),
+    "verdict": (lambda reply: parse_supported(reply).answer, "Not supported.", "Supported."),
     "tools": (called, '{"name": "search", "arguments": {}}', '{"name": "finish", "arguments": {}}'),
 }
 
@@ -127,7 +127,7 @@ def test_what_stands_before_the_first_end_mark_is_the_answer(template: str, task
     ],
 )
 def test_another_question_is_an_invented_turn_and_the_same_one_is_not(reply: str, answers: list[str]) -> None:
-    assert read_answers(reply, "Who built the Plum?").answer == answers
+    assert parse_answers(reply, "Who built the Plum?").answer == answers
 
 
 @pytest.mark.parametrize(
@@ -151,9 +151,9 @@ def test_another_question_is_an_invented_turn_and_the_same_one_is_not(reply: str
     ],
 )
 def test_a_role_is_no_answer_and_a_label_of_an_answer_is_no_role(reply: str, own: str) -> None:
-    assert own_turn(reply).strip() == own
+    assert extract_own_turn(reply).strip() == own
 
 
 def test_thought_in_a_message_of_its_own_is_followed_by_the_answer() -> None:
     reply = "<think>28 or 30?</think><|im_end|>\n<|im_start|>assistant\n{}<|im_end|>\n<|im_start|>user\nMore?<|im_end|>"
-    assert read_answers(reply.replace("{}", '{"answers": ["28"]}')).answer == ["28"]
+    assert parse_answers(reply.replace("{}", '{"answers": ["28"]}')).answer == ["28"]

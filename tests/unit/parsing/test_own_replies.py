@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from kbbench_hf.parsing.answers import read_answers
+from kbbench_hf.parsing.answers import parse_answers
 from kbbench_hf.parsing.parsed_reply import ParseError
-from kbbench_hf.parsing.scores import read_score
-from kbbench_hf.parsing.triples import read_triples, without_types
-from kbbench_hf.parsing.verdicts import read_answerable, read_supported
+from kbbench_hf.parsing.scores import parse_score
+from kbbench_hf.parsing.triples import parse_triples, without_types
+from kbbench_hf.parsing.verdicts import parse_answerable, parse_supported
 
 CASES = [json.loads(line) for line in Path(__file__).with_name("own_replies.jsonl").read_text("utf-8").splitlines()]
 
@@ -19,23 +19,25 @@ CASES = [json.loads(line) for line in Path(__file__).with_name("own_replies.json
 def answers(case: Any) -> Any:
     example = case["example"]
     if example["testbed"] == "rejection":
-        return read_answerable(case["reply"]).answer
-    return read_answers(case["reply"], example.get("question", "")).answer
+        return parse_answerable(case["reply"]).answer
+    return parse_answers(case["reply"], example.get("question", "")).answer
 
 
 def triples(case: Any) -> Any:
     example = case["example"]
     asked, relations = example.get("sentence") or example["text"], example.get("relations", ())
-    return [list(triple) for triple in read_triples(case["reply"], asked, relations).answer]
+    return [list(triple) for triple in parse_triples(case["reply"], asked, relations).answer]
 
 
 READERS: dict[str, Callable[[Any], Any]] = {
     "text2kg": triples,
     "genres": triples,
     "ska": answers,
-    "judge_fact": lambda case: read_supported(case["reply"]).answer,
-    "judge_split": lambda case: [list(each) for each in read_triples(case["reply"], partial=False, single=True).answer],
-    "reranker": lambda case: read_score(case["reply"]).answer,
+    "judge_fact": lambda case: parse_supported(case["reply"]).answer,
+    "judge_split": lambda case: [
+        list(each) for each in parse_triples(case["reply"], partial=False, single=True).answer
+    ],
+    "reranker": lambda case: parse_score(case["reply"]).answer,
 }
 
 

@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbbench_hf.parsing.answers import read_answers
-from kbbench_hf.parsing.parsed_reply import ParseError, Reading
-from kbbench_hf.parsing.reasoning import add_marker, separate
-from kbbench_hf.parsing.scores import read_score
-from kbbench_hf.parsing.triples import read_triples
-from kbbench_hf.parsing.verdicts import read_answerable, read_supported
+from kbbench_hf.parsing.answers import parse_answers
+from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
+from kbbench_hf.parsing.reasoning import add_marker, strip_reasoning
+from kbbench_hf.parsing.scores import parse_score
+from kbbench_hf.parsing.triples import parse_triples
+from kbbench_hf.parsing.verdicts import parse_answerable, parse_supported
 
-READERS: dict[str, Callable[[str], Reading[Any]]] = {
-    "triples": read_triples,
-    "answers": read_answers,
-    "supported": read_supported,
-    "answerable": read_answerable,
-    "score": read_score,
+READERS: dict[str, Callable[[str], ParsedReply[Any]]] = {
+    "triples": parse_triples,
+    "answers": parse_answers,
+    "supported": parse_supported,
+    "answerable": parse_answerable,
+    "score": parse_score,
 }
 REPLIES = {
     "triples": [
@@ -89,19 +89,19 @@ def test_words_around_an_answer_change_nothing_or_make_it_unreadable(
 
 
 def test_what_was_thought_is_told_apart() -> None:
-    read = read_answers('<think>London? No.</think>{"answer": ["Paris"]}')
+    read = parse_answers('<think>London? No.</think>{"answer": ["Paris"]}')
     assert (read.answer, read.rule, read.thought) == (["Paris"], "json", "London? No.")
-    assert read_answers("Paris").thought == ""
+    assert parse_answers("Paris").thought == ""
     with pytest.raises(ParseError) as cut:
-        read_answers("<think>London? Or")
+        parse_answers("<think>London? Or")
     assert cut.value.thought == "London? Or"
 
 
 def test_a_marker_that_is_new_can_be_added(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kbbench_hf.parsing.reasoning._OWN", [])
-    assert separate("<plan>x</plan>y").said == "<plan>x</plan>y"
+    assert strip_reasoning("<plan>x</plan>y").said == "<plan>x</plan>y"
     add_marker("<plan>", "</plan>")
-    assert separate("<plan>x</plan>y") == ("x", "y")
+    assert strip_reasoning("<plan>x</plan>y") == ("x", "y")
 
 
 @given(st.text(alphabet="[]{}()<>|\"'“”`,:;/\\ \n.ab01-→*#", max_size=80))

@@ -15,7 +15,7 @@ from kbbench_hf.benchmarks.ska_bench.parsers import parse_verdict
 from kbbench_hf.benchmarks.text2kgbench.parsers import parse_balanced
 from kbbench_hf.judges.llm_judges import read_fact
 from kbbench_hf.parsing.parsed_reply import ParseError
-from kbbench_hf.parsing.triples import read_triples
+from kbbench_hf.parsing.triples import parse_triples
 from kbbench_hf.retrieval.reranker import parse_score
 from tests.golden.text2kg_runs import RUNS, gold, responses
 
@@ -41,7 +41,7 @@ READERS: dict[str, Callable[[str, Any], Any]] = {
     "genres": genres_reader,
     "ska": ska_reader,
     "judge_fact": lambda reply, case: bool(read_fact(reply)),
-    "judge_split": lambda reply, case: read_triples(reply, partial=False, single=True).answer,
+    "judge_split": lambda reply, case: parse_triples(reply, partial=False, single=True).answer,
     "reranker": lambda reply, case: parse_score(reply),
 }
 
@@ -114,7 +114,7 @@ def read_before(reply: str) -> set[tuple[str, str, str]] | None:
 
 def read_now(reply: str, text: str) -> set[tuple[str, str, str]] | None:
     try:
-        return folded(read_triples(reply, text).answer)
+        return folded(parse_triples(reply, text).answer)
     except ParseError:
         return None
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from kbbench_hf.parsing.tool_calls import Call, read_turn
+from kbbench_hf.parsing.tool_calls import ToolCall, parse_tool_calls
 
 NAMES = ("search_nodes", "neighbors", "select", "finish")
 ARGUMENTS = {"query": 'salt "β"', "limit": 5}
 SPELLED = json.dumps(ARGUMENTS, ensure_ascii=False)
-SEARCH = Call("search_nodes", ARGUMENTS)
+SEARCH = ToolCall("search_nodes", ARGUMENTS)
 NAMED = json.dumps({"name": "search_nodes", "arguments": ARGUMENTS}, ensure_ascii=False)
 
 
@@ -23,7 +23,7 @@ def field(arguments: object, name: str = "search_nodes") -> list[dict[str, Any]]
     "arguments", [SPELLED, ARGUMENTS, f"```json\n{SPELLED}\n```", f" {SPELLED}\n", json.dumps(SPELLED)]
 )
 def test_arguments_are_an_object_or_its_json_in_a_text(arguments: object) -> None:
-    turn = read_turn("Let me look.", field(arguments), NAMES)
+    turn = parse_tool_calls("Let me look.", field(arguments), NAMES)
     assert turn.calls == (SEARCH,)
     assert turn.said == "Let me look."
     assert turn.in_field
@@ -31,30 +31,30 @@ def test_arguments_are_an_object_or_its_json_in_a_text(arguments: object) -> Non
 
 @pytest.mark.parametrize("arguments", ["", "  ", None, {}, "{}", "null", "```json\n```"])
 def test_no_arguments_are_said_in_many_ways(arguments: object) -> None:
-    assert read_turn("", field(arguments, "finish"), NAMES).calls == (Call("finish", {}),)
+    assert parse_tool_calls("", field(arguments, "finish"), NAMES).calls == (ToolCall("finish", {}),)
 
 
 @pytest.mark.parametrize("arguments", ['{"node_ids": [1', SPELLED * 2, "[1]", "7", [1], 7, True, "[" * 99_999, "x"])
 def test_arguments_that_are_no_single_object_are_a_problem_of_that_call_alone(arguments: object) -> None:
     both = [*field(arguments, "select"), *field("{}", "finish")]
-    broken, whole = read_turn("", both, NAMES).calls
+    broken, whole = parse_tool_calls("", both, NAMES).calls
     assert (broken.name, broken.arguments) == ("select", {})
     assert "expected one JSON object" in broken.problem
-    assert whole == Call("finish", {})
+    assert whole == ToolCall("finish", {})
 
 
 @pytest.mark.parametrize("calls", [[], None, "", {}, 0])
 def test_an_empty_field_holds_no_call(calls: object) -> None:
-    assert read_turn("I am done.", calls, NAMES) == ((), "I am done.", False)
+    assert parse_tool_calls("I am done.", calls, NAMES) == ((), "I am done.", False)
 
 
 def test_odd_entries_of_the_field_are_calls_that_can_be_answered() -> None:
     entries = ["x", None, {}, {"function": "select"}, {"function": {"arguments": "{}"}}, {"name": "finish"}]
-    calls = read_turn("", entries, NAMES).calls
+    calls = parse_tool_calls("", entries, NAMES).calls
     assert [call.name for call in calls] == ["", "", "", "", "", "finish"]
     older = {"name": "search_nodes", "arguments": SPELLED}
-    assert read_turn("", older, NAMES).calls == (SEARCH,), "function_call"
-    assert read_turn("", field(SPELLED, "functions.search_nodes:0"), NAMES).calls == (SEARCH,)
+    assert parse_tool_calls("", older, NAMES).calls == (SEARCH,), "function_call"
+    assert parse_tool_calls("", field(SPELLED, "functions.search_nodes:0"), NAMES).calls == (SEARCH,)
 
 
 @pytest.mark.parametrize(
@@ -93,16 +93,18 @@ def test_odd_entries_of_the_field_are_calls_that_can_be_answered() -> None:
     ],
 )
 def test_calls_in_the_text_are_read_in_the_dialects_of_the_models(text: str) -> None:
-    assert read_turn(text, None, NAMES).calls == (SEARCH,)
-    assert read_turn(text, None, NAMES, in_text=False).calls == ()
+    assert parse_tool_calls(text, None, NAMES).calls == (SEARCH,)
+    assert parse_tool_calls(text, None, NAMES, in_text=False).calls == ()
 
 
 def test_several_calls_in_a_text_keep_their_order() -> None:
     second = json.dumps({"name": "select", "arguments": {"node_ids": [7]}})
-    wanted = (SEARCH, Call("select", {"node_ids": [7]}))
-    assert read_turn(f"<tool_call>{NAMED}</tool_call>\n<tool_call>{second}</tool_call>", "", NAMES).calls == wanted
-    assert read_turn(f"[{NAMED}, {second}]", "", NAMES).calls == wanted
-    assert read_turn("[finish(), select(node_ids=[7])]", "", NAMES).calls == (Call("finish", {}), wanted[1])
+    wanted = (SEARCH, ToolCall("select", {"node_ids": [7]}))
+    assert (
+        parse_tool_calls(f"<tool_call>{NAMED}</tool_call>\n<tool_call>{second}</tool_call>", "", NAMES).calls == wanted
+    )
+    assert parse_tool_calls(f"[{NAMED}, {second}]", "", NAMES).calls == wanted
+    assert parse_tool_calls("[finish(), select(node_ids=[7])]", "", NAMES).calls == (ToolCall("finish", {}), wanted[1])
 
 
 @pytest.mark.parametrize(
@@ -116,18 +118,20 @@ def test_several_calls_in_a_text_keep_their_order() -> None:
     ],
 )
 def test_prose_thought_and_other_json_are_no_calls(text: str) -> None:
-    assert read_turn(text, None, NAMES).calls == ()
+    assert parse_tool_calls(text, None, NAMES).calls == ()
 
 
 def test_a_call_in_the_field_is_all_that_counts_beside_one_that_is_quoted() -> None:
     quoted = f"The node says: <tool_call>{NAMED}</tool_call>"
-    assert read_turn(quoted, field("{}", "finish"), NAMES).calls == (Call("finish", {}),)
+    assert parse_tool_calls(quoted, field("{}", "finish"), NAMES).calls == (ToolCall("finish", {}),)
 
 
 def test_a_marked_call_that_cannot_be_read_is_a_call_with_a_problem() -> None:
-    (call,) = read_turn('<tool_call>{"name": "select", "arguments": {"node_ids": [7}</tool_call>', None, NAMES).calls
+    (call,) = parse_tool_calls(
+        '<tool_call>{"name": "select", "arguments": {"node_ids": [7}</tool_call>', None, NAMES
+    ).calls
     assert call.problem
-    (call,) = read_turn("<function=select>{'node_ids': 7</function>", None, NAMES).calls
+    (call,) = parse_tool_calls("<function=select>{'node_ids': 7</function>", None, NAMES).calls
     assert call.name == "select"
     assert call.problem
 
@@ -139,6 +143,6 @@ def test_nothing_that_a_model_writes_raises_or_takes_long() -> None:
     pieces = [NAMED, SPELLED, "<tool_call>", "</tool_call>", "[TOOL_CALLS]", "<function=select>", "{", "}", "[", '"']
     pieces += ["select(", "finish()", "<think>", "</think>", "<|message|>", "to=functions.select", "\ud800", "\\", "()"]
     for _ in range(800):
-        read_turn("".join(rng.choices(pieces, k=rng.randint(1, 12))), None, NAMES)
+        parse_tool_calls("".join(rng.choices(pieces, k=rng.randint(1, 12))), None, NAMES)
     for piece in pieces:
-        read_turn(piece * 3000, None, NAMES)
+        parse_tool_calls(piece * 3000, None, NAMES)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from kbbench_hf.parsing.parsed_reply import ParseError, Triple
-from kbbench_hf.parsing.triples import read_triples
+from kbbench_hf.parsing.triples import parse_triples
 
 RELATIONS = ["captain", "home port", "built by", "country"]
 SENTENCE = "The Petrel of Hallan Quay is captained by Ines Calder. The Saint Oda was built by Brothers Aske in Germany."
@@ -14,7 +14,7 @@ YARD, LAND = ("Saint Oda", "built by", "Brothers Aske"), ("Saint Oda", "country"
 
 
 def read(reply: str, relations: list[str] = RELATIONS) -> list[Triple]:
-    return [(s, r.lower().replace("_", " "), o) for s, r, o in read_triples(reply, SENTENCE, relations).answer]
+    return [(s, r.lower().replace("_", " "), o) for s, r, o in parse_triples(reply, SENTENCE, relations).answer]
 
 
 @pytest.mark.parametrize("form", [
@@ -177,7 +177,7 @@ MORE = [CAPTAIN, PORT]
 def test_names_keep_their_parts_and_what_is_no_triple_is_refused(reply: str, triples: list[Triple] | None) -> None:
     relations = [*RELATIONS, "place of birth", "population", "area"]
     try:
-        found = [(s, r.replace("_", " "), o) for s, r, o in read_triples(reply, TEXT, relations).answer]
+        found = [(s, r.replace("_", " "), o) for s, r, o in parse_triples(reply, TEXT, relations).answer]
     except ParseError:
         found = None
     assert found == triples
@@ -216,6 +216,6 @@ def test_an_item_that_is_marked_as_not_holding_does_not_count(flag: str, counts:
 
 def test_a_statement_without_an_object_is_whole_in_open_extraction_alone() -> None:
     reply = '[["Patterson", "was assassinated", ""], ["Patterson", "lives in", ""], ["Patterson", "is", ""]]'
-    assert read_triples(reply).answer == [("Patterson", "was assassinated", "")]
+    assert parse_triples(reply).answer == [("Patterson", "was assassinated", "")]
     with pytest.raises(ParseError):
-        read_triples(reply, "", RELATIONS)
+        parse_triples(reply, "", RELATIONS)

@@ -16,7 +16,7 @@ from kbbench_hf.benchmarks.base import Prompt, of_text
 from kbbench_hf.benchmarks.text2kgbench.parsers import parse_json
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.llm.endpoint import Endpoint
-from kbbench_hf.parsing.parsed_reply import ParseError, Reading
+from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
 from kbbench_hf.runners.concurrency import TimeoutLimit
 from kbbench_hf.runners.cost import BudgetSpentError, Price
 from kbbench_hf.runners.generate import Generation, generate, slow_warnings
@@ -136,10 +136,10 @@ MALFORMED_OUTCOMES = {
 }
 
 
-def words(text: str, _: object) -> Reading[list[str]]:
+def words(text: str, _: object) -> ParsedReply[list[str]]:
     if not text.strip():
         raise ParseError("nothing in it")
-    return Reading(text.split(), "words")
+    return ParsedReply(text.split(), "words")
 
 
 @pytest.mark.parametrize("kind", MALFORMED_OUTCOMES)

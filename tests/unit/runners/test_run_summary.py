@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.base import Prompt, of_text
 from kbbench_hf.errors import KBBenchError
-from kbbench_hf.parsing.parsed_reply import ParseError, Reading
+from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
 from kbbench_hf.runners import progress
 from kbbench_hf.runners.cost import Price
 from kbbench_hf.runners.jobs import Sampling, Work
@@ -94,16 +94,16 @@ def test_predictions_replace_the_old_ones_whole(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("answer", [float("nan"), float("inf"), {1, 2}, object(), b"bytes"])
 def test_an_answer_that_json_cannot_hold_is_a_parse_failure(answer: object) -> None:
-    line, parsed = prediction(record(1), lambda *_: Reading(answer, "any"), "words")
+    line, parsed = prediction(record(1), lambda *_: ParsedReply(answer, "any"), "words")
     assert not parsed
     assert json.loads(line) == {"id": 1, "response": "text 1"}
 
 
 def test_a_line_holds_what_was_thought_whoever_set_it_apart() -> None:
-    def thoughtful(text: str, _: object) -> Reading[str]:
-        return Reading("b", "json", thought="first a")
+    def thoughtful(text: str, _: object) -> ParsedReply[str]:
+        return ParsedReply("b", "json", thought="first a")
 
-    def thoughtless(text: str, _: object) -> Reading[str]:
+    def thoughtless(text: str, _: object) -> ParsedReply[str]:
         raise ParseError("cut off", thought="first a")
 
     apart = {"id": 1, "words": "b", "read_by": "json", "thought": "first a", "response": "text 1"}

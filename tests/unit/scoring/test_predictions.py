@@ -13,14 +13,14 @@ from kbbench_hf.benchmarks.answers import ANSWERS, IDS, TRIPLES, Answer
 from kbbench_hf.benchmarks.base import Asking, Benchmark, Data, Example, Examples, Facts, Scores, Scoring, no_problem
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.json_lines import check_plain, parse
-from kbbench_hf.parsing.parsed_reply import ParseError, Reading
+from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
 from kbbench_hf.scoring.predictions import Predictions, PredictionsError, ReadOptions, read_predictions
 
 
-def parse_words(text: str, example: Example) -> Reading[Answer]:
+def parse_words(text: str, example: Example) -> ParsedReply[Answer]:
     if "?" in text:
         raise ParseError("no answer")
-    return Reading(text.split(), "words")
+    return ParsedReply(text.split(), "words")
 
 
 KINDS = {kind.field: kind for kind in (ANSWERS, IDS, TRIPLES)}
