@@ -31,6 +31,7 @@ extensions = [
     "extensions.mathml",
     "extensions.pictures",
     "extensions.published",
+    "extensions.run_options",
     "extensions.trust",
 ]
 exclude_patterns = ["extensions", "README.md"]
