@@ -82,7 +82,8 @@ def command(
     """Build the dataset NAME in ./kbbench/NAME; the name 'metrics' builds the evaluate modules in ./kbbench.
 
     Examples:
-      kbbench build NAME --source RELEASE
+      kbbench build stark-prime
+      kbbench build stark-prime --source RELEASE
       kbbench build my-kb --nodes n.csv --edges e.csv --queries q.csv
       kbbench build my-extraction --ontology o.ttl --triples t.csv --sentences s.csv
     """

@@ -54,7 +54,13 @@ def command() -> None:
 @MODE
 @click.option("--name", type=NAME, help="Name of the system, if SOURCES is one file or run.")
 @click.option("--link", default="", help="URL of the source of a file.")
-@click.option("--licence", default="", help="License of the predictions; without one only the scores are stored.")
+@click.option(
+    "--license",
+    "--licence",
+    "licence",
+    default="",
+    help="License of the predictions; without one only the scores are stored.",
+)
 @click.option("--notes", default="", help="Remarks on the system.")
 @read_how
 def seed(

@@ -3,6 +3,7 @@
 import atexit
 import errno
 import json
+import re
 import shlex
 import signal
 import traceback
@@ -89,7 +90,7 @@ def explained(error: BaseException) -> KBBenchError:
     if isinstance(error, KBBenchError):
         return error
     if isinstance(error, click.UsageError):
-        return UsageError(f"{error.format_message()}{f' See: {error.ctx.command_path} --help' if error.ctx else ''}")
+        return UsageError(f"{error.format_message()}{_help_of(error)}")
     if isinstance(error, click.ClickException):
         return KBBenchError(error.format_message())
     if isinstance(error, KeyboardInterrupt | click.Abort):
@@ -117,3 +118,12 @@ def explained(error: BaseException) -> KBBenchError:
         "report it.",
         code="defect",
     )
+
+
+def _help_of(error: click.UsageError) -> str:
+    """Return what to type after a wrong call: an example where something is missing, and the command's help."""
+    if error.ctx is None:
+        return ""
+    call = rf"\b{re.escape(error.ctx.command_path)} .+"
+    example = re.search(call, error.ctx.command.help or "") if isinstance(error, click.MissingParameter) else None
+    return f" See: {error.ctx.command_path} --help{f', for example: {example[0]}' if example else ''}"

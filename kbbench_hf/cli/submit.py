@@ -26,7 +26,7 @@ from kbbench_hf.scoring.warnings import stored_warnings
 @MODE
 @click.option("--name", type=NAME, required=True, help="Display name on the leaderboard.")
 @click.option("--link", default="", help="URL of the paper or model card.")
-@click.option("--licence", default="", help="License of the predictions.")
+@click.option("--license", "--licence", "licence", default="", help="License of the predictions.")
 @click.option("--parameters", "parameters_b", type=float, help="Model size in billion parameters.")
 @click.option("--notes", default="", help="Remarks on the system.")
 @click.option("--submitter", type=NAME, help="Your name; by default the user name on this machine.")

@@ -6,7 +6,7 @@ from importlib import import_module
 import click
 from click.shell_completion import get_completion_class
 
-from kbbench_hf.errors import unknown_name
+from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.reports.terminal import waiting
 
 GROUPS = {
@@ -65,6 +65,10 @@ class _Verbs(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] in {"eval", "evaluate"}:
+            raise UsageError(
+                f"Unknown command {args[0]!r}. To score a file: kbbench score; to run a model: kbbench run"
+            )
         if args and args[0] not in {**VERBS, **ALIASES}:
             raise unknown_name("command", args[0], VERBS)
         return super().resolve_command(ctx, args)
