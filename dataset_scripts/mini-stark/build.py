@@ -9,12 +9,12 @@ from kitchen import kitchen
 from kbbench_hf.building.own_kb import build_own_knowledge_base
 from kbbench_hf.files.datasets import DatasetFolder, write_dataset
 
-NAME = "mini-stark"
+NAME = "kitchen"
 OUT = Path(__file__).parents[2] / "kbbench_hf" / "benchmarks" / "stark" / "mini"
 CARD = Path(__file__).with_name("README.md")
 
 
-def main() -> None:
+def main(out: Path = OUT) -> None:
     with tempfile.TemporaryDirectory() as folder:
         files = {}
         for name, rows in kitchen()._asdict().items():
@@ -29,7 +29,7 @@ def main() -> None:
             config: {split: DatasetFolder(built).table(config, split) for split in splits}
             for config, splits in DatasetFolder(built).configs().items()
         }
-        print(write_dataset(OUT, tables, CARD.read_text(encoding="utf-8")).revision)
+        print(write_dataset(out, tables, CARD.read_text(encoding="utf-8")).revision)
 
 
 if __name__ == "__main__":

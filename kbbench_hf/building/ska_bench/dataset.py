@@ -232,7 +232,9 @@ def facts(release: Release, built: Testbeds, tokenizer: str) -> str:
 
 
 def _beside_the_paper(instances: Sequence[Instance], subsets: Sequence[str]) -> Iterator[str]:
-    yield "SKA-Bench's own figures stand in brackets. Units are what a question needs: triples or rows, and texts."
+    yield "The first three columns count questions; the next three are means per test question, of the needed"
+    yield "units and of the gold answers; the last are shares of questions by their number of needed units. In"
+    yield "brackets: SKA-Bench."
     yield ""
     head = ["subset", "test", "demo", "unreviewed", "triples or rows", "texts", "answers"]
     rows = []
@@ -257,8 +259,8 @@ def _beside_the_paper(instances: Sequence[Instance], subsets: Sequence[str]) -> 
 
 def _carried(counts: Sequence[Count]) -> Iterator[str]:
     if counts:
-        yield "What the sources carry: how many questions each step left, those of `demo` among them; of a quota, the"
-        yield "share that it has of the questions before the choice, and then of the chosen ones."
+        yield "Number of questions that remain after each step, including those of `demo`. For a quota: its"
+        yield "share of the questions before the selection, and of the selected questions."
         yield ""
         yield from _table(["subset", "source", "step", "left"], counts)
 
@@ -266,7 +268,7 @@ def _carried(counts: Sequence[Count]) -> Iterator[str]:
 def _sources(instances: Sequence[Instance], pools: Mapping[str, Pool], subsets: Sequence[str]) -> Iterator[str]:
     asked = Counter((each.subset, each.source, each.licence) for each in instances)
     yield from _table(
-        ["subset", "questions from", "licence", "instances"], [(*of, n) for of, n in sorted(asked.items())]
+        ["subset", "questions from", "license", "instances"], [(*of, n) for of, n in sorted(asked.items())]
     )
     yield ""
     units: Counter[tuple[str, str, str, str]] = Counter()
@@ -275,27 +277,27 @@ def _sources(instances: Sequence[Instance], pools: Mapping[str, Pool], subsets: 
             if row["section"] != "header":
                 units[subset, row["source"], row["licence"], "made" if row["made"] else "real"] += 1
     yield from _table(
-        ["subset", "units from", "licence", "", "units"], [(*of, f"{n:,}") for of, n in sorted(units.items())]
+        ["subset", "units from", "license", "", "units"], [(*of, f"{n:,}") for of, n in sorted(units.items())]
     )
     if unlicensed := sorted({source for _, source, licence in asked if "none stated" in licence}):
         yield ""
-        yield f"**Not to be published**: {', '.join(unlicensed)} states no licence. Build without it to share."
+        yield f"**Not to be published**: {', '.join(unlicensed)} states no license. Build without it to share."
 
 
 def _budgets(built: Testbeds) -> Iterator[str]:
-    yield f"A budget has a config where its contexts reach {FILLED:.0%} of it on average, and under {SAME:.0%} of them"
-    yield "are those of the budget before."
+    yield f"A config is built for a budget if its contexts fill {FILLED:.0%} of it on average, and if under"
+    yield f"{SAME:.0%} of them are the same as for the next smaller budget."
     yield ""
     rows = [
         (name, each.n, f"{each.fill:.1%}", f"{each.same:.1%}", "yes" if name in built.tables else "no")
         for name, each in built.budgets.items()
     ]
-    yield from _table(["config", "test rows", "filled to", "as before", "built"], rows)
+    yield from _table(["config", "test rows", "filled to", "same as smaller budget", "built"], rows)
 
 
 def _positions(instances: Sequence[Instance], built: Testbeds, subsets: Sequence[str]) -> Iterator[str]:
-    yield "Where the positives stand in their section, at the standard budget: the share in each tenth of it, and the"
-    yield "Kolmogorov-Smirnov distance from uniform (a build aims at 0.10 or less)."
+    yield "Positions of the needed units in their section, at the standard budget: the share in each tenth of"
+    yield "the section, and the Kolmogorov-Smirnov distance from uniform (target: 0.10 or less)."
     yield ""
     positive = {each.id: (each.positive_sk, each.positive_text) for each in instances}
     rows = []
@@ -329,7 +331,7 @@ def distance_from_uniform(values: Sequence[float]) -> float:
 
 
 def _noise_like_evidence(release: Release, built: Testbeds) -> Iterator[str]:
-    """Say how many contexts of tables hold enough rows that only a reader of several cells can tell from evidence."""
+    """Yield the share of table contexts with enough noise rows that resemble evidence."""
     asked = {each.id: each for each in release.instances if each.subset == "table" and each.program}
     enough = {"noise_table_1k": 3, "noise_table_4k": 5}
     rows = []
@@ -347,16 +349,17 @@ def _noise_like_evidence(release: Release, built: Testbeds) -> Iterator[str]:
             if holds:
                 rows.append((config, "several" if is_several else "one", len(holds), least, f"{np.mean(holds):.0%}"))
     if rows:
-        yield "Rows of noise that look like evidence meet some of a question's conditions and not all, or name the"
-        yield "value of its only one in another column. So many contexts hold enough of them; a question of one"
-        yield "condition has none where no other column ever holds such a value, as is so of bounds and most names."
+        yield "Noise rows that resemble evidence meet some but not all conditions of a question. If the"
+        yield "question has one condition, they have its value in another column. The table has the share of"
+        yield "contexts with enough such rows. A question with one condition has none if no other column has"
+        yield "such a value (most names, and bounds)."
         yield ""
-        yield from _table(["config", "conditions", "test rows", "enough is", "hold enough"], rows)
+        yield from _table(["config", "conditions", "test rows", "minimum", "with enough"], rows)
 
 
 def _left_out(built: Testbeds) -> Iterator[str]:
-    yield "Test instances without a row: of `rejection`, those without twins (see above); of `hardness`, those with too"
-    yield "little noise of one of the two levels for 1k."
+    yield "Test questions that a config leaves out. `rejection`: questions without twins (see above)."
+    yield "`hardness`: questions with too little noise of one of the two levels for 1k tokens."
     yield ""
     yield from _table(["config", "instances"], sorted(built.left_out.items()))
 
