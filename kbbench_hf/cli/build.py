@@ -79,11 +79,13 @@ def command(
     similar_by: str | None,
     out: Path | None,
 ) -> None:
-    """Build the dataset NAME in ./kbbench/NAME; the name 'metrics' builds the evaluate modules in ./kbbench.
+    """Build the dataset NAME in ./kbbench/NAME; 'kbbench list' prints the names.
+
+    The name 'metrics' builds the evaluate modules in ./kbbench.
 
     Examples:
-      kbbench build stark-prime
-      kbbench build stark-prime --source RELEASE
+      kbbench build NAME
+      kbbench build NAME --source RELEASE
       kbbench build my-kb --nodes n.csv --edges e.csv --queries q.csv
       kbbench build my-extraction --ontology o.ttl --triples t.csv --sentences s.csv
     """

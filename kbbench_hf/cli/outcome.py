@@ -124,6 +124,7 @@ def _help_of(error: click.UsageError) -> str:
     """Return what to type after a wrong call: an example where something is missing, and the command's help."""
     if error.ctx is None:
         return ""
-    call = rf"\b{re.escape(error.ctx.command_path)} .+"
-    example = re.search(call, error.ctx.command.help or "") if isinstance(error, click.MissingParameter) else None
-    return f" See: {error.ctx.command_path} --help{f', for example: {example[0]}' if example else ''}"
+    calls = re.findall(rf"\b{re.escape(error.ctx.command_path)} .+", error.ctx.command.help or "")
+    example = next((call for call in calls if "NAME" not in call), "")
+    example = f", for example: {example}" if example and isinstance(error, click.MissingParameter) else ""
+    return f" See: {error.ctx.command_path} --help{example}"
