@@ -22,7 +22,7 @@ from kbbench_hf.benchmarks import Place, as_place
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.datasets import Row as PlainRow
 from kbbench_hf.leaderboard.table import Row
-from kbbench_hf.leaderboard.view import View, asked_columns, csv_text, latex_text
+from kbbench_hf.leaderboard.view import asked_columns, csv_text, latex_text
 
 FORMATS = ("json", "csv", "tex")
 
@@ -40,7 +40,7 @@ def routes(boards: Boards) -> list[Route]:
         return answer
 
     def page(request: Request) -> Response:
-        place = boards.asked_place({})
+        place = next(iter(boards.families().values()))[0]
         row = boards.board(place).rows[0].id
         base = public_address(request)
         return HTMLResponse(rendered("api", styles=STYLES, base=base, place=str(place), row=row))
@@ -93,7 +93,7 @@ def board_answer(boards: Boards, place: Place, asked: Mapping[str, str]) -> Resp
     found, form = boards.board(place), asked.get("format", "json")
     if form not in FORMATS:
         raise UsageError(f"{form[:20]!r} is not a format; expected {', '.join(FORMATS)}. Name one of them.")
-    rows = found.differences(found.chosen(View.of(asked, found.columns)))
+    rows = found.differences(found.chosen(found.view(asked)))
     headings = asked_columns(asked.get("columns", ""), found.columns, [each.heading for each in found.columns])
     name = f"{'-'.join(place[:3])}.{form}"
     if form == "csv":

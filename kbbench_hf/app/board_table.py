@@ -1,12 +1,15 @@
-"""The board of a place as HTML: its table, what it costs to be good, and the parts of the examples."""
+"""The board of a place as HTML: its table, a scatter plot, the summary over datasets, and slices of the examples."""
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from urllib.parse import urlencode
 
-from kbbench_hf.app.boards import Board, Boards
+from markupsafe import Markup
+
+from kbbench_hf.app.boards import Board, Boards, places_apart
 from kbbench_hf.app.drawings import Dot, pareto_front, scatter
-from kbbench_hf.app.html import rendered
+from kbbench_hf.app.html import rendered, table
 from kbbench_hf.app.multiples import Panel, multiples
 from kbbench_hf.benchmarks import Place
 from kbbench_hf.errors import KBBenchError
@@ -14,12 +17,15 @@ from kbbench_hf.leaderboard.table import Figure, Row
 from kbbench_hf.leaderboard.view import PAGE, Column, View, cells, page_of
 
 COSTS = {
-    "US dollars per 1,000 examples": "cost_per_1000_usd",
-    "latency p95, seconds": "latency_p95_s",
-    "size, billions of parameters": "parameters_b",
+    "$ per 1,000": "US dollars per 1,000 examples",
+    "p95, s": "latency p95, seconds",
+    "size, B": "size, billions of parameters",
 }
+"""Heading of a column that a plot can have on its x axis, where lower is better -> its label there."""
+TEXT_COLUMNS = {"#", "type", "licence", "warnings", "annotated with", "submitter", "origin", "date"}
 N_DOTS = 150
 N_SYSTEMS = 5
+N_SUMMARY = 30
 N_KEYS = 12
 
 
@@ -42,11 +48,12 @@ def table_html(found: Board, place: Place, view: View, shown: Sequence[str]) -> 
     begins = [not view.sort and _begins(*two) for two in pairwise([*visible[:1], *visible])]
     words = f"{len(rows):,} of {n_systems(len(found.rows))}" if len(rows) < len(found.rows) else n_systems(len(rows))
     words += (
-        ". Systems with the same # do not differ significantly from the first of them."
+        ". Systems with the same # do not differ significantly from the first of them (5 % level)."
         if any(row.group for row in rows)
         else "."
     )
-    asked = {"place": str(place), "search": view.search, "origin": view.origin, "sort": view.sort}
+    columns = ",".join(column.heading for column in kept)
+    query = {"place": str(place), **view.address, "columns": columns}
     return rendered(
         "board",
         headings=headings,
@@ -57,16 +64,58 @@ def table_html(found: Board, place: Place, view: View, shown: Sequence[str]) -> 
         words=words,
         axis=found.axis_words if rows else "",
         downloads={
-            label: f"api/board?{urlencode({**asked, 'columns': ','.join(c.heading for c in kept), 'format': form})}"
+            label: f"api/board?{urlencode({**query, 'format': form})}"
             for label, form in (("CSV", "csv"), ("LaTeX", "tex"), ("JSON", "json"))
         },
     )
 
 
 def more_html(boards: Boards, found: Board, place: Place) -> str:
-    """Return the pictures under a board: quality against cost, and the best systems on parts of the examples."""
+    """Return what is below a board: the summary over datasets, and the best systems by slice of the examples."""
     names = [name for row in _best_stored(found)[:1] for name in boards.index.store.result(row.id)["slices"]]
-    return rendered("board_more", scatters=scatters(found, place), slices=_slices(boards, found, place, names))
+    slices = _slices(boards, found, place, names)
+    return rendered("board_more", summary=summary_html(boards, found, place), slices=slices, label=found.label)
+
+
+def summary_html(boards: Boards, found: Board, place: Place) -> str:
+    """Return the headline scores of systems on the datasets of a benchmark, and their mean where all are known.
+
+    The datasets have the split and the metrics of this place; nothing where it is the only one.
+    """
+    alike = [
+        each
+        for each in boards.related(place)
+        if each.split == place.split and boards.board(each).benchmark.metrics == found.benchmark.metrics
+    ]
+    scores: dict[tuple[str, str], dict[Place, Row]] = {}
+    for each in alike:
+        for row in boards.board(each).rows:
+            if math.isfinite(row.figures.get(found.headline, Figure(math.nan)).value):
+                scores.setdefault((row.system, row.badge), {}).setdefault(each, row)
+    if len(alike) < 2 or not any(len(rows) > 1 for rows in scores.values()):
+        return ""
+    sign = 1 if found.lower_is_better else -1
+    means = {
+        key: sum(row.figures[found.headline].value for row in rows.values()) / len(rows) for key, rows in scores.items()
+    }
+    ranked = sorted(scores, key=lambda key: (-len(scores[key]), sign * means[key], key))[:N_SUMMARY]
+    lines = [
+        [
+            _link(*next((place, row) for place, row in scores[key].items())),
+            *(scores[key][each].figures[found.headline].text() if each in scores[key] else "" for each in alike),
+            f"{means[key]:.4f}" if len(scores[key]) == len(alike) else "",
+        ]
+        for key in ranked
+    ]
+    link = Markup('<a href="?place={}">{}</a>')
+    headings = ["system", *(link.format(each, places_apart(each, alike)) for each in alike)]
+    note = f"{n_systems(len(scores))}, the first {N_SUMMARY} shown. " if len(scores) > N_SUMMARY else ""
+    note += "Mean: unweighted over the datasets, for systems with a score on each."
+    return table([*headings, "mean"], lines, note=note)
+
+
+def _link(place: Place, row: Row) -> str:
+    return Markup('<a href="{}">{}</a>').format(row_address(place, row), row.system)
 
 
 def board_problem(error: KBBenchError) -> str:
@@ -94,22 +143,41 @@ def row_address(place: Place, row: Row) -> str:
     return f"?{urlencode({'place': str(place), 'tab': 'row', 'row': row.id})}"
 
 
-def scatters(found: Board, place: Place) -> list[object]:
-    """Return quality against everything that systems say of their cost: two systems at least, the best and cheapest."""
-    pictures: list[object] = []
-    for words, attribute in COSTS.items():
-        rows = [row for row in found.rows if getattr(row, attribute) and found.headline in row.figures]
-        points = [(getattr(row, attribute), row.figures[found.headline].value) for row in rows]
-        front = {rows[n].id for n in pareto_front(points, found.lower_is_better)}
-        kept = [row for n, row in enumerate(rows) if n < N_DOTS or row.id in front]
-        dots = [
-            Dot(getattr(row, attribute), row.figures[found.headline], row.system, row_address(place, row))
-            for row in kept
-            if row.figures[found.headline].value == row.figures[found.headline].value  # NaN: not scored
-        ]
-        if len(dots) > 1:
-            pictures.append(scatter(dots, words, found.label, found.lower_is_better))
-    return pictures
+def plot_axes(found: Board) -> tuple[list[str], list[str]]:
+    """Return the headings of the columns for the x and the y axis of a scatter plot, the default ones first."""
+    metrics = [each.heading for each in found.columns if each.metric and len(_values(found, each)) > 1]
+    metrics.sort(key=lambda heading: heading != found.label)
+    costs = [each.heading for each in found.columns if each.heading in COSTS and len(_values(found, each)) > 1]
+    return [*costs, *metrics[1:], *metrics[:1]], metrics
+
+
+def plot_html(found: Board, place: Place, x: str, y: str) -> str:
+    """Return a scatter plot of two columns, by headings, with menus for its axes; nothing without two to choose.
+
+    A board of very many systems shows the first ones and the Pareto front.
+    """
+    x_choices, y_choices = plot_axes(found)
+    if not {*x_choices} - {*y_choices[:1]}:
+        return ""
+    x, y = x if x in x_choices else x_choices[0], y if y in y_choices else y_choices[0]
+    across, up = (next(column for column in found.columns if column.heading == each) for each in (x, y))
+    values, scores = _values(found, across), _values(found, up)
+    rows = [row for row in found.rows if row.id in values and row.id in scores]
+    points = [(-values[row.id] if across.descending else values[row.id], scores[row.id]) for row in rows]
+    front = set(pareto_front(points, not up.descending))
+    kept = [row for n, row in enumerate(rows) if n < N_DOTS or n in front]
+    dots = [Dot(values[row.id], row.figures[up.metric], row.system, row_address(place, row)) for row in kept]
+    x_axis, y_axis = (COSTS.get(x, x), not across.descending), (y, not up.descending)
+    drawn = scatter(dots, x_axis, y_axis, logarithmic=x in COSTS) if len(dots) > 1 else None
+    axes = {"y": ("y axis", y, y_choices), "x": ("x axis", x, x_choices)}
+    return rendered("plot", drawn=drawn, axes=axes, costs=x in COSTS)
+
+
+def _values(found: Board, column: Column) -> dict[str, float]:
+    """Return the finite values of a column by row, those of costs positive."""
+    values = {row.id: column.order(row) for row in found.rows} if column.order else {}
+    least = 0.0 if column.heading in COSTS else -math.inf
+    return {row: each for row, each in values.items() if isinstance(each, float) and least < each < math.inf}
 
 
 def _slices(boards: Boards, found: Board, place: Place, names: Sequence[str]) -> dict[str, str]:
@@ -146,7 +214,7 @@ def _bar(found: Board, row: Row) -> object:
 def _heading(column: Column, sort: str) -> dict[str, str]:
     """Return a heading as the template has it: `order` where it is sorted by, `next` for what a click sorts by."""
     text, reverse = column.heading, sort.startswith("-")
-    css = {"system": "name", "#": "", "licence": "", "submitter": "", "origin": "", "date": ""}.get(text, "number")
+    css = "name" if text == "system" else "" if text in TEXT_COLUMNS else "number"
     better = ("↑" if column.descending else "↓") if column.metric else ""
     heading = {"text": text, "better": better, "css": css, "order": "", "next": text if column.order else ""}
     if not column.order or text != sort.removeprefix("-"):

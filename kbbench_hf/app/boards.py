@@ -1,7 +1,7 @@
-"""The boards of a store as the pages ask for them: by place, by family, made once until something is stored."""
+"""The boards of a store by place and by family, cached until a submission changes."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from kbbench_hf.hub.listing import Listing
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.outbox import Outbox
 from kbbench_hf.leaderboard.table import Row, board, headline, places, with_differences
-from kbbench_hf.leaderboard.view import Column, View, columns, default_columns, filled, matching, ordered
+from kbbench_hf.leaderboard.view import Column, View, asked_columns, columns, default_columns, filled, matching, ordered
 
 PATIENCE_S = 0.5
 """So long a page waits for a board that something happened to, where there is one of before."""
@@ -44,9 +44,17 @@ class Board:
             self._sorted[view.sort] = ordered(self.rows, view.sort, self.columns)
         return matching(self._sorted[view.sort], view)
 
+    def view(self, query: Mapping[str, str]) -> View:
+        """Return the view that an address requests."""
+        return View.of(query, self.columns, self.rows)
+
+    def headings(self, query: Mapping[str, str]) -> list[str]:
+        """Return the headings of the columns that an address requests, else of the default ones."""
+        return asked_columns(query.get("columns", ""), self.columns, self.default_columns)
+
     @property
     def label(self) -> str:
-        """What the headline is called."""
+        """The label of the headline metric."""
         return self.benchmark.metrics[self.headline]
 
     @property
@@ -61,12 +69,12 @@ class Board:
 
     @cached_property
     def axis_words(self) -> str:
-        """What is drawn beside the headline figures, and from where to where; nothing where there is no figure."""
+        """A sentence on the bars next to the headline scores and their axis; empty without scores."""
         if self.axis is None:
             return ""
         intervals = any(row.figures[self.headline].interval() for row in self.rows if self.headline in row.figures)
         with_intervals = " with 95 % confidence intervals" if intervals else ""
-        return f"The marks show {self.label}{with_intervals}, on an axis from {self.axis.ends}."
+        return f"Bars: {self.label}{with_intervals}, axis {self.axis.ends}."
 
 
 class Boards:
@@ -120,11 +128,22 @@ class Boards:
         """Return one row, or None where the place has none of that id."""
         return next((row for row in self.board(place, now).rows if row.id == row_id), None)
 
-    def asked_place(self, asked: Mapping[str, str]) -> Place:
-        """Return the place that an address asks for: by name, by a row of it, or the first one that has rows."""
+    def related(self, place: Place) -> list[Place]:
+        """Return the places of the same family, kind of config and mode, among them this one.
+
+        Configs that share their first word are of one kind, `noise_kg_4k` and `noise_table_1k` for example; where
+        config names have one word only, all configs of the family are.
+        """
+        kind = place.config.split("_")[0] if "_" in place.config else None
+        family = self.families().get(benchmark(place.benchmark).facts.family, [])
+        return [each for each in family if each.mode == place.mode and kind in (None, each.config.split("_")[0])]
+
+    def requested_place(self, query: Mapping[str, str]) -> Place | None:
+        """Return the place that an address requests, by name or by one of its rows; None where it names neither."""
         with suppress(KBBenchError):
-            return as_place(asked.get("place", ""))
-        return self.place_of(asked.get("row", "")) or next(iter(self.families().values()))[0]
+            return as_place(query.get("place", ""))
+        rows = (query.get("row", ""), *query.get("compare", "").split(","))
+        return next(filter(None, map(self.place_of, filter(None, rows))), None)
 
     def place_of(self, row_id: str) -> Place | None:
         """Return the place of a row by its id alone; None where no board has it."""
@@ -214,6 +233,16 @@ def _config_words(place: Place) -> tuple[str, str]:
         return "", ""
     first, _, rest = place.config.partition("_")
     return (first, rest.replace("_", " ")) if rest else ("", first)
+
+
+def places_apart(place: Place, places: Collection[Place]) -> str:
+    """Return the parts of a place in which it differs from others.
+
+    >>> places_apart(Place("a", "b", "test", "m"), [Place("a", "b", "test", "m"), Place("a", "c", "test", "m")])
+    'b'
+    """
+    parts = zip(place[:3], zip(*places, strict=True), strict=False)
+    return " ".join(part for part, all_of_it in parts if len(set(all_of_it)) > 1)
 
 
 def place_label(place: Place) -> str:

@@ -1,4 +1,4 @@
-"""Two to five rows side by side: figures, paired tests with Holm's correction, and where they disagree."""
+"""Two to five rows side by side: scores, paired tests with Holm's correction, and examples of disagreement."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -27,11 +27,11 @@ MAX_KEYS = 20
 
 
 def compare_html(boards: Boards, place: Place, ids: Sequence[str]) -> str:
-    """Return rows of a place side by side; what cannot be compared is said."""
+    """Return rows of a place side by side; rows without scores per example are listed as untested."""
     found = boards.board(place)
     rows = [row for each in list(dict.fromkeys(ids))[:MOST] if (row := boards.row(place, str(each)))]
     if len(rows) < 2:
-        return rendered("words", text="Choose two to five systems of the dataset that the board shows.")
+        return rendered("words", text="Choose two to five systems of the dataset that the Leaderboard tab shows.")
     store = boards.index.store
     scored = [row for row in rows if row.badge != "published"]
     tested = len(scored) > 1
@@ -49,12 +49,12 @@ def compare_html(boards: Boards, place: Place, ids: Sequence[str]) -> str:
 
 
 def warnings_html(rows: Sequence[Row]) -> str:
-    """Return what weakens the figures of the rows."""
+    """Return the warnings on the scores of the rows."""
     return rendered("warnings", warnings=[(row.system, each) for row in rows for each in row.warnings])
 
 
 def figure_table(found: Board, rows: Sequence[Row]) -> str:
-    """Return every metric that a row has, of every row, with the ends of the intervals; and the headline drawn."""
+    """Return the scores of all rows with their intervals, and the headline metric as bars."""
     lines = [
         [_label(found, metric), *(_with_ends(row.figures.get(metric)) for row in rows)]
         for metric in found.benchmark.metrics
@@ -62,12 +62,12 @@ def figure_table(found: Board, rows: Sequence[Row]) -> str:
     ]
     drawn = {row.system: (row.figures[found.headline], "") for row in rows if found.headline in row.figures}
     return multiples([Panel(_label(found, found.headline), drawn)], found.label) + table(
-        ["metric", *(row.system for row in rows)], lines, "Figures"
+        ["metric", *(row.system for row in rows)], lines, "Scores"
     )
 
 
 def test_table(store: Store, found: Board, rows: Sequence[Row]) -> str:
-    """Return the paired test of every two rows, and what difference so many examples can show."""
+    """Return the paired tests of all pairs of rows, and the minimum detectable difference."""
     values = {row.id: store.values(row.id, found.headline) for row in rows}
     pairs = {f"{a.id} {b.id}": (a, b) for a, b in combinations(rows, 2)}
     shown = adjusted_tests(lambda pair, level: _paired(store, found, found.headline, *pairs[pair], level), list(pairs))
@@ -83,7 +83,7 @@ def test_table(store: Store, found: Board, rows: Sequence[Row]) -> str:
         f"{smallest:.4f}."
     )
     headings = [
-        "A - B",
+        "systems",
         f"difference in {found.label}",
         "95 % interval",
         "p (Holm)" if len(pairs) > 1 else "p",
@@ -123,7 +123,7 @@ def difference_table(store: Store, found: Board, rows: Sequence[Row]) -> str:
 
 
 def slices(store: Store, rows: Sequence[Row]) -> dict[str, list[str]]:
-    """Return the slices that all rows share and that are worth a picture: two keys at least, and not too many."""
+    """Return the slices that all rows share, of 2 to `MAX_KEYS` keys."""
     shared = [store.slices(row.id) for row in rows]
     return {
         name: keys
@@ -155,17 +155,17 @@ def slice_differences(store: Store, found: Board, rows: Sequence[Row]) -> str:
 
 
 def disagreement_table(store: Store, found: Board, rows: Sequence[Row]) -> str:
-    """Return the examples on which the rows' headline figures lie furthest apart."""
+    """Return the examples on which the headline scores of the rows differ most."""
     lines = [[each, *scores.values()] for each, scores in disagreements(store, found, rows, N_DISAGREEMENTS).items()]
-    return table(["id", *(row.system for row in rows)], lines, f"Where they disagree most in {found.label}")
+    return table(["id", *(row.system for row in rows)], lines, f"Largest differences in {found.label}")
 
 
 def disagreement_examples(boards: Boards, found: Board, place: Place, rows: Sequence[Row]) -> str:
-    """Return the first of these examples in full, with every answer marked, or why none are shown."""
+    """Return the first of these examples in full, with every answer marked, or the reason why not."""
     if why := why_no_answers(boards, place, rows):
         return rendered("words", text=why)
     chosen = disagreements(boards.index.store, found, rows, N_EXAMPLES)
-    return examples_html(examples_of(boards, place, rows, chosen), "The first of them in full", found.label)
+    return examples_html(examples_of(boards, place, rows, chosen), "The first of these in full", found.label)
 
 
 def disagreements(store: Store, found: Board, rows: Sequence[Row], n: int) -> dict[Id, Mapping[str, str]]:

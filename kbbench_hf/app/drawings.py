@@ -1,7 +1,7 @@
-"""The pictures of the pages, as places in per cent for the templates: they follow the page's colours and width.
+"""Interval bars and scatter plots of the pages, as positions in percent for the templates.
 
-An interval is a line with a dot in a table's cell, beside the figures that it shows; a scatter is an SVG whose points
-are links. Nothing is said by a picture alone.
+They follow the page's colors and width. A bar is in the table cell of the score that it shows; a scatter plot is an SVG
+whose points are links. Each value of a plot is in a table too.
 """
 
 import math
@@ -34,7 +34,7 @@ class Axis:
     @property
     def ends(self) -> str:
         """Both ends, as they are read."""
-        return f"{self.low:g} to {self.high:g}"
+        return f"{self.low:g}–{self.high:g}"
 
     def bar(self, figure: Figure) -> "Bar | None":
         """Return a figure as it is drawn; None where it has no value. Without an interval it is a hollow dot."""
@@ -91,7 +91,7 @@ def _step(width: float) -> float:
 
 
 class Dot(NamedTuple):
-    """A system of a scatter: what it costs, how good it is, and where it leads."""
+    """A system of a scatter plot: its value on the x axis, its score on the y axis, and its page."""
 
     x: float
     figure: Figure
@@ -110,26 +110,26 @@ class Mark(NamedTuple):
     href: str
     says: str
     best: bool
-    """Whether nothing beats it in both."""
+    """Whether it is on the Pareto front."""
     label: bool
 
 
 @dataclass(frozen=True)
 class Scatter:
-    """Quality against what it costs, as the template draws it."""
+    """A scatter plot as the template draws it."""
 
     title: str
     x_label: str
     y_label: str
     marks: Sequence[Mark]
     front: str
-    """The points that none beats, joined."""
+    """The points of the Pareto front, as a line."""
     x_ticks: Sequence[tuple[float, str]]
     y_ticks: Sequence[tuple[float, str]]
 
 
 def pareto_front(points: Sequence[tuple[float, float]], lower_is_better: bool = False) -> list[int]:
-    """Return the positions of the points (cost, quality) that no other one beats in both, cheapest first.
+    """Return the positions of the points (cost, score) that no other one is better than in both, lowest cost first.
 
     >>> pareto_front([(1, 0.5), (2, 0.4), (3, 0.9)])
     [0, 2]
@@ -144,23 +144,30 @@ def pareto_front(points: Sequence[tuple[float, float]], lower_is_better: bool = 
     return front
 
 
-def scatter(dots: Sequence[Dot], x_label: str, y_label: str, lower_is_better: bool) -> Scatter:
-    """Return quality against cost on a logarithmic axis, with intervals; those that none beats joined and named."""
-    across = Axis(math.floor(min(math.log10(dot.x) for dot in dots)), math.ceil(max(math.log10(dot.x) for dot in dots)))
-    if across.low == across.high:
-        across = Axis(across.low, across.high + 1)
-    up = axis_of(dot.figure for dot in dots) or Axis(0, 1)
-    front = pareto_front([(dot.x, dot.figure.value) for dot in dots], lower_is_better)
+def scatter(dots: Sequence[Dot], x_axis: tuple[str, bool], y_axis: tuple[str, bool], logarithmic: bool) -> Scatter:
+    """Return a scatter plot with intervals on the y axis; the systems of the Pareto front are joined and named.
+
+    Args:
+        dots: at least one; on a logarithmic x axis their values are positive.
+        x_axis: label, and whether lower is better.
+        y_axis: the same of the y axis.
+        logarithmic: whether the x axis is.
+    """
+    (x_label, x_lower), (y_label, y_lower) = x_axis, y_axis
+    scale = math.log10 if logarithmic else float
+    across = _decades([dot.x for dot in dots]) if logarithmic else axis_of(Figure(dot.x) for dot in dots)
+    across, up = across or Axis(0, 1), axis_of(dot.figure for dot in dots) or Axis(0, 1)
+    front = pareto_front([(dot.x if x_lower else -dot.x, dot.figure.value) for dot in dots], y_lower)
 
     def x(value: float) -> float:
-        return round(LEFT + (WIDTH - LEFT - RIGHT) * (math.log10(value) - across.low) / (across.high - across.low), 1)
+        return round(LEFT + (WIDTH - LEFT - RIGHT) * (scale(value) - across.low) / (across.high - across.low), 1)
 
     def y(value: float) -> float:
         return round(HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - up.low) / (up.high - up.low), 1)
 
     named: list[int] = []
-    for n in reversed(front):  # the best first; a name that would stand on another is left to the pointer
-        here = x(dots[n].x), y(dots[n].figure.value)
+    for n in sorted(front, key=lambda n: dots[n].figure.value, reverse=not y_lower):
+        here = x(dots[n].x), y(dots[n].figure.value)  # a name that would cover another one is in the title only
         taken = [(x(dots[k].x), y(dots[k].figure.value)) for k in named]
         if all(abs(here[0] - there[0]) > 80 or abs(here[1] - there[1]) > 14 for there in taken):
             named.append(n)
@@ -172,19 +179,37 @@ def scatter(dots: Sequence[Dot], x_label: str, y_label: str, lower_is_better: bo
             y(dot.figure.high if math.isfinite(dot.figure.high) else dot.figure.value),
             dot.name[:22],
             dot.href,
-            f"{dot.name}: {y_label} {dot.figure.text()} {dot.figure.interval()}, {x_label} {dot.x:g}",
+            " ".join(
+                f"{dot.name}: {y_label} {dot.figure.text()} {dot.figure.interval()}, {x_label} {dot.x:.4g}".split()
+            ),
             n in front,
             n in named,
         )
         for n, dot in enumerate(dots)
     ]
-    step = _step(up.high - up.low)
     return Scatter(
-        f"{y_label} against {x_label}; {len(front)} of {len(dots)} are beaten by none in both",
+        f"{y_label} by {x_label}. Filled: systems on the Pareto front, {len(front)} of {len(dots)}",
         x_label,
         y_label,
         marks,
         " ".join(f"{marks[n].x},{marks[n].y}" for n in front),
-        [(x(10.0**n), f"{10.0**n:g}") for n in range(int(across.low), int(across.high) + 1)],
-        [(y(up.low + n * step), f"{up.low + n * step:.3g}") for n in range(round((up.high - up.low) / step) + 1)],
+        [(x(value), f"{value:g}") for value in (_powers(across) if logarithmic else _ticks(across))],
+        [(y(value), f"{value:.3g}") for value in _ticks(up)],
     )
+
+
+def _decades(values: Sequence[float]) -> Axis:
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    return Axis(low, max(high, low + 1))
+
+
+def _powers(axis: Axis) -> list[float]:
+    """Return the ticks of a logarithmic axis: powers of ten, with 2 and 5 between them where there is room."""
+    between = (1, 2, 5) if axis.high - axis.low < 3 else (1,)
+    found = [each * 10.0**n for n in range(int(axis.low), int(axis.high)) for each in between]
+    return [*found, 10.0**axis.high]
+
+
+def _ticks(axis: Axis) -> list[float]:
+    step = _step(axis.high - axis.low)
+    return [axis.low + n * step for n in range(round((axis.high - axis.low) / step) + 1)]

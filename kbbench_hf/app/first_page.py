@@ -1,6 +1,6 @@
-"""The page that an address asks for, in the HTML that the server sends: read before any script runs, or without one.
+"""The page that an address requests as HTML from the server, readable before any script runs or without scripts.
 
-Gradio sends an empty page, which its scripts fill a second later; they take this one's place.
+Gradio sends an empty page, which its scripts fill a second later; they replace this one.
 """
 
 import logging
@@ -18,78 +18,83 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from kbbench_hf.app.board_table import n_systems, table_html
 from kbbench_hf.app.boards import PATIENCE_S, Boards, dataset_label, place_label, setting_label
 from kbbench_hf.app.compare_page import MOST, compare_html
-from kbbench_hf.app.html import HEAD, PICTURE, TITLE, public_address, rendered
+from kbbench_hf.app.html import HEAD, LEAD, PICTURE, TITLE, public_address, query_of, rendered
 from kbbench_hf.app.overview_page import overview_html
 from kbbench_hf.app.row_page import row_html
-from kbbench_hf.benchmarks import as_place, benchmark
+from kbbench_hf.benchmarks import Place, as_place, benchmark
 from kbbench_hf.errors import KBBenchError
-from kbbench_hf.leaderboard.view import View, asked_columns
+from kbbench_hf.leaderboard.view import ORIGINS, sizes, types
 
-TABS = ("overview", "board", "row", "compare", "submit", "about")
-LABELS = {each: {"board": "Leaderboard", "row": "System"}.get(each, each.capitalize()) for each in TABS}
-FILLED_BY_SCRIPTS = {"overview": "#overview", "board": "#board", "row": "#row", "compare": "#comparison"}
-"""Tab -> where the scripts put what is shown here; the other tabs are forms and words, which they bring along."""
-CHOICES = ("Dataset", "Part and split", "Search", "Origin")
+LABELS = {"board": "Leaderboard", "row": "System", "compare": "Compare", "submit": "Submit", "about": "About"}
+"""Tab, as addresses name it -> its label."""
+FILLED_BY_SCRIPTS = {"board": "#board", "row": "#row", "compare": "#comparison"}
+"""Tab -> where the scripts put what is shown here; the other tabs are forms and texts, which they bring along."""
 AT_ONCE = 4
-"""So many visitors wait at a time for their page to be made; more get the empty one."""
-DESCRIPTION = "Scores of systems on knowledge benchmarks, computed from their predictions, with confidence intervals."
-NO_PREVIEW = TITLE, DESCRIPTION
+"""The number of visitors whose page is made at a time; others get the empty one."""
+NO_PREVIEW = TITLE, LEAD
 GRADIOS_PREVIEW = re.compile(r'<meta\s+(?:property="og:|name="(?:twitter:|description"))[^>]*>')
 LOG = logging.getLogger("kbbench")
 
 
-def asked_tab(asked: Mapping[str, str]) -> str:
-    """Return the tab that an address asks for, by name or by what it names.
+def requested_tab(query: Mapping[str, str]) -> str:
+    """Return the tab that an address requests, by name, by label or by what it names.
 
-    >>> asked_tab({}), asked_tab({"row": "1f"}), asked_tab({"place": "a/b/c/d", "tab": "nothing"})
-    ('overview', 'row', 'board')
+    >>> requested_tab({}), requested_tab({"row": "1f"}), requested_tab({"tab": "about"})
+    ('board', 'row', 'about')
     """
-    tab = {label.lower(): tab for tab, label in LABELS.items()}.get(asked.get("tab", ""), asked.get("tab", ""))
-    return tab if tab in TABS else "row" if "row" in asked else "board" if "place" in asked else "overview"
+    tab = {label.lower(): tab for tab, label in LABELS.items()}.get(query.get("tab", ""), query.get("tab", ""))
+    return tab if tab in LABELS else "row" if "row" in query else "board"
 
 
-def first_html(boards: Boards, asked: Mapping[str, str]) -> str:
+def first_html(boards: Boards, query: Mapping[str, str]) -> str:
     """Return what an address shows; nothing where that is a form, or something has to be chosen first.
 
     Raises:
         KBBenchError: the address names what does not exist; the scripts' page says so.
     """
-    tab, place = asked_tab(asked), boards.asked_place(asked)
-    values: dict[str, object] = {
-        "tabs": TABS,
-        "labels": LABELS,
-        "tab": tab,
-        "place": str(place),
-        "until": FILLED_BY_SCRIPTS.get(tab),
-    }
-    if tab == "overview":
-        return rendered("first", content=overview_html(boards), **values)
-    if tab == "row" and asked.get("row"):
-        return rendered("first", content=row_html(boards, place, asked["row"]), **values)
-    rows = asked.get("compare", "").split(",")[:MOST]
-    if tab == "compare" and any(boards.row(place, row) for row in rows):
-        return rendered("first", content=compare_html(boards, place, rows), **values)
+    tab, place = requested_tab(query), boards.requested_place(query)
+    rows = query.get("compare", "").split(",")[:MOST]
+    if tab == "row" and query.get("row"):
+        return _page(tab, place, row_html(boards, place, query["row"]))
+    if tab == "compare" and place and any(boards.row(place, row) for row in rows):
+        return _page(tab, place, compare_html(boards, place, rows))
     if tab != "board":
         return ""
-    found = boards.board(as_place(asked.get("place", str(place))))
-    view = View.of(asked, found.columns)
-    columns = asked_columns(asked.get("columns", ""), found.columns, found.default_columns)
-    chosen = dict(zip(CHOICES, (dataset_label(place), setting_label(place), view.search, view.origin), strict=True))
-    values |= {"families": {name: str(places[0]) for name, places in boards.families().items()}, "chosen": chosen}
-    family = benchmark(place.benchmark).facts.family
-    return rendered("first", content=table_html(found, place, view, columns), family=family, **values)
+    families = {name: str(places[0]) for name, places in boards.families().items()}
+    if "place" not in query:
+        return _page(tab, None, overview_html(boards), until="#overview", families=families, family="", chosen={})
+    place = as_place(query["place"])
+    found = boards.board(place)
+    view, family = found.view(query), benchmark(place.benchmark).facts.family
+    shown = {
+        "Dataset": dataset_label(place),
+        "Subset and split": setting_label(place),
+        "Search": view.search,
+        "Origin": ORIGINS[view.origin],
+        **({"Type": view.type} if len(types(found.rows)) > 2 else {}),
+        **({"Size": view.size} if len(sizes(found.rows)) > 2 else {}),
+    }
+    html = table_html(found, place, view, found.headings(query))
+    return _page(tab, place, html, families=families, family=family, chosen=shown)
 
 
-def preview_words(boards: Boards, asked: Mapping[str, str]) -> tuple[str, str]:
-    """Return the title and the description that other sites show with a link to what an address asks for."""
-    tab, place = asked_tab(asked), boards.asked_place(asked)
-    if tab not in ("board", "row", "compare"):
+def _page(tab: str, place: Place | None, content: str, until: str = "", **values: object) -> str:
+    until = until or FILLED_BY_SCRIPTS[tab]
+    return rendered(
+        "first", labels=LABELS, lead=LEAD, tab=tab, place=str(place or ""), until=until, content=content, **values
+    )
+
+
+def preview_words(boards: Boards, query: Mapping[str, str]) -> tuple[str, str]:
+    """Return the title and the description that other sites show with a link to what an address requests."""
+    tab, place = requested_tab(query), boards.requested_place(query)
+    if tab not in FILLED_BY_SCRIPTS or place is None:
         return NO_PREVIEW
     found, where = boards.board(place), place_label(place)
-    if tab == "row" and (row := boards.row(place, asked.get("row", ""))):
+    if tab == "row" and (row := boards.row(place, query.get("row", ""))):
         figure = row.figures.get(found.headline)
         interval = f", 95 % interval {figure.interval()}" if figure and figure.interval() else ""
-        return f"{row.system} on {where}", f"{found.label} {figure.text()}{interval}." if figure else DESCRIPTION
+        return f"{row.system} on {where}", f"{found.label} {figure.text()}{interval}." if figure else LEAD
     if tab != "row" and found.rows:
         first = found.rows[0]
         best = first.figures[found.headline].text() if found.headline in first.figures else ""
@@ -123,7 +128,7 @@ class FirstPage(BaseHTTPMiddleware):
         answer = await call_next(request)
         page = b"".join([part async for part in answer.body_iterator]).decode()  # type: ignore[attr-defined]
         if answer.status_code == 200:
-            (title, description), first = await self._first(dict(request.query_params))
+            (title, description), first = await self._first(query_of(request))
             base = public_address(request)
             url = f"{base}/?{request.url.query}".rstrip("?")
             words = {"site": TITLE, "title": title, "description": description, "url": url}
@@ -135,11 +140,11 @@ class FirstPage(BaseHTTPMiddleware):
         headers = {name: value for name, value in answer.headers.items() if name != "content-length"}
         return Response(page, answer.status_code, headers)
 
-    async def _first(self, asked: Mapping[str, str]) -> tuple[tuple[str, str], str]:
-        """Return the preview's words and what is shown first; nothing of the page where it takes too long."""
+    async def _first(self, query: Mapping[str, str]) -> tuple[tuple[str, str], str]:
+        """Return the preview's texts and what is shown first; nothing of the page where it takes too long."""
 
         def made() -> tuple[tuple[str, str], str]:
-            return preview_words(self.boards, asked), first_html(self.boards, asked)
+            return preview_words(self.boards, query), first_html(self.boards, query)
 
         with anyio.move_on_after(PATIENCE_S):
             try:
@@ -147,5 +152,5 @@ class FirstPage(BaseHTTPMiddleware):
             except KBBenchError:
                 return NO_PREVIEW, ""
             except Exception:  # the page of the scripts goes without
-                LOG.exception("no first page for %s", asked)
+                LOG.exception("no first page for %s", query)
         return NO_PREVIEW, ""

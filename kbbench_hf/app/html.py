@@ -17,15 +17,23 @@ Listener = dict[str, Any]
 _FOLDER = Path(__file__).parent / "templates"
 _TEMPLATES = templates(_FOLDER)
 PNG = (_FOLDER / "kbbench.png").read_bytes()
-CSS, _ADDRESS, ON_CLICK = (
-    (_FOLDER / name).read_text(encoding="utf-8") for name in ("leaderboard.css", "address.js", "clicks.js")
-)
+CSS, _SCRIPT = ((_FOLDER / name).read_text(encoding="utf-8") for name in ("leaderboard.css", "address.js"))
+ON_CLICK = "kbbench.clicks(element, trigger)"
+"""What a table runs when it is loaded, from `address.js`, which has the functions of the events too."""
 STYLES = "kbbench.css"
 """Where the styles stand beside the pages, so that a browser asks for them once."""
 PICTURE = "kbbench.png"
 """The picture that other sites show with a link to a page."""
 TITLE = "kbbench leaderboard"
-HEAD = f'<title>{TITLE}</title><link rel="stylesheet" href="{STYLES}"><script>{_ADDRESS}</script>'
+LEAD = "Systems on knowledge graph and LLM benchmarks, scored from their predictions with confidence intervals."
+HEAD = f'<title>{TITLE}</title><link rel="stylesheet" href="{STYLES}"><script>{_SCRIPT}</script>'
+
+
+def query_of(request: "Request | gr.Request") -> dict[str, str]:
+    """Return the query of a page's address; of the rows that a form without scripts sends, a list with commas."""
+    query = request.query_params
+    compared = ",".join(query.getlist("compare")) if "compare" in query else ""
+    return {**query, **({"compare": compared} if compared else {})}
 
 
 def public_address(request: "Request") -> str:

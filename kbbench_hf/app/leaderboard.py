@@ -1,19 +1,18 @@
-"""The leaderboard as a Gradio app: Overview, Leaderboard, System, Compare, Submit, About; and the addresses of /api."""
+"""The leaderboard as a Gradio app: Leaderboard, System, Compare, Submit, About; and the addresses of /api."""
 
 import os
 import threading
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from kbbench_hf.app.board_page import board_tab
-from kbbench_hf.app.board_table import board_problem
 from kbbench_hf.app.boards import Boards
 from kbbench_hf.app.compare_page import MOST, compare_html
-from kbbench_hf.app.first_page import FirstPage, asked_tab
-from kbbench_hf.app.html import ON_CLICK, TITLE, Listener, markup
+from kbbench_hf.app.first_page import LABELS, FirstPage, requested_tab
+from kbbench_hf.app.html import LEAD, ON_CLICK, TITLE, Listener, markup, query_of, rendered
 from kbbench_hf.app.login import Login
 from kbbench_hf.app.overview_page import overview_html
 from kbbench_hf.app.row_page import row_html
@@ -25,6 +24,7 @@ from kbbench_hf.leaderboard.checking import Checks
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.outbox import Outbox
 from kbbench_hf.leaderboard.store import Store
+from kbbench_hf.leaderboard.view import ORIGINS
 from kbbench_hf.reports.terminal import echo
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 ABOUT = Path(__file__).parent / "about.md"
 KEEP_UPLOADS_S = 600
 N_CHOICES = 500
+NOTHING = "Open a dataset on the Leaderboard tab and tick two to four systems there."
 FIRST_PAGE_S = 120.0
 """After so many seconds without a page the address is printed, and with it that there is none yet."""
 LAUNCH: Listener = {
@@ -45,20 +46,6 @@ LAUNCH: Listener = {
     "ssr_mode": False,
     "footer_links": ["gradio"],
 }
-PUT_TAB = """() => setTimeout(() => {
-  const bar = document.querySelector('.tab-wrapper');  // on a narrow page the chosen one may stand in its menu
-  const tab = bar?.querySelector('[role=tab][aria-selected=true], .overflow-dropdown .selected')?.textContent;
-  const name = tab?.trim().toLowerCase(), names = {leaderboard: 'board', system: 'row'};  // addresses of before stay
-  if (name) kbbench({tab: names[name] || name});
-}, 50)"""
-PUT_ROW = """(place, row) => {
-  kbbench({row});
-  return [place, row];
-}"""
-PUT_COMPARED = """(place, rows) => {
-  kbbench({compare: rows.join(",")});
-  return [place, rows];
-}"""
 
 
 def serve(
@@ -121,77 +108,69 @@ def leaderboard(boards: Boards, login: Login, checks: Checks) -> "gr.Blocks":
     import gradio as gr
 
     with gr.Blocks(title=TITLE, delete_cache=(KEEP_UPLOADS_S, KEEP_UPLOADS_S), fill_width=True) as app:
-        gr.Markdown(
-            "# kbbench\nKnowledge benchmarks, scored from predictions that anyone can score again. [For programs](api)"
-        )
-        with gr.Tabs(selected="overview") as tabs:
-            with gr.Tab("Overview", id="overview") as overview_page:
-                overview = markup("", "overview")
-            with gr.Tab("Leaderboard", id="board", render_children=True):
+        gr.Markdown(f"# kbbench\n{LEAD} [API](api)")
+        with gr.Tabs(selected="board") as tabs:
+            with gr.Tab(LABELS["board"], id="board", render_children=True):
                 board = board_tab(boards)
-            with gr.Tab("System", id="row"):
+            with gr.Tab(LABELS["row"], id="row"):
                 row = gr.Textbox(visible=False)
                 shown_row = gr.HTML(
                     row_html(boards, None, ""), elem_id="row", js_on_load=ON_CLICK, apply_default_css=False
                 )
-            with gr.Tab("Compare", id="compare") as compare_page:
+            with gr.Tab(LABELS["compare"], id="compare") as compare_page:
                 compared = gr.Dropdown(
-                    label="Two to five systems", choices=[], multiselect=True, max_choices=MOST, elem_id="compare",
-                    value=[], allow_custom_value=True,
+                    label=f"Systems to compare, at most {MOST}", choices=[], multiselect=True, max_choices=MOST,
+                    elem_id="compare", value=[], allow_custom_value=True,
                 )  # fmt: skip
-                comparison = markup("", "comparison")
-            with gr.Tab("Submit", id="submit") as submit_page:
+                comparison = markup(rendered("words", text=NOTHING), "comparison")
+            with gr.Tab(LABELS["submit"], id="submit") as submit_page:
                 submit_tab(boards, submit_page, board.place, login, checks)
-            with gr.Tab("About", id="about"):
+            with gr.Tab(LABELS["about"], id="about"):
                 gr.Markdown(ABOUT.read_text(encoding="utf-8"))
 
-        def menu(place: str, chosen: Sequence[str]) -> tuple[list[tuple[str, str]], list[str]]:
-            """Return the choices of a menu, the best rows and those that are chosen, and which ids they have."""
-            try:
-                rows = boards.board(as_place(place)).rows
-            except KBBenchError:
-                return [], []
-            there = [each for n, each in enumerate(rows) if n < N_CHOICES or each.id in chosen]
-            return [(f"{each.system} ({each.badge})", each.id) for each in there], [each.id for each in there]
-
-        def open_row(event: gr.SelectData) -> object:
-            if not (isinstance(event.value, list) and event.value[:1] == ["row"]):
-                return gr.skip(), gr.skip()
-            return str(event.value[-1]), gr.Tabs(selected="row")
+        def opened(event: gr.SelectData, place: str, before: list[str]) -> object:
+            """Open a row that was clicked on, or the comparison of the ticked ones; without two ticks as it was."""
+            what, value = event.value if isinstance(event.value, list) and len(event.value) == 2 else ("", "")
+            if what == "row":
+                return str(value), gr.skip(), gr.Tabs(selected="row")
+            if what == "compare" and isinstance(value, list):
+                return gr.skip(), fill_compare(place, value[:MOST] or before), gr.Tabs(selected="compare")
+            return gr.skip(), gr.skip(), gr.skip()
 
         def show_row(place: str, row: str | None) -> str:
             return row_html(boards, _place(place), row or "")
 
         def fill_compare(place: str, values: list[str]) -> object:
-            choices, known = menu(place, values)
+            """Return the menu of the best rows and the chosen ones, with these values or else the first two rows."""
+            where = _place(place)
+            rows = boards.board(where).rows if where else []
+            there = [each for n, each in enumerate(rows) if n < N_CHOICES or each.id in values]
+            known = [each.id for each in there]
+            choices = [(f"{each.system} ({ORIGINS[each.badge]})", each.id) for each in there]
             return gr.Dropdown(choices, value=[value for value in values if value in known] or known[:2])
 
         def compare(place: str, values: list[str]) -> str:
-            try:
-                return compare_html(boards, as_place(place), [str(each) for each in values])
-            except KBBenchError as error:
-                return board_problem(error)
+            where = _place(place)
+            return compare_html(boards, where, list(map(str, values))) if where else rendered("words", text=NOTHING)
 
         def start(request: gr.Request) -> object:
-            asked = dict(request.query_params)
-            tab = asked_tab(asked)
-            ids = asked.get("compare", "").split(",")[:MOST]
+            query = query_of(request)
+            ids = query.get("compare", "").split(",")[:MOST]
+            place = str(boards.requested_place(query) or "")
             return (
-                *board.start(asked),
-                overview_html(boards) if tab == "overview" else gr.skip(),
-                asked.get("row", gr.skip()),
-                fill_compare(str(boards.asked_place(asked)), ids) if ids != [""] else gr.skip(),
-                gr.Tabs(selected=tab),
+                *board.start(query),
+                query.get("row", gr.skip()),
+                fill_compare(place, ids) if ids != [""] else gr.skip(),
+                gr.Tabs(selected=requested_tab(query)),
             )
 
         quiet: Listener = {"show_progress": "hidden", "api_visibility": "private"}
-        app.load(start, None, [*board.outputs, overview, row, compared, tabs], **quiet)
-        board.table.select(open_row, None, [row, tabs], **quiet)
-        overview_page.select(lambda: overview_html(boards), None, overview, **quiet)
-        row.change(show_row, [board.place, row], shown_row, js=PUT_ROW, **quiet)
+        app.load(start, None, [*board.outputs, row, compared, tabs], **quiet)
+        board.table.select(opened, [board.place, compared], [row, compared, tabs], **quiet)
+        row.change(show_row, [board.place, row], shown_row, js="kbbench.row", **quiet)
         compare_page.select(fill_compare, [board.place, compared], compared, **quiet)
-        compared.change(compare, [board.place, compared], comparison, js=PUT_COMPARED, **quiet)
-        tabs.change(None, None, None, js=PUT_TAB)
+        compared.change(compare, [board.place, compared], comparison, js="kbbench.compared", **quiet)
+        tabs.change(None, None, None, js="kbbench.tab")
         app.queue(default_concurrency_limit=8, max_size=None)
     return app
 

@@ -1,4 +1,4 @@
-"""Small multiples: the same little picture for each part of the examples, all on one axis."""
+"""Small multiples: a panel of bars for each slice of the examples, all on one axis."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -9,15 +9,15 @@ from kbbench_hf.leaderboard.table import Figure
 
 
 class Panel(NamedTuple):
-    """One of the pictures: its title, and a line for each figure."""
+    """One panel: its title, and a bar for each score."""
 
     title: str
     figures: Mapping[str, tuple[Figure, str]]
-    """Name -> figure, and where the name leads; empty where it leads nowhere."""
+    """Name -> score, and the address that the name links to; may be empty."""
 
 
 def multiples(panels: Sequence[Panel], words: str, axis: Axis | None = None) -> str:
-    """Return the panels beside each other, on an axis that they share; nothing where there is no figure."""
+    """Return the panels side by side on a shared axis; empty without scores."""
     axis = axis or axis_of(figure for panel in panels for figure, _ in panel.figures.values())
     if axis is None:
         return ""
@@ -26,4 +26,4 @@ def multiples(panels: Sequence[Panel], words: str, axis: Axis | None = None) -> 
         for panel in panels
         if panel.figures
     ]
-    return rendered("multiples", panels=drawn, words=f"{words}, on an axis from {axis.ends}")
+    return rendered("multiples", panels=drawn, words=f"{words} (axis {axis.ends})")

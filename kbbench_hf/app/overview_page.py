@@ -1,4 +1,4 @@
-"""The first page: a line per benchmark, its leaders with their intervals, and what is known of their differences."""
+"""The overview: a line per benchmark with its best systems, their intervals and what the tests say of them."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -16,7 +16,7 @@ N_LEADERS = 3
 
 
 class Leader(NamedTuple):
-    """A row of a line's picture."""
+    """One of the best systems of a line."""
 
     name: str
     href: str
@@ -26,7 +26,7 @@ class Leader(NamedTuple):
 
 
 class Line(NamedTuple):
-    """What is said of one benchmark."""
+    """One benchmark."""
 
     title: str
     href: str
@@ -38,7 +38,7 @@ class Line(NamedTuple):
 
 
 def overview_html(boards: Boards) -> str:
-    """Return a line for each benchmark that has rows, from the place of which most is known."""
+    """Return a line for each benchmark, on the place with most submissions."""
     families = {
         family: [line_of(boards, group) for group in _by_benchmark(places)]
         for family, places in boards.families().items()
@@ -53,7 +53,7 @@ def line_of(boards: Boards, places: list[Place]) -> Line:
     here = _systems(found[place])
     leaders = here.rows[:N_LEADERS]
     axis = axis_of(row.figures[here.headline] for row in leaders if here.headline in row.figures)
-    more = f" · {len(places) - 1} more part{'' if len(places) == 2 else 's'}" if len(places) > 1 else ""
+    more = f" · {len(places) - 1} more {'board' if len(places) == 2 else 'boards'}" if len(places) > 1 else ""
     stored = sum(row.badge != "published" for row in here.rows)
     scored = f", {stored:,} scored here" if 0 < stored < len(here.rows) else " scored here" if stored else ""
     return Line(
@@ -78,14 +78,13 @@ def _systems(found: Board) -> Board:
 
 
 def significant(found: Board) -> str:
-    """Return what the tests say of a board's best rows, in a sentence."""
+    """Return what the tests say of a board's best rows, in a sentence; empty where all scores are from papers."""
     stored = [row for row in found.rows if row.group is not None]
     if not stored:
-        published = "Published scores only: without scores per example no difference can be tested."
-        return published if found.rows else "No system yet: submit the first one."
+        return "" if found.rows else "No system yet: submit the first one."
     first = [row for row in stored if row.group == 1]
     ahead = found.rows.index(first[0])
-    above = f" Ranked above, untested: {n_systems(ahead)} with published scores." if ahead else ""
+    above = f" Ranked above, untested: {n_systems(ahead)} from papers." if ahead else ""
     if len(stored) == 1:
         return f"One system was scored here: {first[0].system}.{above}"
     if len(first) == len(stored):

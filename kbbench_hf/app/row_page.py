@@ -1,21 +1,21 @@
-"""One row in full: its figures, their sources, parts and examples, how it was made, and the way to make it again."""
+"""The page of one system: scores with sources, slices, examples, provenance, and the command to reproduce them."""
 
 import json
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import partial
 
 from kbbench_hf.app.board_table import n_systems, row_address
-from kbbench_hf.app.boards import Board, Boards, place_label
+from kbbench_hf.app.boards import Board, Boards, place_label, places_apart
 from kbbench_hf.app.drawings import Bar, axis_of
 from kbbench_hf.app.examples import MOST_ITEMS, Shown, examples_of, why_no_answers
 from kbbench_hf.app.html import rendered, table
 from kbbench_hf.app.multiples import Panel, multiples
-from kbbench_hf.benchmarks import Place, benchmark
+from kbbench_hf.benchmarks import Place
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.files.datasets import Id
 from kbbench_hf.leaderboard.table import Figure, Row
-from kbbench_hf.leaderboard.view import p_text
+from kbbench_hf.leaderboard.view import ORIGINS, p_text
 from kbbench_hf.metrics.significance import ALPHA
 from kbbench_hf.reports.page import MARKS, spread
 from kbbench_hf.scoring.result import PlainResult
@@ -27,7 +27,7 @@ MAX_KEYS = 40
 
 
 def row_html(boards: Boards, place: Place | None, row_id: str) -> str:
-    """Return the page of a row: of the one with exactly this id, wherever it stands, or that there is none."""
+    """Return the page of the row with exactly this id, on any board, or a notice that there is none."""
     if not row_id:
         return rendered("words", text=NO_SYSTEM)
     found_at = place if place and boards.row(place, row_id) else boards.place_of(row_id)
@@ -57,43 +57,43 @@ def row_html(boards: Boards, place: Place | None, row_id: str) -> str:
 
 
 def head_html(row: Row, place: Place) -> str:
-    """Return the row's name and what was said of it."""
+    """Return the row's name, its facts and its notes."""
     submitter = f"submitted by {row.submitter}" if row.submitter else ""
     size = f"{row.parameters_b:g} B parameters" if row.parameters_b else ""
     annotated = f"annotated by the submitter with {row.annotators}" if row.annotators else ""
     cost = f"{row.cost_per_1000_usd:g} US dollars per 1,000 examples" if row.cost_per_1000_usd else ""
     latency = f"p95 {row.latency_p95_s:g} s" if row.latency_p95_s else ""
-    facts = [place_label(place), row.badge, submitter, row.stored[:10], size, row.licence, annotated, latency, cost]
-    return rendered("row_head", row=row, facts=facts)
+    origin = ORIGINS[row.badge]
+    facts = [place_label(place), origin, submitter, row.stored[:10], row.type, size, row.licence, annotated]
+    return rendered("row_head", row=row, facts=[*facts, latency, cost])
 
 
 def rank_words(found: Board, row: Row) -> str:
-    """Return where a row stands on its board, and what is known of its difference to the first of its group."""
+    """Return the rank of a row on its board, and whether it differs significantly from the first of its group."""
     position = next(n for n, each in enumerate(found.rows, 1) if each.id == row.id)
     figure = row.figures.get(found.headline)
     if figure is None or math.isnan(figure.value):
         return ""
-    words = f"{found.label} {figure.text()}: number {position} of {n_systems(len(found.rows))}"
+    words = f"{found.label} {figure.text()}: rank {position} of {n_systems(len(found.rows))}"
     if row.group is None:
         return f"{words}. Not tested against others." if row.badge == "published" else f"{words}."
-    alike = [each.system for each in found.rows if each.group == row.group and each.id != row.id]
-    if not alike:
-        return f"{words}, in rank group {row.group}, alone."
-    first = next(each for each in found.rows if each.group == row.group)
-    others = f"{len(alike)} other{' does' if len(alike) == 1 else 's do'}"
-    if first.id == row.id:
+    group = [each for each in found.rows if each.group == row.group]
+    if len(group) == 1:
+        return f"{words}, alone in rank group {row.group}."
+    if group[0].id == row.id:
+        others = f"{len(group) - 1} other{' does' if len(group) == 2 else 's do'}"
         return f"{words}, first of rank group {row.group}: {others} not differ significantly from it."
-    return f"{words}, in rank group {row.group}: not significantly different from {first.system}."
+    return f"{words}, in rank group {row.group}: not significantly different from {group[0].system}."
 
 
 def neighbours(found: Board, place: Place, row: Row) -> list[tuple[str, str]]:
-    """Return where to go from a row: the rows above and below, and comparisons that can be tested."""
+    """Return the links of a row: the rows above and below, and comparisons."""
     position = next(n for n, each in enumerate(found.rows) if each.id == row.id)
     near = {
         "above": found.rows[position - 1] if position else None,
         "below": next(iter(found.rows[position + 1 :]), None),
     }
-    links = [(f"Row {where}: {each.system}", row_address(place, each)) for where, each in near.items() if each]
+    links = [(f"{where.capitalize()}: {each.system}", row_address(place, each)) for where, each in near.items() if each]
     rivals = {"the best": found.rows[0], "the row above": near["above"], "the row below": near["below"]}
     seen = {row.id}
     for words, other in rivals.items():
@@ -104,7 +104,7 @@ def neighbours(found: Board, place: Place, row: Row) -> list[tuple[str, str]]:
 
 
 def figures_table(of: Benchmark, row: Row, result: PlainResult | None) -> str:
-    """Return the figures of a row: with intervals where it was scored here, without where it was published."""
+    """Return the scores of a row, with intervals where it was scored here."""
     names = {**of.metrics, **{name: name.replace("_", " ") for name in row.figures if name not in of.metrics}}
     there = {name: row.figures[name] for name in names if name in row.figures}
     arrows = {name: "↓" if name in of.scoring.lower_is_better else "↑" for name in of.metrics}
@@ -112,16 +112,16 @@ def figures_table(of: Benchmark, row: Row, result: PlainResult | None) -> str:
     bars = _bars(of, there)
     if result is None:
         values = [[labels[name], each.text()] for name, each in there.items()]
-        return table(["metric", "value"], values, "Figures", bars=list(bars.values()))
+        return table(["metric", "value"], values, "Scores", bars=list(bars.values()))
     lines = [
         [labels[name], _number(each.value), _interval(each), f"{result['scores'][name]['n_scored']:,}"]
         for name, each in there.items()
     ]
-    return table(["metric", "value", "95 % interval", "scored"], lines, "Figures", bars=list(bars.values()))
+    return table(["metric", "value", "95 % interval", "examples"], lines, "Scores", bars=list(bars.values()))
 
 
 def slices_html(found: Board, row: Row, result: PlainResult | None) -> str:
-    """Return the headline figure on parts of the examples, a small picture for each way to part them."""
+    """Return the headline score by slice of the examples, a panel for each slice."""
     parts: dict[str, dict[str, Figure]] = {
         name: {key: part[found.headline] for key, part in keys.items() if found.headline in part}
         for name, keys in row.slices.items()
@@ -137,33 +137,27 @@ def slices_html(found: Board, row: Row, result: PlainResult | None) -> str:
         for name, keys in parts.items()
         if 1 < len(keys) <= MAX_KEYS
     ]
-    return multiples(panels, f"{found.label} on parts of the examples")
+    return multiples(panels, f"{found.label} by slice")
 
 
 def same_system(boards: Boards, place: Place, row: Row) -> dict[Place, Row]:
-    """Return the rows of the same name and origin in the family's other places of the same kind, this one among them.
-
-    Of the same kind are configs that share their first word, `noise_kg_4k` and `noise_table_1k` say; where config names
-    have one word only, all of the family are.
-    """
-    kind = place.config.split("_")[0] if "_" in place.config else None
+    """Return the rows of the same name and origin in the related places, this one among them."""
     found = {}
-    for each in boards.families().get(benchmark(place.benchmark).facts.family, []):
-        if each.mode == place.mode and kind in (None, each.config.split("_")[0]):
-            rows = [row] if each == place else boards.board(each).rows
-            if same := [other for other in rows if (other.system, other.badge) == (row.system, row.badge)]:
-                found[each] = same[0]
+    for each in boards.related(place):
+        rows = [row] if each == place else boards.board(each).rows
+        if same := [other for other in rows if (other.system, other.badge) == (row.system, row.badge)]:
+            found[each] = same[0]
     return found
 
 
 def elsewhere_table(found: Board, others: Mapping[Place, Row]) -> str:
-    """Return the headline figure of a system in this and in other places, on one axis."""
+    """Return the headline scores of a system in this and in other places, on one axis."""
     figures = {
-        _short(place, others): (row.figures[found.headline], row_address(place, row))
+        places_apart(place, others): (row.figures[found.headline], row_address(place, row))
         for place, row in others.items()
         if found.headline in row.figures
     }
-    return multiples([Panel("The same name elsewhere", figures)], found.label) if len(figures) > 1 else ""
+    return multiples([Panel("Other results of this system", figures)], found.label) if len(figures) > 1 else ""
 
 
 def worst_examples(boards: Boards, found: Board, place: Place, row: Row) -> str:
@@ -178,7 +172,7 @@ def worst_examples(boards: Boards, found: Board, place: Place, row: Row) -> str:
         ids[position]: {row.system: f"{values[position]:.4f}"}
         for position in spread([n for _, n in scored], N_EXAMPLES)
     }
-    title = f"{len(chosen)} of {len(values):,} examples, the worst first"
+    title = f"Sample of {len(chosen)} of {len(values):,} examples, sorted by {found.label} (worst first)"
     return examples_html(examples_of(boards, place, [row], chosen), title, found.label)
 
 
@@ -195,7 +189,7 @@ def provenance_text(boards: Boards, row_id: str) -> str:
 
 
 def command_text(place: Place, row: Row) -> str:
-    """Return the commands that score the stored predictions again."""
+    """Return the commands that reproduce the scores from the stored predictions."""
     beside = "# and its .parquet files, in a folder predictions.annotations\n" if row.annotations else ""
     return (
         f"# predictions.jsonl.gz: the download above; submissions/{row.id[:2]}/{row.id}/ in the leaderboard's store\n"
@@ -206,7 +200,7 @@ def command_text(place: Place, row: Row) -> str:
 
 
 def downloads(boards: Boards, place: Place, row: Row) -> list[tuple[str, str]]:
-    """Return what there is to take away of a row: name -> address."""
+    """Return the downloads of a row: name -> address."""
     files = [("Row as JSON", f"api/rows/{row.id}")]
     if row.badge != "published" and not why_no_answers(boards, place, [row]):
         files.append(("Predictions (.jsonl.gz)", f"api/rows/{row.id}/predictions.jsonl.gz"))
@@ -228,7 +222,7 @@ def citation(place: Place, row: Row, of: Benchmark) -> str:
 
 
 def test_words(p_value: float) -> str:
-    """Return a p-value with its sign: told apart, or not.
+    """Return a p-value with the sign of significance at the 5 % level.
 
     >>> test_words(0.01), test_words(0.3)
     ('✓ p 0.0100', '≈ p 0.3000')
@@ -237,17 +231,11 @@ def test_words(p_value: float) -> str:
 
 
 def _bars(of: Benchmark, figures: Mapping[str, Figure]) -> dict[str, Bar | None]:
-    """Return each figure as it is drawn from 0 to 1; those that may leave it are not drawn."""
+    """Return the bar of each score from 0 to 1; unbounded metrics have none."""
     whole = axis_of([Figure(0.0), Figure(1.0)])
     return {
         name: whole.bar(each) if whole and name not in of.scoring.unbounded else None for name, each in figures.items()
     }
-
-
-def _short(place: Place, places: Collection[Place]) -> str:
-    """Return what tells a place from the others."""
-    parts = zip(place[:3], zip(*places, strict=True), strict=False)
-    return " ".join(part for part, all_of_it in parts if len(set(all_of_it)) > 1)
 
 
 def _number(value: float | None) -> str:

@@ -1,9 +1,10 @@
-"""Published figures with their provenance: what a figure is, and the tables that hold them.
+"""Published scores with their provenance: what a score is, and the tables that contain them.
 
 A benchmark's `published.csv` has one figure a line; the table beside it, `sources.csv`, says once where figures come
 from. Values are fractions, written with the digits that were printed; `digits` stands only where a value has more of
 them than its source. `slice` names a part of the examples (`ontology=1_movie`), `key` the row of the source under which
-the figure stands, the system's name where empty. A note says what is known to be wrong with a figure.
+the figure stands, the system's name where empty. A note says what is known to be wrong with a figure. `systems.csv` has
+the type of each system and its size where a source states it.
 """
 
 import csv
@@ -18,7 +19,7 @@ from typing import Literal, cast, get_args
 from kbbench_hf.benchmarks.base import Place
 from kbbench_hf.errors import DataError
 
-SOURCES = "sources.csv"
+SOURCES, SYSTEMS = "sources.csv", "systems.csv"
 
 Kind = Literal["printed", "released", "recomputed", "secondary"]
 """`printed` in a paper by those who measured; `released` in the files beside it; `recomputed` here from released
@@ -78,6 +79,10 @@ class PublishedRow:
     figures: Figures
     slices: Mapping[str, Mapping[str, Figures]] = field(default_factory=dict)
     """Slice name -> key -> figures, for those that were published of parts."""
+    type: str = ""
+    """The kind of system, such as `sparse retriever`; empty where no source states it."""
+    parameters_b: float | None = None
+    """Model size in billions of parameters; None where no source states it."""
 
     @property
     def id(self) -> str:
@@ -114,7 +119,7 @@ def read_published(file: Path) -> dict[Place, dict[str, PublishedRow]]:
     Raises:
         DataError: a figure stands twice, or names no source of `sources.csv`.
     """
-    sources = _read_sources(file.with_name(SOURCES))
+    sources, systems = _read_sources(file.with_name(SOURCES)), _read_systems(file.with_name(SYSTEMS))
     rows: dict[tuple[Place, str], dict[str, dict[str, dict[str, PublishedFigure]]]] = {}
     with file.open(encoding="utf-8", newline="") as lines:
         for line in csv.DictReader(lines):
@@ -130,8 +135,17 @@ def read_published(file: Path) -> dict[Place, dict[str, PublishedRow]]:
     places: dict[Place, dict[str, PublishedRow]] = {}
     for (place, system), parts in rows.items():
         whole = parts.pop("", {}).get("", {})
-        places.setdefault(place, {})[system] = PublishedRow(place, system, whole, parts)
+        places.setdefault(place, {})[system] = PublishedRow(place, system, whole, parts, *systems.get(system, ()))
     return places
+
+
+def _read_systems(file: Path) -> dict[str, tuple[str, float | None]]:
+    """Return system -> its type and its size in billions of parameters; empty without a file."""
+    if not file.is_file():
+        return {}
+    with file.open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    return {row["system"]: (row["type"], float(row["parameters_b"] or 0) or None) for row in rows}
 
 
 def _read_sources(file: Path) -> dict[str, Source]:

@@ -68,13 +68,15 @@ class Row:
     figures: Mapping[str, Figure]
     badge: Badge
     group: int | None = None
-    """Systems of one group cannot be told from its first one; None where there is nothing to test, or too far down."""
+    """Systems of one group do not differ significantly from its first one; None where not tested."""
     gap: float | None = None
     """The headline figure minus that of the row above, in whatever order rows stand; see `with_differences`."""
     above: PairedTest | None = None
     """The paired test behind `gap`; None where one of the two has no scores per example."""
     link: str = ""
     licence: str = ""
+    type: str = ""
+    """The kind of system, such as `sparse retriever`; empty where unknown."""
     parameters_b: float | None = None
     latency_p50_s: float | None = None
     latency_p95_s: float | None = None
@@ -103,7 +105,7 @@ class Row:
     @cached_property
     def searched(self) -> str:
         """What a search looks at, without case; made once, because a board may have thousands of rows."""
-        return f"{self.system} {self.licence} {self.submitter} {self.notes}".casefold()
+        return f"{self.system} {self.type} {self.licence} {self.submitter} {self.notes}".casefold()
 
     @cached_property
     def annotators(self) -> str:
@@ -221,7 +223,17 @@ def _order(row: Row, metric: str, sign: int) -> float:
 def _published(row: PublishedRow) -> Row:
     slices = {name: {key: _figures(part) for key, part in keys.items()} for name, keys in row.slices.items()}
     sources = [(f"{each} ({each.kind})", each.url) for each in row.sources]
-    return Row(row.id, row.system, _figures(row.figures), "published", sources=sources, notes=row.note, slices=slices)
+    return Row(
+        row.id,
+        row.system,
+        _figures(row.figures),
+        "published",
+        type=row.type,
+        parameters_b=row.parameters_b,
+        sources=sources,
+        notes=row.note,
+        slices=slices,
+    )
 
 
 def _figures(published: Mapping[str, PublishedFigure]) -> dict[str, Figure]:

@@ -14,7 +14,11 @@ from kbbench_hf.reports.latex import bold, latex, tabular
 PAGE = 50
 N_FIGURES = 5
 ALL = "all"
-ORIGINS = [ALL, "re-scored", "own run", "published"]
+ORIGINS = {ALL: ALL, "re-scored": "submission", "own run": "baseline", "published": "from paper"}
+"""Value of the address and of `Row.badge` -> what the pages call it."""
+NOT_STATED = "not stated"
+SIZES = {"up to 3B": (0.0, 3.0), "3B to 15B": (3.0, 15.0), "over 15B": (15.0, math.inf)}
+"""Choice of the size filter -> billions of parameters, more than the first and at most the second."""
 MAX_SEARCH = 200
 
 
@@ -40,20 +44,48 @@ class View:
     search: str = ""
     origin: str = ALL
     sort: str = ""
-    """A column's heading, with - before it for the other way round; empty for the order of the board."""
+    """A column's heading, with - before it for the reverse order; empty for the order of the board."""
     page: int = 1
+    size: str = ALL
+    type: str = ALL
 
     @classmethod
-    def of(cls, asked: Mapping[str, str], all_columns: Sequence[Column]) -> "View":
-        """Return what an address asks for; what it asks in vain is left out."""
-        sort, page = asked.get("sort", ""), asked.get("sheet", "")
+    def of(cls, query: Mapping[str, str], all_columns: Sequence[Column], rows: Sequence[Row]) -> "View":
+        """Return the view that an address requests; values that the board does not have are left out."""
+        sort, page = query.get("sort", ""), query.get("sheet", "")
         sortable = {column.heading for column in all_columns if column.order}
         return cls(
-            asked.get("search", "")[:MAX_SEARCH],
-            asked["origin"] if asked.get("origin") in ORIGINS else ALL,
+            query.get("search", "")[:MAX_SEARCH],
+            query["origin"] if query.get("origin") in ORIGINS else ALL,
             sort if sort.removeprefix("-") in sortable else "",
             int(page) if page.isdecimal() and len(page) < 7 else 1,
+            query["size"] if query.get("size") in sizes(rows) else ALL,
+            query["type"] if query.get("type") in types(rows) else ALL,
         )
+
+    @property
+    def address(self) -> dict[str, str]:
+        """The view as values of an address, without its page."""
+        values = {"search": self.search, "origin": self.origin, "size": self.size, "type": self.type, "sort": self.sort}
+        return {key: value for key, value in values.items() if value not in ("", ALL)}
+
+
+def size_of(row: Row) -> str:
+    """Return the choice of the size filter to which a row belongs."""
+    size = row.parameters_b
+    return next((name for name, (low, high) in SIZES.items() if size and low < size <= high), NOT_STATED)
+
+
+def sizes(rows: Sequence[Row]) -> list[str]:
+    """Return the choices of the size filter that these rows need, `all` first."""
+    there = {size_of(row) for row in rows}
+    return [ALL, *(each for each in (*SIZES, NOT_STATED) if each in there)]
+
+
+def types(rows: Sequence[Row]) -> list[str]:
+    """Return the choices of the type filter that these rows need, `all` first."""
+    there = {row.type for row in rows}
+    return [ALL, *sorted(there - {""}), *([NOT_STATED] if "" in there else [])]
 
 
 def asked_columns(asked: str, all_columns: Sequence[Column], default: Sequence[str]) -> list[str]:
@@ -68,7 +100,8 @@ def columns(benchmark: Benchmark) -> list[Column]:
         Column("#", lambda row: str(row.group or ""), lambda row: row.group or math.nan, descending=False),
         Column("system", lambda row: row.system, lambda row: row.system.casefold(), descending=False),
         *(_metric_column(benchmark, metric, label) for metric, label in benchmark.metrics.items()),
-        Column("vs above", _difference, None, beside=_test),
+        Column("vs previous row", _difference, None, beside=_test),
+        Column("type", lambda row: row.type, lambda row: row.type, descending=False),
         _number_column("size, B", "parameters_b", "{:g}"),
         Column("licence", lambda row: row.licence, lambda row: row.licence, descending=False),
         _number_column("p50, s", "latency_p50_s", "{:.2f}"),
@@ -80,7 +113,7 @@ def columns(benchmark: Benchmark) -> list[Column]:
         Column("warnings", _warnings, _warnings),
         Column("annotated with", lambda row: row.annotators, lambda row: row.annotators, descending=False),
         Column("submitter", lambda row: row.submitter, lambda row: row.submitter.casefold(), descending=False),
-        Column("origin", lambda row: row.badge, lambda row: row.badge, descending=False),
+        Column("origin", lambda row: ORIGINS[row.badge], lambda row: row.badge, descending=False),
         Column("year", year_of, lambda row: float(year_of(row) or math.nan)),
         Column("date", lambda row: row.stored[:10], lambda row: row.stored),
     ]
@@ -103,7 +136,8 @@ def default_columns(benchmark: Benchmark, rows: Sequence[Row]) -> list[str]:
         "#",
         "system",
         *figures,
-        "vs above",
+        "vs previous row",
+        "type",
         "size, B",
         "p95, s",
         "$ per 1,000",
@@ -135,7 +169,14 @@ def ordered(rows: Sequence[Row], sort: str, all_columns: Sequence[Column]) -> li
 def matching(rows: Sequence[Row], view: View) -> list[Row]:
     """Return the rows that a view looks for, in the order in which they are given."""
     words = view.search.casefold().split()
-    return [row for row in rows if view.origin in (ALL, row.badge) and all(word in row.searched for word in words)]
+    return [
+        row
+        for row in rows
+        if view.origin in (ALL, row.badge)
+        and view.size in (ALL, size_of(row))
+        and view.type in (ALL, row.type or NOT_STATED)
+        and all(word in row.searched for word in words)
+    ]
 
 
 def page_of(rows: Sequence[Row], page: int) -> tuple[list[Row], int, int]:
@@ -156,6 +197,7 @@ def csv_text(rows: Sequence[Row], shown: Sequence[Column]) -> str:
     The ends of intervals have columns of their own.
     """
     heads = ["id"]
+    shown = [column for column in shown if column.heading != "year"]  # it is among the last three
     for column in shown:
         ends = [f"{column.heading} low", f"{column.heading} high"] if column.metric else []
         heads += [column.heading, *(["p"] if column.beside is _test else ends)]

@@ -46,7 +46,8 @@ VIEWS = [
 PICTURES = ROOT / "build" / "pages"
 PAGES = {
     "overview": ("", "#overview .kb-line"),
-    "board": (f"?place={PLACE}", "#board-more svg"),
+    "board": (f"?place={PLACE}", "#plot svg"),
+    "summary": ("?place=stark-mag/queries/test/reference", "#summary"),
     "published": ("?place=ska-bench/noise_kg_4k/test/squad", "#board table"),
     "row": ("?row={0}", "#row-examples"),
     "published-row": ("?row={2}", "#row-figures"),

@@ -87,7 +87,9 @@ def test_a_board_and_its_rows_are_read_before_any_script_runs(browser: Browser, 
     page.locator("main tbody a").first.click()
     until_sent(page, "main #row-head h2")
     expect(page.locator("main #row-head h2")).to_have_text(first[0])
-    page.get_by_role("link", name="Overview").click()
+    page.get_by_role("link", name="Leaderboard", exact=True).click()
+    until_sent(page, "main tbody a")
+    page.get_by_role("link", name="Overview", exact=True).click()
     until_sent(page, "main h2")
     expect(page.locator("main h2").first).to_have_text("STaRK")
     context.close()
@@ -129,7 +131,7 @@ def test_search_sorting_and_paging_are_kept_in_the_address(page: Page, server: S
 def test_the_origin_filter_and_the_columns_are_kept_too(page: Page, server: Server) -> None:
     opened(page, server)
     page.locator("#origin input").click()
-    page.get_by_role("option", name="own run").click()
+    page.get_by_role("option", name="baseline").click()
     expect(page.locator("#board tbody tr")).to_have_count(2)
     page.get_by_role("button", name="Columns").click()
     page.get_by_label("coverage").check()
@@ -156,9 +158,9 @@ def test_a_row_opens_with_provenance_examples_and_the_command(page: Page, server
     page.locator("#board tbody a", has_text="pattern").click()
     expect(page.locator("#row-head")).to_contain_text("pattern")
     expect(page.locator("#row-figures tbody tr")).to_have_count(11)
-    expect(page.locator("#row-examples")).to_contain_text("12 of 48 examples, the worst first")
+    expect(page.locator("#row-examples")).to_contain_text("Sample of 12 of 48 examples, sorted by F1 (worst first)")
     expect(page.locator("#row-command")).to_contain_text("kbbench score predictions.jsonl.gz")
-    page.get_by_text("How it was made").click()
+    page.get_by_text("Provenance").click()
     expect(page.locator("#row-provenance")).to_contain_text("predictions_sha256")
     with page.expect_download() as found:
         page.get_by_role("link", name="Predictions").click()
@@ -193,12 +195,40 @@ def test_two_rows_are_compared_with_a_paired_test(page: Page, server: Server) ->
     page.get_by_role("tab", name="Compare", exact=True).click()
     expect(page.locator("#compare-tests tbody tr")).to_have_count(1)
     expect(page.locator("#compare-tests")).to_contain_text("✓ p 0.0004")
-    expect(page.locator("#compare-examples caption")).to_contain_text("disagree")
+    expect(page.locator("#compare-examples caption")).to_contain_text("Largest differences")
     expect(page.locator("#compare-differences tbody tr")).to_have_count(11)
     address = page.url
     page.reload()
     expect(page.locator("#compare-tests tbody tr")).to_have_count(1)
     assert "compare=" in address and page.url == address
+
+
+def test_ticked_rows_are_compared_and_a_tick_opens_no_row(page: Page, server: Server) -> None:
+    opened(page, server, "?place=stark-mag/queries/test/reference")
+    for name in ("BM25", "ada-002"):
+        page.get_by_role("checkbox", name=f"Compare {name}", exact=True).check()
+    page.get_by_role("button", name="Compare 2 ticked").click()
+    expect(page.locator("#compare-figures thead").last).to_contain_text("ada-002")
+    expect(page).to_have_url(re.compile("compare=published-"))
+    page.reload()
+    expect(page.locator("#compare-figures thead").last).to_contain_text("BM25")
+
+
+def test_types_and_sizes_filter_and_the_axes_of_the_plot_are_kept_in_the_address(page: Page, server: Server) -> None:
+    opened(page, server, "?place=stark-mag/queries/test/reference")
+    page.locator("#type input").click()
+    page.get_by_role("option", name="multi-vector retriever").click()
+    expect(page.locator("#board tbody tr")).to_have_count(2)
+    page.get_by_label("x axis").select_option("MRR")
+    expect(page.locator("#plot figcaption")).to_contain_text("Hit@1 by MRR")
+    assert "x=MRR" in page.url and "type=multi-vector" in page.url
+    page.reload()
+    expect(page.locator("#board tbody tr")).to_have_count(2)
+    expect(page.locator("#plot figcaption")).to_contain_text("Hit@1 by MRR")
+    page.get_by_role("tab", name="Overview", exact=True).click()
+    expect(page.locator("#overview .kb-line h3", has_text="STaRK-Prime")).to_have_count(1)
+    expect(page.locator("#board")).to_be_hidden()
+    assert "place=" not in page.url and "type=" not in page.url
 
 
 def submit(page: Page, server: Server, data: bytes, name: str) -> None:

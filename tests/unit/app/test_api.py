@@ -50,12 +50,12 @@ def test_a_board_has_every_row_with_all_digits(get: Get, board: Board, place: Pl
 
 
 def test_csv_and_latex_are_the_same_view(get: Get, place: Place) -> None:
-    answer = get("/api/board", place=str(place), format="csv", sort="-F1", columns="F1,vs above")
+    answer = get("/api/board", place=str(place), format="csv", sort="-F1", columns="F1,vs previous row")
     lines = list(csv.DictReader(io.StringIO(answer.text)))
     assert [line["system"] for line in lines] == ["copy", "pattern"]
     assert float(lines[1]["F1 low"]) < float(lines[1]["F1"]) < float(lines[1]["F1 high"])
-    assert float(lines[1]["vs above"]) > 0 and 0 < float(lines[1]["p"]) < 0.001
-    assert lines[1]["F1"] == "0.6264" and lines[1]["vs above"] == "0.2236" and lines[1]["paper"] == ""
+    assert float(lines[1]["vs previous row"]) > 0 and 0 < float(lines[1]["p"]) < 0.001
+    assert lines[1]["F1"] == "0.6264" and lines[1]["vs previous row"] == "0.2236" and lines[1]["paper"] == ""
     assert get("/api/board", place=str(place), format="tex").text.startswith("\\begin{tabular}")
 
 
@@ -69,7 +69,7 @@ def test_csv_has_the_printed_digits_and_the_paper_of_published_rows(get: Get) ->
         assert published and all(line["paper"].startswith("https://arxiv.org/abs/") for line in published)
         assert {line["year"] for line in published} <= {"2023", "2025"} and "Table" in published[0]["source"]
         assert not value or published[0]["F1"] == value
-        differences = [line["vs above"] for line in lines if line["vs above"]]
+        differences = [line["vs previous row"] for line in lines if line["vs previous row"]]
         assert all(len(each.lstrip("-").partition(".")[2]) <= 4 for each in differences)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kbbench_hf.app.board_table import table_html
+from kbbench_hf.app.board_table import plot_axes, plot_html, summary_html, table_html
 from kbbench_hf.app.boards import Board, Boards
 from kbbench_hf.benchmarks import Place, as_place, shipped_answers
 from kbbench_hf.leaderboard.index import Index
@@ -32,15 +32,15 @@ def marks(table: Element) -> dict[str, tuple[str | None, str | None]]:
 def test_the_best_system_stands_first_with_the_ends_of_its_intervals_set_smaller(board: Board, place: Place) -> None:
     table = parsed(table_html(board, place, View(), SHOWN))
     assert table.rows() == [
-        ["1", "pattern", "0.6264 0.492–0.748", "0.0000 0.000–0.074", "re-scored"],
-        ["2", "copy", "0.4028 0.272–0.545", "0.0104 0.000–0.064", "re-scored"],
+        ["1", "pattern", "0.6264 0.492–0.748", "0.0000 0.000–0.074", "submission"],
+        ["2", "copy", "0.4028 0.272–0.545", "0.0104 0.000–0.064", "submission"],
     ]
     assert [each.text for each in table.all("span", class_="beside")][:2] == ["0.492–0.748", "0.000–0.074"]
 
 
 def test_the_difference_is_to_the_row_above_in_any_order(board: Board, place: Place) -> None:
     def cells(sort: str) -> list[str]:
-        return [row[1] for row in parsed(table_html(board, place, View(sort=sort), ["vs above"])).rows()]
+        return [row[1] for row in parsed(table_html(board, place, View(sort=sort), ["vs previous row"])).rows()]
 
     assert cells("") == ["", "-0.2236 ✓ p 0.0004"] and cells("-F1") == ["", "+0.2236 ✓ p 0.0004"]
 
@@ -125,3 +125,49 @@ def test_a_board_that_is_long_in_the_making_is_shown_as_it_was(tmp_path: Path, m
     threading.Timer(0.1, allowed.set).start()
     assert boards.row(place, row, now=True), "who asks for it as it is now waits"
     assert boards.row(place, row)
+
+
+def test_two_metrics_are_plotted_with_the_pareto_front(boards: Boards) -> None:
+    place = as_place("stark-mag/queries/test/reference")
+    found = boards.board(place)
+    across, up = plot_axes(found)
+    assert across[-1] == up[0] == "Hit@1" and {"Hit@5", "R@20", "MRR"} <= set(across) & set(up)
+    page = parsed(plot_html(found, place, "R@20", "MRR"))
+    both = [row for row in found.rows if {"recall_at_20", "mrr"} <= set(row.figures)]
+    marks = {str(each.attributes["aria-label"]): each.all("circle")[0].attributes["class"] for each in page.all("a")}
+    assert len(marks) == len(both)
+    values = {row.system: (row.figures["recall_at_20"].value, row.figures["mrr"].value) for row in both}
+    for name, own in values.items():
+        beaten = any(a >= own[0] and b >= own[1] and (a, b) != own for a, b in values.values())
+        assert next(css for label, css in marks.items() if label.startswith(f"{name}: MRR")) == (
+            "beaten" if beaten else "best"
+        )
+    chosen = {each.text for each in page.all("option") if "selected" in each.attributes}
+    assert chosen == {"R@20", "MRR"}
+    assert plot_html(found, place, "nothing", "licence") == plot_html(found, place, across[0], "Hit@1")
+
+
+def test_a_cost_is_plotted_on_a_logarithmic_axis_where_lower_is_better(boards: Boards) -> None:
+    place = as_place("ska-bench/noise_kg_4k/test/squad")
+    found = boards.board(place)
+    assert plot_axes(found)[0][0] == "size, B"
+    page = parsed(plot_html(found, place, "size, B", "F1"))
+    marks = {str(each.attributes["aria-label"]).partition(":")[0] for each in page.all("a")}
+    assert marks == {row.system for row in found.rows if row.parameters_b}
+    ticks = [each.text for each in page.all("text", text_anchor="middle") if each.text.isdigit()]
+    assert ticks == ["1", "2", "5", "10"]
+
+
+def test_a_summary_has_the_scores_of_all_datasets_and_their_mean_where_all_are_known(boards: Boards) -> None:
+    place = as_place("stark-mag/queries/test/reference")
+    table = parsed(summary_html(boards, boards.board(place), place))
+    heads = [each.text for each in table.all("th", scope="col")]
+    assert heads == ["system", "stark-amazon", "stark-mag", "stark-prime", "mean"]
+    lines = {name: values for name, *values in table.rows()}
+    assert lines["BM25"] == ["0.4494", "0.2585", "0.1275", "0.2785"]
+    assert lines["GraphRAFT"] == ["", "0.7105", "0.6371", ""]
+    means = [float(values[-1]) for values in lines.values() if values[-1]]
+    assert means == sorted(means, reverse=True) and next(iter(lines)) == "GRASP"
+    assert table.all("a", href="?place=stark-prime/queries/test/reference")
+    mini = as_place("mini-text2kg/sentences/test/reference")
+    assert summary_html(boards, boards.board(mini), mini) == ""

@@ -19,7 +19,8 @@ def long(board_of: Callable[[list[str]], Board]) -> Board:
 
 def below(page: Element) -> tuple[str, list[tuple[str, str | None, bool]]]:
     (foot,) = page.all("div", class_="kb-pages")
-    buttons = [(each.text, each.attributes["data-page"], "disabled" in each.attributes) for each in foot.all("button")]
+    pages = [each for each in foot.all("button") if "data-page" in each.attributes]
+    buttons = [(each.text, each.attributes["data-page"], "disabled" in each.attributes) for each in pages]
     return foot.all("span")[0].text, buttons
 
 
@@ -50,7 +51,7 @@ def test_one_page_has_no_buttons_and_says_how_many_a_search_left(long: Board, pl
 
 def test_a_search_without_a_result_says_what_to_do(long: Board, place: Place) -> None:
     page = parsed(table_html(long, place, View(search="nobody"), ["F1"]))
-    assert page.all("p", class_="kb-empty")[0].text.startswith("No system is here. Clear the search")
+    assert page.all("p", class_="kb-empty")[0].text.startswith("No system matches. Clear the search")
     assert page.all("table") == [] and below(page)[0].startswith("0 of 120 systems")
 
 

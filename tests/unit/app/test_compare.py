@@ -47,7 +47,7 @@ def test_the_paired_test_says_what_so_many_examples_can_show(boards: Boards, boa
 def test_disagreements_come_with_the_widest_first(boards: Boards, board: Board, rows: list[Row]) -> None:
     table = parsed(compare_page.disagreement_table(boards.index.store, board, rows))
     widths = [abs(float(a) - float(b)) for _, a, b in table.rows()]
-    assert table.all("caption")[0].text == "Where they disagree most in F1"
+    assert table.all("caption")[0].text == "Largest differences in F1"
     assert widths == sorted(widths, reverse=True) and widths[-1] > 0
 
 

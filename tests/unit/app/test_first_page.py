@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from kbbench_hf.app.board_table import table_html
 from kbbench_hf.app.boards import Board, Boards
-from kbbench_hf.app.first_page import FirstPage, asked_tab, first_html
+from kbbench_hf.app.first_page import FirstPage, first_html, requested_tab
 from kbbench_hf.app.row_page import row_html
 from kbbench_hf.benchmarks import Place
 from kbbench_hf.leaderboard.view import View
@@ -40,14 +40,26 @@ def test_a_board_is_sent_with_the_rows_that_its_address_asks_for(board: Board, b
     assert table_html(board, place, View(search="pattern", sort="-F1"), board.default_columns) in found
     assert [row[1] for row in parsed(found).rows()] == ["pattern"]
     words = {each.all("dt")[0].text: each.all("dd")[0].text for each in parsed(found).all("dl")[0].all("div")}
-    assert words == {"Dataset": "Text2KGBench, mini", "Part and split": "test", "Search": "pattern", "Origin": "all"}
+    assert words == {"Dataset": "Text2KGBench, mini", "Subset and split": "test", "Search": "pattern", "Origin": "all"}
 
 
 def test_a_row_and_the_overview_are_sent_whole(board: Board, boards: Boards, place: Place) -> None:
     row = board.rows[0].id
     assert row_html(boards, place, row) in first_html(boards, {"row": row})
     assert "No such row" in first_html(boards, {"row": "f" * 32})
-    assert parsed(first_html(boards, {})).all("h2")[0].text == "STaRK"
+    for home in ({}, {"tab": "board"}, {"tab": "overview"}):
+        assert parsed(first_html(boards, home)).all("h2")[0].text == "STaRK"
+
+
+def test_ticked_rows_are_compared_without_scripts_too(client: TestClient, board: Board, place: Place) -> None:
+    form = parsed(client.get(f"/?place={place}").text.partition("<main>")[2].partition("</main>")[0])
+    boxes = form.all("input", type="checkbox", form="kb-compare")
+    assert [each.attributes["value"] for each in boxes] == [row.id for row in board.rows]
+    hidden = {each.attributes["name"]: each.attributes["value"] for each in form.all("form")[0].all("input")}
+    assert hidden == {"place": str(place), "tab": "compare"}
+    query = [*hidden.items(), *(("compare", row.id) for row in board.rows)]
+    page = client.get("/", params=query).text
+    assert "Paired tests on the same examples" in page
 
 
 @pytest.mark.parametrize("asked", [{"tab": "submit"}, {"tab": "row"}, {"tab": "compare", "compare": "nobody"}])
@@ -89,8 +101,8 @@ def test_a_link_to_a_page_is_shown_elsewhere_as_what_the_page_is(
             "2 systems, ranked by F1; first: pattern",
         ),
         (f"?row={first.id}", "pattern on Text2KGBench, mini · test", "F1 0.6264, 95 % interval 0.492–0.748."),
-        ("", "kbbench leaderboard", "Scores of systems on knowledge benchmarks"),
-        ('?tab=about&x="><script>', "kbbench leaderboard", "Scores of systems"),
+        ("", "kbbench leaderboard", "Systems on knowledge graph and LLM benchmarks"),
+        ('?tab=about&x="><script>', "kbbench leaderboard", "Systems on"),
     ):
         page = client.get(f"/{asked}", headers={"x-forwarded-host": "example.org"}).text
         metas = [each.attributes for each in parsed(page[page.index("<meta") : page.index("<base")]).all("meta")]
@@ -115,7 +127,7 @@ def test_a_page_that_takes_long_or_fails_is_sent_without(
 
 @pytest.mark.parametrize(
     ("tab", "wanted"),
-    [("leaderboard", "board"), ("system", "row"), ("board", "board"), ("row", "row"), ("x", "overview")],
+    [("leaderboard", "board"), ("system", "row"), ("board", "board"), ("row", "row"), ("overview", "board")],
 )
 def test_tabs_are_found_by_their_labels_and_by_their_names_of_before(tab: str, wanted: str) -> None:
-    assert asked_tab({"tab": tab}) == wanted
+    assert requested_tab({"tab": tab}) == wanted

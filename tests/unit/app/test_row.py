@@ -25,7 +25,7 @@ def test_the_head_says_who_what_and_how(row: Row, place: Place) -> None:
     facts, link, notes = head.all("p")
     assert head.all("h2", class_="kb")[0].text == "pattern"
     assert facts.text == (
-        f"Text2KGBench, mini · test · re-scored · submitted by somebody · {row.stored[:10]} · mit · p95 2.5 s"
+        f"Text2KGBench, mini · test · submission · submitted by somebody · {row.stored[:10]} · mit · p95 2.5 s"
     )
     assert link.all("a")[0].attributes == {
         "href": "https://example.org/?a=1&b=2", "rel": "nofollow noopener noreferrer", "target": "_blank"
@@ -42,7 +42,7 @@ def test_only_a_web_address_becomes_a_link_and_what_was_not_said_has_no_line(row
 def test_figures_have_true_intervals_where_the_row_was_scored_here(boards: Boards, board: Board, row: Row) -> None:
     table = parsed(row_page.figures_table(board.benchmark, row, boards.index.store.result(row.id)))
     lines = {line[0]: line[1:4] for line in table.rows()}
-    assert table.all("caption")[0].text == "Figures"
+    assert table.all("caption")[0].text == "Scores"
     assert lines["F1 ↑"] == ["0.6264", "0.4920–0.7478", "48"]
     assert lines["SH ↓"][1] == "0.0000–0.0740"  # as far as it goes: not below 0
     assert [head.attributes["class"] for head in table.all("th", scope="col")] == ["name", "number", "number", "number"]
@@ -111,7 +111,7 @@ def test_one_system_is_followed_over_the_places_of_its_family(boards: Boards) ->
     others = row_page.same_system(boards, place, found.rows[0])
     table = parsed(row_page.elsewhere_table(found, others))
     names = [name for name, *_ in table.rows()]
-    assert table.all("caption")[0].text == "The same name elsewhere"
+    assert table.all("caption")[0].text == "Other results of this system"
     assert len(names) == len(others) and {"noise_kg_4k", "noise_kg_24k"} <= set(names)
 
 

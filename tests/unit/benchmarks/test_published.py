@@ -8,7 +8,7 @@ import pytest
 
 from kbbench_hf.benchmarks import Place, benchmark, importable_names
 from kbbench_hf.benchmarks.baselines import published_places, published_rows
-from kbbench_hf.benchmarks.published import SOURCES, read_published
+from kbbench_hf.benchmarks.published import SOURCES, SYSTEMS, read_published
 from kbbench_hf.errors import DataError
 
 COLUMNS = (
@@ -39,6 +39,27 @@ def test_every_source_is_used_and_says_where_it_can_be_looked_up(file: Path) -> 
     with file.open(encoding="utf-8", newline="") as lines:
         assert {line["source"] for line in csv.DictReader(lines)} == set(sources)
     assert all(each["url"].startswith("https://") and each["work"] for each in sources.values())
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.parent.name)
+def test_every_system_has_a_type_and_a_size_only_where_its_name_states_it(file: Path) -> None:
+    with file.with_name(SYSTEMS).open(encoding="utf-8", newline="") as lines:
+        systems = {line["system"]: line for line in csv.DictReader(lines)}
+    assert list(systems) == sorted(systems)
+    with file.open(encoding="utf-8", newline="") as lines:
+        used = {(line["system"], line["source"]) for line in csv.DictReader(lines)}
+    assert {name for name, _ in used} - {"data"} == set(systems)
+    for name, line in systems.items():
+        stated = re.search(r"-(\d+(?:\.\d+)?)b\b", name, re.I)
+        assert line["parameters_b"] == (stated[1] if stated else ""), name
+        assert line["type"] and (name, line["source"]) in used, name
+
+
+def test_size_and_type_are_those_of_the_row_s_system() -> None:
+    rows = {row.system: row for place in published_places() for row in published_rows(*place)}
+    assert (rows["BM25"].type, rows["BM25"].parameters_b) == ("sparse retriever", None)
+    assert (rows["GritLM-7b"].type, rows["GritLM-7b"].parameters_b) == ("dense retriever", 7.0)
+    assert (rows["GPT-4"].type, rows["GPT-4"].parameters_b) == ("language model", None)
 
 
 def test_the_name_of_a_row_is_made_of_its_system_and_place_and_stands_once() -> None:

@@ -18,6 +18,8 @@ from kbbench_hf.leaderboard.view import (
     default_columns,
     latex_text,
     page_of,
+    sizes,
+    types,
 )
 from kbbench_hf.metrics.significance import PairedTest
 
@@ -47,6 +49,25 @@ def test_search_needs_every_word_and_ignores_case() -> None:
     assert [each.system for each in chosen(ROWS, View(origin="published"), COLUMNS)] == ["published gamma"]
 
 
+def test_filters_by_size_and_type_have_a_choice_for_what_is_not_stated() -> None:
+    rows = [*ROWS, row("delta", 0.3, badge="published", parameters_b=3, type="dense retriever")]
+    assert sizes(rows) == ["all", "up to 3B", "3B to 15B", "over 15B", "not stated"]
+    assert types(rows) == ["all", "dense retriever", "not stated"]
+    found = {size: [each.system for each in chosen(rows, View(size=size), COLUMNS)] for size in sizes(rows)[1:]}
+    assert found == {
+        "up to 3B": ["delta"], "3B to 15B": ["beta 7B"], "over 15B": ["alpha 70B"], "not stated": ["published gamma"]
+    }  # fmt: skip
+    assert [each.system for each in chosen(rows, View(type="dense retriever"), COLUMNS)] == ["delta"]
+    assert len(chosen(rows, View(type="not stated"), COLUMNS)) == 3
+
+
+def test_a_view_is_what_its_address_requests_and_back() -> None:
+    rows = [*ROWS, row("delta", 0.3, type="dense retriever")]
+    query = {"search": "a", "origin": "published", "size": "over 15B", "type": "dense retriever", "sort": "-F1"}
+    assert View.of(query, COLUMNS, rows).address == query
+    assert View.of({"size": "huge", "type": "x", "origin": "y", "sort": "z"}, COLUMNS, rows) == View()
+
+
 def test_sorting_puts_what_is_missing_last_both_ways() -> None:
     def order(heading: str) -> list[str]:
         return [each.system[0] for each in chosen(ROWS, View(sort=heading), COLUMNS)]
@@ -66,7 +87,7 @@ def test_a_page_that_does_not_exist_is_the_nearest_one() -> None:
 
 
 def test_a_difference_is_marked_by_a_sign_not_by_a_colour() -> None:
-    column = next(column for column in COLUMNS if column.heading == "vs above")
+    column = next(column for column in COLUMNS if column.heading == "vs previous row")
     assert [f"{column.text(each)} {column.beside(each)}".strip() for each in ROWS] == [
         "",
         "-0.4000 ✓ p 0.0002",
@@ -83,14 +104,27 @@ def test_no_cell_of_the_csv_is_a_formula(name: str) -> None:
         )
 
 
+def test_the_csv_has_size_and_type_and_one_column_of_years() -> None:
+    source = ("A paper (arXiv 2404.13207), Table 6 (printed)", "https://a.b")
+    known = row("x", 0.5, badge="published", type="sparse retriever", parameters_b=7, sources=[source])
+    (line,) = csv.DictReader(io.StringIO(csv_text([known], COLUMNS)))
+    assert (line["type"], line["size, B"], line["year"], line["paper"]) == (
+        "sparse retriever",
+        "7",
+        "2024",
+        "https://a.b",
+    )
+    assert csv_text([known], COLUMNS).splitlines()[0].split(",").count("year") == 1
+
+
 def test_latex_marks_the_best_and_escapes_names() -> None:
     text = latex_text([row("a_b & c", 0.9), row("d", 0.5)], BENCHMARK, ["F1", "SH"])
     assert "a\\_b \\& c & \\textbf{0.900}" in text and "d & 0.500 & 0.500" in text
 
 
 def test_columns_that_say_nothing_are_not_shown_at_first() -> None:
-    assert default_columns(BENCHMARK, ROWS) == ["#", "system", "F1", "SH", "vs above", "size, B", "origin"]
-    assert default_columns(BENCHMARK, ROWS[2:]) == ["system", "F1", "SH", "vs above", "origin"]
+    assert default_columns(BENCHMARK, ROWS) == ["#", "system", "F1", "SH", "vs previous row", "size, B", "origin"]
+    assert default_columns(BENCHMARK, ROWS[2:]) == ["system", "F1", "SH", "vs previous row", "origin"]
 
 
 def test_default_columns_exist() -> None:
