@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kbbench_hf.errors import DataError, UsageError, unknown_name
 from kbbench_hf.files import file_sha256
-from kbbench_hf.files.writing import whole_file, whole_folder, write_text
+from kbbench_hf.files.writing import whole_file, whole_folder, write_json_lines, write_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -221,7 +221,7 @@ def _write_answers(folder: Path, answers: Answers) -> dict[str, Row]:
     for (config, split, system), rows in answers.items():
         name = f"{PREDICTIONS}/{config}/{split}/{system.replace('/', ' ')}.jsonl"
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        write_text(folder / name, "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows))
+        write_json_lines(folder / name, rows)
         files[name] = {"sha256": file_sha256(folder / name), "rows": len(rows)}
     return files
 

@@ -1,8 +1,9 @@
 """Files and folders that are there whole, and on disk, or not at all: the only place that writes them so."""
 
+import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from errno import EEXIST
 from pathlib import Path
@@ -46,6 +47,12 @@ def write_bytes(file: Path, data: bytes) -> None:
 def write_text(file: Path, text: str) -> None:
     """Write a text as UTF-8, whole or not at all; its line ends stay as they are."""
     write_bytes(file, text.encode("utf-8"))
+
+
+def write_json_lines(file: Path, rows: Iterable[object]) -> None:
+    """Write a line of JSON for each row, whole or not at all."""
+    with whole_file(file) as sink:
+        sink.writelines((json.dumps(row, ensure_ascii=False) + "\n").encode() for row in rows)
 
 
 def write_new(file: Path, data: bytes) -> bool:

@@ -13,8 +13,9 @@ from kbbench_hf.agents.tool_schemas import TOOLS, Id
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
+from kbbench_hf.files.datasets import Row
 from kbbench_hf.files.journal import Record
-from kbbench_hf.files.writing import write_text
+from kbbench_hf.files.writing import write_json_lines, write_text
 from kbbench_hf.protocols import LanguageModel, name_of
 from kbbench_hf.runners.cost import Price
 from kbbench_hf.runners.generate import Generation, generate, wait_for_everyone
@@ -33,6 +34,8 @@ class Walked:
     generation: Generation
     trajectories: list[Trajectory] = field(repr=False)
     structured: bool
+    rows: list[Row] = field(repr=False)
+    """Its predictions."""
 
 
 @dataclass
@@ -154,12 +157,13 @@ def walk_run(
         generation, by_schema = generate(prompts, model, folder, **options), False
     done |= {name: walk.trajectory(keep_texts=keep_texts) for name, walk in open_ones.items() if name not in done}
     trajectories = [done[row["id"]] for row in examples.rows]
+    rows = list(_predictions(trajectories, first, top_k))
     if not getattr(model, "rank", 0):
         write_text(folder / TRAJECTORIES, "".join(each.line() for each in trajectories))
-        write_text(folder / "predictions.jsonl", "".join(_lines(trajectories, first, top_k)))
+        write_json_lines(folder / "predictions.jsonl", rows)
     wait_for_everyone(model)  # so that every process finds them when this returns
     warnings = [*generation.warnings, *_dropped_tools_warnings(agent, trajectories, generation)]
-    return Walked(replace(generation, warnings=warnings), trajectories, by_schema)
+    return Walked(replace(generation, warnings=warnings), trajectories, by_schema, rows)
 
 
 LEAST_TOKENS_PER_CHARACTER = 1 / 5.5
@@ -213,15 +217,14 @@ def chosen_protocol(model: LanguageModel, given: Protocol | None = None, *, stru
     return protocol
 
 
-def _lines(trajectories: list[Trajectory], first: Path, top_k: int) -> Iterator[str]:
+def _predictions(trajectories: list[Trajectory], first: Path, top_k: int) -> Iterator[Row]:
     lines = map(json.loads, (first / "predictions.jsonl").read_text(encoding="utf-8").splitlines())
     base = {line["id"]: line for line in lines}
     for each in trajectories:
         line = base[each.id]
         if each.backed_off:
-            yield json.dumps(line, ensure_ascii=False) + "\n"
+            yield line
             continue
         scores = line.get("scores") or range(len(line["ids"]), 0, -1)
         ranked = ranking(each.selected, list(zip(line["ids"], scores, strict=True)), top_k)
-        written = {"id": each.id, "ids": [one.id for one in ranked], "scores": [one.score for one in ranked]}
-        yield json.dumps(written, ensure_ascii=False) + "\n"
+        yield {"id": each.id, "ids": [one.id for one in ranked], "scores": [one.score for one in ranked]}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import KBBenchError, UsageError
+from kbbench_hf.files.datasets import Row
 from kbbench_hf.files.journal import Journal, Record
 from kbbench_hf.protocols import Chat, Generator, LanguageModel, name_of
 from kbbench_hf.runners.context_overflow import ContextCheck
@@ -23,7 +24,7 @@ from kbbench_hf.runners.jobs import ATTEMPTS, FIELDS, NO_BUDGET, InterruptedRunE
 from kbbench_hf.runners.model_identity import Identity, OtherServerError
 from kbbench_hf.runners.process_group import check_same, check_shared, group
 from kbbench_hf.runners.progress import Advance, Meter, progress, showing
-from kbbench_hf.runners.run_summary import Parse, Summary, finish, prediction, reply_warnings
+from kbbench_hf.runners.run_summary import Parse, Summary, finish, parse_once, prediction, reply_warnings
 
 if TYPE_CHECKING:
     from kbbench_hf.runners.chat_requests import Asker
@@ -35,6 +36,7 @@ class Generation:
     """A finished run: its summary, and its records in the order of the prompts.
 
     `stopped` is why it could not go on, where it could not; `warnings` say what a result should say of who answered.
+    `predictions` are the rows of each repeat, see `run_summary.Prediction`.
     """
 
     summary: Summary
@@ -42,6 +44,7 @@ class Generation:
     keys: list[str] = field(repr=False)
     stopped: KBBenchError | None = None
     warnings: Sequence[ScoreWarning] = ()
+    predictions: Sequence[Sequence[Row]] = field(default=(), repr=False)
 
     def records(self) -> Iterator[Record]:
         """Return one record per prompt and repeat, all of the first repeat first; `jobs.FIELDS` names what it holds."""
@@ -100,6 +103,7 @@ def generate(
         InterruptedRunError, BudgetSpentError: the run stopped early; the same call goes on from there.
     """
     work = Work(prompts, sampling or Sampling(), repeats, structured)
+    parse = parse_once(parse) if parse is not None else None
     meter = Meter(price)
     chat = hasattr(model, "complete")
     if not chat and (max_requests is not None or max_cost is not None):
@@ -150,7 +154,7 @@ def generate(
             keys = [job.key for first in work.jobs(name) for job in work.walk(name, first, journal)]
         longest = work.sampling.max_tokens or next((prompt.max_tokens for prompt in prompts.values()), 0)
         context = ContextCheck(n_characters, longest)
-        summary = finish(
+        summary, predictions = finish(
             _unless_stopped(context.watch(journal.read(keys)), work, stopped),
             meter,
             name_of(model),
@@ -170,7 +174,7 @@ def generate(
         *reply_warnings(summary, structured=structured),
         *identity.warnings(),
     ]
-    return Generation(summary, journal, keys, stopped, warnings)
+    return Generation(summary, journal, keys, stopped, warnings, predictions)
 
 
 def _unless_stopped(

@@ -19,9 +19,9 @@ from kbbench_hf.runners.progress import say
 from kbbench_hf.runners.run_folder import add_to_run, default_folder, open_run
 from kbbench_hf.runners.run_summary import ALMOST_ALL, EQUAL, Summary
 from kbbench_hf.scoring.asked import Asked
-from kbbench_hf.scoring.predictions import ReadOptions
+from kbbench_hf.scoring.options import ReadOptions
 from kbbench_hf.scoring.result import Result
-from kbbench_hf.scoring.score import repeat_files, score_file, with_repeats
+from kbbench_hf.scoring.score import own_predictions, repeat_files, score_beside, with_repeats
 
 N_HASHED_PROMPTS = 100
 
@@ -156,7 +156,10 @@ def answer(
     )
     reading = ReadOptions(source="response" if parser else "answer", parser=parser)
     warnings = [*of_prompts, *generation.warnings]
-    result, *others = (score_file(asked.asked, file, reading, warnings) for file in repeat_files(folder, repeats))
+    result, *others = (
+        score_beside(asked.asked, own_predictions(asked.asked, rows, file, reading, check=False), file, warnings)
+        for rows, file in zip(generation.predictions, repeat_files(folder, repeats), strict=True)
+    )
     result = with_repeats(result, others)
     if _is_right(benchmark, result):
         warnings, shown = ([each for each in some if each.code != EQUAL] for some in (warnings, result.warnings))

@@ -8,17 +8,16 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.warnings import unmatched_warning
 from kbbench_hf.errors import KBBenchError, UsageError
-from kbbench_hf.files.datasets import read_json
+from kbbench_hf.files.datasets import Row, read_json
 from kbbench_hf.files.journal import Journal
-from kbbench_hf.files.writing import whole_file
+from kbbench_hf.files.writing import whole_file, write_json_lines
 from kbbench_hf.protocols import Found, Searcher, matched
 from kbbench_hf.retrieval.context import Share
 from kbbench_hf.runners.process_group import check_same, check_shared, group
@@ -49,6 +48,13 @@ class Latency:
         return f"latency per query: p50 {p50:.1f} ms, p95 {p95:.1f} ms (over {self.n_timed} queries)"
 
 
+class Retrieved(NamedTuple):
+    """A finished retrieval: its latency, and the rows of its predictions, which only the first process has."""
+
+    latency: Latency
+    rows: list[Row] | None
+
+
 @dataclass(frozen=True)
 class Site:
     """Where a searcher is built: this process's share of the work, bars, and where models note their revisions."""
@@ -71,7 +77,7 @@ def retrieve(
     processes: int | None = None,
     timed: bool = True,
     show: bool = True,
-) -> Latency:
+) -> Retrieved:
     """Find candidates for every example; write `folder/predictions.jsonl`: `{"id", "ids", "scores"}`, best first.
 
     Where the group has several processes (started by torchrun), each builds and searches its own part. The file is the
@@ -105,9 +111,9 @@ def retrieve(
         run = read_json(folder / RUN) if share.size == 1 else {}
         if journal is not None and run.get("latency", {}).get("n_timed") and run.get("revisions") == {}:
             # finished, with no weights that may have changed since: the latency is the last thing that is written
-            _write_predictions(folder, examples, batches, journal)
+            written = _write_predictions(folder, examples, batches, journal)
             undo.pop_all()
-            return Latency(**run["latency"])
+            return Retrieved(Latency(**run["latency"]), written)
         searcher = build(site)
         check_same(share, site.revisions)
         undo.pop_all()
@@ -117,43 +123,40 @@ def retrieve(
         title = f"Ranking with {str(settings['model']).partition('(')[0]}"
         done = share.gather(None if journal is None else [key for key in batches if key in journal])[0]
         with site.progress(title, len(questions), done=sum(len(batches[key]) for key in done)) as advance:
-            for key, rows in batches.items():
+            for key, asked in batches.items():
                 if key in done:
                     continue
-                found = searcher.search([questions[row] for row in rows], top_k)
+                found = searcher.search([questions[row] for row in asked], top_k)
                 if journal is not None:
                     rankings = [_plain(each[:top_k]) for each in found]
-                    if len(rankings) != len(rows):
+                    if len(rankings) != len(asked):
                         raise UsageError(
-                            f"The model found {len(rankings)} lists for {len(rows)} queries; expected one for each. "
+                            f"The model found {len(rankings)} lists for {len(asked)} queries; expected one for each. "
                             "Fix its `search`."
                         )
                     journal.append({"key": key, "error": None, "ranked": rankings})
-                advance(len(rows))
+                advance(len(asked))
         explained = _explained(searcher, examples.rows[:N_EXPLAINED], site)
         latency = _latency(searcher, questions[:N_TIMED], top_k, site) if timed else Latency()
+        rows: list[Row] | None = None
         if journal is not None:
             unmatched = ~matched(searcher, questions)
-            unmatched |= _write_predictions(folder, examples, batches, journal)
+            rows = _write_predictions(folder, examples, batches, journal)
+            unmatched |= np.array([*map(_is_tied, rows)], dtype=bool)
             if explained:
                 with whole_file(folder / EXPLANATIONS) as sink:
                     sink.writelines(line.encode() for line in explained)
             warnings = [each.to_dict() for each in unmatched_warning(int(unmatched.sum()), len(questions))]
             add_to_run(folder, latency=asdict(latency), warnings=warnings)
     share.gather(None)  # so that every process finds the predictions when this returns
-    return latency
+    return Retrieved(latency, rows)
 
 
-def _write_predictions(
-    folder: Path, examples: Examples, batches: Mapping[str, range], journal: Journal
-) -> NDArray[np.bool_]:
-    """Write the rankings in the journal as predictions; return whether each is of candidates with one score."""
-    tied = []
-    with whole_file(folder / "predictions.jsonl") as sink:
-        for row, ranked in _rankings(examples, batches, journal):
-            tied.append(_is_tied(ranked))
-            sink.write((json.dumps({"id": row["id"], **ranked}, ensure_ascii=False) + "\n").encode())
-    return np.array(tied, dtype=bool)
+def _write_predictions(folder: Path, examples: Examples, batches: Mapping[str, range], journal: Journal) -> list[Row]:
+    """Write the rankings in the journal as predictions, and return them."""
+    rows = [{"id": row["id"], **ranked} for row, ranked in _rankings(examples, batches, journal)]
+    write_json_lines(folder / "predictions.jsonl", rows)
+    return rows
 
 
 def _check_revisions(folder: Path, revisions: Mapping[str, str]) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from kbbench_hf.benchmarks.base import Examples, Prompt
-from kbbench_hf.files.writing import write_text
+from kbbench_hf.files.datasets import Row
+from kbbench_hf.files.writing import write_json_lines
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.protocols import LanguageModel
@@ -22,11 +23,12 @@ from kbbench_hf.runners.unparsed import check_read, generate_judgements
 
 @dataclass(frozen=True)
 class Reranked:
-    """A finished re-ranking: the run of its prompts, how many answers held no score, and how they were asked for."""
+    """A finished re-ranking: the run of its prompts, the responses without a score, the mode, and the predictions."""
 
     generation: Generation
     n_unread: int
     structured: bool
+    rows: list[Row]
 
 
 def rerank_run(
@@ -86,16 +88,16 @@ def rerank_run(
     answered = [key for key, text in replies.items() if text is not None]
     n_unread = sum(scores[key] is None for key in answered)
     check_read(n_unread, len(answered), "score")
-    written = []
+    reranked: list[Row] = []
     for query, (row, names) in enumerate(zip(examples.rows, ids, strict=True)):
         judged = {name: scores[f"{query}/{place}"] for name, place in zip(names, rows[query], strict=False)}
         if asking.whole and None in judged.values():
             judged = dict.fromkeys(judged)
         order = reordered(names, judged, weight)
-        line = {"id": row["id"], "ids": [name for name, _ in order], "scores": [score for _, score in order]}
-        written.append(json.dumps(line, ensure_ascii=False) + "\n")
-    write_text(folder / "predictions.jsonl", "".join(written))
-    return Reranked(generation, n_unread, by_schema)
+        scored = {"ids": [name for name, _ in order], "scores": [score for _, score in order]}
+        reranked.append({"id": row["id"], **scored})
+    write_json_lines(folder / "predictions.jsonl", reranked)
+    return Reranked(generation, n_unread, by_schema, reranked)
 
 
 def _score(text: str, asking: Asking) -> float | None:

@@ -14,7 +14,7 @@ import numpy as np
 from kbbench_hf.benchmarks import find_dataset
 from kbbench_hf.benchmarks.base import Asking, Examples
 from kbbench_hf.errors import UsageError, unknown_name
-from kbbench_hf.files.datasets import read_json
+from kbbench_hf.files.datasets import Row, read_json
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.model_specs import KINDS, Spec, did_you_mean, parse
 from kbbench_hf.protocols import LanguageModel, Searcher, name_of
@@ -22,7 +22,7 @@ from kbbench_hf.retrieval.context import Question, Workplace
 from kbbench_hf.retrieval.node_texts import Forms, Text
 from kbbench_hf.retrieval.retrievers import RETRIEVERS, OverAll, OverNodes, retriever
 from kbbench_hf.runners.process_group import shared_cache
-from kbbench_hf.runners.ranking import Latency, Site, retrieve
+from kbbench_hf.runners.ranking import Latency, Retrieved, Site, retrieve
 from kbbench_hf.runners.run_folder import add_to_run, default_folder, open_run
 from kbbench_hf.scoring.asked import RUN, Asked, load_examples
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kbbench_hf.agents.tools import AgentTools, Search
     from kbbench_hf.runners.jobs import Sampling
     from kbbench_hf.runners.run_summary import Summary
+    from kbbench_hf.scoring.trajectories import Trajectory
 
 TOP_K = 100
 TRAINING = "train"
@@ -45,6 +46,21 @@ class RankedRun(NamedTuple):
 
     folder: Path
     latency: Latency
+    rows: list[Row] | None
+    """Its predictions, in the first process."""
+
+
+class SecondStage(NamedTuple):
+    """A finished run of a re-ranker or an agent over a first run."""
+
+    folder: Path
+    summary: "Summary"
+    rows: list[Row]
+    """Its predictions."""
+    n_unread: int | None = None
+    """Responses of a re-ranker without a score."""
+    trajectories: "Sequence[Trajectory]" = ()
+    """How an agent came to its answers."""
 
 
 def rank(asked: Asked, model: str, folder: Path | None = None, *, top_k: int | None = None, **how: Any) -> RankedRun:
@@ -66,7 +82,7 @@ def rank(asked: Asked, model: str, folder: Path | None = None, *, top_k: int | N
         chosen = {**place, "top_k": top_k, "n_examples": len(asked.examples.rows)}
         folder = default_folder(asked.place, model, chosen)
     how |= {"asking": asked.benchmark.asking, "top_k": top_k, "training": _training(asked, parse(model))}
-    return RankedRun(folder, rank_nodes(asked.examples, kb, model, folder, about=place, **how))
+    return RankedRun(folder, *rank_nodes(asked.examples, kb, model, folder, about=place, **how))
 
 
 def rank_nodes(
@@ -80,7 +96,7 @@ def rank_nodes(
     training: Examples | None = None,
     cache: Path | None = None,
     **how: Any,
-) -> Latency:
+) -> Retrieved:
     """Rank the nodes of a knowledge base for every example; what `rank` does, without a benchmark.
 
     Examples are rows with `id` and `query`; `context.candidates.ids`, where there, says which nodes may be ranked.
@@ -153,8 +169,8 @@ def rerank(
     weight: float | None = None,
     wording: str = "clean",
     **how: Any,
-) -> "tuple[Path, Summary, int]":
-    """Re-rank the run in `first`; return the new run's folder, its summary, and the number of responses without score.
+) -> SecondStage:
+    """Re-rank the run in `first`.
 
     `folder` is by default next to `first`, with its name, the model and the settings that are not the defaults.
 
@@ -188,7 +204,7 @@ def rerank(
     summary, warnings = done.generation.summary, [warning.to_dict() for warning in done.generation.warnings]
     facts = {"n_unread": done.n_unread, "structured": done.structured, **_of_first(of_first, warnings)}
     add_to_run(folder, model=name_of(model), summary=summary.to_json(), **facts)
-    return folder, summary, done.n_unread
+    return SecondStage(folder, summary, done.rows, done.n_unread)
 
 
 def walk(
@@ -205,8 +221,8 @@ def walk(
     compact: bool = False,
     tool_choice: str | None = None,
     **how: Any,
-) -> "tuple[Path, Summary]":
-    """Let an agent search the knowledge base, given the run in `first`; return the new run's folder and its summary.
+) -> SecondStage:
+    """Let an agent search the knowledge base, given the run in `first`.
 
     `folder` is by default next to `first`, with its name, the model and a hash of the settings.
 
@@ -234,7 +250,7 @@ def walk(
     facts = {"structured": done.structured, **_of_first(of_first, warnings)}
     if writes:
         add_to_run(folder, model=name_of(model), summary=summary.to_json(), **facts)
-    return folder, summary
+    return SecondStage(folder, summary, done.rows, trajectories=done.trajectories)
 
 
 def _of_first(run: Mapping[str, Any], warnings: Sequence[Any]) -> dict[str, Any]:

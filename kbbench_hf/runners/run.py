@@ -1,6 +1,6 @@
 """A run is one function: a benchmark, a model, a folder in which it can be stopped and resumed, a result."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -36,17 +36,17 @@ from kbbench_hf.runners.run_options import (
     sampling_of,
 )
 from kbbench_hf.scoring.asked import RUN, Asked, load_examples
-from kbbench_hf.scoring.predictions import read_predictions
 from kbbench_hf.scoring.result import Result, write_result
-from kbbench_hf.scoring.score import repeat_files, score, score_asked
-from kbbench_hf.scoring.trajectories import read_trajectories
+from kbbench_hf.scoring.score import own_predictions, repeat_files, score, score_asked
 from kbbench_hf.scoring.warnings import stored_warnings
 
 if TYPE_CHECKING:
     from kbbench_hf.runners.annotators import Annotators
     from kbbench_hf.runners.cost import CostEstimate
     from kbbench_hf.runners.ranking import Latency
+    from kbbench_hf.runners.retrieval_run import RankedRun, SecondStage
     from kbbench_hf.runners.run_summary import Summary
+    from kbbench_hf.scoring.trajectories import Trajectory
 
 Model = str | Searcher | LanguageModel
 
@@ -227,6 +227,7 @@ def _annotated(done: Run, annotators: "Annotators", *, show: bool) -> Run:
     """Annotate the answers of a finished run, of each repeat, and score them with what was said of them."""
     from kbbench_hf.benchmarks.annotations import annotations_folder
     from kbbench_hf.runners.annotators import annotate_predictions, n_failed
+    from kbbench_hf.scoring.predictions import read_predictions
 
     asked, settings = done.asked, read_json(done.folder / RUN)
     n_open = 0
@@ -249,23 +250,21 @@ def _retrieved(asked: Asked, model: str | Searcher, how: RunOptions) -> Run:
     if isinstance(model, str):
         from kbbench_hf.runners.retrieval_run import rank
 
-        folder, latency = rank(asked, model, out, **chosen)
+        folder, latency, rows = rank(asked, model, out, **chosen)
     else:
-        folder, latency = _searched(asked, model, {**how, "out": out}, chosen)
+        folder, latency, rows = _searched(asked, model, {**how, "out": out}, chosen)
     summary = unread = None
+    trajectories: Sequence[Trajectory] = ()
     if second is not None:
-        folder, summary, unread = second(folder, requested)
-    predictions = read_predictions([folder / "predictions.jsonl"], asked.benchmark, asked.examples)
+        folder, summary, rows, unread, trajectories = second(folder, requested)
+    predictions = own_predictions(asked, rows, folder / "predictions.jsonl")
     run = read_json(folder / RUN)
-    of_run = stored_warnings(run.get("warnings", []))
-    result = score_asked(asked, predictions, of_run, read_trajectories(folder))
+    result = score_asked(asked, predictions, stored_warnings(run.get("warnings", [])), trajectories)
     result = replace(result, texts=run.get("texts", {}))
     return Run(asked, folder, result, summary, latency, unread)
 
 
-def _second(
-    asked: Asked, base: str | Searcher, how: RunOptions
-) -> "Callable[[Path, Path | None], tuple[Path, Summary, int | None]] | None":
+def _second(asked: Asked, base: str | Searcher, how: RunOptions) -> "Callable[[Path, Path | None], SecondStage] | None":
     """Return the function that re-ranks or lets an agent search, given a base run; check its options before that run.
 
     The function takes the folder of the base run and the folder to write (None: named after the base run).
@@ -300,7 +299,7 @@ def _re_ranked(
     name: str,
     options: dict[str, Any],
     how: RunOptions,
-) -> "tuple[Path, Summary, int]":
+) -> "SecondStage":
     from kbbench_hf.runners.retrieval_run import rerank
 
     wording = how.get("rerank_prompt", OPTIONS["rerank_prompt"].default)
@@ -323,7 +322,7 @@ def _walked(
     name: str,
     options: dict[str, Any],
     how: RunOptions,
-) -> "tuple[Path, Summary, None]":
+) -> "SecondStage":
     from kbbench_hf.agents.agent import Limits
     from kbbench_hf.runners.retrieval_run import walk
 
@@ -335,7 +334,7 @@ def _walked(
         if each in how:
             options[each] = how[each]
     options |= {"limits": limits, "sampling": sampling_of(how), "folder": folder}
-    return *walk(asked, first, base, model, name, **options), None
+    return walk(asked, first, base, model, name, **options)
 
 
 def _usual_sampling(wording: str) -> RunOptions:
@@ -345,15 +344,16 @@ def _usual_sampling(wording: str) -> RunOptions:
     return {"temperature": ASKING[wording].temperature} if wording in ASKING else {}
 
 
-def _searched(asked: Asked, model: Searcher, how: RunOptions, chosen: dict[str, Any]) -> "tuple[Path, Latency]":
+def _searched(asked: Asked, model: Searcher, how: RunOptions, chosen: dict[str, Any]) -> "RankedRun":
     """Let an object search; it is not asked again to measure latency, since nobody knows what a search of it costs."""
     from kbbench_hf.runners.ranking import retrieve
+    from kbbench_hf.runners.retrieval_run import RankedRun
 
     name = how.get("name") or name_of(model)
     settings = {**asked.settings(), "model": name}
     chosen["top_k"] = chosen.get("top_k") or 100
     folder = how.get("out") or default_folder(asked.place, name, {**settings, "top_k": chosen["top_k"]})
-    return folder, retrieve(asked.examples, lambda _: model, folder, settings, timed=False, **chosen)
+    return RankedRun(folder, *retrieve(asked.examples, lambda _: model, folder, settings, timed=False, **chosen))
 
 
 def _check_model(model: Model, asked: Asked) -> None:

@@ -1,4 +1,4 @@
-"""What a generation run came to: its summary and its predictions file, both read from the journal."""
+"""What a generation run came to: its summary, its predictions and their file, from the records of the journal."""
 
 import json
 from array import array
@@ -11,11 +11,12 @@ from typing import Any, BinaryIO, NamedTuple
 
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import KBBenchError
+from kbbench_hf.files.datasets import Row
 from kbbench_hf.files.journal import Record
 from kbbench_hf.files.writing import whole_file
 from kbbench_hf.llm.failures import SETTLED
 from kbbench_hf.parsing.cues import REFUSAL
-from kbbench_hf.parsing.parsed_reply import ParsedReply
+from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
 from kbbench_hf.runners.progress import Meter, quantile
 
 _to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
@@ -106,10 +107,38 @@ class Summary:
 
 
 class Prediction(NamedTuple):
-    """One line of a predictions file, and whether it holds a parsed answer."""
+    """One line of a predictions file, whether it holds a parsed answer, and what of it is scored."""
 
     line: bytes
     parsed: bool
+    row: Row
+    """Its `id`, and the answer as JSON has it, or the `error`, or neither where the reply holds no answer."""
+
+
+class Finished(NamedTuple):
+    """The summary of a finished run, and the rows of the predictions of each repeat; no repeats without a parser."""
+
+    summary: Summary
+    repeats: list[list[Row]]
+
+
+def parse_once(parse: Parse) -> Parse:
+    """Return a parser that parses each reply once: asked again, it returns what it read, or raises a ParseError."""
+    known: dict[tuple[Any, int], ParsedReply[Any] | tuple[str, str]] = {}
+
+    def parsed(text: str, example_id: Any) -> ParsedReply[Any]:
+        key = example_id, hash(text)
+        if key not in known:
+            try:
+                known[key] = parse(text, example_id)
+            except Exception as error:  # one strange text must not end the run
+                known[key] = str(error), getattr(error, "thought", "")
+        found = known[key]
+        if isinstance(found, ParsedReply):
+            return found
+        raise ParseError(*found)
+
+    return parsed
 
 
 def prediction(record: Record, parse: Parse, answer: str) -> Prediction:
@@ -126,9 +155,9 @@ def prediction(record: Record, parse: Parse, answer: str) -> Prediction:
     """
     who = {name: record[name] for name in ("system_fingerprint", "provider") if record.get(name)}
     if record["error"] is not None:
-        return Prediction(_line({"id": record["id"], "error": record["error"], **who}), parsed=False)
-    text = record["response"]
-    row = {"id": record["id"]}
+        row: Row = {"id": record["id"], "error": record["error"]}
+        return Prediction(_line({**row, **who}), parsed=False, row=row)
+    text, row = record["response"], {"id": record["id"]}
 
     def line(thought: str, **read: Any) -> bytes:
         thought = record.get("reasoning") or thought
@@ -136,9 +165,11 @@ def prediction(record: Record, parse: Parse, answer: str) -> Prediction:
 
     try:
         read = parse(text, record["id"])
-        return Prediction(line(read.thought, **{answer: read.answer, "read_by": read.rule}), parsed=True)
+        plain = json.loads(_to_json(read.answer))
+        line_of = line(read.thought, **{answer: plain, "read_by": read.rule})
+        return Prediction(line_of, parsed=True, row={**row, answer: plain})
     except Exception as error:  # one strange text must not end the run
-        return Prediction(line(getattr(error, "thought", "")), parsed=False)
+        return Prediction(line(getattr(error, "thought", "")), parsed=False, row=row)
 
 
 def finish(
@@ -150,8 +181,8 @@ def finish(
     parse: Parse | None = None,
     answer: str = "",
     folder: Path | None = None,
-) -> Summary:
-    """Go through the records of a finished run once: summarise them and, with a folder, write its predictions.
+) -> Finished:
+    """Go through the records of a finished run once: summarize them and, with a folder, write its predictions.
 
     `n_prompts` is the number of prompts in one repeat.
 
@@ -162,6 +193,7 @@ def finish(
     errors: Counter[str] = Counter()
     replies: Counter[int] = Counter()
     latencies = array("d")
+    repeats: list[list[Row]] = []
     with ExitStack() as stack:
         files: list[BinaryIO] = []
         for position, record in enumerate(records):
@@ -178,7 +210,10 @@ def finish(
             else:
                 errors[record["error"]] += 1
             if parse is not None:
-                line, parsed = prediction(record, parse, answer)
+                line, parsed, row = prediction(record, parse, answer)
+                if position % n_prompts == 0:
+                    repeats.append([])
+                repeats[-1].append(row)
                 if record["error"] is None and not parsed:
                     counts["parse_failures"] += 1
                     counts["refusals"] += REFUSAL.search(record["response"]) is not None
@@ -190,7 +225,7 @@ def finish(
                 "missing: a process of the group must have died. Start the same run again to make them."
             )
     ordered = sorted(latencies)
-    return Summary(
+    summary = Summary(
         model=model,
         n_prompts=counts["answered"] + errors.total(),
         n_answered=counts["answered"],
@@ -213,6 +248,7 @@ def finish(
         latency_p95_s=quantile(ordered, 0.95) if ordered else None,
         canaries=tuple(meter.canaries),
     )
+    return Finished(summary, repeats)
 
 
 MANY = 0.05

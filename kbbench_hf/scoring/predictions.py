@@ -1,28 +1,25 @@
 """Predictions as files: read them strictly, say every problem with its line, and pair them with examples by id."""
 
-import hashlib
 import json
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from kbbench_hf.benchmarks import places_with_ids
 from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.benchmarks.base import Benchmark, Example, Examples, ParseFunction
-from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import DataError, UsageError, unknown_name
 from kbbench_hf.files import shown_name
 from kbbench_hf.files.datasets import Id
 from kbbench_hf.files.formats import prediction_files, read_file
 from kbbench_hf.files.json_lines import check_plain
 from kbbench_hf.files.rows import Problem, Reading, Unreadable
-from kbbench_hf.files.writing import write_text
+from kbbench_hf.files.writing import write_json_lines
 from kbbench_hf.hub.ids import dataset_id
 from kbbench_hf.parsing.parsed_reply import ParseError
-from kbbench_hf.scoring.gold import GoldColumn
+from kbbench_hf.scoring.gold_columns import GoldColumn
 from kbbench_hf.scoring.options import ReadOptions as ReadOptions
+from kbbench_hf.scoring.result import Predictions as Predictions
 from kbbench_hf.scoring.rows import Placed, RowReader, shown
 
 MAX_PROBLEMS = 10_000
@@ -31,8 +28,6 @@ NAMED = 5
 """How many missing ids a message names."""
 SHOWN = 20
 """How many problems a message lists; all of them are counted."""
-BEGINNING = 20
-"""How much of an answer tells it from others."""
 REMEDIES = 3
 """How many ways to mend them a message names."""
 _ONE_LINE = "Keep one line for each id."
@@ -58,42 +53,6 @@ class PredictionsError(DataError):
         remedies = [*dict.fromkeys(problem.remedy for problem in problems if problem.remedy)][:REMEDIES]
         remedy = " ".join(remedies) or "Fix these lines and try again."
         super().__init__(f"{count}; nothing was scored.\n{listed}{more}{lines}\n{remedy}")
-
-
-@dataclass(frozen=True)
-class Predictions:
-    """The answer to each example, parsed; None where it is missing."""
-
-    answers: list[Answer | None]
-    parse_failures: list[Id] = field(default_factory=list)
-    """Ids whose response held no answer: scored as an empty answer, and counted."""
-    n_duplicates: int = 0
-    n_errors: int = 0
-    """How many lines say that the model was not reached or gave no answer (`error`); their answers are missing."""
-    notes: list[ScoreWarning] = field(default_factory=list)
-    """What was done to read them, and what their files say of themselves."""
-    gold_column: str = ""
-    """The column that the user named for them, where its name is that of a gold column."""
-    with_texts: bool = False
-    """Whether the lines that equal the gold hold a text of their example, too, or other answers."""
-
-    @property
-    def n_missing(self) -> int:
-        """How many examples have no prediction."""
-        return sum(answer is None for answer in self.answers)
-
-    def digests(self) -> list[int]:
-        """Return a number for each answer, by what it begins with; 0 where it is missing or empty."""
-        return [zlib.crc32(repr(answer[:BEGINNING]).encode()) if answer else 0 for answer in self.answers]
-
-    def sha256(self, examples: Examples, field_name: str) -> str:
-        """Return a hash of the answers themselves, independent of files, line order and spelling of the JSON."""
-        digest = hashlib.sha256()
-        for example_id, answer in zip(examples.ids, self.answers, strict=True):
-            if answer is not None:
-                line = json.dumps({"id": example_id, field_name: answer}, sort_keys=True, ensure_ascii=False)
-                digest.update(line.encode("utf-8", "surrogatepass") + b"\n")
-        return digest.hexdigest()
 
 
 class Paired(NamedTuple):
@@ -245,7 +204,7 @@ def write_predictions(predictions: Predictions, examples: Examples, field_name: 
         for example_id, answer in zip(examples.ids, predictions.answers, strict=True)
         if answer is not None
     ]
-    write_text(file, "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows))
+    write_json_lines(file, rows)
 
 
 def example_line(benchmark: Benchmark, examples: Examples) -> str:

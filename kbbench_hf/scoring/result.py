@@ -1,7 +1,9 @@
-"""The figures of one set of predictions, and the files that hold them."""
+"""Predictions, the result of scoring them, and the files that hold results."""
 
+import hashlib
 import json
 import math
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks import Place
+from kbbench_hf.benchmarks.answers import Answer
+from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.warnings import PlainWarning, ScoreWarning
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import Id, read_json
@@ -65,6 +69,46 @@ class PlainResult(TypedDict):
     predictions_sha256: str
     warnings: NotRequired[list[PlainWarning]]
     repeats: NotRequired[dict[str, list[float | None]]]
+
+
+BEGINNING = 20
+"""How much of an answer tells it from others."""
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """The answer to each example, parsed; None where it is missing."""
+
+    answers: list[Answer | None]
+    parse_failures: list[Id] = field(default_factory=list)
+    """Ids whose response held no answer: scored as an empty answer, and counted."""
+    n_duplicates: int = 0
+    n_errors: int = 0
+    """How many lines say that the model was not reached or gave no answer (`error`); their answers are missing."""
+    notes: list[ScoreWarning] = field(default_factory=list)
+    """What was done to read them, and what their files say of themselves."""
+    gold_column: str = ""
+    """The column that the user named for them, where its name is that of a gold column."""
+    with_texts: bool = False
+    """Whether the lines that equal the gold hold a text of their example, too, or other answers."""
+
+    @property
+    def n_missing(self) -> int:
+        """How many examples have no prediction."""
+        return sum(answer is None for answer in self.answers)
+
+    def digests(self) -> list[int]:
+        """Return a number for each answer, by what it begins with; 0 where it is missing or empty."""
+        return [zlib.crc32(repr(answer[:BEGINNING]).encode()) if answer else 0 for answer in self.answers]
+
+    def sha256(self, examples: Examples, field_name: str) -> str:
+        """Return a hash of the answers themselves, independent of files, line order and spelling of the JSON."""
+        digest = hashlib.sha256()
+        for example_id, answer in zip(examples.ids, self.answers, strict=True):
+            if answer is not None:
+                line = json.dumps({"id": example_id, field_name: answer}, sort_keys=True, ensure_ascii=False)
+                digest.update(line.encode("utf-8", "surrogatepass") + b"\n")
+        return digest.hexdigest()
 
 
 @dataclass(frozen=True, eq=False, repr=False)

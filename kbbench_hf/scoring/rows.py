@@ -15,7 +15,7 @@ from kbbench_hf.files.list_text import is_bracketed
 from kbbench_hf.files.rows import Keyed, Line, Problem, Reading, Unreadable, at, at_or_none, until_unreadable
 from kbbench_hf.files.trec import score_of
 from kbbench_hf.scoring.column_names import is_gold_name
-from kbbench_hf.scoring.gold import EqualColumns
+from kbbench_hf.scoring.gold_columns import EqualColumns
 from kbbench_hf.scoring.item_tables import LOOKED_AT, ItemTable, column_name, headed, hit_fields, is_one_candidate
 from kbbench_hf.scoring.lists import AnswerPairs, ListReader
 from kbbench_hf.scoring.options import ReadOptions
@@ -73,7 +73,8 @@ class RowReader:
             if isinstance(found, dict):
                 found = self._in_type(found, rankings, reading.columns is not None, isinstance(value, Keyed))
             if isinstance(found, dict):
-                pairs.add(found.get(self._kind.field))
+                if "response" not in found:  # what a model wrote is scored, never refused
+                    pairs.add(found.get(self._kind.field))
                 found = self._incomplete(found, value) or self._elsewhere(found, value) or found
             if isinstance(found, Unreadable):
                 as_it_is = found.shown or shown(value)

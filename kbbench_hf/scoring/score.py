@@ -5,23 +5,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks import benchmark as find_benchmark
-from kbbench_hf.benchmarks.answers import Answer
+from kbbench_hf.benchmarks.answers import Answer, ShapeError
 from kbbench_hf.benchmarks.base import Benchmark, Examples, Scores
-from kbbench_hf.benchmarks.baselines import answers_of, is_published
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import DataError
 from kbbench_hf.files import user_path
-from kbbench_hf.files.formats import lines_of
+from kbbench_hf.files.datasets import Id, Row
 from kbbench_hf.metrics.aggregate import Estimate
 from kbbench_hf.scoring.asked import Asked, asked_of, place_of_run, run_settings
 from kbbench_hf.scoring.gold import gold_warnings
-from kbbench_hf.scoring.predictions import Predictions, ReadOptions, pair, read_predictions
-from kbbench_hf.scoring.result import AGREEMENT, ANNOTATIONS, Result
+from kbbench_hf.scoring.result import AGREEMENT, ANNOTATIONS, Predictions, Result
 from kbbench_hf.scoring.trajectories import (
     Trajectory,
     counters_of,
@@ -37,6 +36,9 @@ from kbbench_hf.scoring.warnings import (
     stored_warnings,
 )
 
+if TYPE_CHECKING:
+    from kbbench_hf.scoring.options import ReadOptions
+
 EXPLANATIONS = "explanations.jsonl"
 """Why a retriever ranked as it did, one `protocols.Reading` a line, where it can say."""
 
@@ -50,7 +52,7 @@ def score(
     config: str | None = None,
     split: str | None = None,
     mode: str | None = None,
-    options: ReadOptions | None = None,
+    options: "ReadOptions | None" = None,
     annotations: Path | None = None,
 ) -> Result:
     """Score predictions on a benchmark.
@@ -77,6 +79,10 @@ def score(
     >>> score(gold, "mini-text2kg", mode="repaired").scores["recall"].value
     1.0
     """
+    from kbbench_hf.benchmarks.baselines import answers_of, is_published
+    from kbbench_hf.files.formats import lines_of
+    from kbbench_hf.scoring.predictions import ReadOptions, pair, read_predictions
+
     options = options or ReadOptions()
     items = [predictions] if isinstance(predictions, Path | str) else list(predictions)
     paths = [Path(item) if is_published(item) else user_path(item) for item in items if isinstance(item, Path | str)]
@@ -124,13 +130,55 @@ def score(
     files = repeat_files(paths[0], run["repeats"])[1:] if repeated else []
     if not all(file.is_file() for file in files):
         return result
-    return with_repeats(result, [score_file(asked, file, options, of_run) for file in files])
+    others = [(read_predictions([file], asked.benchmark, asked.examples, options), file) for file in files]
+    return with_repeats(result, [score_beside(asked, repeat, file, of_run) for repeat, file in others])
 
 
-def score_file(asked: Asked, file: Path, options: ReadOptions, of_run: Sequence[ScoreWarning] = ()) -> Result:
-    """Return the score of one predictions file with the annotations beside it."""
-    read = read_predictions([file], asked.benchmark, asked.examples, options)
-    return score_asked(annotated(asked, annotations_beside(file)), read, of_run)
+def score_beside(asked: Asked, predictions: Predictions, file: Path, of_run: Sequence[ScoreWarning] = ()) -> Result:
+    """Return the score of the predictions of a file, with the annotations next to it."""
+    if asked.benchmark.scoring.annotations is not None:
+        asked = annotated(asked, annotations_beside(file))
+    return score_asked(asked, predictions, of_run)
+
+
+def own_predictions(
+    asked: Asked, rows: Iterable[Row] | None, file: Path, options: "ReadOptions | None" = None, *, check: bool = True
+) -> Predictions:
+    """Return the predictions that this process made, paired with their examples; `file` holds the same.
+
+    A row has an `id` and an answer, or an `error`, or neither: its reply holds no answer. The file is read where
+    another process made the rows (None), and where an answer does not have the benchmark's form or, with `check`, does
+    not pass its check: the reader names every problem.
+    """
+    benchmark, examples, *_ = asked
+    kind, answers, unparsed, n_errors = benchmark.scoring.answer, dict[Id, Answer](), list[Id](), 0
+    known = rows is not None
+    for row in rows or ():
+        if "error" in row:
+            n_errors += 1
+        elif kind.field not in row:
+            unparsed.append(row["id"])
+            answers[row["id"]] = []
+        elif (answer := _read_answer(asked, row, check=check)) is not None:
+            answers[row["id"]] = answer
+        else:
+            known = False
+            break
+    if not known:
+        from kbbench_hf.scoring.predictions import read_predictions
+
+        return read_predictions([file], benchmark, examples, options)
+    return Predictions([answers.get(example_id) for example_id in examples.ids], unparsed, n_errors=n_errors)
+
+
+def _read_answer(asked: Asked, row: Row, *, check: bool) -> Answer | None:
+    """Return the answer of a row; None where the benchmark does not take it."""
+    scoring = asked.benchmark.scoring
+    try:
+        answer = scoring.answer.read(row)
+    except ShapeError:
+        return None
+    return None if check and scoring.check(asked.examples, row["id"], answer) else answer
 
 
 def repeat_files(folder: Path, repeats: int) -> list[Path]:

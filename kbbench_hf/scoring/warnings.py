@@ -11,7 +11,7 @@ from kbbench_hf.benchmarks.base import Benchmark, Scores
 from kbbench_hf.benchmarks.warnings import PlainWarning, ScoreWarning, unread_warning, unscored_warning
 from kbbench_hf.files.datasets import Id
 from kbbench_hf.metrics.aggregate import SMALL_N, Estimate
-from kbbench_hf.scoring.predictions import Predictions
+from kbbench_hf.scoring.result import Predictions
 
 
 def completeness_warnings(

@@ -65,7 +65,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(whole: bytes, tmp_path: Path) ->
 
 def _retrieve(folder: Path, n: int = 6, model: str = "bm25", **options: Any) -> Latency:
     given: dict[str, Any] = {"about": {"benchmark": "places"}, "top_k": 5, "batch": 2, "cache": folder / "cache"}
-    return rank_nodes(examples(n), knowledge_base(), model, folder, **given | {"show": False} | options)
+    return rank_nodes(examples(n), knowledge_base(), model, folder, **given | {"show": False} | options).latency
 
 
 def _predictions(folder: Path) -> list[dict[str, Any]]:

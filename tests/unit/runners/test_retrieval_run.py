@@ -87,11 +87,11 @@ def test_reranking_goes_into_a_folder_of_its_own_and_leaves_the_first_run_alone(
     before = (first / "predictions.jsonl").read_bytes()
     with ScriptedServer(answer=lambda payload: "0.9") as server:
         how = {"depth": 3, "show": False, "canary": False}
-        folder, summary, unread = rerank(asked, first, Endpoint(server.url, MODEL), f"org/{MODEL}", **how)
-    assert folder == Path(f"run-org-{MODEL}-3")
-    assert (summary.n_answered, unread) == (6, 0)
+        done = rerank(asked, first, Endpoint(server.url, MODEL), f"org/{MODEL}", **how)
+    assert done.folder == Path(f"run-org-{MODEL}-3")
+    assert (done.summary.n_answered, done.n_unread) == (6, 0)
     assert (first / "predictions.jsonl").read_bytes() == before
-    settings = json.loads((folder / "run.json").read_text(encoding="utf-8"))["settings"]
+    settings = json.loads((done.folder / "run.json").read_text(encoding="utf-8"))["settings"]
     assert (settings["rerank"], settings["depth"], settings["model"]) == (f"org/{MODEL}", 3, "bm25")
 
 

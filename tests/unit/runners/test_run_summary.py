@@ -40,7 +40,7 @@ def finished(records: Sequence[dict[str, Any] | None], folder: Path | None = Non
     for each in records:
         if each is not None:
             meter.add(each)
-    return finish(records, meter, "m", len(records), parse=split, answer="words", folder=folder, **options)
+    return finish(records, meter, "m", len(records), parse=split, answer="words", folder=folder, **options).summary
 
 
 def test_the_summary_by_hand() -> None:
@@ -94,8 +94,8 @@ def test_predictions_replace_the_old_ones_whole(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("answer", [float("nan"), float("inf"), {1, 2}, object(), b"bytes"])
 def test_an_answer_that_json_cannot_hold_is_a_parse_failure(answer: object) -> None:
-    line, parsed = prediction(record(1), lambda *_: ParsedReply(answer, "any"), "words")
-    assert not parsed
+    line, parsed, row = prediction(record(1), lambda *_: ParsedReply(answer, "any"), "words")
+    assert not parsed and row == {"id": 1}
     assert json.loads(line) == {"id": 1, "response": "text 1"}
 
 
@@ -116,7 +116,7 @@ def test_a_line_holds_what_was_thought_whoever_set_it_apart() -> None:
 
 @given(st.text(st.characters(codec=None), max_size=40))
 def test_any_text_is_one_line_and_comes_back_as_it_was(text: str) -> None:
-    line, _ = prediction(record(1, response=text), split, "words")
+    line = prediction(record(1, response=text), split, "words").line
     assert line.count(b"\n") == 1
     assert json.loads(line)["response"] == text
 
@@ -170,7 +170,7 @@ def test_truncated_refused_and_equal_replies_are_warnings_with_a_remedy() -> Non
     refusing = [record(n, response=f"I'm sorry, but I can't help with text {n}.") for n in range(10)]
     assert finished(refusing).n_refusals == 0  # the parser read them
     meter = Meter(None)
-    unread = finish(refusing, meter, "m", 10, parse=of_text(unreadable), answer="words")
+    unread = finish(refusing, meter, "m", 10, parse=of_text(unreadable), answer="words").summary
     assert (unread.n_refusals, [each.code for each in reply_warnings(unread)]) == (10, ["refused"])
 
 
@@ -195,7 +195,7 @@ def test_a_refusal_in_any_of_these_languages_is_no_empty_answer(reply: str) -> N
     parse = benchmark("mini-text2kg").asking.parsers["balanced"]
     row = {"sentence": "A sentence.", "ontology_id": "ont_1_isles"}
     records = [record(n, response=reply) for n in range(3)]
-    read = finish(records, meter, "m", 3, parse=lambda text, _: parse(text, row), answer="triples")
+    read = finish(records, meter, "m", 3, parse=lambda text, _: parse(text, row), answer="triples").summary
     assert (read.n_parse_failures, read.n_refusals) == (3, 3)
 
 
