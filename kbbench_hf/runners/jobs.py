@@ -149,14 +149,26 @@ class Turn(Prompt):
     """What is asked after the answer, or after none came (`error`); None where the conversation has ended."""
 
 
+MOST_KEPT = 50_000_000
+"""Prompts are kept up to so many characters in all; contexts can be large."""
+
+
 class Prompts(Mapping[Any, Prompt]):
-    """Prompts by name, in the order given, each written anew when it is asked for: contexts can be large."""
+    """Prompts by name, in the order given, written when they are first needed and kept up to `MOST_KEPT`."""
 
     def __init__(self, writers: Mapping[Any, Callable[[], Prompt]]) -> None:
-        self._writers = writers
+        self._writers, self._room = writers, MOST_KEPT
+        self._kept: dict[Any, Prompt] = {}
 
     def __getitem__(self, name: Any) -> Prompt:
-        return self._writers[name]()
+        if name in self._kept:
+            return self._kept[name]
+        prompt = self._writers[name]()
+        size = sum(len(str(message["content"])) for message in prompt.messages)
+        if size <= self._room and not isinstance(prompt, Turn):  # a conversation starts anew each time
+            self._kept[name] = prompt
+            self._room -= size
+        return prompt
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._writers)

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -36,8 +36,9 @@ class Task:
     similar_by: str | None = None
     """The embedder that chose the demonstrations, with its revision; None for the dataset's own choice."""
 
+    @cached_property
     def prompts(self) -> Prompts:
-        """Return the prompts by example id, rendered when they are asked for."""
+        """The prompts by example id, written when they are first needed."""
         write, examples = self.asked.benchmark.asking.prompts[self.prompt_name], self.asked.examples
         options = replace(self.options, mode=self.asked.place.mode)
         return Prompts({row["id"]: partial(write, row, examples, options) for row in examples.rows})
@@ -72,7 +73,7 @@ class Task:
     def prompt_sha256(self) -> str:
         """Return a hash of the first hundred prompts: it changes with the wording, the options and the data."""
         digest = hashlib.sha256()
-        for prompt in islice(self.prompts().values(), N_HASHED_PROMPTS):
+        for prompt in islice(self.prompts.values(), N_HASHED_PROMPTS):
             digest.update(json.dumps(prompt.messages, sort_keys=True).encode() + b"\n")
         return digest.hexdigest()
 
@@ -142,7 +143,7 @@ def answer(
         say(of_prompts, show=how.get("show", True))
         open_run(folder, settings, {"processes": getattr(model, "n_processes", 1)})
     generation = generate(
-        asked.prompts(),
+        asked.prompts,
         model,
         folder,
         sampling=sampling,

@@ -148,7 +148,7 @@ def estimate_run(benchmark: str, model: str, **how: Unpack[RunOptions]) -> "tupl
     check_names(how)
     asked = load_examples(name_of_path(benchmark), None, how.get("split"), how.get("mode"), how.get("limit"))
     question = task(asked, prompt=how.get("prompt"), options=prompt_options(how), similar_by=how.get("similar_by"))
-    by_id = question.prompts()
+    by_id = question.prompts
     prompts = list(by_id.values()) * how.get("repeats", OPTIONS["repeats"].default)
     price = price_of(model, how)
     measured, sent = _measure_request(by_id, model, how) if how.get("base_url") else (None, "Nothing was sent.")

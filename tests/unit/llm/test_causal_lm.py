@@ -59,7 +59,7 @@ def model(folder: Path) -> CausalLM:
 
 
 def prompts_of(n: int, **options: Any) -> dict[Any, Prompt]:
-    asked = task(load_examples("mini-text2kg", limit=n)).prompts()
+    asked = task(load_examples("mini-text2kg", limit=n)).prompts
     return {example: replace(prompt, **options) for example, prompt in asked.items()}
 
 
@@ -96,7 +96,7 @@ from kbbench_hf.runners.llm_run import task
 from kbbench_hf.scoring.asked import load_examples
 model = CausalLM(sys.argv[1], processes=2)
 def split(text, _): return text.split()
-done = generate(task(load_examples("mini-text2kg")).prompts(), model, Path(sys.argv[2]), parse=split, answer="words")
+done = generate(task(load_examples("mini-text2kg")).prompts, model, Path(sys.argv[2]), parse=split, answer="words")
 assert done.summary.n_answered == 48 and (Path(sys.argv[2]) / "predictions.jsonl").exists()
 """
 

@@ -9,6 +9,7 @@ import pytest
 from kbbench_hf.benchmarks.base import PromptOptions
 from kbbench_hf.errors import UsageError
 from kbbench_hf.llm.endpoint import Endpoint
+from kbbench_hf.runners import jobs
 from kbbench_hf.runners.jobs import Sampling
 from kbbench_hf.runners.llm_run import Task, answer
 from kbbench_hf.runners.llm_run import task as task_of
@@ -113,12 +114,16 @@ def test_the_hash_of_the_prompts_changes_with_their_wording_and_their_examples()
     assert task(options=PromptOptions(shots=1), limit=5).prompt_sha256() == hashes[1]
 
 
-def test_prompts_are_in_the_order_of_the_dataset_and_rendered_on_demand():
+def test_prompts_are_in_the_order_of_the_dataset_and_written_once(monkeypatch: pytest.MonkeyPatch):
     asked = task(limit=4)
-    prompts = asked.prompts()
+    prompts = asked.prompts
     assert (list(prompts), len(prompts)) == (asked.asked.examples.ids, 4)
     row = asked.asked.examples.rows[2]
     assert prompts[row["id"]].messages[-1]["content"] == row["sentence"]
+    assert prompts[row["id"]] is prompts[row["id"]]
+    monkeypatch.setattr(jobs, "MOST_KEPT", 100)  # fewer characters than one prompt has
+    large = task(limit=4).prompts
+    assert large[row["id"]] == prompts[row["id"]] is not large[row["id"]]
 
 
 def test_every_repeat_is_scored(tmp_path):

@@ -17,8 +17,9 @@ from kbbench_hf.reports.run_page import run_page
 from kbbench_hf.reports.tables import print_result
 from kbbench_hf.runners.jobs import InterruptedRunError
 from kbbench_hf.runners.run import finished_run, run
+from kbbench_hf.scoring import predictions
 from kbbench_hf.scoring.asked import load_examples
-from kbbench_hf.scoring.predictions import ReadOptions
+from kbbench_hf.scoring.predictions import PredictionsError, ReadOptions
 from kbbench_hf.scoring.result import Result
 from kbbench_hf.scoring.score import score
 
@@ -122,6 +123,23 @@ def test_candidates_are_kept_as_they_were_found_with_scores_where_there_are_any(
         assert [set(line) for line in lines] == [fields] * 3
         assert [len(line["ids"]) for line in lines] == [20] * 3
     assert lines[0]["scores"][:3] == [1.0, 0.5, 1 / 3]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_predictions_are_scored_in_memory(model: type[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(predictions, "read_predictions", lambda *_: pytest.fail("the run reads its own file"))
+    result = run_of(model(), tmp_path)
+    monkeypatch.undo()
+    assert score(tmp_path) == result
+
+
+def test_a_candidate_that_is_none_is_named_with_its_line(tmp_path: Path) -> None:
+    class Wrong(Ids):
+        def search(self, queries: Sequence[str], top_k: int) -> list[list[int]]:
+            return [[-7, *found] for found in super().search(queries, top_k)]
+
+    with pytest.raises(PredictionsError, match=r"predictions\.jsonl:2: -7 at position 1 is not one of"):
+        run_of(Wrong(), tmp_path, limit=3)
 
 
 def test_candidates_may_be_numbers_of_numpy(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from kbbench_hf.runners import progress
 from kbbench_hf.runners.cost import Price
 from kbbench_hf.runners.jobs import Sampling, Work
 from kbbench_hf.runners.progress import Meter, quantile
-from kbbench_hf.runners.run_summary import finish, prediction, reply_warnings
+from kbbench_hf.runners.run_summary import finish, parse_once, prediction, reply_warnings
 from tests.servers.clock import Clock
 
 split = of_text(str.split)
@@ -112,6 +112,26 @@ def test_a_line_holds_what_was_thought_whoever_set_it_apart() -> None:
     assert json.loads(prediction(sent, thoughtful, "words").line) == apart | {"thought": "as the server sent it"}
     unread = {"id": 1, "thought": "first a", "response": "text 1"}
     assert json.loads(prediction(record(1), thoughtless, "words").line) == unread
+
+
+def test_a_reply_is_parsed_once_and_fails_again_with_its_thought() -> None:
+    texts: list[str] = []
+
+    def parse(text: str, _: object) -> ParsedReply[str]:
+        texts.append(text)
+        if text == "no":
+            raise ParseError("no answer", thought="hm")
+        return ParsedReply(text, "all")
+
+    parsed = parse_once(parse)
+    for _ in range(2):
+        assert parsed("yes", 1).answer == "yes"
+        with pytest.raises(ParseError, match="no answer") as error:
+            parsed("no", 1)
+        assert error.value.thought == "hm"
+    assert texts == ["yes", "no"]
+    parsed("yes", 2)
+    assert texts[2:] == ["yes"]  # another example, whose text may be read in another way
 
 
 @given(st.text(st.characters(codec=None), max_size=40))

@@ -159,7 +159,7 @@ def test_no_constant_answer_to_what_fixed_offers_is_worth_a_tenth(corpora: Datas
 
 def test_a_run_asks_for_what_its_mode_scores() -> None:
     asked = {mode: task(load_examples("mini-genres", mode=mode), prompt="closed") for mode in ("reference", "fixed")}
-    prompts = {mode: next(iter(each.prompts().values())).messages[-1]["content"] for mode, each in asked.items()}
+    prompts = {mode: next(iter(each.prompts.values())).messages[-1]["content"] for mode, each in asked.items()}
     assert prompts["fixed"].count("\n- ") > prompts["reference"].count("\n- ")
     settings = [each.settings("m", Sampling()) for each in asked.values()]
     assert settings[0]["prompt_sha256"] != settings[1]["prompt_sha256"]  # another run, in another folder
