@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 MOST_NOTES = 3
-"""How many warnings and notes are printed unless all are asked for."""
+"""Maximum number of warnings and notes that are printed without --notes."""
 EXPANSIONS = {
     "mrr": "mean reciprocal rank",
     "map": "mean average precision",
@@ -29,7 +29,7 @@ EXPANSIONS = {
     "answer_f1": "harmonic mean of answer precision and recall",
     "r_precision": "precision at the number of gold nodes",
 }
-"""Metric -> what its label stands for, where that is not the metric's own name."""
+"""Metric -> expansion of its label, if it differs from the metric's name."""
 _AT_K = {
     "Hit@": "share of queries with a gold node among the first k",
     "R@": "recall within the first k",
@@ -53,7 +53,7 @@ _COUNTERS = {
     "n_answer_seen": "queries with a gold node seen",
     "n_answer_selected": "queries with a gold node selected",
 }
-"""Counter -> what it counts, in words; others by their own name."""
+"""Counter -> what it counts; other counters are shown by their names."""
 
 
 def print_result(
@@ -64,10 +64,10 @@ def print_result(
     all_metrics: bool = False,
     notes: bool = False,
 ) -> None:
-    """Print a result's scores with their intervals, then the counters that are not zero, then the slices asked for.
+    """Print the scores of a result with their intervals, the counters that are not zero, and the chosen slices.
 
     Args:
-        result: what was scored.
+        result: the result.
         benchmark: its benchmark.
         slices: the slices to print, or `all`.
         all_metrics: whether all metrics are printed, not only the headline metrics.
@@ -117,7 +117,7 @@ def counted(count: int, what: str) -> str:
 
 
 def metric_legend(benchmark: Benchmark, metrics: Iterable[str]) -> str:
-    """Return what the labels of metrics stand for, in one line.
+    """Return the legend of metric labels, in one line.
 
     >>> from kbbench_hf.benchmarks import benchmark
     >>> metric_legend(benchmark("mini-stark"), ["hit_at_1", "mrr"])
@@ -149,7 +149,7 @@ def mean_and_deviation(values: Sequence[float]) -> str:
 
 
 def number(value: float) -> str:
-    """Return a figure as tables show it: four decimals, or a dash where nothing was scored.
+    """Return a score with four decimals, or a dash if nothing was scored.
 
     >>> number(0.34758), number(float("nan"))
     ('0.3476', '-')
@@ -158,13 +158,13 @@ def number(value: float) -> str:
 
 
 def label(benchmark: Benchmark, metric: str) -> str:
-    """Return what tables call a metric, with an arrow where less of it is better."""
+    """Return the label of a metric, with ↓ if lower is better."""
     name = benchmark.metrics.get(metric, words(metric))
     return f"{name} ↓" if metric in benchmark.scoring.lower_is_better else name
 
 
 def directed_label(benchmark: Benchmark, metric: str) -> str:
-    """Return the label of a metric with an arrow: ↓ where lower is better, else ↑."""
+    """Return the label of a metric with an arrow: ↓ if lower is better, else ↑."""
     name = label(benchmark, metric)
     return name if metric in benchmark.scoring.lower_is_better else f"{name} ↑"
 
@@ -179,12 +179,12 @@ def counter_words(name: str) -> str:
 
 
 def plain_value(figure: PlainFigure) -> str:
-    """Return a figure of a `result.json` as tables show it."""
+    """Return a score of a `result.json` as tables show it."""
     return "-" if figure["value"] is None else number(figure["value"])
 
 
 def plain_interval(figure: PlainFigure) -> str:
-    """Return the interval of a figure of a `result.json` as tables show it."""
+    """Return the interval of a score of a `result.json` as tables show it."""
     low, high = figure["ci95"]
     return "-" if low is None or high is None else interval((low, high))
 
@@ -261,11 +261,11 @@ def chosen_slices(slices: str | None, known: Iterable[str]) -> list[str]:
     chosen = slices.split(",")
     for name in chosen:
         if name not in names:
-            raise unknown_name("slice", name, names)
+            raise unknown_name("slice of this dataset", name, names)
     return chosen
 
 
 def place_words(result: Result) -> str:
-    """Return where a result was scored: config, split, mode and data, for a table's head."""
+    """Return config, split, mode and data revision of a result, for the head of a table."""
     config = "" if result.config == "default" else f"{result.config}, "
     return f"[dim]{config}{result.split}, mode {result.mode}, data {result.dataset_revision[:8]}[/dim]"

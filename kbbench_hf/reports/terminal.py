@@ -1,4 +1,4 @@
-"""How words reach a terminal, whatever its encoding and width; nothing in a name may move its cursor."""
+"""Output to a terminal of any encoding and width: text, tables, spinners; control characters are escaped."""
 
 import codecs
 import os
@@ -22,21 +22,21 @@ IN_ASCII = dict(zip("↓↑→←·•–—−×…‘’“”─│┼━┃\
     "≥": ">=",
     "≈": "~=",
 }
-"""Signs of typography and what stands for them where an encoding lacks them: of the same width in tables."""
+"""Typographic character -> ASCII equivalent of the same width, for encodings without it."""
 _HANDLER = "kbbench-ascii"
 
 
 def prepare() -> None:
-    """Let nothing that is written to standard output or error fail for its encoding, or vanish for an odd width.
+    """Prepare the standard streams: output must not fail for its encoding or for an invalid width.
 
-    A sign that the encoding lacks becomes its ASCII equivalent, any other character its escape, as in Python's `repr`.
-    A width or height that is no positive number is taken for unknown. Where a standard stream is closed, its number
-    leads to nowhere, so that no file that is opened later gets what is printed.
+    A character that the encoding lacks becomes its ASCII equivalent, or its escape as in Python's `repr`. COLUMNS and
+    LINES are ignored unless they are positive numbers. The descriptor of a closed standard stream is opened on the
+    null device; otherwise the next opened file would get its number, and with it the output.
     """
     codecs.register_error(_HANDLER, _in_ascii)
     for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)):
         if stream is None:
-            _lead_nowhere(number)
+            _open_null_device(number)
         elif number and (reconfigure := getattr(stream, "reconfigure", None)):
             reconfigure(errors=_HANDLER)
     for name in ("COLUMNS", "LINES"):
@@ -45,7 +45,7 @@ def prepare() -> None:
 
 
 def finish() -> OSError | None:
-    """Flush what was printed; where that fails (a full disk), drop it and return the error: nothing is left to fail."""
+    """Flush the output; if that fails (a full disk), drop the rest and return the error."""
     found = None
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -53,12 +53,12 @@ def finish() -> OSError | None:
                 stream.flush()
         except OSError as error:
             found = found or error
-            _lead_nowhere(stream.fileno())
+            _open_null_device(stream.fileno())
     return found
 
 
 def visible(text: str) -> str:
-    r"""Return a text as it may be shown: line ends and tabs stay, other characters that are not printable are escaped.
+    r"""Return a text with characters escaped that are not printable, except line ends and tabs.
 
     >>> visible("tidy \x1b[2J\u202e")
     'tidy \\x1b[2J\\u202e'
@@ -69,7 +69,7 @@ def visible(text: str) -> str:
 
 
 def echo(text: str = "", *, err: bool = False) -> None:
-    """Print a line for people to standard output or error, `visible`; what programs read is for `click.echo`."""
+    """Print a line to standard output or error with `visible`; use `click.echo` for machine-readable output."""
     stream = sys.stderr if err else sys.stdout
     if stream is not None:
         stream.write(f"{visible(text)}\n")
@@ -103,7 +103,7 @@ def waiting(title: str) -> Iterator[None]:
 
 
 def called_as() -> str:
-    """Return how this command was called, so that what it prints can be pasted: `kbbench`, `.venv/bin/kbbench`."""
+    """Return the command as it was called, to print commands that can be pasted: `kbbench`, `.venv/bin/kbbench`."""
     given = Path(sys.argv[0])
     if given.name == "__main__.py":
         return "python -m kbbench_hf.cli"
@@ -113,7 +113,7 @@ def called_as() -> str:
 
 
 def console() -> "Console":
-    """Return what prints rich's markup, tables and colours; control characters in it are escaped."""
+    """Return a rich console that escapes control characters."""
     from rich.console import Console
     from rich.text import Text
 
@@ -125,14 +125,14 @@ def console() -> "Console":
 
 
 class Best(str):
-    """A cell that is shown in bold."""
+    """A table cell in bold."""
 
 
 def print_table(on: "Console", headings: Sequence[str], rows: Sequence[Sequence[str]], n_words: int = 1) -> None:
-    """Print a table: the first `n_words` columns to the left, figures to the right, no cell ever cut.
+    """Print a table: the first `n_words` columns aligned left, numbers aligned right. No cell is truncated.
 
-    Columns that the terminal has no room for follow below, in a table of their own that repeats the first column. A
-    name that would take more than half of the width has a line of its own.
+    Columns that exceed the width follow below, in another table that repeats the first column. A name that is wider
+    than half of the terminal has a line of its own.
     """
     from rich.cells import cell_len
     from rich.markup import escape
@@ -176,7 +176,7 @@ def _in_ascii(error: UnicodeError) -> tuple[str, int]:
     return "".join(IN_ASCII.get(each) or ascii(each)[1:-1] for each in failed), error.end
 
 
-def _lead_nowhere(number: int) -> None:
+def _open_null_device(number: int) -> None:
     nowhere = os.open(os.devnull, os.O_RDWR)
     if nowhere != number:
         os.dup2(nowhere, number)
