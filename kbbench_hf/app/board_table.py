@@ -22,7 +22,7 @@ COSTS = {
     "size, B": "size, billions of parameters",
 }
 """Heading of a column that a plot can have on its x axis, where lower is better -> its label there."""
-TEXT_COLUMNS = {"#", "type", "licence", "warnings", "annotated with", "submitter", "origin", "date"}
+TEXT_COLUMNS = {"#", "type", "license", "warnings", "annotated with", "submitter", "origin", "date"}
 N_DOTS = 150
 N_SYSTEMS = 5
 N_SUMMARY = 30

@@ -38,7 +38,7 @@ def compare_html(boards: Boards, place: Place, ids: Sequence[str]) -> str:
     return rendered(
         "compare",
         warnings=warnings_html(rows),
-        figures=figure_table(found, rows),
+        figures=score_table(found, rows),
         untested=[row.system for row in rows if row.badge == "published"],
         tests=test_table(store, found, scored) if tested else "",
         differences=difference_table(store, found, scored) if len(rows) == len(scored) == 2 else "",
@@ -53,7 +53,7 @@ def warnings_html(rows: Sequence[Row]) -> str:
     return rendered("warnings", warnings=[(row.system, each) for row in rows for each in row.warnings])
 
 
-def figure_table(found: Board, rows: Sequence[Row]) -> str:
+def score_table(found: Board, rows: Sequence[Row]) -> str:
     """Return the scores of all rows with their intervals, and the headline metric as bars."""
     lines = [
         [_label(found, metric), *(_with_ends(row.figures.get(metric)) for row in rows)]

@@ -24,7 +24,7 @@ class Shown:
 
     id: Id
     scores: Mapping[str, str]
-    """System -> the headline figure of its answer."""
+    """System -> the headline score of its answer."""
     explained: Mapping[str, Explanation | None]
     """System -> its answer explained; None where there is nothing to explain it with."""
     answers: Mapping[str, str]

@@ -21,7 +21,7 @@ CSS, _SCRIPT = ((_FOLDER / name).read_text(encoding="utf-8") for name in ("leade
 ON_CLICK = "kbbench.clicks(element, trigger)"
 """What a table runs when it is loaded, from `address.js`, which has the functions of the events too."""
 STYLES = "kbbench.css"
-"""Where the styles stand beside the pages, so that a browser asks for them once."""
+"""The address of the styles next to the pages, so that a browser requests them once."""
 PICTURE = "kbbench.png"
 """The picture that other sites show with a link to a page."""
 TITLE = "kbbench leaderboard"
@@ -75,8 +75,8 @@ def table(
 ) -> str:
     """Return a table whose first column names its rows; nothing where there are no rows.
 
-    The `bars` are drawn beside the rows. The `text_columns` are no numbers, and stand left; the text of the `wrapped`
-    ones may take several lines.
+    The `bars` are drawn next to the rows. The `text_columns` have no numbers and are aligned left; the text of the
+    `wrapped` ones may take several lines.
     """
     if not rows:
         return ""

@@ -1,4 +1,4 @@
-"""The page of a metric's Space: an example to begin with, whatever one pastes instead, and the figures explained."""
+"""The page of a metric's Space: scores of an example or of pasted predictions, each explained."""
 
 import ast
 import json
@@ -25,21 +25,21 @@ PASTE = "a JSON list with one entry per example, or one entry a line"
 
 @dataclass(frozen=True)
 class Page:
-    """What a metric's page says beside the figures: `example.json` in its module's folder."""
+    """The texts and the example of a metric's page: `example.json` in its module's folder."""
 
     predictions: Sequence[Any]
     references: Sequence[Any]
     modes: Sequence[str]
     """The scoring modes that may be chosen, the default first; empty where there is one."""
     headline: Sequence[str]
-    """The figures that are shown of each example."""
+    """The metrics that are shown for each example."""
     says: Mapping[str, str]
-    """Figure -> what it is, in a sentence."""
+    """Metric -> what it is, in a sentence."""
 
 
 @lru_cache
 def page_of(name: str) -> Page:
-    """Return what the page of a module says."""
+    """Return the texts and the example of the page of a module."""
     return Page(**json.loads((metric_modules()[name] / "example.json").read_text(encoding="utf-8")))
 
 
@@ -85,7 +85,7 @@ def page(name: str) -> "gr.Blocks":
 
 
 def compute(name: str, predictions: str, references: str, mode: str | None = None) -> Row:
-    """Return a module's figures for what was pasted, or `{"error": ...}` in words. Safe from any number of threads."""
+    """Return the scores of pasted predictions, or `{"error": ...}` with a sentence. Safe for concurrent calls."""
     if len(predictions) + len(references) > MAX_CHARACTERS:
         return {"error": f"More than {MAX_CHARACTERS:,} characters; use the Python package for more."}
     try:
@@ -100,7 +100,7 @@ def compute(name: str, predictions: str, references: str, mode: str | None = Non
 
 
 def _forms(name: str) -> str:
-    """Say what the entries of a module's example look like."""
+    """Return a sentence with the form of the entries of a module's example."""
     example = page_of(name)
     return (
         f"Compare its form with the example's: a prediction is {_short(example.predictions[0])}, a reference "
@@ -126,7 +126,7 @@ def read(text: str, what: str) -> list[Any]:
 
 
 def explained(name: str, figures: Row, predictions: str, references: str, mode: str | None) -> str:
-    """Return the answer as a page: each figure with its interval and what it is, warnings, and example by example."""
+    """Return the scores as HTML: each with its interval and explanation, the warnings, and the scores by example."""
     if "error" in figures:
         return rendered("words", text=figures["error"])
     headline, values = page_of(name).headline, [metric for metric in figures if f"{metric}_ci95_low" in figures]
@@ -137,7 +137,7 @@ def explained(name: str, figures: Row, predictions: str, references: str, mode: 
         *(rendered("words", text=f"{each['message']} {each['remedy']}") for each in figures.get("warnings", [])),
         rendered("words", text=", ".join(counts)),
         _each(name, read(predictions, "predictions"), read(references, "references"), mode),
-        _table(name, figures, [metric for metric in values if metric not in headline], "The other figures"),
+        _table(name, figures, [metric for metric in values if metric not in headline], "Other metrics"),
     ]
     return "".join(parts)
 
@@ -152,7 +152,7 @@ def _table(name: str, figures: Row, metrics: Sequence[str], caption: str = "") -
         )
         for metric in metrics
     ]
-    return table(["figure", "value", "95 % interval"], rows, caption, wrapped=(0,))
+    return table(["metric", "value", "95 % interval"], rows, caption, wrapped=(0,))
 
 
 def _each(name: str, predictions: Sequence[Any], references: Sequence[Any], mode: str | None) -> str:
@@ -183,7 +183,7 @@ def _figures(name: str, predictions: list[Any], references: list[Any], mode: str
 
 
 def _value(text: str) -> Any:
-    """Return what a text says in JSON, or as Python prints it; the text itself where it is neither."""
+    """Return the value of a text in JSON or as a Python literal; the text itself where it is neither."""
     for parse in (json.loads, ast.literal_eval):
         try:
             return parse(text)

@@ -45,7 +45,7 @@ def row_html(boards: Boards, place: Place | None, row_id: str) -> str:
         rank=rank_words(found, row),
         links=neighbours(found, found_at, row),
         board=f"?place={found_at}",
-        figures=figures_table(found.benchmark, row, result),
+        figures=score_table(found.benchmark, row, result),
         elsewhere=elsewhere_table(found, others) if len(others) > 1 else "",
         slices=slices_html(found, row, result),
         examples=worst_examples(boards, found, found_at, row) if stored else "",
@@ -103,7 +103,7 @@ def neighbours(found: Board, place: Place, row: Row) -> list[tuple[str, str]]:
     return links
 
 
-def figures_table(of: Benchmark, row: Row, result: PlainResult | None) -> str:
+def score_table(of: Benchmark, row: Row, result: PlainResult | None) -> str:
     """Return the scores of a row, with intervals where it was scored here."""
     names = {**of.metrics, **{name: name.replace("_", " ") for name in row.figures if name not in of.metrics}}
     there = {name: row.figures[name] for name in names if name in row.figures}
@@ -190,10 +190,10 @@ def provenance_text(boards: Boards, row_id: str) -> str:
 
 def command_text(place: Place, row: Row) -> str:
     """Return the commands that reproduce the scores from the stored predictions."""
-    beside = "# and its .parquet files, in a folder predictions.annotations\n" if row.annotations else ""
+    annotations = "# and its .parquet files, in a folder predictions.annotations\n" if row.annotations else ""
     return (
         f"# predictions.jsonl.gz: the download above; submissions/{row.id[:2]}/{row.id}/ in the leaderboard's store\n"
-        f"{beside}pip install kbbench-hf\n"
+        f"{annotations}pip install kbbench-hf\n"
         f"kbbench score predictions.jsonl.gz --benchmark {place.benchmark}/{place.config} "
         f"--split {place.split} --mode {place.mode}"
     )

@@ -56,13 +56,13 @@ def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login
     )
     report = gr.Markdown(label="report", elem_id="report")
     with gr.Row():
-        name = gr.Textbox(label="System", placeholder="its name on the board", elem_id="name", min_width=200)
+        name = gr.Textbox(label="System", placeholder="display name on the leaderboard", elem_id="name", min_width=200)
         link = gr.Textbox(label="Link", placeholder="https://...", elem_id="link", min_width=200)
-        licence = gr.Textbox(label="Licence", placeholder="apache-2.0", elem_id="licence", min_width=120)
+        licence = gr.Textbox(label="License", placeholder="apache-2.0", elem_id="licence", min_width=120)
     with gr.Row():
-        size = gr.Number(label="Parameters, billions (0: unknown)", minimum=0, min_width=160)
-        latency = gr.Number(label="Latency p95, seconds (0: unknown)", minimum=0, min_width=160)
-        cost = gr.Number(label="1,000 examples, US dollars (0: unknown)", minimum=0, min_width=160)
+        size = gr.Number(label="Model size in billion parameters (optional)", minimum=0, min_width=160)
+        latency = gr.Number(label="Latency p95 in seconds (optional)", minimum=0, min_width=160)
+        cost = gr.Number(label="Cost per 1,000 examples in USD (optional)", minimum=0, min_width=160)
     notes = gr.Textbox(label="Notes", lines=2, elem_id="notes")
     send = gr.Button("Submit", variant="primary", elem_id="send")
     receipt = gr.Markdown(label="receipt", elem_id="receipt")
@@ -139,7 +139,7 @@ def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login
     ) -> str:
         """Check, score and store one file of predictions for the user who is logged in; returns a receipt."""
         if profile is None and not no_login:
-            return "**Not stored:** nobody is logged in. Sign in above and submit again."
+            return "**Not stored:** you are not signed in. Sign in above and submit again."
         if not files:
             return "**Not stored:** there is no file. Choose one above."
         try:
@@ -160,11 +160,11 @@ def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login
             return _failure("Not stored", error)
 
     def change(profile: gr.OAuthProfile | None, row: str | None, do: Callable[[str, str], None], done: str) -> object:
-        """Change one of the visitor's own rows; return what is said of it and the menu as it is then."""
+        """Change one of the visitor's own rows; return the outcome and the menu after it."""
         try:
             if profile is None or not row:
                 raise UsageError(
-                    "No row is chosen, or you are not logged in; expected one of your own. Choose it above."
+                    "No submission is chosen, or you are not signed in; expected one of yours. Choose it above."
                 )
             quotas.changing(profile.username)
             do(row, profile.username)
@@ -216,7 +216,7 @@ def closed_text(place: str) -> str:
         return choose
     return (
         f"{choose} {title} takes no submissions here, because its data is not on this machine; the owner of this board "
-        f"opens it with `kbbench build {name}` and a new start."
+        f"opens it with `kbbench build {name}` and a restart."
     )
 
 
@@ -231,7 +231,7 @@ def _command(verb: str, upload: Upload, name: str = "") -> str:
 
 
 def organisations(profile: Mapping[str, Any]) -> list[str]:
-    """Return the account names of the organisations that the login provider says have somebody as a member.
+    """Return the account names of the organizations of which the login provider lists the user as a member.
 
     >>> organisations({"preferred_username": "ada", "orgs": [{"name": "ACME Ltd", "preferred_username": "acme"}]})
     ['acme']
@@ -242,12 +242,12 @@ def organisations(profile: Mapping[str, Any]) -> list[str]:
 
 
 def receipt_text(boards: Boards, place: Place, stored: Receipt) -> str:
-    """Return what a submitter is told of a stored row: its id, how safe it is, and the notes that the board shows."""
+    """Return the receipt of a stored row: its id, its state on the Hub, and the notes that the board shows."""
     state = "It was there already." if stored.existed else "It is on the board now."
     state = "It was there already; its description is now yours." if stored.edited else state
     safe = f" {boards.outbox.state(stored.id)}" if boards.outbox else ""
     row = boards.row(place, stored.id, now=True)
-    notes = "".join(f"\n\n⚠ The board notes of it: {_plain(each.reason)}" for each in (row.flags if row else ()))
+    notes = "".join(f"\n\n⚠ Note on the board: {_plain(each.reason)}" for each in (row.flags if row else ()))
     return f"**Stored** as `{stored.id}`. {state}{safe}{notes}"
 
 
@@ -280,17 +280,17 @@ def _takes_annotations(place: str) -> bool:
 def preview_text(read: Preview) -> str:
     """Return what a submission would get, as Markdown."""
     counters = read.result.counters
-    lines = ["**Accepted.** This is what it would get:", "", "| metric | value | 95 % interval |", "|---|---|---|"]
+    lines = ["**Accepted.** Its scores:", "", "| metric | value | 95 % interval |", "|---|---|---|"]
     for metric, figure in read.result.scores.items():
         label = read.benchmark.metrics.get(metric, metric)
         lines.append(f"| {label} | {number(figure.value)} | {interval(figure.ci95)} |")
     n = f"{counters['n_examples']:,}"
     warnings = [f"\n⚠ {_plain(str(warning))}" for warning in read.result.warnings]
-    return "\n".join([*lines, "", f"{n} of {n} examples answered.", *warnings])
+    return "\n".join([*lines, "", f"All {n} examples have a prediction.", *warnings])
 
 
 def _plain(text: str) -> str:
-    """Return text as Markdown that shows it letter by letter: what stands in a file is no markup."""
+    """Return text escaped for Markdown: no content of a file is markup."""
     return re.sub(r"([\\`*_{}\[\]()#+!|<>&~$-])", r"\\\1", text)
 
 
@@ -308,4 +308,4 @@ def _format(place: str) -> str:
     with suppress(KBBenchError, LookupError, OSError, ValueError):  # the data may be damaged, or be made by code
         if folder := at_hand(where.benchmark):
             line["id"] = folder.first_id(where.config, where.split)
-    return f"One JSON object per example and line:\n```json\n{json.dumps(line, ensure_ascii=False)}\n```"
+    return f"One JSON object per line, one line per example:\n```json\n{json.dumps(line, ensure_ascii=False)}\n```"

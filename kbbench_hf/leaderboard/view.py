@@ -103,7 +103,7 @@ def columns(benchmark: Benchmark) -> list[Column]:
         Column("vs previous row", _difference, None, beside=_test),
         Column("type", lambda row: row.type, lambda row: row.type, descending=False),
         _number_column("size, B", "parameters_b", "{:g}"),
-        Column("licence", lambda row: row.licence, lambda row: row.licence, descending=False),
+        Column("license", lambda row: row.licence, lambda row: row.licence, descending=False),
         _number_column("p50, s", "latency_p50_s", "{:.2f}"),
         _number_column("p95, s", "latency_p95_s", "{:.2f}"),
         _number_column("$ per 1,000", "cost_per_1000_usd", "{:.2f}"),

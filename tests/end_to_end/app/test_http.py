@@ -44,7 +44,7 @@ def test_no_handler_writes_without_identity_however_it_is_called(server: Server,
     file = stranger.upload("a.jsonl", GOOD)
     values = [PLACE, [file], "stranger", "", "", 0, 0, 0, ""]
     before = set((folder / "store").rglob("*.json*"))
-    assert "nobody is logged in" in stranger.submit(PLACE, file, "stranger")
+    assert "you are not signed in" in stranger.submit(PLACE, file, "stranger")
     for name, number in stranger.handlers.items():
         for arguments in (values, [PLACE] * len(values), []):
             stranger.client.post(f"/gradio_api/call/{name}", json={"data": arguments})
@@ -66,7 +66,7 @@ def test_a_session_cannot_be_made_up(server: Server, folder: Path) -> None:
         cookie = TimestampSigner(key).sign(base64.b64encode(json.dumps(told).encode())).decode()
         stranger = Visitor(server)
         stranger.client.headers["Cookie"] = f"session={cookie}"
-        assert "nobody is logged in" in stranger.submit(PLACE, stranger.upload("a.jsonl", GOOD), "forged")
+        assert "you are not signed in" in stranger.submit(PLACE, stranger.upload("a.jsonl", GOOD), "forged")
 
 
 def test_an_owner_withdraws_a_row_over_http_and_a_stranger_does_not(

@@ -251,7 +251,7 @@ def test_a_good_file_is_previewed_refused_without_login_and_stored_after_it(page
     submit(page, server, GOOD, "from the browser")
     expect(page.locator("#report")).to_contain_text("Accepted.")
     page.click("#send")
-    expect(page.locator("#receipt")).to_contain_text("nobody is logged in")
+    expect(page.locator("#receipt")).to_contain_text("you are not signed in")
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("button", name="Logout (tester)")).to_be_visible()
     submit(page, server, GOOD, "from the browser")

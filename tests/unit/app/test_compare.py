@@ -18,20 +18,20 @@ def rows(board: Board) -> list[Row]:
 
 
 def test_figures_stand_side_by_side_under_the_systems_names(board: Board, rows: list[Row]) -> None:
-    drawn, table = parsed(compare_page.figure_table(board, rows)).all("table")
+    drawn, table = parsed(compare_page.score_table(board, rows)).all("table")
     assert [head.text for head in table.all("th", scope="col")] == ["metric", "copy", "pattern"]
     assert table.rows()[0] == ["F1 ↑", "0.4028 0.272–0.545", "0.6264 0.492–0.748"]
     assert [line[0] for line in drawn.rows()] == ["copy", "pattern"] and len(drawn.all("span", class_="bar")) == 2
 
 
 def test_a_figure_that_one_row_lacks_is_an_empty_cell(board: Board, rows: list[Row]) -> None:
-    table = parsed(compare_page.figure_table(board, [rows[0], replace(rows[1], figures={})])).all("table")[1]
+    table = parsed(compare_page.score_table(board, [rows[0], replace(rows[1], figures={})])).all("table")[1]
     assert table.rows()[0] == ["F1 ↑", "0.4028 0.272–0.545", ""]
 
 
 def test_a_figure_of_which_nothing_was_scored_is_an_empty_cell(board: Board, rows: list[Row]) -> None:
     unscored = replace(rows[1], figures={**rows[1].figures, "precision": Figure(math.nan)})
-    table = parsed(compare_page.figure_table(board, [rows[0], unscored])).all("table")[1]
+    table = parsed(compare_page.score_table(board, [rows[0], unscored])).all("table")[1]
     assert table.rows()[1][2] == "" != table.rows()[1][1]
 
 

@@ -54,7 +54,7 @@ def test_names_on_the_board_are_text(board_of: Callable[[list[str]], Board], pla
 def test_ids_and_licences_are_text_too(board_of: Callable[[list[str]], Board], place: Place) -> None:
     found = board_of(HOSTILE)
     found = replace(found, rows=[replace(row, id=row.system, licence=row.system) for row in found.rows])
-    page = inert(table_html(found, place, View(), ["licence"]))
+    page = inert(table_html(found, place, View(), ["license"]))
     assert [row.attributes["data-row"] for row in page.all("tr") if "data-row" in row.attributes] == HOSTILE
     assert [row[1] for row in page.rows()] == [words(text) for text in HOSTILE]
 
@@ -71,7 +71,7 @@ def test_a_row_s_head_and_an_error_are_text(board: Board, place: Place, text: st
 def test_names_and_keys_in_tables_are_text(boards: Boards, board: Board) -> None:
     for text in HOSTILE:
         rows = [replace(row, system=text) for row in board.rows]
-        inert(compare_page.figure_table(board, rows))
+        inert(compare_page.score_table(board, rows))
         inert(compare_page.test_table(boards.index.store, board, rows))
         inert(compare_page.difference_table(boards.index.store, board, rows))
         inert(multiples([Panel(text, {text: (Figure(0.5, 0.4, 0.6), "?place=x")})], text))

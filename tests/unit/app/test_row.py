@@ -40,7 +40,7 @@ def test_only_a_web_address_becomes_a_link_and_what_was_not_said_has_no_line(row
 
 
 def test_figures_have_true_intervals_where_the_row_was_scored_here(boards: Boards, board: Board, row: Row) -> None:
-    table = parsed(row_page.figures_table(board.benchmark, row, boards.index.store.result(row.id)))
+    table = parsed(row_page.score_table(board.benchmark, row, boards.index.store.result(row.id)))
     lines = {line[0]: line[1:4] for line in table.rows()}
     assert table.all("caption")[0].text == "Scores"
     assert lines["F1 ↑"] == ["0.6264", "0.4920–0.7478", "48"]
@@ -49,13 +49,13 @@ def test_figures_have_true_intervals_where_the_row_was_scored_here(boards: Board
 
 
 def test_an_interval_is_drawn_where_it_is(board: Board, boards: Boards, row: Row) -> None:
-    table = parsed(row_page.figures_table(board.benchmark, row, boards.index.store.result(row.id)))
+    table = parsed(row_page.score_table(board.benchmark, row, boards.index.store.result(row.id)))
     assert table.all("span", class_="bar")[0].attributes["style"] == "--low:49.2%;--at:62.6%;--high:74.8%"
 
 
 def test_published_figures_have_none(board: Board, row: Row) -> None:
     figures = {"f1": Figure(0.62, digits=2)}
-    table = parsed(row_page.figures_table(board.benchmark, replace(row, figures=figures, badge="published"), None))
+    table = parsed(row_page.score_table(board.benchmark, replace(row, figures=figures, badge="published"), None))
     assert table.rows() == [["F1 ↑", "0.62", ""]] and table.all("span", class_="bar open")
 
 

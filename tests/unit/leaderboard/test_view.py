@@ -76,7 +76,7 @@ def test_sorting_puts_what_is_missing_last_both_ways() -> None:
 
     assert order("size, B") == ["b", "a", "p"]
     assert order("SH") == ["a", "b", "p"]
-    assert order("licence") == ["a", "b", "p"]
+    assert order("license") == ["a", "b", "p"]
     assert order("no such column") == order("") == ["a", "b", "p"]
 
 
