@@ -27,6 +27,11 @@ docs: .venv/all
 	$(BIN)/python -m sphinx --nitpicky --fail-on-warning --keep-going --quiet --jobs auto -d build/doctrees docs build/docs
 	@echo build/docs/index.html
 
+# Screenshots of the leaderboard and the reports, light and dark, at 390 to 1440 px; axe runs on each page. Needs Chromium.
+pages: .venv/all
+	$(BIN)/pytest tests/end_to_end/browser/test_accessibility.py
+	@echo build/pages
+
 # make release VERSION=1.2.3 [DRY_RUN=1] [EXTRAS=mcp,text]: changelog, wheel, sdist, checks on each Python here, tag.
 release: .venv/release
 	$(if $(VERSION),,$(error make release VERSION=1.2.3))

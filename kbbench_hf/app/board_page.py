@@ -136,7 +136,7 @@ def board_tab(boards: Boards) -> BoardTab:
             view.page,
             gr.CheckboxGroup([column.heading for column in found.columns], value=columns),
             table_html(found, where, view, columns),
-            more_html(boards, found, where),
+            gr.HTML(below := more_html(boards, found, where), visible=bool(below)),
             plot_html(found, where, query.get("x", ""), query.get("y", "")),
         ]
 

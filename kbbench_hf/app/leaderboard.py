@@ -122,7 +122,7 @@ def leaderboard(boards: Boards, login: Login, checks: Checks) -> "gr.Blocks":
                     label=f"Systems to compare, at most {MOST}", choices=[], multiselect=True, max_choices=MOST,
                     elem_id="compare", value=[], allow_custom_value=True,
                 )  # fmt: skip
-                comparison = markup(rendered("words", text=NOTHING), "comparison")
+                comparison = markup("", "comparison")
             with gr.Tab(LABELS["submit"], id="submit") as submit_page:
                 submit_tab(boards, submit_page, board.place, login, checks)
             with gr.Tab(LABELS["about"], id="about"):
@@ -149,9 +149,12 @@ def leaderboard(boards: Boards, login: Login, checks: Checks) -> "gr.Blocks":
             choices = [(f"{each.system} ({ORIGINS[each.badge]})", each.id) for each in there]
             return gr.Dropdown(choices, value=[value for value in values if value in known] or known[:2])
 
-        def compare(place: str, values: list[str]) -> str:
+        def open_compare(place: str, values: list[str]) -> object:
+            return fill_compare(place, values), gr.skip() if _place(place) else rendered("words", text=NOTHING)
+
+        def compare(place: str, values: list[str]) -> object:
             where = _place(place)
-            return compare_html(boards, where, list(map(str, values))) if where else rendered("words", text=NOTHING)
+            return compare_html(boards, where, list(map(str, values))) if where else gr.skip()
 
         def start(request: gr.Request) -> object:
             query = query_of(request)
@@ -168,7 +171,7 @@ def leaderboard(boards: Boards, login: Login, checks: Checks) -> "gr.Blocks":
         app.load(start, None, [*board.outputs, row, compared, tabs], **quiet)
         board.table.select(opened, [board.place, compared], [row, compared, tabs], **quiet)
         row.change(show_row, [board.place, row], shown_row, js="kbbench.row", **quiet)
-        compare_page.select(fill_compare, [board.place, compared], compared, **quiet)
+        compare_page.select(open_compare, [board.place, compared], [compared, comparison], **quiet)
         compared.change(compare, [board.place, compared], comparison, js="kbbench.compared", **quiet)
         tabs.change(None, None, None, js="kbbench.tab")
         app.queue(default_concurrency_limit=8, max_size=None)

@@ -53,7 +53,8 @@ def line_of(boards: Boards, places: list[Place]) -> Line:
     here = _systems(found[place])
     leaders = here.rows[:N_LEADERS]
     axis = axis_of(row.figures[here.headline] for row in leaders if here.headline in row.figures)
-    more = f" · {len(places) - 1} more {'board' if len(places) == 2 else 'boards'}" if len(places) > 1 else ""
+    others = len(places) - 1
+    more = f" · {others} other {'split or subset' if others == 1 else 'splits or subsets'}" if others else ""
     stored = sum(row.badge != "published" for row in here.rows)
     scored = f", {stored:,} scored here" if 0 < stored < len(here.rows) else " scored here" if stored else ""
     return Line(

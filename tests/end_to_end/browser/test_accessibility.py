@@ -103,6 +103,8 @@ def test_every_page_is_for_everybody(server: Server, browser: Browser, width: in
         page.goto(f"{server.url}/{address.format(first, second, published)}")
         if name.startswith("first"):
             until_sent(page, ready)
+        elif name != "api":
+            page.wait_for_selector("#kb-first", state="detached")
         page.wait_for_selector(ready)
         if name != "api" and not name.startswith("first"):
             page.wait_for_function(f"document.body.classList.contains('dark') === {json.dumps(scheme == 'dark')}")
