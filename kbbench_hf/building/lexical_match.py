@@ -6,25 +6,15 @@ A word counts once for a node, however often it stands there.
 from collections import defaultdict
 from collections.abc import Sequence
 from math import log
-from re import compile as pattern
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.knowledge_base.store import KnowledgeBase
+from kbbench_hf.text.words import list_words
 
-_WORD = pattern(r"[^\W_]+")
 _K1, _B = 1.2, 0.75
 _CHUNK = 20_000
-
-
-def listed_words(text: str) -> list[str]:
-    """Return the runs of letters and digits in a text, casefolded.
-
-    >>> listed_words("Salt, salt & Pepper")
-    ['salt', 'salt', 'pepper']
-    """
-    return _WORD.findall(text.casefold())
 
 
 def words(text: str) -> set[str]:
@@ -33,7 +23,7 @@ def words(text: str) -> set[str]:
     >>> sorted(words("Salt, salt & Pepper"))
     ['pepper', 'salt']
     """
-    return set(listed_words(text))
+    return set(list_words(text))
 
 
 class NodeWords:
@@ -47,7 +37,7 @@ class NodeWords:
             chunk = nodes[start : start + _CHUNK]
             names_and_texts = zip(kb.names(chunk), kb.texts(chunk), strict=True)
             for place, (name, text) in enumerate(names_and_texts, start=start):
-                said = listed_words(f"{name} {text}")
+                said = list_words(f"{name} {text}")
                 lengths[place] = len(said)
                 for word in wanted.intersection(said):
                     self._postings[word].append(place)

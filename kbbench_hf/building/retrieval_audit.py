@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.audits import ClosedBook, Finding
-from kbbench_hf.building.lexical_match import NodeWords, listed_words, words
+from kbbench_hf.building.lexical_match import NodeWords, words
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import DatasetFolder, Row
 from kbbench_hf.knowledge_base.metapaths import Metapath
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.metrics.topics import STOP_WORDS
+from kbbench_hf.text.words import list_words
 
 SAMPLE = 500
 """Questions of a part that are tried, the same ones every time."""
@@ -150,7 +151,7 @@ def meets(kb: KnowledgeBase, node: int, requirement: dict[str, Any]) -> bool:
     """Return whether a node meets a requirement on an attribute or on its text."""
     value = requirement["value"]
     if requirement["kind"] == "phrase":
-        said, phrase = (f" {' '.join(listed_words(text))} " for text in (kb.texts([node])[0], value))
+        said, phrase = (f" {' '.join(list_words(text))} " for text in (kb.texts([node])[0], value))
         return phrase in said
     own = kb.nodes[requirement["field"]][node].as_py()
     if own is None:

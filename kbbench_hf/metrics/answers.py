@@ -6,7 +6,6 @@ and does not say how two answers are compared; no released code was at hand to s
 
 import re
 import string
-import unicodedata
 from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -16,8 +15,9 @@ from numpy.typing import NDArray
 
 from kbbench_hf.errors import unknown_name
 from kbbench_hf.metrics.aggregate import Estimate, estimate
-from kbbench_hf.metrics.entity_names import entity_key
 from kbbench_hf.metrics.typed_answers import answer_types, matched
+from kbbench_hf.text.folding import strip_accents
+from kbbench_hf.text.name_variants import entity_key
 
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
@@ -59,10 +59,7 @@ def wtq_normal(answer: str) -> str:
     >>> wtq_normal("“Café  Müller”[3] (live)")
     'cafe muller'
     """
-    text = answer
-    if not answer.isascii():
-        text = "".join(c for c in unicodedata.normalize("NFKD", answer) if unicodedata.category(c) != "Mn")
-    text, before = text.translate(_DASHES_AND_QUOTES), None
+    text, before = strip_accents(answer).translate(_DASHES_AND_QUOTES), None
     while text != before:
         before = text
         for pattern, kept in ((_CITATIONS, ""), (_DETAILS, ""), (_QUOTED, r"\1")):

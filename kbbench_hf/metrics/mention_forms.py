@@ -4,19 +4,17 @@
 says how, finds the words, and knows more ways. A pronoun or a description ("the film") names nothing.
 """
 
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from kbbench_hf.metrics.mention_rules import RULES, Form
 from kbbench_hf.text.dates import Date, read_date
+from kbbench_hf.text.folding import repair_text
 from kbbench_hf.text.name_matching import Label, NamedText
-from kbbench_hf.text.name_variants import clean
+from kbbench_hf.text.name_variants import QUALIFIER
 from kbbench_hf.text.quantities import read_quantity
-from kbbench_hf.text.word_breaks import is_separated
-
-_BRACKET = re.compile(r"\s*\([^()]*\)\s*$")
+from kbbench_hf.text.words import is_separated
 
 
 class Mention(NamedTuple):
@@ -56,8 +54,8 @@ def find_mention(sentence: str, entity: str) -> Mention:
     Texas absent
     """
     text = named_text(sentence)
-    name = " ".join(clean(entity).replace("_", " ").replace('"', "").split())
-    bare = _BRACKET.sub("", name.strip("' "))
+    name = " ".join(repair_text(entity).replace("_", " ").replace('"', "").split())
+    bare = QUALIFIER.sub("", name.strip("' "))
     labels = [label for each in dict.fromkeys((name, bare)) if (label := Label.of(each)).words]
     if not labels:
         return Mention("verbatim")

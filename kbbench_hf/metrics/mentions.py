@@ -1,12 +1,14 @@
 """Whether a sentence mentions an entity, by any of the ways in which the same thing is written."""
 
 import re
-import unicodedata
 from functools import lru_cache
 
-_WORD = re.compile(r"[^\W_]+")
+from kbbench_hf.text.dates import MONTHS, read_date
+from kbbench_hf.text.folding import strip_accents
+from kbbench_hf.text.words import WORD
+
 _NUMBER = re.compile(r"[+-]?\d[\d,]*(?:\.\d+)?")
-_MONTHS = tuple("january february march april may june july august september october november december".split())
+_DATE = re.compile(r"\d{4}-\d\d-\d\d|\d\d? [A-Za-z]* ?\d{4}")
 _SMALL = frozenset({"a", "an", "and", "de", "for", "in", "of", "on", "the", "to"})
 
 
@@ -60,15 +62,13 @@ class _Text:
         return bool(_NUMBER.fullmatch(name)) and float(name.replace(",", "")) in self.numbers
 
     def has_date(self, name: str) -> bool:
-        date = _date(name)
-        if date is None:
+        dates = read_date(name) if _DATE.fullmatch(name) else ()
+        if not dates or str(dates[0].year) not in self.words:
             return False
-        year, month, day = date
-        if year not in self.words:
-            return False
+        _, month, day = dates[0]
         if (month, day) == (1, 1) or not month:
             return True
-        named = _MONTHS[month - 1] in self.words or _MONTHS[month - 1][:3] in self.words
+        named = MONTHS[month - 1] in self.words or MONTHS[month - 1][:3] in self.words
         return named and (not day or bool({str(day), f"{day:02}"} & set(self.words)))
 
     def has_acronym(self, name: str) -> bool:
@@ -102,22 +102,8 @@ _text = lru_cache(maxsize=2**13)(_Text)
 
 
 def _words(text: str) -> tuple[str, ...]:
-    decomposed = unicodedata.normalize("NFKD", text)
-    plain = "".join(character for character in decomposed if not unicodedata.combining(character))
-    return tuple(_WORD.findall(plain.casefold()))
+    return tuple(WORD.findall(strip_accents(text).casefold()))
 
 
 def _letters(word: str) -> str:
     return word.replace(".", "").casefold()
-
-
-def _date(name: str) -> tuple[str, int, int] | None:
-    """Return year, month and day of `1989-05-02` or `02 May 1989`; 0 where unknown."""
-    if match := re.fullmatch(r"(\d{4})-(\d\d)-(\d\d)", name):
-        year, month, day = match[1], int(match[2]), int(match[3])
-    elif match := re.fullmatch(r"(\d\d?) ([A-Za-z]*) ?(\d{4})", name):
-        year, day = match[3], int(match[1])
-        month = _MONTHS.index(match[2].lower()) + 1 if match[2].lower() in _MONTHS else 0
-    else:
-        return None
-    return (year, month, day) if month <= 12 else None

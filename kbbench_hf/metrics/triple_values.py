@@ -15,13 +15,13 @@ from typing import NamedTuple
 from kbbench_hf.metrics.mention_forms import Mention, find_mention, find_mentions, meant_dates, stands_in
 from kbbench_hf.metrics.triples import EMPTY_ANSWER, Ontology, Triple, TripleScores, entity_form, fold
 from kbbench_hf.text.dates import find_dates, read_date
+from kbbench_hf.text.folding import TYPEWRITER, repair_text
 from kbbench_hf.text.name_matching import Label
-from kbbench_hf.text.name_variants import clean, is_country, nation
+from kbbench_hf.text.name_variants import QUALIFIER, is_country, nation
 from kbbench_hf.text.quantities import Quantity, find_quantities, read_quantity
 from kbbench_hf.text.tokens import normalise
-from kbbench_hf.text.word_breaks import separate
+from kbbench_hf.text.words import separate
 
-_BRACKET = re.compile(r"\s*\([^()]*\)\s*$")
 _COUNTED = re.compile(r"[^\d]{0,4}[\d,.]+(?: [a-z]+){0,5}|\w+(?: (?:and )?[a-z0-9]+){0,7}")
 """A number with what it counts: "248 pages", "58 minutes and 41 seconds"."""
 
@@ -126,7 +126,7 @@ def _score_by_value(
             of_all,
             len(read) - len(mentioned),
         )
-    context = normalise(f"{clean(sentence)} {ontology.stripped_concepts}".replace("_", " "))
+    context = normalise(f"{repair_text(sentence)} {ontology.stripped_concepts}".replace("_", " "))
     conformance = sum(fold(relation) in ontology.folded_relations for _, relation, _ in distinct) / len(distinct)
     subjects = objects = 0.0
     for (subject, _, obj), positions in said:
@@ -142,14 +142,8 @@ _LITERAL = re.compile(r'"(.*)"(?:@[A-Za-z]{2,3}(?:-[A-Za-z0-9]{1,8})*|\^\^<?\S+?
 """An RDF literal with its language tag or datatype."""
 _TIMESTAMP = re.compile(r"\+?0*(\d{1,4}-\d\d-\d\d)T00:00:00(?:\.0+)?(?:Z|[+-]00:00)?")
 """A day as Wikidata and XML Schema write it, with the time 0."""
-_TYPOGRAPHY = str.maketrans(
-    {
-        **dict.fromkeys("‘’‚‛ʼ′", "'"),
-        **dict.fromkeys("“”„‟″", '"'),
-        **dict.fromkeys("‐‑‒–—―−", "-"),
-        **dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufeff", ""),
-    }
-)
+_INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
+"""Soft hyphens, joiners and blanks without width, which are removed."""
 
 
 @lru_cache(maxsize=2**15)
@@ -160,7 +154,7 @@ def plain_name(text: str) -> str:
     ['Hans', '41.0', '2001-04-25', "Jean-Luc's"]
     """
     literal = _LITERAL.fullmatch(text.strip())
-    plain = unicodedata.normalize("NFC", literal[1] if literal else text).translate(_TYPOGRAPHY)
+    plain = unicodedata.normalize("NFC", literal[1] if literal else text).translate(TYPEWRITER | _INVISIBLE)
     timestamp = _TIMESTAMP.fullmatch(plain.strip())
     return " ".join((timestamp[1] if timestamp else plain).split())
 
@@ -217,8 +211,10 @@ def same_entity(predicted: str, gold: str, sentence: str, mention: Mention) -> b
     """
     if fold(predicted) == fold(gold):
         return True
-    label, guess = (" ".join(clean(name).replace("_", " ").replace('"', "").split()) for name in (gold, predicted))
-    bare = _BRACKET.sub("", label)
+    label, guess = (
+        " ".join(repair_text(name).replace("_", " ").replace('"', "").split()) for name in (gold, predicted)
+    )
+    bare = QUALIFIER.sub("", label)
     if not bare.isdigit() and meant_dates(bare):
         return _same_date(guess, bare, sentence)
     if quantity := read_quantity(label):
@@ -228,8 +224,8 @@ def same_entity(predicted: str, gold: str, sentence: str, mention: Mention) -> b
         return key in (_key(label), _key(bare))
     if key == _key(label) or (mention.words and key == _key(mention.words)):
         return True
-    told_apart = _BRACKET.search(guess) and bare != label
-    if not told_apart and _key(_BRACKET.sub("", guess)) == _key(bare):
+    told_apart = QUALIFIER.search(guess) and bare != label
+    if not told_apart and _key(QUALIFIER.sub("", guess)) == _key(bare):
         return True
     last_first = re.fullmatch(r"([^,]+), ([^,]+)", guess)
     if last_first and _key(f"{last_first[2]} {last_first[1]}") == _key(label):
@@ -247,8 +243,8 @@ def same_entity(predicted: str, gold: str, sentence: str, mention: Mention) -> b
 
 def _key(name: str) -> str:
     """Return the letters and digits of a name, folded; a name of hardly any as it is, folded."""
-    words = "".join(Label.of(clean(name).replace("_", " ")).words)
-    return words if len(words) > 2 else fold(clean(name))
+    words = "".join(Label.of(repair_text(name).replace("_", " ")).words)
+    return words if len(words) > 2 else fold(repair_text(name))
 
 
 def _same_date(predicted: str, gold: str, sentence: str) -> bool:
@@ -272,7 +268,7 @@ def _same_quantity(predicted: str, gold: Quantity, sentence: str) -> bool:
 
 def _is_said(entity: str, sentence: str, context: str) -> bool:
     """Return whether a sentence with the concepts has an entity's stems in a row, or its value."""
-    return entity_form(clean(entity).replace("_", " ")) in context or find_mention(sentence, entity).form in (
+    return entity_form(repair_text(entity).replace("_", " ")) in context or find_mention(sentence, entity).form in (
         "date_form",
         "number_form",
     )

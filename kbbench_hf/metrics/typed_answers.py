@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.errors import unknown_name
-from kbbench_hf.metrics.entity_names import entity_key, plain, without_qualifier
 from kbbench_hf.text.dates import read_date
+from kbbench_hf.text.folding import fold_typography
+from kbbench_hf.text.name_variants import entity_key, without_qualifier
 
 _SPAN = re.compile(r"(\d{4})\s*[-/]\s*(\d{4}|\d{2})(?: season)?")
 _MONTH_AND_YEAR = re.compile(r"^(\d{1,2})/(\d{4})$")
@@ -121,8 +122,8 @@ def _matching(fits: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 def _same(prediction: str, gold: str, type: str) -> bool:
     ours, theirs = without_qualifier(prediction), without_qualifier(gold)
-    if ours != plain(prediction) and theirs != plain(gold):  # two qualifiers: they must agree
-        ours, theirs = plain(prediction), plain(gold)
+    if ours != fold_typography(prediction) and theirs != fold_typography(gold):  # two qualifiers: they must agree
+        ours, theirs = fold_typography(prediction), fold_typography(gold)
     return TYPES[type](ours, theirs)
 
 
@@ -160,7 +161,7 @@ def read_dates(text: str) -> frozenset[tuple[int, ...]]:
     >>> sorted(read_dates("24 July") | read_dates("44 BC"))
     [(-44, 0, 0), (0, 7, 24)]
     """
-    written = _JOINED.sub(" ", plain(text)).rstrip(".").replace("the year ", "")
+    written = _JOINED.sub(" ", fold_typography(text)).rstrip(".").replace("the year ", "")
     written = _MONTH_AND_YEAR.sub(lambda found: f"{found[2]}-{found[1]:0>2}", written)
     found: set[tuple[int, ...]] = set()
     if span := _SPAN.fullmatch(written):
@@ -241,7 +242,7 @@ def read_number(text: str) -> Number | None:
     >>> read_number("−$1.2 million"), read_number("(35.8)"), read_number("3 or 4")
     (Number(value=Decimal('-1200000.0'), unit='$'), Number(value=Decimal('-35.8'), unit=''), None)
     """
-    written = plain(text).rstrip(".")
+    written = fold_typography(text).rstrip(".")
     for word in ("minus ", "negative "):
         if written.startswith(word):
             written = f"-{_in_digits(written.removeprefix(word))}"

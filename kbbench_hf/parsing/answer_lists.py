@@ -10,12 +10,10 @@ from collections.abc import Callable
 from importlib.resources import files
 
 from kbbench_hf.parsing.parsed_reply import ParseError
+from kbbench_hf.text.dates import MONTH, WEEKDAYS
 from kbbench_hf.text.patterns import lazy_pattern
 
-_MONTH = (
-    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|"
-    r"nov(?:ember)?|dec(?:ember)?|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b\.?"
-)
+_MONTH = rf"(?:{MONTH}|{'|'.join(WEEKDAYS)})\b\.?"
 
 
 def _names(file: str) -> str:

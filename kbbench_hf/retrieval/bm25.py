@@ -9,7 +9,7 @@ from kbbench_hf.model_specs import Spec, one_of
 from kbbench_hf.protocols import Matches, Ranking
 from kbbench_hf.retrieval.context import TEXT, Workplace
 from kbbench_hf.retrieval.top_k import best, pad
-from kbbench_hf.text.word_breaks import TERM, break_words
+from kbbench_hf.text.words import TERM, break_words
 
 METHODS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 

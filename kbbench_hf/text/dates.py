@@ -7,15 +7,20 @@ from typing import NamedTuple
 
 from kbbench_hf.text.patterns import lazy_pattern
 
-_MONTHS = tuple("january february march april may june july august september october november december".split())
-_MONTH = "(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|"
-_MONTH += r"oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\b\.?"
-_ONES = tuple("first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth".split())
-_TEENS = tuple("fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth".split())
-_ORDINALS = {word: number for number, word in enumerate((*_ONES, *_TEENS), start=1)}
-_ORDINALS |= {f"twenty {word}": 20 + number for number, word in enumerate(_ONES[:9], start=1)}
-_ORDINALS |= {"thirtieth": 30, "thirty first": 31}
-_IN_WORDS = "|".join(sorted((word.replace(" ", "[ -]") for word in _ORDINALS), key=len, reverse=True))
+MONTHS = tuple("january february march april may june july august september october november december".split())
+MONTH_NUMBER = {month[:3]: number for number, month in enumerate(MONTHS, start=1)}
+"""The first three letters of a month -> 1 to 12."""
+MONTH = "|".join((*MONTHS, "sept", *MONTH_NUMBER))
+"""Months and their abbreviations as alternatives of an expression, the longer first."""
+WEEKDAYS = tuple("monday tuesday wednesday thursday friday saturday sunday".split())
+_ONES = "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth"
+_ONES += " fifteenth sixteenth seventeenth eighteenth nineteenth twentieth"
+ORDINALS = {word: number for number, word in enumerate(_ONES.split(), start=1)}
+"""Ordinals from first to thirty first, which are days -> number."""
+ORDINALS |= {f"twenty {word}": 20 + number for word, number in ORDINALS.items() if number < 10}
+ORDINALS |= {"thirtieth": 30, "thirty first": 31}
+_MONTH = rf"(?P<month>{MONTH})\b\.?"
+_IN_WORDS = "|".join(sorted((word.replace(" ", "[ -]") for word in ORDINALS), key=len, reverse=True))
 _DAY = rf"(?P<day>\d{{1,2}}(?:st|nd|rd|th)?|{_IN_WORDS})"
 _YEAR = r"(?P<year>\d{3,4})(?![\d]|[.,]\d)"
 _FORMS = [
@@ -44,9 +49,7 @@ _APART = [
 """A day of a month without its year, which stands elsewhere."""
 _PLACEHOLDER = lazy_pattern(r"(?:00|01 January)\s+(?P<year>\d{3,4})|00 (?P<month>[A-Z][a-z]+) (?P<of>\d{3,4})")
 """How Wikidata-TekGen writes a date of which it knows the year, or the month and year, alone."""
-_AROUND = lazy_pattern(
-    r"^(?:(?:on|in|the|(?:mon|tues|wednes|thurs|fri|satur|sun)day,?)\s+)+|T00:00(?::00)?Z?$", re.IGNORECASE
-)
+_AROUND = lazy_pattern(rf"^(?:(?:on|in|the|(?:{'|'.join(WEEKDAYS)}),?)\s+)+|T00:00(?::00)?Z?$", re.IGNORECASE)
 """What may stand around a date that is all there is to a text."""
 
 
@@ -90,9 +93,8 @@ def read_date(text: str) -> tuple[Date, ...]:
         if unknown["year"]:
             year = int(unknown["year"])
             return (Date(year), Date(year, 1, 1)) if text.startswith("01") else (Date(year),)
-        if unknown["month"].lower() in _MONTHS:
-            return (Date(int(unknown["of"]), _MONTHS.index(unknown["month"].lower()) + 1),)
-        return ()
+        month = unknown["month"].lower()
+        return (Date(int(unknown["of"]), _month(month)),) if month in MONTHS else ()
     if short := _SHORT_YEAR.fullmatch(text):
         centuries = ("20", "19") if int(short[2]) < 50 else ("19", "20")
         return tuple(
@@ -137,7 +139,7 @@ def _days_apart(text: str, taken: list[tuple[int, int]]) -> Iterator[tuple[int, 
             if not any(start < match.end() and match.start() < end for start, end in taken):
                 day = _day(match["day"])
                 if 1 <= day <= 31:
-                    yield _MONTHS.index(_month(match["month"])) + 1, day
+                    yield _month(match["month"]), day
 
 
 def _dates(match: re.Match[str]) -> tuple[Date, ...]:
@@ -145,7 +147,7 @@ def _dates(match: re.Match[str]) -> tuple[Date, ...]:
     parts = match.groupdict()
     year, day = int(parts["year"]), (_day(parts["day"]) if parts.get("day") else 0)
     if not parts.get("number"):
-        month = _MONTHS.index(_month(parts["month"])) + 1 if parts.get("month") else 0
+        month = _month(parts["month"]) if parts.get("month") else 0
         possible = day <= 31 and (day or not parts.get("day")) and (month or len(parts["year"]) == 4)
         return (Date(year, month, day),) if possible else ()
     number = int(parts["number"])
@@ -155,10 +157,10 @@ def _dates(match: re.Match[str]) -> tuple[Date, ...]:
     return tuple(Date(year, m, d) for m, d in orders if 1 <= m <= 12 and wanted <= d <= 31)
 
 
-def _month(name: str) -> str:
-    return next(month for month in _MONTHS if month.startswith(name[:3].lower()))
+def _month(written: str) -> int:
+    return MONTH_NUMBER[written[:3].casefold()]
 
 
 def _day(written: str) -> int:
     digits = re.match(r"\d+", written)
-    return int(digits[0]) if digits else _ORDINALS[" ".join(re.split(r"[ -]+", written.lower()))]
+    return int(digits[0]) if digits else ORDINALS[" ".join(re.split(r"[ -]+", written.lower()))]

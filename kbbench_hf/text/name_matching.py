@@ -6,8 +6,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 from kbbench_hf.text.dates import Date, find_dates
-from kbbench_hf.text.name_variants import SMALL_WORDS, STARTING_WORDS, TITLES, clean, fold, nation, same_word, singular
+from kbbench_hf.text.folding import fold, repair_text
+from kbbench_hf.text.name_variants import SMALL_WORDS, STARTING_WORDS, TITLES, nation, same_word, singular
 from kbbench_hf.text.quantities import Quantity, find_quantities
+from kbbench_hf.text.words import WORD
 
 Span = tuple[int, int]
 """The position of a first word, and of the word after the last."""
@@ -28,7 +30,6 @@ NO_FAMILY_NAMES = KINDS | frozenset(
     "show society stadium station story street system theatre tour trophy union university war works world".split()
 )
 """Last words of labels that are no family names."""
-_WORD = re.compile(r"[^\W_]+")
 
 
 class Label(NamedTuple):
@@ -43,7 +44,7 @@ class Label(NamedTuple):
     @classmethod
     def of(cls, name: str) -> "Label":
         """Cut a name into words."""
-        written = tuple(_WORD.findall(name.replace("&", " and ")))
+        written = tuple(WORD.findall(name.replace("&", " and ")))
         return cls(name, written, tuple(map(fold, written)))
 
     def part(self, start: int, end: int | None = None) -> "Label":
@@ -79,8 +80,8 @@ class NamedText:
 
     def __init__(self, sentence: str) -> None:
         """Cut a sentence into words."""
-        self.sentence = clean(sentence).replace("&", " and ")
-        matches = list(_WORD.finditer(self.sentence))
+        self.sentence = repair_text(sentence).replace("&", " and ")
+        matches = list(WORD.finditer(self.sentence))
         self.spans = [match.span() for match in matches]
         self.written = [match[0] for match in matches]
         self.words = [fold(word) for word in self.written]

@@ -1,12 +1,11 @@
 """What English does to names: spelling conventions, plurals, nations, nicknames, and words that are no part of one."""
 
 import re
-import unicodedata
 from functools import cache, lru_cache
-from html import unescape
 from importlib.resources import files
 
-from kbbench_hf.text.tokens import unscramble
+from kbbench_hf.text.dates import MONTHS, ORDINALS, WEEKDAYS
+from kbbench_hf.text.folding import fold, fold_typography
 
 SMALL_WORDS = frozenset(
     "a al an and at by d da das de del den der des di do dos du el en et for from in into la le les los of on or s "
@@ -18,10 +17,9 @@ STARTING_WORDS = frozenset(
     "following for former from furthermore he hence her here his how however i if in instead it its last later like "
     "many meanwhile most moreover new no not now of on once one only other our out over she since so some soon still "
     "such that their then there these they this those though through thus to today together under unlike until up "
-    "upon was we were what when where whether which while who whose why with within without yet you your january "
-    "february march april may june july august september october november december monday tuesday wednesday thursday "
-    "friday saturday sunday born released directed written produced based starring".split()
-)
+    "upon was we were what when where whether which while who whose why with within without yet you your "
+    "born released directed written produced based starring".split()
+).union(MONTHS, WEEKDAYS)
 """Words that have a capital where a sentence begins, and in dates; a name does not begin with one."""
 TITLES = frozenset(
     "actor actress admiral archbishop astronaut author baron baroness bishop brigadier brother captain cardinal "
@@ -32,42 +30,46 @@ TITLES = frozenset(
     "viscount writer".split()
 )
 """Words before a family name that do not make another name of it."""
-_NO_DECOMPOSITION = str.maketrans(
-    {"ı": "i", "ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "ð": "d", "Ð": "D", "þ": "th", "Þ": "Th",
-     "æ": "ae", "Æ": "Ae", "œ": "oe", "Œ": "Oe", "ħ": "h", "Ħ": "H", "ŧ": "t", "Ŧ": "T", "ŋ": "n", "ĸ": "k",
-     "ə": "a", "Ə": "A"}
-)  # fmt: skip
 _ROMAN = {
     "II": "2", "III": "3", "IV": "4", "VI": "6", "VII": "7", "VIII": "8", "IX": "9", "XI": "11", "XII": "12",
     "XIII": "13", "XIV": "14", "XV": "15", "XVI": "16", "XVII": "17", "XVIII": "18", "XIX": "19", "XX": "20",
 }  # fmt: skip
 """Those that are no initials; I, V and X could be."""
+QUALIFIER = re.compile(r"\s*\([^()]*\)\s*$")
+"""The parentheses at the end of a name, which tell it apart from others."""
+_QUALIFIER_AND_STOP = re.compile(r"\s*\([^()]*\)\.?$")
+_GROUPS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_ARTICLE = re.compile(r"^(?:the|an?)\s+(?!the\W*$)(?=.*\w)")
+_APOSTROPHE = re.compile(r"\s?'(?=s\b)|'")
+_PUNCTUATION = re.compile(r"(?<![\w+#])[+#]|(?<=[^\W\d])\.|\.(?!\d)|(?<!^)-|-(?!\d)|[^\w\s+#.-]")
+"""What becomes a blank: not a decimal point, the sign of a number, or `+` and `#` inside a word."""
+_INITIALS = re.compile(r"\b[^\W\d](?: [^\W\d]\b)+")
+_ORDINAL = {word: f"{n}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(n, 'th') }" for word, n in ORDINALS.items() if n <= 12}
 
 
-def clean(text: str) -> str:
-    """Return a text composed (NFC), without HTML's entities, and with UTF-8 that was read as Latin-1 put right.
+@lru_cache(maxsize=1 << 18)
+def without_qualifier(text: str) -> str:
+    """Return a text, plainly written, without what stands in parentheses at its end.
 
-    >>> clean("Fe" + chr(0x301) + "lix FÃ©lix &minus;7")
-    'Félix Félix -7'
+    >>> without_qualifier("Skyfall (2012 film)"), without_qualifier("(35.8)")
+    ('skyfall', '(35.8)')
     """
-    if "&" in text:
-        text = unescape(text)
-    if text.isascii():
-        return text
-    return unscramble(unicodedata.normalize("NFC", text)).replace(chr(0x2212), "-")
+    whole = fold_typography(text)
+    name = _QUALIFIER_AND_STOP.sub("", whole)
+    return name if re.search(r"\w", name) else whole
 
 
-@lru_cache(maxsize=2**15)
-def fold(word: str) -> str:
-    """Return a word without case and accents, letters that have no decomposition included.
+@lru_cache(maxsize=1 << 18)
+def entity_key(text: str) -> str:
+    """Return what two names of one entity share; itself where nothing but punctuation is in it.
 
-    >>> fold("Yıldız"), fold("Bjørklund"), fold("Straße")
-    ('yildiz', 'bjorklund', 'strasse')
+    >>> entity_key("The Rock ’n’ Roll A. B. Café"), entity_key("Guns & Roses"), entity_key("C++"), entity_key("The")
+    ('rock n roll ab cafe', 'guns and roses', 'c++', 'the')
     """
-    if word.isascii():
-        return word.lower()
-    decomposed = unicodedata.normalize("NFKD", word.translate(_NO_DECOMPOSITION))
-    return "".join(each for each in decomposed if not unicodedata.combining(each)).casefold()
+    name = _ARTICLE.sub("", fold_typography(text).lstrip("\"'"))
+    key = _PUNCTUATION.sub(" ", _APOSTROPHE.sub("", _GROUPS.sub("", name)).replace("&", " and "))
+    key = _INITIALS.sub(lambda initials: initials[0].replace(" ", ""), " ".join(key.split()))
+    return " ".join(_ORDINAL.get(word, word) for word in key.split()) or fold_typography(text)
 
 
 @lru_cache(maxsize=2**15)

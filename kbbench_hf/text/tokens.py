@@ -14,7 +14,6 @@ from importlib.resources import files
 
 from kbbench_hf.text.porter import NltkVersion, stem
 
-_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _QUOTED = r"""[\])}>"'»”’ ]"""
 _CLITICS = r"('ll|'LL|'re|'RE|'ve|'VE|n't|N'T)"
 
@@ -163,21 +162,3 @@ def _word_form(word: str, nltk: NltkVersion) -> str:
 
 def _form(tokens: list[str], nltk: NltkVersion) -> str:
     return "".join(["".join(stem(token, nltk).split()) for token in tokens]).replace("_", "").lower()
-
-
-def unscramble(text: str) -> str:
-    r"""Return the text with each run of UTF-8 that was read as Latin-1 or Windows-1252 put right.
-
-    >>> unscramble("by Gor\u00c5\u008d Miyazaki, in München")
-    'by Gorō Miyazaki, in München'
-    """
-
-    def read_again(match: re.Match[str]) -> str:
-        for encoding in ("latin-1", "cp1252"):
-            try:
-                return match[0].encode(encoding).decode("utf-8")
-            except UnicodeError:
-                continue
-        return match[0]
-
-    return _NOT_ASCII.sub(read_again, text)

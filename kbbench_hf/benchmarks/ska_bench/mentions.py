@@ -1,10 +1,11 @@
 """Names as they are compared, and whether a cell, row or passage mentions one."""
 
 import re
-import unicodedata
 from functools import lru_cache
 
-_DROPPED = re.compile("['’‘ʼ\u0300-\u036f]+")
+from kbbench_hf.text.folding import strip_accents
+
+_APOSTROPHES = re.compile("['’‘ʼ]+")
 _BREAKS = re.compile(r"(?:[^\w+#&$]|_)+")
 
 
@@ -15,8 +16,7 @@ def normal_name(text: str) -> str:
     >>> normal_name("Amélie (2001)"), normal_name("C++"), normal_name("O'Brien")
     ('amelie 2001', 'c++', 'obrien')
     """
-    plain = text if text.isascii() else unicodedata.normalize("NFKD", text)
-    return " ".join(_BREAKS.sub(" ", _DROPPED.sub("", plain.casefold())).split())
+    return " ".join(_BREAKS.sub(" ", _APOSTROPHES.sub("", strip_accents(text).casefold())).split())
 
 
 def mentions(text: str, literal: str) -> bool:

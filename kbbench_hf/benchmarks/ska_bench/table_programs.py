@@ -18,13 +18,14 @@ from typing import Any
 
 from kbbench_hf.benchmarks.ska_bench.mentions import mentions
 from kbbench_hf.metrics.answers import wtq_normal
+from kbbench_hf.text.dates import MONTH_NUMBER
 
 Program = Mapping[str, Any]
 Cells = Sequence[str]
 TYPES = frozenset({"lookup", "count", "sum", "compare", "diff", "cells", "arithmetic"})
 
 _NUMBER = re.compile(r"(\(?)([-+]?)([$€£]?)(\d[\d,]*(?:\.\d+)?|\.\d+)(\)?)(%?)( [a-z .%/²]+)?")
-_DATE = re.compile(r"\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b.*?\b(1[5-9]\d\d|20\d\d)\b")
+_DATE = re.compile(rf"\b(?:{'|'.join(MONTH_NUMBER)})[a-z]*\b.*?\b(1[5-9]\d\d|20\d\d)\b")
 _OPERATORS: dict[type, Callable[[float, float], float]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,

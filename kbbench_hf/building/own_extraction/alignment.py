@@ -14,17 +14,17 @@ from typing import Literal, NamedTuple, get_args
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.metrics.mention_forms import Mention, find_mention, find_mentions, meant_dates, named_text
 from kbbench_hf.metrics.triples import fold as fold_name
+from kbbench_hf.text.folding import fold, repair_text
 from kbbench_hf.text.name_matching import NO_FAMILY_NAMES, Label, Span
-from kbbench_hf.text.name_variants import SMALL_WORDS, clean, fold, nation, root
+from kbbench_hf.text.name_variants import QUALIFIER, SMALL_WORDS, nation, root
 from kbbench_hf.text.porter import stem
 from kbbench_hf.text.quantities import read_quantity
-from kbbench_hf.text.word_breaks import separate, shared_part, without_blanks
+from kbbench_hf.text.words import separate, shared_part, without_blanks
 
 Grade = Literal["mentioned", "both_verbatim", "relation_cued", "given"]
 """What speaks for a pair, weakest first: the sentence names both ends in some form; both word for word; also a word of
 the relation stands in it; somebody says that it states the triple."""
 GRADES: tuple[Grade, ...] = get_args(Grade)
-_BRACKET = re.compile(r"\s*\([^()]*\)\s*$")
 _HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 _NO_CUE = SMALL_WORDS | frozenset(
     "are as be been do does has have is it its not or than that was were which who".split()
@@ -89,7 +89,7 @@ def relation_cue(sentence: str, relation: str, others: Iterable[str] = (), but: 
 
 @lru_cache(maxsize=2**12)
 def _cue_keys(relation: str) -> frozenset[str]:
-    words = [fold(word) for word in _HUMP.findall(clean(relation))]
+    words = [fold(word) for word in _HUMP.findall(repair_text(relation))]
     telling = [word for word in words if word not in _NO_CUE] or words
     return frozenset(form for word in telling for form in _forms(word))
 
@@ -164,7 +164,7 @@ class _Finder:
 def _longer_names(sentence: str, names: Iterable[str]) -> dict[str, list[Span]]:
     """Return where those of the names that have several words stand word for word."""
     text = named_text(sentence)
-    labels = {name: Label.of(_BRACKET.sub("", name.replace("_", " "))) for name in names}
+    labels = {name: Label.of(QUALIFIER.sub("", name.replace("_", " "))) for name in names}
     found = {name: list(text.places(label)) for name, label in labels.items() if len(label.words) > 1}
     return {name: spans for name, spans in found.items() if spans}
 
@@ -184,7 +184,7 @@ def _is_inside(sentence: str, end: Mention, longer: Mapping[str, Sequence[Span]]
 
 def _name_keys(name: str) -> Iterator[str]:
     """Yield what a sentence must share one of with a name to name it."""
-    bare = _BRACKET.sub("", " ".join(clean(name).replace("_", " ").replace('"', "").split())) or name
+    bare = QUALIFIER.sub("", " ".join(repair_text(name).replace("_", " ").replace('"', "").split())) or name
     if not bare.isdigit() and (dates := meant_dates(bare)):
         yield from {f"year {date.year}" for date in dates}
     if read_quantity(bare):

@@ -26,8 +26,9 @@ from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.metrics.triples import Ontology, fold, score_reference, triple_key
 from kbbench_hf.protocols import Embedder
-from kbbench_hf.text.name_variants import fold as fold_word
-from kbbench_hf.text.tokens import unscramble
+from kbbench_hf.text.folding import fold as fold_word
+from kbbench_hf.text.folding import unscramble
+from kbbench_hf.text.words import WORD
 
 COLUMNS = pa.schema([*SENTENCES, ("grades", pa.list_(pa.string())), ("origin", pa.string())])
 """Columns of `sentences`: those of the elders, how each triple came to its sentence, and how the row was made."""
@@ -271,7 +272,6 @@ def _is_sure(row: Row, ontology: OwnOntology) -> bool:
 
 COUNT = 5
 """How many similar train sentences a row names."""
-_WORD = re.compile(r"[^\W_]+")
 _PLACES = 4096
 
 
@@ -294,7 +294,7 @@ class TokenOverlap:
 
 
 def _words(text: str) -> set[str]:
-    return {fold_word(word) for word in _WORD.findall(text)}
+    return {fold_word(word) for word in WORD.findall(text)}
 
 
 def add_similar_ids(rows: Sequence[Row], train: Sequence[Row], embedder: Embedder, count: int = COUNT) -> None:

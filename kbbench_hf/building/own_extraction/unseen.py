@@ -9,12 +9,12 @@ from kbbench_hf.files.datasets import Row
 from kbbench_hf.metrics.mention_forms import find_mention, named_text
 from kbbench_hf.metrics.triples import fold, triple_key
 from kbbench_hf.text.name_matching import Label
+from kbbench_hf.text.name_variants import QUALIFIER
 
 MOST = 30
 """The largest number that an ontology of the release has is 28."""
 _TRIES = 40
 _PRONOUN = re.compile(r"\b(?:he|she|it|its|him|her|his|hers|they|them|their|theirs|himself|herself|itself)\b", re.I)
-_BRACKET = re.compile(r"\s*\([^()]*\)\s*$")
 _ARTICLE = re.compile(r"\b(an?)\s+$", re.I)
 
 
@@ -68,7 +68,7 @@ def _is_plain(name: str) -> bool:
 
 def _written(name: str) -> str:
     """Return a name as a sentence has it: without underscores, quotation marks and what tells it apart in brackets."""
-    return _BRACKET.sub("", name.replace("_", " ")).strip().strip('"')
+    return QUALIFIER.sub("", name.replace("_", " ")).strip().strip('"')
 
 
 def _drawn(

@@ -1,13 +1,12 @@
 """Words of questions and evidence: which ones are shared, which ones are names, and how much each one weighs."""
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable
 
 from kbbench_hf.benchmarks.ska_bench.mentions import mentions, normal_name
+from kbbench_hf.text.words import WORD
 
-_WORD = re.compile(r"[^\W_]+")
 _FUNCTION_WORDS = frozenset(
     "a an the of in on at by for to from with and or is are was were be been did do does has have had what which who "
     "whom whose when where how many much that this these those it its he his her she they their there as than into "
@@ -49,7 +48,7 @@ class Words:
         >>> sorted(Words([]).named("Where was Ann of Oslo born in 1970?"))
         ['1970', 'ann', 'oslo']
         """
-        tokens = [found[0] for found in _WORD.finditer(text)][1:]
+        tokens = WORD.findall(text)[1:]
         names = [token for token in tokens if token[0].isupper() or token[0].isdigit()]
         return self.of(" ".join(names))
 

@@ -18,6 +18,7 @@ from kbbench_hf.benchmarks.ska_bench.units import Cells
 from kbbench_hf.building.ska_bench.evidence_words import Words, says
 from kbbench_hf.building.ska_bench.hybridqa_tables import Question, Table, title_of
 from kbbench_hf.building.ska_bench.table_selection import found_by_words
+from kbbench_hf.text.words import WORD
 
 MOST_WORDS = 6
 """The most words of an answer: longer ones, and coordinates, nobody writes in just that way."""
@@ -191,7 +192,7 @@ def comparisons(question: str) -> list[str]:
     >>> comparisons("Who coached the team of the second-largest city after 1990?")
     ['second largest', 'largest city', 'after 1990']
     """
-    words = re.findall(r"[^\W_]+", question)
+    words = WORD.findall(question)
     return [" ".join(words[n : n + 2]) for n, word in enumerate(words) if _COMPARES.fullmatch(word)]
 
 

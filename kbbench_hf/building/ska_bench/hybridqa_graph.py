@@ -18,6 +18,7 @@ from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Pool
 from kbbench_hf.building.ska_bench.decoys import Decoys
 from kbbench_hf.building.ska_bench.evidence import Derivation, Evidence, Unit
 from kbbench_hf.building.ska_bench.hybridqa_tables import ORIGIN, Table, title_of
+from kbbench_hf.text.dates import MONTH_NUMBER
 from kbbench_hf.text.porter import stem
 
 GROUP = "hybridqa"
@@ -28,7 +29,7 @@ _EMPTY = frozenset(
     " also".split()
 )
 """Words of questions that no evidence has to hold."""
-_DATE = re.compile(r"(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*\.? \d")
+_DATE = re.compile(rf"(?:{'|'.join(MONTH_NUMBER).title()})[a-z]*\.? \d")
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,12 @@
 import hashlib
 import hmac
 import re
-import unicodedata
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
 from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool
+from kbbench_hf.text.folding import strip_accents
 
 WORD = re.compile(r"(?<![^\W\d_]['’])[^\W\d_]+|(?<=['’])(?!(?:s|t|re|ll|ve|d|m)\b)[^\W\d_]+", re.I)
 """A word of a name: letters alone, so that `O'Brien` has two; what an apostrophe cuts off a verb is none."""
@@ -24,7 +24,7 @@ def key_of(word: str) -> str:
     >>> key_of("Müller"), key_of("MULLER")
     ('muller', 'muller')
     """
-    return "".join(c for c in unicodedata.normalize("NFKD", word) if not unicodedata.combining(c)).casefold()
+    return strip_accents(word).casefold()
 
 
 class Renamed(NamedTuple):

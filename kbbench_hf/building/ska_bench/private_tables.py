@@ -24,6 +24,7 @@ from kbbench_hf.building.ska_bench.invented_names import (
     replaced,
     years_later,
 )
+from kbbench_hf.text.dates import MONTH_NUMBER, MONTHS, WEEKDAYS
 
 COMPUTED = frozenset({"count", "sum", "diff", "arithmetic"})
 """Programs whose answer is no cell; moved years may change it."""
@@ -286,10 +287,7 @@ def rename_tables(instances: Sequence[Instance], pool: Pool, seed: str) -> Renam
     return Renamed(kept, replace(pool, sk=sk, headers=headers), left_out)
 
 
-CALENDAR = frozenset(
-    "january february march april may june july august september october november december jan feb mar apr jun jul aug "
-    "sep sept oct nov dec monday tuesday wednesday thursday friday saturday sunday mon tue wed thu fri sat sun".split()
-)
+CALENDAR = frozenset((*MONTHS, *MONTH_NUMBER, "sept", *WEEKDAYS, *(day[:3] for day in WEEKDAYS)))
 CODES = frozenset("am bc ad dnf dnq dns dsq dq fc kg km ko na nc ot pm pts tba tbd tko u v vs wd".split())
 """Abbreviations of tables that name nobody."""
 RATIO = 2

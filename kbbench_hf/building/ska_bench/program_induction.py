@@ -16,6 +16,7 @@ from kbbench_hf.benchmarks.ska_bench.programs import Program, execute, same_answ
 from kbbench_hf.benchmarks.ska_bench.table_programs import is_free_of, meets, normal, number, reads
 from kbbench_hf.building.ska_bench import question_words as words
 from kbbench_hf.metrics.answers import wtq_number
+from kbbench_hf.text.dates import MONTHS
 
 MOST_ROWS = 12
 """The most rows that a question may need."""
@@ -142,7 +143,7 @@ def _inside(
             while end < len(said) and any(mentions(cell, " ".join(said[start : end + 1])) for _, cell in cells):
                 end += 1
             text = " ".join(said[start:end])
-            forms = {text, text[:3]} if text in words.MONTHS else {text, *words.RESULTS.get(text, ())}
+            forms = {text, text[:3]} if text in MONTHS else {text, *words.RESULTS.get(text, ())}
             meant = sorted({(c, "contains", form) for form in forms for c, cell in cells if mentions(cell, form)})
             if meant:
                 found.append(_Named(text, tuple(meant), False))

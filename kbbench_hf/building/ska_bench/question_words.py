@@ -27,7 +27,6 @@ DIFFERENCE = re.compile(
     r"\b(difference|how many more|how much more|how many fewer|how much longer|how many less|how much higher"
     r"|how many years (?:passed|were|are|was|is|elapsed)?(?: there)? ?between)\b"
 )
-MONTHS = "january february march april may june july august september october november december".split()
 _WON, _LOST, _DRAWN = ("won", "win", "w"), ("lost", "loss", "l"), ("drawn", "draw", "tied", "tie", "d", "t")
 RESULTS = {
     **dict.fromkeys(("won", "win", "wins", "victories"), _WON),

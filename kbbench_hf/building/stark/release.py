@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from kbbench_hf.benchmarks.stark.metapaths import METAPATHS
-from kbbench_hf.building.lexical_match import listed_words
 from kbbench_hf.building.stark.archives import read_archive
 from kbbench_hf.building.stark.facts import AMAZON, MAG, PRIME, Release
 from kbbench_hf.building.stark.questions import HUMAN, QUESTIONS, SYNTHESIZED, read_questions
@@ -28,6 +27,7 @@ from kbbench_hf.files.datasets import write_dataset
 from kbbench_hf.knowledge_base.metapaths import Hop, Metapath
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.metrics.topics import STOP_WORDS
+from kbbench_hf.text.words import list_words
 
 _CARDS = Path(__file__).with_name("cards")
 CONFIGS = ("queries", "nodes", "edges", "schema")
@@ -234,7 +234,7 @@ def recovered_templates(
 
 def named_nodes(kb: KnowledgeBase, texts: Sequence[str]) -> list[Named]:
     """Return for each text the nodes whose whole names stand in it, by type; names within longer ones do not count."""
-    said = [listed_words(text) for text in texts]
+    said = [list_words(text) for text in texts]
     starts: dict[tuple[str, ...], list[tuple[int, int]]] = {}
     for number, words in enumerate(said):
         for place in range(len(words)):
@@ -244,7 +244,7 @@ def named_nodes(kb: KnowledgeBase, texts: Sequence[str]) -> list[Named]:
     for first in range(0, len(kb), _CHUNK):
         rows = range(first, min(first + _CHUNK, len(kb)))
         for row, name in zip(rows, kb.names(rows), strict=True):
-            words = listed_words(name)
+            words = list_words(name)
             if words and words[0] not in STOP_WORDS and len("".join(words)) > 1:
                 for number, place in starts.get(tuple(words[:2]), ()):
                     if said[number][place : place + len(words)] == words:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import yaml
 
-from kbbench_hf.building.synthesis.node_phrases import tokens
 from kbbench_hf.building.synthesis.questions import EASY, MEDIUM, Built
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.metrics.topics import STOP_WORDS
+from kbbench_hf.text.words import list_words
 
 
 def write_card(
@@ -196,8 +196,8 @@ def _overlap(built: Built) -> tuple[float, float] | None:
     """Return the mean share of a question's words in the text of its gold node, and of another node of its type."""
     kb, gold, others = built.kb, [], []
     for each in built.questions:
-        topics = {word for name in kb.names(list(each.topics)) for word in tokens(name)}
-        words = set(tokens(each.text)) - STOP_WORDS - topics
+        topics = {word for name in kb.names(list(each.topics)) for word in list_words(name)}
+        words = set(list_words(each.text)) - STOP_WORDS - topics
         rows = kb.of_type(kb.types([each.gold])[0])
         other = int(rows[each.attempt % len(rows)])
         if words and other != each.gold:
@@ -207,4 +207,4 @@ def _overlap(built: Built) -> tuple[float, float] | None:
 
 
 def _share(words: set[str], texts: Sequence[str]) -> float:
-    return len(words & set(tokens(texts[0]))) / len(words)
+    return len(words & set(list_words(texts[0]))) / len(words)

@@ -7,11 +7,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.building.synthesis.node_phrases import folded, is_named, tokens
+from kbbench_hf.building.synthesis.node_phrases import folded, is_named
 from kbbench_hf.building.synthesis.schema import is_name
 from kbbench_hf.building.synthesis.topic_entities import degrees_of
 from kbbench_hf.knowledge_base.metapaths import Metapath
 from kbbench_hf.knowledge_base.store import KnowledgeBase
+from kbbench_hf.text.words import list_words
 
 OF_A_TEMPLATE = 3
 TOPIC_SHARE, ANSWER_SHARE, HUB_SHARE = 0.02, 0.05, 0.1
@@ -55,7 +56,7 @@ class Names:
 
 def _form(name: str) -> str:
     """Return a name in the form that all ways of writing it have in common."""
-    return "".join(tokens(folded(name))) or name.strip()
+    return "".join(list_words(folded(name))) or name.strip()
 
 
 class Usage:

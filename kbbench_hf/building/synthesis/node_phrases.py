@@ -1,7 +1,5 @@
 """The nodes' texts as runs of letters and digits, and how often words stand in those of a type."""
 
-import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import cache, cached_property
 from itertools import accumulate
@@ -9,22 +7,13 @@ from itertools import accumulate
 import numpy as np
 
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-
-_TOKEN = re.compile(r"[^\W_]+")
-
-
-def tokens(text: str) -> list[str]:
-    """Return the runs of letters and digits of a text, casefolded.
-
-    >>> tokens("Salt-baked, twice: l'Étoile")
-    ['salt', 'baked', 'twice', 'l', 'étoile']
-    """
-    return _TOKEN.findall(text.casefold())
+from kbbench_hf.text.folding import strip_accents
+from kbbench_hf.text.words import list_words
 
 
 def padded(text: str) -> str:
     """Return the tokens of a text with blanks between and around them, so that phrases are found whole."""
-    return f" {' '.join(tokens(text))} "
+    return f" {' '.join(list_words(text))} "
 
 
 def says(text: str, phrase: str) -> bool:
@@ -42,8 +31,7 @@ def folded(text: str) -> str:
     >>> folded("Élan ＩＬ-10") == folded("E\u0301lan il-10") == "elan il-10"
     True
     """
-    parted = unicodedata.normalize("NFKD", text)
-    return "".join(sign for sign in parted if not unicodedata.combining(sign)).casefold()
+    return strip_accents(text).casefold()
 
 
 def is_named(name: str, text: str) -> bool:
@@ -56,11 +44,11 @@ def is_named(name: str, text: str) -> bool:
     >>> is_named("", "Anything")
     False
     """
-    wanted = "".join(tokens(folded(name)))
+    wanted = "".join(list_words(folded(name)))
     if not wanted:
         return bool(name.strip()) and name.strip() in text
     # A bound stands where a word begins or ends; what lies between two bounds is a run of whole words.
-    words = tokens(folded(text))
+    words = list_words(folded(text))
     bounds = set(accumulate(map(len, words), initial=0))
     joined, start = "".join(words), 0
     while (start := joined.find(wanted, start)) >= 0:

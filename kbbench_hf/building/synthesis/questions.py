@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 
 from kbbench_hf.building.lexical_match import ranks_by_words, words
 from kbbench_hf.building.synthesis.instances import Names, Usage
-from kbbench_hf.building.synthesis.node_phrases import Texts, is_named, tokens
+from kbbench_hf.building.synthesis.node_phrases import Texts, is_named
 from kbbench_hf.building.synthesis.requirements import Requirement, Requirements
 from kbbench_hf.building.synthesis.schema import Step, read_schema
 from kbbench_hf.building.synthesis.spec import Spec
@@ -22,6 +22,7 @@ from kbbench_hf.building.synthesis.wording import Choice, Wording, is_filled
 from kbbench_hf.errors import DataError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.metrics.topics import STOP_WORDS
+from kbbench_hf.text.words import list_words
 
 TRIES_WITHOUT_RESULT = 200
 """A template that was refused so often in a row is out of instances."""
@@ -216,8 +217,8 @@ class _Maker:
             raise Refused("the sentence is not whole")
         if any(is_named(name, question.text) for name in self._names.of(answers)):
             raise Refused("an answer is named in the question")
-        its_words = frozenset(tokens(question.text))
-        once_said = ("said", " ".join(tokens(question.text)))
+        its_words = frozenset(list_words(question.text))
+        once_said = ("said", " ".join(list_words(question.text)))
         if once_said in self._asked:
             raise Refused("worded like a question of another template")
         if any(len(its_words & other) >= ALIKE * len(its_words | other) for other in self._texts[path.text]):

@@ -10,10 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from kbbench_hf.building.synthesis.node_phrases import Texts, padded, tokens
+from kbbench_hf.building.synthesis.node_phrases import Texts, padded
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.knowledge_base.tables import NODE_COLUMNS
 from kbbench_hf.metrics.topics import STOP_WORDS
+from kbbench_hf.text.words import list_words
 
 _PAUSE = re.compile(r"[^\w ]+|_+")
 """No phrase goes across one: what is quoted stands in the text as it is."""
@@ -67,7 +68,7 @@ class Requirements:
 
     def has_text(self, row: int) -> bool:
         """Say whether a node has words in its text."""
-        return len(self._texts.padded([row])[0].split()) > len(tokens(self._kb.names([row])[0]))
+        return len(self._texts.padded([row])[0].split()) > len(list_words(self._kb.names([row])[0]))
 
     def _meeting(self, candidates: Sequence[int], requirement: Requirement) -> list[int]:
         if requirement["kind"] == "phrase":
@@ -116,10 +117,10 @@ class Requirements:
     def _phrases(self, gold: int, candidates: Sequence[int], size: int) -> Iterator[Requirement]:
         """Yield phrases, first those that leave about `size` of the candidates; of several such, the rarest first."""
         index = self._texts.of(self._kb.types([gold])[0])
-        name = set(tokens(self._kb.names([gold])[0]))
+        name = set(list_words(self._kb.names([gold])[0]))
         texts = self._texts.padded(candidates)
         spoken: dict[tuple[str, ...], float] = {}
-        for words in map(tokens, _PAUSE.split(self._kb.texts([gold])[0])):
+        for words in map(list_words, _PAUSE.split(self._kb.texts([gold])[0])):
             for start in range(len(words)):
                 for stop in range(start + 1, min(start + LONGEST_PHRASE, len(words)) + 1):
                     phrase = tuple(words[start:stop])

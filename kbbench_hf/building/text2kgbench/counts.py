@@ -11,7 +11,7 @@ from pathlib import Path
 from kbbench_hf.building.text2kgbench.repairs import triple_key
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import Row
-from kbbench_hf.text.tokens import unscramble
+from kbbench_hf.text.folding import unscramble
 
 _COUNTS = Path(__file__).with_suffix(".tsv")
 """A line for each count: half, name, number."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.metrics.triple_values import read_gold
-from kbbench_hf.text.word_breaks import separate
+from kbbench_hf.text.words import separate
 
 
 def with_mentions(rows: Sequence[Row]) -> list[Row]:

@@ -24,7 +24,7 @@ from collections.abc import Collection, Mapping
 
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import Row
-from kbbench_hf.text.tokens import unscramble
+from kbbench_hf.text.folding import unscramble
 
 Triple = dict[str, str | None]
 

@@ -9,15 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.knowledge_base.graph import spans
-from kbbench_hf.retrieval.graph_ranker.query_words import FUNCTION, WORD, words
+from kbbench_hf.retrieval.graph_ranker.query_words import FUNCTION, words
 from kbbench_hf.retrieval.graph_ranker.schema_labels import WITHIN
+from kbbench_hf.text.words import WORD
 
 COVERAGE = 0.8
 """How much of a name's information a text must spell out to name it: one common word may be missing or misspelt."""
 UNSAID = 1.0
 """What a name's function word counts that a text does not have: "film" alone does not name "This Is Not a Film"."""
 _NUMBER = {word: number for number, word in enumerate(sorted(FUNCTION))}
-_HYPHENATED = re.compile(r"[^\W_]+(?:-[^\W_]+)+")
+_HYPHENATED = re.compile(rf"{WORD.pattern}(?:-{WORD.pattern})+")
 
 
 class Named(NamedTuple):

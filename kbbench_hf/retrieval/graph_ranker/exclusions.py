@@ -10,7 +10,8 @@ import re
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from kbbench_hf.retrieval.graph_ranker.query_words import FUNCTION, LINKS, REQUESTS, WORD, listed, stem, words
+from kbbench_hf.retrieval.graph_ranker.query_words import FUNCTION, LINKS, REQUESTS, listed, stem, words
+from kbbench_hf.text.words import WORD
 
 _CUE = (
     r"(?:which(?!\s+(?:is|was|are|were|has|had|have|i|we)\b)|what|whose|where|how|list|find|name|give|identify|tell|"

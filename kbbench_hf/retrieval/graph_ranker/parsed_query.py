@@ -27,7 +27,7 @@ from kbbench_hf.retrieval.graph_ranker.query_words import (
     words,
 )
 from kbbench_hf.retrieval.graph_ranker.schema_labels import Labels
-from kbbench_hf.text.word_breaks import MARKS, break_words
+from kbbench_hf.text.words import WORD, break_words
 
 _QUESTION_WORDS = listed("which what who whom whose where")
 _ASKING = listed("""
@@ -59,10 +59,10 @@ _MARKUP = re.compile(r"</?[a-z][^<>]*>", re.IGNORECASE)
 _STATED = re.compile(r"\bshould be an?\b|\b(?:wanted|sought)(?:\)|\s*$)")
 """Says outright what is asked for: "(genre wanted)", "it should be a film"."""
 _SENTENCE_END = re.compile(r"[.!?;:]+(?=\s|$|[\"”'»)])|\n|[\"“”«»]")
-_TOKEN = re.compile(rf"[^\W_]+(?:[{MARKS}]+[^\W_]*)*|[,()]|[-–—](?=\s)")
+_TOKEN = re.compile(rf"{WORD.pattern}|[,()]|[-–—](?=\s)")
 _QUOTED_CLAUSE = re.compile(r"([\"“«])(?:who|whom|whose|which|what|where)\b(?=[^\"”»?]*[\"”»])")
 """A quotation that begins as a relative clause and is no question."""
-_WRITTEN = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
+_WRITTEN = re.compile(rf"{WORD.pattern}(?:[-'’]{WORD.pattern})*")
 
 
 class Reading(NamedTuple):

@@ -1,10 +1,9 @@
 """English words: those without a meaning of their own, those with which one asks, verbs, and the stem of the others."""
 
-import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from kbbench_hf.text.word_breaks import MARKS, break_words
+from kbbench_hf.text.words import WORD, break_words
 
 
 def listed(words: str) -> frozenset[str]:
@@ -52,7 +51,6 @@ VERBS = listed("""
 VERB_FORMS = frozenset(form for verb in VERBS for form in _inflected(verb)) | listed("made taken bound occurred")
 PARTICIPLES = listed("found built kept held paid written drawn led given known seen sold sent said put run won worn")
 """Irregular ones; "written works" has one before its noun, "works written by X" one behind it."""
-WORD = re.compile(rf"[^\W_]+(?:[{MARKS}]+[^\W_]*)*")
 
 
 def words(text: str) -> Iterator[str]:

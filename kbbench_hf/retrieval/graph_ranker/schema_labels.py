@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.retrieval.graph_ranker.query_words import WORD, stem
-from kbbench_hf.text.word_breaks import break_words
+from kbbench_hf.retrieval.graph_ranker.query_words import stem
+from kbbench_hf.text.words import WORD, break_words
 
 WITHIN = 0.25
 """What a label or name counts all of whose words are said as part of a longer one: it may be meant beside it."""

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbbench_hf.retrieval.bm25 import BM25
-from kbbench_hf.text.word_breaks import TERM, break_words
+from kbbench_hf.text.words import TERM, break_words
 
 TEXTS = st.lists(
     st.lists(st.sampled_from("red green blue apple pear plum".split()), max_size=6).map(" ".join),

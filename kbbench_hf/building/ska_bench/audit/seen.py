@@ -1,6 +1,5 @@
 """A question on its context as a reader sees it who understands nothing: words, cells, and how often each is there."""
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,8 +11,8 @@ from kbbench_hf.benchmarks.ska_bench.mentions import mentions
 from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Pool, write_passage, write_row, write_triple
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.metrics.answers import wtq_normal
+from kbbench_hf.text.words import WORD
 
-_WORD = re.compile(r"\w+")
 _STOP = frozenset(
     "a an and are as at be been by did do does for from had has have he her his how in is it its of on or s she than "
     "that the their there they this to was were what when where which who whom whose why will with".split()
@@ -33,7 +32,7 @@ def words(text: str) -> frozenset[str]:
     >>> sorted(words("What is the name of the Café?"))
     ['cafe', 'name']
     """
-    return frozenset(_WORD.findall(normal(text))) - _STOP
+    return frozenset(WORD.findall(normal(text))) - _STOP
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from kbbench_hf.building.text2kgbench.repairs import distinct, repair
 from kbbench_hf.errors import DataError, KBBenchError, UsageError
 from kbbench_hf.files import download
 from kbbench_hf.files.datasets import DatasetFolder
-from kbbench_hf.text.tokens import unscramble
+from kbbench_hf.text.folding import unscramble
 from tests.golden.text2kg_runs import Run, responses
 
 

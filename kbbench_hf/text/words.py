@@ -18,6 +18,8 @@ def _marks(*ranges: tuple[int, int]) -> str:
 
 MARKS = _marks((0x0900, 0x1AB0), (0x1B00, 0x1D00), (0xA800, 0xAC00)) + "\u200d"
 """Vowel signs and the like, of Indic scripts say: parts of words, though `\\w` does not match them."""
+WORD = re.compile(rf"[^\W_]+(?:[{MARKS}]+[^\W_]*)*")
+"""A word: a run of letters and digits with their marks."""
 _HAN = "々〇〻㐀-䶿一-鿿\U00020000-\U000323af"
 _UNSPACED = (
     f"{_HAN}ぁ-ゖゝ-ゟァ-ヺー-ヿㇰ-ㇿㄅ-ㄯ가-힣"  # Japanese, Bopomofo, Korean
@@ -47,6 +49,15 @@ _PARTICLES = lazy_pattern(
 """One or two particles or forms of the copula, as they follow a Korean noun."""
 TERM = rf"\b\w[\w{MARKS}]+|[{_UNSPACED}]"
 """bm25s's own pattern (`\\b\\w\\w+\\b`) for texts without marks and without these scripts; a word of them is a term."""
+
+
+def list_words(text: str) -> list[str]:
+    """Return the words of a text, casefolded.
+
+    >>> list_words("Salt-baked, twice: l'Étoile"), list_words("हिन्दी_2")
+    (['salt', 'baked', 'twice', 'l', 'étoile'], ['हिन्दी', '2'])
+    """
+    return WORD.findall(text.casefold())
 
 
 def break_words(text: str) -> str:
