@@ -162,7 +162,7 @@ def _each(name: str, predictions: Sequence[Any], references: Sequence[Any], mode
         rows.append((number, _short(prediction), *(_shown(figures[metric]) for metric in said.headline)))
     note = f"The first {len(rows)} of {len(predictions):,}." if len(predictions) > len(rows) else ""
     headings = ["example", "prediction", *said.headline]
-    return table(headings, rows, "Each example alone", note=note, text_columns=(0, 1), wrapped=(1,))
+    return table(headings, rows, "Scores by example", note=note, text_columns=(0, 1), wrapped=(1,))
 
 
 @lru_cache

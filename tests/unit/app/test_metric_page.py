@@ -26,7 +26,7 @@ def test_the_example_of_a_page_is_scored_in_every_mode_and_each_figure_is_explai
         assert not values - said.says.keys() and {*said.headline} <= values
         telling = telling or any(0 < figures[metric] < 1 for metric in said.headline)
         shown = explained(name, figures, *pasted(name), mode)
-        assert all(metric in shown for metric in values) and "Each example alone" in shown and "95 % interval" in shown
+        assert all(metric in shown for metric in values) and "Scores by example" in shown and "95 % interval" in shown
     assert telling, "an example on which everything is right or wrong shows nothing"
     usual = [compute(name, *pasted(name), mode) for mode in (None, *said.modes[:1])]
     assert len({json.dumps(each) for each in usual}) == 1, "the first mode is the default"
