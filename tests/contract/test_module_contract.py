@@ -3,7 +3,6 @@
 import json
 import logging
 import math
-import multiprocessing
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +18,7 @@ from kbbench_hf.app.metric_page import page_of
 from kbbench_hf.errors import DataError
 from kbbench_hf.hub.metric_modules import metric_modules
 from kbbench_hf.scoring.evaluate_modules import WARNINGS
+from tests.contract.modules import EVALUATE
 
 MODES = [(name, mode) for name in metric_modules() for mode in page_of(name).modes or [None]]
 TRIPLE = ["a", "r", "b"]
@@ -75,27 +75,22 @@ def test_batches_processes_and_combinations_give_the_same(modules: dict[str, Any
     )
 
 
-def _in_process(folder: str, cache: str, process: int, given: dict[str, Any]) -> None:
-    module = evaluate.load(folder, num_process=2, process_id=process, experiment_id="two", cache_dir=cache)
-    share = {key: column[process::2] for key, column in given.items()}
-    found = module.compute(**share)
-    if process == 0:
-        (Path(cache) / "found.json").write_text(json.dumps(found))
-    else:
-        assert found is None
+SHARE = f"""{EVALUATE}
+import json
+folder, cache, process, given = *sys.argv[1:3], int(sys.argv[3]), json.loads(sys.argv[4])
+module = evaluate.load(folder, num_process=2, process_id=process, experiment_id="two", cache_dir=cache)
+print(json.dumps(module.compute(**{{key: column[process::2] for key, column in given.items()}})))
+"""
 
 
 def test_two_processes_score_their_shares_together(modules: dict[str, Any], tmp_path: Path) -> None:
     given = examples("ranking")
-    context = multiprocessing.get_context("spawn")
-    folder = str(metric_modules()["ranking"])
-    workers = [context.Process(target=_in_process, args=(folder, str(tmp_path), n, given)) for n in range(2)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(120)
-    found = json.loads((tmp_path / "found.json").read_text())
+    command = [sys.executable, "-c", SHARE, str(metric_modules()["ranking"]), str(tmp_path)]
+    commands = ([*command, str(process), json.dumps(given)] for process in range(2))
+    workers = [subprocess.Popen(each, stdout=subprocess.PIPE, text=True) for each in commands]
+    found, nothing = (json.loads(worker.communicate()[0]) for worker in workers)
     assert found == pytest.approx(modules["ranking"].compute(**given), nan_ok=True)
+    assert nothing is None and [worker.returncode for worker in workers] == [0, 0]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.contract.modules import EVALUATE
 from tests.servers.scripted import ScriptedServer
 
 ROOT = Path(__file__).parents[2]
@@ -182,7 +183,7 @@ print(place, boards.board(place).rows[0].system)
 
 def test_its_evaluate_module_is_built_beside_ours(kbbench: Kbbench, site: Path, tmp_path: Path) -> None:
     assert "capital_similarity" in kbbench("build", "metrics").stdout
-    code = "import evaluate; print(evaluate.load('kbbench/capital_similarity').compute("
+    code = f"{EVALUATE}print(evaluate.load('kbbench/capital_similarity').compute("
     code += "predictions=['paris'], references=['Paris']))"
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{site}"}
     done = subprocess.run(

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.contract.modules import EVALUATE
 from tests.servers.hub import LocalHub, local_hub
 
 Client = Callable[..., str]
@@ -28,26 +29,34 @@ def hub() -> Iterator[LocalHub]:
 @pytest.fixture
 def client(hub: LocalHub, tmp_path: Path) -> Client:
     """Run Python code in a process of its own against the hub, with an empty cache, and return what it prints."""
+    return _client(hub, tmp_path)
 
+
+def _client(hub: LocalHub, folder: Path) -> Client:
     def run(code: str, expect: int = 0) -> str:
-        environment = {**os.environ, **hub.environment(str(tmp_path / "hf"))}
+        environment = {**os.environ, **hub.environment(str(folder / "hf"))}
         environment["PYTHONPATH"] = str(Path(__file__).resolve().parents[3])
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", code],
-            cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120,
-        )  # fmt: skip
+        command = [sys.executable, "-W", "ignore", "-c", code]
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
         assert done.returncode == expect, done.stderr[-3000:]
         return done.stdout
 
     return run
 
 
+@pytest.fixture(scope="module")
+def published(hub: LocalHub, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Publish mini-text2kg and mini-stark."""
+    commands = (KBBENCH.format(["publish", name, "--yes"]) for name in ("mini-text2kg", "mini-stark"))
+    _client(hub, tmp_path_factory.mktemp("published"))("\n".join(commands))
+
+
 def publish(client: Client, target: str, *options: str) -> str:
     return client(KBBENCH.format(["publish", target, "--yes", *options]))
 
 
+@pytest.mark.usefixtures("published")
 def test_a_published_dataset_loads_every_config_in_a_fresh_process(client: Client, hub: LocalHub) -> None:
-    publish(client, "mini-text2kg")
     printed = client(
         "from datasets import get_dataset_config_names, load_dataset\n"
         "for config in get_dataset_config_names('kbbench/mini-text2kg'):\n"
@@ -67,8 +76,8 @@ def test_a_published_dataset_loads_every_config_in_a_fresh_process(client: Clien
     assert "eval.yaml" in hub.repos["dataset", "kbbench/mini-text2kg"].commits[-1][1]
 
 
+@pytest.mark.usefixtures("published")
 def test_scoring_fetches_only_what_it_reads_of_the_hubs_copy_and_only_once(client: Client, hub: LocalHub) -> None:
-    publish(client, "mini-text2kg")
     score = (
         "import kbbench_hf.benchmarks as benchmarks\n"
         "from kbbench_hf.scoring.score import score\n"
@@ -90,8 +99,8 @@ def test_scoring_fetches_only_what_it_reads_of_the_hubs_copy_and_only_once(clien
         hub.fault = lambda method, path: None
 
 
+@pytest.mark.usefixtures("published")
 def test_rankings_are_checked_by_the_hubs_questions_without_its_knowledge_base(client: Client, hub: LocalHub) -> None:
-    publish(client, "mini-stark")
     hub.log.clear()
     printed = client(
         "import kbbench_hf.benchmarks as benchmarks\n"
@@ -117,8 +126,8 @@ def test_datasets_of_another_owner_are_read_where_one_is_named(client: Client, h
     )
 
 
+@pytest.mark.usefixtures("published")
 def test_publishing_twice_sends_nothing_the_second_time(client: Client, hub: LocalHub) -> None:
-    publish(client, "mini-text2kg")
     n_commits = len(hub.repos["dataset", "kbbench/mini-text2kg"].commits)
     assert "Nothing to send" in publish(client, "mini-text2kg")
     assert len(hub.repos["dataset", "kbbench/mini-text2kg"].commits) == n_commits
@@ -136,16 +145,6 @@ def test_a_change_on_the_hub_is_shown_and_undone(client: Client, hub: LocalHub) 
     printed = publish(client, "mini-text2kg", "--namespace", "changed")
     assert "~ README.md" in printed and "- stray.txt" in printed and "+ " not in printed.replace("+ 0", "")
     assert "stray.txt" not in repo.commits[-1][1]
-
-
-def test_published_metrics_load_and_compute(client: Client) -> None:
-    publish(client, "ranking")
-    printed = client(
-        "import evaluate\n"
-        "metric = evaluate.load('kbbench/ranking')\n"
-        "print(metric.compute(predictions=[['a', 'b']], references=[['b']], ks=(1, 2))['mrr'])"
-    )
-    assert printed.strip().endswith("0.5")
 
 
 def test_faults_of_the_hub_leave_either_the_old_or_the_new_commit(client: Client, hub: LocalHub) -> None:
@@ -194,13 +193,14 @@ def test_every_module_loads_from_its_space_and_computes(client: Client, hub: Loc
         assert {f"{name}.py", "README.md", "app.py", "requirements.txt", WHEEL} <= set(files)
         assert hashlib.sha256(files[WHEEL]).hexdigest() in files["requirements.txt"].decode()
         assert b"sdk: gradio" in files["README.md"] and b"sdk_version: 6" in files["README.md"]
-    printed = client(
-        "import evaluate\n"
-        f"for name in {names}:\n"
+    *printed, mrr = client(
+        f"{EVALUATE}for name in {names}:\n"
         "    loaded = evaluate.load(f'kbbench/{name}')\n"
-        "    print(name, type(loaded).__mro__[1].__name__, bool(loaded.description))"
-    )
-    assert printed.splitlines() == [f"{name} Metric True" for name in names]
+        "    print(name, type(loaded).__mro__[1].__name__, bool(loaded.description))\n"
+        "metric = evaluate.load('kbbench/ranking')\n"
+        "print(metric.compute(predictions=[['a', 'b']], references=[['b']], ks=(1, 2))['mrr'])"
+    ).splitlines()
+    assert (printed, mrr) == ([f"{name} Metric True" for name in names], "0.5")
 
 
 def test_the_leaderboards_space_comes_with_its_wheel_its_results_and_what_it_needs_to_know(
@@ -254,8 +254,8 @@ def test_what_is_kept_from_models_is_published_in_private_only(client: Client, h
     client(KBBENCH.format(["publish", "mini-text2kg", "--namespace", "own", "--private", "--yes"]), expect=1)
 
 
+@pytest.mark.usefixtures("published")
 def test_a_knowledge_base_is_published_with_its_questions(client: Client) -> None:
-    publish(client, "mini-stark")
     printed = client(
         "from datasets import get_dataset_config_names, load_dataset\n"
         "for config in get_dataset_config_names('kbbench/mini-stark'):\n"
@@ -268,16 +268,28 @@ def test_a_knowledge_base_is_published_with_its_questions(client: Client) -> Non
     assert all(line.endswith("True") for line in printed.splitlines())
 
 
-@pytest.mark.parametrize("fault", ["409", "429", "500", "500-after-commit", "timeout"])
-def test_a_publication_that_broke_off_is_finished_by_the_same_command(
-    client: Client, hub: LocalHub, fault: str
-) -> None:
-    hub.fault = lambda method, path: fault if "/commit/" in path else None
+def test_a_publication_that_broke_off_is_finished_by_the_same_command(client: Client, hub: LocalHub) -> None:
+    faults = ["409", "429", "500", "500-after-commit", "timeout"]
+    publish_all = (
+        "import contextlib, io\nfrom kbbench_hf.cli.verbs import kbbench\nfrom kbbench_hf.errors import KBBenchError\n"
+        f"for fault in {faults}:\n"
+        "    with contextlib.redirect_stdout(io.StringIO()) as printed:\n"
+        "        try:\n"
+        "            code = kbbench.main(['publish', 'mini-text2kg', '--namespace', f'broke-{fault}', '--yes'],\n"
+        "                standalone_mode=False)\n"
+        "        except KBBenchError:\n"
+        "            code = 1\n"
+        "    print(fault, code or 0, 'Nothing to send' in printed.getvalue())"
+    )
+
+    def fault(method: str, path: str) -> str | None:
+        return next((each for each in faults if "/commit/" in path and f"/broke-{each}/" in path), None)
+
+    hub.fault = fault
     try:
-        client(KBBENCH.format(["publish", "mini-text2kg", "--namespace", f"broke-{fault}", "--yes"]), expect=1)
+        assert client(publish_all).splitlines() == [f"{fault} 1 False" for fault in faults]
     finally:
         hub.fault = lambda method, path: None
-    printed = publish(client, "mini-text2kg", "--namespace", f"broke-{fault}")
-    assert ("Nothing to send" in printed) == (fault == "500-after-commit")
-    assert "manifest.json" in hub.repos["dataset", f"broke-{fault}/mini-text2kg"].commits[-1][1]
-    assert "Nothing to send" in publish(client, "mini-text2kg", "--namespace", f"broke-{fault}")
+    assert client(publish_all).splitlines() == [f"{fault} 0 {fault == '500-after-commit'}" for fault in faults]
+    assert all("manifest.json" in hub.repos["dataset", f"broke-{each}/mini-text2kg"].commits[-1][1] for each in faults)
+    assert client(publish_all).splitlines() == [f"{fault} 0 True" for fault in faults]
