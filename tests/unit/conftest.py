@@ -1,10 +1,13 @@
-"""A disk whose doings are written down: what must be flushed before it gets its name is tested without a power cut."""
+"""Fixtures of unit tests: the built Text2KGBench, and a disk that records calls in place of a power cut."""
 
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from kbbench_hf.building.text2kgbench.release import build_dbpedia_webnlg, build_wikidata_tekgen
+from kbbench_hf.files.datasets import DatasetFolder
 
 
 class Disk:
@@ -45,3 +48,22 @@ class Disk:
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     return Disk(monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def built(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A working directory with both datasets of Text2KGBench in `kbbench`."""
+    folder = tmp_path_factory.mktemp("built")
+    build_wikidata_tekgen(shared / "data/text2kgbench", folder / "kbbench/text2kg-wikidata-tekgen")
+    build_dbpedia_webnlg(shared / "data/text2kgbench", folder / "kbbench/text2kg-dbpedia-webnlg")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def wikidata(built: Path) -> DatasetFolder:
+    return DatasetFolder(built / "kbbench/text2kg-wikidata-tekgen")
+
+
+@pytest.fixture(scope="session")
+def webnlg(built: Path) -> DatasetFolder:
+    return DatasetFolder(built / "kbbench/text2kg-dbpedia-webnlg")

@@ -25,7 +25,6 @@ from kbbench_hf.benchmarks.text2kgbench.beyond import BEYOND_PAPER
 from kbbench_hf.benchmarks.text2kgbench.material import Material
 from kbbench_hf.benchmarks.text2kgbench.prompts import Demonstrations
 from kbbench_hf.benchmarks.text2kgbench.warnings import warnings
-from kbbench_hf.building.text2kgbench.release import build_dbpedia_webnlg, build_wikidata_tekgen
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.triples import TripleScores
 from kbbench_hf.scoring.asked import load_examples
@@ -33,23 +32,19 @@ from kbbench_hf.text.dates import read_date
 from tests.golden.text2kg_runs import RUNS, Run, responses
 
 BENCHMARKS = {"wikidata_tekgen": WIKIDATA_TEKGEN, "dbpedia_webnlg": DBPEDIA_WEBNLG}
-BUILD = {"wikidata_tekgen": build_wikidata_tekgen, "dbpedia_webnlg": build_dbpedia_webnlg}
 
 
 class Scored:
     """The published runs, scored once in each mode."""
 
-    def __init__(self, release: Path, place: Path) -> None:
-        self.release, self.place = release, place
+    def __init__(self, release: Path, built: dict[str, DatasetFolder]) -> None:
+        self.release, self.built = release, built
         self._examples: dict[tuple[str, str], Examples] = {}
         self._scores: dict[tuple[Run, str], Scores] = {}
 
     def examples(self, dataset: str, split: str) -> Examples:
         if (dataset, split) not in self._examples:
-            folder = self.place / dataset
-            if not folder.exists():
-                BUILD[dataset](self.release, folder, ["sentences", "ontologies"])
-            self._examples[dataset, split] = BENCHMARKS[dataset].data.load(DatasetFolder(folder), "sentences", split)
+            self._examples[dataset, split] = BENCHMARKS[dataset].data.load(self.built[dataset], "sentences", split)
         return self._examples[dataset, split]
 
     def scores(self, run: Run, mode: str) -> Scores:
@@ -76,8 +71,8 @@ def chosen(scores: Scores, slice_name: str, key: str) -> Scores:
 
 
 @pytest.fixture(scope="module")
-def scored(shared, tmp_path_factory) -> Scored:
-    return Scored(shared / "data/text2kgbench", tmp_path_factory.mktemp("datasets"))
+def scored(shared, wikidata, webnlg) -> Scored:
+    return Scored(shared / "data/text2kgbench", {"wikidata_tekgen": wikidata, "dbpedia_webnlg": webnlg})
 
 
 @pytest.fixture(scope="module")

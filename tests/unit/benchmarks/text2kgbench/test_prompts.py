@@ -25,7 +25,6 @@ from kbbench_hf.benchmarks.text2kgbench.prompts import (
     render,
     with_similar_ids,
 )
-from kbbench_hf.building.text2kgbench.release import build_dbpedia_webnlg, build_wikidata_tekgen
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.triples import fold
 
@@ -49,20 +48,6 @@ def examples_of(folder: DatasetFolder, split: str) -> Examples:
 @pytest.fixture(scope="module")
 def release(shared: Path) -> Path:
     return shared / "data" / "text2kgbench"
-
-
-@pytest.fixture(scope="module")
-def wikidata(release: Path, tmp_path_factory: pytest.TempPathFactory) -> DatasetFolder:
-    place = tmp_path_factory.mktemp("built") / "text2kg-wikidata-tekgen"
-    build_wikidata_tekgen(release, place)
-    return DatasetFolder(place)
-
-
-@pytest.fixture(scope="module")
-def webnlg(release: Path, tmp_path_factory: pytest.TempPathFactory) -> DatasetFolder:
-    place = tmp_path_factory.mktemp("built") / "text2kg-dbpedia-webnlg"
-    build_dbpedia_webnlg(release, place)
-    return DatasetFolder(place)
 
 
 @pytest.fixture(scope="module")

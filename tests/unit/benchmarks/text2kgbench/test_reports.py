@@ -10,7 +10,6 @@ from kbbench_hf.benchmarks.text2kgbench.error_classes import CLASSES, error_clas
 from kbbench_hf.benchmarks.text2kgbench.material import Material
 from kbbench_hf.benchmarks.text2kgbench.statistics import statistics
 from kbbench_hf.building.text2kgbench.audit import audit
-from kbbench_hf.building.text2kgbench.release import build_dbpedia_webnlg
 from kbbench_hf.files.datasets import DatasetFolder, write_dataset
 
 ONTOLOGY = {
@@ -61,9 +60,8 @@ def test_every_answered_triple_is_of_the_class_that_a_reader_gives_it():
     assert table.notes[1] == "Sentences without prediction: 1; their gold counts as missed."
 
 
-def test_table_1_is_the_papers(shared, tmp_path):
-    build_dbpedia_webnlg(shared / "data/text2kgbench", tmp_path / "webnlg", ["sentences", "ontologies"])
-    found = statistics(DatasetFolder(tmp_path / "webnlg"))
+def test_table_1_is_the_papers(webnlg):
+    found = statistics(webnlg)
     rows = {name: figures for name, *figures in found.tables["Ontologies (Table 1)"]}
     assert found.columns["Ontologies (Table 1)"] == ("types", "relations", "sentences", "train", "test")
     assert rows["1_university"] == ["15", "46", "156", "85", "71"]  # Table 1: 15 types, 46 relations, 156 sentences

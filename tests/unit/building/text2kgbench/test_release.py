@@ -30,25 +30,6 @@ def release(shared: Path) -> Path:
     return shared / "data" / "text2kgbench"
 
 
-@pytest.fixture(scope="session")
-def built(release: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A working directory with both datasets in ./kbbench."""
-    place = tmp_path_factory.mktemp("built")
-    build_wikidata_tekgen(release, place / "kbbench/text2kg-wikidata-tekgen")
-    build_dbpedia_webnlg(release, place / "kbbench/text2kg-dbpedia-webnlg")
-    return place
-
-
-@pytest.fixture(scope="session")
-def wikidata(built: Path) -> DatasetFolder:
-    return DatasetFolder(built / "kbbench/text2kg-wikidata-tekgen")
-
-
-@pytest.fixture(scope="session")
-def webnlg(built: Path) -> DatasetFolder:
-    return DatasetFolder(built / "kbbench/text2kg-dbpedia-webnlg")
-
-
 def copy_release(release: Path, place: Path, half: str = "wikidata_tekgen") -> Path:
     """Copy one half's files that a build reads, so that a test can damage one."""
     for file in text2kgbench_files.pinned_files(half):
