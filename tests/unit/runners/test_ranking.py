@@ -45,7 +45,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return (folder / "run/predictions.jsonl").read_bytes()
 
 
-@pytest.mark.parametrize("processes", [2, 3])
+@pytest.mark.parametrize("processes", [3, pytest.param(2, marks=pytest.mark.full)])
 def test_several_processes_write_the_bytes_of_one(whole: bytes, tmp_path: Path, processes: int) -> None:
     _finished(_worker(tmp_path / "run", tmp_path / "cache", processes))
     assert (tmp_path / "run/predictions.jsonl").read_bytes() == whole
