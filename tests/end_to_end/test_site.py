@@ -136,8 +136,9 @@ def modules() -> set[str]:
 def test_every_public_name_is_on_the_site() -> None:
     shown = set(documented())
     missing = []
+    defined = {"Example": "kbbench_hf.benchmarks.base"}  # an alias names the module of its target
     for name in kbbench_hf.__all__:
-        module = getattr(kbbench_hf, name).__module__
+        module = defined.get(name) or getattr(kbbench_hf, name).__module__
         if not shown & {f"kbbench_hf.{name}", f"{module}.{name}", module}:
             missing.append(name)
     assert missing == []
