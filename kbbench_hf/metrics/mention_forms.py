@@ -9,11 +9,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from kbbench_hf.metrics.mention_rules import RULES, Form
-from kbbench_hf.text.dates import Date, read_date
+from kbbench_hf.text.dates import Date, parse_date
 from kbbench_hf.text.folding import repair_text
 from kbbench_hf.text.name_matching import Label, NamedText
 from kbbench_hf.text.name_variants import QUALIFIER
-from kbbench_hf.text.quantities import read_quantity
+from kbbench_hf.text.quantities import parse_quantity
 from kbbench_hf.text.words import is_separated
 
 
@@ -64,7 +64,7 @@ def find_mention(sentence: str, entity: str) -> Mention:
             return Mention("verbatim", text.quote(span))
     if dates := () if bare.isdigit() else meant_dates(bare):
         return Mention("date_form" if any(stands_in(date, text.dates) for date in dates) else "absent")
-    if quantity := read_quantity(name):
+    if quantity := parse_quantity(name):
         same = any(quantity.equals(each, rounded=True) for each in text.quantities)
         return Mention("number_form" if same else "absent")
     if is_separated(bare):  # the rules are about words, and its words are characters
@@ -97,12 +97,12 @@ named_text = lru_cache(maxsize=2**13)(NamedText)
 
 
 def meant_dates(label: str) -> tuple[Date, ...]:
-    """Return the dates that a label can mean: as `read_date`, and DBpedia's first of January can be any day of a year.
+    """Return the dates that a label can mean: as `parse_date`, and DBpedia's first of January can be any day of a year.
 
     >>> meant_dates("1942-01-01")
     (Date(year=1942, month=1, day=1), Date(year=1942, month=0, day=0))
     """
-    dates = read_date(label)
+    dates = parse_date(label)
     return (*dates, Date(dates[0].year)) if len(dates) == 1 and dates[0][1:] == (1, 1) else dates
 
 

@@ -3,11 +3,11 @@
 import re
 from functools import lru_cache
 
-from kbbench_hf.text.dates import MONTHS, read_date
+from kbbench_hf.text.dates import MONTHS, parse_date
 from kbbench_hf.text.folding import strip_accents
+from kbbench_hf.text.quantities import NUMERAL
 from kbbench_hf.text.words import WORD
 
-_NUMBER = re.compile(r"[+-]?\d[\d,]*(?:\.\d+)?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d|\d\d? [A-Za-z]* ?\d{4}")
 _SMALL = frozenset({"a", "an", "and", "de", "for", "in", "of", "on", "the", "to"})
 
@@ -52,17 +52,17 @@ class _Text:
         self.written = [stripped for word in sentence.split() if (stripped := re.sub(r"^\W+|(?:'s)?\W*$", "", word))]
         """The words as written, without punctuation around them."""
         self.words = _words(sentence)
-        self.numbers = frozenset(float(match.replace(",", "")) for match in _NUMBER.findall(sentence))
+        self.numbers = frozenset(float(match.replace(",", "")) for match in re.findall(NUMERAL, sentence))
         self.joined = f" {' '.join(self.words)} "
 
     def has_words(self, words: tuple[str, ...]) -> bool:
         return bool(words) and f" {' '.join(words)} " in self.joined
 
     def has_number(self, name: str) -> bool:
-        return bool(_NUMBER.fullmatch(name)) and float(name.replace(",", "")) in self.numbers
+        return bool(re.fullmatch(NUMERAL, name)) and float(name.replace(",", "")) in self.numbers
 
     def has_date(self, name: str) -> bool:
-        dates = read_date(name) if _DATE.fullmatch(name) else ()
+        dates = parse_date(name) if _DATE.fullmatch(name) else ()
         if not dates or str(dates[0].year) not in self.words:
             return False
         _, month, day = dates[0]

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from kbbench_hf.metrics.mention_forms import Mention, find_mention, find_mentions, meant_dates, stands_in
 from kbbench_hf.metrics.triples import EMPTY_ANSWER, Ontology, Triple, TripleScores, entity_form, fold
-from kbbench_hf.text.dates import find_dates, read_date
+from kbbench_hf.text.dates import find_dates, parse_date
 from kbbench_hf.text.folding import TYPEWRITER, repair_text
 from kbbench_hf.text.name_matching import Label
 from kbbench_hf.text.name_variants import QUALIFIER, is_country, nation
-from kbbench_hf.text.quantities import Quantity, find_quantities, read_quantity
+from kbbench_hf.text.quantities import Quantity, find_quantities, parse_quantity
 from kbbench_hf.text.tokens import normalise
 from kbbench_hf.text.words import separate
 
@@ -217,7 +217,7 @@ def same_entity(predicted: str, gold: str, sentence: str, mention: Mention) -> b
     bare = QUALIFIER.sub("", label)
     if not bare.isdigit() and meant_dates(bare):
         return _same_date(guess, bare, sentence)
-    if quantity := read_quantity(label):
+    if quantity := parse_quantity(label):
         return _same_quantity(guess, quantity, sentence)
     key = _key(guess)
     if len("".join(Label.of(bare).words)) < 3 and not nation(bare):  # C++ is not C
@@ -258,11 +258,11 @@ def _same_date(predicted: str, gold: str, sentence: str) -> bool:
 
 
 def _same_quantity(predicted: str, gold: Quantity, sentence: str) -> bool:
-    whole = read_quantity(predicted)
+    whole = parse_quantity(predicted)
     said = (whole,) if whole else find_quantities(predicted) if _COUNTED.fullmatch(predicted) else ()
     exact = any(gold.equals(each) for each in find_quantities(sentence))
     same = any(gold.equals(each, rounded=not exact) for each in said)
-    dates = read_date(predicted) if not same else ()
+    dates = parse_date(predicted) if not same else ()
     return same or any(date.precision == 1 and date.year == gold.value for date in dates)
 
 

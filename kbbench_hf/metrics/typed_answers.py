@@ -7,17 +7,16 @@ entity, so that every gold answer is the same as itself.
 
 import re
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.errors import unknown_name
-from kbbench_hf.text.dates import read_date
+from kbbench_hf.text.dates import parse_date
 from kbbench_hf.text.folding import fold_typography
 from kbbench_hf.text.name_variants import entity_key, without_qualifier
+from kbbench_hf.text.quantities import parse_number, spell_magnitudes
 
 _SPAN = re.compile(r"(\d{4})\s*[-/]\s*(\d{4}|\d{2})(?: season)?")
 _MONTH_AND_YEAR = re.compile(r"^(\d{1,2})/(\d{4})$")
@@ -55,7 +54,7 @@ def same_answer(prediction: str, gold: str, *, type: str = "entity", aliases: Se
         raise unknown_name("answer type", type, TYPES)
     names = [gold, *aliases]
     if type == "number" and not any(_METRES.search(each) for each in names):
-        prediction, *names = map(with_magnitude, (prediction, *names))
+        prediction, *names = map(spell_magnitudes, (prediction, *names))
     return any(_same(prediction, each, type) for each in names)
 
 
@@ -65,10 +64,10 @@ def answer_type(answer: str) -> str:
     >>> [answer_type(each) for each in ("1994-95", "1955", "12,467", "-3.5%", "3 goals", "3 Ninjas", "Halo 3", "147")]
     ['date', 'date', 'number', 'number', 'number', 'entity', 'entity', 'number']
     """
-    if read_dates(answer) and (not answer.isdigit() or 1000 <= int(answer) < 2100):
+    if parse_answer_dates(answer) and (not answer.isdigit() or 1000 <= int(answer) < 2100):
         return "date"
     is_name = re.search(r"\w\s+\W*[A-Z]", answer)  # "7 Days in Havana"
-    return "number" if read_number(without_qualifier(answer)) and not is_name else "entity"
+    return "number" if parse_number(without_qualifier(answer)) and not is_name else "entity"
 
 
 def answer_types(answer: str) -> tuple[str, ...]:
@@ -132,7 +131,7 @@ def _same_entity(prediction: str, gold: str) -> bool:
 
 
 def _same_number(prediction: str, gold: str) -> bool:
-    ours, theirs = read_number(prediction), read_number(gold)
+    ours, theirs = parse_number(prediction), parse_number(gold)
     if theirs is None:
         return _same_entity(prediction, gold)
     if ours is None or ours.value != theirs.value:
@@ -141,8 +140,8 @@ def _same_number(prediction: str, gold: str) -> bool:
 
 
 def _same_date(prediction: str, gold: str) -> bool:
-    theirs = read_dates(gold)
-    return bool(theirs & read_dates(prediction)) if theirs else _same_entity(prediction, gold)
+    theirs = parse_answer_dates(gold)
+    return bool(theirs & parse_answer_dates(prediction)) if theirs else _same_entity(prediction, gold)
 
 
 TYPES: dict[str, Callable[[str, str], bool]] = {"entity": _same_entity, "number": _same_number, "date": _same_date}
@@ -150,15 +149,15 @@ TYPES: dict[str, Callable[[str, str], bool]] = {"entity": _same_entity, "number"
 
 
 @lru_cache(maxsize=1 << 18)
-def read_dates(text: str) -> frozenset[tuple[int, ...]]:
+def parse_answer_dates(text: str) -> frozenset[tuple[int, ...]]:
     """Return the dates that an answer may be: one, none, or two where `2010-11` is a month and a season.
 
     A date is (year, month, day), 0 where it says nothing; a season or span of years is (first year, last year). A year
     before Christ is negative. Figures alone that could be two dates are none.
 
-    >>> read_dates("Nov. 30, 1955"), read_dates("10/08/1991"), sorted(read_dates("2010-11"))
+    >>> parse_answer_dates("Nov. 30, 1955"), parse_answer_dates("10/08/1991"), sorted(parse_answer_dates("2010-11"))
     (frozenset({(1955, 11, 30)}), frozenset(), [(2010, 11, 0), (2010, 2011)])
-    >>> sorted(read_dates("24 July") | read_dates("44 BC"))
+    >>> sorted(parse_answer_dates("24 July") | parse_answer_dates("44 BC"))
     [(-44, 0, 0), (0, 7, 24)]
     """
     written = _JOINED.sub(" ", fold_typography(text)).rstrip(".").replace("the year ", "")
@@ -171,106 +170,9 @@ def read_dates(text: str) -> frozenset[tuple[int, ...]]:
             found.add((first, last))
     if (era := _ERA.fullmatch(written)) and (era[2] or era[0].startswith("ad")):
         found.add((-int(era[1]) if (era[2] or "").startswith("b") else int(era[1]), 0, 0))
-    if dates := read_date(written):
+    if dates := parse_date(written):
         precise = [date for date in dates if date.precision == max(each.precision for each in dates)]
         found |= {tuple(precise[0])} if len(precise) == 1 else set()
-    elif not found and (dates := read_date(f"{written} 2000")) and dates[0].month:  # in a leap year: February 29
+    elif not found and (dates := parse_date(f"{written} 2000")) and dates[0].month:  # in a leap year: February 29
         found.add((0, *dates[0][1:]))
     return frozenset(found)
-
-
-_ONES = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
-_ONES += " seventeen eighteen nineteen"
-_WORDS = {word: value for value, word in enumerate(_ONES.split())}
-_TENS = dict(zip("twenty thirty forty fifty sixty seventy eighty ninety".split(), range(20, 100, 10), strict=True))
-_POWERS = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
-_MAGNITUDES = {word + plural: Decimal(10**power) for word, power in _POWERS.items() for plural in ("", "s")}
-_MAGNITUDES |= {"dozen": Decimal(12), "k": _MAGNITUDES["thousand"], "mn": _MAGNITUDES["million"]}
-_MAGNITUDES |= {"mln": _MAGNITUDES["million"], "bn": _MAGNITUDES["billion"], "tn": _MAGNITUDES["trillion"]}
-_OF_MONEY = {"m": _MAGNITUDES["million"], "b": _MAGNITUDES["billion"]}
-"""Letters that are a magnitude after a sum of money only; elsewhere `m` is metres."""
-_MONEY = {"$": "$", "us$": "$", "usd": "$", "€": "€", "eur": "€", "£": "£", "gbp": "£", "¥": "¥", "jpy": "¥", "₹": "₹"}
-_MONEY |= {"inr": "₹", "rs": "₹", "c$": "c$", "a$": "a$", "hk$": "hk$"}
-_UNITS = {
-    unit: names.split(", ")[0]
-    for names in (
-        "$, dollar, dollars, usd", "€, euro, euros, eur", "£, gbp", "¥, yen, jpy", "%, percent, pct",
-        "km, kilometre, kilometer, kilometres, kilometers", "m, metre, meter, metres, meters",
-        "cm, centimetre, centimeter, centimetres, centimeters", "mm, millimetre, millimeter, millimetres, millimeters",
-        "mi, mile, miles", "ft, foot, feet", "in, inch, inches", "yd, yard, yards", "kg, kilogram, kilograms",
-        "lb, lbs", "ha, hectare, hectares", "ac, acre, acres", "km / h, kmh, kph", "mph, mi / h",
-        "km2, sq km, square km, square kilometres, square kilometers", "mi2, sq mi, square mi, square miles",
-        "year, years", "month, months", "week, weeks", "day, days", "hour, hours", "minute, minutes", "second, seconds",
-    )
-    for unit in names.split(", ")
-}  # fmt: skip
-"""Unit -> one name for it, of the units that two answers may not differ in."""
-_CAPITAL = re.compile(r"(?<=\d)([MB])\b")
-_ACCOUNTING = re.compile(r"(?P<money>[$€£¥₹]?)\s*\((?P<inside>[^()]*)\)(?P<rest>.*)")
-"""How balance sheets write a negative number."""
-_NUMBER = re.compile(
-    r"\s*(?:(?P<minus>-|minus\b|negative\b)|\+|#|no\.\s)?\s*"
-    r"(?P<money>(?:[a-z]{1,3} ?)?[$€£¥₹]|\b(?:usd|eur|gbp|jpy|inr|rs)\b\.?)?\s*(?P<inner>-)?\s*"
-    r"(?P<digits>\d{1,3}(?:,\d{2,3})*,\d{3}(?:\.\d+)?|\d{1,3}(?: \d{3})+(?!\d)(?:\.\d+)?|\d*\.\d+|\d+)\.?"
-    r"(?:(?<=\d)(?:st|nd|rd|th)\b)?(?P<rest>.*)"
-)
-_REST = re.compile(r"[^\W\d]+(?:[23]\b)?|\S")
-_NO_UNIT = frozenset({"or", "and", "to", "than", "plus", "minus", "not", "+", "/", ":", ",", "-", "=", "x"})
-"""What, right after a number, makes it a part of something else."""
-
-
-class Number(NamedTuple):
-    """A number that an answer is, and its unit where that must agree (`km`, `$`, `%`)."""
-
-    value: Decimal
-    unit: str = ""
-
-
-def with_magnitude(text: str) -> str:
-    """Return a text with the capitals that are magnitudes written out; in small letters `m` is metres.
-
-    >>> with_magnitude("3.5M"), with_magnitude("$2B in 2019"), with_magnitude("100m")
-    ('3.5 million', '$2 billion in 2019', '100m')
-    """
-    return _CAPITAL.sub(lambda found: " million" if found[1] == "M" else " billion", text)
-
-
-@lru_cache(maxsize=1 << 18)
-def read_number(text: str) -> Number | None:
-    """Return the one number that an answer is, or None.
-
-    >>> read_number("−$1.2 million"), read_number("(35.8)"), read_number("3 or 4")
-    (Number(value=Decimal('-1200000.0'), unit='$'), Number(value=Decimal('-35.8'), unit=''), None)
-    """
-    written = fold_typography(text).rstrip(".")
-    for word in ("minus ", "negative "):
-        if written.startswith(word):
-            written = f"-{_in_digits(written.removeprefix(word))}"
-    written = _in_digits(written)
-    if accounting := _ACCOUNTING.fullmatch(written):
-        written = f"-{accounting['money']}{accounting['inside']}{accounting['rest']}"
-    if not (found := _NUMBER.fullmatch(written)):
-        return None
-    money = (found["money"] or "").replace(" ", "").rstrip(".")
-    if money and money not in _MONEY:
-        return None
-    rest = _REST.findall(found["rest"].rstrip(".").replace("per cent", "percent"))
-    value = Decimal(re.sub("[, ]", "", found["digits"]))
-    while rest and (factor := _MAGNITUDES.get(rest[0]) or (_OF_MONEY.get(rest[0]) if money else None)):
-        value, rest = value * factor, rest[1:]
-    more = any(word[0].isdigit() or word in _WORDS or word in _TENS for word in rest)
-    if more or len(rest) > 4 or (rest and rest[0] in _NO_UNIT):
-        return None
-    value = -value if found["minus"] or found["inner"] else value
-    return Number(value, _MONEY[money] if money else _UNITS.get(" ".join(rest), ""))
-
-
-def _in_digits(text: str) -> str:
-    """Return a text whose first words are a number, to ninety-nine, with that number in digits."""
-    first, *rest = re.split(r"[ -]", text, maxsplit=2)
-    if first in ("a", "an") and rest and rest[0] in _MAGNITUDES:
-        return " ".join(["1", *rest])
-    if first in _TENS and rest and _WORDS.get(rest[0], 0) in range(1, 10):
-        return " ".join([str(_TENS[first] + _WORDS[rest[0]]), *rest[1:]])
-    value = _WORDS.get(first, _TENS.get(first))
-    return text if value is None else f"{value}{text[len(first) :]}"

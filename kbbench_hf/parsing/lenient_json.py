@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from kbbench_hf.text.quantities import THOUSANDS
+
 MOST_NESTED = 40
 """Brackets nested deeper than this hold nothing that a person would read."""
 _STEPS_PER_CHARACTER = 12
@@ -88,7 +90,7 @@ _NEXT_KEY = re.compile(r"""\s+["'“„«][^"'“”„«»\n:]{1,40}["'”“»
 _AFTER_KEY = re.compile(r"\s*(?:[:：]|=>?)")
 _BARE_KEY = re.compile(r"""[^\s"'{}\[\](),:：=][^"{}\[\](),:：=\n]{0,60}?(?=\s*(?:[:：]|=>?))""")
 _LONGEST_BARE = 400
-_IN_NAME = re.compile(r"(?<=\d),(?=\d{3}(?!\d))|,(?=_)")
+_IN_NAME = re.compile(rf"{THOUSANDS}|,(?=_)")
 """A comma inside a number or a name written with underscores."""
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _WORDS: dict[str, bool | None] = {

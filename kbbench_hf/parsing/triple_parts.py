@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from kbbench_hf.parsing.parsed_reply import Triple
+from kbbench_hf.text.quantities import THOUSANDS
 
 SUBJECTS = frozenset(
     "subject subjects sub subj s head h headentity subjectentity source src from start entity1 entitya e1 arg1 "
@@ -44,7 +45,7 @@ _PLACEHOLDER = re.compile(
 
 _QUOTES = "\"'`“”„‘’«»"
 _CONFIDENCE = re.compile(r"(?:(?:confidence|score|prob\w*)\s*[:=]\s*)?(?:0?\.\d+|[01](?:\.0+)?|\d{1,3}\s?%)", re.I)
-_PART_OF_NAME = re.compile(r"(?<=\d),(?=\d{3}(?!\d))|[,，](?=_)")
+_PART_OF_NAME = re.compile(rf"{THOUSANDS}|[,，](?=_)")
 """A comma inside a number or a name written with underscores."""
 _DENIED = (
     r"(?:false|no|n|0|0\.0|null|none|not\b.*|negative|✗|✘|❌|(?:un|dis)supported|invalid|incorrect|wrong|"

@@ -75,16 +75,16 @@ class Date(NamedTuple):
 
 
 @lru_cache(maxsize=2**14)
-def read_date(text: str) -> tuple[Date, ...]:
+def parse_date(text: str) -> tuple[Date, ...]:
     """Return the dates that a text can mean as a whole, the likeliest first; none where it is no date.
 
     In figures alone the month comes before the day where either could. `01 January 1988` and `00  1988`, as
     Wikidata-TekGen writes them, are some day of that year; the first may be New Year's Day as well. A bare number of
     three figures is no year.
 
-    >>> read_date("July 20th, 2001") == read_date("2001-07-20") == read_date("20 July 2001") == (Date(2001, 7, 20),)
+    >>> parse_date("July 20th, 2001") == parse_date("2001-07-20") == parse_date("20 July 2001") == (Date(2001, 7, 20),)
     True
-    >>> read_date("00 May 1997"), read_date("01 January 1988"), read_date("July 2001, in Rome")
+    >>> parse_date("00 May 1997"), parse_date("01 January 1988"), parse_date("July 2001, in Rome")
     ((Date(year=1997, month=5, day=0),), (Date(year=1988, month=0, day=0), Date(year=1988, month=1, day=1)), ())
     """
     text = " ".join(text.replace("_", " ").strip().strip("\"'").split()).removesuffix(".")
@@ -98,7 +98,7 @@ def read_date(text: str) -> tuple[Date, ...]:
     if short := _SHORT_YEAR.fullmatch(text):
         centuries = ("20", "19") if int(short[2]) < 50 else ("19", "20")
         return tuple(
-            date for century in centuries for date in read_date(f"{short[1]}{century}{short[2]}".replace("-", " "))
+            date for century in centuries for date in parse_date(f"{short[1]}{century}{short[2]}".replace("-", " "))
         )
     for form in (*_FORMS, _YEAR_AND_MONTH):
         if (match := form.fullmatch(text)) and (dates := _dates(match)):

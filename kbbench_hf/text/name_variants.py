@@ -6,6 +6,7 @@ from importlib.resources import files
 
 from kbbench_hf.text.dates import MONTHS, ORDINALS, WEEKDAYS
 from kbbench_hf.text.folding import fold, fold_typography
+from kbbench_hf.text.quantities import THOUSANDS
 
 SMALL_WORDS = frozenset(
     "a al an and at by d da das de del den der des di do dos du el en et for from in into la le les los of on or s "
@@ -38,7 +39,6 @@ _ROMAN = {
 QUALIFIER = re.compile(r"\s*\([^()]*\)\s*$")
 """The parentheses at the end of a name, which tell it apart from others."""
 _QUALIFIER_AND_STOP = re.compile(r"\s*\([^()]*\)\.?$")
-_GROUPS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _ARTICLE = re.compile(r"^(?:the|an?)\s+(?!the\W*$)(?=.*\w)")
 _APOSTROPHE = re.compile(r"\s?'(?=s\b)|'")
 _PUNCTUATION = re.compile(r"(?<![\w+#])[+#]|(?<=[^\W\d])\.|\.(?!\d)|(?<!^)-|-(?!\d)|[^\w\s+#.-]")
@@ -67,7 +67,7 @@ def entity_key(text: str) -> str:
     ('rock n roll ab cafe', 'guns and roses', 'c++', 'the')
     """
     name = _ARTICLE.sub("", fold_typography(text).lstrip("\"'"))
-    key = _PUNCTUATION.sub(" ", _APOSTROPHE.sub("", _GROUPS.sub("", name)).replace("&", " and "))
+    key = _PUNCTUATION.sub(" ", _APOSTROPHE.sub("", re.sub(THOUSANDS, "", name)).replace("&", " and "))
     key = _INITIALS.sub(lambda initials: initials[0].replace(" ", ""), " ".join(key.split()))
     return " ".join(_ORDINAL.get(word, word) for word in key.split()) or fold_typography(text)
 

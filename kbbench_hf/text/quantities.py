@@ -1,19 +1,28 @@
-"""Numbers as values, with or without a unit: `1,099`, `$875.4 million`, `252000.0 (millimetres)`, `58 minutes`."""
+"""Numbers with their units: `1,099`, `$875.4 million`, `252000.0 (millimetres)`, `58 minutes`, `twenty-one`, `(35.8)`.
+
+Two parsers share one vocabulary. `parse_quantity` and `find_quantities` convert units and round, for numbers in running
+text (Text2KGBench from `repaired-2` on). `parse_number` is exact and accepts sums of money and the negative numbers of
+accounts, for answers (SKA-Bench `typed`). Scores depend on what each of them accepts, so neither replaces the other.
+"""
 
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-_SCALES = {"hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12, "bn": 1e9}
-_WORDS = {
-    word: number
-    for number, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-        "seventeen eighteen nineteen".split()
-    )
-} | {word: 10 * n for n, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), start=2)}
+from kbbench_hf.text.folding import fold_typography
+from kbbench_hf.text.patterns import lazy_pattern
+
+_TEENS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
+_TEENS += " seventeen eighteen nineteen"
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+NUMBER_WORDS = {word: number for number, word in enumerate(_TEENS.split())}
+NUMBER_WORDS |= {word: 10 * number for number, word in enumerate(_TENS.split(), start=2)}
+"""The words from zero to nineteen, and the tens to ninety -> number."""
+_POWERS = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+_SCALES = {word: 10.0**power for word, power in _POWERS.items()} | {"bn": 1e9}
 _UNITS = {
     "length": {
         1e-3: "millimetre mm", 1e-2: "centimetre cm", 1.0: "metre m", 1e3: "kilometre km", 0.0254: "inch",
@@ -35,16 +44,18 @@ _UNITS = {
 }  # fmt: skip
 """Dimension -> how many of its unit a unit is -> names of that, without blanks."""
 _UNIT = {name: (of, size) for of, units in _UNITS.items() for size, names in units.items() for name in names.split()}
-_NUMERAL = r"[+-]?(?:\d{1,3}(?:,\d{2,3})+|\d+)(?:\.\d+)?"
-_NUMBER = re.compile(
-    rf"(?P<numeral>(?<![\d.,^])(?<![A-Za-z])(?<![A-Za-z]-){_NUMERAL}(?![\d]|[.,:]\d))"
-    rf"|\b(?P<words>(?:{'|'.join(_WORDS)})\b(?:[ -](?:(?:and|{'|'.join((*_WORDS, *list(_SCALES)[:5]))})\b))*)",
+THOUSANDS = r"(?<=\d),(?=\d{3}(?!\d))"
+"""The comma before three digits."""
+NUMERAL = r"[+-]?(?:\d{1,3}(?:,\d{2,3})+|\d+)(?:\.\d+)?"
+_NUMBER = lazy_pattern(
+    rf"(?P<numeral>(?<![\d.,^])(?<![A-Za-z])(?<![A-Za-z]-){NUMERAL}(?![\d]|[.,:]\d))"
+    rf"|\b(?P<words>(?:{'|'.join(NUMBER_WORDS)})\b(?:[ -](?:(?:and|{'|'.join((*NUMBER_WORDS, *_POWERS))})\b))*)",
     re.IGNORECASE,
 )
-_SCALE = re.compile(rf"[ -]?({'|'.join(_SCALES)})\b", re.IGNORECASE)
-_UNIT_AFTER = re.compile(r"[ -]?\(?(?P<unit>[A-Za-z]+(?:\^?[23]|/[a-z]+\d?)?(?: (?:per )?[A-Za-z]+(?: [A-Za-z]+)?)?)")
-_CLOCK = re.compile(r"\b(\d{1,3}):(\d\d)\b(?!:)")
-_CURRENCY = re.compile(r"^(?:[A-Z]{1,3})?[$£€¥]\s?|\s?(?:%|percent|USD|dollars|euros?)$", re.IGNORECASE)
+_SCALE = lazy_pattern(rf"[ -]?({'|'.join(_SCALES)})\b", re.IGNORECASE)
+_UNIT_AFTER = lazy_pattern(r"[ -]?\(?(?P<unit>[A-Za-z]+(?:\^?[23]|/[a-z]+\d?)?(?: (?:per )?[A-Za-z]+(?: [A-Za-z]+)?)?)")
+_CLOCK = lazy_pattern(r"\b(\d{1,3}):(\d\d)\b(?!:)")
+_CURRENCY = lazy_pattern(r"^(?:[A-Z]{1,3})?[$£€¥]\s?|\s?(?:%|percent|USD|dollars|euros?)$", re.IGNORECASE)
 
 
 class Quantity(NamedTuple):
@@ -86,16 +97,16 @@ class Quantity(NamedTuple):
 
 
 @lru_cache(maxsize=2**14)
-def read_quantity(text: str) -> Quantity | None:
+def parse_quantity(text: str) -> Quantity | None:
     """Return the quantity that a text is as a whole; None where it is none.
 
-    >>> read_quantity("$875.4 million"), read_quantity("1104.1 (kilograms)")
+    >>> parse_quantity("$875.4 million"), parse_quantity("1104.1 (kilograms)")
     (Quantity(value=875400000.0, unit=None, step=100000.0), Quantity(value=1104.1, unit=('mass', 1.0), step=0.1))
-    >>> read_quantity("Apollo 11"), read_quantity("12 apples")
+    >>> parse_quantity("Apollo 11"), parse_quantity("12 apples")
     (None, None)
     """
     text = _CURRENCY.sub("", text.replace("_", " ").strip().strip("\"'"))
-    found = list(_quantities(text))
+    found = list(_scan_quantities(text))
     if len(found) != 1 or found[0][1] != 0:
         return None
     quantity, _, end = found[0]
@@ -111,7 +122,7 @@ def find_quantities(text: str) -> tuple[Quantity, ...]:
     >>> [each.value for each in find_quantities("Its 1,099 men played 58 minutes and 41 seconds over 2.5 km.")]
     [1099.0, 58.0, 41.0, 2.5, 58.41]
     """
-    found = list(_quantities(text))
+    found = list(_scan_quantities(text))
     clock = [f"{minutes}.{seconds}" for minutes, seconds in _CLOCK.findall(text)]
     for (minutes, _, end), (seconds, start, _) in pairwise(found):
         if (minutes.unit, seconds.unit) == (_UNIT["min"], _UNIT["s"]) and start - end < 8:
@@ -119,12 +130,12 @@ def find_quantities(text: str) -> tuple[Quantity, ...]:
     return (*(quantity for quantity, _, _ in found), *(Quantity(float(each)) for each in clock))
 
 
-def _quantities(text: str) -> Iterator[tuple[Quantity, int, int]]:
+def _scan_quantities(text: str) -> Iterator[tuple[Quantity, int, int]]:
     """Yield each quantity with where it starts and ends."""
     for match in _NUMBER.finditer(text):
         end = match.end()
         if match["words"]:
-            value = float(_in_words(match["words"]))
+            value = float(_sum_number_words(match["words"]))
             step = 10.0 ** (len(f"{value:.0f}") - len(f"{value:.0f}".rstrip("0"))) if value else 1.0
         else:
             digits = match["numeral"].replace(",", "")
@@ -135,26 +146,118 @@ def _quantities(text: str) -> Iterator[tuple[Quantity, int, int]]:
         if after := _UNIT_AFTER.match(text, end):
             words = after["unit"].split()
             for n in range(len(words), 0, -1):
-                if unit := _UNIT.get(_unit_name("".join(words[:n]))):
+                if unit := _UNIT.get(_normalize_unit("".join(words[:n]))):
                     end = after.start("unit") + len(" ".join(words[:n]))
                     break
         yield Quantity(value, unit, step), match.start(), end
 
 
-def _unit_name(written: str) -> str:
+def _normalize_unit(written: str) -> str:
     name = written.replace("^", "").lower().replace("meter", "metre").replace("liter", "litre")
     name = name.replace("metres", "metre").replace("grams", "gram").replace("km", "kilometre")
     name = name.replace("kilometre", "km") if name.replace("kilometre", "km") in _UNIT else name
     return name if name in _UNIT else name.removesuffix("es" if name == "inches" else "s")
 
 
-def _in_words(words: str) -> int:
+def _sum_number_words(words: str) -> int:
     total = part = 0
     for word in re.split(r"[ -]+", words.lower()):
-        if word in _WORDS:
-            part += _WORDS[word]
+        if word in NUMBER_WORDS:
+            part += NUMBER_WORDS[word]
         elif word == "hundred":
             part = (part or 1) * 100
         elif word in _SCALES:
             total, part = total + (part or 1) * int(_SCALES[word]), 0
     return total + part
+
+
+_MAGNITUDES = {word + plural: Decimal(10**power) for word, power in _POWERS.items() for plural in ("", "s")}
+_MAGNITUDES |= {"dozen": Decimal(12), "k": _MAGNITUDES["thousand"], "mn": _MAGNITUDES["million"]}
+_MAGNITUDES |= {"mln": _MAGNITUDES["million"], "bn": _MAGNITUDES["billion"], "tn": _MAGNITUDES["trillion"]}
+_OF_MONEY = {"m": _MAGNITUDES["million"], "b": _MAGNITUDES["billion"]}
+"""Letters that are a magnitude after a sum of money only; elsewhere `m` is metres."""
+_MONEY = {"$": "$", "us$": "$", "usd": "$", "€": "€", "eur": "€", "£": "£", "gbp": "£", "¥": "¥", "jpy": "¥", "₹": "₹"}
+_MONEY |= {"inr": "₹", "rs": "₹", "c$": "c$", "a$": "a$", "hk$": "hk$"}
+_ANSWER_UNITS = {
+    unit: names.split(", ")[0]
+    for names in (
+        "$, dollar, dollars, usd", "€, euro, euros, eur", "£, gbp", "¥, yen, jpy", "%, percent, pct",
+        "km, kilometre, kilometer, kilometres, kilometers", "m, metre, meter, metres, meters",
+        "cm, centimetre, centimeter, centimetres, centimeters", "mm, millimetre, millimeter, millimetres, millimeters",
+        "mi, mile, miles", "ft, foot, feet", "in, inch, inches", "yd, yard, yards", "kg, kilogram, kilograms",
+        "lb, lbs", "ha, hectare, hectares", "ac, acre, acres", "km / h, kmh, kph", "mph, mi / h",
+        "km2, sq km, square km, square kilometres, square kilometers", "mi2, sq mi, square mi, square miles",
+        "year, years", "month, months", "week, weeks", "day, days", "hour, hours", "minute, minutes", "second, seconds",
+    )
+    for unit in names.split(", ")
+}  # fmt: skip
+"""Unit -> one name for it, of the units that two answers may not differ in."""
+_CAPITAL = lazy_pattern(r"(?<=\d)([MB])\b")
+_ACCOUNTING = lazy_pattern(r"(?P<money>[$€£¥₹]?)\s*\((?P<inside>[^()]*)\)(?P<rest>.*)")
+"""How balance sheets write a negative number."""
+_ANSWER = lazy_pattern(
+    r"\s*(?:(?P<minus>-|minus\b|negative\b)|\+|#|no\.\s)?\s*"
+    r"(?P<money>(?:[a-z]{1,3} ?)?[$€£¥₹]|\b(?:usd|eur|gbp|jpy|inr|rs)\b\.?)?\s*(?P<inner>-)?\s*"
+    r"(?P<digits>\d{1,3}(?:,\d{2,3})*,\d{3}(?:\.\d+)?|\d{1,3}(?: \d{3})+(?!\d)(?:\.\d+)?|\d*\.\d+|\d+)\.?"
+    r"(?:(?<=\d)(?:st|nd|rd|th)\b)?(?P<rest>.*)"
+)
+_REST = lazy_pattern(r"[^\W\d]+(?:[23]\b)?|\S")
+_NO_UNIT = frozenset({"or", "and", "to", "than", "plus", "minus", "not", "+", "/", ":", ",", "-", "=", "x"})
+"""What, right after a number, makes it a part of something else."""
+
+
+class AnswerNumber(NamedTuple):
+    """A number that an answer is, and its unit where that must agree (`km`, `$`, `%`)."""
+
+    value: Decimal
+    unit: str = ""
+
+
+def spell_magnitudes(text: str) -> str:
+    """Return a text with the capitals that are magnitudes written out; in small letters `m` is metres.
+
+    >>> spell_magnitudes("3.5M"), spell_magnitudes("$2B in 2019"), spell_magnitudes("100m")
+    ('3.5 million', '$2 billion in 2019', '100m')
+    """
+    return _CAPITAL.sub(lambda found: " million" if found[1] == "M" else " billion", text)
+
+
+@lru_cache(maxsize=1 << 18)
+def parse_number(text: str) -> AnswerNumber | None:
+    """Return the one number that an answer is, or None.
+
+    >>> parse_number("−$1.2 million"), parse_number("(35.8)"), parse_number("3 or 4")
+    (AnswerNumber(value=Decimal('-1200000.0'), unit='$'), AnswerNumber(value=Decimal('-35.8'), unit=''), None)
+    """
+    written = fold_typography(text).rstrip(".")
+    for word in ("minus ", "negative "):
+        if written.startswith(word):
+            written = f"-{_replace_number_words(written.removeprefix(word))}"
+    written = _replace_number_words(written)
+    if accounting := _ACCOUNTING.fullmatch(written):
+        written = f"-{accounting['money']}{accounting['inside']}{accounting['rest']}"
+    if not (found := _ANSWER.fullmatch(written)):
+        return None
+    money = (found["money"] or "").replace(" ", "").rstrip(".")
+    if money and money not in _MONEY:
+        return None
+    rest = _REST.findall(found["rest"].rstrip(".").replace("per cent", "percent"))
+    value = Decimal(re.sub("[, ]", "", found["digits"]))
+    while rest and (factor := _MAGNITUDES.get(rest[0]) or (_OF_MONEY.get(rest[0]) if money else None)):
+        value, rest = value * factor, rest[1:]
+    more = any(word[0].isdigit() or word in NUMBER_WORDS for word in rest)
+    if more or len(rest) > 4 or (rest and rest[0] in _NO_UNIT):
+        return None
+    value = -value if found["minus"] or found["inner"] else value
+    return AnswerNumber(value, _MONEY[money] if money else _ANSWER_UNITS.get(" ".join(rest), ""))
+
+
+def _replace_number_words(text: str) -> str:
+    """Return a text whose first words are a number, to ninety-nine, with that number in digits."""
+    first, *rest = re.split(r"[ -]", text, maxsplit=2)
+    if first in ("a", "an") and rest and rest[0] in _MAGNITUDES:
+        return " ".join(["1", *rest])
+    value = NUMBER_WORDS.get(first)
+    if value and value >= 20 and rest and 0 < NUMBER_WORDS.get(rest[0], 0) < 10:
+        return " ".join([str(value + NUMBER_WORDS[rest[0]]), *rest[1:]])
+    return text if value is None else f"{value}{text[len(first) :]}"

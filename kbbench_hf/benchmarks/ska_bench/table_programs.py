@@ -41,7 +41,8 @@ normal = lru_cache(maxsize=1 << 18)(wtq_normal)
 def number(cell: str) -> float | None:
     """Return the number that a cell states, with its unit if any; of a date its year; None of anything else.
 
-    Thousands separators and currency signs go; a number in parentheses is negative, as accounts write it.
+    Thousands separators and currency signs go; a number in parentheses is negative, as accounts write it. The answers
+    of built programs depend on these rules, which know no magnitudes (`$15 million` is 15): `text.quantities` does.
 
     >>> number("$ 1,234.5"), number("(126)"), number("12 km"), number("May 3, 2001"), number("2-1")
     (1234.5, -126.0, 12.0, 2001.0, None)

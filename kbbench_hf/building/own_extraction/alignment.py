@@ -18,7 +18,7 @@ from kbbench_hf.text.folding import fold, repair_text
 from kbbench_hf.text.name_matching import NO_FAMILY_NAMES, Label, Span
 from kbbench_hf.text.name_variants import QUALIFIER, SMALL_WORDS, nation, root
 from kbbench_hf.text.porter import stem
-from kbbench_hf.text.quantities import read_quantity
+from kbbench_hf.text.quantities import parse_quantity
 from kbbench_hf.text.words import separate, shared_part, without_blanks
 
 Grade = Literal["mentioned", "both_verbatim", "relation_cued", "given"]
@@ -187,7 +187,7 @@ def _name_keys(name: str) -> Iterator[str]:
     bare = QUALIFIER.sub("", " ".join(repair_text(name).replace("_", " ").replace('"', "").split())) or name
     if not bare.isdigit() and (dates := meant_dates(bare)):
         yield from {f"year {date.year}" for date in dates}
-    if read_quantity(bare):
+    if parse_quantity(bare):
         yield "a number"
     label = Label.of(bare)
     words = [word for word in label.words if word not in _NO_KEY] or label.words

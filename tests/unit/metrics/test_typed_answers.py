@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.metrics.answers import answer_scores
-from kbbench_hf.metrics.typed_answers import answer_type, matched, read_dates, same_answer
+from kbbench_hf.metrics.typed_answers import answer_type, matched, parse_answer_dates, same_answer
 
 # Judged by reading, before any rule was written: type|gold|aliases with ;|prediction|y or n.
 PAIRS = (Path(__file__).parent / "typed_answers.txt").read_text(encoding="utf-8").splitlines()
@@ -48,7 +48,7 @@ def written_otherwise(gold: str, type: str) -> Iterator[str]:
     if type == "number" and gold.replace(",", "").isdigit():
         number = int(gold.replace(",", ""))
         yield from (f"{number:,}", f"{number}.0", f"{number} points")
-    for date in read_dates(gold) if type == "date" else ():
+    for date in parse_answer_dates(gold) if type == "date" else ():
         if len(date) == 3 and all(date) and date[0] > 999:
             year, month, day = date
             name = MONTHS[month - 1]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbbench_hf.text.dates import Date, find_dates, read_date
+from kbbench_hf.text.dates import Date, find_dates, parse_date
 
 JULY = Date(2001, 7, 20)
 WRITTEN = [
@@ -17,7 +17,7 @@ WRITTEN = [
 
 @pytest.mark.parametrize("written", WRITTEN)
 def test_a_day_is_the_same_in_every_writing(written):
-    assert read_date(written) == (JULY,)
+    assert parse_date(written) == (JULY,)
 
 
 @pytest.mark.parametrize("written", WRITTEN)
@@ -36,7 +36,7 @@ def test_a_day_is_found_in_a_sentence_in_every_writing(written):
     ],
 )  # fmt: skip
 def test_what_is_not_known_or_open_is_said(written, meant):
-    assert read_date(written) == meant
+    assert parse_date(written) == meant
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_what_is_not_known_or_open_is_said(written, meant):
     ],
 )
 def test_what_is_no_date(text):
-    assert read_date(text) == ()
+    assert parse_date(text) == ()
 
 
 def test_parts_of_a_date_that_stand_apart_are_put_together():
@@ -77,10 +77,10 @@ def test_dates_contradict_each_other_only_in_what_both_know():
 
 @given(st.dates())
 def test_iso_dates_are_read_back(date):
-    assert read_date(date.isoformat()) == (Date(date.year, date.month, date.day),)
+    assert parse_date(date.isoformat()) == (Date(date.year, date.month, date.day),)
 
 
 @given(st.text())
 def test_any_text_can_be_asked(text):
-    for date in (*read_date(text), *find_dates(text)):
+    for date in (*parse_date(text), *find_dates(text)):
         assert 0 <= date.month <= 12 and 0 <= date.day <= 31

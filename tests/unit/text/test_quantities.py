@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbbench_hf.text.quantities import Quantity, find_quantities, read_quantity
+from kbbench_hf.text.quantities import Quantity, find_quantities, parse_quantity
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from kbbench_hf.text.quantities import Quantity, find_quantities, read_quantity
     ],
 )  # fmt: skip
 def test_the_same_number(one, other):
-    first, second = read_quantity(one), read_quantity(other)
+    first, second = parse_quantity(one), parse_quantity(other)
     assert first is not None and second is not None
     assert first.equals(second) and second.equals(first)
 
@@ -37,20 +37,20 @@ def test_the_same_number(one, other):
     ],
 )
 def test_another_number(one, other):
-    first, second = read_quantity(one), read_quantity(other)
+    first, second = parse_quantity(one), parse_quantity(other)
     assert first is not None and second is not None and not first.equals(second)
 
 
 @pytest.mark.parametrize(("rounded", "exact"), [("9.8 million", 9833520.0), ("$556 million", 556300000.0)])
 def test_what_was_rounded_to_a_scale_is_near(rounded, exact):
-    quantity = read_quantity(rounded)
+    quantity = parse_quantity(rounded)
     assert quantity is not None and quantity.equals(Quantity(exact, None, 1.0), rounded=True)
     assert not quantity.equals(Quantity(exact * 1.2, None, 1.0), rounded=True)
 
 
 @pytest.mark.parametrize("text", ["", "Apollo 11", "12 apples", "PS3", "1.2.3", "10-12", "2 Chainz", "one man"])
 def test_what_is_no_number(text):
-    assert read_quantity(text) is None
+    assert parse_quantity(text) is None
 
 
 def test_numbers_are_found_in_a_sentence():
@@ -60,11 +60,11 @@ def test_numbers_are_found_in_a_sentence():
 
 @given(st.integers(-(10**9), 10**9))
 def test_thousands_separators_change_nothing(number):
-    written, plain = read_quantity(f"{number:,}"), read_quantity(str(number))
+    written, plain = parse_quantity(f"{number:,}"), parse_quantity(str(number))
     assert written == plain and plain is not None and plain.value == number
 
 
 @given(st.text())
 def test_any_text_can_be_asked(text):
-    read_quantity(text)
+    parse_quantity(text)
     find_quantities(text)

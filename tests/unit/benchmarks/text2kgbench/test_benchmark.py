@@ -28,7 +28,7 @@ from kbbench_hf.benchmarks.text2kgbench.warnings import warnings
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.triples import TripleScores
 from kbbench_hf.scoring.asked import load_examples
-from kbbench_hf.text.dates import read_date
+from kbbench_hf.text.dates import parse_date
 from tests.golden.text2kg_runs import RUNS, Run, responses
 
 BENCHMARKS = {"wikidata_tekgen": WIKIDATA_TEKGEN, "dbpedia_webnlg": DBPEDIA_WEBNLG}
@@ -254,7 +254,7 @@ def written(form: str) -> Callable[[str], str]:
 
     def write(name: str) -> str:
         plain = re.sub(r"\s*\([^()]*\)$", "", name.replace("_", " ").strip('"')) or name
-        date = None if plain.isdigit() else next(iter(read_date(plain)), None)
+        date = None if plain.isdigit() else next(iter(parse_date(plain)), None)
         if date:
             month = f"{MONTHS[date.month - 1]} " if date.month else ""
             forms = {
