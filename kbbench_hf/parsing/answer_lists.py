@@ -10,10 +10,12 @@ from collections.abc import Callable
 from importlib.resources import files
 
 from kbbench_hf.parsing.parsed_reply import ParseError
+from kbbench_hf.parsing.word_lists import word_lists
 from kbbench_hf.text.dates import MONTH, WEEKDAYS
 from kbbench_hf.text.patterns import lazy_pattern
 
-_MONTH = rf"(?:{MONTH}|{'|'.join(WEEKDAYS)})\b\.?"
+_LISTS = {name: f"(?:{rows})" for name, rows in word_lists("answers").items()}
+_MONTH, _AND = rf"(?:{MONTH}|{'|'.join(WEEKDAYS)})\b\.?", _LISTS["and"]
 
 
 def _names(file: str) -> str:
@@ -22,73 +24,54 @@ def _names(file: str) -> str:
     return "|".join(map(re.escape, text.strip().replace("\n", "|").split("|")))
 
 
+def _pattern(expression: str) -> "re.Pattern[str]":
+    return lazy_pattern(expression, re.IGNORECASE)
+
+
 _JOINED_NAMES = rf"(?i:\b(?:{_names('names_with_and.txt')})\b)"
 """Names in which no word but knowledge shows that they are one."""
 _PLACE = lazy_pattern(rf"(?:{_names('places.txt')}|{_JOINED_NAMES}|[A-Z]{{2}}|[A-Z]\.[A-Z]\.)(?![\w-])")
 """A state, a province or a country, as it stands behind a place's name ("Lima, Peru", "Austin, TX")."""
-_AND = r"(?:and|und|et|y|e|och|og|и|та|oraz|ve|és|và|dan|kai|και|و|और|&|\+(?=\s))"
 _TOKENS = lazy_pattern(
     rf"{_JOINED_NAMES}|"
     r"\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|「[^」\n]*」|《[^》\n]*》|\([^()\n]*\)|\[[^\[\]\n]*\]|（[^（）\n]*）"
     r"|(?P<hard>\s*(?:;(?!\S)|[；|｜、\n\t])\s*(?:and\b\s*)?|(?<=[^\W\d_])，\s*|(?<=\d)，\s*|(?<=\d);(?=\d))"
-    rf"|(?P<comma>\s*[,،]\s+(?:{_AND}\s+)?|;)|(?P<and>\s+(?:{_AND}|as well as)\s+|(?<=\d)\s+(?:en|i|a)\s+(?=\d)|"
-    rf"(?<=\d)\s*[和与與及と와과]\s*(?=\d))"
-    r"|(?P<or>\s+(?:and/or|or|oder|ou|или)\s+|(?<=[가-힣])[와과]\s+|\s+/\s+|\s*(?:或者?|または|또는)\s*|(?<=\w{2})(?<!共)[和与及](?![平谐国])(?=\w{2}))"
+    rf"|(?P<comma>\s*[,،]\s+(?:{_AND}\s+)?|;)|(?P<and>\s+(?:{_AND}|as well as)\s+|(?<=\d)\s+(?:en|i|a)\s+(?=\d)"
+    r"|(?<=\d)\s*[和与與及と와과]\s*(?=\d))"
+    r"|(?P<or>\s+(?:and/or|or|oder|ou|или)\s+|(?<=[가-힣])[와과]\s+|\s+/\s+|\s*(?:或者?|または|또는)\s*"
+    r"|(?<=\w{2})(?<!共)[和与及](?![平谐国])(?=\w{2}))"
 )
-_NUMBER = lazy_pattern(
-    r"(?:about |around |approximately |~|≈|ca\.? )?[-+−]?[$€£¥₹#]?\s?\d[\d,.'\u202f\u00a0]*(?:\s?(?P<unit>%|°\w?|"
-    r"[^\W\d_]{1,12}[²³]?(?:/\w{1,4})?(?:\s[^\W\d_A-Z]{1,12})?))?(?:\s?\([^()]*\))?",
-    re.IGNORECASE,
+_NUMBER = _pattern(
+    r"(?:about |around |approximately |~|≈|ca\.? )?[-+−]?[$€£¥₹#]?\s?\d[\d,.'\u202f\u00a0]*(?:\s?(?P<unit>%|°\w?"
+    r"|[^\W\d_]{1,12}[²³]?(?:/\w{1,4})?(?:\s[^\W\d_A-Z]{1,12})?))?(?:\s?\([^()]*\))?"
 )
-_COMPOSED = lazy_pattern(
-    r"(?:(?:years?|months?|weeks?|days?|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s) ?)+|(?:(?:feet|foot|ft|"
-    r"inch(?:es)?|in) ?)+|(?:(?:pounds?|lbs?|oz|ounces?|stone|shillings?|pence) ?)+|(?:(?:k?m|cm|mm) ?)+|"
-    r"(?:(?:dollars?|cents?|euros?) ?)+",
-    re.IGNORECASE,
-)
-"""Units of one measure: "5 years and 7 months" is one."""
-_HALF = lazy_pattern(r"(?:a|one|three|two)?\s*(?:half|halves|quarters?|thirds?)\b|\d/\d$", re.IGNORECASE)
-_SUFFIX = lazy_pattern(
-    r"(?:Inc|Ltd|L\.?L\.?C|L\.?L\.?P|P\.?L\.?C|Jr|Sr|Co|Corp|GmbH|S\.?A|N\.?V|A\.?G|Ph\.?D|M\.?D|Esq|M\.?A|B\.?A|"
-    r"I{2,3}|IV|D\.? ?C)\b"
-)
-_DATE_BEFORE = lazy_pattern(rf"(?:{_MONTH}(?:\s+\d{{1,2}}(?:st|nd|rd|th)?)?|\d{{1,2}}\.? {_MONTH})\s*$", re.IGNORECASE)
+_UNIT = _pattern(_LISTS["unit"])
+"""Units of which several make one measure: "5 years and 7 months"."""
+_SUFFIX = lazy_pattern(rf"{_LISTS['suffix']}\b")
+_DATE_BEFORE = _pattern(rf"(?:{_MONTH}(?:\s+\d{{1,2}}(?:st|nd|rd|th)?)?|\d{{1,2}}\.? {_MONTH})\s*$")
+_DATE_AFTER = _pattern(rf"(?:in )?\d{{4}}\b|\d{{1,2}}\s+{_MONTH}|{_MONTH}\s+\d")
 _ARTICLE = lazy_pattern(r"(?:the|a|an|de|la|el|le|das|der|die|[Hh]er|[Hh]is|[Mm]y|its|[Tt]heir)\s")
-_BODY = lazy_pattern(
-    r"\b(?:[A-Z]\w+(?:way|road|ity|ogy|ships?|nces?|ries)|Games|Islands?|Arts|Affairs|Studies|Awards?|Works|Brothers|"
-    r"Sons?|Friends|Band|Bank|Church|Club|Company|Council|Fund|Museum|Party|School|Team|League|Cup|Show|Station)\W*$"
-)
+_BODY = lazy_pattern(rf"\b{_LISTS['body']}\W*$")
 """What ends a name of two: "Central American and Caribbean Games", "University of Science and Technology"."""
-_SHAPE = lazy_pattern(rf"({_MONTH})|\d+(?:[.,:/]\d+)*", re.IGNORECASE)
+_SHAPE = _pattern(rf"({_MONTH})|\d+(?:[.,:/]\d+)*")
 _WRITTEN = {"comma": ", ", "and": " and ", "&": " & ", "oxford": ", and "}
 _QUOTES = {'""', "“”", "«»", "「」", "《》"}
 
-REMARK = lazy_pattern(
-    r"\s+(?:[-–—]\s+|#\s|//\s)(?=\S+(?:\s+\S+){2,})|(?-i:[;；]\s+(?=(?:see|it|they|th[eo]se|this|that|the|both|all|"
-    r"rows?|based|there|others?|its|his|her|their|no|not)\s\S+\s)|\s*[,;]\s+(?=(?:as|because|since|according|based|"
-    r"which|who|whose|where|respectively|not|nicht|ni)\b))|\s+(?:instead of|rather than|respectively\b|statt|anstatt|"
-    r"au lieu de|en lugar de)\s*|\s*\((?:not|nicht|no|pas|instead of|i|at first|initially|first)\s",
-    re.IGNORECASE,
-)
+REMARK = _pattern(_LISTS["remark"])
 """Where what follows an answer in its line begins."""
-NOT_BUT = lazy_pattern(
-    r"(?:it(?:['’]s| is) )?(?:(?:not|nicht|non(?: pas)?|pas|no|não|niet|не)\b|不是)(?!\s*(?:only|just|nur|seulement|"
-    r"solo|apenas)\b)\s*\S.{0,80}?[,，]?\s*(?:\bbut(?: rather| instead)?\s|\bsondern\s|\bmais\s|\bsino\s|"
-    r"\bmas(?: sim)?\s|\bma\s|\bbensì\s|\bmaar\s|\bа\s|而是)\s*(?=\S)",
-    re.IGNORECASE,
+NOT_BUT = _pattern(
+    rf"(?:it(?:['’]s| is) )?{_LISTS['not']}(?!\s*{_LISTS['not_only']}\b)\s*\S.{{0,80}}?"
+    rf"[,，]?\s*{_LISTS['not_but']}\s*(?=\S)"
 )
-CORRECTED = lazy_pattern(
-    r"^.*(?:[,;?!…–—]|\.\.|\s-\s)\s*(?:(?:no|oh|hmm+|ah|sorry|but)[, ]+)*(?:(?:wait|sorry|correction|scratch that|"
-    r"make that|i meant?|actually|oops|or rather)\b[,.:!… –—-]+|(?-i:no|nein|non|não|nee|нет|不对|いや)\b"
-    r"[,.:!…–—]+\s*)"
-    r"(?:(?:no|it(?:['’]s| is)|that(?:['’]s| is| should be)?|i mean|make that|sorry)\b[,.: ]*){0,3}(?=\w)",
-    re.IGNORECASE,
+"""What an answer is not: "not 28 but 30"."""
+CORRECTED = _pattern(
+    r"^.*(?:[,;?!…–—]|\.\.|\s-\s)\s*(?:(?:no|oh|hmm+|ah|sorry|but)[, ]+)*"
+    rf"{_LISTS['corrected']}(?:{_LISTS['corrected_more']}\b[,.: ]*){{0,3}}(?=\w)"
 )
 """What an answer takes back in its own line."""
-TAKEN_BACK = lazy_pattern(
+TAKEN_BACK = _pattern(
     r"(?:(?:but|no|oh|ah|hmm+|wait|sorry|actually|correction|hold on|i mean|or rather|scratch that)[,.:;!…–—-]+\s*)+"
-    r"(?:(?:it|that)(?:['’]s| is)\s+)?(?=\w)",
-    re.IGNORECASE,
+    r"(?:(?:it|that)(?:['’]s| is)\s+)?(?=\w)"
 )
 """How a correction begins."""
 
@@ -156,11 +139,7 @@ def _cut(line: str) -> tuple[list[str], list[str]]:
 
 def _within_name(line: str, start: int, comma: "re.Match[str]") -> bool:
     before, after = line[start : comma.start()], line[comma.end() : comma.end() + 60]
-    if _DATE_BEFORE.search(before[-24:]) and re.match(
-        rf"(?:in )?\d{{4}}\b|\d{{1,2}}\s+{_MONTH}|{_MONTH}\s+\d", after, re.I
-    ):
-        return True
-    if _SUFFIX.match(after):
+    if (_DATE_BEFORE.search(before[-24:]) and _DATE_AFTER.match(after)) or _SUFFIX.match(after):
         return True
     place = _PLACE.match(after)
     behind = place is not None and re.match(r"\s*(?:$|[,;.(]|and\b|&|or\b)", after[place.end() :])
@@ -177,11 +156,10 @@ def _decided(line: str, several: bool, is_name: Callable[[str], bool]) -> list[s
     numbers = [_NUMBER.fullmatch(item) for item in items]
     if "or" not in separators and all(items):
         if all(numbers):
-            units = {(number["unit"] or "").casefold().rstrip("s.") for number in numbers[:-1] if number}
-            last = (numbers[-1]["unit"] or "").casefold() if numbers[-1] else ""
-            if units <= {"", last.rstrip("s.")} or len(items) > 2:
+            units = [(number["unit"] or "").casefold().rstrip("s.") for number in numbers if number]
+            if set(units[:-1]) <= {"", units[-1]} or len(items) > 2:
                 return items
-            if _COMPOSED.fullmatch(" ".join(number["unit"] or "?" for number in numbers if number)):
+            if all(map(_UNIT.fullmatch, units)) and len(set(units)) == len(units):
                 return [line]
         elif (len({_shape(item) for item in items}) == 1 and _SHAPE.search(items[0])) or (
             all(item[:1] + item[-1:] in _QUOTES for item in items)
@@ -189,19 +167,12 @@ def _decided(line: str, several: bool, is_name: Callable[[str], bool]) -> list[s
             return items
         elif not any(numbers) and (found := _of_names(items, separators, several)):
             return found
-        elif len(items) == 2 and numbers[0] and _HALF.match(items[1]):
-            return [line]
     raise ParseError(f"{line[:80]!r} may be one answer or several; expected one answer a line")
 
 
 def _of_names(items: list[str], separators: list[str], several: bool) -> list[str] | None:
     """Return names as one or several; None where it is not certain."""
     line = items[0] + "".join(_WRITTEN[kind] + item for kind, item in zip(separators, items[1:], strict=True))
-    if separators.count("comma") > 1 and {"and", "&"} & set(separators[:-1]):  # "Heat, Thelma and Louise, Jaws"
-        line = items[0]
-        for kind, item in zip([*separators[:-1], "comma"], items[1:], strict=True):
-            line += ("\n" if kind == "comma" else _WRITTEN[kind]) + item
-        items, separators = line.split("\n"), ["comma"] * line.count("\n")
     if all(map(_PLACE.fullmatch, items)):
         return items
     if max(len(item.split()) for item in items) > 7:

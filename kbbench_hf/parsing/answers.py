@@ -10,67 +10,45 @@ from kbbench_hf.parsing.final_answer import AnswerVersion, split_versions
 from kbbench_hf.parsing.json_answers import Split, json_answers
 from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
 from kbbench_hf.parsing.reasoning import strip_reasoning
-from kbbench_hf.parsing.wrappers import unwrap
+from kbbench_hf.parsing.word_lists import word_lists
+from kbbench_hf.parsing.wrappers import BESIDE, unwrap
 from kbbench_hf.text.patterns import lazy_pattern
 
-_LABEL = lazy_pattern(
-    r"(?:^|(?<=[\n.!?:,，]))[ \t>#*_\-–•]{0,8}(?:(?:so|thus|therefore|hence|then|also|deshalb|donc|por lo tanto|"
-    r"portanto|quindi)\b,?\s*)?"
-    r"(?:(?:the|my|our|die|la|le|a|il|los|las|as|les|het)\s+)?(?:(?:final|correct|corrected|revised|short|"
-    r"endgültige|finale|réponse finale|definitive)\s+)*"
-    r"(?:answers?(?:\s+to (?:the|this|your) question)?(?:\s*#?\d{1,2})?|antwort(?:en)?|réponses?(?:\s+finale?s?)?|"
-    r"respuestas?(?:\s+final(?:es)?)?|respostas?(?:\s+fina(?:l|is))?|rispost[ae](?:\s+final[ei])?|antwoord(?:en)?|"
-    r"svar(?:et)?|vastaus|odpowiedź|odpověď|ответы?|відповідь|cevap|yanıt|válasz|answer\(s\)|final(?:\s+answer)?|"
-    r"result|ergebnis|solution"
-    r"|(?:最终|最終|正确|正しい)?(?:答案|回答|答え|答)|(?:최종\s*)?(?:정답|답변?|답)|الإجابة|उत्तर|đáp án|jawaban)"
-    r"[*_]{0,3}\s*(?:(?:(?:is|are|was|would be|lautet|ist|sind|est|sont|es|son|é|são|è|sono|är|to|jest|je)\b|是|为|"
-    r"為|は|：|:|=|->|→)[ \t]*[:：]?|[*_]{0,3}[ \t]*(?=\n))[ \t]*",
-    re.IGNORECASE,
+_LISTS = {name: f"(?:{rows})" for name, rows in word_lists("answers").items()}
+
+
+def _pattern(expression: str) -> "re.Pattern[str]":
+    return lazy_pattern(expression, re.IGNORECASE)
+
+
+_LABEL = _pattern(
+    rf"(?:^|(?<=[\n.!?:,，]))[ \t>#*_\-–•]{{0,8}}{_LISTS['before_label']}{_LISTS['label']}"
+    rf"[*_]{{0,3}}\s*(?:{_LISTS['is']}[ \t]*[:：]?|[*_]{{0,3}}[ \t]*(?=\n))[ \t]*"
 )
 _MARK = lazy_pattern(
     r"\*\*([^*\n]{1,200})\*\*|__([^_\n]{1,200})__|(?<![\w`])`([^`\n]{1,200})`(?!`)|【([^】\n]{1,200})】"
 )
 _ITEM = lazy_pattern(r"^[ \t>]*(?:[-–—*•·+]|\(?\d{1,3}[.)])\s+(.+?)\s*$")
 _NAME = lazy_pattern(r"(?:(?:(?:[^\W\d_]{1,3}|with|from|into|like|over|upon|[A-ZÀ-Þ]\S*)(?!\S))\s*)+")
-_OF_DENIALS = lazy_pattern(
-    r"\b(?:answer\w*|informations?|data|evidence|available|determin\w+|infer\w+|found|given|provided|mention\w*|stated|"
-    r"enough|suffic\w+|insuffic\w+|applicable|known|unknown|specified|listed|included|present|possible|table|triples?|"
-    r"texts?|context|i|we)\b",
-    re.IGNORECASE,
-)
+_OF_DENIALS = _pattern(_LISTS["of_denials"])
 """What a line says of the answer itself, though it be in capitals."""
 _LONGEST_BARE = 12
 """A reply of so many words, without a verb of saying, is an answer alone."""
-
-
-_SEVERAL = lazy_pattern(
-    r"^\W*(?:which|what|who)\b(?:\s+[\w'’-]+){0,4}?\s+(?:are|were)\b|\b(?:list|name|give|find)\s+(?:all|both|every|"
-    r"each|the (?:two|three|four|five|names))\b|\b(?:which|what|the) (?:two|three|four|five|six)\b|"
-    r"\bwhich (?:of )?both\b",
-    re.IGNORECASE,
-)
+_SEVERAL = _pattern(_LISTS["several"])
 """In a question: it asks for several answers."""
-_PLURAL = lazy_pattern(
-    r"answers|antworten|réponses|respuestas|respostas|risposte|antwoorden|ответы|\b(?:are|sind|sont|son|são|sono|"
-    r"zijn)\b",
-    re.IGNORECASE,
-)
+_PLURAL = _pattern(_LISTS["plural"])
 """In a label: several answers follow."""
-_NOT_GIVEN = lazy_pattern(
-    r"(?:(?:not|nowhere)(?: \w+ly| anywhere| clearly)? (?:in|with|among|part|given|stated|available|found|mentioned|"
-    r"present|listed|known|specified|provided|possible|determin\w+|there|clear|contained|included|shown|enough|"
-    r"answerable|recorded|covered|to be|any)|nowhere|unavailable|missing|absent)\b",
-    re.IGNORECASE,
+_NOT_GIVEN = _pattern(_LISTS["not_given"])
+_SENTENCE = _pattern(rf"{_LISTS['sentence']}|[:：](?!\d)|[{{}}\[\]?？]|[.。!！](?<!\b[A-Z]\.)(?!\d)\s*\S")
+"""What an answer alone does not hold: a verb of saying, a colon, another sentence."""
+_NO_ANSWER = _pattern(
+    r"\W*(?:none|n/?a|unknown|unanswerable|nothing|null|no answer|not (?:given|known|stated|available))\W*"
 )
 _STRAIGHT = str.maketrans("“”«»「」", '""""""')
-_ROLE = lazy_pattern(
-    r"(?:<[^<>\n]{1,40}>|\W)*(?:user|assistant|system|model|human|tool|developer|bot)\W*", re.IGNORECASE
-)
+_ROLE = _pattern(r"(?:<[^<>\n]{1,40}>|\W)*(?:user|assistant|system|model|human|tool|developer|bot)\W*")
 """A word of a chat template, alone."""
 _TWICE = lazy_pattern(r"\{[^{}]{0,99}?\"(answers?)\"\s*:[^{}]{0,300}?\"\1\"\s*:")
 """An object with two members of one name, of which JSON keeps one."""
-_BOXES = lazy_pattern(r"\\boxed\s*\{((?:[^{}\n]|\{[^{}\n]*\})*)\}")
-_BESIDE = lazy_pattern(r"(?:[\s,;、$.*_]|\\q?quad|\\[,;])*(?:and|und|et|y|e|和|&)?[\s,;$*_]*", re.IGNORECASE)
 
 
 def parse_answers(
@@ -104,7 +82,7 @@ def parse_answers(
         return split_answers(line, several or asks_for_several, is_name)
 
     try:
-        for version in split_versions(unwrap(_side_by_side(said))):
+        for version in split_versions(unwrap(said)):
             if version.alternatives:
                 break
             read = _read(version, question, split)
@@ -115,28 +93,6 @@ def parse_answers(
     except ParseError as error:
         raise ParseError(str(error), thought) from None
     raise ParseError(f"no answer, and no word that there is none: {said.strip()[:80]!r}", thought)
-
-
-def _side_by_side(said: str) -> str:
-    r"""Return a text with the boxes in a row as the lines of one: `\boxed{28} and \boxed{30}`.
-
-    Raises:
-        ParseError: boxes hold different answers, and none is announced as the one that holds.
-    """
-    boxes = list(_BOXES.finditer(said))
-    if len({box[1].strip() for box in boxes}) < 2:
-        return said
-    row = [boxes[-1]]
-    for box in reversed(boxes[:-1]):
-        if not _BESIDE.fullmatch(said, box.end(), row[0].start()):
-            break
-        row.insert(0, box)
-    between = said[boxes[-len(row) - 1].end() : row[0].start()] if len(row) < len(boxes) else ""
-    if between and not (cues.FINAL.search(between) or cues.SECOND_THOUGHTS.search(between)):
-        raise ParseError("several boxes hold different answers")
-    if len(row) == 1:
-        return said
-    return f"{said[: row[0].start()]}\n\\boxed{{{chr(10).join(f'- {box[1]}' for box in row)}}}"
 
 
 def _read(version: AnswerVersion, question: str, split: Split) -> tuple[list[str], str] | None:
@@ -224,9 +180,7 @@ def _under(text: str, label: "re.Match[str]", split: Split) -> list[str] | None:
         line = line[meant.end() :]
     if _NOT_GIVEN.match(line):
         return []
-    if (len(line.split()) > 2 and _denies(line)) or re.fullmatch(
-        r"\W*(?:none|n/?a|unknown|unanswerable|not (?:given|known|stated|available))\W*", line, re.IGNORECASE
-    ):
+    if (len(line.split()) > 2 and _denies(line)) or _NO_ANSWER.fullmatch(line):
         return []
     if re.match(r"not\b", line):
         raise ParseError(f"{line[:80]!r} says what is not the answer")
@@ -311,7 +265,7 @@ def _marked(text: str, split: Split) -> list[str] | None:
 def _marks(text: str) -> list[str]:
     """Return what is set in bold, where nothing but commas and the like stands between."""
     found = list(_MARK.finditer(text))
-    if not all(_BESIDE.fullmatch(text, one.end(), other.start()) for one, other in pairwise(found)):
+    if not all(BESIDE.fullmatch(text, one.end(), other.start()) for one, other in pairwise(found)):
         return []
     marks = [next(each for each in match.groups() if each) for match in found]
     return [answer for mark in marks if (answer := clean_answer(mark))]
@@ -322,22 +276,12 @@ def _alone(text: str, split: Split) -> list[str] | None:
     line = text.strip()
     if "\n" in line or not line or len(line.split()) > _LONGEST_BARE or len(line) > 120 or _ROLE.fullmatch(line):
         return None
-    if re.fullmatch(r"\W*(?:none|n/?a|unknown|unanswerable|nothing|null|no answer)\W*", line, re.IGNORECASE):
+    if _NO_ANSWER.fullmatch(line):
         return []
     if meant := NOT_BUT.match(line) or CORRECTED.match(line) or TAKEN_BACK.match(line):
         line = line[meant.end() :]
     line = REMARK.split(line, maxsplit=1)[0]
-    if not line or (
-        re.search(
-            r"\b(?:i|i['’]m|we|you|sorry|let|here|sure|question|answer|table|text|cannot|can['’]t|please|okay|ok|is"
-            r"|are|was|does|not|will|would|maybe|perhaps|probably)\b|[:：](?!\d)|[{}\[\]?？]|"
-            r"[.。!！](?<!\b[A-Z]\.)(?!\d)\s*\S",
-            line,
-            re.IGNORECASE,
-        )
-        or _denies(line)
-        or cues.REFUSAL.search(line)
-    ):
+    if not line or (_SENTENCE.search(line) or _denies(line) or cues.REFUSAL.search(line)):
         return None
     answer = clean_answer(line)
     if sum(word[0].islower() for word in line.split()) > 4 or (cues.NONE.search(line) and len(line.split()) > 4):

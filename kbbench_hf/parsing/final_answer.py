@@ -24,14 +24,6 @@ _OR = re.compile(r"^[\s\"'`*_]*(?:/|\||or\b|oder\b|ou\b|o\b|vs\.?|或|または|
 _BETWEEN = re.compile(r"^[\s,;.|&+]*(?:and|und|et|y|e|en|och|和|、)?[\s,;.|&+]*$", re.IGNORECASE)
 _CALL_START = re.compile(r"[\w*`_/'\"-]\(")
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])[\s)\"'\]]|\n")
-_HARD_REPEATED = re.compile(
-    r"\b(?:ontolog\w*|schema|signatures?|examples?|e\.g|allowed|available|possible|permitted|vocabulary|types|"
-    r"template|concepts?|known"
-    r"|given (?:relations?|ontology|concepts?|pairs|entit\w+)|format|demonstration|beispiel\w*|exemples?|ejemplos?|"
-    r"exemplos?|esempi[o]?|примеры?"
-    r"|relations (?:of|in|from) the (?:ontology|prompt|schema|list))\b|示例|例子|本体|格式",
-    re.IGNORECASE,
-)
 _ANSWERS = re.compile(
     r"\b(?:triples?|answers?|outputs?|results?|extracted|extraction|final|relation(?:ship)?s?|facts?)\b", re.IGNORECASE
 )
@@ -112,12 +104,12 @@ def _version(said: str, takes_back: bool, is_final: bool, judged: bool) -> Answe
 def _own_answer(said: str, asked: str) -> str:
     """Return the text without the inputs that it gives before or after the answer."""
     wanted = _folded(asked)
-    starts = list(cues.RUN_ON.finditer(said))
+    starts = list(cues.NEW_INPUT.finditer(said))
     for match in starts:
         line = said[match.end() : _end_of_line(said, match.end() + 1)]
         if wanted and (given := _folded(line)) and (given in wanted or wanted in given):
             said = said[match.end() + len(line) :] if said[match.end() + len(line) :].strip() else said
-            starts = list(cues.RUN_ON.finditer(said))
+            starts = list(cues.NEW_INPUT.finditer(said))
             break
     for match in starts:
         before = said[: match.start()]
@@ -216,7 +208,7 @@ def _counts_under(heading: str, judged: bool) -> bool:
     if cues.DRAFT.search(heading):
         return False
     if cues.REPEATED.search(heading):
-        return not _HARD_REPEATED.search(heading) and (judged or bool(_ANSWERS.search(heading)))
+        return not cues.INPUT_HEADINGS.search(heading) and (judged or bool(_ANSWERS.search(heading)))
     return True
 
 
@@ -251,10 +243,10 @@ def _is_rejected(shadow: str, start: int, end: int) -> bool:
     before = _SENTENCE_END.split(before)[-1]
     before = before[before.rfind(_MASK) + 1 :]
     announced = _answers_after(before) or (_LEADS_ON.search(before) and not cues.REJECTED.search(before))
-    if cues.PRE_REJECT.search(before) and not announced:
+    if cues.BEFORE_REJECTED.search(before) and not announced:
         return True
     after = shadow[end : min(_end_of_line(shadow, end), end + 200)]
-    return bool(cues.POST_REJECT.search(after)) and not after.lstrip(" .)").startswith(("not " + _MASK, _MASK))
+    return bool(cues.AFTER_REJECTED.search(after)) and not after.lstrip(" .)").startswith(("not " + _MASK, _MASK))
 
 
 def _answers_after(before: str) -> bool:

@@ -89,11 +89,6 @@ def _is_id(name: str, asked: str) -> bool:
     return (_ID if asked else _SURE_ID).fullmatch(name) is not None and not _occurs(name, asked)
 
 
-def is_named_by_id(node: str) -> bool:
-    """Whether an id reads like a name: `Ines Calder`, not `n1` and not `ines_calder`."""
-    return not _ID.fullmatch(node) and (" " in node or node[:1].isupper())
-
-
 def _named_nodes(value: Value, asked: str, key: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
     """Yield the id and the name of each node that a value lists, in whatever form."""
     if depth > 8:

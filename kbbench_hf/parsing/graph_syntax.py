@@ -1,4 +1,4 @@
-"""Triples written as a graph in a language for graphs: Cypher, Turtle, Mermaid, DOT, and REBEL's linear form.
+"""Triples written in a language for graphs: Cypher, Turtle, and REBEL's linear form.
 
 A node without a name is written as `_:id`, as RDF writes blank nodes, and refused later unless its name is found.
 """
@@ -16,17 +16,6 @@ _EDGE = re.compile(r"\s*(<?)\s*-{1,2}\s*\[\s*\w*\s*:?\s*`?([^\]`{]+?)`?\s*(?:\{[
 _STATEMENT = re.compile(r"\b(?:CREATE|MERGE|MATCH)\b\s*(?:\w+\s*=\s*)?\(")
 _SET = re.compile(r"\b(\w+)\.(?:name|title|label)\s*=\s*(['\"])(.*?)\2")
 _VARIABLE = re.compile(r"\s*(\w+)\s*(?:$|:|\{)")
-_MERMAID = re.compile(r"^\s*(?:graph|flowchart)\s+(?:TD|TB|BT|LR|RL)\b|--+>\s*\|", re.MULTILINE)
-_MERMAID_NODE = r"(\w[\w-]*)\s*(?:[\[({>]{1,3}\"?([^\]\[(){}\"\n]{1,200})\"?[\])}]{1,3})?"
-_MERMAID_NAMED = re.compile(r"\b(\w[\w-]*)\s*[\[({>]{1,3}\"?([^\]\[(){}\"\n]{1,200})\"?[\])}]{1,3}")
-_MERMAID_EDGE = re.compile(
-    rf"{_MERMAID_NODE}\s*(?:[-=]{{2,3}}>\s*\|\"?([^|\"\n]+)\"?\|\s*|[-=]{{2,3}}\s*\"?([^-=>|\"\n]+?)\"?\s*[-=]{{2,3}}>\s*)"
-    rf"(?={_MERMAID_NODE})"
-)
-_DOT = re.compile(r"\b(?:di)?graph\s*\"?\w*\"?\s*\{", re.IGNORECASE)
-_DOT_NODE = r"(?:\"([^\"\n]{1,200})\"|(\w+))"
-_DOT_NAMED = re.compile(rf"{_DOT_NODE}\s*\[[^\]\n]*?\blabel\s*=\s*\"?([^\"\]\n,]+)\"?")
-_DOT_EDGE = re.compile(rf"{_DOT_NODE}\s*-[->]\s*{_DOT_NODE}\s*\[[^\]\n]*?\blabel\s*=\s*\"?([^\"\]\n]+?)\"?\s*[\],]")
 _REBEL = re.compile(r"<triplet>([^<]*)((?:\s*<subj>[^<]*<obj>[^<]*)+)")
 
 
@@ -40,11 +29,7 @@ def parse_graph(text: str) -> list[Triple]:
     """
     if "<triplet>" in text and "<subj>" in text:
         return list(_rebel(text))
-    if _STATEMENT.search(text):
-        return list(_cypher(text))
-    if _DOT.search(text):
-        return list(_dot(text))
-    return list(_mermaid(text)) if _MERMAID.search(text) else []
+    return list(_cypher(text)) if _STATEMENT.search(text) else []
 
 
 def _rebel(text: str) -> Iterator[Triple]:
@@ -78,22 +63,6 @@ def _cypher(text: str) -> Iterator[Triple]:
             subject, obj = ends if edge[3] or not edge[1] else ends[::-1]
             if subject and obj:
                 yield subject, edge[2].strip(), obj
-
-
-def _mermaid(text: str) -> Iterator[Triple]:
-    names = {match[1]: match[2].strip() for match in _MERMAID_NAMED.finditer(text)}
-    for edge in _MERMAID_EDGE.finditer(text):
-        one, other = (names.get(each, f"_:{each}") for each in (edge[1], edge[5]))
-        yield one, (edge[3] or edge[4]).strip(), other
-
-
-def _dot(text: str) -> Iterator[Triple]:
-    named = re.sub(_DOT_EDGE, " ", text)
-    names = {match[1] or match[2]: match[3].strip() for match in _DOT_NAMED.finditer(named)}
-    for edge in _DOT_EDGE.finditer(text):
-        one = names.get(edge[1] or edge[2]) or edge[1] or f"_:{edge[2]}"
-        other = names.get(edge[3] or edge[4]) or edge[3] or f"_:{edge[4]}"
-        yield one, edge[5].strip(), other
 
 
 def turtle(text: str, relations: Collection[str]) -> Iterator[Triple]:

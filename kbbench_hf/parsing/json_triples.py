@@ -3,7 +3,6 @@
 import re
 from collections.abc import Collection, Mapping
 
-from kbbench_hf.parsing.graph_node_names import is_named_by_id
 from kbbench_hf.parsing.lenient_json import Bare, CutList, CutObject, Value, extract_json
 from kbbench_hf.parsing.line_triples import parse_line
 from kbbench_hf.parsing.parsed_reply import Triple
@@ -24,7 +23,6 @@ _ASIDE = re.compile(
     r"invalid|context|question|statement$|original|scratch|considered|ignored|skipped|previous"
 )
 """Members that hold no answer."""
-_SINGLE = re.compile(r"tripl|fact|statement|relation|edge")
 _LAST = re.compile(r"final|corrected|revised")
 _MOST_NESTED = 8
 _WANTS_OBJECT = re.compile(
@@ -67,17 +65,8 @@ class _TripleParser:
             return None if isinstance(value, CutList) else []
         if all(isinstance(each, str) for each in value):
             return self._strings(value)
-        if (paired := self._paired(value)) is not None:
-            return paired
         found: list[Triple] = []
         readable = False
-        texts = [each for each in value if isinstance(each, str)]
-        bare = order_parts(texts, self.relations) if not any("[" in each for each in texts) else None
-        if bare and len(texts) == 3 and texts in (value[:3], value[-3:]):  # its brackets are missing
-            rest = [self.read(each, depth + 1) for each in value if not isinstance(each, str)]
-            if all(rest):
-                others = [triple for triples in rest for triple in triples or []]
-                return [bare, *others] if value[:3] == texts else [*others, bare]
         for each in value:
             if isinstance(each, str):
                 listed = parse_line(each, self.relations)
@@ -107,15 +96,6 @@ class _TripleParser:
         triple = order_parts(texts, self.relations)
         return None if triple is None else [triple]
 
-    def _paired(self, value: list[Value]) -> list[Triple] | None:
-        """Return the triple of `[[subject, object], relation]`."""
-        if len(value) == 2 and isinstance(value[0], list) and isinstance(value[1], str) and len(value[0]) == 2:
-            names = [_names(each) for each in value[0]]
-            known = same(value[1]) in self.relations if self.relations else value[1][:1].islower()
-            if known and all(names) and not isinstance(value, CutList):
-                return [(names[0][0], value[1], names[1][0])]
-        return None
-
     def _object(self, value: Mapping[str, Value], depth: int) -> list[Triple] | None:
         roles = assign_roles(list(value))
         if any(is_denied(key, each) for key, each in value.items() if key not in roles.values()):
@@ -140,12 +120,7 @@ class _TripleParser:
         """Return the triples of three members: one, or one for each of several names; none where one is empty."""
         subjects, objects = _names(subject), _names(obj)
         relations = _names(relation) or (_names(relation.get("type")) if isinstance(relation, dict) else [])
-        if len(subjects) == len(relations) == len(objects) > 1:
-            rows = list(zip(subjects, relations, objects, strict=True))
-        elif len(relations) > 1:
-            return []
-        else:
-            rows = [(one, each, other) for one in subjects for each in relations for other in objects]
+        rows = [(one, relations[0], other) for one in subjects for other in objects] if len(relations) == 1 else []
         return [row for row in rows if all(row) and not is_placeholder(row)]
 
     def _of_one_subject(self, value: Mapping[str, Value], subject: str) -> list[Triple]:
@@ -175,19 +150,8 @@ class _TripleParser:
             return []
         if (grouped := self._grouped(value)) is not None:
             return grouped
-        inner = [each for key in members if (each := self._inner(key, members[key], depth))]
+        inner = [each for key in members if (each := self._member(members[key], depth))]
         return [triple for each in inner for triple in each] or None
-
-    def _inner(self, key: str, value: Value, depth: int) -> list[Triple] | None:
-        """Return the triples in a member of any name; three names alone are a list of names, not a triple."""
-        if isinstance(value, list) and len(value) == 3 and not _SINGLE.search(key):
-            texts = [each for each in value if isinstance(each, str)]
-            known = len(texts) == 3 and (
-                same(texts[1]) in self.relations or (not self.relations and texts[1][:1].islower())
-            )
-            if len(texts) == 3 and not known and not all(parse_line(text, self.relations) for text in texts):
-                return None
-        return self._member(value, depth)
 
     def _member(self, value: Value, depth: int) -> list[Triple] | None:
         if isinstance(value, str):
@@ -263,8 +227,6 @@ def _names(value: Value) -> list[str]:
     if isinstance(value, dict) and not isinstance(value, CutObject):
         members = {plain(key): each for key, each in value.items()}
         key = next((key for key in _NAMES if key in members), None)
-        if key == "label" and isinstance(node := members.get("id"), str) and is_named_by_id(node):
-            return [node]
         if key == "value" and isinstance(unit := members.get("unit"), str) and isinstance(members[key], str):
             return [f"{members[key]} {unit}"]
         return _names(members[key]) if key and not isinstance(members[key], dict) else []

@@ -42,11 +42,6 @@ class JsonSpan(NamedTuple):
     start: int
     end: int
 
-    @property
-    def is_cut(self) -> bool:
-        """Whether the text ends inside it."""
-        return isinstance(self.value, CutList | CutObject)
-
 
 def extract_json(text: str) -> list[JsonSpan]:
     """Return the lists and objects of a text that stand in no other one, in order.
@@ -92,7 +87,7 @@ _BARE_KEY = re.compile(r"""[^\s"'{}\[\](),:：=][^"{}\[\](),:：=\n]{0,60}?(?=\s
 _LONGEST_BARE = 400
 _IN_NAME = re.compile(rf"{THOUSANDS}|,(?=_)")
 """A comma inside a number or a name written with underscores."""
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+_ESCAPE = re.compile(r"\\(?:u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|u[\da-fA-F]{4}|.)", re.DOTALL)
 _WORDS: dict[str, bool | None] = {
     "true": True, "True": True, "false": False, "False": False,
     "null": None, "None": None, "undefined": None, "nil": None,
@@ -112,6 +107,13 @@ def _members(pairs: list[tuple[str, Value]]) -> Value:
 _STRICT = json.JSONDecoder(
     strict=False, parse_int=Bare, parse_float=Bare, parse_constant=Bare, object_pairs_hook=_members
 )
+
+
+def _unescape(escape: str) -> str:
+    try:
+        return str(json.loads(f'"{escape}"'))
+    except ValueError:  # no escape of JSON's
+        return escape[1:]
 
 
 class _Scanner:
@@ -249,8 +251,9 @@ class _Scanner:
             self._spend()
             character = self.text[position]
             if character == "\\" and position + 1 < len(self.text):
-                escaped, position = self._escape(position)
-                written.append(escaped)
+                escape = _ESCAPE.match(self.text, position)
+                written.append(_unescape(escape[0]) if escape else character)
+                position = escape.end() if escape else position + 1
                 continue
             if character in closing and self._closes(position, character, of_key):
                 return "".join(written), position + 1
@@ -259,18 +262,6 @@ class _Scanner:
             written.append(character)
             position += 1
         raise _CutOffError
-
-    def _escape(self, position: int) -> tuple[str, int]:
-        character = self.text[position + 1]
-        if character == "u":
-            digits = self.text[position + 2 : position + 6]
-            if re.fullmatch(r"[0-9a-fA-F]{4}", digits):
-                unit, end = int(digits, 16), position + 6
-                low = re.compile(r"\\u([dD][c-fC-F][0-9a-fA-F]{2})").match(self.text, end)
-                if 0xD800 <= unit < 0xDC00 and low:
-                    return chr(0x10000 + ((unit - 0xD800) << 10) + int(low[1], 16) - 0xDC00), low.end()
-                return chr(unit), end
-        return _ESCAPES.get(character, character), position + 2
 
     def _closes(self, position: int, quote: str, of_key: bool) -> bool:
         after = position + 1

@@ -22,7 +22,6 @@ ARROWS = re.compile(rf"\s*{_ARROW}\s*")
 _EDGE = re.compile(r"^(.+?)\s*(?:-{1,3}|—|–|=)\s*[\[(]\s*:?\s*(.+?)\s*[\])]\s*(?:-{1,3}|—|–|=)*>?\s*(?:→|>)?\s*(.+)$")
 _DASHED_EDGE = re.compile(r"^(.+?)\s+-{2,3}\s*([^-<>\[\]]+?)\s*-{1,3}>\s*(.+)$")
 _RELATION_FIRST = re.compile(rf"^([^:|]{{1,80}}?)\s*[:：]\s*([^|]+?)\s*{_ARROW}\s*(.+)$")
-_RELATION_LAST = re.compile(rf"^(.+?)\s*(?:{_ARROW}|↔)\s*(.+?)\s*(?:[:：]|\()\s*([^()]{{1,100}}?)\)?$")
 _CALL = re.compile(r"^([\w/'’-]{1,60}(?: [\w/'’-]{1,40}){0,3})\s?\((.+)\)$")
 _BRACKETED = re.compile(r"^(?:\((.+)\)|（(.+)）|<([^<>]+)>|⟨(.+)⟩|〈(.+)〉|\[(.+)\]|\{(.+)\})$")
 _SEPARATORS: tuple[tuple[str, "re.Pattern[str]", bool], ...] = (
@@ -43,10 +42,6 @@ _DENIED_LINE = re.compile(
     re.I,
 )
 _LEFT = r"(?:←|⟵|⟸|⇐|<-{1,3}|<—|<=)"
-REVERSED = re.compile(
-    rf"^(.+?)\s*{_LEFT}\s*\[\s*:?\s*([^\]]+?)\s*\]\s*[-−—–]{{1,3}}\s*(.+)$|^(.+?)\s*{_LEFT}\s*([^-<>—–]+?)\s*[-−—–]{{1,3}}\s*(.+)$"
-    rf"|^(.+?)\s*{_LEFT}\s*(.+?)\s*{_LEFT}\s*(.+)$"
-)
 
 
 def parse_line(text: str, relations: Collection[str] = (), *, weak: bool = True) -> Triple | None:
@@ -63,12 +58,12 @@ def parse_line(text: str, relations: Collection[str] = (), *, weak: bool = True)
     """
     if not _MARK.search(text):
         return None
-    if _DENIED_LINE.search(text) or re.match(r"T\d+\t", text):  # a mention in brat's format
+    if _DENIED_LINE.search(text):
         return None
     line = bare_line(text)
     if not line or len(line) > 4 * _LONGEST_PART:
         return None
-    for read in (cypher, _rdf, _quoted, _reversed, _arrows, _separated, _bracketed, _labelled_line, _call):
+    for read in (cypher, _rdf, _quoted, _arrows, _separated, _bracketed, _labelled_line, _call):
         if read is _separated and not weak and not re.search(r"[|｜¦\t]|::", line):
             continue
         if (found := read(line, relations)) is not None:
@@ -165,15 +160,6 @@ def predicate(term: str) -> str:
     return name if term.startswith("<") else name.partition(":")[2]
 
 
-def _reversed(line: str, relations: Collection[str]) -> Triple | None:
-    """Return the triple of an arrow that points from the last name to the first."""
-    match = REVERSED.fullmatch(line)
-    if match is None or ARROWS.search(line):
-        return None
-    parts = [strip_marks(re.sub(r"^\(([^()]+)\)$", r"\1", part.strip())) for part in match.groups() if part]
-    return order_parts(parts[::-1])
-
-
 def _arrows(line: str, relations: Collection[str]) -> Triple | None:
     if re.search(_LEFT, line):
         return None
@@ -188,8 +174,6 @@ def _arrows(line: str, relations: Collection[str]) -> Triple | None:
     if len(parts) == 2:
         if (match := _RELATION_FIRST.fullmatch(line)) and (not relations or same(strip_marks(match[1])) in relations):
             return order_parts([strip_marks(match[2]), strip_marks(match[1]), strip_marks(match[3])])
-        if (match := _RELATION_LAST.fullmatch(line)) and (not relations or same(strip_marks(match[3])) in relations):
-            return order_parts([strip_marks(match[1]), strip_marks(match[3]), strip_marks(match[2])])
         return _pair_and_relation(parts)
     return None
 
@@ -251,7 +235,8 @@ def _call(line: str, relations: Collection[str]) -> Triple | None:
     match = _CALL.fullmatch(line)
     if match is None:
         return None
-    if match[2].count("(") != match[2].count(")") or not _is_balanced(match[2]):
+    is_sentence = same(match[1]) not in relations and same(match[1].split()[-1]) in relations
+    if match[2].count("(") != match[2].count(")") or not _is_balanced(match[2]) or is_sentence:
         return None
     if named := _named_arguments(match[2]):
         return named[0], named.get(1, match[1].strip()), named[2]
@@ -271,7 +256,7 @@ def _is_balanced(text: str) -> bool:
 def _is_triple(part: str) -> bool:
     """Whether a part is a whole triple: then its line holds several."""
     several = re.search(r"[,;|].*[,;|]", part) and (_BRACKETED.fullmatch(part) or not _is_balanced(part))
-    return bool(several) or len(ARROWS.findall(part)) > 1 or re.search(r"\]\s*-+>?\s*\(", part) is not None
+    return bool(several) or re.search(r"[-=]>|\]\s*-+>?\s*\(", part) is not None
 
 
 def _named_arguments(body: str) -> dict[int, str] | None:

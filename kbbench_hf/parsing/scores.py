@@ -5,125 +5,53 @@ from collections.abc import Iterator
 
 from kbbench_hf.parsing import cues
 from kbbench_hf.parsing.final_answer import AnswerVersion, split_versions
-from kbbench_hf.parsing.lenient_json import Value
+from kbbench_hf.parsing.lenient_json import Value, extract_json
 from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
 from kbbench_hf.parsing.reasoning import strip_reasoning
 from kbbench_hf.parsing.triple_parts import plain
+from kbbench_hf.parsing.word_lists import word_lists
 from kbbench_hf.parsing.wrappers import unwrap
+from kbbench_hf.text.patterns import lazy_pattern
 
-_DIGITS = r"(?:\d{1,9}(?:[.,]\d{1,20})?|[.,]\d{1,20})"
-_PER = (
-    r"\s*(?:%|％|percent\b|per cent\b|prozent\b|pour ?cent\b|por ciento\b|por cento\b|per cento\b|procent\b|процент\w*)"
-)
-_OUT_OF = r"\s*(?:/|／|\bout of\b|\bof\b|\bvon\b|\bsur\b|\bde\b|\bsu\b|\bvan\b|\baus\b|\bиз\b|\bz\b|\bin\b)\s*"
+_LISTS = {name: f"(?:{rows})" for name, rows in word_lists("scores").items()}
+_DIGITS, _NAME, _WHOLE = _LISTS["digits"], _LISTS["name"], _LISTS["whole"]
 _NUMBER = re.compile(
-    rf"(?<![A-Za-z0-9_.,/:'’-])(?<!\d[-–−])(?P<sign>[-−](?=[\d.,]))?(?P<number>{_DIGITS})(?:(?P<percent>{_PER})|"
-    rf"(?P<of>{_OUT_OF})(?P<total>{_DIGITS})(?P<percents>%)?)?(?![A-Za-z0-9_%])(?![.,]\d)(?!\s*(?:[-–−~〜…]|\.\.+|"
-    rf"\(?(?:to|or|vs)\b|bis\b|"
-    rf"oder\b|ou\b|à\b)\s*\d)",
+    rf"(?<![A-Za-z0-9_.,/:'’-])(?<!\d[-–−])(?P<sign>[-−](?=[\d.,]))?(?P<number>{_DIGITS})"
+    rf"(?:(?P<percent>\s*{_LISTS['percent']})|\s*{_LISTS['out_of']}\s*(?P<total>{_DIGITS})%?)?"
+    r"(?![A-Za-z0-9_%])(?![.,]\d)(?!\s*(?:[-–−~〜…]|\.\.+|\(?(?:to|or|vs)\b|bis\b|oder\b|ou\b|à\b)\s*\d)",
     re.IGNORECASE,
-)
-_SCALE = re.compile(
-    rf"\(?\b(?:on|auf|sur|en|in|su|op|of|at|using|with)?\s*(?:a|an|the|einer|une|una|uma|een|the)?\s*(?:scale|skala"
-    rf"|échelle|escala|scala|schaal|range|interval)\s*(?:of|from|von|de|da|van|between|is|:|ranging from|goes from|"
-    rf"runs from)?\s*[\[(]?\s*{_DIGITS}\s*(?:to|-|–|—|bis|à|a|até|tot|and|,|\.\.|through)\s*{_DIGITS}\s*[\])]?"
-    rf"|[\[(（]\s*(?:from |von |de |between |range:? |scale:? |scale of |max(?:imum)?\.? |out of )?{_DIGITS}\s*(?:to|"
-    rf"-|–|—|〜|~|bis|à|a|até|tot|and|,|\.\.|=|…)?\s*(?:{_DIGITS})?[^()\[\]（）]{{0,40}}[\])）](?=\s*(?:[:：=.]|\s|$))"
-    rf"|\b(?:from|between|von|zwischen|de|entre|da|tra|van|tussen|от)\s+{_DIGITS}\s+(?:to|and|bis|und|à|et|a|e|y|"
-    rf"tot|en|до)\s+{_DIGITS}"
-    rf"|{_DIGITS}\s*(?:to|bis|through)\s*{_DIGITS}\s*(?:scale|skala|range)?"
-    rf"|{_DIGITS}\s*[-–—]\s*{_DIGITS}(?:\s*(?:scale|skala|range)|(?=\s*[:：]))|[（(][^（）()]{{0,20}}(?:满分|滿分|満点|만점|范围|"
-    rf"最高|最大|総点)[^（）()]{{0,20}}[）)]|满分\s*[为是]?\s*{_DIGITS}|{_DIGITS}\s*(?:点満点|점 만점|分满分)(?:で|"
-    rf"中|에서)?|out of (?:a )?(?:maximum|possible|total)(?: of)?(?: score of)? {_DIGITS}|(?:maximum|max|minimum|"
-    rf"min|highest|lowest|best|worst|perfect|full) (?:possible )?(?:score|mark|rating|value)(?: possible)?(?: is| "
-    rf"of| being|:)? {_DIGITS}",
-    re.IGNORECASE,
-)
-"""Where the bounds of the scale are given."""
-_NAME = (
-    r"(?:scores?|ratings?|relevance(?: score)?|relevancy|grade|marks?|points?|verdict|answer|assessment|estimate|"
-    r"evaluation|judge?ment|bewertung|punkt(?:e|zahl|wert|estand)|wertung|note|notation|score final|puntuación|"
-    r"puntaje|calificación|valoración|nota|pontuação|avaliação|punteggio|voto|valutazione|beoordeling|cijfer|poäng|"
-    r"betyg|arvosana|оценка|балл\w*|рейтинг|ocena|wynik|hodnocení|puan|pontszám"
-    r"|评分|得分|分数|打分|评价|相关性|評分|評価|スコア|点数|得点|점수|평점|평가|الدرجة|التقييم|अंक|điểm|skor|nilai)"
-)
-_WHOLE = (
-    r"(?:final|overall|total|combined|aggregate|corrected|revised|updated|adjusted|weighted|average|mean|resulting|"
-    r"net|gesamt\w*|insgesamt|endgültige\w*|finale?\w*|korrigiert\w*|globale?|total[e]?|général\w*|corrigée?|"
-    r"definitiv\w*|corregid\w*|geral|complessiv\w*|totaal|итог\w*|общ\w+|ogóln\w*|końcow\w*|celkov\w*|genel|总分?|"
-    r"总体|最终|綜合|综合|総合|最終|합계|종합|최종|conclusion|bottom line|verdict|in total|in sum|all in all|"
-    r"altogether|zusammen|summa summarum|en total|en conjunto|no geral|nel complesso)"
 )
 _LINK = (
-    r"[*_\"'`\s]{0,4}(?:\([^()]{0,40}\)\s*)?(?:(?:is|are|of|at|as|be|would be|comes? (?:out )?(?:to|at)|stands at|"
-    r"equals?|lands at|ist|beträgt|liegt bei|lautet|von|est|de|es|é|è|son|is dus|är|составляет|равна|to|jest|为|是|"
-    r"為|は|:|：|=|->|→|-|–)[*_\"'`\s:：=]{0,4}){0,3}(?:(?:about|around|roughly|approximately|ca\.?|etwa|rund|"
-    r"environ|unos|cerca de|circa|just|only|only a|a|an|around a|~|≈|约|約)\s*){0,2}[*_\"'`\s\[(]{0,4}"
+    rf"[*_\"'`\s]{{0,4}}(?:\([^()]{{0,40}}\)\s*)?(?:{_LISTS['link']}[*_\"'`\s:：=]{{0,4}}){{0,3}}"
+    rf"(?:{_LISTS['about']}\s*){{0,2}}[*_\"'`\s\[(]{{0,4}}(?=[-−]?[\d.,])"
 )
-_WHOLE_SCORE = re.compile(
-    rf"(?<![\w])(?:{_WHOLE}[\s*_-]*(?:{_NAME}|assessment|rating|impression|fit|match|result|value)?|"
-    rf"{_NAME}\s*{_WHOLE}){_LINK}(?=[-−]?[\d.,])",
-    re.IGNORECASE,
+
+
+def _pattern(expression: str) -> "re.Pattern[str]":
+    return lazy_pattern(expression, re.IGNORECASE)
+
+
+_SCALE = _pattern(_LISTS["scale"])
+"""Where the bounds of the scale are given."""
+_WHOLE_SCORE = _pattern(
+    rf"(?<!\w)(?:{_WHOLE}[\s*_-]*(?:{_NAME}|impression|fit|match|result|value)?|{_NAME}\s*{_WHOLE}){_LINK}"
 )
-_NAMED_SCORE = re.compile(
-    rf"(?<![A-Za-z]){_NAME}(?![A-Za-z_-]|\s+(?:for|on|of (?:the|each|its))\b){_LINK}(?=[-−]?[\d.,])", re.IGNORECASE
-)
-_CONCLUDED = re.compile(
-    r"(?:\b(?:i(?:['’]d| would| will|['’]ll)?|we(?:['’]d| would)?|ich|je|yo|eu|io|ik)\s+(?:\w+\s+){0,2}?(?:rate|"
-    r"score|give|assign|say|grade|put|judge|estimate|settle|go|place|set|mark|award|rank|evaluate|bewerte|gebe|"
-    r"vergebe|würde|schätze|donne|dirais|note|évalue|attribue|doy|daría|pondría|califico|dou|daria|avalio|do|darei|"
-    r"darebbe|direi|valuto|geef)\b[^.!?\n\d]{0,80}?"
-    r"|\b(?:rated?|scor(?:es|ed|ing)|assign(?:ed)?|deserves?|merits?|earns?|gets?|receives?|worth|"
-    r"warrants?)\b[^.!?\n\d]{0,50}?"
-    r"|\b(?:so|thus|therefore|hence|then|making it|which (?:gives|makes|yields)|giving|gives?|yields?|arrive at|"
-    r"also|daher|deshalb|somit|folglich|ergibt|macht|donc|ainsi|soit|por (?:lo )?tanto|entonces|así que|portanto|"
-    r"logo|então|quindi|pertanto|dunque|dus|поэтому|итак|因此|所以|よって|従って|したがって|따라서|"
-    r"그래서),?\s*(?:it(?:['’]s| is)|a|an|the|my|i(?:['’]d)? say|about|um|eine|un|una|é|es|rating|score)?\s*(?:of|"
-    r"is)?\s*[:：]?\s*"
-    r"|(?:=|→|->|⇒)\s*)[*_\"'`(\[]{0,4}(?=[-−]?[\d.,])",
-    re.IGNORECASE,
-)
-_NOT_MEANT = re.compile(
-    r"(?:\bnot (?:a |an |quite |really |at |worth |fully )?|n['’]t (?:be |give it |a |deserve |get )?(?:a )?|"
-    r"\bkein\w* |\bnicht |\bpas (?:un |une )?|\bno (?:es |un )?|\bnão (?:é )?|\bnon (?:è )?|\brather than (?:a )?|"
-    r"\binstead of (?:a )?|\b(?:less|more|lower|higher|below|above|under|over|beyond|better|worse) (?:than )?(?:a "
-    r")?|\bunder |\bfrom |\bwould (?:be|get|have|score|deserve|merit|receive|earn|need)[^.\d]{0,40}|"
-    r"\bif\b[^.\n]{0,120}|\b(?:at (?:most|least)|up to|nearly|almost) (?:a )?|\b(?:perfect|full|ideal|"
-    r"complete) [^.\n\d]{0,60}|\b(?:max|maximum|min|minimum|threshold|cut-?off)[^.\n\d]{0,20}|\bwere\b[^.\d]{0,60}|"
-    r"\bhätte\w*[^.\d]{0,60}|\bwäre\w*[^.\d]{0,60}|\bwürde\w*[^.\d]{0,60})$",
-    re.IGNORECASE,
-)
-_OTHER = re.compile(
-    r"(?<!% )\b(?:confidence|certainty|uncertainty|probability|property|properties|relations?|entity|criterion|"
-    r"criteria|attribute|weight|threshold|gene|rank|step|node|id|page|year|version|konfidenz|sicherheit|confiance|"
-    r"confianza|confiança|certezza|zekerheid|requirement|condition|part|eigenschaft\w*|"
-    r"beziehung\w*)\b(?:\s*\d{1,2})?[^.;\n\d]{0,20}$|置信度|信心|確信度",
-    re.IGNORECASE,
-)
-_TURNED_DOWN = re.compile(
-    rf"\b(?:not|rather than|instead of)\s+(?:an? |quite )?{_DIGITS}(?![\d.,]*\d|\s*(?:%|/|out\b|of\b))"
-    rf"|(?<![\w.,/]){_DIGITS}(?:\s*%)?\s*(?:\?|(?:太|过|過)[高低大小]\w{{0,2}}|(?:would|might|could|may|seems?|is|feels?|"
-    rf"looks?|wäre|ist|"
-    r"scheint|serait|est|sería|es|seria|é|sarebbe|è|zou)\s[^.;,:\n\d]{0,40}?\b(?:too|over\w*|generous\w*|unwarranted|"
-    r"unjustified|excessive|wrong|maximum|harsh|zu|trop|demasiado|muito|demais|troppo|te|exag\w+|"
-    r"exces\w+)\b[^.;,:\n\d]{0,40})",
-    re.IGNORECASE,
-)
+_NAMED_SCORE = _pattern(rf"(?<![A-Za-z]){_NAME}(?![A-Za-z_-]|\s+(?:for|on|of (?:the|each|its))\b){_LINK}")
+_CONCLUDED = _pattern(rf"{_LISTS['concluded']}[*_\"'`(\[]{{0,4}}(?=[-−]?[\d.,])")
+_NOT_MEANT = _pattern(rf"{_LISTS['not_meant']}$")
+"""Before a number: it is not the score, or that of another case."""
+_OTHER = _pattern(_LISTS["other"])
+"""Before a number: it is a confidence, a part of the whole, or no score at all."""
+_TURNED_DOWN = _pattern(_LISTS["turned_down"])
 """A number that the reply turns down: "0.9 would be too high"."""
-_AND_ANOTHER = re.compile(
-    rf"\s*(?:[,;/&\n]|and\b|or\b)[\s,;]*(?:maybe\s|perhaps\s|possibly\s)?{_DIGITS}(?![.)]?\s*[A-Za-z%/])(?![.)]\s)",
-    re.IGNORECASE,
+_AND_ANOTHER = _pattern(
+    rf"\s*(?:[,;/&\n]|and\b|or\b)[\s,;]*(?:maybe\s|perhaps\s|possibly\s)?{_DIGITS}(?![.)]?\s*[A-Za-z%/])(?![.)]\s)"
 )
 """A second number right behind the first one."""
-_RETRACTED = re.compile(rf"\d|{cues.RETRACTIONS.pattern}", re.IGNORECASE)
-_LAST_SENTENCE = re.compile(rf"(?<=[.!?:\n])(?<!\.\.)\s+{_NUMBER.pattern}[\s.\"')\]]*$", re.IGNORECASE)
+_LAST_SENTENCE = _pattern(rf"(?<=[.!?:\n])(?<!\.\.)\s+{_NUMBER.pattern}[\s.\"')\]]*$")
 """A number that is the last sentence."""
-_KEYS = (
-    "finalscore overallscore totalscore score rating relevance relevancescore overall final grade value result "
-    "answer finalanswer points similarity match matchscore assessment bewertung punktzahl puntuación puntaje nota "
-    "pontuação punteggio оценка 评分 得分 分数 スコア 점수 total"
-).split()
-_HOLDERS = ("arguments", "parameters", "input", "output", "result", "response", "answer", "data", "evaluation", "final")
+_KEYS = word_lists("scores")["keys"].split("|")
+_HOLDERS = "arguments parameters input output result response answer data evaluation final".split()
 
 
 def parse_score(reply: str) -> ParsedReply[float]:
@@ -153,7 +81,9 @@ def parse_score(reply: str) -> ParsedReply[float]:
             if not 0 <= score <= 1:
                 raise ParseError(f"{score:g} is not a score from 0 to 1", thought)
             return ParsedReply(score, rule, thought)
-        if version.is_final or (version.takes_back and _RETRACTED.search(version.text)):
+        if version.is_final or (
+            version.takes_back and (re.search(r"\d", version.text) or cues.RETRACTIONS.search(version.text))
+        ):
             break
     raise ParseError(f"no score: {said.strip()[:80]!r}", thought)
 
@@ -265,8 +195,6 @@ def _held(value: Value, depth: int) -> Iterator[float]:
             yield from _held(each, depth + 1)
             return
         if isinstance(each, str) and each.lstrip().startswith("{"):
-            from kbbench_hf.parsing.lenient_json import extract_json
-
             for inner in extract_json(each)[:1]:
                 yield from _held(inner.value, depth + 1)
             return

@@ -11,10 +11,8 @@ from kbbench_hf.parsing.labeled_triples import LABEL, in_cycles, parse_labels
 from kbbench_hf.parsing.line_triples import (
     ARROWS,
     MARKER,
-    REVERSED,
     bare_line,
     parse_line,
-    quoted_names,
 )
 from kbbench_hf.parsing.parsed_reply import Triple
 from kbbench_hf.parsing.triple_parts import (
@@ -84,7 +82,7 @@ def _items(line: str, relations: Collection[str]) -> list[str]:
     body = MARKER.sub("", line, count=1).strip()
     for candidate in dict.fromkeys((_INTRODUCTION.sub("", body, count=1), body)):
         bare = candidate.strip("*_ ")
-        if found := _groups(bare, relations) or _named_in_turn(bare, relations):
+        if found := _groups(bare, relations):
             return found
         for split in _SPLITS:
             parts = [part for part in split.split(bare) if part.strip(" .")]
@@ -121,14 +119,6 @@ def _groups(line: str, relations: Collection[str]) -> list[str]:
     return groups if any(parse_line(group, relations) for group in groups) else []
 
 
-def _named_in_turn(line: str, relations: Collection[str]) -> list[str]:
-    """Return the items of a line of names in marks, three after three, with only blanks or commas between them."""
-    names = quoted_names(line)
-    if len(names) < 6 or len(names) % 3 or (relations and any(same(name) not in relations for name in names[1::3])):
-        return []
-    return [f"<{names[at]}> <{names[at + 1]}> <{names[at + 2]}>" for at in range(0, len(names), 3)]
-
-
 def _lines(text: str, relations: Collection[str]) -> tuple[list[Triple], str]:
     """Return the triples of lines; where what parts them occurs in prose too, all items must be triples."""
     lines = [
@@ -142,7 +132,7 @@ def _lines(text: str, relations: Collection[str]) -> tuple[list[Triple], str]:
     return ([each for each in triples if each is not None], "lines") if items and all(triples) else ([], "")
 
 
-_EMPTY = re.compile(r"[-–—.…]+")
+_EMPTY = re.compile(r"[-–—.…〃\"″]+")
 _OTHER_COLUMN = re.compile(
     r"\W*(?:#|no\.?|id|entit(?:y|ies)|name|mention|type|class|category|description|definition|notes?|span|start|end|offset"
     r"|token|tag|lemma|pos|text|value|domain|range|relation|count|example|label|synonyms?|role|date|year|born|died|unit)\W*",
@@ -174,7 +164,6 @@ def _strong(line: str) -> bool:
     bare = bare_line(line).removesuffix(" .")
     return bool(
         ARROWS.search(bare)
-        or REVERSED.fullmatch(bare)
         or re.search(r"[|｜\t]|::|\]-|^\(.+[,;|].+\)$|^<.+>$|^⟨|^\[", bare)
         or len(LABEL.findall(bare)) >= 3
     )

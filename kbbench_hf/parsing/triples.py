@@ -17,21 +17,6 @@ from kbbench_hf.parsing.text_triples import one_per_line, parse_text_triples
 from kbbench_hf.parsing.triple_parts import is_placeholder, order_parts, same
 from kbbench_hf.parsing.wrappers import unwrap
 
-_SINGLE = re.compile(
-    r"\b(?:single|one|atomic|indivisible|elementary|simple) (?:\w+ )?(?:fact|statement|triple|claim|assertion|"
-    r"proposition|relation|unit)|\batomic\b|\bindivisible\b"
-    r"|(?:can(?:not|['’]t| not)|could(?: not|n['’]t)|does(?: not|n['’]t)|need(?: not|n['’]t)|not|no (?:need|way|"
-    r"reason) to|nothing (?:\w+ )?to|n['’]t)\b[^.\n]{0,40}\b(?:split|divid|decompos|separat|break|broken|"
-    r"simplif)\w*"
-    r"|\b(?:no|without) (?:further )?(?:split|division|decomposition)|\bn/a\b|^\W*none\b|einzelne[sr]?\s+(?:fakt|"
-    r"tatsache|aussage)|nicht (?:weiter )?(?:teil|zerleg|aufteil)\w*|un seul fait|pas être (?:divisé|décomposé|"
-    r"séparé)\w*"
-    r"|un solo hecho|no se puede (?:dividir|separar|descomponer)|um único fato|não pode ser dividid\w*|un solo "
-    r"fatto|non (?:può essere|si può) (?:divi|scompo|suddivi)\w*|één feit|enkel feit|один факт|нельзя разделить"
-    r"|单一|一个事实|不能(?:再)?(?:拆分|分割|分解)|无法(?:再)?(?:拆分|分割)|无需拆分|単一|一つの事実|分割できません"
-    r"|하나의 사실|분할할 수 없",
-    re.IGNORECASE,
-)
 _JOINED_CALLS = re.compile(r"\)\s*(?:[∧⋀·•+]|&&|\band\b)\s*(?=[\w\\]+(?: \w+){0,4}\()")
 """What joins two calls: a sign of logic, a bullet, a word."""
 _JOINED = re.compile(r"[\s,;.|&+/·•∧⋀*#-]*")
@@ -72,7 +57,7 @@ def parse_triples(
         read = _read(version, asked, known, partial, single)
         if read is not None:
             values = [each.value for each in extract_json(said)] if _LISTS_NODES.search(said) else []
-            triples = resolve_node_ids(_without_dittos(read[0]), values, said, asked)
+            triples = resolve_node_ids(read[0], values, said, asked)
             if triples is None:
                 raise ParseError("triples of nodes by their ids, and no names for these", thought)
             if (
@@ -90,25 +75,7 @@ def parse_triples(
     raise ParseError("no triples, and no word that there are none", thought)
 
 
-_DITTO = re.compile(
-    r"[〃″\"”“„^↑]|''|,,"
-    r"|-\s?[\"”〃]\s?-|\(?(?:ditto|do\.|dito|idem|id\.|same(?: as above)?|as above|同上|см\. выше)\)?",
-    re.IGNORECASE,
-)
 _NESTED = re.compile(r"\[\s*[\[(]|[\"']?(?:triple|relation|fact)\w*[\"']?\s*[:：=]", re.IGNORECASE)
-
-
-def _without_dittos(triples: Sequence[Triple]) -> list[Triple]:
-    """Return triples in which a ditto mark is the part above it."""
-    found: list[Triple] = []
-    for triple in triples:
-        above = found[-1] if found else ("", "", "")
-        subject, relation, obj = (
-            over if _DITTO.fullmatch(part) else part for part, over in zip(triple, above, strict=True)
-        )
-        if not any(over == "" and _DITTO.fullmatch(part) for part, over in zip(triple, above, strict=True)):
-            found.append((subject, relation, obj))
-    return found
 
 
 def _lists_names(triple: Triple, asked: str, relations: frozenset[str]) -> bool:
@@ -210,7 +177,7 @@ def says_none(text: str, *, single: bool = False) -> bool:
     if any(re.match(r"\s*(?:[-*•]|\d+[.)])\s+\S+\s+\S", line) for line in text.splitlines()):
         return False
     sentences = [each for each in _SENTENCES.split(text) if each.strip()]
-    said = cues.NONE if not single else re.compile(f"{_SINGLE.pattern}|{cues.NONE.pattern}", re.IGNORECASE)
+    said = cues.SINGLE if single else cues.NONE
     return any(
         said.search(each) and not cues.OTHERS.search(_but_split(each)) and not cues.REFUSAL.search(each)
         for each in sentences
@@ -242,50 +209,26 @@ _TRIPLE_NAMES = re.compile(r"(?:triples?t?|fact|relation(?:ship)?|statement|edge
 def _calls(text: str, asked: str, relations: frozenset[str]) -> tuple[list[Triple], str]:
     """Return the triples written as `relation(subject, object)`: in lines of their own, or with a known relation."""
     text = _whole_calls(_NOT_OF_THE_CALL.sub("", text))
-    kept: list[str] = []
-    in_prose: list[str] = []
+    lines: list[str] = []
     named: list[Triple] = []
     goes_on = False
     for line in text.splitlines():
         if goes_on:
-            kept[-1] += line
+            lines[-1] += line
+        elif isinstance(read := _call_line(line, relations), tuple):
+            named.append(read)
+        elif read:
+            lines.append(read)
         else:
-            read = _call_line(line, relations)
-            if isinstance(read, tuple):
-                named.append(read)
-            elif read:
-                kept.append(read)
-            elif inner := _known_call(line, relations):
-                in_prose.append(inner)
-                continue
-            else:
-                continue
-        goes_on = bool(kept) and kept[-1].rstrip().endswith((",", "(")) and not isinstance(read, tuple)
-    found = [
-        each
-        for each in parse_calls("\n".join(kept), asked)
-        if not is_placeholder(each) and not _has_third(each, asked, relations)
-    ] + named
-    if not found:
-        found = [each for each in parse_calls("\n".join(in_prose), asked) if not is_placeholder(each)]
-    return found, "calls"
+            continue
+        goes_on = bool(lines) and lines[-1].rstrip().endswith((",", "(")) and (goes_on or isinstance(read, str))
+    calls = [each for each in parse_calls("\n".join(lines), asked) if not is_placeholder(each)]
+    return [each for each in calls if not any(_joins_names(each[end], asked) for end in (0, 2))] + named, "calls"
 
 
-def _has_third(triple: Triple, asked: str, relations: frozenset[str]) -> bool:
-    """Whether a call had a third argument: a subject, an object and a number or a type were taken for two names."""
-    for name in (triple[0], triple[2]):
-        parts = name.split(", ")
-        if '", "' in name:
-            return True
-        if len(parts) == 2 and name not in asked and parts[1] in asked:
-            if parts[0] in asked and name == triple[0] and _NUMBER.fullmatch(triple[2]):
-                return True
-            if parts[0].islower() and parts[0] not in asked and relations:
-                return True
-    return False
-
-
-_NUMBER = re.compile(r"\d{4}|0?\.\d+|[01](?:\.0)?")
+def _joins_names(name: str, asked: str) -> bool:
+    """Whether a name is two arguments of a call of three."""
+    return '", "' in name or (", " in name and name not in asked and all(part in asked for part in name.split(", ")))
 
 
 def _whole_calls(text: str) -> str:
@@ -297,12 +240,6 @@ def _whole_calls(text: str) -> str:
     before = line[:opening]
     kept = before[: max(before.rfind(")") + 1, 0)]
     return text.rstrip()[: len(text.rstrip()) - len(line)] + kept
-
-
-def _known_call(line: str, relations: frozenset[str]) -> str:
-    """Return the calls of known relations in a sentence, parted by semicolons."""
-    found = re.finditer(r"[\w/'-]{1,60}\([^()\n]{1,300}\)", line) if relations else ()
-    return " ; ".join(match[0] for match in found if same(match[0].partition("(")[0]) in relations)
 
 
 def _call_line(line: str, relations: frozenset[str]) -> Triple | str | None:

@@ -6,7 +6,6 @@ another case says nothing. Where a reply says both, or neither, it has no verdic
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from kbbench_hf.parsing import cues
 from kbbench_hf.parsing.answers import says_unanswerable
@@ -15,118 +14,68 @@ from kbbench_hf.parsing.lenient_json import Value
 from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
 from kbbench_hf.parsing.reasoning import strip_reasoning
 from kbbench_hf.parsing.triple_parts import plain
+from kbbench_hf.parsing.word_lists import word_lists
 from kbbench_hf.parsing.wrappers import unwrap
 from kbbench_hf.text.patterns import lazy_pattern
 
-_YES = (
-    r"yes|yeah|yep|true|correct|right|positive|affirmative|ja|jawohl|wahr|richtig|oui|vrai|exact|sí|si|verdadero|"
-    r"cierto|sim|verdadeiro|vero|waar|sant|tak|prawda|ano|да|верно|evet|doğru|igen|sì"
-    r"|نعم|صحيح|हाँ|हां|有|是的?|对|對|正确|真|能|可以|はい|正しい|예|네|그렇다|참|1"
-)
-_NO = (
-    r"no|nope|nah|false|incorrect|wrong|negative|nein|falsch|unwahr|non|faux|falso|não|nee|onwaar|nej|falskt|nie|"
-    r"fałsz|ne|нет|неверно|ложь|hayır|yanlış|nem"
-    r"|لا|خطأ|नहीं|没有|不是|否|不|错误?|假|不能|不可以|いいえ|偽|아니요?|아니오|거짓|0"
-)
-_WORD = lazy_pattern(rf"(?:(?P<yes>{_YES})|(?P<no>{_NO}))(?![\w'’-])", re.IGNORECASE)
-_LAST_WORD = lazy_pattern(rf"(?:[:：.!]|,? (?:so|hence|thus|therefore),?)\s+{_WORD.pattern}[\s.!)]*$", re.IGNORECASE)
+_LISTS = {name: f"(?:{rows})" for name, rows in word_lists("verdicts").items()}
+
+
+def _pattern(expression: str) -> "re.Pattern[str]":
+    return lazy_pattern(expression, re.IGNORECASE)
+
+
+_WORD = _pattern(rf"(?:(?P<yes>{_LISTS['yes']})|(?P<no>{_LISTS['no']}))(?![\w'’-])")
+_LAST_WORD = _pattern(rf"(?:[:：.!]|,? (?:so|hence|thus|therefore),?)\s+{_WORD.pattern}[\s.!)]*$")
 """A verdict that is the last sentence, or stands behind a colon or "so" at the end."""
-_CONCEDED = lazy_pattern(r"^\W*(?:al|even )?though\b[^,]*,|^\W*(?:while|whereas)\b[^,]*,", re.IGNORECASE)
+_BOTH = _pattern(
+    rf"\b{_LISTS['yes']}\s*(?:/|\||\bor\b|\boder\b|\bou\b)\s*{_LISTS['no']}\b|^\W*{_LISTS['yes']}\W+{_LISTS['no']}\W*$"
+    r"|\b(?:un)?(?:supported|true)\s*(?:/|\||\bor\b)\s*(?:not |un)?(?:supported|false)\b"
+)
+"""Both verdicts side by side: the choices are repeated."""
+_CONCEDED = _pattern(r"^\W*(?:al|even )?though\b[^,]*,|^\W*(?:while|whereas)\b[^,]*,")
 """What a sentence grants before it says the other thing."""
-_IDIOMS = lazy_pattern(
-    r"\b(?:no (?:doubt|denying|question|problem|wonder|contradiction|more|less|further|other|errors?|issues?|"
-    r"conflict|need|reason)|without (?:a |any )?(?:doubt|question)|not only|nothing (?:missing|contradicts)|"
-    r"no,? (?:really)|kein(?:e[nr]?)? (?:zweifel|frage)|zweifellos|sans (?:aucun )?doute|pas de doute|"
-    r"sin (?:ninguna )?duda|no hay duda|sem dúvida|senza dubbio|zonder twijfel|без сомнени\w+|"
-    r"bez wątpienia)\b|毫无疑问|"
-    r"没有疑问|無疑|间違いなく",
-    re.IGNORECASE,
+_IDIOMS = _pattern(_LISTS["idioms"])
+"""Negations that deny nothing: "no doubt"."""
+_NOT = _pattern(rf"{_LISTS['not']}(?:[\s,]+(?:{_LISTS['between']}\b[\s,]*){{0,4}})?\s*$")
+"""A negation before a claim, with at most a few words between."""
+_NOTHING_BEFORE = _pattern(
+    r"(?:^|[\s(])(?:no|nothing|not (?:all|every\w*|each))(?:\s+(?!(?:and|but|or)\b)\w+){0,4}\s*$"
 )
-_LABEL = (
-    r"(?:(?:final|overall|corrected|revised|my|the)\s+)*(?:answer|verdict|judge?ment|decision|conclusion|label|"
-    r"result|assessment|response|output|final|corrected|revised|correction|prediction|classification|evaluation|"
-    r"ruling|determination"
-    r"|antwort|urteil|ergebnis|réponse|verdict|respuesta|veredicto|resposta|veredito|risposta|verdetto|antwoord|"
-    r"oordeel|ответ|вердикт|odpowiedź|答案|结论|判断|判定|回答|結論|답|판정|결론)"
+_NOT_WHOLLY = _pattern(r"not (?:fully|entirely|completely|wholly|quite|really|exactly|at all|yet)\b")
+_OUTER_DENIAL = _pattern(rf"{_LISTS['outer_denial']}[^,;]*$")
+"""A denial of all that the sentence says: "I do not think that ..."."""
+_SUPPOSED = _pattern(_LISTS["suppositions"])
+_OTHER_CLAIM = _pattern(r"\b(?:false|wrong|incorrect|untrue) that\b|\bthe (?:opposite|reverse|contrary)\b|\?\W*$")
+"""In a sentence: it speaks of another claim than the one that is judged."""
+_OPPOSITE = _pattern(r"\b(?:opposite|otherwise|reverse\w*|instead|contrary|another|different|other)\b")
+_UNSAID = _pattern(_LISTS["unsaid"])
+_BUT = rf"{_LISTS['but']}(?![a-zа-я])"
+_PARTLY = _pattern(_LISTS["partly"])
+_LIMITED = _pattern(
+    rf"{_LISTS['limited']}|{_LISTS['partly']}|n['’]t(?=\W*$)|^\W*[^\W\d]+\W{{0,4}}{_BUT}"
+    rf"|[,，]\s*{_BUT}[^.]{{0,80}}(?:\b(?:not|no|wrong|different|missing|differs)\b|不|没)"
 )
+"""What makes a yes one of a part: "everything but the last hop", "yes, but not the relation"."""
 
 
-@dataclass(frozen=True)
 class VerdictTask:
-    """What is asked: the words that claim it, the words that deny it, and the members that hold the answer."""
+    """What is decided: the words that claim it, the labels and members that hold it, from `data/verdicts.txt`."""
 
-    claim: "re.Pattern[str]"
-    """Its words in a sentence; a negation before them, or their own, turns them round."""
-    keys: frozenset[str]
-    turned: frozenset[str]
-    """Members whose truth means no."""
+    def __init__(self, name: str) -> None:
+        lists = word_lists("verdicts")
+        self.claim = _pattern(lists[name])
+        """Its words in a sentence; a negation before them, or their own, turns them round."""
+        self.label = _pattern(
+            rf"(?:^|(?<=[\s.;(]))(?:{lists['label']}|{lists[f'{name}_label']})\s*"
+            r"(?:(?:is|ist|est|es|é|è)\s*[:：]?|[:：=?？]|->|→|是|は|\s[-–—]\s)\s*"
+        )
+        self.keys = frozenset(lists[f"{name}_keys"].split("|"))
+        self.turned = frozenset(lists[f"{name}_turned_keys"].split("|"))
+        """Members whose truth means no."""
 
 
-_NOT = lazy_pattern(
-    r"(?:\b(?:not|never|neither|nor|cannot|hardly|barely|no longer|fails? to|failed to|lacks?|without|nicht|kein\w*"
-    r"|pas|jamais|nicht|no|não|nao|non|niet|ikke|inte|nie|не|ne|nem|değil)\b|n['’]t\b|(?:不|未|没有|沒有|无法|無法|"
-    r"並不|并不)\s*(?:被|能|可以|得到|受)?|\b(?:nothing|no (?:evidence|part|sentence|statement|mention|indication|"
-    r"support))\b"
-    r"[^.]{0,40}\b(?:that|which|to))(?:[\s,]+(?:(?:be|been|being|directly|explicitly|fully|clearly|actually|"
-    r"entirely|completely|wholly|quite|totally|exactly|strictly|"
-    r"really|at all|in any way|in fact|itself|the|by|or implied|anywhere|it|is|are|state or|say or|werden|être|ser|"
-    r"essere|worden|as|a|what)\b[\s,]*){0,4})?\s*$",
-    re.IGNORECASE,
-)
-_SUPPORTED = VerdictTask(
-    claim=lazy_pattern(
-        r"\b(?P<neg>un|dis|in|non-|not-)?(?:supported|supports|support|entailed|entails|stated|states|implied|"
-        r"implies|inferred|deduced|confirmed|confirms|backed|backs|justified|verified|verifiable|grounded|correct|"
-        r"accurate|true|"
-        r"valid|warranted|expressed|substantiated|attested"
-        r"|belegt|gestützt|bestätigt|unterstützt|gedeckt|étayé\w*|soutenu\w*|confirmé\w*|appuyé\w*|respaldad\w*|"
-        r"apoyad\w*|confirmad\w*|soportad\w*|sustentad\w*|apoiad\w*|supportat\w*|sostenut\w*|confermat\w*|"
-        r"ondersteund|bevestigd|подтвержд\w+|подтвержден\w*|поддерж\w+|potwierdz\w+|wspierane?)\b"
-        r"|\b(?P<against>contradicted|contradicts?|refuted|refutes|false|incorrect|wrong|invalid|inaccurate|untrue|"
-        r"fabricated|hallucinated|unfounded|invented|widerlegt|widerspricht|falsch|contredit\w*|faux|fausse|falso|"
-        r"falsa|опроверг\w+|ложн\w+|неверн\w+)\b"
-        r"|(?:支持|成立|属实|正确|裏付けられ|支持され|지지|뒷받침)",
-        re.IGNORECASE,
-    ),
-    keys=frozenset(
-        "supported verdict answer label result support issupported judgment judgement decision conclusion entailed "
-        "entailment correct true valid factual final finalanswer finalverdict response prediction output value "
-        "stated judge classification assessment belegt gestützt unterstützt soutenu étayé respaldado apoyado "
-        "apoiado supportato ondersteund 支持 判断 答案 结论".split()
-    ),
-    turned=frozenset(
-        "unsupported contradicted false incorrect refuted hallucinated notsupported contradiction hallucination".split()
-    ),
-)
-_ANSWERABLE = VerdictTask(
-    claim=lazy_pattern(
-        r"\b(?P<neg>un|in|non-)?(?:answerable|answered|sufficient|suffices?|suffice|enough|adequate|possible to "
-        r"answer|able to answer|can answer|"
-        r"answer (?:is|appears|can be found)(?= (?:in|there|given|stated|listed|present)\b)|"
-        r"be answered|determined|determinable|deduced|inferred|derived|beantwortet|beantworten|beantwortbar|"
-        r"ausreichend|reichen|reicht|répondre|répondue?|suffisant\w*|suffisent|responder(?:se)?|respondid[ao]|"
-        r"suficientes?|contestar(?:se)?|rispondere|risposta|sufficient[ei]|beantwoord(?:en)?|voldoende|ответить|"
-        r"достаточно|odpowiedzieć|wystarczając\w+)\b"
-        r"|\b(?:contains?|provides?|includes?|holds?|gives?|lists?|states?|shows?|has|have|mentions?|enthält|"
-        r"enthalten|contient|contiennent|contienen?|contêm|contém|contiene|"
-        r"contengono)\b(?=[^.!?\n]{0,60}\b(?:information|answer|facts?|data|everything|all|needed|necessary|"
-        r"required|evidence|angaben|informationen|informations?|información|informação|informazioni|datos|dados)\b)"
-        r"|(?P<against>\b(?:missing|absent|lacking|impossible|insufficient|inadequate|incomplete|unmöglich|fehlt|"
-        r"fehlen|manque\w*|impossible|imposible|faltan?|impossível|faltam|impossibile|mancan?o?|ontbre\w+|"
-        r"insuffisant\w*|insuficiente\w*|unzureichend|недостаточно|невозможно|brakuje)\b|无法|無法|不足|缺少|不够|"
-        r"できません|できない|答えられ|불가능|없습니다)"
-        r"|(?:可以回答|能回答|能够回答|足够|答えられます|回答できます|답할 수 있)",
-        re.IGNORECASE,
-    ),
-    keys=frozenset(
-        "answer answerable canbeanswered cananswer isanswerable sufficient verdict decision label result judgment "
-        "judgement final finalanswer response output value enough possible conclusion prediction answerability "
-        "canbeanswer answers beantwortbar réponse respuesta 答案 可回答 回答".split()
-    ),
-    turned=frozenset(
-        "unanswerable insufficient missing notanswerable rejected reject cannotanswer cannotbeanswered".split()
-    ),
-)
+_SUPPORTED, _ANSWERABLE = VerdictTask("supported"), VerdictTask("answerable")
 
 
 def parse_supported(reply: str) -> ParsedReply[bool]:
@@ -229,7 +178,7 @@ def _of_words(text: str, question: VerdictTask) -> tuple[set[bool] | None, str]:
     the sentences after it contradict is none either.
     """
     found, rule, scope = _stated(text, question)
-    if found == {True} and cues.LIMITED.search(_IDIOMS.sub(" ", scope)):
+    if found == {True} and _LIMITED.search(_IDIOMS.sub(" ", scope)):
         return set(), ""
     first = _WORD.match(text.lstrip(" \n\t*_`([{#>'’\"“:：.-–—"))
     if rule == "first word" and first and found == {said := first["yes"] is not None}:
@@ -238,10 +187,8 @@ def _of_words(text: str, question: VerdictTask) -> tuple[set[bool] | None, str]:
             if re.match(r"\W*(?:[,.;:!—–\n。，；！]|$)", first.string[first.end() :])
             else ""
         )
-        claims = {
-            claim for each in _sentences(rest) if not cues.OPPOSITE.search(each) for claim in _claims(each, question)
-        }
-        if claims == {not said} or (said and cues.UNSAID.search(rest)):
+        claims = {claim for each in _sentences(rest) if not _OPPOSITE.search(each) for claim in _claims(each, question)}
+        if claims == {not said} or (said and _UNSAID.search(rest)):
             return set(), ""
     return found, rule
 
@@ -249,22 +196,11 @@ def _of_words(text: str, question: VerdictTask) -> tuple[set[bool] | None, str]:
 def _stated(text: str, question: VerdictTask) -> tuple[set[bool] | None, str, str]:
     """Return what a text says, the rule that tells it, and the words that may limit it."""
     plain_text = re.sub(r"[*_`\"“”]+", " ", text).strip()
-    if re.search(
-        rf"\b(?:{_YES})\s*(?:/|\||\bor\b|\boder\b|\bou\b)\s*(?:{_NO})\b|\b(?:un)?(?:supported|true)\s*(?:/|\||"
-        rf"\bor\b)\s*(?:not |un)?(?:supported|false)\b|^\W*(?:{_YES})\W+(?:{_NO})\W*$",
-        plain_text,
-        re.IGNORECASE,
-    ):
+    if _BOTH.search(plain_text):
         return set(), "", ""
-    labels = re.finditer(
-        rf"(?:^|(?<=[\s.;(]))(?:{_LABEL}|{_KEY_WORDS[question.keys]})\s*(?:(?:is|ist|est|es|é|è)\s*[:：]?|"
-        rf"[:：=?？]|->|→|是|は|\s[-–—]\s)\s*",
-        plain_text,
-        re.IGNORECASE,
-    )
     labelled = [
         (verdict, after[:300].partition("\n")[0])
-        for match in labels
+        for match in question.label.finditer(plain_text)
         if (verdict := _leading(after := plain_text[match.end() :], question)) is not None
     ]
     if labelled:
@@ -280,10 +216,10 @@ def _stated(text: str, question: VerdictTask) -> tuple[set[bool] | None, str, st
     leading = _leading(plain_text, question)
     claims = set(_claims(plain_text, question))
     start = plain_text.lstrip(" \n\t([{-–—#>'’:：.")
-    if leading is not None and (_WORD.match(start) or cues.NOT_WHOLLY.match(start)):
+    if leading is not None and (_WORD.match(start) or _NOT_WHOLLY.match(start)):
         return {leading}, "first word", _first_sentences(plain_text)
     if claims:
-        return (claims, "words", plain_text) if not cues.PARTLY.search(plain_text) else (set(), "", "")
+        return (claims, "words", plain_text) if not _PARTLY.search(plain_text) else (set(), "", "")
     if leading is None and question is _ANSWERABLE and says_unanswerable(plain_text):
         return {False}, "words", ""
     return (None, "", "") if leading is None else ({leading}, "first word", _first_sentences(plain_text))
@@ -296,13 +232,7 @@ def _sentences(text: str) -> list[str]:
 def _first_sentences(text: str) -> str:
     """Return the first sentence; after one word, with the second where that takes something back."""
     first, second = [*_sentences(text), ""][:2]
-    return f"{first}, {second}" if len(first.split()) < 3 and re.match(rf"\W*{cues.BUT}", second, re.I) else first
-
-
-_KEY_WORDS = {
-    _SUPPORTED.keys: r"(?:is )?supported(?: by the text)?|support|entailed|belegt|gestützt|étayé|respaldado",
-    _ANSWERABLE.keys: r"answerable|can (?:it|the question) be answered|can be answered|sufficient|beantwortbar",
-}
+    return f"{first}, {second}" if len(first.split()) < 3 and re.match(rf"\W*{_LISTS['but']}", second, re.I) else first
 
 
 def _leading(text: str, question: VerdictTask) -> bool | None:
@@ -310,7 +240,7 @@ def _leading(text: str, question: VerdictTask) -> bool | None:
     start = text.lstrip(" \n\t([{-–—#>'’:：.,")
     if question is _ANSWERABLE and cues.COMPLETE.match(start):
         return True
-    if cues.NOT_WHOLLY.match(start):
+    if _NOT_WHOLLY.match(start):
         return False
     if match := _IDIOMS.match(start):
         claims = set(_claims(start, question))
@@ -345,18 +275,7 @@ def _leading(text: str, question: VerdictTask) -> bool | None:
 def _claims(text: str, question: VerdictTask) -> Iterator[bool]:
     """Yield what the sentences of a text claim; what they only suppose, or say of something else, is left out."""
     for sentence in _sentences(text):
-        if re.search(
-            r"\b(?:if|would|had|were it|should it|unless|wenn|würde|wäre|hätte|falls|si (?:le|la|el)|serait|sería|"
-            r"seria|sarebbe|se (?:o|a|il|la) )\b|如果|もし|만약",
-            sentence,
-            re.IGNORECASE,
-        ):
-            continue
-        if re.search(
-            r"\b(?:false|wrong|incorrect|untrue) that\b|\bthe (?:opposite|reverse|contrary)\b|\?\W*$", sentence, re.I
-        ):
-            continue
-        if cues.REFUSAL.search(sentence):
+        if _SUPPOSED.search(sentence) or _OTHER_CLAIM.search(sentence) or cues.REFUSAL.search(sentence):
             continue
         sentence = _CONCEDED.sub(" ", sentence)
         if question is _ANSWERABLE and cues.COMPLETE.search(sentence):
@@ -367,13 +286,11 @@ def _claims(text: str, question: VerdictTask) -> Iterator[bool]:
             if sentence[match.end() :].startswith(" that "):  # "it is true that ..."
                 continue
             before = _IDIOMS.sub(" ", sentence[max(0, match.start() - 200) : match.start()])
-            negated = bool(_NOT.search(before) or cues.NOTHING_BEFORE.search(before)) or (
+            negated = bool(_NOT.search(before) or _NOTHING_BEFORE.search(before)) or (
                 question is _ANSWERABLE and _far_negation(before, sentence[match.end() :])
             )
             said = groups.get("against") is None and groups.get("neg") is None
-            yield (said != negated) != bool(
-                cues.OUTER_DENIAL.search(sentence[max(0, match.start() - 200) : match.start()])
-            )
+            yield (said != negated) != bool(_OUTER_DENIAL.search(sentence[max(0, match.start() - 200) : match.start()]))
 
 
 def _far_negation(before: str, after: str) -> bool:

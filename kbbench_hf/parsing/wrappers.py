@@ -6,6 +6,8 @@ r"""What an answer is wrapped in: turn tokens, answer tags, boxes, tool calls, c
 import json
 import re
 
+from kbbench_hf.text.patterns import lazy_pattern
+
 _TOKENS = re.compile(
     r"<[|｜][\w▁]{1,40}[|｜]>(?:\s*\w{1,12}<\|sep\|>)?|<bos>|<s>|<pad>|<\|?tool_call\|?>|</\|?tool_call\|?>"
 )
@@ -24,6 +26,8 @@ _STRAY = re.compile(
 )
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)[^\n`]*$|```(?:json|python|text|xml|yaml)?", re.MULTILINE)
 _BOX = re.compile(r"\\boxed\s*\{")
+BESIDE = lazy_pattern(r"(?:[\s,;、$.*_]|\\q?quad|\\[,;])*(?:and|und|et|y|e|和|&)?[\s,;$*_]*", re.IGNORECASE)
+"""What stands between wrappers, or marks, of several answers."""
 _TEX = re.compile(r"\\(?:text|textbf|mathrm|mathbf)\s*\{([^{}]*)\}")
 
 
@@ -45,35 +49,42 @@ def unwrap(said: str) -> str:
 
 
 def _tagged(said: str) -> str:
-    held: list[tuple[int, int]] = []
+    """Return what the last answer tags hold; what stands after a tag that is never closed; all of it without tags."""
+    held: list[tuple[int, int, int, int]] = []
     opened: dict[str, tuple[int, int]] = {}
     for tag in _TAG.finditer(said):
         name = tag[2].lower()
         if not tag[1]:
             opened[name] = tag.span()
         elif name in opened:
-            start = opened.pop(name)[1]
-            if said[start : tag.start()].strip(" \n\t.…"):
-                held.append((start, tag.start()))
-    if not held:
-        first = min(opened.values(), default=(0, 0))
-        return said[first[1] :] if not said[: first[0]].strip() else said
-    last = len(held) - 1
-    while last and not _TAG.sub("", said[held[last - 1][1] : held[last][0]]).strip():
-        last -= 1
-    return "\n".join(said[start:end] for start, end in held[last:])
+            start, inner = opened.pop(name)
+            if said[inner : tag.start()].strip(" \n\t.…"):
+                held.append((start, inner, *tag.span()))
+    if held:
+        return _last_run(said, held)
+    first = min(opened.values(), default=(0, 0))
+    return said[first[1] :] if not said[: first[0]].strip() else said
 
 
 def _boxed(said: str) -> str:
     r"""Return what the last `\boxed{...}` holds, or all of it where there is none."""
-    for match in reversed(list(_BOX.finditer(said))[-20:]):
+    boxes: list[tuple[int, int, int, int]] = []
+    for match in list(_BOX.finditer(said))[-20:]:
         depth, position = 1, match.end()
         while position < len(said) and depth:
             depth += {"{": 1, "}": -1}.get(said[position], 0)
             position += 1
-        if not depth and (held := said[match.end() : position - 1]).strip():
-            return _TEX.sub(r"\1", held)
-    return said
+        if not depth and said[match.end() : position - 1].strip():
+            boxes.append((match.start(), match.end(), position - 1, position))
+    return _TEX.sub(r"\1", _last_run(said, boxes)) if boxes else said
+
+
+def _last_run(said: str, held: list[tuple[int, int, int, int]]) -> str:
+    """Return what the last wrappers in a row hold, a line each; each has a start, inner start, inner end and end."""
+    last = len(held) - 1
+    while last and BESIDE.fullmatch(said, held[last - 1][3], held[last][0]):
+        last -= 1
+    return "\n".join(said[start:end].strip() for _, start, end, _ in held[last:])
 
 
 def _of_a_string(said: str) -> str:
