@@ -8,8 +8,7 @@ from typing import Any
 import pyarrow as pa
 from systems import copy, pattern
 
-from kbbench_hf.building.text2kgbench.columns import ONTOLOGIES, PROMPTS, SENTENCES
-from kbbench_hf.building.text2kgbench.mentions import with_mentions
+from kbbench_hf.building.text2kgbench.columns import ONTOLOGIES, PROMPTS, SENTENCES, with_mentions
 from kbbench_hf.building.text2kgbench.release import fold
 from kbbench_hf.building.text2kgbench.repairs import flag_across_rows, repair
 from kbbench_hf.files.datasets import write_dataset

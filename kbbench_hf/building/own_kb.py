@@ -1,4 +1,4 @@
-"""A user's own knowledge base -> the same dataset as a released one: nodes, edges, and questions if there are any."""
+"""Builder of a dataset from a user's own knowledge base: tables of nodes, edges and, if there are any, questions."""
 
 import json
 import re
@@ -54,13 +54,10 @@ def build_own_knowledge_base(
         DataError: a table is malformed, an edge leads to no node, or a gold id is no node; the first ten are listed.
         UsageError: a file is absent, or the name is taken or no name.
     """
-    if name in benchmark_names() or not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
-        raise UsageError(
-            f"{name!r} cannot name your own knowledge base; expected letters, digits, '-', '_' and '.', and none of "
-            f"{', '.join(benchmark_names())}. Choose another name."
-        )
+    check_own_name(name, "knowledge base")
     node_table = read_table(nodes, NODE_COLUMNS, [DETAILS])
-    edge_table = _no_edges() if edges is None else read_table(edges, EDGE_COLUMNS, [DETAILS])
+    no_edges = pa.table({column: pa.array([], pa.string()) for column in EDGE_COLUMNS})
+    edge_table = no_edges if edges is None else read_table(edges, EDGE_COLUMNS, [DETAILS])
     left_out: list[str] = []
     try:
         knowledge_base = KnowledgeBase.from_arrow(node_table, edge_table)
@@ -76,22 +73,32 @@ def build_own_knowledge_base(
         left_out.append(f"{n_dangling:,} of {len(edge_table):,} edges, which lead to no node: {shown}.")
         edge_table = kept
         knowledge_base = KnowledgeBase.from_arrow(node_table, edge_table)
-    graph = knowledge_base.graph
-    ids = knowledge_base.nodes["id"]
+    graph, ids = knowledge_base.graph, knowledge_base.nodes["id"]
     tables: dict[str, dict[str, pa.Table]] = {}
     if queries is not None:
         tables["queries"] = _questions(queries, ids, left_out if drop_dangling else None)
-    plain_nodes = _with_ids(node_table, ids, ("id",))
-    plain_edges = _with_ids(edge_table, ids, ("head", "tail"))
-    tables["nodes"] = {"full": plain_nodes}
-    tables["edges"] = {"full": plain_edges}
-    tables["schema"] = {"full": schema_table(plain_nodes, plain_edges, graph.node_types, graph.relations)}
+    plain_nodes, plain_edges = _with_ids(node_table, ids, ("id",)), _with_ids(edge_table, ids, ("head", "tail"))
+    schema = schema_table(plain_nodes, plain_edges, graph.node_types, graph.relations)
+    tables |= {"nodes": {"full": plain_nodes}, "edges": {"full": plain_edges}, "schema": {"full": schema}}
     write_dataset(out, tables, _card(name, tables, left_out))
     return left_out
 
 
+def check_own_name(name: str, what: str) -> None:
+    """Refuse a name for a dataset of one's own that a benchmark has, or that has other signs than `[A-Za-z0-9_.-]`.
+
+    Raises:
+        UsageError: the name is refused; the message calls the dataset `what`.
+    """
+    if name in benchmark_names() or not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
+        raise UsageError(
+            f"{name!r} cannot name your own {what}; expected letters, digits, '-', '_' and '.', and none of "
+            f"{', '.join(benchmark_names())}. Choose another name."
+        )
+
+
 def _remedy(missing: str, dangling: str, n_kept: int) -> str:
-    """Return what to do about ids that are no node; nothing is left out where nothing would be left."""
+    """Return the remedy for ids that are no node; leaving them out is offered only where others remain."""
     return f"Add these {missing}, correct the {dangling}" + (f", or leave them out: {DROP_DANGLING}" if n_kept else ".")
 
 
@@ -147,15 +154,11 @@ def _questions(file: Path, ids: pa.ChunkedArray, left_out: list[str] | None) -> 
     return _by_split(table, file)
 
 
-def _no_edges() -> pa.Table:
-    return pa.table({column: pa.array([], pa.string()) for column in EDGE_COLUMNS})
-
-
 def _answers(value: object, known: Collection[Id], numbers: bool, where: str) -> list[Id]:
-    """Return a list of answers however it is written; without brackets it is what gives nodes.
+    """Return the answer ids of a cell in any notation; without brackets, the one reading that gives nodes.
 
     Raises:
-        DataError: it is none, or several readings give nodes.
+        DataError: it is no list of ids, or several readings give nodes.
     """
     try:
         if isinstance(value, str) and not is_bracketed(value):
@@ -173,7 +176,7 @@ def _answers(value: object, known: Collection[Id], numbers: bool, where: str) ->
 
 
 def _exact_id(value: Any) -> object:
-    """Return an id that became a float, a decimal, bytes or a UUID on its way as the number or text that it was."""
+    """Return an id that was converted to float, decimal, bytes or UUID as the number or text that it was."""
     if isinstance(value, bytes | UUID):
         return value.decode("utf-8") if isinstance(value, bytes) else str(value)
     if isinstance(value, float | Decimal) and -(2**53) < value < 2**53 and value == int(value):
@@ -182,15 +185,11 @@ def _exact_id(value: Any) -> object:
 
 
 def _without_brackets(text: str, known: Collection[Id], numbers: bool, where: str) -> list[Id]:
-    readings: list[list[Id]] = [
-        [int(item) if numbers else item for item in items] for items in _readings(text, numbers)
-    ]
+    readings = [[int(item) if numbers else item for item in items] for items in _readings(text, numbers)]
     fitting = [items for items in readings if all(item in known for item in items)]
     if len(fitting) > 1:
-        first, second = (json.dumps(items, ensure_ascii=False) for items in fitting[:2])
-        raise DataError(
-            f"{where}: answers {text!r} may be {first} or {second}; expected one reading. Write JSON lists."
-        )
+        either = " or ".join(json.dumps(items, ensure_ascii=False) for items in fitting[:2])
+        raise DataError(f"{where}: answers {text!r} may be {either}; expected one reading. Write JSON lists.")
     if not readings:
         raise ValueError(text)
     return fitting[0] if fitting else max(readings, key=len)

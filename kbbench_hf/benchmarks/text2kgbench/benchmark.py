@@ -23,7 +23,7 @@ from kbbench_hf.benchmarks.answers import TRIPLES
 from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Mark, Scores, of_text
 from kbbench_hf.benchmarks.text2kgbench import prompts
 from kbbench_hf.benchmarks.text2kgbench.beyond import BEYOND_PAPER, beyond_paper, typed_by
-from kbbench_hf.benchmarks.text2kgbench.material import Material, gold_triples, load
+from kbbench_hf.benchmarks.text2kgbench.material import Material, gold_triples, load, underscored_gold
 from kbbench_hf.benchmarks.text2kgbench.parsers import HISTORICAL_PARSERS, parse_balanced, parse_json
 from kbbench_hf.metrics.aggregate import Estimate, estimate
 from kbbench_hf.metrics.generative_re import factualness
@@ -41,7 +41,6 @@ from kbbench_hf.metrics.triples import (
     score_reference,
     score_repaired,
     triple_key,
-    underscored,
 )
 from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
 
@@ -199,7 +198,7 @@ def explain(examples: Examples, example: Example, answer: Sequence[Sequence[str]
     relation, or the sentence its subject or object, as `reference` judges them.
     """
     mode = examples.mode or "reference"
-    gold = [(sub, underscored(rel), obj) for sub, rel, obj in gold_triples(example, mode)]
+    gold = underscored_gold(example, mode)
     score_one = _scorer(examples, example, mode, gold)
     gold_is_right = bool(answer) and score_one(gold)[0] == 1.0
     released = examples.context.released[example["ontology_id"]]

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.charts import FigureTable, Shown
-from kbbench_hf.benchmarks.text2kgbench.material import Material, gold_triples
-from kbbench_hf.metrics.triples import Ontology, Triple, fold, loose, score_reference, triple_key, underscored
+from kbbench_hf.benchmarks.text2kgbench.material import Material, underscored_gold
+from kbbench_hf.metrics.triples import Ontology, Triple, fold, loose, score_reference, triple_key
 
 CLASSES = {
     "right": "right",
@@ -38,7 +38,7 @@ def error_classes(examples: Examples, answers: Sequence[Sequence[Sequence[str]] 
     sentences: Counter[str] = Counter()
     n_gold = n_missing = 0
     for row, answer in zip(examples.rows, answers, strict=True):
-        gold = [(subject, underscored(relation), obj) for subject, relation, obj in gold_triples(row)]
+        gold = underscored_gold(row)
         answered = [(subject, relation, obj) for subject, relation, obj in answer or ()]
         found = Counter(_classes(answered, gold, row["sentence"], material.released[row["ontology_id"]]))
         missed = {*map(triple_key, gold)} - {*map(triple_key, answered)}

@@ -66,3 +66,8 @@ def gold_triples(row: Example, mode: str = "reference") -> list[Triple]:
     """Return the gold of a row of `sentences` that a mode scores against."""
     column = "triples_repaired" if mode.startswith("repaired") else "triples"
     return [(each["sub"], each["rel"], each["obj"]) for each in row[column]]
+
+
+def underscored_gold(row: Example, mode: str = "reference") -> list[Triple]:
+    """Return the gold of a row with underscores for the spaces of relations, as answers have them."""
+    return [(subject, underscored(relation), obj) for subject, relation, obj in gold_triples(row, mode)]

@@ -1,7 +1,7 @@
-"""Sentences aligned with triples: which triples a sentence may state, and how much speaks for it.
+"""Alignment of sentences with triples by distant supervision, each pair with a grade.
 
-TekGen's distant rule: a triple goes with a sentence that names its subject and its object. It is noisy, two names can
-stand in a sentence by chance; so every pair is graded.
+TekGen's rule: a triple is aligned with a sentence that names its subject and its object. It is noisy: two names can be
+in a sentence by chance. Every pair is therefore graded.
 """
 
 import re
@@ -22,16 +22,16 @@ from kbbench_hf.text.quantities import parse_quantity
 from kbbench_hf.text.words import separate, shared_part, without_blanks
 
 Grade = Literal["mentioned", "both_verbatim", "relation_cued", "given"]
-"""What speaks for a pair, weakest first: the sentence names both ends in some form; both word for word; also a word of
-the relation stands in it; somebody says that it states the triple."""
+"""Evidence for a pair, weakest first: the sentence names both ends in some form; both word for word; it also has a word
+of the relation; a person states that it expresses the triple."""
 GRADES: tuple[Grade, ...] = get_args(Grade)
 _HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 _NO_CUE = SMALL_WORDS | frozenset(
     "are as be been do does has have is it its not or than that was were which who".split()
 )
-"""Words of a relation that say nothing of it."""
+"""Words of a relation that are no cue for it."""
 _NO_KEY = SMALL_WORDS | NO_FAMILY_NAMES
-"""Words that name nothing alone: a sentence with "league" is not searched for every league."""
+"""Words that identify no entity alone: a sentence with "league" is not searched for every league."""
 
 
 class Alignment(NamedTuple):
@@ -42,34 +42,34 @@ class Alignment(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Names:
-    """What entities and relations are called beside their own name, by that name."""
+class Aliases:
+    """Further names of entities and relations, by their own name."""
 
     of_entities: Mapping[str, Sequence[str]] = field(default_factory=dict)
     of_relations: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
-def align(sentences: Iterable[str], triples: Sequence[Row], names: Names | None = None) -> list[list[Alignment]]:
+def align(sentences: Iterable[str], triples: Sequence[Row], aliases: Aliases | None = None) -> list[list[Alignment]]:
     """Return for each sentence the triples whose subject and object it names, in the order of the table.
 
-    `metrics.mention_forms` says what names what. A name that stands only inside the longer name of another entity is
-    none, subject and object differ, and triples that say the same are taken once.
+    `metrics.mention_forms` has the rules for mentions. A name that is only part of another entity's longer name is no
+    mention. Subject and object differ, and equal triples count once.
 
     >>> triples = [{"sub": "Kiki", "rel": "directedBy", "obj": each} for each in ("Hayao Miyazaki", "Isao Takahata")]
     >>> align(["Kiki was directed by Miyazaki.", "Miyazaki wrote."], triples)
     [[Alignment(triple=0, grade='relation_cued')], []]
     """
-    names = names or Names()
-    apart = [each | {end: separate(each[end]) for end in ("sub", "obj")} for each in triples]
-    of_entities = {separate(name): [*map(separate, others)] for name, others in names.of_entities.items()}
-    finder = _Finder(apart, Names(of_entities, names.of_relations))
+    aliases = aliases or Aliases()
+    separated = [each | {end: separate(each[end]) for end in ("sub", "obj")} for each in triples]
+    of_entities = {separate(name): [*map(separate, others)] for name, others in aliases.of_entities.items()}
+    finder = _TripleFinder(separated, Aliases(of_entities, aliases.of_relations))
     return [finder.in_sentence(separate(sentence)) for sentence in sentences]
 
 
 def relation_cue(sentence: str, relation: str, others: Iterable[str] = (), but: Iterable[str] = ()) -> str:
     """Return a word of the sentence that a relation's name, or another one of it, has in some form; "" where none is.
 
-    Names are cut at capitals and underscores; words that say nothing (of, is, has) are left out, unless there are no
+    Aliases are cut at capitals and underscores; words that say nothing (of, is, has) are left out, unless there are no
     others. `but` are stretches of the sentence that do not count: the names of the subject and the object.
 
     >>> relation_cue("The film was directed by Ann Court.", "film director", but=["Ann Court"])
@@ -96,7 +96,7 @@ def _cue_keys(relation: str) -> frozenset[str]:
 
 @lru_cache(maxsize=2**15)
 def _forms(word: str) -> frozenset[str]:
-    """Return what a folded word shares with others of its family: its stem, without what makes a doer of it."""
+    """Return the forms that related words share: the stem without the suffix of an agent noun, and the root."""
     found = stem(word, "3.10")
     for ending in ("or", "er", "ion", "ed", "e", "i"):
         if found.endswith(ending) and len(found) - len(ending) >= 4:
@@ -105,11 +105,11 @@ def _forms(word: str) -> frozenset[str]:
     return frozenset((found, root(word)))
 
 
-class _Finder:
-    """A table of triples, in which those of a sentence are found by the words that it shares with their names."""
+class _TripleFinder:
+    """Index of triples by the words of their names; finds the triples that a sentence may state."""
 
-    def __init__(self, triples: Sequence[Row], names: Names) -> None:
-        self.triples, self.names = triples, names
+    def __init__(self, triples: Sequence[Row], aliases: Aliases) -> None:
+        self.triples, self.aliases = triples, aliases
         self.by_subject: dict[str, list[int]] = defaultdict(list)
         seen: set[tuple[str, ...]] = set()
         for position, each in enumerate(triples):
@@ -124,7 +124,7 @@ class _Finder:
                 self.by_key[key].append(entity)
 
     def all_names(self, entity: str) -> tuple[str, ...]:
-        return (entity, *self.names.of_entities.get(entity, ()))
+        return (entity, *self.aliases.of_entities.get(entity, ()))
 
     def in_sentence(self, sentence: str) -> list[Alignment]:
         possible = {entity for key in _sentence_keys(sentence) for entity in self.by_key.get(key, ())}
@@ -156,13 +156,13 @@ class _Finder:
     def grade(self, sentence: str, place: int, ends: tuple[Mention, Mention]) -> Grade:
         relation = self.triples[place]["rel"]
         words = [end.words for end in ends if end.words]
-        if relation_cue(sentence, relation, self.names.of_relations.get(relation, ()), words):
+        if relation_cue(sentence, relation, self.aliases.of_relations.get(relation, ()), words):
             return "relation_cued"
         return "both_verbatim" if all(end.form == "verbatim" for end in ends) else "mentioned"
 
 
 def _longer_names(sentence: str, names: Iterable[str]) -> dict[str, list[Span]]:
-    """Return where those of the names that have several words stand word for word."""
+    """Return the spans of the names of several words that the sentence has word for word."""
     text = named_text(sentence)
     labels = {name: Label.of(QUALIFIER.sub("", name.replace("_", " "))) for name in names}
     found = {name: list(text.places(label)) for name, label in labels.items() if len(label.words) > 1}
@@ -170,9 +170,9 @@ def _longer_names(sentence: str, names: Iterable[str]) -> dict[str, list[Span]]:
 
 
 def _is_inside(sentence: str, end: Mention, longer: Mapping[str, Sequence[Span]], subject: str) -> bool:
-    """Return whether what names an end stands nowhere but inside longer names.
+    """Return whether an end is mentioned only inside longer names.
 
-    The triple's own subject is none of them if it has a comma: "Austin, Texas" names Texas as well.
+    The triple's own subject does not count if it has a comma: "Austin, Texas" names Texas as well.
     """
     spans = list(named_text(sentence).places(Label.of(end.words))) if end.form == "verbatim" else []
     outer = [span for name, places in longer.items() if name != subject or "," not in name for span in places]
@@ -183,7 +183,7 @@ def _is_inside(sentence: str, end: Mention, longer: Mapping[str, Sequence[Span]]
 
 
 def _name_keys(name: str) -> Iterator[str]:
-    """Yield what a sentence must share one of with a name to name it."""
+    """Yield the keys of a name; a sentence that names it has at least one of them."""
     bare = QUALIFIER.sub("", " ".join(repair_text(name).replace("_", " ").replace('"', "").split())) or name
     if not bare.isdigit() and (dates := meant_dates(bare)):
         yield from {f"year {date.year}" for date in dates}

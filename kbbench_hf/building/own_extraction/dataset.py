@@ -1,10 +1,10 @@
-"""From an ontology, triples and sentences to the tables of a dataset, and an account of what became of them."""
+"""Dataset of a user's own ontology: rows of sentences with triples, splits, similar ids and build statistics."""
 
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -13,169 +13,172 @@ from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.text2kgbench.material import gold_triples
 from kbbench_hf.benchmarks.text2kgbench.prompts import unit_rows
-from kbbench_hf.building.own_extraction.alignment import GRADES, Grade, Names, align
+from kbbench_hf.building.own_extraction.alignment import GRADES, Aliases, Grade, align
 from kbbench_hf.building.own_extraction.inputs import Sentence, Triples
 from kbbench_hf.building.own_extraction.own_ontologies import OwnOntology
-from kbbench_hf.building.own_extraction.selection import keep
-from kbbench_hf.building.own_extraction.splits import by_group, by_subject, grouped, row_marks
-from kbbench_hf.building.own_extraction.unseen import swapped
-from kbbench_hf.building.text2kgbench.columns import ONTOLOGIES, PROMPTS, SENTENCES
-from kbbench_hf.building.text2kgbench.mentions import with_mentions
+from kbbench_hf.building.own_extraction.splits import (
+    connected_groups,
+    row_marks,
+    select_rows,
+    split_by_group,
+    split_by_subject,
+)
+from kbbench_hf.building.own_extraction.unseen import swap_entities
+from kbbench_hf.building.text2kgbench.columns import (
+    ONTOLOGIES,
+    PROMPTS,
+    SENTENCES,
+    prompt_row,
+    sentence_tables,
+    with_mentions,
+)
 from kbbench_hf.building.text2kgbench.repairs import distinct, flag_across_rows
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import Row
-from kbbench_hf.metrics.triples import Ontology, fold, score_reference, triple_key
+from kbbench_hf.metrics.triples import Ontology, fold, score_reference
 from kbbench_hf.protocols import Embedder
 from kbbench_hf.text.folding import fold as fold_word
 from kbbench_hf.text.folding import unscramble
 from kbbench_hf.text.words import WORD
 
 COLUMNS = pa.schema([*SENTENCES, ("grades", pa.list_(pa.string())), ("origin", pa.string())])
-"""Columns of `sentences`: those of the elders, how each triple came to its sentence, and how the row was made."""
+"""Columns of `sentences`: those of Text2KGBench, the grade of each triple, and how the row was made."""
 ORDER = ("train", "validation", "test", "unseen")
 TEMPLATE = "h2"
-"""The published template in which `prompts` are written; the package renders it, as those of the release."""
+"""The published template of `prompts`."""
 SELECTED_WORDS = range(5, 61)
 
 
 class Choices(NamedTuple):
-    """What a user may choose."""
+    """Options of a build."""
 
     min_grade: Grade = "relation_cued"
-    """The weakest grade that an aligned triple is taken at."""
+    """The weakest grade of an aligned triple that is kept."""
     split_by: Literal["group", "subject"] = "group"
     seed: int = 0
     embedder: Embedder | None = None
-    """What finds similar train sentences; token overlap where None."""
+    """Finds similar train sentences; token overlap where None."""
 
 
 @dataclass
-class Account:
-    """What became of what was given, for the card."""
+class BuildStatistics:
+    """Counts and notes on a build, for the card."""
 
     counts: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     grades: Counter[str] = field(default_factory=Counter)
     """Grade -> triples of the dataset."""
     weaker: Counter[str] = field(default_factory=Counter)
-    """Grade -> aligned triples that were left out because it is too weak."""
+    """Grade -> aligned triples that were left out because of it."""
     selected_by: str = ""
     similar_by: str = ""
     split_by: str = "by groups that share a sentence or a triple"
     largest_group: float = 0.0
-    """The share of rows that hang together, and so had to go to one split."""
+    """The share of rows in the largest group, all of which are in one split."""
 
 
 @dataclass
-class Built:
-    """The rows of each split, the ontology, and the account."""
+class ExtractionDataset:
+    """The ontology, the rows of each split, and the statistics of the build."""
 
     ontology: OwnOntology
     splits: dict[str, list[Row]]
-    account: Account
+    statistics: BuildStatistics
 
     def tables(self) -> dict[str, dict[str, pa.Table]]:
         """Return the configs `sentences`, `ontologies` and `prompts`."""
-        prompts = {
-            split: [
-                {
-                    "id": row["id"],
-                    "ontology_id": row["ontology_id"],
-                    "template": TEMPLATE,
-                    "demonstration_id": row["similar_ids"][0] if row["similar_ids"] else None,
-                }
-                for row in rows
-            ]
-            for split, rows in self.splits.items()
-            if split in ("test", "unseen")
-        }
         return {
-            "sentences": {
-                split: pa.Table.from_pylist(with_mentions(rows), COLUMNS) for split, rows in self.splits.items()
-            },
+            "sentences": sentence_tables(self.splits, COLUMNS),
             "ontologies": {"full": pa.Table.from_pylist([self.ontology.row], ONTOLOGIES)},
-            "prompts": {split: pa.Table.from_pylist(rows, PROMPTS) for split, rows in prompts.items()},
+            "prompts": {
+                split: pa.Table.from_pylist([prompt_row(row, TEMPLATE) for row in rows], PROMPTS)
+                for split, rows in self.splits.items()
+                if split in ("test", "unseen")
+            },
         }
 
 
-def make(
+def make_dataset(
     ontology: OwnOntology,
     sentences: Sequence[Sentence],
     triples: Triples | None,
     pairs: Mapping[str, list[Row]],
     choices: Choices,
-) -> Built:
-    """Return the dataset of an ontology: sentences with the triples that they are given, or are aligned with.
+) -> ExtractionDataset:
+    """Return the dataset of an ontology: sentences with their given triples, or else those aligned with them.
 
     Raises:
         DataError: no sentence has a triple, or some have a split and others have none.
     """
-    account = Account()
+    statistics = BuildStatistics()
     listed = triples.rows if triples else [each for of in pairs.values() for each in of]
     ontology.fit({each["rel"] for each in (*listed, *(one for each in sentences for one in each.triples or ()))})
-    given, open_ones = _given(sentences, pairs, ontology)
-    aligned = _aligned(open_ones, triples, ontology, choices, account) if triples and open_ones else []
-    kept = keep(aligned)
-    if kept.dropped:
-        named = ", ".join(f"{relation!r} ({n})" for relation, n in kept.dropped.items())
-        account.notes.append(f"Relations of too few sentences were dropped: {named}.")
+    given, unaligned = _rows_with_given_triples(sentences, pairs, ontology)
+    aligned = _aligned_rows(unaligned, triples, ontology, choices, statistics) if triples and unaligned else []
+    kept, dropped = select_rows(aligned)
+    if dropped:
+        named = ", ".join(f"{relation!r} ({n})" for relation, n in dropped.items())
+        statistics.notes.append(f"Relations of too few sentences were dropped: {named}.")
     place = {each.id: position for position, each in enumerate(sentences)}
-    rows = sorted([*given, *kept.rows], key=lambda row: place[row["id"]])
-    account.counts = {
+    rows = sorted([*given, *kept], key=lambda row: place[row["id"]])
+    statistics.counts = {
         "sentences": len(sentences),
         "sentences without a triple": len(sentences) - len(given) - len(aligned),
-        "sentences over the limit of their relations": len(aligned) - len(kept.rows),
+        "sentences over the limit of their relations": len(aligned) - len(kept),
         "triples": len(triples.rows) if triples else sum(len(row["triples"]) for row in given),
     }
     if not rows:
-        weakest = min(account.weaker, key=GRADES.index, default=None)
+        weakest = min(statistics.weaker, key=GRADES.index, default=None)
         lower = f"lower --min-grade to {weakest}" if weakest else "write the names as the sentences do"
         raise DataError(
             f"None of the {len(sentences):,} sentences has a triple: expected some that name the subject and the "
             f"object of one, at grade {choices.min_grade}. Give the triples of each sentence with --pairs, or {lower}."
         )
-    splits = _split(rows, sentences, choices, account)
+    splits = _split(rows, choices, statistics)
     if "unseen" not in splits and "test" in splits:
         known = triples.rows if triples else [triple for row in rows for triple in row["triples"]]
-        if made := swapped(splits["test"], known, choices.seed):
-            splits["unseen"] = made
-    _complete(splits, choices, account)
-    _select(splits.get("test", []), sentences, ontology, account)
+        if unseen := swap_entities(splits["test"], known, choices.seed):
+            splits["unseen"] = unseen
+    _add_similar_ids_and_flags(splits, choices, statistics)
+    _mark_selected(splits.get("test", []), sentences, ontology, statistics)
     stated = (row for rows in splits.values() for row in rows if row["origin"] != "swapped")
-    account.grades = Counter(grade for row in stated for grade in row["grades"])
-    return Built(ontology, splits, account)
+    statistics.grades = Counter(grade for row in stated for grade in row["grades"])
+    return ExtractionDataset(ontology, splits, statistics)
 
 
-def _given(
+def _rows_with_given_triples(
     sentences: Sequence[Sentence], pairs: Mapping[str, list[Row]], ontology: OwnOntology
 ) -> tuple[list[Row], list[Sentence]]:
     """Return the rows of sentences whose triples are given, and the sentences that are to be aligned."""
-    rows, open_ones = [], []
+    rows, unaligned = [], []
     for each in sentences:
         stated = distinct([*(each.triples or ()), *pairs.get(each.id, ())])
         if each.triples is None and each.id not in pairs:
-            open_ones.append(each)
+            unaligned.append(each)
         elif stated:
             rows.append(_new_row(each, ontology, stated, ["given"] * len(stated), "given"))
-    return rows, open_ones
+    return rows, unaligned
 
 
-def _aligned(
-    sentences: Sequence[Sentence], triples: Triples, ontology: OwnOntology, choices: Choices, account: Account
+def _aligned_rows(
+    sentences: Sequence[Sentence],
+    triples: Triples,
+    ontology: OwnOntology,
+    choices: Choices,
+    statistics: BuildStatistics,
 ) -> list[Row]:
     """Return the rows of sentences that triples align with, each sentence once."""
     first = {fold(each.text): each for each in reversed(sentences)}
     once = [each for each in sentences if first[fold(each.text)] is each]
     if len(once) < len(sentences):
-        account.notes.append(f"{len(sentences) - len(once):,} sentences occur twice and are used once.")
+        statistics.notes.append(f"{len(sentences) - len(once):,} sentences occur twice and are used once.")
     from rich.console import Console
     from rich.progress import track
 
-    names = Names(triples.names, ontology.relation_names)
     texts = track([each.text for each in once], "aligning", console=Console(stderr=True), transient=True)
-    found = align(texts, triples.rows, names)
+    found = align(texts, triples.rows, Aliases(triples.names, ontology.relation_names))
     least = GRADES.index(choices.min_grade)
-    account.weaker = Counter(one.grade for each in found for one in each if GRADES.index(one.grade) < least)
+    statistics.weaker = Counter(one.grade for each in found for one in each if GRADES.index(one.grade) < least)
     rows = []
     for each, alignments in zip(once, found, strict=True):
         taken = [one for one in alignments if GRADES.index(one.grade) >= least]
@@ -200,20 +203,19 @@ def _new_row(sentence: Sentence, ontology: OwnOntology, stated: list[Row], grade
     }
 
 
-def _split(rows: list[Row], sentences: Sequence[Sentence], choices: Choices, account: Account) -> dict[str, list[Row]]:
+def _split(rows: list[Row], choices: Choices, statistics: BuildStatistics) -> dict[str, list[Row]]:
     names = [row["split"] for row in rows]
     if not any(names):
-        sizes = Counter(grouped([row_marks(row) for row in rows]))
-        account.largest_group = max(sizes.values()) / len(rows)
+        statistics.largest_group = max(map(len, connected_groups([row_marks(row) for row in rows]))) / len(rows)
         if choices.split_by == "subject":
-            account.split_by = "by subject, as DBpedia-WebNLG"
-            names = by_subject([{triple["sub"] for triple in row["triples"]} for row in rows])
+            statistics.split_by = "by subject, as DBpedia-WebNLG"
+            names = split_by_subject([{triple["sub"] for triple in row["triples"]} for row in rows])
         else:
-            names = by_group(rows, choices.seed)
-            if account.largest_group > 0.5:
-                account.notes.append(
-                    f"{account.largest_group:.0%} of the rows hang together by shared sentences and triples, and are "
-                    "in one split: the shares could not be kept."
+            names = split_by_group(rows, choices.seed)
+            if statistics.largest_group > 0.5:
+                statistics.notes.append(
+                    f"{statistics.largest_group:.0%} of the rows hang together by shared sentences and triples, and "
+                    "are in one split: the shares could not be kept."
                 )
     elif not all(names) or not {*names} <= {*ORDER}:
         wrong = next(row for row in rows if row["split"] not in ORDER)
@@ -222,17 +224,17 @@ def _split(rows: list[Row], sentences: Sequence[Sentence], choices: Choices, acc
             "sentence, or for none."
         )
     else:
-        account.split_by = "as given"
+        statistics.split_by = "as given"
     for row, name in zip(rows, names, strict=True):
         row["split"] = name
     return {split: part for split in ORDER if (part := [row for row in rows if row["split"] == split])}
 
 
-def _complete(splits: dict[str, list[Row]], choices: Choices, account: Account) -> None:
-    """Fill in what takes the other rows: similar train sentences, and flags."""
+def _add_similar_ids_and_flags(splits: dict[str, list[Row]], choices: Choices, statistics: BuildStatistics) -> None:
+    """Fill in the columns that depend on other rows: `similar_ids`, and flags."""
     train = splits.get("train", [])
     embedder = choices.embedder or TokenOverlap([row["sentence"] for row in train])
-    account.similar_by = re.sub(r"^/.*/(?=[^/]+/[^/]+$)", "", embedder.name)  # no folder of this machine
+    statistics.similar_by = re.sub(r"^/.*/(?=[^/]+/[^/]+$)", "", embedder.name)  # no folder of this machine
     for split, rows in splits.items():
         for row in rows:
             row["triples_repaired"] = row["triples"]
@@ -243,23 +245,22 @@ def _complete(splits: dict[str, list[Row]], choices: Choices, account: Account) 
     flag_across_rows({"train": [], **splits})
 
 
-def _select(rows: Sequence[Row], sentences: Sequence[Sentence], ontology: OwnOntology, account: Account) -> None:
-    """Mark the rows of which the most speaks for their triples, or those that a person confirmed."""
+def _mark_selected(
+    rows: Sequence[Row], sentences: Sequence[Sentence], ontology: OwnOntology, statistics: BuildStatistics
+) -> None:
+    """Mark the rows whose triples are the most certain, or those that a person confirmed."""
     chosen = {each.id: each.selected for each in sentences if each.selected is not None}
-    account.selected_by = "the table of sentences" if chosen else "grades"
+    statistics.selected_by = "the table of sentences" if chosen else "grades"
     seen: set[str] = set()
     for row in rows:
-        sentence: Any = fold(row["sentence"])
-        row["selected"] = (
-            chosen.get(row["id"], False)
-            if chosen
-            else sentence not in seen and len(row["sentence"].split()) in SELECTED_WORDS and _is_sure(row, ontology)
-        )
+        sentence = fold(row["sentence"])
+        is_first = sentence not in seen and len(row["sentence"].split()) in SELECTED_WORDS
+        row["selected"] = chosen.get(row["id"], False) if chosen else is_first and _is_sure(row, ontology)
         seen.add(sentence)
 
 
 def _is_sure(row: Row, ontology: OwnOntology) -> bool:
-    """Return whether all that can be asked of an aligned row speaks for it, and no metric misses its names."""
+    """Return whether a row passes all checks of its triples, and the metrics find its names in the sentence."""
     if not {*row["grades"]} <= {"relation_cued", "given"} or row["repairs"]:
         return False
     (found,) = with_mentions([row])
@@ -276,7 +277,7 @@ _PLACES = 4096
 
 
 class TokenOverlap:
-    """Texts as vectors of their words, of which a rare one in `texts` counts more; no model."""
+    """Bag-of-words embedder with hashed words and inverse document frequencies from `texts`; no model."""
 
     name = "token overlap"
 
@@ -285,7 +286,7 @@ class TokenOverlap:
         self._n = len(texts)
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one row per text, shape (n, 4096): a word's place is a hash of it."""
+        """Return one row per text, shape (n, 4096): a word's column is a hash of it."""
         vectors = np.zeros((len(texts), _PLACES), np.float32)
         for row, text in enumerate(texts):
             for word in sorted(_words(text)):
@@ -300,22 +301,17 @@ def _words(text: str) -> set[str]:
 def add_similar_ids(rows: Sequence[Row], train: Sequence[Row], embedder: Embedder, count: int = COUNT) -> None:
     """Fill in `similar_ids` of rows: the train rows of the highest cosine, best first; ties keep the train order.
 
-    Never one with an equal sentence, or with a gold triple of the row.
+    Rows with an equal sentence, or with a gold triple of the row, are left out.
     """
     if not rows or not train:
         return
     shown, asked = (unit_rows(embedder.encode([row["sentence"] for row in part])) for part in (train, rows))
-    said = [_said(row) for row in train]
+    marks = [row_marks(row) for row in train]
     for row, vector in zip(rows, asked, strict=True):
-        own, similar = _said(row), []
+        own, similar = row_marks(row), []
         for position in np.argsort(-(shown @ vector), kind="stable").tolist():
-            if own.isdisjoint(said[position]) and train[position]["id"] != row["id"]:
+            if own.isdisjoint(marks[position]) and train[position]["id"] != row["id"]:
                 similar.append(train[position]["id"])
                 if len(similar) == count:
                     break
         row["similar_ids"] = similar
-
-
-def _said(row: Row) -> set[tuple[str, ...]]:
-    triples = {("triple", triple_key((each["sub"], each["rel"], each["obj"]))) for each in row["triples"]}
-    return {("sentence", fold(row["sentence"])), *triples}

@@ -1,4 +1,4 @@
-"""What a user brings: an ontology, triples, sentences, and which sentence states which triple."""
+"""Readers of a user's files for an extraction dataset: ontology, triples, sentences, and pairs of both."""
 
 import json
 from collections import Counter
@@ -35,37 +35,37 @@ def read_own_ontology(file: Path, name: str) -> OwnOntology:
         DataError: the file is none of these, or has no relation.
     """
     text = read_text(file, "an ontology in Turtle, RDF/XML or JSON, as UTF-8")
-    read = (read_json_ontology if is_json_ontology(text) else read_rdf)(file, text, name)
-    if not read.row["relations"]:
+    found = (read_json_ontology if is_json_ontology(text) else read_rdf)(file, text, name)
+    if not found.row["relations"]:
         raise DataError(
             f"{file} has no relation. Expected at least one owl:ObjectProperty, owl:DatatypeProperty or rdf:Property "
             "(in JSON: relations). Add those that sentences are to state."
         )
-    known = {each["qid"] for each in read.row["concepts"]} | {"", *LITERALS}
-    ends = {each[end] for each in read.row["relations"] for end in ("domain", "range")}
+    known = {each["qid"] for each in found.row["concepts"]} | {"", *LITERALS}
+    ends = {each[end] for each in found.row["relations"] for end in ("domain", "range")}
     if strange := sorted(ends - known):
-        read.notes.append(f"Domains and ranges that are neither concepts nor kinds of literals: {some(strange)}.")
-    if repeated := [label for label, n in Counter(each["label"] for each in read.row["concepts"]).items() if n > 1]:
-        read.notes.append(f"{len(repeated)} labels are of several concepts: {some(repeated)}.")
-    return read
+        found.notes.append(f"Domains and ranges that are neither concepts nor kinds of literals: {some(strange)}.")
+    if repeated := [label for label, n in Counter(each["label"] for each in found.row["concepts"]).items() if n > 1]:
+        found.notes.append(f"{len(repeated)} labels are of several concepts: {some(repeated)}.")
+    return found
 
 
 @dataclass
 class Relations:
-    """Relations of an ontology as triples may write them; and those met that it does not have."""
+    """Lookup of an ontology's relations in any spelling, with a count of the relations that it lacks."""
 
     ontology: OwnOntology
     unknown: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        """Fold every name of a relation."""
+        """Fold all names of the relations."""
         names: dict[str, str] = {}
         for label, further in self.ontology.relation_names.items():
             names |= {fold(each): label for each in further}
         self.names = names | {fold(each): label for each, label in self.ontology.relation_ids.items()}
 
     def find(self, written: str) -> str | None:
-        """Return the label of a relation however it is written; None, and counted, where the ontology lacks it."""
+        """Return the label of a relation in any spelling; None, and counted as unknown, where the ontology lacks it."""
         label = self.ontology.relation_ids.get(written) or self.names.get(fold(written))
         if label is None:
             self.unknown[written] += 1
@@ -74,19 +74,19 @@ class Relations:
 
 @dataclass
 class Sentence:
-    """A sentence of a user's, and what is known of it."""
+    """A user's sentence with its table's other columns."""
 
     id: str
     text: str
     triples: list[Row] | None = None
-    """The triples that it states, where its table has them."""
+    """The triples that it states; None where the table has none."""
     split: str = ""
     selected: bool | None = None
 
 
 @dataclass
 class Triples:
-    """A user's triples whose relation the ontology has, and what their entities are called beside their name."""
+    """A user's triples with relations of the ontology, and further names of their entities."""
 
     rows: list[Row]
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -101,7 +101,8 @@ def read_triples(file: Path, relations: Relations) -> Triples:
     Raises:
         DataError: it is malformed, a cell is empty, or the ontology has none of its relations.
     """
-    found = _of_rdf(file, relations) if file.suffix.lower() in _RDF else Triples(_of_table(file, relations))
+    is_rdf = file.suffix.lower() in _RDF
+    found = _rdf_triples(file, relations) if is_rdf else Triples(_table_triples(file, relations))
     if not found.rows:
         met = ", ".join(repr(name) for name, _ in relations.unknown.most_common(_SHOWN)) or "none"
         known = ", ".join(map(repr, relations.ontology.relations[:_SHOWN]))
@@ -112,12 +113,9 @@ def read_triples(file: Path, relations: Relations) -> Triples:
     return found
 
 
-def _of_table(file: Path, relations: Relations) -> list[Row]:
-    rows = []
-    for number, row in enumerate(read_table(file, tuple(PARTS), _IDS).to_pylist(), start=1):
-        if triple := _triple(row, relations, f"{file}, row {number}"):
-            rows.append(triple)
-    return rows
+def _table_triples(file: Path, relations: Relations) -> list[Row]:
+    rows = enumerate(read_table(file, tuple(PARTS), _IDS).to_pylist(), start=1)
+    return [triple for number, row in rows if (triple := _triple(row, relations, f"{file}, row {number}"))]
 
 
 def _triple(row: Mapping[str, Any], relations: Relations, where: str) -> Row | None:
@@ -146,15 +144,15 @@ def _cell(value: object, column: str, where: str) -> str:
     return "" if value is None else str(int(value) if whole else value).strip()  # type: ignore[call-overload]
 
 
-def _of_rdf(file: Path, relations: Relations) -> Triples:
+def _rdf_triples(file: Path, relations: Relations) -> Triples:
     from rdflib import RDFS, SKOS, Literal, URIRef
 
     graph = parse_rdf(file, read_text(file, "triples in RDF, as UTF-8"))
     rows: list[Row] = []
     names: dict[str, list[str]] = {}
 
-    def called(term: Any) -> str:
-        """Return the name of an entity, and keep its other names."""
+    def name_of(term: Any) -> str:
+        """Return the name of an entity, and store its other names."""
         labels = [
             " ".join(each.split())
             for kind in (RDFS.label, SKOS.prefLabel, SKOS.altLabel)
@@ -168,7 +166,7 @@ def _of_rdf(file: Path, relations: Relations) -> Triples:
         if label is not None and isinstance(obj, URIRef | Literal) and str(obj).strip():
             literal = isinstance(obj, Literal)
             rows.append(
-                {"sub": called(subject), "rel": label, "obj": " ".join(str(obj).split()) if literal else called(obj)}
+                {"sub": name_of(subject), "rel": label, "obj": " ".join(str(obj).split()) if literal else name_of(obj)}
                 | {"sub_id": str(subject), "rel_id": str(predicate), "obj_id": None if literal else str(obj)}
             )
     return Triples(rows, {name: further for name, further in names.items() if further})
@@ -180,7 +178,7 @@ def _is_english(label: Any) -> bool:
 
 
 def cut_name_of(address: str) -> str:
-    """Return the words at the end of an address.
+    """Return the words of an IRI's local name.
 
     >>> cut_name_of("http://dbpedia.org/resource/Alan_Bean"), cut_name_of("http://example.org/a#leekSoup")
     ('Alan Bean', 'leek soup')
@@ -218,20 +216,19 @@ def _sentences(file: Path, relations: Relations) -> Iterator[Sentence]:
     for number, row in enumerate(table.to_pylist(), start=1):
         where, text = f"{file}, row {number}", row["sentence"].strip()
         given = row.get("triples")
-        triples = None if given in (None, "") else _listed(given, relations, where)
+        triples = None if given in (None, "") else _parse_triples(given, relations, where)
         split, selected = str(row.get("split") or ""), row.get("selected")
-        yield Sentence(str(row["id"]), text, triples, split, None if selected is None else _truth(selected, where))
+        yield Sentence(str(row["id"]), text, triples, split, None if selected is None else _parse_bool(selected, where))
 
 
-def _truth(value: object, where: str) -> bool:
-    known = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False, "": False}
-    try:
-        return known[str(value).strip().lower()]
-    except KeyError:
-        raise DataError(f"{where}: selected {value!r}; expected true or false. Correct the cell.") from None
+def _parse_bool(value: object, where: str) -> bool:
+    text = str(value).strip().lower()
+    if text not in ("true", "1", "yes", "false", "0", "no", ""):
+        raise DataError(f"{where}: selected {value!r}; expected true or false. Correct the cell.")
+    return text in ("true", "1", "yes")
 
 
-def _listed(given: Any, relations: Relations, where: str) -> list[Row]:
+def _parse_triples(given: Any, relations: Relations, where: str) -> list[Row]:
     """Return the triples of a cell, JSON where it is text."""
     try:
         listed = json.loads(given) if isinstance(given, str) else given

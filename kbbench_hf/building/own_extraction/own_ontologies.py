@@ -1,4 +1,4 @@
-"""One's own ontology as a row of the config `ontologies`, and as Text2KGBench's release writes it, in JSON."""
+"""A user's own ontology as a row of the config `ontologies`, and the parser of Text2KGBench's JSON ontologies."""
 
 import json
 from collections.abc import Collection, Sequence
@@ -16,12 +16,12 @@ MOST_PARTS = 100
 
 @dataclass
 class OwnOntology:
-    """An ontology as it was read, and what became of its parts."""
+    """A parsed ontology: its row, the names of its relations, and notes on what was changed."""
 
     row: Row
     """Its row of `ontologies`."""
     relation_ids: dict[str, str] = field(default_factory=dict)
-    """Every id by which triples may mean a relation (an IRI, a short id, a label) -> its label."""
+    """Every id of a relation that triples may use (an IRI, a short id, a label) -> its label."""
     relation_names: dict[str, list[str]] = field(default_factory=dict)
     """Label of a relation -> its further labels."""
     notes: list[str] = field(default_factory=list)
@@ -33,10 +33,10 @@ class OwnOntology:
         return list(dict.fromkeys(each["label"] for each in self.row["relations"]))
 
     def fit(self, used: Collection[str]) -> None:
-        """Leave out of a large ontology what nothing needs: prompts show it whole, and metrics look names up in it.
+        """Reduce a large ontology, because prompts show it whole and metrics search it.
 
-        Of more than 100 relations those are kept that triples use; of more than 100 concepts those that are the domain
-        or range of one that is kept, and others from the most general down.
+        Of more than 100 relations, those that triples use are kept; of more than 100 concepts, the domains and ranges
+        of these relations, and others from the most general down.
         """
         row, n_relations, n_concepts = self.row, len(self.relations), len(self.row["concepts"])
         if n_relations > MOST_PARTS:
@@ -57,7 +57,7 @@ class OwnOntology:
 
 
 def _most_general(concepts: Sequence[Row], kept: Collection[str]) -> set[str]:
-    """Return the ids that are kept, and of the others those with the fewest above them, 100 where there are so many."""
+    """Return `kept` and the ids with the fewest superclasses, 100 in all where there are so many."""
     above = {each["qid"]: {*each["subclass_of"]} for each in concepts}
     found, level = {*kept}, {qid for qid, over in above.items() if not over}
     seen: set[str] = set()
@@ -79,7 +79,7 @@ def is_json_ontology(text: str) -> bool:
 
 
 def read_json_ontology(file: Path, text: str, name: str) -> OwnOntology:
-    """Return an ontology in the release's JSON, labels without blanks around them, what stands twice once.
+    """Return an ontology in the release's JSON, labels stripped and repeated parts removed.
 
     Raises:
         DataError: it lacks a field.

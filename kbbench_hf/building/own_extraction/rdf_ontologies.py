@@ -1,6 +1,6 @@
-"""An ontology in RDF: classes, properties, domain and range (of a union each member), labels, subclasses.
+"""RDF ontologies (rdflib): classes, properties, domain and range (each member of a union), labels, subclasses.
 
-A property without domain or range has those of the one above it. Nothing is fetched.
+A property without domain or range has those of its superproperty. Nothing is downloaded.
 """
 
 import logging
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rdflib import Graph
 
 MOST_SIGNATURES = 6
-"""A relation between more kinds of things than so many pairs has no domain and range: prompts would only list them."""
+"""A relation with more pairs of domain and range has neither: prompts would only list them."""
 _FORMATS = {"ttl": "turtle", "n3": "n3", "nt": "nt", "rdf": "xml", "owl": "xml", "xml": "xml", "jsonld": "json-ld"}
 _HUMPS = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[_\-\s]+")
 LITERALS = {
@@ -28,7 +28,7 @@ LITERALS = {
     "year": "gYear gYearMonth",
     "string": "string normalizedString token language langString Literal PlainLiteral anyURI Text URL HTML XMLLiteral",
 }
-"""Kind of literal as the ontologies of the release name it -> datatypes of that kind."""
+"""Kind of literal, as the released ontologies name it -> its datatypes."""
 _KIND_OF_LITERAL = {name: kind for kind, names in LITERALS.items() for name in names.split()}
 
 
@@ -47,7 +47,7 @@ def parse_rdf(file: Path, text: str) -> "Graph":
     if form == "json-ld" and re.search(r'"@context"\s*:\s*(?:"|\[\s*")', text):
         raise DataError(f"{file}: its @context is an address, which is not fetched. Write it as Turtle.")
     graph, log = Graph(), logging.getLogger("rdflib.term")
-    was, log.disabled = log.disabled, True  # it writes a page for every literal that is none of its datatype
+    was, log.disabled = log.disabled, True  # it logs a traceback for every literal that violates its datatype
     try:
         graph.parse(data=text, format=form)
     except Exception as error:  # each parser has its own
@@ -61,7 +61,7 @@ def parse_rdf(file: Path, text: str) -> "Graph":
 
 
 def _form(file: Path, text: str) -> str:
-    """Return the form of an RDF file by its first signs, else by its name."""
+    """Return the format of an RDF file by its first characters, else by its name."""
     start = text.lstrip()[:200]
     if start.startswith("<?xml") or "<rdf:RDF" in start:
         return "xml"
@@ -77,11 +77,11 @@ def _form(file: Path, text: str) -> str:
 
 def read_rdf(file: Path, text: str, name: str) -> OwnOntology:
     """Return the ontology in the text of an RDF file; see `parse_rdf` for what is refused."""
-    return _Reader(parse_rdf(file, text), name).read()
+    return _OntologyParser(parse_rdf(file, text), name).parse()
 
 
-class _Reader:
-    """An RDF graph read as an ontology."""
+class _OntologyParser:
+    """Parser of an RDF graph as an ontology."""
 
     def __init__(self, graph: "Graph", name: str) -> None:
         from rdflib import OWL, RDF, RDFS, SKOS, Namespace, URIRef
@@ -91,19 +91,14 @@ class _Reader:
         self.schema = [Namespace("https://schema.org/"), Namespace("http://schema.org/")]
         self.notes: list[str] = []
 
-    def read(self) -> OwnOntology:
-        owl, rdf, rdfs = self.owl, self.rdf, self.rdfs
-        annotations = {*self.typed(owl.AnnotationProperty, owl.OntologyProperty)}
-        properties = [
-            each
-            for each in self.typed(owl.ObjectProperty, owl.DatatypeProperty, rdf.Property, owl.FunctionalProperty)
-            if each not in annotations
-        ]
-        classes = [
-            each
-            for each in self.typed(owl.Class, rdfs.Class)
-            if each not in (owl.Thing, owl.Nothing) and not self.is_datatype(each)
-        ]
+    def parse(self) -> OwnOntology:
+        owl, rdf = self.owl, self.rdf
+        no_relations = {*self.typed(owl.AnnotationProperty, owl.OntologyProperty)}
+        declared = self.typed(owl.ObjectProperty, owl.DatatypeProperty, rdf.Property, owl.FunctionalProperty)
+        properties = [each for each in declared if each not in no_relations]
+        no_concepts = (owl.Thing, owl.Nothing)
+        declared = self.typed(owl.Class, self.rdfs.Class)
+        classes = [each for each in declared if each not in no_concepts and not self.is_datatype(each)]
         old = {each for each in (*properties, *classes) if self.is_deprecated(each)}
         if old:
             self.notes.append(f"{len(old)} deprecated terms were left out: {some(sorted(map(self.local, old)))}.")
@@ -130,7 +125,7 @@ class _Reader:
         return OwnOntology(row, ids, names, self.notes)
 
     def typed(self, *kinds: Any) -> list[Any]:
-        """Return the named terms of these kinds in the order of their addresses: parsers keep none."""
+        """Return the named terms of these kinds, sorted by IRI: parsers keep no order."""
         found = {each for kind in kinds for each in self.graph.subjects(self.rdf.type, kind)}
         return sorted(each for each in found if isinstance(each, self.uri))
 
@@ -148,7 +143,7 @@ class _Reader:
         return undeclared or ((builtin or schema) and self.local(term) in _KIND_OF_LITERAL)
 
     def signatures(self, term: Any) -> list[tuple[Any, Any]]:
-        """Return each pair of a domain and a range, None where there is none; of too many what all share."""
+        """Return each pair of a domain and a range, None for none; of too many, only an end that all share."""
         domains, ranges = self.ends(term, "domain"), self.ends(term, "range")
         if len(domains) * len(ranges) > MOST_SIGNATURES:
             self.notes.append(
@@ -159,7 +154,7 @@ class _Reader:
         return list(product(domains, ranges))
 
     def ends(self, term: Any, side: str) -> list[Any]:
-        """Return the classes at one end of a property, its own or those of properties above it; [None] for none."""
+        """Return the classes at one end of a property, its own or its superproperties'; [None] for none."""
         waiting, seen = [term], set()
         while waiting:
             each = waiting.pop(0)
@@ -192,7 +187,7 @@ class _Reader:
         return self.ids.get(term) or _KIND_OF_LITERAL.get(kind, kind)
 
     def short_ids(self, terms: Iterable[Any]) -> dict[Any, str]:
-        """Return what each term is called inside its file: its local name, or where two share one its address."""
+        """Return the id of each term: its local name, or its IRI where two terms share the local name."""
         shared = Counter(map(self.local, dict.fromkeys(terms)))
         return {each: self.local(each) if shared[self.local(each)] == 1 else str(each) for each in terms}
 
@@ -203,7 +198,7 @@ class _Reader:
     def label(self, term: Any) -> str:
         """Return a term's English label, or one in no or another language, or its local name cut into words."""
         for kind in (self.rdfs.label, self.skos.prefLabel):
-            labels = sorted(self.graph.objects(term, kind), key=lambda each: (_language(each), str(each)))
+            labels = self.by_language(term, kind)
             if text := next((" ".join(str(each).split()) for each in labels if str(each).strip()), ""):
                 return text
         return cut_name(self.local(term))
@@ -216,18 +211,20 @@ class _Reader:
     def title(self) -> str:
         for ontology in self.typed(self.owl.Ontology):
             for kind in (self.rdfs.label, self.uri("http://purl.org/dc/terms/title"), _DC_TITLE):
-                titles: list[Any] = [*self.graph.objects(ontology, self.uri(kind))]
-                found = sorted(titles, key=lambda each: (_language(each), str(each)))
-                if found:
-                    return " ".join(str(found[0]).split())
+                if titles := self.by_language(ontology, self.uri(kind)):
+                    return " ".join(str(titles[0]).split())
         return self.name
+
+    def by_language(self, term: Any, kind: Any) -> list[Any]:
+        """Return the values of a property of a term: English ones first, then those without a language."""
+        return sorted(self.graph.objects(term, kind), key=lambda each: (_language(each), str(each)))
 
 
 _DC_TITLE = "http://purl.org/dc/elements/1.1/title"
 
 
 def cut_name(name: str) -> str:
-    """Return the words of a name that was written without blanks.
+    """Return the words of a name in camel case or with underscores.
 
     >>> cut_name("birthPlace"), cut_name("has_author"), cut_name("HTTPServer")
     ('birth place', 'has author', 'HTTP server')
@@ -237,6 +234,6 @@ def cut_name(name: str) -> str:
 
 
 def _language(label: Any) -> tuple[int, str]:
-    """Return where a label's language stands: English, none, any other."""
+    """Return the sort key of a label's language: English, none, any other."""
     language = (getattr(label, "language", None) or "").lower()
     return (0 if language.startswith("en") else 2 if language else 1), language

@@ -1,9 +1,9 @@
-"""Sentences that no model has read: true ones whose subject and object were exchanged for others of their kind."""
+"""Unseen sentences: test sentences whose subject and object are swapped for others of the same relation."""
 
 import random
 import re
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import islice, product, zip_longest
 
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.metrics.mention_forms import find_mention, named_text
@@ -18,16 +18,15 @@ _PRONOUN = re.compile(r"\b(?:he|she|it|its|him|her|his|hers|they|them|their|thei
 _ARTICLE = re.compile(r"\b(an?)\s+$", re.I)
 
 
-def swapped(rows: Sequence[Row], triples: Sequence[Row], seed: int, most: int = MOST) -> list[Row]:
-    """Return rows about facts that are in no text: the sentences of rows, with another subject and object.
+def swap_entities(rows: Sequence[Row], triples: Sequence[Row], seed: int, most: int = MOST) -> list[Row]:
+    """Return rows about facts that are in no text: sentences of `rows` with another subject and object.
 
-    A row serves that has one triple, both ends of which its sentence names word for word. The others come from triples
-    of the same relation, so that they are of the right kind; the new triple is none of the table's. Refused are
-    sentences in which a pronoun or another entity remains, that name the subject inside the object, or whose article
-    would no longer fit. The relations take turns.
+    A source row has one triple, and its sentence names both ends word for word. The new ends come from triples of the
+    same relation; the new triple is not in the table. Sentences are refused if they have a pronoun or another entity,
+    name the subject inside the object, or would need another article. The relations take turns.
     """
     facts = {_key(each) for each in triples}
-    ends = {part: _by_relation(triples, part) for part in ("sub", "obj")}
+    ends = {part: _names_by_relation(triples, part) for part in ("sub", "obj")}
     entities = sorted({each[part] for each in triples for part in ("sub", "obj")})
     by_word: dict[str, list[str]] = {}
     for entity in entities:
@@ -37,23 +36,16 @@ def swapped(rows: Sequence[Row], triples: Sequence[Row], seed: int, most: int = 
     for row in rows:
         if len(row["triples"]) == 1 and not _PRONOUN.search(row["sentence"]) and _only_these(row, by_word):
             waiting.setdefault(row["triples"][0]["rel"], []).append(row)
-    turns = {relation: _drawn(of, ends, facts, relation, seed) for relation, of in sorted(waiting.items())}
-    found: list[Row] = []
-    while turns and len(found) < most:
-        for relation in [*turns]:
-            made = next(turns[relation], None)
-            if made is None:
-                del turns[relation]
-            elif len(found) < most:
-                found.append(made)
-    return [row | {"id": f"unseen_{number}"} for number, row in enumerate(found, start=1)]
+    drawn = [_swapped_rows(of, ends, facts, relation, seed) for relation, of in sorted(waiting.items())]
+    turns = (row for turn in zip_longest(*drawn) for row in turn if row is not None)
+    return [row | {"id": f"unseen_{number}"} for number, row in enumerate(islice(turns, most), start=1)]
 
 
 def _key(triple: Row) -> str:
     return triple_key((triple["sub"], triple["rel"], triple["obj"]))
 
 
-def _by_relation(triples: Sequence[Row], part: str) -> dict[str, list[str]]:
+def _names_by_relation(triples: Sequence[Row], part: str) -> dict[str, list[str]]:
     found: dict[str, set[str]] = {}
     for each in triples:
         if _is_plain(each[part]):
@@ -62,30 +54,29 @@ def _by_relation(triples: Sequence[Row], part: str) -> dict[str, list[str]]:
 
 
 def _is_plain(name: str) -> bool:
-    """Return whether a name can stand in a sentence: not dates as data have them, nor brackets inside."""
+    """Return whether a name fits into a sentence: no ISO date, and no brackets inside."""
     return not re.search(r"[()\"]|\d{4}-\d\d-\d\d|^00 ", _written(name))
 
 
 def _written(name: str) -> str:
-    """Return a name as a sentence has it: without underscores, quotation marks and what tells it apart in brackets."""
+    """Return a name as a sentence has it: without underscores, quotation marks and a bracketed disambiguation."""
     return QUALIFIER.sub("", name.replace("_", " ")).strip().strip('"')
 
 
-def _drawn(
+def _swapped_rows(
     rows: Sequence[Row], ends: dict[str, dict[str, list[str]]], facts: set[str], relation: str, seed: int
 ) -> Iterator[Row]:
-    """Yield rewritten rows of a relation, in an order of their own."""
+    """Yield the rows of a relation with swapped entities, in random order."""
     draw = random.Random(f"{seed} {relation}")
     subjects, objects = (ends[part].get(relation, []) for part in ("sub", "obj"))
-    others = list(product(range(len(subjects)), range(len(objects)))) if len(subjects) * len(objects) < 10_000 else []
+    sizes = len(subjects), len(objects)
+    others = list(product(*map(range, sizes))) if sizes[0] * sizes[1] < 10_000 else []
     for row in draw.sample(rows, len(rows)):
         old = row["triples"][0]
         for _ in range(_TRIES):
             if not subjects or not objects:
                 return
-            first, second = (
-                draw.choice(others) if others else (draw.randrange(len(subjects)), draw.randrange(len(objects)))
-            )
+            first, second = draw.choice(others) if others else map(draw.randrange, sizes)
             new = {"sub": subjects[first], "rel": relation, "obj": objects[second]}
             distinct = len({fold(name) for name in (new["sub"], new["obj"], old["sub"], old["obj"])}) == 4
             sentence = _rewritten(row["sentence"], old, new) if distinct and _key(new) not in facts else ""

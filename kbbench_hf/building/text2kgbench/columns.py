@@ -1,6 +1,12 @@
-"""The columns of the configs that Text2KGBench's datasets have."""
+"""Arrow schemas of Text2KGBench's configs, and the rows of `mentions` and `prompts`."""
+
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
+
+from kbbench_hf.files.datasets import Row
+from kbbench_hf.metrics.triple_values import read_gold
+from kbbench_hf.text.words import separate
 
 
 def _strings(*names: str) -> list[tuple[str, pa.DataType]]:
@@ -34,3 +40,37 @@ ONTOLOGIES = pa.schema(
 )
 PROMPTS = pa.schema(_strings("id", "ontology_id", "template", "demonstration_id"))
 """Columns of `prompts`: what, beside its row of `sentences`, the published prompt of a test sentence was made of."""
+
+
+def sentence_tables(splits: Mapping[str, Sequence[Row]], schema: pa.Schema = SENTENCES) -> dict[str, pa.Table]:
+    """Return the table of each split of `sentences`, with the column `mentions` filled in."""
+    return {split: pa.Table.from_pylist(with_mentions(rows), schema) for split, rows in splits.items()}
+
+
+def with_mentions(rows: Sequence[Row]) -> list[Row]:
+    """Return rows of `sentences` with `mentions`: one entry for each of `triples_repaired`, in order.
+
+    The forms are those of `metrics.mention_forms`. Mode `repaired-2` finds them anew, by the same rules.
+
+    >>> triples = [{"sub": "Heat", "rel": "director", "obj": "Michael Mann"}]
+    >>> with_mentions([{"sentence": "Heat is by Mann.", "triples_repaired": triples}])[0]["mentions"]
+    ... # doctest: +NORMALIZE_WHITESPACE
+    [{'subject_mentioned': True, 'subject_form': 'verbatim', 'object_mentioned': True, 'object_form': 'short'}]
+    """
+    return [row | {"mentions": _mentions(row)} for row in rows]
+
+
+def _mentions(row: Row) -> list[Row]:
+    gold = [(separate(each["sub"]), each["rel"], separate(each["obj"])) for each in row["triples_repaired"]]
+    pairs = [(each.subject, each.object) for each in read_gold(separate(row["sentence"]), gold)]
+    return [dict(zip(_MENTION_NAMES, (sub.found, sub.form, obj.found, obj.form), strict=True)) for sub, obj in pairs]
+
+
+_MENTION_NAMES = [name for name, _ in _MENTION]
+
+
+def prompt_row(row: Row, template: str) -> Row:
+    """Return the row of `prompts` of a sentence; its demonstration is the most similar train row, if there is one."""
+    similar = row["similar_ids"]
+    shown = {"template": template, "demonstration_id": similar[0] if similar else None}
+    return {"id": row["id"], "ontology_id": row["ontology_id"]} | shown

@@ -1,4 +1,4 @@
-"""Text2KGBench's ontologies: the JSON that its prompts and metric read, and what only its OWL (Turtle) files have."""
+"""Parser of Text2KGBench's ontologies: JSON, completed by what only the OWL (Turtle) files contain."""
 
 import json
 import re
@@ -26,8 +26,9 @@ def read_ontology(ontology_id: str, json_path: Path, ttl_path: Path) -> Row:
     """
     try:
         released = json.loads(json_path.read_text(encoding="utf-8"))
-        concepts = [_part(each, ("qid", "label")) for each in released["concepts"]]
-        relations = [_part(each, ("pid", "label", "domain", "range")) for each in released["relations"]]
+        concepts = [_text_fields(each, ("qid", "label")) for each in released["concepts"]]
+        fields = ("pid", "label", "domain", "range")
+        relations = [_text_fields(each, fields) for each in released["relations"]]
         title = str(released["title"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(
@@ -44,7 +45,7 @@ def read_ontology(ontology_id: str, json_path: Path, ttl_path: Path) -> Row:
     return {"ontology_id": ontology_id, "title": title, "concepts": concepts, "relations": relations}
 
 
-def _part(released: Row, fields: tuple[str, ...]) -> Row:
+def _text_fields(released: Row, fields: tuple[str, ...]) -> Row:
     """Return the fields of a concept or relation of the JSON file, which must be text."""
     wrong = [name for name in fields if not isinstance(released[name], str)]
     if wrong:

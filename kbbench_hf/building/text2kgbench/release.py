@@ -1,7 +1,7 @@
-"""Text2KGBench's release (cenguix/Text2KGBench, commit 50a3d25) -> Parquet and a card.
+"""Builder of the Text2KGBench datasets from the release (cenguix/Text2KGBench, commit 50a3d25).
 
-Released ids, sentences and labels are kept verbatim; what this package repairs stands beside them, flagged
-(`repairs`). Counts of the release are asserted (`counts`): another revision is refused.
+Released ids, sentences and labels are kept verbatim; repairs are separate, flagged columns (`repairs`). Every file is
+pinned by its SHA-256 (`files.tsv`): another revision is refused.
 """
 
 import hashlib
@@ -13,9 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from kbbench_hf.building.text2kgbench.columns import ONTOLOGIES, PROMPTS, SENTENCES
-from kbbench_hf.building.text2kgbench.counts import check_counts
-from kbbench_hf.building.text2kgbench.mentions import with_mentions
+from kbbench_hf.building.text2kgbench.columns import ONTOLOGIES, PROMPTS, prompt_row, sentence_tables
 from kbbench_hf.building.text2kgbench.ontologies import read_ontology
 from kbbench_hf.building.text2kgbench.repairs import Triple, distinct, flag_across_rows, repair
 from kbbench_hf.errors import DataError, KBBenchError, unknown_name
@@ -27,8 +25,8 @@ CONFIGS = ("sentences", "sentences_folded", "ontologies", "prompts")
 
 
 @dataclass(frozen=True)
-class Release:
-    """What differs between the two halves of the release."""
+class ReleaseHalf:
+    """Dataset name, folder, splits and prompt templates of one of the two halves of the release."""
 
     dataset: str
     folder: str
@@ -45,14 +43,14 @@ class Release:
         return sorted(ids, key=lambda name: int(name.partition("_")[0]))
 
 
-WIKIDATA_TEKGEN = Release(
+WIKIDATA_TEKGEN = ReleaseHalf(
     dataset="text2kg-wikidata-tekgen",
     folder="wikidata_tekgen",
     splits=("train", "validation", "test", "unseen"),
     templates={"test": "h1", "unseen": "h2"},
     similar="ont_{}_test_train_similarity.json",
 )
-DBPEDIA_WEBNLG = Release(
+DBPEDIA_WEBNLG = ReleaseHalf(
     dataset="text2kg-dbpedia-webnlg",
     folder="dbpedia_webnlg",
     splits=("train", "test"),
@@ -61,11 +59,11 @@ DBPEDIA_WEBNLG = Release(
 )
 
 
-def build(release: Release, source: Path | None, out: Path, configs: Sequence[str] | None = None) -> None:
+def build(release: ReleaseHalf, source: Path | None, out: Path, configs: Sequence[str] | None = None) -> None:
     """Build the dataset of a half at `out` from the release at `source`, or from its download where None.
 
     Raises:
-        DataError: the release is not there, is malformed, or is not that of commit 50a3d25, by its counts and bytes.
+        DataError: the release is not there, is malformed, or is not that of commit 50a3d25, by its bytes.
         UsageError: a config that does not exist.
     """
     for config in configs or ():
@@ -77,14 +75,10 @@ def build(release: Release, source: Path | None, out: Path, configs: Sequence[st
         for name in release.ontology_ids()
     ]
     splits, prompts = _read_sentences(release, folder, ontologies)
-    check_counts(folder, release.folder, ontologies, splits)
     check_pins(folder)
-    folded = fold(splits)
     tables = {
-        "sentences": {name: pa.Table.from_pylist(with_mentions(rows), SENTENCES) for name, rows in splits.items()},
-        "sentences_folded": {
-            name: pa.Table.from_pylist(with_mentions(rows), SENTENCES) for name, rows in folded.items()
-        },
+        "sentences": sentence_tables(splits),
+        "sentences_folded": sentence_tables(fold(splits)),
         "ontologies": {"full": pa.Table.from_pylist(ontologies, ONTOLOGIES)},
         "prompts": {name: pa.Table.from_pylist(rows, PROMPTS) for name, rows in prompts.items()},
     }
@@ -96,14 +90,13 @@ def build(release: Release, source: Path | None, out: Path, configs: Sequence[st
 build_wikidata_tekgen, build_dbpedia_webnlg = (partial(build, half) for half in (WIKIDATA_TEKGEN, DBPEDIA_WEBNLG))
 
 
-def _locate(release: Release, source: Path) -> Path:
+def _locate(release: ReleaseHalf, source: Path) -> Path:
     """Return the half's folder, given the repository's root, its `data`, the half itself, or what holds the data."""
     places = [source / parent / release.folder for parent in ("", "data", "text2kgbench")]
     if source.name == release.folder:
         places.append(source)
-    for place in places:
-        if (place / "ontologies").is_dir():
-            return place
+    if found := next((place for place in places if (place / "ontologies").is_dir()), None):
+        return found
     raise DataError(
         f"{source} holds no {release.folder}/ontologies. Expected a checkout of github.com/cenguix/Text2KGBench, "
         "or its data folder. Give that with --source, or leave --source out to download it."
@@ -111,7 +104,7 @@ def _locate(release: Release, source: Path) -> Path:
 
 
 def _read_sentences(
-    release: Release, folder: Path, ontologies: Sequence[Row]
+    release: ReleaseHalf, folder: Path, ontologies: Sequence[Row]
 ) -> tuple[dict[str, list[Row]], dict[str, list[Row]]]:
     """Return the rows of `sentences` and of `prompts`, by split, in the release's order."""
     splits: dict[str, list[Row]] = {split: [] for split in release.splits}
@@ -152,15 +145,14 @@ def _read_sentences(
 
 
 def _files(folder: Path, name: str, split: str) -> tuple[Path, Path]:
-    """Return the file that has an ontology's triples of a split, and the one whose sentences models were asked."""
-    asked_file = folder / f"{split}/ont_{name}_{split}.jsonl"
+    """Return the file with an ontology's triples of a split, and the one with the sentences that models saw."""
+    prompted = folder / f"{split}/ont_{name}_{split}.jsonl"
     if split == "test":
-        return folder / f"ground_truth/ont_{name}_ground_truth.jsonl", asked_file
+        return folder / f"ground_truth/ont_{name}_ground_truth.jsonl", prompted
     if split == "unseen":
-        unseen = folder / "unseen_sentences"
-        file = unseen / f"ground_truth/ont_{name}_unseen_ground_truth.jsonl"
-        return file, unseen / f"test/ont_{name}_unseen_test.jsonl"
-    return asked_file, asked_file
+        unseen, name = folder / "unseen_sentences", f"ont_{name}_unseen"
+        return unseen / f"ground_truth/{name}_ground_truth.jsonl", unseen / f"test/{name}_test.jsonl"
+    return prompted, prompted
 
 
 def _prompts(rows: Sequence[Row], asked_file: Path, template: str) -> Iterator[Row]:
@@ -174,24 +166,17 @@ def _prompts(rows: Sequence[Row], asked_file: Path, template: str) -> Iterator[R
             )
         if asked[row["id"]] != row["sentence"]:
             row["repairs"].append({"kind": "asked_differently", "detail": asked[row["id"]]})
-        yield {
-            "id": row["id"],
-            "ontology_id": row["ontology_id"],
-            "template": template,
-            "demonstration_id": row["similar_ids"][0],
-        }
+        yield prompt_row(row, template)
 
 
 def _triples(released: Row, file: Path) -> list[Triple]:
     """Return the triples of a row that has them as a list, or a single one in fields of its own with identifiers."""
+    parts = ("sub", "rel", "obj")
     if isinstance(released.get("triples"), list):
-        return [
-            {part: _field(each, part, file) for part in ("sub", "rel", "obj")}
-            | {"sub_id": None, "rel_id": None, "obj_id": None}
-            for each in released["triples"]
-        ]
-    labels = {part: _field(released, f"{part}_label", file) for part in ("sub", "rel", "obj")}
-    return [labels | {f"{part}_id": released.get(part) for part in ("sub", "rel", "obj")}]
+        no_ids = dict.fromkeys((f"{part}_id" for part in parts), None)
+        return [{part: _field(each, part, file) for part in parts} | no_ids for each in released["triples"]]
+    labels = {part: _field(released, f"{part}_label", file) for part in parts}
+    return [labels | {f"{part}_id": released.get(part) for part in parts}]
 
 
 def _read_original_gold(folder: Path, name: str) -> dict[str, Triple]:
@@ -202,24 +187,23 @@ def _read_original_gold(folder: Path, name: str) -> dict[str, Triple]:
     return {_field(each, "id", file): _triples(each, file)[0] for each in _read_jsonl(file)}
 
 
-def _read_answers(release: Release, folder: Path, splits: Mapping[str, list[Row]]) -> Answers:
-    """Return what each model of the release answered to a split's sentences; the last answer of an id counts."""
+def _read_answers(release: ReleaseHalf, folder: Path, splits: Mapping[str, list[Row]]) -> Answers:
+    """Return each model's released predictions for a split's sentences; the last prediction of an id counts."""
     answers: dict[tuple[str, str, str], list[Row]] = {}
     for model in sorted(each for each in (folder / "baselines").iterdir() if (each / ANSWERS).is_dir()):
         for split in release.templates:
             place = model / ("unseen" if split == "unseen" else "") / ANSWERS
-            given = {
-                _field(row, "id", file): row for file in sorted(place.glob("*.jsonl")) for row in _read_jsonl(file)
-            }
+            files = sorted(place.glob("*.jsonl"))
+            given = {_field(row, "id", file): row for file in files for row in _read_jsonl(file)}
             if found := [given[row["id"]] for row in splits[split] if row["id"] in given]:
                 answers["sentences", split, model.name] = found
     return answers
 
 
 def fold(splits: Mapping[str, list[Row]]) -> dict[str, list[Row]]:
-    """Return the splits with train rows that share a sentence made one: the first row, with the triples of all.
+    """Return the splits with one train row per sentence of an ontology: the first row, with the triples of all.
 
-    Rows are folded within their ontology. Ids in `similar_ids` are led to the row that now holds them.
+    Ids in `similar_ids` are replaced by the id of the row that holds them now.
     """
     kept: dict[tuple[str, str], Row] = {}
     home: dict[str, str] = {}
@@ -303,7 +287,7 @@ def pinned_files(folder: str, *, answers: bool = False) -> list[PinnedFile]:
     for line in _PINS.read_text(encoding="utf-8").splitlines()[1:]:
         path, size, sha256 = line.split("\t")
         if path.startswith(f"{folder}/") and (f"/{ANSWERS}/" in path) == answers:
-            files.append(PinnedFile(path, _address(path), int(size), sha256))
+            files.append(PinnedFile(path, _file_url(path), int(size), sha256))
     return files
 
 
@@ -330,9 +314,9 @@ def download_original_gold() -> Path:
 
 
 def check_pins(half: Path) -> None:
-    """Compare the files of one half, wherever it lies, with the pinned ones; line ends may be Windows'.
+    """Compare the files of one half, in any folder, with the pinned ones; Windows line ends are accepted.
 
-    The earlier revision's gold and the models' answers are compared where they are there.
+    The earlier revision's gold and the models' answers may be absent.
 
     Raises:
         DataError: some differ; the message has the first one and both checksums.
@@ -354,7 +338,7 @@ def _cache() -> Path:
     return cache_folder() / f"text2kgbench-{COMMIT[:7]}"
 
 
-def _address(path: str) -> str:
+def _file_url(path: str) -> str:
     folder, _, name = path.rpartition("/")
     if folder.endswith(ORIGINAL_GOLD):
         stem = name.removesuffix(".jsonl")

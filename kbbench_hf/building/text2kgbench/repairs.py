@@ -1,4 +1,4 @@
-"""Repaired gold for Text2KGBench: what is changed beside the released gold, what is only flagged, and why.
+"""Repairs of Text2KGBench's gold: what is changed beside the released gold, what is only flagged, and why.
 
 Changed in `triples_repaired` (the released `triples` stay as they are):
 
@@ -31,24 +31,14 @@ Triple = dict[str, str | None]
 _UNPARSED_DATE = re.compile(r"00 \w* \d+")
 
 
-def triple_key(triple: Row) -> tuple[str, str, str]:
-    """Return a triple as the released scorer compares it: without blanks and underscores, in lower case.
-
-    >>> triple_key({"sub": "PC-MOS / 386", "rel": "operating_system", "obj": "DOS"})
-    ('pc-mos/386', 'operatingsystem', 'dos')
-    """
-    sub, rel, obj = (re.sub(r"_|\s+", "", triple[part]).lower() for part in ("sub", "rel", "obj"))
-    return sub, rel, obj
-
-
 def distinct(triples: list[Triple]) -> list[Triple]:
-    """Return the triples without those whose labels all stood in the list before."""
+    """Return the triples without repeated ones, compared by their three labels."""
     first = {(each["sub"], each["rel"], each["obj"]): each for each in reversed(triples)}
     return [each for each in triples if first[each["sub"], each["rel"], each["obj"]] is each]
 
 
 def repair(row: Row, original: Triple | None, json_relations: Collection[str]) -> None:
-    """Fill in `triples_repaired` and `repairs` of one row of `sentences`, as far as the row alone tells.
+    """Fill in `triples_repaired` and `repairs` of one row of `sentences`, as far as they depend on this row alone.
 
     `original` is the earlier revision's triple of a test sentence; `json_relations` the labels in the ontology's JSON.
     """
@@ -77,7 +67,7 @@ def repair(row: Row, original: Triple | None, json_relations: Collection[str]) -
 
 
 def flag_across_rows(splits: Mapping[str, list[Row]]) -> None:
-    """Flag what takes several rows to see: repeated sentences, leaking demonstrations, test facts that train has.
+    """Flag what depends on several rows: repeated sentences, leaking demonstrations, test facts that train has.
 
     Raises:
         DataError: a row's `similar_ids` name a row that is not in train.

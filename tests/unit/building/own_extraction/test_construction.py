@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbbench_hf.building.own_extraction.alignment import Names, align, relation_cue
+from kbbench_hf.building.own_extraction.alignment import Aliases, align, relation_cue
 from kbbench_hf.building.own_extraction.inputs import (
     Relations,
     read_own_ontology,
@@ -17,9 +17,8 @@ from kbbench_hf.building.own_extraction.inputs import (
     read_triples,
 )
 from kbbench_hf.building.own_extraction.release import build_own_extraction
-from kbbench_hf.building.own_extraction.selection import keep
-from kbbench_hf.building.own_extraction.splits import by_group, by_subject
-from kbbench_hf.building.own_extraction.unseen import swapped
+from kbbench_hf.building.own_extraction.splits import select_rows, split_by_group, split_by_subject
+from kbbench_hf.building.own_extraction.unseen import swap_entities
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import DatasetFolder
 
@@ -55,7 +54,7 @@ def test_webnlgs_split_is_the_releases_for_every_row(shared, name):
     order = _an_order(subjects["train"], subjects["test"])
     assert len(order) == sum(map(len, released.values()))
     taken = {split: iter(of) for split, of in subjects.items()}
-    assert by_subject([next(taken[split]) for split in order]) == order
+    assert split_by_subject([next(taken[split]) for split in order]) == order
 
 
 def _an_order(train: list[set[str]], test: list[set[str]]) -> list[str]:
@@ -139,20 +138,20 @@ texts = st.sampled_from([f"Sentence {n}." for n in range(12)])
 @settings(max_examples=60)
 def test_no_sentence_and_no_triple_stands_on_two_sides_in_any_order(drawn, seed):
     rows = [row(f"r{n}", text, *triples) for n, (text, triples) in enumerate(drawn)]
-    splits = by_group(rows, seed)
+    splits = split_by_group(rows, seed)
     sides: dict[object, set[str]] = {}
     for each, split in zip(rows, splits, strict=True):
         said = [(t["sub"], t["rel"], t["obj"]) for t in each["triples"]]
         for mark in (each["sentence"], *said):
             sides.setdefault(mark, set()).add(split)
     assert all(len(found) == 1 for found in sides.values())
-    turned = by_group(rows[::-1], seed)[::-1]
+    turned = split_by_group(rows[::-1], seed)[::-1]
     assert turned == splits
 
 
 def test_splits_have_their_shares_of_every_relation_where_nothing_hangs_together():
     rows = [row(f"r{n}", f"Sentence {n}.", triple(f"a{n}", f"r{n % 4}", f"b{n}")) for n in range(400)]
-    counts = Counter((each["triples"][0]["rel"], split) for each, split in zip(rows, by_group(rows), strict=True))
+    counts = Counter((each["triples"][0]["rel"], split) for each, split in zip(rows, split_by_group(rows), strict=True))
     assert counts == {(f"r{k}", s): n for k in range(4) for s, n in (("train", 40), ("validation", 30), ("test", 30))}
 
 
@@ -222,7 +221,7 @@ def test_crowded_entities_go_to_the_back_and_rare_relations_out():
     crowd = [row(f"c{n}", f"C {n}.", triple("Hub", "guards", f"b{n}")) for n in range(190)]
     others = [row(f"o{n}", f"O {n}.", triple(f"a{n}", "guards", f"d{n}")) for n in range(190)]
     rare = [row("x", "X.", triple("a", "once", "b"))]
-    kept = keep([*crowd, *others, *rare])
+    kept = select_rows([*crowd, *others, *rare])
     assert kept.dropped == {"once": 1}
     chosen = [each["id"] for each in kept.rows]
     assert len(chosen) == 200
@@ -238,9 +237,9 @@ def test_swapped_sentences_say_what_no_triple_says_and_keep_no_old_name():
     ]
     rows.append(row("pronoun", "Light A guards Port A, and it shines.", known[0]))
     rows.append(row("third", "Light A guards Port A near Port B.", known[0]))
-    made = swapped(rows, known, seed=1)
+    made = swap_entities(rows, known, seed=1)
     assert len(made) == 6
-    assert made == swapped(rows, known, seed=1)
+    assert made == swap_entities(rows, known, seed=1)
     facts = {(each["sub"], each["obj"]) for each in known}
     for each in made:
         (new,) = each["triples"]
@@ -298,7 +297,7 @@ def test_triples_in_rdf_bring_the_other_names_of_their_entities(tmp_path):
     said = {(each["sub"], each["rel"], each["obj"]) for each in found.rows}
     assert said == {("The Long Night", "directed by", "Ann Court"), ("The Long Night", "length", "93.5")}
     assert relations.unknown["http://example.org/a#old"] == 1  # deprecated
-    (aligned,) = align(["Longa Nokto was directed by Ann Court."], found.rows, Names(found.names))
+    (aligned,) = align(["Longa Nokto was directed by Ann Court."], found.rows, Aliases(found.names))
     assert [found.rows[each.triple]["rel"] for each in aligned] == ["directed by"]
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from kbbench_hf.benchmarks import shipped_answers, shipped_dataset
 from kbbench_hf.building.text2kgbench.columns import ONTOLOGIES, PROMPTS, SENTENCES
-from kbbench_hf.building.text2kgbench.repairs import triple_key
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import DatasetFolder, copy_dataset
+from kbbench_hf.metrics.triples import triple_key
 
 SCRIPTS = Path(__file__).resolve().parents[4] / "dataset_scripts" / "mini-text2kg"
 
@@ -88,8 +88,8 @@ def test_the_two_systems_answer_every_sentence_and_err_differently(folder: Datas
         assert [each["id"] for each in answers] == [row["id"] for row in rows]
         right[file.stem] = [
             len(
-                {triple_key(each) for each in row["triples"]}
-                & {triple_key(dict(zip(("sub", "rel", "obj"), each, strict=True))) for each in answer["triples"]}
+                {triple_key((each["sub"], each["rel"], each["obj"])) for each in row["triples"]}
+                & {triple_key(tuple(each)) for each in answer["triples"]}
             )
             for row, answer in zip(rows, answers, strict=True)
         ]

@@ -267,7 +267,7 @@ def test_a_file_with_a_row_less_is_refused_and_nothing_is_written(release: Path,
     lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
     file.unlink()
     file.write_text("".join(lines[1:]), encoding="utf-8")
-    with pytest.raises(DataError, match=r"wikidata_tekgen: .*10_culture: validation 152 \(expected 153\)"):
+    with pytest.raises(DataError, match=r"ont_10_culture_validation.jsonl: SHA-256 .*; at commit 50a3d25 it is"):
         build_wikidata_tekgen(source, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -367,7 +367,7 @@ def test_a_checkout_without_the_earlier_gold_and_without_a_network_is_told_what_
     source = copy_release(release, tmp_path / "source")
     shutil.rmtree(source / "wikidata_tekgen" / text2kgbench_files.ORIGINAL_GOLD)
     monkeypatch.setenv("KBBENCH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(text2kgbench_files, "_address", lambda path: f"http://127.0.0.1:9/{path}")
+    monkeypatch.setattr(text2kgbench_files, "_file_url", lambda path: f"http://127.0.0.1:9/{path}")
     monkeypatch.setattr(download, "ATTEMPTS", 1)
     with pytest.raises(KBBenchError, match=r"142 empty gold lists.*could not be downloaded.*388d15c into the release"):
         build_wikidata_tekgen(source, tmp_path / "out")
@@ -378,7 +378,7 @@ def test_a_build_from_the_download_is_the_build_from_the_folder(
     release: Path, built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KBBENCH_CACHE", str(tmp_path))
-    monkeypatch.setattr(text2kgbench_files, "_address", lambda path: (release / path).as_uri())
+    monkeypatch.setattr(text2kgbench_files, "_file_url", lambda path: (release / path).as_uri())
     build_dbpedia_webnlg(None, tmp_path / "out")
     reference = DatasetFolder(built / "kbbench/text2kg-dbpedia-webnlg")
     assert DatasetFolder(tmp_path / "out").revision == reference.revision
@@ -388,7 +388,7 @@ def test_a_download_that_cannot_reach_its_server_writes_no_dataset(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KBBENCH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(text2kgbench_files, "_address", lambda path: f"http://127.0.0.1:9/{path}")
+    monkeypatch.setattr(text2kgbench_files, "_file_url", lambda path: f"http://127.0.0.1:9/{path}")
     monkeypatch.setattr(download, "ATTEMPTS", 1)
     with pytest.raises(KBBenchError, match=r"127\.0\.0\.1:9/.*--source"):
         build_dbpedia_webnlg(None, tmp_path / "out")
