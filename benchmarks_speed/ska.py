@@ -9,8 +9,7 @@ import time
 from pathlib import Path
 
 from kbbench_hf.benchmarks.ska_bench.configs import configs
-from kbbench_hf.benchmarks.ska_bench.contexts import Renderer
-from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, Pool
+from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, ContextRenderer, Instance, UnitPool
 from kbbench_hf.building.ska_bench.dataset import build_open
 from kbbench_hf.files.datasets import DatasetFolder
 
@@ -22,7 +21,7 @@ def rendered_bytes(folder: DatasetFolder, every: int = 7) -> int:
     for subset in SUBSETS:
         if f"pool_{subset}" not in present:
             continue
-        pool = Pool.from_rows(folder.rows(f"pool_{subset}", "full"))
+        pool = UnitPool.from_rows(folder.rows(f"pool_{subset}", "full"))
         asked = f"instances_{subset}"
         members = [row for split in present[asked] for row in folder.rows(asked, split)]
         instances = {row["id"]: Instance.from_row(row) for row in members}
@@ -30,7 +29,7 @@ def rendered_bytes(folder: DatasetFolder, every: int = 7) -> int:
             if name in configs() and configs()[name].subset == subset:
                 rows = folder.rows(name, "test")
                 for row in rows[::every]:
-                    renderer = Renderer(instances[row["instance_id"]], pool)
+                    renderer = ContextRenderer(instances[row["instance_id"]], pool)
                     text = renderer.context(row["sk_units"], row["text_units"]).all_text
                     total += len(text.encode()) * len(rows) // len(rows[::every])
     return total

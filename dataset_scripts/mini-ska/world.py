@@ -2,10 +2,9 @@
 
 from itertools import combinations
 
-from kbbench_hf.benchmarks.ska_bench.programs import Program, execute
-from kbbench_hf.benchmarks.ska_bench.table_programs import reads
-from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Origin, Pool, Release
-from kbbench_hf.building.ska_bench.near_rows import near_rows
+from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, InstanceSet, Origin, UnitPool
+from kbbench_hf.building.ska_bench.noise import make_near_rows
+from kbbench_hf.building.ska_bench.programs import Program, execute, reads
 
 ISLANDS = (
     *("Marrow", "Tessel", "Quill", "Ostra", "Brannoch", "Velm", "Sarn", "Ildray"),
@@ -225,7 +224,7 @@ def table_questions() -> tuple[list[Instance], dict[str, list[Cells]]]:
     for number, (question, program) in enumerate(_asked_of_table()):
         positive = [n for n, row in enumerate(SOUTHERN) if reads(program, row)]
         name = f"mini-table-{number:02}"
-        groups[f"{name}#near"] = near_rows(
+        groups[f"{name}#near"] = make_near_rows(
             name,
             question,
             program,
@@ -290,7 +289,7 @@ def table_and_text_questions() -> list[Instance]:
     return found
 
 
-def release() -> Release:
+def release() -> InstanceSet:
     """Return all questions, and the pools they are asked on."""
     tables, near = table_questions()
     sentences = _sentences()
@@ -299,20 +298,20 @@ def release() -> Release:
     masters = [(*row[:2], MASTERS[row[0]], *row[4:]) for row in FLEET]
     origins = {"southern": ORIGIN, "northern": ORIGIN, **dict.fromkeys(near, MADE)}
     pools = {
-        "kg": Pool({"isles": OF_ELDERS}, origins={"isles": ORIGIN}),
-        "table": Pool(
+        "kg": UnitPool({"isles": OF_ELDERS}, origins={"isles": ORIGIN}),
+        "table": UnitPool(
             {"southern": SOUTHERN, "northern": NORTHERN, **near},
             headers={"southern": HEADER, "northern": HEADER},
             origins=origins,
         ),
-        "kg_text": Pool(
+        "kg_text": UnitPool(
             {"isles": TRIPLES},
             [("", text) for text, _ in sentences],
             links=links,
             origins={"isles": ORIGIN},
             text_origins=[ORIGIN] * len(sentences),
         ),
-        "table_text": Pool(
+        "table_text": UnitPool(
             {"masters": masters},
             stories,
             {"masters": ("Ship", "Built", "Master", "Crew", "Home port")},
@@ -320,4 +319,4 @@ def release() -> Release:
             text_origins=[ORIGIN] * len(stories),
         ),
     }
-    return Release([*graph_questions(), *tables, *graph_and_text_questions(), *table_and_text_questions()], pools)
+    return InstanceSet([*graph_questions(), *tables, *graph_and_text_questions(), *table_and_text_questions()], pools)

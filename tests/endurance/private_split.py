@@ -8,11 +8,11 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from kbbench_hf.benchmarks.ska_bench.mentions import mentions, normal_name
-from kbbench_hf.benchmarks.ska_bench.programs import execute, same_answers
-from kbbench_hf.benchmarks.ska_bench.units import Instance, Release
-from kbbench_hf.building.ska_bench.private import RENAMERS, rename
-from kbbench_hf.building.ska_bench.sources import make
+from kbbench_hf.benchmarks.ska_bench.units import Instance, InstanceSet
+from kbbench_hf.building.ska_bench.name_matching import mentions, normal_name
+from kbbench_hf.building.ska_bench.private import RENAMERS, rename_instances
+from kbbench_hf.building.ska_bench.programs import execute, same_answers
+from kbbench_hf.building.ska_bench.sources import make_instances
 
 
 def form(program: object) -> object:
@@ -25,8 +25,8 @@ def form(program: object) -> object:
 
 def main(source: Path) -> None:
     """Print what is counted of the split with a seed."""
-    release = make(source, tuple(RENAMERS))
-    made, left_out = rename(release, "a seed for this check")
+    release = make_instances(source, tuple(RENAMERS))
+    made, left_out = rename_instances(release, "a seed for this check")
     before = {instance.id: instance for instance in release.instances}
     print(f"left out of {len(before):,}: {dict(Counter(left_out.values())) or 'none'}")
     print("another form of program:", sum(form(i.program) != form(before[i.id].program) for i in made.instances))
@@ -40,12 +40,12 @@ def main(source: Path) -> None:
     print(f"questions that changed: {dict(changed)}")
 
 
-def _gives_gold(instance: Instance, made: Release) -> bool:
+def _gives_gold(instance: Instance, made: InstanceSet) -> bool:
     found = execute(instance.program or {}, made.pools[instance.subset].structured(instance))
     return bool(found) and (same_answers(found, instance.answers) or instance.answer_type == "number")
 
 
-def _remaining(old: Instance, release: Release, new: Instance, made: Release) -> list[str]:
+def _remaining(old: Instance, release: InstanceSet, new: Instance, made: InstanceSet) -> list[str]:
     """Return the names among an instance's positive cells and topics that are still in its texts, or its cells."""
     positive = [release.pools[old.subset].structured(old)[n] for n in old.positive_sk]
     after = [made.pools[new.subset].structured(new)[n] for n in new.positive_sk]

@@ -15,15 +15,15 @@ import sys
 import tempfile
 from pathlib import Path
 
-from kbbench_hf.building.ska_bench.kg_text import TEKGEN
+from kbbench_hf.building.ska_bench.tekgen import FOLDER
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = (
     "import sys; from pathlib import Path;"
-    "from kbbench_hf.building.ska_bench import release as makers;"
+    "from kbbench_hf.building.ska_bench import sources as makers;"
     "from kbbench_hf.building.ska_bench.dataset import build;"
     "from kbbench_hf.files.datasets import DatasetFolder;"
-    "build('', makers.make(Path(sys.argv[1])), Path(sys.argv[2]), None);"
+    "build('', makers.make_instances(Path(sys.argv[1])), Path(sys.argv[2]), None);"
     "print(DatasetFolder(Path(sys.argv[2])).revision)"
 )
 
@@ -31,9 +31,9 @@ BUILD = (
 def shuffled(source: Path, out: Path, seed: int) -> Path:
     """Write the source with its lines, and the fields of each, in another order; what stands beside it as well."""
     order = random.Random(seed)
-    beside = source.parent / TEKGEN
+    beside = source.parent / FOLDER
     files = [(file, out / file.name) for file in sorted(source.iterdir())]
-    files += [(file, out / TEKGEN / file.relative_to(beside)) for file in sorted(beside.rglob("*.jsonl"))]
+    files += [(file, out / FOLDER / file.relative_to(beside)) for file in sorted(beside.rglob("*.jsonl"))]
     for file, written in files:
         opened = gzip.open if file.suffix == ".gz" else open
         with opened(file, "rt", encoding="utf-8") as stream:

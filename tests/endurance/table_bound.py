@@ -13,19 +13,22 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from kbbench_hf.building.ska_bench import tatqa, wikitablequestions
-from kbbench_hf.building.ska_bench.table import candidates
-from kbbench_hf.building.ska_bench.table_selection import QUOTAS, select
+from kbbench_hf.building.ska_bench.table import QUOTAS, make_candidates, select_candidates
 
 
 def main(source: Path) -> None:
     """Print the numbers, those of `demo` among them."""
-    settled = [each for read in (wikitablequestions.read, tatqa.read) for each in candidates(read(source))]
+    settled = [
+        each for read in (wikitablequestions.read_tables, tatqa.read_tables) for each in make_candidates(read(source))
+    ]
     over = np.array([[quota.counts(each) - quota.share for each in settled] for quota in QUOTAS.values()])
     best = milp(
         -np.ones(len(settled)), integrality=np.ones(len(settled)), bounds=Bounds(0, 1),
         constraints=LinearConstraint(over, -np.inf, 0), options={"time_limit": 120},
     )  # fmt: skip
-    print(f"settled {len(settled):,}, at most {-best.fun:.0f} in any choice, chosen {len(select(settled)):,}")
+    print(
+        f"settled {len(settled):,}, at most {-best.fun:.0f} in any choice, chosen {len(select_candidates(settled)):,}"
+    )
 
 
 if __name__ == "__main__":

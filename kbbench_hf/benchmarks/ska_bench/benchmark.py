@@ -20,10 +20,9 @@ from kbbench_hf.benchmarks import base
 from kbbench_hf.benchmarks.answers import ANSWERS, Id
 from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Prompt, PromptOptions, Scores, of_text
 from kbbench_hf.benchmarks.ska_bench.configs import bucket, configs
-from kbbench_hf.benchmarks.ska_bench.contexts import Context, Renderer, pieces
 from kbbench_hf.benchmarks.ska_bench.parsers import parse_json_answers, parse_verdict
 from kbbench_hf.benchmarks.ska_bench.testbeds import TESTBEDS
-from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, Pool
+from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, ContextRenderer, Instance, RenderedContext, UnitPool, pieces
 from kbbench_hf.benchmarks.warnings import ScoreWarning, above_one_warning
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.aggregate import Estimate, means
@@ -53,7 +52,7 @@ _VERDICT = {"type": "string", "enum": ["yes", "no"]}
 
 
 @dataclass(frozen=True)
-class Material:
+class SubsetData:
     """The instances of a subset by id, and its pool, read when a context is first written."""
 
     folder: DatasetFolder
@@ -63,20 +62,20 @@ class Material:
     """Status -> how many rows of the split have nothing to ask."""
 
     @cached_property
-    def pool(self) -> Pool:
+    def pool(self) -> UnitPool:
         """The units of the subset."""
-        return Pool.from_rows(self.folder.rows(f"pool_{self.subset}", "full"))
+        return UnitPool.from_rows(self.folder.rows(f"pool_{self.subset}", "full"))
 
-    def context(self, example: Example) -> Context:
+    def context(self, example: Example) -> RenderedContext:
         """Return the knowledge base of an example: lines, and which of them are positive."""
-        renderer = Renderer(self.instances[example["instance_id"]], self.pool)
+        renderer = ContextRenderer(self.instances[example["instance_id"]], self.pool)
         return renderer.context(example["sk_units"], example["text_units"])
 
 
 class ContextRow(dict[str, Any]):
     """A row of a testbed that can tell whether its context has a name: as a cell, a node, or a passage's title."""
 
-    def __init__(self, row: Mapping[str, Any], material: Material) -> None:
+    def __init__(self, row: Mapping[str, Any], material: SubsetData) -> None:
         super().__init__(row)
         self._material = material
 
@@ -105,7 +104,7 @@ def load(folder: DatasetFolder, config: str, split: str) -> Examples:
         row |= {"question": instance.question, "answers": list(instance.answers), "source": instance.source}
         row |= {"answer_type": instance.answer_type, "answer_aliases": list(map(list, instance.answer_aliases))}
     left_out = Counter(row["status"] for row in rows if row["status"] not in SHOWN)
-    material = Material(folder, subset, instances, left_out)
+    material = SubsetData(folder, subset, instances, left_out)
     return Examples([ContextRow(row, material) for row in shown], material)
 
 
@@ -213,7 +212,7 @@ def _wording(name: str) -> dict[str, Any]:
 
 def prompt(name: str, example: Example, examples: Examples, options: PromptOptions) -> Prompt:
     """Return the prompt of an example in one of the wordings of `texts`."""
-    material: Material = examples.context
+    material: SubsetData = examples.context
     wording, judged = _wording(name), _is_judged(example)
     task, context = wording["judge" if judged else "answer"], material.context(example)
     sections = _filled(wording["sections"][material.subset], sk=context.sk_text[:-1], text=context.text_text[:-1])
@@ -279,9 +278,9 @@ SKA_OPEN = base.Benchmark(
         "test",
         load,
         build=on_request("kbbench_hf.building.ska_bench.dataset:build_open"),
-        build_private=on_request("kbbench_hf.building.ska_bench.private:build_private"),
+        build_private=on_request("kbbench_hf.building.ska_bench.dataset:build_private"),
         audit=on_request("kbbench_hf.building.ska_bench.audit:audit"),
-        review=on_request("kbbench_hf.building.ska_bench.review:items"),
+        review=on_request("kbbench_hf.building.ska_bench.audit:review_items"),
     ),
     _SCORING,
     _ASKING,

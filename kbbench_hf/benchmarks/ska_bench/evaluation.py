@@ -16,18 +16,6 @@ import pyarrow.compute as pc
 from kbbench_hf.benchmarks.base import ScoredConfig, Systems
 from kbbench_hf.benchmarks.charts import FigureTable, Panel, Panels, Point, Section, Shown
 from kbbench_hf.benchmarks.published import read_published
-from kbbench_hf.benchmarks.ska_bench.cells import (
-    F1,
-    Cells,
-    average,
-    combined,
-    figures_of,
-    of_configs,
-    over_configs,
-    present,
-    shown,
-    with_figures,
-)
 from kbbench_hf.benchmarks.ska_bench.configs import (
     BUCKETS,
     PAPER_BUDGETS,
@@ -39,16 +27,26 @@ from kbbench_hf.benchmarks.ska_bench.configs import (
 )
 from kbbench_hf.benchmarks.ska_bench.over_settings import AVERAGE, NOISE, ORDER, over_settings
 from kbbench_hf.benchmarks.ska_bench.testbeds import (
+    F1,
     TITLES,
+    ScoreCells,
     bucket_panels,
+    combined_cell,
+    config_rows,
     depth_panels,
+    drop_empty_rows,
     hardness_configs,
     hardness_panels,
+    mean_cell,
+    present_configs,
     rejection_panels,
+    score_cell,
+    scores_by_system,
+    statistic_cell,
 )
 from kbbench_hf.benchmarks.ska_bench.token_counts import Tokenizer, tokenizer
-from kbbench_hf.benchmarks.ska_bench.triple_graph import Graph
-from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, Pool, write_passage, write_row, write_triple
+from kbbench_hf.benchmarks.ska_bench.triple_graph import TripleGraph
+from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, UnitPool, write_passage, write_row, write_triple
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.robustness import Column, population_std, std_interval
@@ -94,8 +92,8 @@ def _integration(systems: Systems, folder: DatasetFolder | None, split: str) -> 
         return None
     columns: list[tuple[str, str]] = []
     subsets: list[str] = []
-    rows: dict[str, Cells] = {system: [] for system in systems}
-    deviations: dict[str, Cells] = {system: [] for system in systems}
+    rows: dict[str, ScoreCells] = {system: [] for system in systems}
+    deviations: dict[str, ScoreCells] = {system: [] for system in systems}
     for subset in SUBSETS:
         config = f"noise_{subset}_{STANDARD[subset]}"
         runs = {system: of[config] for system, of in systems.items() if config in of}
@@ -106,18 +104,18 @@ def _integration(systems: Systems, folder: DatasetFolder | None, split: str) -> 
         subsets += [subset] if needed else []
         for system in systems:
             found, run = slices.get(system, {}), runs.get(system)
-            cells = [shown(found[each][F1], run) if each in found else None for each in there]
+            cells = [score_cell(found[each][F1], run) if each in found else None for each in there]
             rows[system] += cells
             if needed:
                 values = run.values.get(F1, {}) if run else {}
                 by_bucket = [{e: value for e, value in values.items() if needed.get(e) == each} for each in there]
                 deviations[system].append(_deviation(cells, by_bucket))
     title = "F1 by units needed (Figure 9)"
-    tables = [FigureTable("figure-9", title, columns, with_figures(rows), best="highest")]
+    tables = [FigureTable("figure-9", title, columns, drop_empty_rows(rows), best="highest")]
     if subsets:
         title = "Standard deviation of F1 over units needed (Figure 9)"
         columns = [("", TITLES[subset]) for subset in subsets]
-        tables.append(FigureTable("figure-9-deviation", title, columns, with_figures(deviations), best="lowest"))
+        tables.append(FigureTable("figure-9-deviation", title, columns, drop_empty_rows(deviations), best="lowest"))
     note = "At each subset's standard budget, 4k or with text 12k. The paper leaves out questions that need one unit."
     return Section("Information integration", tables, {"figure-9": panels}, [note])
 
@@ -128,7 +126,7 @@ def _deviation(cells: Sequence[Shown | None], by_bucket: Sequence[Column]) -> Sh
     if len(there) < len(cells):
         return None
     value = population_std([each.value for each in there])
-    return combined(value, [by_bucket], std_interval, weak=any(each.weak for each in there))
+    return combined_cell(value, [by_bucket], std_interval, weak=any(each.weak for each in there))
 
 
 def _needed(folder: DatasetFolder, config: str, split: str) -> dict[int | str, str]:
@@ -141,23 +139,23 @@ def _needed(folder: DatasetFolder, config: str, split: str) -> dict[int | str, s
 
 def _rejection(systems: Systems) -> Section | None:
     """Return what was rejected, as the paper has it, and beside it the control: who always says no accepts nothing."""
-    plain, control = (present(systems, configs_of(each)) for each in ("rejection", "rejection_control"))
+    plain, control = (present_configs(systems, configs_of(each)) for each in ("rejection", "rejection_control"))
     tables, notes = [], []
     if plain:
-        rows = with_figures(of_configs(systems, plain, "rejection_rate"))
+        rows = drop_empty_rows(config_rows(systems, plain, "rejection_rate"))
         for system, row in rows.items():
-            row.append(average(row, _columns(systems, system, plain, ["rejection_rate"])))
+            row.append(mean_cell(row, _columns(systems, system, plain, ["rejection_rate"])))
         columns = [("", TITLES[configs()[name].subset]) for name in plain] + [("", AVERAGE)]
         tables.append(
             FigureTable("table-5", "Unanswerable questions rejected (Table 5)", columns, rows, best="highest")
         )
     if control:
-        by_metric = [of_configs(systems, control, metric) for metric in REJECTION]
-        rows = with_figures(
+        by_metric = [config_rows(systems, control, metric) for metric in REJECTION]
+        rows = drop_empty_rows(
             {system: [of[system][place] for place in range(len(control)) for of in by_metric] for system in systems}
         )
         for system, row in rows.items():
-            row.append(average(row[2::3], _columns(systems, system, control, ["rejection_rate", "acceptance_rate"])))
+            row.append(mean_cell(row[2::3], _columns(systems, system, control, ["rejection_rate", "acceptance_rate"])))
         columns = [(TITLES[configs()[name].subset], words) for name in control for words in REJECTION.values()]
         title = "Abstention: unanswerable questions rejected, answerable questions accepted, and their mean"
         columns.append((AVERAGE, "balanced"))
@@ -166,7 +164,7 @@ def _rejection(systems: Systems) -> Section | None:
         notes.append(
             "Without the answerable control, a system that always answers no is best: run --testbed rejection_control."
         )
-    panels = rejection_panels(figures_of(systems))
+    panels = rejection_panels(scores_by_system(systems))
     pictures = {"rejection": panels} if panels.panels else {}
     return Section("Negative rejection", tables, pictures, notes) if tables else None
 
@@ -177,35 +175,35 @@ def _columns(systems: Systems, system: str, names: Sequence[str], metrics: Seque
 
 
 def _hardness(systems: Systems) -> Section | None:
-    subsets = [each for each in ("kg", "kg_text") if present(systems, hardness_configs(each)[::2])]
+    subsets = [each for each in ("kg", "kg_text") if present_configs(systems, hardness_configs(each)[::2])]
     if not subsets:
         return None
     columns: list[tuple[str, str]] = []
-    rows: dict[str, Cells] = {
+    rows: dict[str, ScoreCells] = {
         name: [] for name, of in systems.items() if any(config.startswith("hardness") for config in of)
     }
     for subset in subsets:
         names = hardness_configs(subset)
         columns += [(TITLES[subset], words) for words in ("hard", "mixed", "easy", "deviation")]
-        cells = of_configs(systems, names)
+        cells = config_rows(systems, names)
         for system, row in rows.items():
-            row += [*cells[system], over_configs(systems[system], names, population_std, std_interval)]
-    table = FigureTable("table-7", "F1 by distance of the noise (Table 7)", columns, with_figures(rows))
+            row += [*cells[system], statistic_cell(systems[system], names, population_std, std_interval)]
+    table = FigureTable("table-7", "F1 by distance of the noise (Table 7)", columns, drop_empty_rows(rows))
     note = (
         "Hard noise is within 2 hops of the topic, easy noise 4 hops or more from it; mixed is the noise testbed's 4k, "
         "whose contexts may have another length."
     )
-    return Section("Noise hardness", [table], {"hardness": hardness_panels(figures_of(systems))}, [note])
+    return Section("Noise hardness", [table], {"hardness": hardness_panels(scores_by_system(systems))}, [note])
 
 
 def _depth(systems: Systems) -> Section | None:
-    names = present(systems, configs_of("depth"))
+    names = present_configs(systems, configs_of("depth"))
     if not names:
         return None
     columns = [(TITLES[configs()[name].subset], f"{100 * (configs()[name].depth or 0):.0f} %") for name in names]
     title = "F1 by the share of noise before the needed units"
-    table = FigureTable("depth", title, columns, with_figures(of_configs(systems, names)), best="highest")
-    return Section("Depth", [table], {"depth": depth_panels(figures_of(systems))}, ["Not in the paper."])
+    table = FigureTable("depth", title, columns, drop_empty_rows(config_rows(systems, names)), best="highest")
+    return Section("Depth", [table], {"depth": depth_panels(scores_by_system(systems))}, ["Not in the paper."])
 
 
 STRUCTURED = {"kg": "triples", "table": "rows", "kg_text": "triples", "table_text": "rows"}
@@ -224,7 +222,7 @@ def dataset_section(folder: DatasetFolder, split: str = "test") -> Section:
         if split not in folder.configs().get(f"instances_{subset}", ()):
             continue
         instances = [Instance.from_row(row) for row in folder.rows(f"instances_{subset}", split)]
-        pool = Pool.from_rows(folder.rows(f"pool_{subset}", "full"))
+        pool = UnitPool.from_rows(folder.rows(f"pool_{subset}", "full"))
         about[TITLES[subset]] = _about(instances, pool, count)
         shares.append(_shares(subset, instances))
         if subset.startswith("kg") and count is not None:
@@ -253,7 +251,7 @@ def dataset_section(folder: DatasetFolder, split: str = "test") -> Section:
     return Section("The data", tables, {"figure-4": picture}, [] if count else [UNCOUNTED])
 
 
-def _about(instances: Sequence[Instance], pool: Pool, count: Tokenizer | None) -> list[Shown | None]:
+def _about(instances: Sequence[Instance], pool: UnitPool, count: Tokenizer | None) -> list[Shown | None]:
     write = write_row if instances[0].is_table else write_triple
 
     def tokens(lines: Sequence[str]) -> Iterator[float]:
@@ -344,7 +342,7 @@ def fill_notes(folder: DatasetFolder, split: str = "test") -> list[str]:
 
 
 def _hops(
-    instances: Sequence[Instance], pool: Pool, count: Tokenizer, folder: DatasetFolder, split: str
+    instances: Sequence[Instance], pool: UnitPool, count: Tokenizer, folder: DatasetFolder, split: str
 ) -> list[Shown | None]:
     """Return the shares of triples 1, 2, 3, and 4 hops or more from the topic, and of those that no path reaches."""
     within = [
@@ -354,10 +352,10 @@ def _hops(
         return [None] * 5
     table = folder.table(max(within, key=lambda config: config.budget).name, split)
     shown = dict(zip(table["instance_id"].to_pylist(), table["sk_units"], strict=True))
-    graphs: dict[str, Graph] = {}
+    graphs: dict[str, TripleGraph] = {}
     totals = np.zeros(5)
     for instance in instances:
-        graph = graphs.get(instance.group) or Graph(pool.sk[instance.group], count)
+        graph = graphs.get(instance.group) or TripleGraph(pool.sk[instance.group])
         graphs[instance.group] = graph
         if instance.id in shown:
             hops = graph.hops(instance.topics)[shown[instance.id].values.to_numpy()]

@@ -1,31 +1,33 @@
-"""What changes with the budget or the order: Tables 3 and 4 and Figures 5 to 8 of the paper (arXiv 2507.17178).
+"""Scores over budgets and orders: Tables 3 and 4 and Figures 5 to 8 of the paper (arXiv 2507.17178).
 
-The paper's sentences on its figures hold for these ones made of its printed tables: all rank correlations of means over
+The paper's sentences on its figures hold for those made of its printed tables: all rank correlations of means over
 budgets exceed .64; those of deviations over orders are positive; DeepSeek-R1 deviates least over budgets.
 """
 
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.base import Systems
 from kbbench_hf.benchmarks.charts import FigureTable, Panel, Panels, Point, Section, Shown
-from kbbench_hf.benchmarks.ska_bench.cells import (
-    F1,
-    Cells,
-    average,
-    figures_of,
-    of_configs,
-    over_configs,
-    present,
-    with_figures,
-)
 from kbbench_hf.benchmarks.ska_bench.configs import PAPER_BUDGETS, configs, configs_of
-from kbbench_hf.benchmarks.ska_bench.testbeds import TITLES, noise_panels, order_panels
+from kbbench_hf.benchmarks.ska_bench.testbeds import (
+    F1,
+    TITLES,
+    ScoreCells,
+    config_rows,
+    drop_empty_rows,
+    mean_cell,
+    noise_panels,
+    order_panels,
+    present_configs,
+    scores_by_system,
+    statistic_cell,
+)
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS
 from kbbench_hf.metrics.robustness import (
     mean_interval,
@@ -37,11 +39,11 @@ from kbbench_hf.metrics.robustness import (
 
 AVERAGE = "Average"
 FEW = 5
-"""Of fewer systems a rank correlation says next to nothing; of fewer than three there is none."""
+"""With fewer systems a rank correlation is hardly informative; with fewer than three there is none."""
 
 
-class Kind(NamedTuple):
-    """A testbed with settings, and how the paper numbers what it shows of it."""
+class SettingsTestbed(NamedTuple):
+    """A testbed with settings, and the numbers of its table and figures in the paper."""
 
     testbed: str
     title: str
@@ -51,49 +53,44 @@ class Kind(NamedTuple):
     correlations: int
 
 
-NOISE = Kind("noise", "Noise robustness", "budgets", 3, 5, 6)
-ORDER = Kind("order", "Order insensitivity", "orders", 4, 7, 8)
+NOISE = SettingsTestbed("noise", "Noise robustness", "budgets", 3, 5, 6)
+ORDER = SettingsTestbed("order", "Order insensitivity", "orders", 4, 7, 8)
 
 
-def over_settings(systems: Systems, kind: Kind, notes: Sequence[str] = ()) -> Section | None:
-    """Return a testbed's F1, its mean and deviation over the settings, and how subsets agree on these.
+def over_settings(systems: Systems, kind: SettingsTestbed, notes: Sequence[str] = ()) -> Section | None:
+    """Return a testbed's F1, its mean and deviation over the settings, and their rank correlations between subsets.
 
-    Means and deviations are over the paper's budgets alone; longer ones stand in the table and the picture.
+    Means and deviations are over the paper's budgets alone; longer ones are in the table and the plot.
     """
-    names = present(systems, configs_of(kind.testbed))
+    names = present_configs(systems, configs_of(kind.testbed))
     if not names:
         return None
     names.sort(key=lambda name: SUBSETS.index(configs()[name].subset))
     heads = [(TITLES[configs()[name].subset], setting(name)) for name in names]
-    rows = with_figures(of_configs(systems, names))
+    rows = drop_empty_rows(config_rows(systems, names))
     title = f"F1 by {kind.settings} (Table {kind.table})"
     tables = [FigureTable(f"table-{kind.table}", title, heads, rows, best="highest")]
-    pictures = {kind.testbed: (noise_panels if kind is NOISE else order_panels)(figures_of(systems))}
+    pictures = {kind.testbed: (noise_panels if kind is NOISE else order_panels)(scores_by_system(systems))}
     by_subset: defaultdict[str, list[str]] = defaultdict(list)
     for name in names:
         if configs()[name].budget in PAPER_BUDGETS.values():
             by_subset[configs()[name].subset].append(name)
-    means, deviations = (_summaries(systems, by_subset, what) for what in ("mean", "deviation"))
-    best: Literal["highest", "lowest"]
-    for letter, summaries, words, best in (
-        ("a", means, "mean", "highest"),
-        ("b", deviations, "standard deviation", "lowest"),
-    ):
-        name = f"figure-{kind.figure}{letter}"
+    matrices = []
+    for letter, words in (("a", "mean"), ("b", "standard deviation")):
+        summaries, name = _summaries(systems, by_subset, words), f"figure-{kind.figure}{letter}"
         title = f"{words.capitalize()} of F1 over {kind.settings} (Figure {kind.figure} {letter.upper()})"
         heads = [("", TITLES[subset]) for subset in by_subset] + [("", AVERAGE)]
-        tables.append(FigureTable(name, title, heads, summaries, best=best))
-        pictures[name] = _dots(tables[-1], f"{words} of F1", 1.0 if letter == "a" else None)
-    for letter, summaries, words in (("a", means, "mean"), ("b", deviations, "standard deviation")):
+        tables.append(FigureTable(name, title, heads, summaries, best="highest" if words == "mean" else "lowest"))
+        pictures[name] = _dots(tables[-1], f"{words} of F1", 1.0 if words == "mean" else None)
         title = f"Rank correlation of the {words} between subsets (Figure {kind.correlations} {letter.upper()})"
         draws = _resampled(systems, summaries, by_subset, words)
-        matrix = _correlations(f"figure-{kind.correlations}{letter}", title, by_subset, summaries, draws)
-        tables += [matrix] if matrix else []
+        matrices += _correlations(f"figure-{kind.correlations}{letter}", title, by_subset, summaries, draws)
+    tables += matrices
     said = (
         f"Mean and deviation are over the paper's {kind.settings} that are here, of systems that ran all of them; "
         f"{AVERAGE} is the plain mean of the subsets."
     )
-    if not any(table.shaded for table in tables):
+    if not matrices:
         said += " Rank correlations between subsets need three systems that ran all of them."
     return Section(kind.title, tables, pictures, [*notes, said, *_sizes(systems, names)])
 
@@ -104,19 +101,19 @@ def setting(name: str) -> str:
     return name.rpartition("_")[2] if config.testbed == "noise" else config.setting
 
 
-def _summaries(systems: Systems, by_subset: Mapping[str, Sequence[str]], what: str) -> dict[str, Cells]:
+def _summaries(systems: Systems, by_subset: Mapping[str, Sequence[str]], words: str) -> dict[str, ScoreCells]:
     """Return the mean or deviation of each system over the settings of each subset, and the mean of these."""
-    statistic, interval = (np.mean, mean_interval) if what == "mean" else (population_std, std_interval)
-    rows: dict[str, Cells] = {}
+    statistic, interval = (np.mean, mean_interval) if words == "mean" else (population_std, std_interval)
+    rows: dict[str, ScoreCells] = {}
     for system, of in systems.items():
-        row = [over_configs(of, names, statistic, interval) for names in by_subset.values()]
+        row = [statistic_cell(of, names, statistic, interval) for names in by_subset.values()]
         groups = [[of[name].values.get(F1, {}) for name in names if name in of] for names in by_subset.values()]
-        rows[system] = [*row, average(row, groups, interval)]
-    return with_figures(rows)
+        rows[system] = [*row, mean_cell(row, groups, interval)]
+    return drop_empty_rows(rows)
 
 
 def _dots(table: FigureTable, label: str, top: float | None) -> Panels:
-    """Return a picture of a table: its columns along the axis, a marker per system with its interval."""
+    """Return a plot of a table: its columns along the axis, a marker per system with its interval."""
     series = {
         system: [Point(x, each.value, each.ci95 or (each.value, each.value)) for x, each in enumerate(row) if each]
         for system, row in table.rows.items()
@@ -129,15 +126,15 @@ def _correlations(
     name: str,
     title: str,
     by_subset: Mapping[str, Sequence[str]],
-    summaries: Mapping[str, Cells],
+    summaries: Mapping[str, ScoreCells],
     draws: Sequence[NDArray[np.float64]] | None,
-) -> FigureTable | None:
-    """Return Spearman's rank correlation over the systems between every two subsets; None for less than three."""
+) -> list[FigureTable]:
+    """Return Spearman's rank correlation over the systems between every two subsets; no table for less than three."""
     complete = [row[:-1] for row in summaries.values() if all(row[:-1])]
     if len(complete) < 3:
-        return None
+        return []
     values = np.array([[each.value for each in row if each] for row in complete]).T
-    rows: dict[str, Cells] = {}
+    rows: dict[str, ScoreCells] = {}
     for i, subset in enumerate(by_subset):
         rows[TITLES[subset]] = [
             _correlation(values[i], values[j], (draws[i], draws[j]) if draws and i != j else None)
@@ -147,7 +144,7 @@ def _correlations(
     few = f" Of fewer than {FEW} systems it is hardly informative." if n < FEW else ""
     note = f"Spearman's, over {n} systems; intervals from resampled examples, for these systems.{few}"
     heads = [("", TITLES[subset]) for subset in by_subset]
-    return FigureTable(name, title, heads, rows, "", shaded=True, notes=[note])
+    return [FigureTable(name, title, heads, rows, "", shaded=True, notes=[note])]
 
 
 def _correlation(
@@ -164,7 +161,7 @@ def _correlation(
 
 
 def _resampled(
-    systems: Systems, summaries: Mapping[str, Cells], by_subset: Mapping[str, Sequence[str]], words: str
+    systems: Systems, summaries: Mapping[str, ScoreCells], by_subset: Mapping[str, Sequence[str]], words: str
 ) -> list[NDArray[np.float64]] | None:
     """Return each subset's statistic under resamples of its examples, shape (draws, systems); None without values."""
     complete = [system for system, row in summaries.items() if all(row[:-1])]
@@ -179,8 +176,8 @@ def _resampled(
 
 
 def _sizes(systems: Systems, names: Sequence[str]) -> list[str]:
-    """Return a sentence for each subset whose settings were asked on unlike numbers of examples."""
-    said = []
+    """Return a sentence for each subset whose settings were scored on different numbers of examples."""
+    sentences = []
     for subset in SUBSETS:
         sizes: defaultdict[int, list[str]] = defaultdict(list)
         for name in names:
@@ -189,5 +186,5 @@ def _sizes(systems: Systems, names: Sequence[str]) -> list[str]:
                 sizes[max(runs)].append(setting(name))
         if len(sizes) > 1:
             parts = [f"{n:,} examples in {', '.join(settings)}" for n, settings in sizes.items()]
-            said.append(f"{TITLES[subset]}: {'; '.join(parts)}.")
-    return said
+            sentences.append(f"{TITLES[subset]}: {'; '.join(parts)}.")
+    return sentences

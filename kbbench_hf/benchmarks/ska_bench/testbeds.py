@@ -1,12 +1,13 @@
-"""What SKA-Bench's testbeds say together: robustness over budgets and orders, and the pictures of the paper."""
+"""Testbeds of SKA-Bench: their configs, summaries, plots and table cells made of results."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from kbbench_hf.benchmarks.base import Figure, Figures, Result, Systems, Testbed
-from kbbench_hf.benchmarks.charts import FigureTable, Panel, Panels, Point
-from kbbench_hf.benchmarks.ska_bench.cells import shown
+import numpy as np
+
+from kbbench_hf.benchmarks.base import Figure, Figures, Result, ScoredConfig, Systems, Testbed
+from kbbench_hf.benchmarks.charts import FigureTable, Panel, Panels, Point, Shown
 from kbbench_hf.benchmarks.ska_bench.configs import (
     BUCKETS,
     BUDGETS,
@@ -18,23 +19,29 @@ from kbbench_hf.benchmarks.ska_bench.configs import (
     configs_of,
 )
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS
-from kbbench_hf.metrics.robustness import Curve, curve, population_std, worst_order_drop
+from kbbench_hf.metrics.robustness import Column, Curve, curve, mean_interval, population_std, worst_order_drop
 
+F1 = "answer_f1"
 TITLES = {"kg": "KG", "table": "Table", "kg_text": "KG + Text", "table_text": "Table + Text"}
 ORDERS = ("original", "prefix", "random", "suffix")
+ScoreCells = list[Shown | None]
+"""A row of a table; None where nothing was scored."""
+Statistic = Callable[[Sequence[float]], float]
+Interval = Callable[[Sequence[Sequence[Column]]], tuple[float, float]]
+"""(for each group of examples, the value of each example in each setting) -> the interval of a combined score."""
 
 
 class Robustness(NamedTuple):
-    """How steady one system is on one subset; None where the testbed was not run."""
+    """The robustness of one system on one subset; None where the testbed was not run."""
 
     over_budgets: Curve | None
     std_over_orders: float | None
     """Population standard deviation of F1 over the orders that were run."""
     worst_order_drop: float | None
-    """What the worst order loses against the noise testbed's own."""
+    """How much lower the worst order is than the noise testbed's own."""
 
 
-def robustness(figures: Figures) -> dict[str, Robustness]:
+def robustness(scores: Figures) -> dict[str, Robustness]:
     """Return the robustness of a system on each subset of which it has results.
 
     >>> results = {f"noise_kg_{k}": {"answer_f1": {"value": v, "ci95": [v, v]}} for k, v in (("1k", 0.8), ("4k", 0.6))}
@@ -43,8 +50,8 @@ def robustness(figures: Figures) -> dict[str, Robustness]:
     """
     found: dict[str, Robustness] = {}
     for subset in SUBSETS:
-        by_budget = {config.budget: value for config, value in values_of(figures, "noise", subset)}
-        by_order = {config.setting: value for config, value in values_of(figures, "order", subset)}
+        by_budget = {config.budget: score["value"] for config, score in scores_of(scores, "noise", subset)}
+        by_order = {config.setting: score["value"] for config, score in scores_of(scores, "order", subset)}
         natural = "original" if subset.startswith("table") else "random"
         if by_budget or by_order:
             found[subset] = Robustness(
@@ -55,56 +62,48 @@ def robustness(figures: Figures) -> dict[str, Robustness]:
     return found
 
 
-def values_of(figures: Figures, testbed: str, subset: str, metric: str = "answer_f1") -> list[tuple[Config, float]]:
-    """Return (config, figure) of every config of a testbed and subset of which there is a figure."""
+def scores_of(scores: Figures, testbed: str, subset: str, metric: str = F1) -> list[tuple[Config, Figure]]:
+    """Return (config, score) of every config of a testbed and subset that has a value."""
+    found = [(config, scores.get(name, {}).get(metric, {})) for name, config in configs().items()]
     return [
-        (config, float(figures[name][metric]["value"]))
-        for name, config in configs().items()
-        if (config.testbed, config.subset) == (testbed, subset)
-        and figures.get(name, {}).get(metric, {}).get("value") is not None
+        (config, score)
+        for config, score in found
+        if (config.testbed, config.subset) == (testbed, subset) and score.get("value") is not None
     ]
 
 
-def summary(figures: Figures) -> list[str]:
-    """Return what a system's results say together, a sentence for each subset."""
+def summarize_robustness(scores: Figures) -> list[str]:
+    """Return the robustness of a system in words, a sentence for each subset."""
     sentences = []
-    for subset, found in robustness(figures).items():
+    for subset, (over_budgets, deviation, worst) in robustness(scores).items():
         parts = []
-        if found.over_budgets and found.over_budgets.relative_drop == found.over_budgets.relative_drop:
-            parts.append(f"relative drop over budgets {found.over_budgets.relative_drop:.3f}")
-        if found.std_over_orders is not None:
-            parts.append(f"standard deviation over orders {found.std_over_orders:.4f}")
-        if found.worst_order_drop is not None:
-            parts.append(f"worst order loses {found.worst_order_drop:.4f}")
+        if over_budgets and over_budgets.relative_drop == over_budgets.relative_drop:
+            parts.append(f"relative drop over budgets {over_budgets.relative_drop:.3f}")
+        if deviation is not None:
+            parts.append(f"standard deviation over orders {deviation:.4f}")
+        if worst is not None:
+            parts.append(f"worst order loses {worst:.4f}")
         if parts:
             sentences.append(f"{subset}: {', '.join(parts)}")
     return sentences
 
 
-def integration(results: Mapping[str, Result]) -> FigureTable:
+def integration_table(results: Mapping[str, Result]) -> FigureTable:
     """Return F1 by the number of units that an answer needs, of finished runs (as `result.json` has them)."""
-    rows = {
-        config: [shown(figure["answer_f1"]) if (figure := _buckets(result).get(each)) else None for each in BUCKETS]
-        for config, result in results.items()
-    }
-    return FigureTable(
-        "integration", "F1 by units needed", [("units needed", each) for each in BUCKETS], rows, "config"
-    )
+    buckets = {config: result["slices"].get("n_required", {}) for config, result in results.items()}
+    rows = {config: [score_cell(of.get(each, {}).get(F1)) for each in BUCKETS] for config, of in buckets.items()}
+    columns = [("units needed", each) for each in BUCKETS]
+    return FigureTable("integration", "F1 by units needed", columns, rows, "config")
 
 
-def _buckets(result: Result) -> Figures:
-    found: Figures = result["slices"].get("n_required", {})
-    return found
+def _setting_points(testbed: str, x: Callable[[Config], float], scores: Figures, subset: str) -> list[Point]:
+    found = [(x(config), score) for config, score in scores_of(scores, testbed, subset)]
+    return [_point(place, score) for place, score in sorted(found, key=lambda point: point[0])]
 
 
 def noise_panels(systems: Mapping[str, Figures]) -> Panels:
     """Return F1 over token budgets, a panel per subset, a line per system with its 95 % interval as a band."""
-
-    def points(figures: Figures, subset: str) -> list[Point]:
-        found = sorted(values_of(figures, "noise", subset), key=lambda point: point[0].budget)
-        return [Point(config.budget, value, _interval(figures[config.name]["answer_f1"])) for config, value in found]
-
-    panels = _panels(systems, points)
+    panels = _panels(systems, partial(_setting_points, "noise", lambda config: config.budget))
     most = max((point.x for panel in panels for drawn in panel.series.values() for point in drawn), default=0)
     ticks = {float(BUDGETS[size]): size for size in BUDGETS if BUDGETS[size] <= most or size in PAPER_BUDGETS}
     return Panels(panels, "tokens of knowledge base", "F1 ↑", ticks, joined=True, logarithmic=True)
@@ -112,41 +111,26 @@ def noise_panels(systems: Mapping[str, Figures]) -> Panels:
 
 def order_panels(systems: Mapping[str, Figures]) -> Panels:
     """Return F1 by the place of the positive units, a panel per subset, a marker per system with its 95 % interval."""
-
-    def points(figures: Figures, subset: str) -> list[Point]:
-        return [
-            Point(ORDERS.index(config.setting), value, _interval(figures[config.name]["answer_f1"]))
-            for config, value in values_of(figures, "order", subset)
-        ]
-
+    panels = _panels(systems, partial(_setting_points, "order", lambda config: ORDERS.index(config.setting)))
     ticks = {float(place): order for place, order in enumerate(ORDERS)}
-    return Panels(_panels(systems, points), "", "F1 ↑", ticks, side_by_side=True)
+    return Panels(panels, "", "F1 ↑", ticks, side_by_side=True)
 
 
 def depth_panels(systems: Mapping[str, Figures]) -> Panels:
-    """Return F1 by how much of the noise stands before the positive units, a line per system with its band."""
-
-    def points(figures: Figures, subset: str) -> list[Point]:
-        return [
-            Point(100 * (config.depth or 0), value, _interval(figures[config.name]["answer_f1"]))
-            for config, value in values_of(figures, "depth", subset)
-        ]
-
+    """Return F1 by the share of noise before the positive units, a line per system with its band."""
+    panels = _panels(systems, partial(_setting_points, "depth", lambda config: 100 * (config.depth or 0)))
     ticks = {float(depth): f"{depth} %" for depth in DEPTHS}
-    return Panels(_panels(systems, points), "noise before the positive units", "F1 ↑", ticks, joined=True)
+    return Panels(panels, "noise before the positive units", "F1 ↑", ticks, joined=True)
 
 
 def hardness_panels(systems: Mapping[str, Figures]) -> Panels:
-    """Return F1 by how near the noise is, a marker per system with its 95 % interval; mixed is the noise testbed's."""
+    """Return F1 by distance of the noise, a marker per system with its 95 % interval; mixed is the noise testbed's."""
 
-    def points(figures: Figures, subset: str) -> list[Point]:
-        return [
-            Point(x, figures[name]["answer_f1"]["value"], _interval(figures[name]["answer_f1"]))
-            for x, name in enumerate(hardness_configs(subset))
-            if figures.get(name, {}).get("answer_f1", {}).get("value") is not None
-        ]
+    def points(scores: Figures, subset: str) -> list[Point]:
+        found = enumerate(scores.get(name, {}).get(F1, {}) for name in hardness_configs(subset))
+        return [_point(x, score) for x, score in found if score.get("value") is not None]
 
-    hard = {n: figures for n, figures in systems.items() if any(name.startswith("hardness") for name in figures)}
+    hard = {name: scores for name, scores in systems.items() if any(each.startswith("hardness") for each in scores)}
     ticks = {0.0: "hard", 1.0: "mixed", 2.0: "easy"}
     return Panels(_panels(hard, points, ("kg", "kg_text")), "noise", "F1 ↑", ticks, side_by_side=True)
 
@@ -158,32 +142,31 @@ def hardness_configs(subset: str) -> tuple[str, str, str]:
 
 def bucket_panels(systems: Systems) -> Panels:
     """Return F1 by the units that an answer needs, at each subset's standard budget, with bands."""
-    panels = []
-    for subset in SUBSETS:
-        series = {}
-        for name, by_config in systems.items():
-            scored = by_config.get(f"noise_{subset}_{STANDARD[subset]}")
-            found = _buckets(scored.result) if scored else {}
-            figures = [(x, found[each]["answer_f1"]) for x, each in enumerate(BUCKETS) if each in found]
-            if points := [Point(x, each["value"], _interval(each)) for x, each in figures if each["value"] is not None]:
-                series[name] = points
-        if series:
-            panels.append(Panel(TITLES[subset], series))
-    return Panels(panels, "units needed", "F1 ↑", dict(enumerate(BUCKETS)), joined=True)
+
+    def points(slices: Figures, subset: str) -> list[Point]:
+        found = slices.get(f"noise_{subset}_{STANDARD[subset]}", {})
+        scores = [(x, found[each][F1]) for x, each in enumerate(BUCKETS) if each in found]
+        return [_point(x, score) for x, score in scores if score["value"] is not None]
+
+    slices = {
+        name: {config: run.result["slices"].get("n_required", {}) for config, run in of.items()}
+        for name, of in systems.items()
+    }
+    return Panels(_panels(slices, points), "units needed", "F1 ↑", dict(enumerate(BUCKETS)), joined=True)
 
 
 def rejection_panels(systems: Mapping[str, Figures]) -> Panels:
     """Return the rejection rate against the acceptance rate of the answerable control, a panel per subset.
 
-    On the dashed line lies whoever answers without looking: always "no" at its upper left end.
+    A system that answers without reading lies on the dashed line: always "no" at its upper left end.
     """
 
-    def points(figures: Figures, subset: str) -> list[Point]:
-        if not values_of(figures, "rejection_control", subset, "rejection_rate"):
+    def points(scores: Figures, subset: str) -> list[Point]:
+        if not scores_of(scores, "rejection_control", subset, "rejection_rate"):
             return []
-        found = figures[f"rejection_control_{subset}"]
+        found = scores[f"rejection_control_{subset}"]
         x, y = (found[metric] for metric in ("acceptance_rate", "rejection_rate"))
-        return [Point(x["value"], y["value"], _interval(y), _interval(x))]
+        return [Point(x["value"], y["value"], _bounds(y), _bounds(x))]
 
     words = ("answerable questions accepted ↑", "unanswerable questions rejected ↑")
     return Panels(_panels(systems, points), *words, against_chance=True)
@@ -195,15 +178,19 @@ def _panels(
     """Return a panel for every subset of which some system has results."""
     panels = []
     for subset in subsets:
-        series = {name: found for name, figures in systems.items() if (found := points(figures, subset))}
+        series = {name: found for name, scores in systems.items() if (found := points(scores, subset))}
         if series:
             panels.append(Panel(TITLES[subset], series))
     return panels
 
 
-def _interval(figure: Figure) -> tuple[float, float]:
-    low, high = figure["ci95"]
-    return (figure["value"] if low is None else low, figure["value"] if high is None else high)
+def _point(x: float, score: Figure) -> Point:
+    return Point(x, float(score["value"]), _bounds(score))
+
+
+def _bounds(score: Figure) -> tuple[float, float]:
+    low, high = score["ci95"]
+    return (score["value"] if low is None else low, score["value"] if high is None else high)
 
 
 def _configs(testbed: str, subsets: Sequence[str] | None) -> list[str]:
@@ -220,7 +207,84 @@ _PANELS = {
     "unreviewed": None,
 }
 TESTBEDS = {
-    **{name: Testbed(partial(_configs, name), summary=summary, panels=panels) for name, panels in _PANELS.items()},
-    "integration": Testbed(partial(_configs, "integration"), sends=False, table=integration),
+    **{
+        name: Testbed(partial(_configs, name), summary=summarize_robustness, panels=panels)
+        for name, panels in _PANELS.items()
+    },
+    "integration": Testbed(partial(_configs, "integration"), sends=False, table=integration_table),
 }
-"""Testbed -> its configs and what they say together; `integration` sorts the standard noise runs."""
+"""Testbed -> its configs, summary and plot; `integration` groups the standard noise runs."""
+
+
+def score_cell(score: Figure | None, run: ScoredConfig | None = None) -> Shown | None:
+    """Return a score of a `result.json` as tables show it, weak where a warning of its run weakens it."""
+    if score is None or score["value"] is None:
+        return None
+    low, high = score["ci95"]
+    interval = None if low is None or high is None else (low, high)
+    weak = run is not None and is_weak([run])
+    return Shown(score["value"], interval, score.get("digits"), score["n_scored"], weak)
+
+
+def is_weak(runs: Sequence[ScoredConfig]) -> bool:
+    """Return whether a warning weakens one of these runs."""
+    return any(each["severity"] == "warning" for run in runs for each in run.result.get("warnings", ()))
+
+
+def scores_by_system(systems: Systems) -> dict[str, Figures]:
+    """Return the scores alone: system -> config -> metric -> score."""
+    return {name: {config: each.result["scores"] for config, each in of.items()} for name, of in systems.items()}
+
+
+def present_configs(systems: Systems, names: Sequence[str]) -> list[str]:
+    """Return the configs of which some system has results."""
+    return [name for name in names if any(name in of for of in systems.values())]
+
+
+def config_rows(systems: Systems, names: Sequence[str], metric: str = F1) -> dict[str, ScoreCells]:
+    """Return the scores of these configs, a row for every system."""
+    return {
+        system: [score_cell(of[n].result["scores"].get(metric), of[n]) if n in of else None for n in names]
+        for system, of in systems.items()
+    }
+
+
+def drop_empty_rows(rows: dict[str, ScoreCells]) -> dict[str, ScoreCells]:
+    """Return the rows that have any score."""
+    return {name: row for name, row in rows.items() if any(row)}
+
+
+def combined_cell(
+    value: float, groups: Sequence[Sequence[Column]], interval: Interval, *, weak: bool, digits: int | None = None
+) -> Shown:
+    """Return a score made of several, with its interval; without one where the examples' values are unknown."""
+    if not all(column for columns in groups for column in columns):
+        return Shown(value, None, digits, 0, weak)
+    low, high = interval(groups)
+    n = sum(len({example for column in columns for example in column}) for columns in groups)
+    return Shown(value, (min(low, value), max(high, value)), digits, n, weak)
+
+
+def mean_cell(
+    row: Sequence[Shown | None], groups: Sequence[Sequence[Column]], interval: Interval = mean_interval
+) -> Shown | None:
+    """Return the plain mean of a row; None where a score is absent."""
+    there = [each for each in row if each]
+    if len(there) < len(row) or not there:
+        return None
+    mean = float(np.mean([each.value for each in there]))
+    return combined_cell(mean, groups, interval, weak=any(each.weak for each in there), digits=there[0].digits)
+
+
+def statistic_cell(
+    of: Mapping[str, ScoredConfig], names: Sequence[str], statistic: Statistic, interval: Interval
+) -> Shown | None:
+    """Return a statistic of a system's F1 over several configs of one subset; None where it has not run them all."""
+    runs = [of[name] for name in names if name in of]
+    scores = [run.result["scores"][F1] for run in runs]
+    values = [score["value"] for score in scores]
+    if len(values) < len(names) or None in values:
+        return None
+    columns = [run.values.get(F1, {}) for run in runs]
+    digits, weak = scores[0].get("digits"), is_weak(runs)
+    return combined_cell(float(statistic(values)), [columns], interval, weak=weak, digits=digits)

@@ -2,7 +2,7 @@
 
 A testbed stores unit numbers; text is made on demand (`contexts`). In the text section a number is a passage's place
 in the subset's pool; in the structured section it is a unit's place among those of the instance's `group`, and after
-them of its `noise_groups` (`Pool.structured`).
+them of its `noise_groups` (`UnitPool.structured`).
 """
 
 import json
@@ -10,9 +10,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
-from kbbench_hf.benchmarks.ska_bench.programs import Program
 from kbbench_hf.files.datasets import Row
 
 SUBSETS = ("kg", "table", "kg_text", "table_text")
@@ -20,6 +20,8 @@ SEED = 42
 """The seed in every recipe; the paper shuffles with 42."""
 
 Cells = tuple[str, ...]
+Program = Mapping[str, Any]
+"""An answer program as JSON (`building/ska_bench/programs.py`)."""
 _LINE_BREAKS = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 
@@ -114,6 +116,11 @@ class Instance:
         """Whether its structured units are table rows."""
         return self.subset.startswith("table")
 
+    @property
+    def emptied_group(self) -> str:
+        """The group of its own rows with a cell emptied, the last of `noise_groups` where it has one."""
+        return f"{self.id}#emptied"
+
     def to_row(self) -> Row:
         """Return the instance as a row of its dataset config; the program is written as JSON."""
         program = json.dumps(self.program, ensure_ascii=False, sort_keys=True) if self.program else ""
@@ -142,7 +149,7 @@ UNKNOWN = Origin("", "")
 
 
 @dataclass(frozen=True)
-class Pool:
+class UnitPool:
     """All units of a subset: the structured ones by group and number, the passages by number.
 
     A group (a table, a graph, near rows) has one origin; passages have one each.
@@ -163,7 +170,7 @@ class Pool:
     def structured(self, instance: Instance) -> Sequence[Cells]:
         """Return the structured units that an instance can be asked on, by number: its own group's, then the others'.
 
-        >>> pool = Pool({"t": [("a",)], "t#near": [("b",)]})
+        >>> pool = UnitPool({"t": [("a",)], "t#near": [("b",)]})
         >>> pool.structured(Instance("q", "table", "?", ("a",), "t", noise_groups=("t#near",)))
         [('a',), ('b',)]
         """
@@ -196,7 +203,7 @@ class Pool:
         return place | origin._asdict()
 
     @classmethod
-    def from_rows(cls, rows: Iterable[Row]) -> "Pool":
+    def from_rows(cls, rows: Iterable[Row]) -> "UnitPool":
         """Return the pool that `to_rows` wrote."""
         sk: defaultdict[str, list[Cells]] = defaultdict(list)
         text: list[Cells] = []
@@ -223,7 +230,7 @@ class Pool:
         return cls(dict(sk), text, headers, links, text_groups if any(text_groups) else (), origins, text_origins)
 
 
-class Count(NamedTuple):
+class StepCount(NamedTuple):
     """What a source carries: how many of its questions, or which share of them, are left after a step to a subset."""
 
     subset: str
@@ -232,18 +239,107 @@ class Count(NamedTuple):
     left: str
 
 
-class Release(NamedTuple):
+class InstanceSet(NamedTuple):
     """Instances, and the pool of each of their subsets."""
 
     instances: list[Instance]
-    pools: dict[str, Pool]
-    counts: tuple[Count, ...] = ()
+    pools: dict[str, UnitPool]
+    counts: tuple[StepCount, ...] = ()
 
 
-def counts(subset: str, source: str, steps: Mapping[str, int]) -> tuple[Count, ...]:
+def counts(subset: str, source: str, steps: Mapping[str, int]) -> tuple[StepCount, ...]:
     """Return how many questions of a source each step to a subset left.
 
     >>> counts("kg", "MetaQA", {"asked": 3568})
-    (Count(subset='kg', source='MetaQA', step='asked', left='3,568'),)
+    (StepCount(subset='kg', source='MetaQA', step='asked', left='3,568'),)
     """
-    return tuple(Count(subset, source, step, f"{n:,}") for step, n in steps.items())
+    return tuple(StepCount(subset, source, step, f"{n:,}") for step, n in steps.items())
+
+
+@dataclass(frozen=True)
+class RenderedContext:
+    """The knowledge base that a question is asked on: lines of each section, and which of them are positive."""
+
+    header: str
+    sk: list[str]
+    text: list[str]
+    sk_positive: list[bool]
+    text_positive: list[bool]
+
+    @property
+    def sk_text(self) -> str:
+        """The structured section, each line ended; a table's header is its first line."""
+        return "".join(f"{line}\n" for line in ([self.header] if self.header else []) + self.sk)
+
+    @property
+    def text_text(self) -> str:
+        """The text section, each line ended; empty where the subset has none."""
+        return "".join(f"{line}\n" for line in self.text)
+
+    @property
+    def all_text(self) -> str:
+        """Both sections: what a budget counts."""
+        return self.sk_text + self.text_text
+
+
+class ContextRenderer:
+    """Writes the contexts of one instance.
+
+    >>> pool = UnitPool(sk={"t": [("a", "1"), ("b", "2")]}, headers={"t": ("Name", "Size")})
+    >>> question = Instance("q", "table", "How big is b?", ("2",), "t", positive_sk=(1,))
+    >>> print(ContextRenderer(question, pool).context([0, 1], []).sk_text, end="")
+    |Name|Size|
+    |a|1|
+    |b|2|
+    """
+
+    def __init__(self, instance: Instance, pool: UnitPool) -> None:
+        self._instance = instance
+        self._pool = pool
+
+    @cached_property
+    def units(self) -> Sequence[Cells]:
+        """The structured units of the instance, by number."""
+        return self._pool.structured(self._instance)
+
+    def context(self, sk: Sequence[int], text: Sequence[int]) -> RenderedContext:
+        """Return the context that these unit numbers stand for, in their order."""
+        instance, pool = self._instance, self._pool
+        header = write_row(pool.headers[instance.group]) if instance.is_table else ""
+        write = write_row if instance.is_table else write_triple
+        lines = [write(self.units[number]) for number in sk]
+        sk_positive, text_positive = set(instance.positive_sk), set(instance.positive_text)
+        return RenderedContext(
+            header,
+            lines,
+            [write_passage(pool.text[number]) for number in text],
+            [number in sk_positive for number in sk],
+            [number in text_positive for number in text],
+        )
+
+
+def pieces(context: RenderedContext, around: int) -> list[tuple[str, bool]]:
+    r"""Return the lines of a context in pieces, True for a positive unit.
+
+    Kept are positive units, so many lines `around` each, and a table's header; how many lines are left out is said.
+
+    >>> pieces(RenderedContext("|a|", ["|1|", "|2|", "|3|", "|4|"], [], [False, False, False, True], []), around=1)
+    [('|a|\n', False), ('(2 more lines)\n', False), ('|3|\n', False), ('|4|\n', True)]
+    """
+    found = [(f"{context.header}\n", False)] if context.header else []
+    for lines, positive in ((context.sk, context.sk_positive), (context.text, context.text_positive)):
+        places = [place for place, yes in enumerate(positive) if yes]
+        left_out = 0
+        for place, (line, yes) in enumerate(zip(lines, positive, strict=True)):
+            if not any(abs(place - each) <= around for each in places):
+                left_out += 1
+                continue
+            found += _gap(left_out)
+            left_out = 0
+            found.append((f"{line}\n", yes))
+        found += _gap(left_out)
+    return found
+
+
+def _gap(count: int) -> list[tuple[str, bool]]:
+    return [(f"({count:,} more lines)\n", False)] if count else []

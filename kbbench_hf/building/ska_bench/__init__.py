@@ -1,1 +1,14 @@
-"""How a benchmark is made: from sources that anyone can get to questions, answers and the contexts they stand in."""
+"""Construction of ska-open, ska-bench and the private split.
+
+The steps, with their modules:
+
+1. Sources: public files become a source folder (`public_files`, `source_files`).
+2. Instances of each subset (`sources`): `metaqa` (kg), `table` from `wikitablequestions` and `tatqa`,
+   `hybridqa_graph_questions` and `tekgen` (kg_text), `table_text`. `official` reads the authors' own files.
+3. Evidence: answer programs (`programs`, `graph_programs`, `program_induction`) prove that the positive units are
+   sufficient, necessary and unique (`evidence`, `hybridqa_evidence`).
+4. Noise, rejection twins and testbeds (`noise`, `rejection_twins`, `testbeds`, ordered by `unit_orders`).
+5. Audit and reviews of the built dataset (`audit`, `audit_features`).
+6. The dataset with its card (`dataset`, `card`), and the private split with invented names (`private`,
+   `private_graph`).
+"""

@@ -1,25 +1,36 @@
-"""Whether the evidence of an instance is sufficient, necessary and unique, over the whole pool of its subset.
+"""Evidence of an instance: whether its positive units are sufficient, necessary and unique over the whole pool.
 
-A program is executed on everything that could state what it asks for: each triple read both ways, names compared
-without case, marks and punctuation, and every passage that names both sides of a pattern. Each way in which an answer
+A program is executed on everything that could state its patterns: each triple in both directions, names compared
+without case, marks and punctuation, and every passage that names both ends of a pattern. Each way in which an answer
 follows is a *derivation*. The evidence is *sufficient* if the positives hold a derivation of every gold answer,
-*necessary* if without any one of them they no longer do, and *unique* if no derivation in the pool leads elsewhere.
+*necessary* if they no longer do without any one of them, and *unique* if no derivation in the pool leads elsewhere.
 What holds for the pool holds for every context, because a context is a part of it.
 """
 
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import combinations
 from typing import NamedTuple
 
-from kbbench_hf.benchmarks.ska_bench.graph_programs import SAYS, Fact, Facts, index, is_variable, matches, names
-from kbbench_hf.benchmarks.ska_bench.mentions import mentions, normal_name
-from kbbench_hf.benchmarks.ska_bench.programs import Program, execute, same_answers
-from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Pool
+from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Program, UnitPool
+from kbbench_hf.building.ska_bench.graph_programs import (
+    SAYS,
+    Fact,
+    FactLookup,
+    find_matches,
+    index_facts,
+    is_variable,
+    program_names,
+)
+from kbbench_hf.building.ska_bench.name_matching import mentions, normal_name
+from kbbench_hf.building.ska_bench.programs import execute, same_answers
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[^\W_a-z])")
 
 
-class Unit(NamedTuple):
+class UnitId(NamedTuple):
     """A unit of a pool: a structured one of the instance's group, or a passage."""
 
     in_text: bool
@@ -30,29 +41,29 @@ class Derivation(NamedTuple):
     """One way in which an answer follows: the answer in normal form, and the units that it follows from."""
 
     answer: str
-    units: frozenset[Unit]
+    units: frozenset[UnitId]
 
 
 class Evidence:
-    """Judges the instances of one subset on its pool.
+    """Checks the instances of one subset on its pool.
 
-    >>> pool = Pool({"films": [("Ada", "directed by", "Ann"), ("Ben", "directed by", "Ann")]})
+    >>> pool = UnitPool({"films": [("Ada", "directed by", "Ann"), ("Ben", "directed by", "Ann")]})
     >>> program = {"type": "match", "find": "?film", "where": [["?film", "directed by", "Ann"]]}
     >>> asked = Instance("q", "kg", "What did Ann direct?", ("Ada",), "films", positive_sk=(0,), program=program)
     >>> Evidence(pool).problems(asked)
     ["not unique: 'ben' answers it too"]
     """
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: UnitPool) -> None:
         self._pool = pool
-        self._stated: dict[str, _Stated] = {}
+        self._index = cache(lambda group: FactIndex(pool.sk[group], pool.text))
 
     def problems(self, instance: Instance) -> list[str]:
-        """Say what is wrong with the evidence of an instance that has a program; an empty list if nothing is."""
+        """Return what is wrong with the evidence of an instance that has a program; an empty list if nothing is."""
         if instance.program is None:
             return []
         if instance.is_table:
-            return self._problems_on_rows(instance, instance.program)
+            return self._table_problems(instance, instance.program)
         gold, found = {normal_name(answer) for answer in instance.answers}, self.derivations(instance)
         positives = positive_units(instance)
         others = sorted({derivation.answer for derivation in found} - gold)
@@ -61,148 +72,200 @@ class Evidence:
             problems.append("not sufficient: the positive units do not give the gold answers")
         for unit in sorted(positives):
             if answers_from(found, positives - {unit}) == gold:
-                problems.append(f"not necessary: {self._line(instance, unit)} can be left out")
+                units: Sequence[Cells] = self._pool.text if unit.in_text else self._pool.sk[instance.group]
+                problems.append(f"not necessary: {tuple(units[unit.number])} can be left out")
+        return problems
+
+    def _table_problems(self, instance: Instance, program: Program) -> list[str]:
+        rows = self._pool.sk[instance.group]
+        positives = [rows[number] for number in instance.positive_sk]
+        problems = []
+        if not same_answers(execute(program, positives), instance.answers):
+            problems.append("not sufficient: the positive rows do not give the gold answers")
+        if not same_answers(execute(program, self._pool.structured(instance)), instance.answers):
+            problems.append("not unique: with the other rows the program gives another answer")
+        for number, row in enumerate(positives):
+            if same_answers(execute(program, positives[:number] + positives[number + 1 :]), instance.answers):
+                problems.append(f"not necessary: {row} can be left out")
         return problems
 
     def derivations(self, instance: Instance) -> list[Derivation]:
         """Return every way in which an answer follows from the pool by the instance's program on a graph."""
         if instance.program is None or instance.is_table:
             return []
-        program, found = _normal(instance.program), set[Derivation]()
-        for match in matches(program, self._of_group(instance.group).facts(program)):
-            units = frozenset(unit for unit in match.units if isinstance(unit, Unit))
-            found |= set(self._read(instance.group, program, match.binding, units))
+        program, index = _normalize(instance.program), self._index(instance.group)
+        found = {
+            derivation
+            for match in find_matches(program, index.look_up(program))
+            for derivation in index.read_answers(program, match.binding, match.units)
+        }
         return sorted(found, key=lambda derivation: (derivation.answer, sorted(derivation.units)))
 
-    def told_of_others(self, instance: Instance) -> list[str]:
+    def rival_passages(self, instance: Instance) -> list[str]:
         """Return the titles of passages, of no answer's, that name all that an instance's program on a graph names.
 
-        The graph may not know what they are about, which may be one more answer.
+        The graph may lack what they are about, which may be one more answer.
         """
-        asked = names(_normal(instance.program or {"where": []}))
+        names = program_names(_normalize(instance.program or {"where": []}))
         known = {normal_name(answer) for answer in instance.answers} | {""}
         found = []
-        for number in sorted(self._of_group(instance.group).naming.saying(" ".join(asked))):
+        for number in sorted(self._index(instance.group).names.passages_with(" ".join(names))):
             title, text = self._pool.text[number]
             about = normal_name(title.partition(" (")[0])
-            if about not in known and all(mentions(f"{about} {normal_name(text)}", name) for name in asked):
+            if about not in known and all(mentions(f"{about} {normal_name(text)}", name) for name in names):
                 found.append(title)
         return found
 
-    def _read(
-        self, group: str, program: Program, binding: Mapping[str, str], units: frozenset[Unit]
+
+class FactIndex:
+    """The facts that the triples and passages of a pool state, in both directions.
+
+    A sentence that names two entities counts as stating any relation between them. An entity that is only looked for
+    must have that role somewhere in the graph, or every name in the sentence would do. What is looked for by a name of
+    the question may be the head of any triple.
+    """
+
+    def __init__(self, triples: Sequence[Cells], passages: Sequence[Cells]) -> None:
+        normal = [(normal_name(head), normal_name(relation), normal_name(tail)) for head, relation, tail in triples]
+        self._triples = index_facts(
+            (Fact(*ends, UnitId(False, number)), relation)
+            for number, (head, relation, tail) in enumerate(normal)
+            for ends in ((head, tail), (tail, head))
+        )
+        self._heads, self._tails = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
+        for head, relation, tail in normal:
+            self._heads[relation].add(head)
+            self._tails[relation].add(tail)
+        self._all_heads = {head for head, _, _ in normal}
+        self.names = NameIndex(passages, {name for head, _, tail in normal for name in (head, tail)})
+
+    def look_up(self, program: Program) -> FactLookup:
+        """Return the look-up by which a program in normal form is executed."""
+        topics = frozenset(program_names(program))
+
+        def find_facts(head: str | None, relation: str, tail: str | None) -> Iterable[Fact]:
+            if relation == SAYS:
+                titles = ((self.names.titles[n], UnitId(True, n)) for n in sorted(self.names.passages_with(tail or "")))
+                return [Fact(title, tail or "", unit) for title, unit in titles if head in (None, title)]
+            stated = list(self._triples(head, relation, tail))
+            if head is None:
+                allowed = self._all_heads if tail in topics else self._heads[relation]
+                return stated + [Fact(name, tail or "", unit) for name, unit in self._named_with(tail or "", allowed)]
+            near = list(self._named_with(head, self._tails[relation] if tail is None else {tail}))
+            if tail is not None and not near:  # a name of the question that is no entity is found from its own side
+                near = [(tail, unit) for _, unit in self._named_with(tail, {head})]
+            return stated + [Fact(head, name, unit) for name, unit in near]
+
+        return find_facts
+
+    def _named_with(self, name: str, allowed: Collection[str]) -> Iterator[tuple[str, UnitId]]:
+        near = self.names.named_with(name)
+        return ((other, UnitId(True, number)) for other in near.keys() & allowed for number in near[other])
+
+    def read_answers(
+        self, program: Program, binding: Mapping[str, str], units: frozenset[UnitId]
     ) -> Iterator[Derivation]:
+        """Yield the answers of a match: the value of `find`, or the spans of `read` in the passages about the value."""
         if "read" not in program:
             yield Derivation(binding[program["find"]], units)
             return
         about, *spans = program["read"]
         entity = binding.get(about, about)
-        naming = self._of_group(group).naming
-        pages = set(naming.about(entity))
-        stated = sorted(pages.intersection(*map(naming.saying, spans)))
-        yield from (Derivation(span, units | {Unit(True, number)}) for number in stated for span in spans)
+        pages = set(self.names.passages_about(entity))
+        stated = sorted(pages.intersection(*map(self.names.passages_with, spans)))
+        yield from (Derivation(span, units | {UnitId(True, number)}) for number in stated for span in spans)
         if pages and not stated:
             yield Derivation(f"what is said of {entity}", units)
 
-    def _problems_on_rows(self, instance: Instance, program: Program) -> list[str]:
-        rows = self._pool.sk[instance.group]
-        positives = [rows[number] for number in instance.positive_sk]
-        problems = []
-        if not same_answers(execute(program, positives), instance.answers):
-            problems.append("not sufficient: the positive rows do not give the gold answers")
-        everywhere = self._pool.structured(instance)
-        if not same_answers(execute(program, everywhere), instance.answers):
-            problems.append("not unique: with the other rows the program gives another answer")
-        for number, left_out in enumerate(positives):
-            rest = positives[:number] + positives[number + 1 :]
-            if same_answers(execute(program, rest), instance.answers):
-                problems.append(f"not necessary: {left_out} can be left out")
-        return problems
 
-    def _line(self, instance: Instance, unit: Unit) -> str:
-        units: Sequence[Cells] = self._pool.text if unit.in_text else self._pool.sk[instance.group]
-        return str(tuple(units[unit.number]))
+class NameIndex:
+    """Entity names in passages: a sentence names whole-word mentions, and the title that its passage is about.
 
-    def _of_group(self, group: str) -> "_Stated":
-        if group not in self._stated:
-            self._stated[group] = _Stated(self._pool.sk[group], self._pool.text)
-        return self._stated[group]
+    Names are in normal form.
 
-
-class _Stated:
-    """What the triples and passages of a pool state, whichever way round.
-
-    A sentence that names two entities is taken to state any relation between them. Where one is only looked for, it has
-    to play that role somewhere in the graph, or else every name in the sentence would do; what is looked for by a name
-    of the question may be the head of any triple.
+    >>> index = NameIndex([("Ann", "She lives in Oslo. Bo came from Lund.")], {"ann", "oslo", "lund", "bo"})
+    >>> sorted(index.named_with("ann")), sorted(index.named_with("lund"))
+    (['bo', 'lund', 'oslo'], ['ann', 'bo'])
     """
 
-    def __init__(self, triples: Sequence[Cells], passages: Sequence[Cells]) -> None:
-        normal = [(normal_name(head), normal_name(relation), normal_name(tail)) for head, relation, tail in triples]
-        self._triples = index(
-            (Fact(*ends, Unit(False, number)), relation)
-            for number, (head, relation, tail) in enumerate(normal)
-            for ends in ((head, tail), (tail, head))
-        )
-        self._playing: defaultdict[tuple[str, bool], set[str]] = defaultdict(set)
-        for head, relation, tail in normal:
-            self._playing[relation, False].add(head)
-            self._playing[relation, True].add(tail)
-        self._heads = {head for head, _, _ in normal}
-        self.naming = Naming(passages, {name for head, _, tail in normal for name in (head, tail)})
+    def __init__(self, passages: Sequence[Cells], names: Collection[str]) -> None:
+        self._names = frozenset(names)
+        self.titles = [normal_name(title) for title, _ in passages]
+        """The title of each passage."""
+        self._sentences = [
+            (number, normal_name(sentence))
+            for number, (_, text) in enumerate(passages)
+            for sentence in _SENTENCE_END.split(text)
+        ]
+        most_words: defaultdict[str, int] = defaultdict(int)
+        for first, *rest in (name.split() for name in self._names - {""}):
+            most_words[first] = max(most_words[first], 1 + len(rest))
+        self._mentions = [frozenset(self._find_names(text.split(), most_words)) for _, text in self._sentences]
+        self._sentences_with, self._about = defaultdict[str, list[int]](list), defaultdict[str, list[int]](list)
+        self._passages_with = defaultdict[str, set[int]](set)
+        self._passage_names: list[set[str]] = [set() for _ in passages]
+        for number, title in enumerate(self.titles):
+            self._about[title].append(number)
+            for word in title.split():
+                self._passages_with[word].add(number)
+        for place, (number, text) in enumerate(self._sentences):
+            self._passage_names[number] |= self._mentions[place]
+            for name in self._mentions[place]:
+                self._sentences_with[name].append(place)
+            for word in text.split():
+                self._passages_with[word].add(number)
+        self.named_with = cache(self._named_with)
+        """Return the names that a sentence names together with this one, each with the passages that do."""
 
-    def facts(self, program: Program) -> Facts:
-        """Return the look-up by which a program is executed."""
-        asked = frozenset(names(program))
+    def passages_about(self, name: str) -> Sequence[int]:
+        """Return the passages whose title is this name."""
+        return self._about.get(name, ())
 
-        def look_up(head: str | None, relation: str, tail: str | None) -> Iterable[Fact]:
-            if relation == SAYS:
-                return self._saying(head, tail or "")
-            stated = list(self._triples(head, relation, tail))
-            if head is not None and tail is not None:
-                return stated + [Fact(head, tail, unit) for _, unit in self._beside(head, tail)]
-            if head is not None:
-                found = self._beside(head, None, self._playing[relation, True])
-                return stated + [Fact(head, name, unit) for name, unit in found]
-            allowed = self._heads if tail in asked else self._playing[relation, False]
-            return stated + [Fact(name, tail or "", unit) for name, unit in self._beside(tail or "", None, allowed)]
+    def passages_with(self, words: str) -> set[int]:
+        """Return the passages that hold all of these words."""
+        return set.intersection(*(self._passages_with.get(word, set()) for word in words.split()))
 
-        return look_up
+    def _named_with(self, name: str) -> Mapping[str, Collection[int]]:
+        found: defaultdict[str, set[int]] = defaultdict(set)
+        places: Iterable[int] = self._sentences_with.get(name, ())
+        if name and name not in self._names:  # a name of a question that is no entity
+            places = [n for n, (_, text) in enumerate(self._sentences) if f" {name} " in f" {text} "]
+        for place in places:
+            number = self._sentences[place][0]
+            for other in (*self._mentions[place], self.titles[number]):
+                found[other].add(number)
+        for number in self.passages_about(name):
+            for other in self._passage_names[number]:
+                found[other].add(number)
+        return {other: numbers for other, numbers in found.items() if other not in ("", name)}
 
-    def _saying(self, about: str | None, words: str) -> list[Fact]:
-        units = ((self.naming.title(number), Unit(True, number)) for number in sorted(self.naming.saying(words)))
-        return [Fact(title, words, unit) for title, unit in units if about in (None, title)]
-
-    def _beside(self, name: str, other: str | None, allowed: Collection[str] = ()) -> Iterator[tuple[str, Unit]]:
-        beside = self.naming.beside(name)
-        for found in beside if other is None else [other]:
-            if other is not None or found in allowed:
-                for number in beside.get(found) or self.naming.beside(found).get(name, ()):
-                    yield found, Unit(True, number)
+    def _find_names(self, words: Sequence[str], most_words: Mapping[str, int]) -> Iterator[str]:
+        for start, word in enumerate(words):
+            for end in range(start + 1, min(start + most_words.get(word, 0), len(words)) + 1):
+                if (name := " ".join(words[start:end])) in self._names:
+                    yield name
 
 
-def positive_units(instance: Instance) -> frozenset[Unit]:
+def positive_units(instance: Instance) -> frozenset[UnitId]:
     """Return the positive units of an instance, of both sections."""
-    return frozenset(
-        [Unit(False, number) for number in instance.positive_sk]
-        + [Unit(True, number) for number in instance.positive_text]
-    )
+    structured = [UnitId(False, number) for number in instance.positive_sk]
+    return frozenset(structured + [UnitId(True, number) for number in instance.positive_text])
 
 
-def answers_from(derivations: Iterable[Derivation], units: Collection[Unit]) -> set[str]:
+def answers_from(derivations: Iterable[Derivation], units: Collection[UnitId]) -> set[str]:
     """Return the answers that follow from these units."""
     return {derivation.answer for derivation in derivations if derivation.units <= set(units)}
 
 
-def smallest_cuts(derivations: Iterable[Derivation], units: Collection[Unit]) -> list[frozenset[Unit]]:
+def smallest_cuts(derivations: Iterable[Derivation], units: Collection[UnitId]) -> list[frozenset[UnitId]]:
     """Return the smallest sets of these units without which no answer follows from them, in order of their numbers.
 
-    >>> a, b, c = (Unit(False, number) for number in range(3))
+    >>> a, b, c = (UnitId(False, number) for number in range(3))
     >>> smallest_cuts([Derivation("x", frozenset({a, b})), Derivation("y", frozenset({a, c}))], {a, b, c})
-    [frozenset({Unit(in_text=False, number=0)})]
+    [frozenset({UnitId(in_text=False, number=0)})]
     """
     routes = [derivation.units for derivation in derivations if derivation.units <= set(units)]
-    candidates = sorted(frozenset[Unit]().union(*routes))
+    candidates = sorted(frozenset[UnitId]().union(*routes))
     for size in range(len(candidates) + 1):
         cuts = [frozenset(cut) for cut in combinations(candidates, size) if all(route & set(cut) for route in routes)]
         if cuts:
@@ -210,7 +273,7 @@ def smallest_cuts(derivations: Iterable[Derivation], units: Collection[Unit]) ->
     return []
 
 
-def _normal(program: Program) -> Program:
+def _normalize(program: Program) -> Program:
     def term(text: str) -> str:
         return text if is_variable(text) else normal_name(text)
 
@@ -220,85 +283,3 @@ def _normal(program: Program) -> Program:
     ]
     read = {"read": list(map(term, program["read"]))} if "read" in program else {}
     return {**program, **read, "where": where}
-
-
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[^\W_a-z])")
-
-
-class Naming:
-    """Where names of entities stand in passages: a sentence names what it holds as whole words, and what it is about.
-
-    A passage is about its title, which its sentences need not repeat. Names are in normal form.
-
-    >>> naming = Naming([("Ann", "She lives in Oslo. Bo came from Lund.")], {"ann", "oslo", "lund", "bo"})
-    >>> sorted(naming.beside("ann")), sorted(naming.beside("lund"))
-    (['bo', 'lund', 'oslo'], ['ann', 'bo'])
-    """
-
-    def __init__(self, passages: Sequence[Cells], names: Collection[str]) -> None:
-        self._names = frozenset(names)
-        self._titles = [normal_name(title) for title, _ in passages]
-        self._sentences = [
-            [f" {normal_name(sentence)} " for sentence in _SENTENCE_END.split(text)] for _, text in passages
-        ]
-        self._named: list[list[frozenset[str]]] = []
-        self._places: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
-        longest: defaultdict[str, int] = defaultdict(int)
-        for name in self._names - {""}:
-            words = name.split()
-            longest[words[0]] = max(longest[words[0]], len(words))
-        for number, sentences in enumerate(self._sentences):
-            self._named.append([frozenset(self._in(sentence.split(), longest)) for sentence in sentences])
-            for place, named in enumerate(self._named[-1]):
-                for name in named:
-                    self._places[name].append((number, place))
-        self._about: defaultdict[str, list[int]] = defaultdict(list)
-        for number, title in enumerate(self._titles):
-            self._about[title].append(number)
-        self._beside: dict[str, dict[str, set[int]]] = {}
-        self._holding: defaultdict[str, set[int]] = defaultdict(set)
-        for number, sentences in enumerate(self._sentences):
-            for word in " ".join([self._titles[number], *sentences]).split():
-                self._holding[word].add(number)
-
-    def about(self, name: str) -> Sequence[int]:
-        """Return the passages whose title is this name."""
-        return self._about.get(name, ())
-
-    def title(self, number: int) -> str:
-        """Return the title of a passage."""
-        return self._titles[number]
-
-    def saying(self, words: str) -> set[int]:
-        """Return the passages that hold all of these words."""
-        return set.intersection(*(self._holding.get(word, set()) for word in words.split()))
-
-    def beside(self, name: str) -> Mapping[str, Collection[int]]:
-        """Return the names that a sentence names together with this one, each with the passages that do."""
-        if name not in self._beside:
-            found: defaultdict[str, set[int]] = defaultdict(set)
-            for number, place in self._where(name):
-                for other in (*self._named[number][place], self._titles[number]):
-                    found[other].add(number)
-            for number in self.about(name):
-                for other in frozenset[str]().union(*self._named[number]):
-                    found[other].add(number)
-            self._beside[name] = {other: numbers for other, numbers in found.items() if other not in ("", name)}
-        return self._beside[name]
-
-    def _where(self, name: str) -> list[tuple[int, int]]:
-        if name and name not in self._names and name not in self._places:  # a name of a question that is no entity
-            self._places[name] = [
-                (number, place)
-                for number, sentences in enumerate(self._sentences)
-                for place, sentence in enumerate(sentences)
-                if f" {name} " in sentence
-            ]
-        return self._places.get(name, [])
-
-    def _in(self, words: Sequence[str], longest: dict[str, int]) -> Iterator[str]:
-        for start, word in enumerate(words):
-            if word in longest:
-                for end in range(start + 1, min(start + longest[word], len(words)) + 1):
-                    if (name := " ".join(words[start:end])) in self._names:
-                        yield name

@@ -1,29 +1,39 @@
-"""Which row and passages a question of HybridQA needs, where its words settle that.
+"""Evidence of HybridQA's questions: the row and passages that a question needs, where its words settle that.
 
-People wrote the questions on a row and a passage that it links to, but which passage counts was not released. The words
-of a question settle it if every name and number in it stands in the evidence, no other row with its passages holds its
-words as well, each part of the evidence holds a word that the others lack, and the answer stands nowhere else. Of two
-passages neither names the other's page: only the row joins them.
+People wrote the questions on a row and a passage that it links to, but which passage is needed was not released. The
+words of a question settle it if every name and number in it occurs in the evidence, no other row with its passages
+holds its words as well, each part of the evidence holds a word that the others lack, and the answer occurs nowhere
+else. Of two passages neither names the other's page: only the row connects them.
 """
 
 import math
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from kbbench_hf.benchmarks.ska_bench.mentions import normal_name
 from kbbench_hf.benchmarks.ska_bench.units import Cells
-from kbbench_hf.building.ska_bench.evidence_words import Words, says
-from kbbench_hf.building.ska_bench.hybridqa_tables import Question, Table, title_of
-from kbbench_hf.building.ska_bench.table_selection import found_by_words
+from kbbench_hf.building.ska_bench.hybridqa import (
+    HybridQuestion,
+    LinkedTable,
+    name_of,
+    pages_name_each_other,
+    title_of,
+)
+from kbbench_hf.building.ska_bench.name_matching import (
+    WordWeights,
+    capitalized_words,
+    content_words,
+    is_found_by_cells,
+    mentions_name,
+    normal_name,
+)
 from kbbench_hf.text.words import WORD
 
 MOST_WORDS = 6
-"""The most words of an answer: longer ones, and coordinates, nobody writes in just that way."""
+"""The most words of an answer: nobody writes longer ones, or coordinates, in just that way."""
 MOST_BRIDGE_HITS = 3
-"""In how many of a table's passages the words of a second passage may stand."""
+"""The most passages of a table that may hold the words of a second passage."""
 MARGIN = math.log(3)
 """How much more the evidence's words must weigh: one word that a third of the passages has."""
 _ASKED = re.compile(
@@ -31,7 +41,7 @@ _ASKED = re.compile(
     re.IGNORECASE,
 )
 _DANGLES = re.compile(r"\bthis\b", re.IGNORECASE)
-"""What is meant stands outside of the question."""
+"""What is meant is outside the question."""
 _COMPARES = re.compile(
     r"\b(first|last|most|least|more|less|fewer|than|earliest|latest|oldest|youngest|highest|lowest|largest|smallest"
     r"|longest|shortest|biggest|both|between|or|times|before|after|second|third|not|only|all|every|each)\b",
@@ -39,7 +49,7 @@ _COMPARES = re.compile(
 )
 
 
-class Found(NamedTuple):
+class QuestionEvidence(NamedTuple):
     """A question with its evidence: rows, and links of passages."""
 
     id: str
@@ -48,142 +58,116 @@ class Found(NamedTuple):
     aliases: Cells
     table: str
     rows: tuple[int, ...]
-    links: tuple[str, ...]
-    told_in: tuple[int, ...]
+    links: Cells
+    answer_columns: tuple[int, ...]
     """The columns whose cell gives the answer, or leads to the passage that does."""
     method: str
-    by_words: bool = False
+    found_by_cells: bool = False
     """Whether a search for the question's cells finds its rows."""
     is_joined: bool = True
-    """Whether nothing but its rows joins its passages; otherwise a row may not be needed."""
-
-    @property
-    def size(self) -> int:
-        """How many units it needs."""
-        return len(self.rows) + len(self.links)
+    """Whether nothing but its rows connects its passages; otherwise a row may not be needed."""
 
 
-class Sheet:
-    """A table with what its rows and passages say, in words."""
+class TableWords:
+    """A table with the stems of its rows and passages."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: LinkedTable) -> None:
         self.table = table
-        self.words = Words(table.passages.values())
-        self.frame = self.words.of(" ".join([table.title, table.section, *table.header]))
-        self.rows = [self.words.of(" ".join(row)) for row in table.rows]
+        self.weights = WordWeights(table.passages.values())
+        self.frame = content_words(" ".join([table.title, table.section, *table.header]))
+        self.rows = [content_words(" ".join(row)) for row in table.rows]
         self.links = [tuple(dict.fromkeys(link for cell in row for link in cell)) for row in table.links]
-
-    @cached_property
-    def passages(self) -> dict[str, frozenset[str]]:
-        """Return the words of each passage with its title."""
-        return {link: self.words.of(f"{title_of(link)} {text}") for link, text in self.table.passages.items()}
-
-    @cached_property
-    def linking(self) -> Mapping[str, list[int]]:
-        """Return the rows that link to each passage."""
-        rows: defaultdict[str, list[int]] = defaultdict(list)
+        self.passages = {link: content_words(f"{title_of(link)} {text}") for link, text in table.passages.items()}
+        self.linking: defaultdict[str, list[int]] = defaultdict(list)
+        """The rows that link to each passage."""
         for n, links in enumerate(self.links):
             for link in links:
-                rows[link].append(n)
-        return rows
+                self.linking[link].append(n)
 
 
-def evidence(question: Question, sheet: Sheet) -> Found | None:
+def find_evidence(question: HybridQuestion, words: TableWords) -> QuestionEvidence | None:
     """Return a question with the row and the passages that it needs, or None where its words do not settle them."""
-    if says(question.text, question.answer) or "°" in question.answer or len(question.answer.split()) > MOST_WORDS:
+    text, answer, row, table = question.text, question.answer, question.row, words.table
+    if mentions_name(text, answer) or "°" in answer or len(answer.split()) > MOST_WORDS or _DANGLES.search(text):
         return None
-    if _DANGLES.search(question.text):
+    links = _needed_passages(question, words)
+    passages = [table.passages[link] for link in links]
+    if not links or len(links) > 2 or any(words.linking[link] != [row] for link in links):
         return None
-    row, asked = question.row, sheet.words.of(question.text)
-    links = _links(question, asked, sheet)
-    passages = [sheet.table.passages[link] for link in links]
-    if not links or len(links) > 2 or any(sheet.linking[link] != [row] for link in links):
+    if not all(any(mentions_name(passage, phrase) for passage in passages) for phrase in comparisons(text)):
         return None
-    if not all(any(says(text, words) for text in passages) for words in comparisons(question.text)):
+    is_joined = len(links) == 1 or not pages_name_each_other(table, *links)
+    if not _is_settled(question, links, words, is_joined=is_joined):
         return None
-    if not _is_settled(question, asked, links, sheet):
-        return None
-    others = [cells for n, cells in enumerate(sheet.table.rows) if n != row]
-    titles = [name for link in links for name in (title_of(link), title_of(link).partition(" (")[0])]
-    aliases = tuple(dict.fromkeys(name for name in titles if normal_name(titles[-1]) == normal_name(question.answer)))
-    return Found(
+    others = [cells for n, cells in enumerate(table.rows) if n != row]
+    names = [(title_of(link), name_of(link)) for link in links]
+    same = normal_name(names[-1][1]) == normal_name(answer)
+    answer_names = [answer, *map(name_of, question.answer_passages)]
+    cells = zip(table.rows[row], table.links[row], strict=True)
+    return QuestionEvidence(
         f"hybridqa-{question.id}",
-        question.text,
-        question.answer,
-        aliases,
+        text,
+        answer,
+        tuple(dict.fromkeys(name for pair in names for name in pair)) if same else (),
         question.table,
         (row,),
         links,
-        _told_in(question, sheet.table),
+        tuple(
+            column
+            for column, (cell, linked) in enumerate(cells)
+            if set(linked) & set(question.answer_passages) or any(mentions_name(cell, name) for name in answer_names)
+        ),
         "trace:answer-in-table" if question.answer_in_table else "trace:answer-in-passage",
-        found_by_words(question.text, [sheet.table.rows[row]], others),
-        len(links) == 1 or not _name_each_other(links, sheet),
+        is_found_by_cells(text, [table.rows[row]], others),
+        is_joined,
     )
 
 
-def _told_in(question: Question, table: Table) -> tuple[int, ...]:
-    """Return the columns whose cell in the question's row says the answer, or links to or names a page that does."""
-    names = [question.answer, *(title_of(link).partition(" (")[0] for link in question.answer_passages)]
-    cells = zip(table.rows[question.row], table.links[question.row], strict=True)
-    return tuple(
-        column
-        for column, (cell, linked) in enumerate(cells)
-        if set(linked) & set(question.answer_passages) or any(says(cell, name) for name in names)
-    )
-
-
-def _links(question: Question, asked: frozenset[str], sheet: Sheet) -> tuple[str, ...]:
+def _needed_passages(question: HybridQuestion, words: TableWords) -> Cells:
     """Return the passages that a question needs; none where the answer follows elsewhere, or words fit too many."""
-    row = question.row
-    answering = [n for n, cells in enumerate(sheet.table.rows) if any(says(cell, question.answer) for cell in cells)]
+    row, table, answer = question.row, words.table, question.answer
+    answering = [n for n, cells in enumerate(table.rows) if any(mentions_name(cell, answer) for cell in cells)]
     if question.answer_in_table:
-        links = _best_passage(asked, row, sheet)
+        links = _best_passage(question, words)
         if (
             answering != [row]
-            or _is_named_elsewhere(row, links, sheet)
-            or any(_gives(sheet.table.passages[link], question.answer) for link in links)
-            or asks_for_another_column(question, sheet.table)
+            or _is_linked_elsewhere(row, links, table)
+            or any(_gives_answer(table.passages[link], answer) for link in links)
+            or asks_for_another_column(question, table)
         ):
             return ()
     else:
         links = question.answer_passages
-        if answering or [link for link, text in sheet.table.passages.items() if says(text, question.answer)] != [
-            *links
-        ]:
+        if answering or [link for link, text in table.passages.items() if mentions_name(text, answer)] != [*links]:
             return ()
     if question.bridges and question.bridge_hits > MOST_BRIDGE_HITS:
         return ()
     return tuple(dict.fromkeys([*links, *question.bridges]))
 
 
-def asks_for_another_column(question: Question, table: Table) -> bool:
-    """Say whether the thing that is asked for is that of another column: a club's stadium is not the club."""
-    words = Words([])
-    asked = {word for found in _ASKED.findall(question.text)[:1] for word in words.of(found)}
+def asks_for_another_column(question: HybridQuestion, table: LinkedTable) -> bool:
+    """Return whether the question asks for another column than the answer's: a club's stadium is not the club."""
+    asked = {word for found in _ASKED.findall(question.text)[:1] for word in content_words(found)}
     headers: dict[bool, set[str]] = {False: set(), True: set()}
     for header, cell in zip(table.header, table.rows[question.row], strict=True):
-        headers[says(cell, question.answer)] |= words.of(header)
+        headers[mentions_name(cell, question.answer)] |= content_words(header)
     return bool(asked & headers[False]) and not asked & headers[True]
 
 
-def _is_named_elsewhere(row: int, links: Sequence[str], sheet: Sheet) -> bool:
-    """Say whether another row has the cell that links to one of these passages: only the first may be a link."""
-    linking = {
-        normal_name(cell)
-        for cell, linked in zip(sheet.table.rows[row], sheet.table.links[row], strict=True)
-        if set(linked) & set(links)
-    }
-    return any(normal_name(cell) in linking for n, cells in enumerate(sheet.table.rows) if n != row for cell in cells)
+def _is_linked_elsewhere(row: int, links: Sequence[str], table: LinkedTable) -> bool:
+    """Return whether another row has the cell that links to one of these passages: only the first may be a link."""
+    cells = zip(table.rows[row], table.links[row], strict=True)
+    linking = {normal_name(cell) for cell, linked in cells if set(linked) & set(links)}
+    return any(normal_name(cell) in linking for n, cells in enumerate(table.rows) if n != row for cell in cells)
 
 
-def _gives(text: str, answer: str) -> bool:
-    """Say whether a text mentions an answer, or its number where it has one: "524 km" and "524 km2" are one fact.
+def _gives_answer(text: str, answer: str) -> bool:
+    """Return whether a text mentions an answer, or its number where it has one: "524 km" and "524 km2" are one fact.
 
-    >>> _gives("It covers 524 km2.", "524 km"), _gives("It covers 20 acres.", "524 km")
+    >>> _gives_answer("It covers 524 km2.", "524 km"), _gives_answer("It covers 20 acres.", "524 km")
     (True, False)
     """
-    numbers = re.findall(r"\d[\d.,]*\d", answer)
-    return says(text, answer) or any(says(text, number) for number in numbers)
+    return any(mentions_name(text, part) for part in (answer, *re.findall(r"\d[\d.,]*\d", answer)))
 
 
 def comparisons(question: str) -> list[str]:
@@ -196,40 +180,35 @@ def comparisons(question: str) -> list[str]:
     return [" ".join(words[n : n + 2]) for n, word in enumerate(words) if _COMPARES.fullmatch(word)]
 
 
-def _best_passage(asked: frozenset[str], row: int, sheet: Sheet) -> tuple[str, ...]:
+def _best_passage(question: HybridQuestion, words: TableWords) -> Cells:
     """Return the passage of the row that holds most of the question's words beyond the row's, if it tops the table."""
-    wanted = asked - sheet.rows[row] - sheet.frame
-    weights = {link: sheet.words.weight(wanted & words) for link, words in sheet.passages.items()}
-    best = max(sorted(sheet.links[row]), key=lambda link: weights[link], default="")
-    rival = max((weight for link, weight in weights.items() if link not in sheet.links[row]), default=0.0)
+    links = words.links[question.row]
+    wanted = content_words(question.text) - words.rows[question.row] - words.frame
+    weights = {link: words.weights.sum(wanted & held) for link, held in words.passages.items()}
+    best = max(sorted(links), key=lambda link: weights[link], default="")
+    rival = max((weight for link, weight in weights.items() if link not in links), default=0.0)
     return (best,) if best and rival <= 0.85 * weights[best] else ()
 
 
-def _is_settled(question: Question, asked: frozenset[str], links: Sequence[str], sheet: Sheet) -> bool:
-    """Say whether the evidence holds what the question names, each part is needed, and no other row holds as much."""
-    row = question.row
-    parts = [sheet.rows[row], *(sheet.passages[link] for link in links)]
-    held = sheet.frame.union(*parts)
-    if not sheet.words.named(question.text) <= held:
+def _is_settled(question: HybridQuestion, links: Sequence[str], words: TableWords, *, is_joined: bool) -> bool:
+    """Return whether the evidence holds the question's names, each part is needed, and no other row holds as much."""
+    asked, weigh = content_words(question.text), words.weights.sum
+    parts = [words.rows[question.row], *(words.passages[link] for link in links)]
+    held = words.frame.union(*parts)
+    if not capitalized_words(question.text) <= held:
         return False
-    answer = sheet.words.of(question.answer)
+    answer = content_words(question.answer)
     for n, part in enumerate(parts):
-        rest = sheet.frame.union(*(other for m, other in enumerate(parts) if m != n))
+        rest = words.frame.union(*(other for m, other in enumerate(parts) if m != n))
         holds_answer = bool(answer) and answer <= part and not answer <= rest
-        joins = n == 0 and len(links) == 2 and not _name_each_other(links, sheet)
-        if not holds_answer and not joins and sheet.words.weight((asked & part) - rest) < MARGIN:
+        connects = n == 0 and len(links) == 2 and is_joined
+        if not holds_answer and not connects and weigh((asked & part) - rest) < MARGIN:
             return False
-    wanted = asked - sheet.frame
-    score = sheet.words.weight(wanted & held)
+    wanted = asked - words.frame
+    least = weigh(wanted & held) - MARGIN
     rivals = (
-        sheet.words.weight(wanted & sheet.rows[n].union(*(sheet.passages[link] for link in sheet.links[n])))
-        for n in range(len(sheet.rows))
-        if n != row
+        row.union(*(words.passages[link] for link in words.links[n]))
+        for n, row in enumerate(words.rows)
+        if n != question.row
     )
-    return all(rival < score - MARGIN for rival in rivals)
-
-
-def _name_each_other(links: Sequence[str], sheet: Sheet) -> bool:
-    """Say whether one of two passages names the other's page."""
-    titles = [title_of(link).partition(" (")[0] for link in links]
-    return any(says(sheet.table.passages[link], title) for link, title in zip(links, reversed(titles), strict=True))
+    return all(weigh(wanted & rival) < least for rival in rivals)

@@ -13,11 +13,11 @@ from functools import lru_cache
 from itertools import product
 from math import fsum, log
 
-from kbbench_hf.benchmarks.ska_bench.mentions import normal_name
-from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Pool
-from kbbench_hf.building.ska_bench.decoys import Decoys
-from kbbench_hf.building.ska_bench.evidence import Derivation, Evidence, Unit
-from kbbench_hf.building.ska_bench.hybridqa_tables import ORIGIN, Table, title_of
+from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, UnitPool
+from kbbench_hf.building.ska_bench.evidence import Derivation, Evidence, UnitId
+from kbbench_hf.building.ska_bench.hybridqa import SOURCE, LinkedTable, title_of
+from kbbench_hf.building.ska_bench.name_matching import normal_name
+from kbbench_hf.building.ska_bench.noise import DecoyIndex
 from kbbench_hf.text.dates import MONTH_NUMBER
 from kbbench_hf.text.porter import stem
 
@@ -33,53 +33,48 @@ _DATE = re.compile(rf"(?:{'|'.join(MONTH_NUMBER).title()})[a-z]*\.? \d")
 
 
 @dataclass(frozen=True)
-class Graph:
-    """A table as triples: what its rows and cells are called."""
+class TableGraph:
+    """A table as triples: the names of its rows and cells."""
 
-    table: Table
+    table: LinkedTable
     key: int | None
     """The column that names the rows; None where it takes two."""
     names: Cells
-    """What each row is called."""
+    """The name of each row."""
     nodes: tuple[Cells, ...]
 
     @classmethod
-    def of(cls, table: Table) -> "Graph | None":
+    def from_table(cls, table: LinkedTable) -> "TableGraph | None":
         """Return a table as a graph, named by its first column of names, or by two; None where two do not name it."""
         nodes = tuple(
-            tuple(_node(cell, links) for cell, links in zip(cells, linked, strict=True))
-            for cells, linked in zip(table.rows, table.links, strict=True)
+            tuple(title_of(linked[0]) if len(linked) == 1 else cell for cell, linked in zip(cells, links, strict=True))
+            for cells, links in zip(table.rows, table.links, strict=True)
         )
-        columns = [column for column, header in enumerate(table.header) if header]
-        of_column = {column: [cells[column] for cells in nodes] for column in columns}
+        of_column = {n: [cells[n] for cells in nodes] for n, header in enumerate(table.header) if header}
         naming = [column for column, cells in of_column.items() if _are_names(cells)]
         for column in naming:
-            if _are_alone(of_column[column]):
+            if _are_distinct(of_column[column]):
                 return cls(table, column, tuple(of_column[column]), nodes)
-        for column, other in product(naming, columns):
+        for column, other in product(naming, of_column):
             names = [f"{cells[column]} ({cells[other]})" for cells in table.rows]
-            if column != other and all(of_column[other]) and _are_alone(names):
+            if column != other and all(of_column[other]) and _are_distinct(names):
                 return cls(table, None, tuple(names), nodes)
         return None
 
     @property
-    def listed(self) -> str:
-        """What the table is called."""
+    def title(self) -> str:
+        """The table's title, with that of its section."""
         return f"{self.table.title}: {self.table.section}" if self.table.section else self.table.title
 
     def triple(self, row: int, column: int) -> Cells | None:
         """Return the triple of a cell; None for an empty one, the name itself, or a header that comes twice."""
         header, cell = self.table.header[column], self.nodes[row][column]
-        said = bool(normal_name(cell)) and header and self.table.header.count(header) == 1
-        return (self.names[row], header, cell) if said and column != self.key else None
+        stated = normal_name(cell) and header and self.table.header.count(header) == 1
+        return (self.names[row], header, cell) if stated and column != self.key else None
 
     def listing(self, row: int) -> Cells:
-        """Return the triple that says which table a row stands in."""
-        return (self.names[row], LISTED, self.listed)
-
-
-def _node(cell: str, links: Sequence[str]) -> str:
-    return title_of(links[0]) if len(links) == 1 else cell
+        """Return the triple that says in which table a row is listed."""
+        return (self.names[row], LISTED, self.title)
 
 
 def _are_names(cells: Sequence[str]) -> bool:
@@ -87,28 +82,26 @@ def _are_names(cells: Sequence[str]) -> bool:
     return all(cell[:1].isalpha() and not _DATE.match(cell) for cell in cells) and words <= 6 * len(cells)
 
 
-def _are_alone(cells: Sequence[str]) -> bool:
+def _are_distinct(cells: Sequence[str]) -> bool:
     return len({normal_name(cell) for cell in cells}) == len(cells)
 
 
-@lru_cache(maxsize=1 << 16)
-def _stem(word: str) -> str:
-    return stem(word)
+_stem = lru_cache(maxsize=1 << 16)(stem)
 
 
 @lru_cache(maxsize=1 << 16)
 def stems(text: str) -> frozenset[str]:
-    """Return the stems of a text's words, those aside that no evidence has to hold."""
+    """Return the stems of a text's words without those that no evidence has to hold."""
     return frozenset(_stem(word) for word in normal_name(text).split() if word not in _EMPTY)
 
 
-Order = Callable[[Derivation], tuple[int, int, list[Unit]]]
+Order = Callable[[Derivation], tuple[int, int, list[UnitId]]]
 
 
-class Graphs:
-    """The graphs of some tables as one pool, and what judges questions on it."""
+class TableGraphs:
+    """The graphs of some tables as one pool, with its evidence, decoys and word weights."""
 
-    def __init__(self, graphs: Mapping[str, Graph]) -> None:
+    def __init__(self, graphs: Mapping[str, TableGraph]) -> None:
         self.graphs = graphs
         pages = {link: text for graph in graphs.values() for link, text in graph.table.passages.items()}
         self._page = {link: number for number, link in enumerate(sorted(pages))}
@@ -122,20 +115,19 @@ class Graphs:
                     for link in of_cell:
                         linked[link].add(triple or graph.listing(row))
         ordered = sorted(triples)
-        self._number = {triple: number for number, triple in enumerate(ordered)}
-        self.pool = Pool(
+        number_of = {triple: number for number, triple in enumerate(ordered)}
+        self.pool = UnitPool(
             {GROUP: ordered},
             [(title_of(link), pages[link]) for link in sorted(pages)],
-            links={self._page[link]: tuple(sorted(self._number[t] for t in of)) for link, of in linked.items()},
-            origins={GROUP: ORIGIN},
-            text_origins=[ORIGIN] * len(pages),
+            links={self._page[link]: tuple(sorted(number_of[t] for t in of)) for link, of in linked.items()},
+            origins={GROUP: SOURCE.origin},
+            text_origins=[SOURCE.origin] * len(pages),
         )
-        self.evidence = Evidence(self.pool)
-        self.decoys = Decoys(ordered)
+        self.evidence, self._decoys = Evidence(self.pool), DecoyIndex(ordered)
         counts = Counter(word for text in pages.values() for word in stems(text))
         self._idf = defaultdict(lambda: log(len(pages) + 1), {w: log((len(pages) + 1) / n) for w, n in counts.items()})
 
-    def pages_of(self, table: Table) -> tuple[int, ...]:
+    def pages_of(self, table: LinkedTable) -> tuple[int, ...]:
         """Return the numbers of the pages that a table links to."""
         return tuple(sorted(self._page[link] for link in table.passages))
 
@@ -143,24 +135,24 @@ class Graphs:
         """Return the summed idf of words, the same in whatever order they come."""
         return fsum(self._idf[word] for word in words)
 
-    def with_units(self, instance: Instance, orders: Sequence[Order]) -> Iterator[Instance]:
+    def add_units(self, instance: Instance, orders: Sequence[Order]) -> Iterator[Instance]:
         """Yield the instance with the units of its answer's best derivation, in each order that finds another one."""
         gold = min(normal_name(answer) for answer in instance.answers)
         found = [each for each in self.evidence.derivations(instance) if each.answer == gold]
         for best in dict.fromkeys(max(found, key=order).units for order in orders if found):
             sk, text = (tuple(unit.number for unit in sorted(best) if unit.in_text == side) for side in (False, True))
-            decoys = self.decoys.of(instance.id, [self.pool.sk[GROUP][number] for number in sk])
             if sk and text:
+                decoys = self._decoys.find_decoys(instance.id, [self.pool.sk[GROUP][number] for number in sk])
                 yield replace(instance, positive_sk=sk, positive_text=text, decoys=decoys)
 
 
-def by_triples(derivation: Derivation) -> tuple[int, int, list[Unit]]:
-    """Order ways in which an answer follows by how much of them triples state."""
+def by_triples(derivation: Derivation) -> tuple[int, int, list[UnitId]]:
+    """Return a sort key of derivations: most triples first, then fewest units."""
     units = derivation.units
     return sum(not unit.in_text for unit in units), -len(units), sorted(units)
 
 
-def by_number(derivation: Derivation) -> tuple[int, int, list[Unit]]:
-    """Order ways in which an answer follows by how few units they need."""
+def by_number(derivation: Derivation) -> tuple[int, int, list[UnitId]]:
+    """Return a sort key of derivations: fewest units first, then most triples."""
     units = derivation.units
     return -len(units), sum(not unit.in_text for unit in units), sorted(units)

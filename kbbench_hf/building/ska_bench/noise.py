@@ -1,127 +1,298 @@
-"""Which units are noise to an instance, in the order in which budgets take them.
+"""Noise units: which units surround the positives of an instance, in the order in which budgets take them.
 
 Of a graph: a few triples of each topic, of each positive entity and of each decoy, then the rest by hash. Of a table:
-in turn a near row and a real one, its own rows before those of tables with the same header, as long as the real ones
-last. Of passages: those of its own table or subgraph, then the rest by hash. What an answer may follow from is none.
+near rows and real rows in turn, its own rows before those of tables with the same header, as long as real rows last.
+Of passages: those of its own table or subgraph, then the rest by hash. No unit is noise that an answer may follow from.
+
+*Decoys* are entities like those of the evidence. *Near rows* are real rows with one cell replaced by another value of
+its column: some meet a part of the question's conditions, some mention a named cell in another column. None meets all
+conditions, in a strict or in a generous reading, so no answer follows from them.
 """
 
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from itertools import chain, islice, product, zip_longest
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.benchmarks.ska_bench.mentions import mentions
-from kbbench_hf.benchmarks.ska_bench.table_programs import TYPES, reads
 from kbbench_hf.benchmarks.ska_bench.token_counts import Tokenizer
-from kbbench_hf.benchmarks.ska_bench.triple_graph import UNREACHED, Graph
-from kbbench_hf.benchmarks.ska_bench.unit_arrays import Units, measure, merge
-from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool, write_passage, write_row
-from kbbench_hf.building.ska_bench.emptied_rows import group_of
+from kbbench_hf.benchmarks.ska_bench.triple_graph import UNREACHED, TripleGraph
+from kbbench_hf.benchmarks.ska_bench.units import (
+    Cells,
+    Instance,
+    Program,
+    UnitPool,
+    write_passage,
+    write_row,
+    write_triple,
+)
 from kbbench_hf.building.ska_bench.evidence import Derivation, Evidence
+from kbbench_hf.building.ska_bench.name_matching import mentions, normalize_cell
+from kbbench_hf.building.ska_bench.programs import (
+    TABLE_TYPES,
+    TESTS,
+    alternatives,
+    leaves_answer,
+    meets,
+    reads,
+    split_condition,
+)
+from kbbench_hf.building.ska_bench.unit_orders import Units, measure, merge, seeded_hash
 from kbbench_hf.metrics.answers import wtq_normal
 
-NEIGHBOURS = 6
-"""How many triples of one entity stand before the rest of a graph: a gold one is no more frequent than a decoy."""
+TRIPLES_PER_ENTITY = 6
+"""How many triples of one entity precede the rest of a graph: a gold entity is no more frequent than a decoy."""
+DECOYS_PER_ENTITY = 3
+NEAREST = 32
+"""Decoys are drawn from this many entities of the same role with the nearest numbers of triples."""
+SWAPS = 8
+"""Near rows per positive row that differ from it in one condition cell alone."""
+MOST_OTHERS = 150
+"""How many of the other rows are changed into near rows."""
+LEADING_ROWS = 24
+"""Near rows at the front that mention what the question names, where there are enough."""
+
+
+class DecoyIndex:
+    """Entities by role (head or tail of a relation) and number of triples, to find similar ones."""
+
+    def __init__(self, triples: Sequence[Cells]) -> None:
+        self._degree = Counter(name for head, _, tail in triples for name in (head, tail))
+        players = defaultdict[tuple[str, int], set[str]](set)
+        for triple in triples:
+            for side in (0, 2):
+                players[triple[1], side].add(triple[side])
+        self._players = {role: sorted((self._degree[name], name) for name in names) for role, names in players.items()}
+
+    def find_decoys(self, instance_id: str, positives: Iterable[Cells]) -> Cells:
+        """Return decoys for every entity of these triples, none of them in the triples; drawn by the id."""
+        roles: dict[str, tuple[str, int]] = {}
+        for triple in sorted(positives):
+            for side in (0, 2):
+                roles.setdefault(triple[side], (triple[1], side))
+        found: dict[str, None] = {}
+        for name, role in sorted(roles.items()):
+            players = self._players[role]
+            place = bisect_left(players, (self._degree[name], name))
+            start = max(0, min(place - NEAREST // 2, len(players) - NEAREST))
+            near = [other for _, other in players[start : start + NEAREST] if other not in roles and other not in found]
+            near.sort(key=lambda other: seeded_hash(f"decoy|{instance_id}|{other}"))
+            found |= dict.fromkeys(near[:DECOYS_PER_ENTITY])
+        return tuple(found)
+
+
+def make_near_rows(
+    name: str, question: str, program: Program, positives: Sequence[Cells], others: Sequence[Cells], limit: int
+) -> list[Cells]:
+    """Return up to `limit` near rows for an instance, in the order in which contexts take them.
+
+    First come `LEADING_ROWS` in turn of three kinds: rows that gained a named cell, those that hold most of them first;
+    positive rows with one condition cell changed; other rows given one condition's value. Then follow the rest of the
+    swaps, `SWAPS` for each positive row, and rows with any cell replaced.
+
+    Args:
+        name: the instance's id, which determines the order.
+        question: its words decide which cells are named.
+        program: what a near row must not meet.
+        positives: the rows that the program reads.
+        others: the other real rows that the question may be asked on.
+        limit: how many.
+    """
+    maker = NearRowMaker(name, normalize_cell(question), program, positives, others)
+    front = [row for turn in zip_longest(maker.mentioning(), maker.swapped(1), maker.given()) for row in turn if row]
+    made: dict[Cells, None] = {}
+    for row in chain(front[:LEADING_ROWS], maker.swapped(SWAPS), front[LEADING_ROWS:], maker.resampled()):
+        made.setdefault(row)
+        if len(made) == limit:
+            break
+    return list(made)
+
+
+def looks_like_evidence(program: Program, row: Cells) -> bool:
+    """Return whether a row of noise meets some of a program's conditions, or names the value of a single one elsewhere.
+
+    >>> looks_like_evidence({"type": "count", "where": [[0, "oslo"], [1, ">", "3"]]}, ("Oslo", "2"))
+    True
+    >>> looks_like_evidence({"type": "count", "where": [[0, "oslo"]]}, ("Lund", "by train from Oslo"))
+    True
+    """
+    for where in alternatives(program):
+        if len(where) > 1 and any(meets([condition], row) for condition in where):
+            return True
+        if len(where) == 1:
+            column, test, value = split_condition(where[0])
+            others = (normalize_cell(cell) for n, cell in enumerate(row) if n != column)
+            if test in ("=", "contains") and any(mentions(cell, value) for cell in others):
+                return True
+    return False
+
+
+class NearRowMaker:
+    """Makes the near rows of one instance."""
+
+    def __init__(
+        self, name: str, question: str, program: Program, positives: Sequence[Cells], others: Sequence[Cells]
+    ) -> None:
+        self._name, self._program, self._positives = name, program, positives
+        self._leaves_answer = leaves_answer(program)
+        self._real = {*positives, *others}
+        self._others = self._in_order(row for row in dict.fromkeys(others) if row not in set(positives))
+        self._values = [sorted(set(column)) for column in zip(*positives, *others, strict=True)]
+        self._named = [
+            [value for value in values if len(cell := normalize_cell(value)) > 1 and mentions(question, cell)]
+            for values in self._values
+        ]
+
+    def _hash(self, text: str) -> int:
+        return int.from_bytes(seeded_hash(f"near|{self._name}|{text}")[:8], "big")
+
+    def _in_order(self, rows: Iterable[Cells]) -> list[Cells]:
+        return sorted(rows, key=lambda row: self._hash(write_row(row)))
+
+    def _replaced(self, changes: Iterable[tuple[Cells, int, str]]) -> Iterator[Cells]:
+        """Yield each row with the value in the column, where the row changes and becomes a near row."""
+        for row, column, value in changes:
+            made = (*row[:column], value, *row[column + 1 :])
+            if value != row[column] and made not in self._real and self._leaves_answer(made):
+                yield made
+
+    def mentioning(self) -> list[Cells]:
+        """Return rows that gained a named cell in a column; those that hold most named cells first."""
+        bases = [*self._positives, *self._others[:MOST_OTHERS]]
+        changes = (
+            (row, column, value) for row in bases for column, values in enumerate(self._named) for value in values
+        )
+        rows = self._in_order(dict.fromkeys(self._replaced(changes)))
+
+        def n_named(row: Cells) -> int:
+            return sum(cell in named for cell, named in zip(row, self._named, strict=True))
+
+        return sorted(rows, key=n_named, reverse=True)
+
+    def swapped(self, limit: int) -> list[Cells]:
+        """Return up to `limit` rows for each positive row that differ from it in one condition cell alone."""
+        found: list[Cells] = []
+        for row in self._positives:
+            matching = [where for where in alternatives(self._program) if meets(where, row)]
+            columns = sorted({split_condition(condition)[0] for where in matching for condition in where})
+            start = self._hash(write_row(row))  # where each column's values begin
+            changes = (
+                (row, column, self._values[column][(start + turn) % len(self._values[column])])
+                for turn in range(max(len(self._values[column]) for column in columns))
+                for column in columns
+                if turn < len(self._values[column])
+            )
+            found += islice(self._replaced(change for change in changes if change[2]), limit)
+        return found
+
+    def given(self) -> list[Cells]:
+        """Return other rows that now meet one condition of several."""
+        conditions = dict.fromkeys(split_condition(each) for where in alternatives(self._program) for each in where)
+        changes = (
+            (row, column, cell)
+            for column, test, value in conditions
+            for row, cell in product(
+                self._others[:MOST_OTHERS], [cell for cell in self._values[column] if TESTS[test](cell, value)][:2]
+            )
+        )
+        return self._in_order(dict.fromkeys(self._replaced(changes)))
+
+    def resampled(self) -> Iterator[Cells]:
+        """Yield rows with any one cell replaced, row after row in turn, until every value has had its turn."""
+        bases, width = self._in_order([*self._positives, *self._others]), len(self._values)
+
+        def changes() -> Iterator[tuple[Cells, int, str]]:
+            for turn in range(width * max(map(len, self._values))):
+                for row in bases:
+                    pick = self._hash(f"{turn}|{write_row(row)}")
+                    values = self._values[pick % width]
+                    yield row, pick % width, values[pick // width % len(values)]
+
+        return self._replaced(changes())
 
 
 @dataclass(frozen=True)
-class Candidates:
-    """What the contexts of one instance are made of."""
+class ContextUnits:
+    """The units from which the contexts of one instance are made."""
 
     header_tokens: int
     positives: Units
     noise: Units
     """In the order in which budgets take it."""
     emptied: Units
-    """Of a table: its own rows in their order, one cell of each emptied, for the rejection twins alone."""
+    """Of a table: its own rows in their order, each with one cell emptied, for the rejection twins alone."""
     derivations: list[Derivation]
     """On a graph: every way in which an answer follows from the pool."""
 
 
-class Library:
-    """A subset's pool, measured once, from which the candidates of each instance are drawn."""
+class NoiseLibrary:
+    """A subset's pool, measured once, from which the units of each instance are drawn."""
 
-    def __init__(self, pool: Pool, tokenizer: Tokenizer) -> None:
-        self.pool = pool
-        self._evidence = Evidence(pool)
-        self.tokenizer = tokenizer
+    def __init__(self, pool: UnitPool, tokenizer: Tokenizer) -> None:
+        self.pool, self.tokenizer, self._evidence = pool, tokenizer, Evidence(pool)
         self._text = measure([write_passage(cells) for cells in pool.text], tokenizer, in_text=True)
         self._normal_text = [wtq_normal(" ".join(cells)) for cells in pool.text]
-        self._graphs: dict[str, Graph] = {}
-        self._rows: dict[str, Units] = {}
-        self._mentions: dict[str, NDArray[np.bool_]] = {}
+        self.graph = cache(lambda group: TripleGraph(pool.sk[group]))
+        self._triples = cache(lambda group: measure([*map(write_triple, pool.sk[group])], tokenizer, in_text=False))
+        self._rows = cache(lambda group: measure([*map(write_row, pool.sk[group])], tokenizer, in_text=False))
+        self._mentioning = cache(self._find_mentions)
 
-    def candidates(self, instance: Instance) -> Candidates:
-        """Return an instance's units: its positives, and its noise."""
+    def context_units(self, instance: Instance) -> ContextUnits:
+        """Return an instance's positives and noise."""
         return self._of_table(instance) if instance.is_table else self._of_graph(instance)
 
-    def graph(self, group: str) -> Graph:
-        """Return the graph of one group."""
-        if group not in self._graphs:
-            self._graphs[group] = Graph(self.pool.sk[group], self.tokenizer)
-        return self._graphs[group]
+    def _find_mentions(self, literal: str) -> NDArray[np.bool_]:
+        """Return for each passage whether it mentions this, in normal form, as whole words."""
+        return np.array([literal in text and mentions(text, literal) for text in self._normal_text], dtype=bool)
 
-    def _mentioning(self, literal: str) -> NDArray[np.bool_]:
-        """Say of each passage whether it mentions this, in normal form, as whole words."""
-        if literal not in self._mentions:
-            found = [literal in text and mentions(text, literal) for text in self._normal_text]
-            self._mentions[literal] = np.array(found, dtype=bool)
-        return self._mentions[literal]
-
-    def _of_graph(self, instance: Instance) -> Candidates:
-        graph, derivations = self.graph(instance.group), self._evidence.derivations(instance)
-        hops, text_hops = graph.hops(instance.topics), np.full(len(self._text), UNREACHED)
+    def _of_graph(self, instance: Instance) -> ContextUnits:
+        derivations = self._evidence.derivations(instance)
+        hops, text_hops = self.graph(instance.group).hops(instance.topics), np.full(len(self._text), UNREACHED)
         for passage, links in self.pool.links_of(instance.group).items():
             text_hops[passage] = min(hops[list(links)], default=UNREACHED)
-        sk, text = replace(graph.units, hops=hops), replace(self._text, hops=text_hops)
-        telling = {unit for derivation in derivations for unit in derivation.units}
-        facts = {*instance.positive_sk, *instance.withheld_sk, *(n for in_text, n in telling if not in_text)}
-        said = {*instance.positive_text, *(n for in_text, n in telling if in_text)}
-        sk_noise = self._nearest_first(instance, graph, sk[~np.isin(sk.numbers, sorted(facts))])
-        text_noise = self._own_first(instance, text[~np.isin(text.numbers, sorted(said))])
-        sk_tokens, text_tokens = int(sk_noise.tokens.sum()), int(text_noise.tokens.sum())
-        noise = merge(sk_noise, text_noise, sk_tokens / max(1, sk_tokens + text_tokens))
+        sk, text = replace(self._triples(instance.group), hops=hops), replace(self._text, hops=text_hops)
+        evidence = {unit for derivation in derivations for unit in derivation.units}
+        triples = {*instance.positive_sk, *instance.withheld_sk, *(n for in_text, n in evidence if not in_text)}
+        passages = {*instance.positive_text, *(n for in_text, n in evidence if in_text)}
+        sk_noise = self._nearest_first(instance, sk[~np.isin(sk.numbers, sorted(triples))])
+        text_noise = self._own_first(instance, text[~np.isin(text.numbers, sorted(passages))])
+        noise = merge(sk_noise, text_noise, sk_noise.n_tokens / max(1, sk_noise.n_tokens + text_noise.n_tokens))
         positives = sk[list(instance.positive_sk)] + text[list(instance.positive_text)]
-        return Candidates(0, positives, noise, noise[:0], derivations)
+        return ContextUnits(0, positives, noise, noise[:0], derivations)
 
-    def _nearest_first(self, instance: Instance, graph: Graph, noise: Units) -> Units:
+    def _nearest_first(self, instance: Instance, noise: Units) -> Units:
         """Return triples with those of the topics first, then those of positive entities and decoys."""
-        positive = {end for number in instance.positive_sk for end in graph.triples[number][::2]}
-        name = f"{instance.id}|noise"
-        noise = noise.shuffled(name)
-        rank = np.full(len(graph.triples), len(noise))
+        graph, triples = self.graph(instance.group), self.pool.sk[instance.group]
+        positive = {end for number in instance.positive_sk for end in triples[number][::2]}
+        noise = noise.shuffled(f"{instance.id}|noise")
+        rank = np.full(len(triples), len(noise))
         rank[noise.numbers] = np.arange(len(noise))
         tier = np.full(len(noise) + 1, 2)
         for place, entities in ((1, {*positive, *instance.decoys}), (0, set(instance.topics))):
             for entity in sorted(entities):
-                tier[np.sort(rank[graph.touching(entity)])[:NEIGHBOURS]] = place
+                tier[np.sort(rank[graph.touching(entity)])[:TRIPLES_PER_ENTITY]] = place
         return noise[np.argsort(tier[:-1], kind="stable")]
 
-    def _of_table(self, instance: Instance) -> Candidates:
-        rows = self._structured(instance)
-        own = np.isin(self._text.numbers, instance.own_text)
-        own_tokens = float(rows.tokens[: len(self.pool.sk[instance.group])].sum())
-        share = own_tokens / max(1.0, own_tokens + float(self._text.tokens[own].sum()))
-        said = np.isin(self._text.numbers, instance.positive_text)
+    def _of_table(self, instance: Instance) -> ContextUnits:
+        groups = (instance.group, *instance.noise_groups)
+        whole = sum(map(self._rows, groups[1:]), self._rows(instance.group))
+        whole = replace(whole, numbers=np.arange(len(whole), dtype=np.int32))
+        n_rows = len(whole) - len(self.pool.sk.get(instance.emptied_group, ()))
+        rows, n_own = whole[:n_rows], len(self.pool.sk[instance.group])
+        own_tokens = float(rows[:n_own].n_tokens)
+        own_text = self._text[np.isin(self._text.numbers, instance.own_text)]
+        stated = np.isin(self._text.numbers, instance.positive_text)
         for answer in instance.answers:
-            said |= self._mentioning(wtq_normal(answer))
-        first_emptied = len(rows) - len(self.pool.sk.get(group_of(instance), ()))
-        emptied, rows = rows[first_emptied:], rows[:first_emptied]
-        noise = merge(self._in_turn(instance, rows), self._own_first(instance, self._text[~said]), share)
+            stated |= self._mentioning(wtq_normal(answer))
+        share = own_tokens / max(1.0, own_tokens + float(own_text.n_tokens))
+        noise = merge(self._in_turn(instance, rows), self._own_first(instance, self._text[~stated]), share)
         header = write_row(self.pool.headers[instance.group])
         positives = rows[list(instance.positive_sk)] + self._text[list(instance.positive_text)]
-        return Candidates(self.tokenizer.count(f"{header}\n"), positives, noise, emptied, [])
-
-    def _structured(self, instance: Instance) -> Units:
-        """Return the rows that an instance can be asked on, by number."""
-        parts = []
-        for group in (instance.group, *instance.noise_groups):
-            if group not in self._rows:
-                lines = [write_row(cells) for cells in self.pool.sk[group]]
-                self._rows[group] = measure(lines, self.tokenizer, in_text=False)
-            parts.append(self._rows[group])
-        whole = sum(parts[1:], parts[0])
-        return replace(whole, numbers=np.arange(len(whole), dtype=np.int32))
+        return ContextUnits(self.tokenizer.count(f"{header}\n"), positives, noise, whole[n_rows:], [])
 
     def _in_turn(self, instance: Instance, rows: Units) -> Units:
         """Return the noise rows, near and real ones in turn.
@@ -131,19 +302,15 @@ class Library:
         cells, program = self.pool.structured(instance)[: len(rows)], instance.program
         _, first = np.unique(rows.keys, return_index=True)
         new = np.isin(rows.numbers, first) & ~np.isin(rows.keys, rows.keys[list(instance.positive_sk)])
-        if program and program["type"] in TYPES:
+        if program and program["type"] in TABLE_TYPES:
             new &= ~np.array([reads(program, row) for row in cells], dtype=bool)
-        made = np.concatenate(
-            [
-                np.full(len(self.pool.sk[group]), group in self.pool.origins and self.pool.origins[group].made)
-                for group in (instance.group, *instance.noise_groups)
-                if group != group_of(instance)
-            ]
-        )
-        near = rows[new & made]
-        its_own = rows.numbers < len(self.pool.sk[instance.group])
+        groups = [each for each in (instance.group, *instance.noise_groups) if each != instance.emptied_group]
+        is_made = [each in self.pool.origins and self.pool.origins[each].made for each in groups]
+        made = np.repeat(is_made, [len(self.pool.sk[each]) for each in groups])
+        own = rows.numbers < len(self.pool.sk[instance.group])
         name = f"{instance.id}|noise"
-        real = rows[new & ~made & its_own].shuffled(name) + rows[new & ~made & ~its_own].shuffled(name)
+        near = rows[new & made]
+        real = rows[new & ~made & own].shuffled(name) + rows[new & ~made & ~own].shuffled(name)
         turn = np.concatenate([np.arange(len(near)) * 2, np.arange(len(real)) * 2 + 1])
         return (near + real)[np.argsort(turn, kind="stable")]
 

@@ -1,7 +1,7 @@
-"""The SKA-Bench authors' files, as far as a user declares what is in them.
+"""The SKA-Bench authors' files, read by a mapping of their fields that the user writes.
 
-No copy of the release was at hand when this was written, so nothing here knows its field names. `fields.json`, written
-by the user beside the files, maps them:
+The release was not available when this was written, so no field name is known here. `fields.json`, written by the user
+beside the files, maps them:
 
     {"KG.json": {"subset": "kg", "fields": {"<their name>": "question", "<another>": null}}}
 
@@ -9,11 +9,11 @@ A field mapped to null is left out on purpose; a field that is not mapped is ref
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Cells, Instance, Pool, Release, clean
+from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Cells, Instance, InstanceSet, UnitPool, clean
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import Row
 
@@ -29,11 +29,12 @@ ROLES = {
     "positive_texts": "the passages that are needed: strings, or [title, text]",
     "noise_texts": "the other passages",
 }
-"""What a field can be declared to be."""
+"""The roles that a field can be mapped to, with their form."""
+TEXT_ROLES = ("positive_texts", "noise_texts")
 _REQUIRED = {"question", "answers", "positive_units", "noise_units"}
 
 
-def read(source: Path) -> Release:
+def read_official(source: Path) -> InstanceSet:
     """Return the instances and pools of the authors' files, each instance with units of its own.
 
     Table rows are numbered positives first, then noise in the file's order: where the authors put generated rows among
@@ -44,33 +45,39 @@ def read(source: Path) -> Release:
             declared; a value of another form than its role's. The message names file, record and field.
     """
     instances: list[Instance] = []
-    pools: dict[str, Pool] = {}
-    for name, (subset, roles) in _declarations(source).items():
-        records = [_by_role(f"{name}, record {n}", record, roles) for n, record in enumerate(_records(source / name))]
-        made, pools[subset] = _convert(name, subset, records)
+    pools: dict[str, UnitPool] = {}
+    for name, subset, roles in list(_declarations(source)):
+        file = source / name
+        records = _parse(file)
+        if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+            raise DataError(
+                f"{file} is not a list of JSON objects; expected one object per instance. Convert it first."
+            )
+        by_role = [_by_role(f"{name}, record {n}", record, roles) for n, record in enumerate(records)]
+        made, pools[subset] = _convert(name, subset, by_role)
         instances += made
-    return Release(sorted(instances, key=lambda instance: instance.id), pools)
+    return InstanceSet(sorted(instances, key=lambda instance: instance.id), pools)
 
 
-def _declarations(source: Path) -> dict[str, tuple[str, dict[str, str | None]]]:
+def _declarations(source: Path) -> Iterator[tuple[str, str, dict[str, str | None]]]:
+    """Yield each file's name, subset and field roles."""
     file = source / DECLARATION
     if not file.is_file():
         raise DataError(
             f"{source} holds no {DECLARATION}; expected one that says for each file its subset ({', '.join(SUBSETS)}) "
             f"and for each of its fields one of {', '.join(ROLES)}, or null. Write it after looking at the files."
         )
-    declared = _parse(file)
-    found: dict[str, tuple[str, dict[str, str | None]]] = {}
-    for name, entry in declared.items():
+    seen = set()
+    for name, entry in _parse(file).items():
         subset, fields = entry.get("subset"), entry.get("fields", {})
         if subset not in SUBSETS:
             raise DataError(f"{file}: {name} has the unknown subset {subset!r}; expected one of {', '.join(SUBSETS)}.")
-        if subset in {other for other, _ in found.values()}:
+        if subset in seen:
             raise DataError(f"{file}: two files have the subset {subset!r}; expected one file per subset. Join them.")
         if unknown := sorted({str(role) for role in fields.values() if role is not None} - set(ROLES)):
             raise DataError(f"{file}: {name} uses the unknown roles {unknown}; expected {', '.join(ROLES)}, or null.")
-        found[name] = subset, fields
-    return found
+        seen.add(subset)
+        yield name, subset, fields
 
 
 def _parse(file: Path) -> Any:
@@ -84,36 +91,25 @@ def _parse(file: Path) -> Any:
         raise DataError(f"{file} is not JSON ({error}); expected the authors' file. Get it again.") from error
 
 
-def _records(file: Path) -> list[Row]:
-    records = _parse(file)
-    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
-        raise DataError(f"{file} is not a list of JSON objects; expected one object per instance. Convert it first.")
-    return records
-
-
 def _by_role(place: str, record: Row, roles: Mapping[str, str | None]) -> Row:
     if unknown := sorted(set(record) - set(roles)):
         raise DataError(
             f"{place}: unknown fields {', '.join(map(repr, unknown))}; expected only those in {DECLARATION}. "
             f"Declare each as one of {', '.join(ROLES)}, or null to leave it out."
         )
-    values: Row = {}
-    for field, value in record.items():
-        if (role := roles[field]) is not None:
-            values[role] = value
+    values = {role: value for field, value in record.items() if (role := roles[field]) is not None}
     if missing := sorted(_REQUIRED - set(values)):
         raise DataError(f"{place}: nothing is declared as {', '.join(map(repr, missing))}; complete {DECLARATION}.")
     return values
 
 
-def _convert(name: str, subset: str, records: Sequence[Row]) -> tuple[list[Instance], Pool]:
-    texts = {
-        _passage(f"{name}, record {n}", text)
+def _convert(name: str, subset: str, records: Sequence[Row]) -> tuple[list[Instance], UnitPool]:
+    texts = [
+        [[_passage(f"{name}, record {n}", text) for text in record.get(role, ())] for role in TEXT_ROLES]
         for n, record in enumerate(records)
-        for role in ("positive_texts", "noise_texts")
-        for text in record.get(role, ())
-    }
-    numbers = {cells: n for n, cells in enumerate(sorted(texts))}
+    ]
+    passages = sorted({passage for of_record in texts for of_role in of_record for passage in of_role})
+    numbers = {passage: n for n, passage in enumerate(passages)}
     sk: dict[str, list[Cells]] = {}
     headers: dict[str, Cells] = {}
     instances: list[Instance] = []
@@ -130,10 +126,7 @@ def _convert(name: str, subset: str, records: Sequence[Row]) -> tuple[list[Insta
         units = positives + [_unit(place, "noise_units", unit, width) for unit in record["noise_units"]]
         units = list(dict.fromkeys(units))
         sk[id_] = units if subset.startswith("table") else sorted(units)
-        needed, others = (
-            {numbers[_passage(place, text)] for text in record.get(role, ())}
-            for role in ("positive_texts", "noise_texts")
-        )
+        needed, others = ({numbers[passage] for passage in of_role} for of_role in texts[n])
         instances.append(
             Instance(
                 id=id_,
@@ -152,7 +145,7 @@ def _convert(name: str, subset: str, records: Sequence[Row]) -> tuple[list[Insta
                 licence="the authors'",
             )
         )
-    return instances, Pool(sk, sorted(texts), headers)
+    return instances, UnitPool(sk, passages, headers)
 
 
 def _string(place: str, role: str, value: object) -> str:

@@ -1,203 +1,325 @@
-"""The private split: `kg` and `table` again, with invented names and other years, as only who has the seed can make it.
+"""Private split: `kg` and `table` with invented names and other years, which only the owner of a seed can build.
 
-A model that knows the public questions by heart knows nothing of these: the difference of its scores on both says how
-much of them it had learned by heart. Whoever is named is renamed by a bijection of words that a key decides
-(`invented_names`), the same in question, gold, aliases, triples and cells; years move by a constant; every program is
-executed again on all units. An instance whose program no longer gives its gold, or whose question could not be renamed
-as literally as its cells, is left out and counted. The hybrid subsets rest on articles, in which nobody can rename
-everything; they have no private split.
+A model that memorized the public questions does not know these: the difference of its scores measures how much it had
+memorized. Names are replaced by invented words (`private_graph`), the same in question, gold, aliases, triples and
+cells; years move by a constant; every program is executed again on all units. An instance whose program no longer gives
+its gold, or whose question could not be renamed as literally as its cells, is left out and counted. The hybrid subsets
+rest on articles, in which not everything can be renamed; they have no private split.
+
+This module renames tables. Words are names by their frequency in a vocabulary. In a column most of whose cells hold
+names, a cell of ordinary words alone, such as `Crystal Palace`, is a name too and is renamed as a whole. A four-digit
+number is a year, except in a column of other plain numbers.
 """
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from functools import cache, lru_cache
+from typing import Any
 
-from kbbench_hf.benchmarks.ska_bench.configs import configs
-from kbbench_hf.benchmarks.ska_bench.graph_programs import Fact, index, is_variable, matches
-from kbbench_hf.benchmarks.ska_bench.programs import Program
-from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Pool, Release
-from kbbench_hf.building.ska_bench.dataset import build, write_audit
-from kbbench_hf.building.ska_bench.invented_names import (
+from kbbench_hf.benchmarks.ska_bench.token_counts import vocabulary
+from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, InstanceSet, Program, UnitPool
+from kbbench_hf.building.ska_bench.name_matching import mentions, normalize_cell
+from kbbench_hf.building.ska_bench.private_graph import (
     WORD,
-    Renamed,
-    invent,
-    key_of,
-    replaced,
+    RenamedSubset,
+    invent_words,
+    rename_graph,
+    replace_words,
+    word_key,
+    word_keys,
     years_later,
 )
-from kbbench_hf.building.ska_bench.private_tables import rename_tables
-from kbbench_hf.building.ska_bench.public_files import download
-from kbbench_hf.building.ska_bench.sources import make
-from kbbench_hf.errors import UsageError
-from kbbench_hf.files.datasets import DatasetFolder
+from kbbench_hf.building.ska_bench.programs import execute, reads, same_answers, split_condition
+from kbbench_hf.text.dates import MONTH_NUMBER, MONTHS, WEEKDAYS
 
-NAMED = frozenset({"directed by", "written by", "starred actors"})
-"""The relations whose tails are people; the heads of all relations are films."""
-DATED = "release year"
-KEPT = frozenset("a an and as at by for from in of on or the to vs with ii iii iv vi vii viii ix xi xii".split())
-"""Words that stay in a name, unless it has no others."""
-LONGEST = 12
-"""No name of more words is looked for inside a text."""
-_TOKEN = re.compile(r"\w+")
+COMPUTED = frozenset({"count", "sum", "diff", "arithmetic"})
+"""Programs whose answer is no cell; moved years may change it."""
+SMALL = frozenset("a an and as at by de del der di du el et for from in la le of on or the to v van vom von vs".split())
+MOSTLY = 0.5
+"""From this share on, a column is one of names, or of years."""
+CALENDAR = frozenset((*MONTHS, *MONTH_NUMBER, "sept", *WEEKDAYS, *(day[:3] for day in WEEKDAYS)))
+CODES = frozenset("am bc ad dnf dnq dns dsq dq fc kg km ko na nc ot pm pts tba tbd tko u v vs wd".split())
+"""Abbreviations of tables that name nobody."""
+RATIO = 2
+"""In a name, the form with a capital is this many times more frequent."""
+_ENDINGS = ("s", "es", "ed", "ing", "er", "ers", "ly")
+_ABSENT = 1 << 30
+_EXACT_TESTS = ("=", "contains")
+_YEAR = re.compile(r"(?<![\d.,$€£])(1[5-9]\d\d|20\d\d)(?:([-–/])(\d\d)(?![\d-]))?(?![\d%]|[.,]\d)")
+_VAGUE = re.compile(r"\b\d{3}0'?s\b|['’]\d\d\b|\bcentury\b", re.I)
+"""A decade, a century or a cut-off year, which cannot move with the years."""
 
 
-class GraphNames:
-    """What every name of a graph is called now, alone and inside a text."""
+def move_years(text: str, years: int) -> str:
+    """Return a text with its years moved; a season's second year moves with it.
 
-    def __init__(self, triples: Iterable[Cells], vocabulary: Iterable[str], seed: str) -> None:
-        self._later = years_later(seed)
-        self.names: set[str] = set()
-        self.years: set[str] = set()
-        known = {key_of(word) for text in vocabulary for word in WORD.findall(text)}
-        for head, relation, tail in triples:
-            self.names |= {head, tail} if relation in NAMED else {head}
-            self.years |= {tail} if relation == DATED and tail.isdigit() else set()
-            known |= {key_of(word) for cell in (head, tail) for word in WORD.findall(cell)}
-        words = {key_of(word) for name in self.names for word in WORD.findall(name)}
-        wordless = {name.casefold() for name in self.names if not WORD.search(name)}
-        invented = invent(words | wordless, seed, avoid=known)
-        self._new: dict[str, str] = {}
-        taken: set[str] = set()
-        for name in sorted(self.names):
-            if name.casefold() not in self._new:
-                new = _renamed(name, invented)
-                while new.casefold() in taken:  # two names that differ in marks alone
-                    new = f"{new} {invent([f'{name}|{new}'], seed, known)[f'{name}|{new}'].capitalize()}"
-                taken.add(new.casefold())
-                self._new[name.casefold()] = new
-        self._inside = {_core(name): _core(new, fold=False) for name, new in self._new.items()}
+    >>> move_years("the 1999-00 season, 12 May 2003, 1,984 people", 4)
+    'the 2003-04 season, 12 May 2007, 1,984 people'
+    """
 
-    def cell(self, cell: str, *, year: bool | None = None) -> str:
-        """Return a cell as it is now; whether it is a year is seen from it where nobody says."""
-        if cell in self.years and (year or (year is None and cell.casefold() not in self._new)):
-            return str(int(cell) + self._later)
-        new = self._new.get(cell.casefold())
-        return self.text(cell) if new is None else new.casefold() if cell == cell.casefold() else new
+    def moved(found: re.Match[str]) -> str:
+        year = str(int(found[1]) + years)
+        return year if found[2] is None else f"{year}{found[2]}{(int(found[3]) + years) % 100:02d}"
 
-    def triple(self, triple: Cells) -> Cells:
-        """Return a triple as it is now."""
-        head, relation, tail = triple
-        return (self.cell(head), relation, self.cell(tail, year=relation == DATED))
+    return _YEAR.sub(moved, text)
 
-    def program(self, program: Program) -> Program:
-        """Return a program about the same entities and years."""
-        where = []
-        for head, relation, tail in program["where"]:
-            new = [term if is_variable(term) else self.cell(term, year=relation == DATED) for term in (head, tail)]
-            where.append([new[0], relation, new[1]])
-        return {**program, "where": where}
 
-    def text(self, text: str, only: Sequence[str] | None = None) -> str:
-        """Return a text with all names of several words renamed, the longest first, or only these, of one word too."""
-        also = {_core(name) for name in only or ()}
-        tokens = list(_TOKEN.finditer(text))
-        parts, place, n = [], 0, 0
-        while n < len(tokens):
-            for last in range(min(n + LONGEST, len(tokens)) - 1, n - 1, -1):
-                found = text[tokens[n].start() : tokens[last].end()]
-                if found in also and found in self.years:
-                    new: str | None = self.cell(found, year=True)
+class _TableNames:
+    """The words to rename in one table, column by column, in its own rows and in others with its header."""
+
+    def __init__(self, header: Cells, rows: Sequence[Cells]) -> None:
+        columns = [[row[n] for row in rows if row[n]] for n in range(len(header))]
+        self._has_names = [_share(column, _has_name) >= MOSTLY for column in columns]
+        numbers = [[cell for cell in column if cell.isdigit()] for column in columns]
+        self.is_dated = [not column or _share(column, _YEAR.fullmatch) >= MOSTLY for column in numbers]
+        """Whether the plain numbers of each column are years."""
+        self._unknown: frozenset[str] = frozenset()
+        self._whole: re.Pattern[str] | None = None
+        own = [(cell, n) for n, column in enumerate(columns) for cell in set(column)]
+        named = {key for cell, n in own for key in self._find_keys(cell, n)}
+        self._unknown = frozenset(key for key in named if is_name(key) is None)
+        whole = {cell for cell, n in own if len(cell) > 3 and self.is_whole(cell, n)}
+        if whole:
+            longest_first = sorted(whole, key=lambda cell: (-len(cell), cell))
+            self._whole = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)")
+        self.keys = cache(self._find_keys)
+        """Return the keys of the words of a cell that are renamed: of its names, or of all where it is a name."""
+
+    def _find_keys(self, cell: str, column: int) -> frozenset[str]:
+        words = WORD.findall(cell)
+        keys = frozenset(map(word_key, words))
+        found = frozenset(word_key(word) for word in words if _is_name_word(word, cell)) | (keys & self._unknown)
+        if not found and self.is_whole(cell, column):
+            found = keys - SMALL
+        return found | (word_keys(*self._whole.findall(cell)) - SMALL) if self._whole else found
+
+    def is_whole(self, cell: str, column: int) -> bool:
+        """Return whether a cell is a name of ordinary words among cells with names."""
+        return self._has_names[column] and cell[:1].isupper() and not _has_name(cell)
+
+
+def _share(column: Sequence[str], holds: Callable[[str], object]) -> float:
+    distinct = set(column)
+    return sum(bool(holds(cell)) for cell in distinct) / len(distinct) if distinct else 0.0
+
+
+def _has_name(cell: str) -> bool:
+    return any(_is_name_word(word, cell) for word in WORD.findall(cell))
+
+
+def _is_name_word(word: str, cell: str) -> bool:
+    """Return whether a word of a cell belongs to a name.
+
+    An unknown word with a capital does, unless it may be the unit of a number or the first word of a sentence.
+    """
+    known = is_name(word)
+    if known is None and word[:1].isupper():
+        begins_sentence = cell.startswith(word) and any(each.islower() and len(each) > 3 for each in cell.split()[1:])
+        return not begins_sentence and not (cell[:1].isdigit() and len(word) < 5)
+    return bool(known)
+
+
+class _TableRenamer:
+    """The new form of every word of every table."""
+
+    def __init__(self, instances: Sequence[Instance], pool: UnitPool, seed: str) -> None:
+        self._years, self._pool = years_later(seed), pool
+        self._tables = {i.group: _TableNames(pool.headers[i.group], pool.sk[i.group]) for i in instances}
+        self._base = {group: i.group for i in instances for group in (i.group, *i.noise_groups)}
+        cells = {
+            (self._base[group], cell, column)
+            for group, rows in pool.sk.items()
+            for row in rows
+            for column, cell in enumerate(row)
+        }
+        words = {key for base, cell, column in cells for key in self._tables[base].keys(cell, column)}
+        texts = word_keys(*(i.question for i in instances), *(c for header in pool.headers.values() for c in header))
+        words |= {key for key in texts if is_name(key) is not False and len(key) > 1}
+        self._words = invent_words(words, seed, avoid=texts | word_keys(*{cell for _, cell, _ in cells}))
+        self._cell = cache(self._rename_cell)
+
+    def _move_years(self, table: _TableNames, cell: str, column: int) -> str:
+        """Return a cell with its years moved, unless it is a plain number in a column of numbers."""
+        return move_years(cell, self._years) if not cell.isdigit() or table.is_dated[column] else cell
+
+    def _rename_cell(self, base: str, cell: str, column: int) -> str:
+        table = self._tables[base]
+        return replace_words(self._move_years(table, cell, column), self._words, table.keys(cell, column))
+
+    def row(self, group: str, row: Cells) -> Cells:
+        """Return the new form of a row."""
+        return tuple(self._cell(self._base[group], cell, column) for column, cell in enumerate(row))
+
+    def text(self, text: str, also: frozenset[str] = frozenset(), *, years: bool = True) -> str:
+        """Return a text with its years moved, and the words of names renamed and `also` these."""
+        text = move_years(text, self._years) if years else text
+        return replace_words(text, self._words, also | {key for key in word_keys(text) if is_name(key)})
+
+    def instance(self, instance: Instance) -> Instance | str:
+        """Return the new form of an instance, its gold by its program; or why there is none."""
+        if _VAGUE.search(instance.question):
+            return "its question names a decade, a century or a cut-off year"
+        old, rows = instance.program or {}, self._pool.structured(instance)
+        groups = [g for g in (instance.group, *instance.noise_groups) for _ in self._pool.sk[g]]
+        new_rows = [self.row(group, row) for group, row in zip(groups, rows, strict=True)]
+        program = self._program(instance, rows)
+        if [reads(program, row) for row in new_rows] != [reads(old, row) for row in rows]:
+            return "its program reads other rows"
+        gold, aliases = _gold(instance, execute(old, rows), execute(program, new_rows))
+        if not gold:
+            return "its program gives other answers"
+        question = self._question(instance, rows)
+        if not _names_conditions(instance, question, program):
+            return "its question names a condition in another form than the cells"
+        title = self.text(instance.title)
+        return replace(instance, question=question, answers=gold, answer_aliases=aliases, program=program, title=title)
+
+    def _program(self, instance: Instance, rows: Sequence[Cells]) -> Program:
+        """Return a program of the same form about the same rows under their new names."""
+        program: dict[str, Any] = dict(instance.program or {})
+
+        def condition(old: Sequence[Any]) -> list[Any]:
+            return [*old[:-1], self._value(instance, rows, *split_condition(old))]
+
+        if "where" in program:
+            program["where"] = [condition(old) for old in program["where"]]
+        if "values" in program:
+            key, test = program["key"], program.get("test", "=")
+            program["values"] = [self._value(instance, rows, key, test, value) for value in program["values"]]
+        if "reads" in program:
+            program["reads"] = [[[condition(old) for old in where], column] for where, column in program["reads"]]
+        return program
+
+    def _value(self, instance: Instance, rows: Sequence[Cells], column: int, test: str, value: str) -> str:
+        """Return the new value of a condition, as the cells that it is about have it."""
+        table = self._tables[instance.group]
+        if test not in _EXACT_TESTS:
+            return move_years(value, self._years) if table.is_dated[column] else value
+        for row in rows:
+            cell = row[column]
+            if normalize_cell(cell) == value:
+                return normalize_cell(self._cell(instance.group, cell, column))
+            if test == "contains" and mentions(normalize_cell(cell), value):
+                is_moved = self._move_years(table, cell, column) != cell
+                moved = move_years(value, self._years) if is_moved else value
+                return normalize_cell(replace_words(moved, self._words, table.keys(cell, column)))
+        return value
+
+    def _question(self, instance: Instance, rows: Sequence[Cells]) -> str:
+        """Return the question with the names of its rows renamed, whole ones first."""
+        table, question = self._tables[instance.group], instance.question
+        named: set[str] = set()
+        whole: dict[str, int] = {}
+        lower: set[str] = set()
+        for row in rows:
+            for column, cell in enumerate(row):
+                if cell and table.is_whole(cell, column):
+                    whole[cell] = column
                 else:
-                    sought = last > n if only is None else found.casefold() in also
-                    new = self._inside.get(found.casefold()) if sought else None
-                if new is not None:
-                    parts += [text[place : tokens[n].start()], new]
-                    place, n = tokens[last].end(), last
-                    break
-            n += 1
-        return "".join([*parts, text[place:]])
+                    named |= table.keys(cell, column)
+                    lower |= {word for word in WORD.findall(cell) if word.islower()}
+        for cell in sorted(whole, key=len, reverse=True):
+            parts = re.split(rf"(?<!\w)({re.escape(cell)})(?!\w)", question, flags=re.I)
+            keys = table.keys(cell, whole[cell])
+            question = "".join(
+                replace_words(part, self._words, keys) if n % 2 else part for n, part in enumerate(parts)
+            )
+        made = set(self._words.values())
+        known = [word for word in WORD.findall(question) if word.casefold() not in made]
+        if question != question.lower():  # otherwise a word in lower case may be a name
+            known = [word for word in known if not word.islower()]
+        unknown = {word_key(word) for word in known if is_name(word) is None and word.casefold() not in lower}
+        conditions = _conditions(instance.program or {})
+        kept = {value for n, test, value in conditions if test not in _EXACT_TESTS and not table.is_dated[n]}
+        parts = re.split(rf"\b({'|'.join(map(re.escape, kept))})\b", question) if kept else [question]
+        question = "".join(part if n % 2 else move_years(part, self._years) for n, part in enumerate(parts))
+        return self.text(question, frozenset(named | unknown), years=False)
 
 
-def rename_graph(instances: Sequence[Instance], pool: Pool, seed: str) -> Renamed:
-    """Return the instances on triples with invented names, and who was left out: whose gold no longer follows."""
-    triples = [triple for group in pool.sk.values() for triple in group]
-    names = GraphNames(triples, [instance.question for instance in instances], seed)
-    new = replace(pool, sk={group: [names.triple(triple) for triple in units] for group, units in pool.sk.items()})
-    facts = index((Fact(h, t, None), relation) for group in new.sk.values() for h, relation, t in group)
-    kept, left_out = [], dict[str, str]()
-    for instance in instances:
-        renamed = _instance(instance, names)
-        program = renamed.program
-        found = {match.binding[program["find"]] for match in matches(program, facts)} if program else set()
-        if found != set(renamed.answers):
-            left_out[instance.id] = "its program gives other answers"
-        else:
-            kept.append(renamed)
-    return Renamed(kept, new, left_out)
+def _names_conditions(old: Instance, question: str, program: Program) -> bool:
+    """Return whether the question names every condition that was renamed, as literally as the old one did."""
+    was, now = normalize_cell(old.question), normalize_cell(question)
+    for (_, test, before), (_, _, after) in zip(_conditions(old.program or {}), _conditions(program), strict=True):
+        if before != after and mentions(was, before) != mentions(now, after):
+            return False
+        if before != after and test in _EXACT_TESTS and not mentions(was, before):
+            return False
+    return True
 
 
-def _instance(instance: Instance, names: GraphNames) -> Instance:
-    dated = instance.answer_type == "date"
-    return replace(
-        instance,
-        question=names.text(instance.question, instance.topics),
-        answers=tuple(names.cell(answer, year=dated) for answer in instance.answers),
-        answer_aliases=tuple(tuple(names.cell(each, year=dated) for each in of) for of in instance.answer_aliases),
-        topics=tuple(map(names.cell, instance.topics)),
-        decoys=tuple(map(names.cell, instance.decoys)),
-        split_key=names.cell(instance.split_key),
-        title=names.text(instance.title),
-        program=names.program(instance.program) if instance.program else None,
+def _gold(instance: Instance, before: Sequence[str], after: Sequence[str]) -> tuple[Cells, tuple[Cells, ...]]:
+    """Return the gold answers and their aliases: as they were where the program gives the same, else what it gives."""
+    if same_answers(before, after):
+        return instance.answers, instance.answer_aliases
+    is_computed = instance.program and instance.program["type"] in COMPUTED
+    is_same_size = same_answers(before, instance.answers) and len(after) == len(before)
+    return (tuple(after) if is_computed or is_same_size else (), ())
+
+
+def _conditions(program: Program) -> list[tuple[int, str, str]]:
+    """Return every condition of a program, in order: column, test, value."""
+    test = program.get("test", "=")
+    return [
+        *map(split_condition, program.get("where", ())),
+        *((program["key"], test, value) for value in program.get("values", ())),
+        *(split_condition(each) for where, _ in program.get("reads", ()) for each in where),
+    ]
+
+
+def rename_tables(instances: Sequence[Instance], pool: UnitPool, seed: str) -> RenamedSubset:
+    """Return the instances on table rows with invented names, and why some were left out."""
+    names = _TableRenamer(instances, pool, seed)
+    renamed = {instance.id: names.instance(instance) for instance in instances}
+    kept = [each for each in renamed.values() if isinstance(each, Instance)]
+    groups = {group for each in kept for group in (each.group, *each.noise_groups)}
+    sk = {group: [names.row(group, row) for row in rows] for group, rows in pool.sk.items() if group in groups}
+    headers = {group: tuple(map(names.text, header)) for group, header in pool.headers.items() if group in groups}
+    left_out = {name: each for name, each in renamed.items() if isinstance(each, str)}
+    return RenamedSubset(kept, replace(pool, sk=sk, headers=headers), left_out)
+
+
+def is_name(word: str) -> bool | None:
+    """Return whether a word, in any case, belongs to names; None where the vocabulary does not know it.
+
+    >>> [is_name(word) for word in ("london", "Stage", "May", "haemerlinck", "bombers")]
+    [True, False, False, None, False]
+    """
+    folded = word.casefold()
+    if folded in CALENDAR or folded in CODES or len(folded) == 1:
+        return False
+    found = _is_capitalized(folded)
+    stems = (folded.removesuffix(end) for end in _ENDINGS if folded.endswith(end))
+    return False if found is None and any(_is_capitalized(stem) is False for stem in stems) else found
+
+
+@lru_cache(maxsize=1 << 18)
+def _is_capitalized(folded: str) -> bool | None:
+    lower, *others = (
+        _ranks().get(f" {form}".encode(), _ABSENT) for form in (folded, folded.capitalize(), folded.upper())
     )
+    return None if lower == min(others) == _ABSENT else RATIO * min(others) < lower
 
 
-def _renamed(name: str, invented: Mapping[str, str]) -> str:
-    """Return a name of invented words in the old one's form: small words stay where others go."""
-    if name.casefold() in invented and not WORD.search(name):
-        return invented[name.casefold()].capitalize()
-    keys = {key_of(word) for word in WORD.findall(name)}
-    return replaced(name, invented, keys - KEPT or keys)
+@cache
+def _ranks() -> dict[bytes, int]:
+    return {token: rank for rank, token in enumerate(vocabulary())}
 
 
-def _core(name: str, *, fold: bool = True) -> str:
-    """Return a name from its first word to its last, as it is found inside a text."""
-    tokens = list(_TOKEN.finditer(name))
-    core = name[tokens[0].start() : tokens[-1].end()] if tokens else name
-    return core.casefold() if fold else core
-
-
-RENAMERS: Mapping[str, Callable[[Sequence[Instance], Pool, str], Renamed]] = {
+RENAMERS: Mapping[str, Callable[[Sequence[Instance], UnitPool, str], RenamedSubset]] = {
     "kg": rename_graph,
     "table": rename_tables,
 }
-_CARD = Path(__file__).with_name("private_card.md")
+"""Subset -> a function from its instances, pool and a seed to the renamed ones."""
 
 
-def rename(release: Release, seed: str) -> tuple[Release, dict[str, str]]:
+def rename_instances(release: InstanceSet, seed: str) -> tuple[InstanceSet, dict[str, str]]:
     """Return the release with invented names, without its hybrid subsets, and why instances were left out, by id."""
     parts = {
-        subset: renamer([each for each in release.instances if each.subset == subset], release.pools[subset], seed)
-        for subset, renamer in RENAMERS.items()
+        subset: rename([each for each in release.instances if each.subset == subset], release.pools[subset], seed)
+        for subset, rename in RENAMERS.items()
         if subset in release.pools
     }
     instances = [instance for part in parts.values() for instance in part.instances]
     left_out = {name: why for part in parts.values() for name, why in part.left_out.items()}
-    return Release(instances, {subset: part.pool for subset, part in parts.items()}), left_out
-
-
-def build_private(source: Path | None, out: Path, wanted: Sequence[str] | None, seed: str) -> None:
-    """Build the private split of `ska-open` that a seed makes, from a folder as `build_open` takes it, or from None.
-
-    The seed itself is stored nowhere.
-
-    Raises:
-        UsageError: an empty seed, or a config of a hybrid subset.
-        DataError: a file of the source is absent or malformed; nothing is written.
-        KBBenchError: the audit has a figure above its limit that the card does not waive; the dataset stands.
-    """
-    if not seed.strip():
-        raise UsageError("The seed is empty; expected a secret that is hard to guess. Name one with --private.")
-    known = configs()
-    for name in wanted or ():
-        if name in known and known[name].subset not in RENAMERS:
-            raise UsageError(
-                f"{name} is of a hybrid subset, which has no private split; expected configs of kg or table."
-            )
-    release, left_out = rename(make(download() if source is None else source, tuple(RENAMERS)), seed)
-    counted = "".join(f"- {n:,} instances: {why}\n" for why, n in Counter(left_out.values()).most_common())
-    card = _CARD.read_text(encoding="utf-8").replace("LEFT OUT", counted or "- none\n")
-    build(card, release, out, wanted)
-    if wanted is None:
-        write_audit(DatasetFolder(out))
+    return InstanceSet(instances, {subset: part.pool for subset, part in parts.items()}), left_out

@@ -1,6 +1,6 @@
-"""Which program answers a question on a table: all small programs that its wording allows are tried.
+"""Program induction: find the answer program of a question on a table by trying all small ones that its words allow.
 
-A question is settled if some of them give the gold answer and all that do read the same rows, which hold every cell
+A question is settled if some programs give the gold answer and all that do read the same rows, which hold every cell
 that the question names. Questions about the order of rows, about the best row, or about rows by what they are not, are
 never settled: their evidence is the whole table.
 """
@@ -11,10 +11,19 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations, product
 from typing import NamedTuple
 
-from kbbench_hf.benchmarks.ska_bench.mentions import mentions
-from kbbench_hf.benchmarks.ska_bench.programs import Program, execute, same_answers
-from kbbench_hf.benchmarks.ska_bench.table_programs import is_free_of, meets, normal, number, reads
-from kbbench_hf.building.ska_bench import question_words as words
+from kbbench_hf.benchmarks.ska_bench.units import Program
+from kbbench_hf.building.ska_bench.name_matching import mentions, normalize_cell
+from kbbench_hf.building.ska_bench.programs import (
+    COMPARISONS,
+    Condition,
+    Row,
+    execute,
+    leaves_answer,
+    meets,
+    parse_number,
+    reads,
+    same_answers,
+)
 from kbbench_hf.metrics.answers import wtq_number
 from kbbench_hf.text.dates import MONTHS
 
@@ -23,78 +32,153 @@ MOST_ROWS = 12
 MOST_NAMED = 4
 """The most cells that a question may name; with more, too many programs would fit."""
 MOST_ANSWERS = 3
+WHOLE_TABLE = re.compile(
+    r"\b(first|last|next|previous|previously|consecutive|following|prior|preceding|top|bottom|listed|average|all|every"
+    r"|different|each|not|other|others|besides|except|excluding|without|same|both|only|never|until|ever|another|row"
+    r"|column|chart|list|table|combined|percent|percentage|second|third|ranked|times as|half|current|currently|final)\b"
+    r"|n't\b"
+)
+DANGLING = re.compile(r"\b(this|they|them|he|she|we|you)\b")
+"""What is meant is outside the question, often in a title that is not shown."""
+SUPERLATIVE = re.compile(
+    r"\b(most|highest|largest|biggest|longest|greatest|latest|tallest|heaviest|least|lowest|smallest|shortest|earliest"
+    r"|fewest|lightest|oldest|youngest|best|worst|fastest|slowest|maximum|minimum)\b"
+)
+COMPARED = re.compile(r"\bor\b")
+FEWER = re.compile(
+    r"\b(fewer|less|lower|smaller|shorter|earlier|sooner|slower|worse|least|lowest|shortest|earliest|fewest)\b"
+)
+EITHER_WAY = re.compile(r"\b(older|younger|better|higher rank|oldest|youngest|best|worst)\b")
+"""The older one has the smaller year of birth, but the larger age."""
+DIFFERENCE = re.compile(
+    r"\b(difference|how many more|how much more|how many fewer|how much longer|how many less|how much higher"
+    r"|how many years (?:passed|were|are|was|is|elapsed)?(?: there)? ?between)\b"
+)
+_WON, _LOST, _DRAWN = ("won", "win", "w"), ("lost", "loss", "l"), ("drawn", "draw", "tied", "tie", "d", "t")
+RESULTS = {
+    **dict.fromkeys(("won", "win", "wins", "victories"), _WON),
+    **dict.fromkeys(("lost", "lose", "losses"), _LOST),
+    **dict.fromkeys(("drew", "draw", "draws", "tied"), _DRAWN),
+}
+"""How tables write what verbs say of a match."""
+HEADER_WORDS = {
+    **dict.fromkeys(("medal", "medals"), ("total",)),
+    **dict.fromkeys(("taller", "tall"), ("height",)),
+    **dict.fromkeys(("earlier", "later", "sooner"), ("date", "year")),
+    "deeper": ("depth",),
+    "farther": ("distance",),
+    "heavier": ("weight",),
+    "longer": ("length", "duration"),
+    "wider": ("width",),
+}
+"""Words of questions that refer to a column of another name."""
+HOW_MANY = re.compile(r"\b(?:how many|number of|amount of)(?: total| the)? (\w+)")
+TOTAL = re.compile(r"\b(total|altogether|in all|sum)\b")
+ORDERED = re.compile(r"\b(before|after|since|above|below|over|under|between|more|less|fewer|greater|higher|lower)\b")
+_N = r"(-?\$?\d[\d,]*(?:\.\d+)?)"
+_YEAR = r"(?: the year)? (1[5-9]\d\d|20\d\d)\b"
+BOUNDS = tuple(
+    (re.compile(pattern), tests)
+    for pattern, tests in (
+        (rf"\bbetween(?: the years?)? {_N}(?: and |-){_N}", (">=", "<=")),
+        (rf"\bfrom {_N}(?: (?:to|through|until) |-){_N}", (">=", "<=")),
+        (rf"\b(?:at least|no (?:less|fewer) than|minimum of) {_N}", (">=",)),
+        (rf"\b{_N} or (?:more|higher|above|greater|over)\b", (">=",)),
+        (rf"\b(?:at most|no more than|up to|maximum of) {_N}", ("<=",)),
+        (rf"\b{_N} or (?:less|fewer|lower|under|below)\b", ("<=",)),
+        (rf"\b(?:more|greater|higher|larger|bigger|longer|older|taller) than {_N}", (">",)),
+        (rf"\b(?:over|above|exceeding|exceeded) {_N}", (">",)),
+        (rf"\b(?:less|fewer|lower|smaller|shorter|younger) than {_N}", ("<",)),
+        (rf"\b(?:under|below) {_N}", ("<",)),
+        (rf"\b(?:after|later than){_YEAR}", (">",)),
+        (rf"\bsince{_YEAR}", (">=",)),
+        (rf"\b(?:before|prior to|earlier than){_YEAR}", ("<",)),
+    )
+)
+STOP_WORDS = frozenset(
+    "a an the of in on at by for to from with and or is are was were be been did do does has have had what which who "
+    "whom whose when where how many much number total name names year years time times during as that this these those "
+    "they their his her its he it she there more less than most least before after between over under above below "
+    "first last no yes any one two three four five six seven eight nine ten won win wins lost played play".split()
+)
 
-Conditions = list[list[object]]
 Bound = list[tuple[str, str]]
-Row = Sequence[str]
 
 
-class Induced(NamedTuple):
+def columns_in_question(question: str, header: Sequence[str]) -> list[int]:
+    """Return the columns whose names share words with a question, most words first, then from left to right.
+
+    >>> columns_in_question("which is taller, ann or bo?", ("Name", "Age", "Height (m)"))
+    [2]
+    """
+    words = set(_split_words(question)) - STOP_WORDS
+    stems = {part[:4] for word in words for part in HEADER_WORDS.get(word, (word,))}
+    shared = [len({word.strip("()")[:4] for word in normalize_cell(name).split()} & stems) for name in header]
+    return sorted((column for column, n in enumerate(shared) if n), key=lambda column: -shared[column])
+
+
+def _split_words(text: str) -> list[str]:
+    return [word.strip(",.;:'\"") for word in text.split()]
+
+
+class InducedProgram(NamedTuple):
     """A program that answers a question, and the rows that it reads."""
 
     program: Program
     positive: tuple[int, ...]
 
 
-class _Named(NamedTuple):
-    """Words of a question that name cells, or stand inside cells, and the conditions that they may mean."""
+class NamedCells(NamedTuple):
+    """Words of a question that name cells, or that cells contain, and the conditions that they may mean."""
 
     text: str
     conditions: tuple[tuple[int, str, str], ...]
-    whole: bool
+    is_whole: bool
 
 
-def induce(question: str, header: Row, rows: Sequence[Row], answers: Sequence[str]) -> Induced | None:
+def induce_program(question: str, header: Row, rows: Sequence[Row], answers: Sequence[str]) -> InducedProgram | None:
     """Return the program that answers a question and the rows it reads, or None where that is not settled.
 
     >>> rows = [("Ann", "Oslo", "12"), ("Bo", "Lund", "17"), ("Cy", "Oslo", "9"), ("Di", "Oslo", "11")]
-    >>> induce("how many people in oslo have an age over 10?", ("Name", "City", "Age"), rows, ["2"])
-    Induced(program={'type': 'count', 'where': [[1, 'oslo'], [2, '>', '10']]}, positive=(0, 3))
+    >>> induce_program("how many people in oslo have an age over 10?", ("Name", "City", "Age"), rows, ["2"])
+    InducedProgram(program={'type': 'count', 'where': [[1, 'oslo'], [2, '>', '10']]}, positive=(0, 3))
     """
-    asked = " ".join(re.sub(r"[?!]+$", "", normal(question)).split())
-    bounds, rest = _bounds(asked)
-    two_rows = bool(words.DIFFERENCE.search(rest) or words.COMPARED.search(rest))
-    if any(said.search(rest) for said in (words.WHOLE_TABLE, words.DANGLING)):
+    asked = " ".join(re.sub(r"[?!]+$", "", normalize_cell(question)).split())
+    bounds, rest = _find_bounds(asked)
+    two_rows = bool(DIFFERENCE.search(rest) or COMPARED.search(rest))
+    if WHOLE_TABLE.search(rest) or DANGLING.search(rest) or len(bounds) > 1 or len(answers) > MOST_ANSWERS:
         return None
-    if len(bounds) > 1 or len(answers) > MOST_ANSWERS:
+    if bounds if two_rows else (ORDERED.search(rest) or SUPERLATIVE.search(rest)):
         return None
-    if bounds if two_rows else (words.ORDERED.search(rest) or words.SUPERLATIVE.search(rest)):
+    search = _ProgramSearch(asked, header, rows, bounds)
+    if (not search.named and not bounds) or len(search.named) > MOST_NAMED:
         return None
-    named = _named(asked, header, rows, {value for bound in bounds for _, value in bound})
-    if (not named and not bounds) or len(named) > MOST_NAMED:
-        return None
-    tried = (
-        _of_two_rows(rest, header, rows, named)
-        if two_rows
-        else _of_one_set(asked, header, rows, named, bounds, answers)
-    )
     consistent: dict[tuple[int, ...], Program] = {}
-    for program in tried:
+    for program in search.two_row_programs(rest) if two_rows else search.row_set_programs(answers):
         if same_answers(execute(program, rows), answers):
             consistent.setdefault(tuple(n for n, row in enumerate(rows) if reads(program, row)), program)
             if len(consistent) > 1:
                 return None
     for positive, program in consistent.items():
-        shown = [normal(cell) for n in positive for cell in rows[n]]
-        held = all(any(mentions(cell, each.text) for cell in shown) for each in named if each.whole)
-        clear = positive == tuple(n for n, row in enumerate(rows) if not is_free_of(program, row))
-        needed = _each_is_needed(program, [rows[n] for n in positive], answers)
+        shown, unread = [rows[n] for n in positive], leaves_answer(program)
+        cells = [normalize_cell(cell) for row in shown for cell in row]
+        held = all(any(mentions(cell, each.text) for cell in cells) for each in search.named if each.is_whole)
+        clear = positive == tuple(n for n, row in enumerate(rows) if not unread(row))
+        needed = not any(
+            same_answers(execute(program, [*shown[:n], *shown[n + 1 :]]), answers) for n in range(len(shown))
+        )
         if held and clear and needed and len(positive) <= MOST_ROWS:
-            return Induced(program, positive)
+            return InducedProgram(program, positive)
     return None
 
 
-def _each_is_needed(program: Program, rows: Sequence[Row], answers: Sequence[str]) -> bool:
-    return not any(same_answers(execute(program, [*rows[:n], *rows[n + 1 :]]), answers) for n in range(len(rows)))
-
-
-def _bounds(asked: str) -> tuple[list[Bound], str]:
+def _find_bounds(asked: str) -> tuple[list[Bound], str]:
     """Return the bounds that a question sets, each as (test, number) pairs, and the question without them."""
     bounds: list[Bound] = []
     if found := re.search(r"\b((?:1[5-9]|20)\d)0'?s\b", asked):
         bounds.append([(">=", f"{found[1]}0"), ("<=", f"{found[1]}9")])
         asked = f"{asked[: found.start()]} ; {asked[found.end() :]}"
-    for pattern, tests in words.BOUNDS:
+    for pattern, tests in BOUNDS:
         while found := pattern.search(asked):
             values = [value.replace(",", "").replace("$", "") for value in found.groups()]
             bounds.append(list(zip(tests, values, strict=True)))
@@ -102,150 +186,131 @@ def _bounds(asked: str) -> tuple[list[Bound], str]:
     return bounds, asked
 
 
-def _named(asked: str, header: Row, rows: Sequence[Row], bounded: set[str]) -> list[_Named]:
-    """Return what the question names: whole cells, the longest; then words that only stand inside cells."""
-    cells = sorted({(column, normal(cell)) for row in rows for column, cell in enumerate(row)})
-    options: defaultdict[str, list[tuple[int, str, str]]] = defaultdict(list)
-    for column, cell in cells:
-        if len(cell) > 1 and cell not in bounded and cell not in words.STOP_WORDS and mentions(asked, cell):
-            options[cell].append((column, "=", cell))
-    whole = sorted(c for c in options if not any(c != other and mentions(other, c) for other in options))
-    for name in whole:
-        columns = sorted({column for column, cell in cells if cell != name and mentions(cell, name)})
-        options[name] += [(column, "contains", name) for column in columns]
-    return [_Named(cell, tuple(options[cell]), True) for cell in whole] + _inside(
-        asked, words.STOP_WORDS | set(normal(" ".join(header)).split()) | bounded, " ".join(whole), rows, cells
-    )
+class _ProgramSearch:
+    """A question in normal form on a table: the cells that it names, and the programs that its words allow."""
 
+    def __init__(self, asked: str, header: Row, rows: Sequence[Row], bounds: Sequence[Bound]) -> None:
+        self._asked, self._header, self._rows, self._bounds = asked, header, rows, bounds
+        self._cells = sorted({(column, normalize_cell(cell)) for row in rows for column, cell in enumerate(row)})
+        self._header_columns = columns_in_question(asked, header)
+        bounded = {value for bound in bounds for _, value in bound}
+        self._whole = self._whole_cells(bounded)
+        known = STOP_WORDS | set(normalize_cell(" ".join(header)).split()) | bounded
+        self._parts = self._cell_parts(known, " ".join(each.text for each in self._whole))
+        self.named = [*self._whole, *self._parts]
 
-def _inside(
-    asked: str, known: frozenset[str], named: str, rows: Sequence[Row], cells: Sequence[tuple[int, str]]
-) -> list[_Named]:
-    """Return the words that stand inside cells, where they are names or numbers; neighbours as one if a cell has them.
+    def _whole_cells(self, bounded: set[str]) -> list[NamedCells]:
+        """Return the longest whole cells that the question names."""
+        options: defaultdict[str, list[tuple[int, str, str]]] = defaultdict(list)
+        for column, cell in self._cells:
+            if len(cell) > 1 and cell not in bounded and cell not in STOP_WORDS and mentions(self._asked, cell):
+                options[cell].append((column, "=", cell))
+        whole = sorted(c for c in options if not any(c != other and mentions(other, c) for other in options))
+        for name in whole:
+            columns = sorted({column for column, cell in self._cells if cell != name and mentions(cell, name)})
+            options[name] += [(column, "contains", name) for column in columns]
+        return [NamedCells(cell, tuple(options[cell]), True) for cell in whole]
 
-    Words of the header and of named cells are not taken again.
-    """
-    said = [word.strip(",.;:'\"") for word in asked.split()]
-    written = " ".join(cell for row in rows for cell in row)
+    def _cell_parts(self, known: frozenset[str], named: str) -> list[NamedCells]:
+        """Return names and numbers that cells contain; neighboring words count as one if a cell has them.
 
-    def is_name(word: str) -> bool:
-        if word in words.RESULTS:
-            return not mentions(named, word)
-        if len(word) < 3 or word in known or word.rstrip("s") in known or mentions(named, word):
-            return False
-        return word.isdigit() or not mentions(written, word)
+        Words of the header and of named cells are not taken again.
+        """
+        words = _split_words(self._asked)
+        written = " ".join(cell for row in self._rows for cell in row)
 
-    found: list[_Named] = []
-    start = 0
-    while start < len(said):
-        end = start + 1
-        if is_name(said[start]):
-            while end < len(said) and any(mentions(cell, " ".join(said[start : end + 1])) for _, cell in cells):
-                end += 1
-            text = " ".join(said[start:end])
-            forms = {text, text[:3]} if text in MONTHS else {text, *words.RESULTS.get(text, ())}
-            meant = sorted({(c, "contains", form) for form in forms for c, cell in cells if mentions(cell, form)})
-            if meant:
-                found.append(_Named(text, tuple(meant), False))
-        start = end
-    return list(dict.fromkeys(found))
+        def is_name(word: str) -> bool:
+            if word in RESULTS:
+                return not mentions(named, word)
+            if len(word) < 3 or word in known or word.rstrip("s") in known or mentions(named, word):
+                return False
+            return word.isdigit() or not mentions(written, word)
 
+        found: list[NamedCells] = []
+        start = 0
+        while start < len(words):
+            end = start + 1
+            if is_name(words[start]):
+                while end < len(words) and any(mentions(c, " ".join(words[start : end + 1])) for _, c in self._cells):
+                    end += 1
+                text = " ".join(words[start:end])
+                forms = {text, text[:3]} if text in MONTHS else {text, *RESULTS.get(text, ())}
+                conditions = {(n, "contains", form) for form in forms for n, c in self._cells if mentions(c, form)}
+                if conditions:
+                    found.append(NamedCells(text, tuple(sorted(conditions)), False))
+            start = end
+        return list(dict.fromkeys(found))
 
-def _of_one_set(
-    asked: str,
-    header: Row,
-    rows: Sequence[Row],
-    named: Sequence[_Named],
-    bounds: Sequence[Bound],
-    answers: Sequence[str],
-) -> Iterator[Program]:
-    """Yield lookups, counts and sums over the rows that meet what the question names."""
-    is_number = len(answers) == 1 and wtq_number(answers[0]) is not None
-    counted = words.HOW_MANY.search(asked)
-    quantities = {word[:4] for c, name in enumerate(header) if _is_numeric(rows, c) for word in normal(name).split()}
-    counts = is_number and counted and counted[1][:4] not in quantities and answers[0] != "1"
-    things = words.spoken_of(counted[1] if counted else "", header) or words.spoken_of("date", header)
-    columns = list(dict.fromkeys((*words.spoken_of(asked, header), *range(len(header)))))
-    for where in _wheres(asked, header, rows, named, bounds):
-        taken = {condition[0] for condition in where}
-        free = [column for column in columns if column not in taken]
-        if counts and _are_distinct(rows, where, things):
-            yield {"type": "count", "where": where}
-        for select in free:
-            yield {"type": "lookup", "where": where, "select": select}
-        if is_number and words.TOTAL.search(asked):
-            for select in free:
-                yield {"type": "sum", "where": where, "select": select}
+    def row_set_programs(self, answers: Sequence[str]) -> Iterator[Program]:
+        """Yield lookups, counts and sums over the rows that meet what the question names."""
+        is_number = len(answers) == 1 and wtq_number(answers[0]) is not None
+        counted = HOW_MANY.search(self._asked)
+        numeric = [name for column, name in enumerate(self._header) if self._is_numeric(column)]
+        quantities = {word[:4] for name in numeric for word in normalize_cell(name).split()}
+        counts = is_number and counted and counted[1][:4] not in quantities and answers[0] != "1"
+        things = columns_in_question(counted[1] if counted else "", self._header)
+        things = things or columns_in_question("date", self._header)
+        columns = list(dict.fromkeys((*self._header_columns, *range(len(self._header)))))
+        for where in self._conjunctions():
+            taken = {condition[0] for condition in where}
+            free = [column for column in columns if column not in taken]
+            if counts and self._are_distinct(where, things):
+                yield {"type": "count", "where": where}
+            yield from ({"type": "lookup", "where": where, "select": select} for select in free)
+            if is_number and TOTAL.search(self._asked):
+                yield from ({"type": "sum", "where": where, "select": select} for select in free)
 
+    def _are_distinct(self, where: Sequence[Condition], columns: Sequence[int]) -> bool:
+        """Return whether the rows that meet conditions are as many things: two of one player, or date, may be one."""
+        met = [row for row in self._rows if meets(where, row)]
+        return all(len({normalize_cell(row[column]) for row in met}) == len(met) for column in columns)
 
-def _are_distinct(rows: Sequence[Row], where: Conditions, columns: Sequence[int]) -> bool:
-    """Say whether the rows that meet conditions are as many things: two of one player, or one date, may be one."""
-    cells = [[normal(row[column]) for row in rows if meets(where, row)] for column in columns]
-    return all(len(set(names)) == len(names) for names in cells)
+    def _conjunctions(self) -> Iterator[list[Condition]]:
+        """Yield conjunctions that use every whole cell and every bound, with any of the parts of cells."""
+        limits = [self._limits(bound) for bound in self._bounds]
+        for size in range(len(self._parts) + 1):
+            for some in combinations(self._parts, size):
+                named = [
+                    [[[column, value] if test == "=" else [column, test, value]] for column, test, value in conditions]
+                    for _, conditions, _ in (*self._whole, *some)
+                ]
+                for chosen in product(*named, *limits):
+                    where: list[Condition] = [condition for part in chosen for condition in part]
+                    columns = [condition[0] for condition in where if condition[1] not in COMPARISONS]
+                    if where and len(set(columns)) == len(columns):
+                        yield where
 
+    def _limits(self, bound: Bound) -> list[list[list[object]]]:
+        """Return what a bound may mean: conditions on a column of years, or of numbers that the question refers to."""
+        is_year = all(re.fullmatch(r"1[5-9]\d\d|20\d\d", value) for _, value in bound)
+        columns = []
+        for column in filter(self._is_numeric, range(len(self._header))):
+            years = [1500 <= (parse_number(row[column]) or 0) < 2100 for row in self._rows]
+            columns += [column] * (all(years) if is_year else column in self._header_columns)
+        return [[[column, test, value] for test, value in bound] for column in columns]
 
-def _wheres(
-    asked: str, header: Row, rows: Sequence[Row], named: Sequence[_Named], bounds: Sequence[Bound]
-) -> Iterator[Conditions]:
-    """Yield conjunctions that use every whole cell and every bound, with any of the words inside cells."""
-    whole = [each for each in named if each.whole]
-    inside = [each for each in named if not each.whole]
-    limits = [_limits(asked, header, rows, bound) for bound in bounds]
-    for size in range(len(inside) + 1):
-        for some in combinations(inside, size):
-            parts: list[Sequence[tuple[int, str, str] | Conditions]] = [
-                *(each.conditions for each in [*whole, *some]),
-                *limits,
-            ]
-            for chosen in product(*parts):
-                where: Conditions = []
-                for part in chosen:
-                    where += part if isinstance(part, list) else [_condition(part)]
-                columns = [condition[0] for condition in where if condition[1] not in ("<", "<=", ">", ">=")]
-                if where and len(set(columns)) == len(columns):
-                    yield where
+    def _is_numeric(self, column: int) -> bool:
+        return sum(parse_number(row[column]) is not None for row in self._rows) >= 0.8 * len(self._rows)
 
+    def two_row_programs(self, rest: str) -> Iterator[Program]:
+        """Yield comparisons, or differences, of the two rows whose keys the question without bounds names.
 
-def _condition(meant: tuple[int, str, str]) -> list[object]:
-    column, test, value = meant
-    return [column, value] if test == "=" else [column, test, value]
-
-
-def _limits(asked: str, header: Row, rows: Sequence[Row], bound: Bound) -> list[Conditions]:
-    """Return what a bound may mean: conditions on a column of numbers that the question speaks of, or of years."""
-    is_year = all(re.fullmatch(r"1[5-9]\d\d|20\d\d", value) for _, value in bound)
-    spoken = words.spoken_of(asked, header)
-    columns = []
-    for column in range(len(header)):
-        if _is_numeric(rows, column):
-            years = [1500 <= (number(row[column]) or 0) < 2100 for row in rows]
-            columns += [column] * (all(years) if is_year else column in spoken)
-    return [[[column, test, value] for test, value in bound] for column in columns]
-
-
-def _is_numeric(rows: Sequence[Row], column: int) -> bool:
-    return sum(number(row[column]) is not None for row in rows) >= 0.8 * len(rows)
-
-
-def _of_two_rows(asked: str, header: Row, rows: Sequence[Row], named: Sequence[_Named]) -> Iterator[Program]:
-    """Yield comparisons, or differences, of the two rows whose keys the question names.
-
-    They are compared by a column that the question speaks of; by any where it speaks of none but that of the keys.
-    """
-    spoken = words.spoken_of(asked, header)
-    keys: defaultdict[tuple[int, str], list[str]] = defaultdict(list)
-    for each in named:
-        for column, test, value in each.conditions:
-            keys[column, "contains"].append(value)
-            if test == "=":
-                keys[column, "="].append(value)
-    for (key, test), values in sorted(keys.items(), key=lambda item: (item[0][1] != "=", item[0][0])):
-        for pair in combinations(dict.fromkeys(values), 2):
-            for by in [column for column in spoken if column != key] or range(len(header)):
-                if by == key or not any(number(row[by]) is not None for row in rows):
-                    continue
-                read = {"key": key, "by": by, "values": list(pair)} | ({} if test == "=" else {"test": test})
-                if words.DIFFERENCE.search(asked):
-                    yield {"type": "diff", **read}
-                elif not words.EITHER_WAY.search(asked):
-                    yield {"type": "compare", **read, "op": "argmin2" if words.FEWER.search(asked) else "argmax2"}
+        They are compared by a column that the question refers to; by any where it refers to none but that of the keys.
+        """
+        columns = columns_in_question(rest, self._header)
+        keys: defaultdict[tuple[int, str], list[str]] = defaultdict(list)
+        for each in self.named:
+            for column, test, value in each.conditions:
+                keys[column, "contains"].append(value)
+                if test == "=":
+                    keys[column, "="].append(value)
+        for (key, test), values in sorted(keys.items(), key=lambda item: (item[0][1] != "=", item[0][0])):
+            for pair in combinations(dict.fromkeys(values), 2):
+                for by in [column for column in columns if column != key] or range(len(self._header)):
+                    if by == key or not any(parse_number(row[by]) is not None for row in self._rows):
+                        continue
+                    read = {"key": key, "by": by, "values": list(pair)} | ({} if test == "=" else {"test": test})
+                    if DIFFERENCE.search(rest):
+                        yield {"type": "diff", **read}
+                    elif not EITHER_WAY.search(rest):
+                        yield {"type": "compare", **read, "op": "argmin2" if FEWER.search(rest) else "argmax2"}

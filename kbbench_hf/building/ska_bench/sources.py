@@ -1,36 +1,28 @@
-"""The instances and pools of ska-open: what the makers of its subsets find in a folder of raw files."""
+"""Instances and pools of ska-open: the subsets from their sources, aliases, the split `demo`, units in hash order."""
 
 import csv
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from kbbench_hf.benchmarks.ska_bench.units import SEED, SUBSETS, Cells, Instance, Release
-from kbbench_hf.building.ska_bench import kg_text, metaqa, table, table_text
+from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Cells, Instance, InstanceSet, UnitPool, counts
+from kbbench_hf.building.ska_bench import hybridqa_graph_questions, metaqa, table, table_text, tekgen
+from kbbench_hf.building.ska_bench.evidence import Evidence
+from kbbench_hf.building.ska_bench.unit_orders import seeded_hash
 
 _T = TypeVar("_T")
-Maker = Callable[[Path], Release]
-"""Reads its own files of a source folder; returns the instances of one subset, and the pool of that subset.
-
-Raises `DataError` where a file is absent or malformed.
-"""
-MAKERS: dict[str, Maker] = {
-    "kg": metaqa.make,
-    "table": table.make,
-    "kg_text": kg_text.make,
-    "table_text": table_text.make,
-}
-"""Subset -> its maker."""
 REMOVED = Path(__file__).with_name("removed.csv")
-"""Instances that a version took out, with the reason: they are never made again."""
+"""Instances that a version removed, with the reason: they are never made again."""
 DEMO = 20
 """How many instances of a subset are for demonstrations; the test instances share no topic or table with them."""
+TEMPLATE_SHARE = 0.3
+"""The largest share of `kg_text` that instances from templates have."""
 
 
-def make(source: Path, subsets: Sequence[str] = SUBSETS) -> Release:
+def make_instances(source: Path, subsets: Sequence[str] = SUBSETS) -> InstanceSet:
     """Return the instances of these subsets, by subset and id, and their pools.
 
     Raises:
@@ -39,29 +31,94 @@ def make(source: Path, subsets: Sequence[str] = SUBSETS) -> Release:
     with REMOVED.open(encoding="utf-8", newline="") as rows:
         removed = {row["id"] for row in csv.DictReader(rows)}
     made = [MAKERS[subset](source) for subset in subsets if subset in MAKERS]
-    kept = [[with_aliases(each) for each in release.instances if each.id not in removed] for release in made]
-    instances = [instance for members in kept for instance in with_demo(members)]
-    pools = {subset: pool for release in made for subset, pool in release.pools.items()}
-    return Release(instances, pools, tuple(each for release in made for each in release.counts))
+    kept = [[clean_aliases(each) for each in part.instances if each.id not in removed] for part in made]
+    instances = [instance for members in kept for instance in assign_demo(members)]
+    pools = {subset: pool for part in made for subset, pool in part.pools.items()}
+    return InstanceSet(instances, pools, tuple(each for part in made for each in part.counts))
 
 
-def with_aliases(instance: Instance) -> Instance:
+def make_kg_text(folder: Path) -> InstanceSet:
+    """Return the instances of `kg_text` from HybridQA and from templates, and their triples and texts as one pool.
+
+    Text2KGBench's release is optional: `text2kgbench/wikidata_tekgen` in the folder, or beside it.
+
+    Raises:
+        DataError: a file is absent or malformed.
+    """
+    parts = [hybridqa_graph_questions.make_instances(folder)]
+    places = (place / tekgen.FOLDER for place in (folder, folder.parent))
+    parts += [tekgen.make_instances(place) for place in places if place.is_dir()][:1]
+    whole = merge_sets("kg_text", parts)
+    evidence = Evidence(whole.pools["kg_text"])
+    asked, templates = list[Instance](), list[Instance]()
+    for instance in whole.instances:
+        if len(parts) > 1 and evidence.problems(instance):
+            continue
+        if instance.source != tekgen.SOURCE.name:
+            asked.append(instance)
+        elif not evidence.rival_passages(instance):
+            templates.append(instance)
+    chosen = templates[: int(len(asked) * TEMPLATE_SHARE / (1 - TEMPLATE_SHARE))]
+    steps = {"templates whose evidence is in order": len(templates), "chosen": len(chosen)}
+    counted = counts("kg_text", tekgen.SOURCE.name, steps) if templates else ()
+    return InstanceSet([*asked, *chosen], whole.pools, (*whole.counts, *counted))
+
+
+def merge_sets(subset: str, parts: Sequence[InstanceSet]) -> InstanceSet:
+    """Return sets of one subset as one: their groups side by side, their passages renumbered.
+
+    >>> texts = [UnitPool(text=[("", word)]) for word in ("a", "b")]
+    >>> asked = [Instance(word, "kg_text", "?", ("x",), word, positive_text=(0,)) for word in ("a", "b")]
+    >>> both = merge_sets("kg_text", [InstanceSet([i], {"kg_text": p}) for i, p in zip(asked, texts)])
+    >>> [i.positive_text for i in both.instances], both.pools["kg_text"].text
+    ([(0,), (1,)], [('', 'a'), ('', 'b')])
+    """
+    instances: list[Instance] = []
+    whole = UnitPool({}, [], {}, {}, [], {}, [])
+    for part in parts:
+        pool, start = part.pools[subset], len(whole.text)
+        for each in part.instances:
+            positive, own = (tuple(n + start for n in numbers) for numbers in (each.positive_text, each.own_text))
+            instances.append(replace(each, positive_text=positive, own_text=own))
+        group = next(iter(pool.sk), "") if pool.links else ""
+        whole = UnitPool(
+            {**whole.sk, **pool.sk},
+            [*whole.text, *pool.text],
+            {**whole.headers, **pool.headers},
+            {**whole.links, **{number + start: links for number, links in pool.links.items()}},
+            [*whole.text_groups, *(pool.text_groups or [group] * len(pool.text))],
+            {**whole.origins, **pool.origins},
+            [*whole.text_origins, *pool.text_origins],
+        )
+    return InstanceSet(instances, {subset: whole}, tuple(each for part in parts for each in part.counts))
+
+
+MAKERS: Mapping[str, Callable[[Path], InstanceSet]] = {
+    "kg": metaqa.make_instances,
+    "table": table.make_instances,
+    "kg_text": make_kg_text,
+    "table_text": table_text.make_instances,
+}
+"""Subset -> a function from a source folder to the instances and the pool of that subset."""
+
+
+def clean_aliases(instance: Instance) -> Instance:
     """Return an instance whose answers have no alias twice; of a possessive answer the plain name is one.
 
-    >>> with_aliases(Instance("a", "kg", "?", ("Zee Tamil's",), "g", answer_aliases=(("Zee Tamil's",),))).answer_aliases
+    >>> asked = Instance("a", "kg", "?", ("Zee Tamil's",), "g", answer_aliases=(("Zee Tamil's",),))
+    >>> clean_aliases(asked).answer_aliases
     (('Zee Tamil',),)
     """
     given = instance.answer_aliases or ((),) * len(instance.answers)
-    possessives = [(answer[:-2],) if answer.endswith("'s") else () for answer in instance.answers]
-    aliases = tuple(
-        tuple(dict.fromkeys(alias for alias in (*some, *more) if alias != answer))
-        for answer, some, more in zip(instance.answers, given, possessives, strict=True)
-    )
-    return replace(instance, answer_aliases=aliases if any(aliases) else ())
+    aliases = []
+    for answer, names in zip(instance.answers, given, strict=True):
+        possessor = (answer[:-2],) if answer.endswith("'s") else ()
+        aliases.append(tuple(dict.fromkeys(name for name in (*names, *possessor) if name != answer)))
+    return replace(instance, answer_aliases=tuple(aliases) if any(aliases) else ())
 
 
-def with_demo(instances: Iterable[Instance], size: int = DEMO) -> list[Instance]:
-    """Return the instances of one subset by id, so many of them as `demo`: all of a topic or table, or none.
+def assign_demo(instances: Iterable[Instance], size: int = DEMO) -> list[Instance]:
+    """Return the instances of one subset by id, at most `size` of them as `demo`: all of a topic or table, or none.
 
     Topics and tables are drawn in the order of their hashes; those with unreviewed instances stay as they are.
     """
@@ -70,54 +127,57 @@ def with_demo(instances: Iterable[Instance], size: int = DEMO) -> list[Instance]
     for instance in ordered:
         by_key[instance.split_key].append(instance)
     demo: set[str] = set()
-    for key in sorted(by_key, key=lambda key: hashlib.sha256(f"{SEED}|demo|{key}".encode()).digest()):
+    for key in sorted(by_key, key=lambda key: seeded_hash(f"demo|{key}")):
         members = {each.id for each in by_key[key]}
         if len(demo) + len(members) <= size and all(each.split == "test" for each in by_key[key]):
             demo |= members
     return [replace(each, split="demo") if each.id in demo else each for each in ordered]
 
 
-def in_hash_order(release: Release) -> Release:
-    """Return a release whose triples and passages are numbered by the hashes of their cells, whatever their order was.
+def sort_units(release: InstanceSet) -> InstanceSet:
+    """Return a release whose triples and passages are numbered by the hashes of their cells.
 
-    Contexts list the noise of graphs and texts by number: in this order, which says nothing.
+    Contexts list the noise of graphs and texts by number: in an order without meaning, independent of the sources'.
     """
     instances, pools = sorted(release.instances, key=lambda each: each.id), dict(release.pools)
     for subset, pool in release.pools.items():
-        groups = {} if subset.startswith("table") else {group: _by_hash(units) for group, units in pool.sk.items()}
-        text = _by_hash(pool.text)
-        of_links = [groups.get(group, {}) for group in pool.text_groups] or [next(iter(groups.values()), {})] * len(
-            text
-        )
+        keeps_rows = subset.startswith("table")
+        sk = {g: {n: n for n in range(len(u))} if keeps_rows else _new_numbers(u) for g, u in pool.sk.items()}
+        text = _new_numbers(pool.text)
+        first = next(iter(sk), "")
+        links = {
+            text[n]: _renumber(sk[pool.text_groups[n] if pool.text_groups else first], numbers)
+            for n, numbers in sorted(pool.links.items())
+        }
         pools[subset] = replace(
             pool,
-            sk={group: _moved(units, groups.get(group)) for group, units in pool.sk.items()},
-            text=_moved(pool.text, text),
-            text_origins=_moved(pool.text_origins, text),
-            links={text[n]: tuple(sorted(of_links[n][m] for m in links)) for n, links in sorted(pool.links.items())},
-            text_groups=_moved(pool.text_groups, text),
+            sk={group: _reorder(units, sk[group]) for group, units in pool.sk.items()},
+            text=_reorder(pool.text, text),
+            text_origins=_reorder(pool.text_origins, text),
+            links=links,
+            text_groups=_reorder(pool.text_groups, text),
         )
         for place, each in enumerate(instances):
             if each.subset == subset:
-                sk = groups.get(each.group)
-                positive, withheld = (
-                    tuple(sorted(sk[n] for n in numbers)) if sk else numbers
-                    for numbers in (each.positive_sk, each.withheld_sk)
-                )
-                positive_text, own = (
-                    tuple(sorted(text[n] for n in numbers)) for numbers in (each.positive_text, each.own_text)
-                )
                 instances[place] = replace(
-                    each, positive_sk=positive, withheld_sk=withheld, positive_text=positive_text, own_text=own
+                    each,
+                    positive_sk=_renumber(sk[each.group], each.positive_sk),
+                    withheld_sk=_renumber(sk[each.group], each.withheld_sk),
+                    positive_text=_renumber(text, each.positive_text),
+                    own_text=_renumber(text, each.own_text),
                 )
     return release._replace(instances=instances, pools=pools)
 
 
-def _by_hash(units: Sequence[Cells]) -> dict[int, int]:
+def _new_numbers(units: Sequence[Cells]) -> dict[int, int]:
     """Return old -> new number."""
     keys = [hashlib.sha256("\0".join(cells).encode()).digest() for cells in units]
     return {old: new for new, old in enumerate(sorted(range(len(units)), key=lambda n: keys[n]))}
 
 
-def _moved(values: Sequence[_T], numbers: dict[int, int] | None) -> list[_T]:
-    return [values[old] for old in sorted(range(len(values)), key=lambda n: numbers[n] if numbers else n)]
+def _renumber(new: Mapping[int, int], numbers: Iterable[int]) -> tuple[int, ...]:
+    return tuple(sorted(new[number] for number in numbers))
+
+
+def _reorder(values: Sequence[_T], new: Mapping[int, int]) -> list[_T]:
+    return [values[old] for old in sorted(range(len(values)), key=lambda n: new[n])]

@@ -1,52 +1,148 @@
-"""The subset `table`: questions of WikiTableQuestions and TAT-QA in fixed proportions, with near rows around them."""
+"""Subset `table`: questions of WikiTableQuestions and TAT-QA within quotas, with near rows around them.
 
-import hashlib
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+As many questions are taken as keep every quota, so that no surface feature gives answers away.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
-from kbbench_hf.benchmarks.ska_bench.mentions import mentions
-from kbbench_hf.benchmarks.ska_bench.table_programs import freedom, normal
-from kbbench_hf.benchmarks.ska_bench.units import SEED, Cells, Count, Instance, Origin, Pool, Release, counts, write_row
-from kbbench_hf.building.ska_bench import tatqa, wikitablequestions
-from kbbench_hf.building.ska_bench.near_rows import near_rows
-from kbbench_hf.building.ska_bench.table_questions import TableQuestion, Tables
-from kbbench_hf.building.ska_bench.table_selection import (
-    QUOTAS,
-    STANDARD,
-    Candidate,
-    found_by_words,
-    select,
-    tokens,
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.benchmarks.ska_bench.token_counts import tokenizer
+from kbbench_hf.benchmarks.ska_bench.units import (
+    Cells,
+    Instance,
+    InstanceSet,
+    Origin,
+    StepCount,
+    UnitPool,
+    counts,
+    write_row,
 )
+from kbbench_hf.building.ska_bench import tatqa, wikitablequestions
+from kbbench_hf.building.ska_bench.name_matching import is_found_by_cells, mentions, normalize_cell
+from kbbench_hf.building.ska_bench.noise import make_near_rows
+from kbbench_hf.building.ska_bench.programs import alternatives, leaves_answer
+from kbbench_hf.building.ska_bench.source_files import TableQuestion, TableSource
+from kbbench_hf.building.ska_bench.unit_orders import seeded_hash
 
-LONGEST = 24 * 1024
+STANDARD_TOKENS = 4 * 1024
+"""The standard budget, in tokens."""
+LARGEST_TOKENS = 24 * 1024
 """The largest budget that a table's rows fill, in tokens."""
+PER_TABLE = 4
+"""The most questions on one table."""
+PER_ANSWER = 12
+"""The most questions with one answer, so that a constant guess earns next to nothing."""
+LENGTH_CUE = 0.585
+"""How well the length of a row may tell positives from noise over the subset: the area under the ROC curve."""
+_LONGEST, _USUAL = 160, 25
+"""Lengths of rows in tokens: all from the first up count as one; rows longer than the second are long."""
 
 
-def make(folder: Path) -> Release:
-    """Return the instances of the subset, as many as keep the quotas of `table_selection`, and their tables.
+class TableCandidate:
+    """A question with the rows that it can be asked on, and the features that decide whether it is taken.
+
+    Attributes:
+        real: all rows but the positive ones that leave the answer as it is: of its own table, then of others.
+        found_by_cells: whether a search for the question's words finds just the positive rows.
+        fill: share of the standard budget that its rows can fill, when at most half of the noise is made.
+    """
+
+    def __init__(self, question: TableQuestion, source: TableSource, real: list[Cells], found_by_cells: bool) -> None:
+        self.question, self.source, self.real, self.found_by_cells = question, source, real, found_by_cells
+        rows = source.tables[question.table].rows
+        self.positives = [rows[n] for n in question.positive]
+        self.kind = str(question.program["type"])
+        self.key = seeded_hash(f"table|{question.id}")
+        self.fill = min(1.0, (count_tokens(self.positives) + 2 * count_tokens(real)) / STANDARD_TOKENS)
+
+    @cached_property
+    def lengths(self) -> NDArray[np.float64]:
+        """How many positive rows (first row) and noise rows of its standard context have each length."""
+        found = np.array([_histogram(self.positives), _histogram(self.real)])
+        mean = max(1.0, float(found[1] @ np.arange(_LONGEST)) / max(1.0, found[1].sum()))
+        found[1] *= self.fill * STANDARD_TOKENS / mean / max(1.0, found[1].sum())
+        return found
+
+    @cached_property
+    def first_option(self) -> int:
+        """1 if its answer is the first of two options that it offers, -1 if the second; 0 if it offers none."""
+        if self.kind != "compare":
+            return 0
+        asked, answer = normalize_cell(self.question.question), normalize_cell(self.question.answers[0])
+        options = sorted(alternatives(self.question.program), key=lambda where: asked.find(str(where[0][-1])))
+        return 1 if mentions(answer, str(options[0][0][-1])) else -1
+
+    def donated_rows(self) -> list[Cells]:
+        """Return rows of tables with the same header, up to the largest budget, in an order of hashes."""
+        own = set(self.source.tables[self.question.table].rows)
+        left, taken = LARGEST_TOKENS, []
+        rows = [row for row in self.real if row not in own]
+        for row in sorted(rows, key=lambda row: seeded_hash(f"table|{self.question.id}|{write_row(row)}")):
+            if (left := left - _row_tokens(row)) < 0:
+                break
+            taken.append(row)
+        return taken
+
+    def near_rows(self, donated: set[Cells]) -> list[Cells]:
+        """Return near rows for half of the standard budget, or for what real rows leave of the largest one."""
+        question, own = self.question, set(self.source.tables[self.question.table].rows)
+        real = [row for row in self.real if row in own or row in donated]
+        length = count_tokens(real)
+        missing = max(LARGEST_TOKENS - length, STANDARD_TOKENS // 2)
+        limit = missing // max(1, length // max(1, len(real))) + 40
+        return make_near_rows(question.id, question.question, question.program, self.positives, real, limit)
+
+
+class Quota(NamedTuple):
+    """The largest share of the subset that `counts` may give; a fraction counts as that part of a question."""
+
+    counts: Callable[[TableCandidate], float]
+    share: float
+
+
+QUOTAS = {
+    "one row": Quota(lambda each: len(each.positives) == 1, 0.13),
+    "lookup by one condition": Quota(
+        lambda each: each.kind == "lookup" and len(each.question.program["where"]) == 1, 0.145
+    ),
+    "two rows compared": Quota(lambda each: each.kind in ("compare", "diff"), 0.395),
+    "more than four rows": Quota(lambda each: len(each.positives) > 4, 0.27),
+    "found by words": Quota(lambda each: each.found_by_cells, 0.28),
+    "budget left empty": Quota(lambda each: 1 - each.fill, 0.085),
+    "TAT-QA": Quota(lambda each: each.source.source == tatqa.SOURCE, 0.3),
+    "first option": Quota(lambda each: each.first_option, 0.01),
+    "second option": Quota(lambda each: -each.first_option, 0.01),
+}
+
+
+def make_instances(folder: Path) -> InstanceSet:
+    """Return the instances of the subset, as many as keep the quotas, and their tables.
 
     Raises:
         DataError: a file of the two sources is absent or malformed.
     """
-    sources = [wikitablequestions.read(folder), tatqa.read(folder)]
-    settled = [each for source in sources for each in candidates(source)]
-    chosen = select(settled)
+    sources = [wikitablequestions.read_tables(folder), tatqa.read_tables(folder)]
+    candidates = [each for source in sources for each in make_candidates(source)]
+    chosen = select_candidates(candidates)
     sk: dict[str, list[Cells]] = {}
     headers: dict[str, Cells] = {}
     origins: dict[str, Origin] = {}
     instances = []
     for each in chosen:
         question, source = each.question, each.source.source
-        table, real = each.source.tables[question.table], Origin(source.name, source.licence)
-        donated, near = f"{question.id}#donated", f"{question.id}#near"
-        lent = _donated(each)
-        groups = {name: rows for name, rows in ((donated, lent), (near, _near(each, set(lent)))) if rows}
-        noise_groups, groups[question.table] = tuple(groups), table.rows
-        sk |= groups
-        headers |= dict.fromkeys(groups, table.header)
-        origins |= {**dict.fromkeys(groups, real), **({near: real._replace(made=True)} if near in groups else {})}
+        table, near = each.source.tables[question.table], f"{question.id}#near"
+        donated_rows = each.donated_rows()
+        noise = {f"{question.id}#donated": donated_rows, near: each.near_rows(set(donated_rows))}
+        noise = {name: rows for name, rows in noise.items() if rows}
+        for name, rows in {**noise, question.table: table.rows}.items():
+            sk[name], headers[name] = rows, table.header
+            origins[name] = source.origin._replace(made=name == near)
         instances.append(
             Instance(
                 id=question.id,
@@ -58,21 +154,20 @@ def make(folder: Path) -> Release:
                 answer_aliases=question.aliases,
                 split_key=question.table.partition("@")[0],
                 positive_sk=question.positive,
-                noise_groups=noise_groups,
+                noise_groups=tuple(noise),
                 program=question.program,
                 method=f"program:{each.kind}",
-                source=source.name,
-                source_id=question.id.partition("-")[2],
-                commit=source.commit,
-                licence=source.licence,
+                **source.fields(question.id.partition("-")[2]),
             )
         )
-    pool = Pool(sk, headers=headers, origins=origins)
-    return Release(instances, {"table": pool}, tuple(_counted(sources, settled, chosen)))
+    pool = UnitPool(sk, headers=headers, origins=origins)
+    return InstanceSet(instances, {"table": pool}, tuple(_count_steps(sources, candidates, chosen)))
 
 
-def _counted(sources: Sequence[Tables], settled: Sequence[Candidate], chosen: Sequence[Candidate]) -> Iterator[Count]:
-    """Yield what the sources carry, and the shares that the quotas limit, before and after the choice."""
+def _count_steps(
+    sources: Sequence[TableSource], candidates: Sequence[TableCandidate], chosen: Sequence[TableCandidate]
+) -> Iterator[StepCount]:
+    """Yield how many questions each step left, and the shares that the quotas limit, before and after the choice."""
     for each in sources:
         steps = {
             "asked": each.n_asked,
@@ -81,54 +176,92 @@ def _counted(sources: Sequence[Tables], settled: Sequence[Candidate], chosen: Se
         }
         yield from counts("table", each.source.name, steps)
     for name, quota in QUOTAS.items():
-        before, after = (sum(map(quota.counts, some)) / max(1, len(some)) for some in (settled, chosen))
-        yield Count("table", "", f"quota: {name}, at most {quota.share:.1%}", f"{before:.1%}, then {after:.1%}")
+        before, after = (sum(map(quota.counts, some)) / max(1, len(some)) for some in (candidates, chosen))
+        yield StepCount("table", "", f"quota: {name}, at most {quota.share:.1%}", f"{before:.1%}, then {after:.1%}")
 
 
-def _donated(candidate: Candidate) -> list[Cells]:
-    """Return rows of tables with the same header, up to the largest budget, in an order of hashes."""
-    own = set(candidate.source.tables[candidate.question.table].rows)
-    left, taken = LONGEST, []
-    for row in sorted((row for row in candidate.real if row not in own), key=lambda row: _key(candidate, row)):
-        if (left := left - tokens([row])) < 0:
-            break
-        taken.append(row)
-    return taken
-
-
-def _near(candidate: Candidate, donated: set[Cells]) -> list[Cells]:
-    """Return near rows for half of the standard budget, or for what real rows leave of the largest one."""
-    question, source = candidate.question, candidate.source
-    own = set(source.tables[question.table].rows)
-    real = [row for row in candidate.real if row in own or row in donated]
-    length = tokens(real)
-    enough = max(LONGEST - length, STANDARD // 2) // max(1, length // max(1, len(real))) + 40
-    return near_rows(question.id, question.question, question.program, candidate.positives, real, enough)
-
-
-def candidates(source: Tables) -> list[Candidate]:
-    """Return the questions of a source with the rows that they can be asked on."""
+def make_candidates(source: TableSource) -> Iterator[TableCandidate]:
+    """Yield the questions of a source with the rows that they can be asked on."""
     alike: defaultdict[Cells, list[str]] = defaultdict(list)
     for name in sorted(source.tables):
         alike[source.tables[name].kind].append(name)
-    return [_candidate(question, source, alike) for question in source.questions]
+    for question in source.questions:
+        table = source.tables[question.table]
+        donors = [name for name in alike[table.kind] if name != question.table]
+        positive = [table.rows[n] for n in question.positive]
+        rows = dict.fromkeys(row for name in (question.table, *donors) for row in source.tables[name].rows)
+        is_unread = leaves_answer(question.program)
+        real = [row for row in rows if row not in positive and is_unread(row)]
+        if "reads" in question.program:  # a row with a label that the question names would do as well as the marked one
+            asked = normalize_cell(question.question)
+            real = [row for row in real if not mentions(asked, normalize_cell(row[0]))]
+        some = real[:100]
+        near = make_near_rows(question.id, question.question, question.program, positive, some, 60)
+        found = is_found_by_cells(question.question, positive, [*some, *near])
+        yield TableCandidate(question, source, real, found)
 
 
-def _candidate(question: TableQuestion, source: Tables, alike: dict[Cells, list[str]]) -> Candidate:
-    table = source.tables[question.table]
-    donors = [name for name in alike[table.kind] if name != question.table]
-    positive = [table.rows[n] for n in question.positive]
-    rows = dict.fromkeys(row for name in (question.table, *donors) for row in source.tables[name].rows)
-    is_free = freedom(question.program)
-    real = [row for row in rows if row not in positive and is_free(row)]
-    if "reads" in question.program:  # a row with a label that the question names would do as well as the marked one
-        asked = normal(question.question)
-        real = [row for row in real if not mentions(asked, normal(row[0]))]
-    some = real[:100]
-    near = near_rows(question.id, question.question, question.program, positive, some, 60)
-    by_words = found_by_words(question.question, positive, [*some, *near])
-    return Candidate(question, source, real, by_words)
+def select_candidates(candidates: Iterable[TableCandidate]) -> list[TableCandidate]:
+    """Return as many candidates as keep every quota and the length cue, in the order of their ids.
+
+    The candidate that breaks most is removed until nothing is broken: a quota weighs by how many must go for it, and
+    while lengths tell, so do long positive rows and short noise.
+    """
+    kept = _limit_repeats(candidates)
+    lengths = np.sum([each.lengths for each in kept], axis=0) if kept else np.zeros((2, _LONGEST))
+    while kept:
+        over = [(q, sum(map(q.counts, kept)) - q.share * len(kept)) for q in QUOTAS.values()]
+        broken = [(quota, min(1.0, excess)) for quota, excess in over if excess > 0]
+        tells = length_cue(lengths) > LENGTH_CUE
+        if not broken and not tells:
+            break
+        beyond = (np.arange(_LONGEST) - _USUAL).clip(-_USUAL, _USUAL)
+        weights = tells * 8 * np.array([beyond, -beyond]) / lengths.sum(axis=1, keepdims=True)
+        harm = [
+            (sum(q.counts(each) * weight for q, weight in broken) + float((each.lengths * weights).sum()), each.key)
+            for each in kept
+        ]
+        lengths -= kept.pop(harm.index(max(harm))).lengths
+    return sorted(kept, key=lambda each: each.question.id)
 
 
-def _key(candidate: Candidate, row: Cells) -> str:
-    return hashlib.sha256(f"{SEED}|table|{candidate.question.id}|{write_row(row)}".encode()).hexdigest()
+def length_cue(lengths: NDArray[np.float64]) -> float:
+    """Return the chance that a positive row is longer than a noise row, given their numbers by length.
+
+    >>> length_cue(np.array([[0.0, 0.0, 1.0], [1.0, 1.0, 2.0]]))  # longer than 2 of 4, as long as the other 2
+    0.75
+    """
+    positive, noise = lengths
+    return float((positive * (np.cumsum(noise) - noise / 2)).sum() / max(1e-9, positive.sum() * noise.sum()))
+
+
+def count_tokens(rows: Iterable[Cells]) -> int:
+    """Return the number of tokens of rows, each with the end of its line."""
+    return sum(map(_row_tokens, rows))
+
+
+def _limit_repeats(candidates: Iterable[TableCandidate]) -> list[TableCandidate]:
+    """Return the candidates without those too many on one table, of one wording, or with one answer."""
+    tables: Counter[str] = Counter()
+    answers: Counter[Cells] = Counter()
+    wordings: set[tuple[str, str]] = set()
+    kept = []
+    for each in sorted(candidates, key=lambda each: (each.found_by_cells, -round(each.fill, 1), each.key)):
+        question = each.question
+        wording = (question.table, normalize_cell(question.question))
+        if tables[question.table] < PER_TABLE and answers[question.answers] < PER_ANSWER and wording not in wordings:
+            wordings.add(wording)
+            tables[question.table] += 1
+            answers[question.answers] += 1
+            kept.append(each)
+    return kept
+
+
+def _histogram(rows: Sequence[Cells]) -> NDArray[np.float64]:
+    lengths = [min(_LONGEST - 1, _row_tokens(row)) for row in rows]
+    return np.bincount(np.array(lengths, dtype=np.int64), minlength=_LONGEST).astype(np.float64)
+
+
+@lru_cache(maxsize=1 << 18)
+def _row_tokens(row: Cells) -> int:
+    return tokenizer().count(f"{write_row(row)}\n")

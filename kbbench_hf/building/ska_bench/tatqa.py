@@ -1,9 +1,8 @@
-"""Questions from TAT-QA (CC BY 4.0): people marked the cells that each one needs, and wrote down the calculation.
+"""TAT-QA (CC BY 4.0): questions whose cells people marked, with the calculation that gives the answer.
 
-Of a table the columns of years are kept, if no two are of one year, so that tables of the same years lend each other
-rows.
-A question is kept if all its cells have a label that no other row has, and its calculation, executed on them, gives the
-gold answer. What a paragraph says is not shown, so answers are in the table's unit; with the unit's name they are right
+The columns of years of a table are kept if no two are of one year, so that tables of the same years lend each other
+rows. A question is kept if all its cells have a label that no other row has, and its calculation, executed on them,
+gives the gold answer. Paragraphs are not shown, so answers are in the table's unit; with the unit's name they are right
 too.
 """
 
@@ -11,21 +10,24 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from kbbench_hf.benchmarks.ska_bench.mentions import mentions
-from kbbench_hf.benchmarks.ska_bench.programs import execute
-from kbbench_hf.benchmarks.ska_bench.table_programs import Program, calculate, normal, number, written
-from kbbench_hf.benchmarks.ska_bench.units import Cells, clean
-from kbbench_hf.building.ska_bench.evidence_words import Words
-from kbbench_hf.building.ska_bench.raw_files import Source, read_json_lines
-from kbbench_hf.building.ska_bench.table_questions import Table, TableQuestion, Tables
+from kbbench_hf.benchmarks.ska_bench.units import Cells, Program, clean
+from kbbench_hf.building.ska_bench.name_matching import content_words, mentions, normalize_cell
+from kbbench_hf.building.ska_bench.programs import calculate, execute, format_number, parse_number
+from kbbench_hf.building.ska_bench.source_files import (
+    DataSource,
+    SourceTable,
+    TableQuestion,
+    TableSource,
+    read_json_lines,
+)
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import Row
 
 FILE = "tatqa_test_gold.jsonl.gz"
-SOURCE = Source("TAT-QA", "NExTplusplus/TAT-QA @870accc", "CC BY 4.0")
+SOURCE = DataSource("TAT-QA", "NExTplusplus/TAT-QA @870accc", "CC BY 4.0")
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 _BARE_LABELS = frozenset({"total", "totals", "other", "others", "net", "basic", "diluted", "current", "deferred"})
-"""Labels that mean nothing without the heading above them."""
+"""Labels without meaning unless the heading above them is read."""
 _SUPERLATIVE = re.compile(r"\b(top|largest|smallest|highest|lowest|most|least|biggest|main|major|first|last)\b")
 """Its evidence would be the whole table, which other tables' rows change."""
 _CHANGE = re.compile(r"[( ]*-? ?\(?-?c(\d+)\)?[ )]*- [-( ]*c(\d+)")
@@ -33,7 +35,7 @@ _RATIO = re.compile(r"\(? ?\(?-?c(\d+)\)? / \(?-?c(\d+)\)? ?\)?(?: \* 100)?")
 _DASHES = frozenset({"-", "--", "---"})
 
 
-def read(folder: Path) -> Tables:
+def read_tables(folder: Path) -> TableSource:
     """Return the tables by years, and the questions on them.
 
     Raises:
@@ -41,34 +43,31 @@ def read(folder: Path) -> Tables:
     """
     documents = read_json_lines(folder / FILE, {"table": dict, "questions": list})
     try:
-        return _read(sorted(documents, key=lambda document: str(document["table"]["uid"])))
+        return _convert(sorted(documents, key=lambda document: str(document["table"]["uid"])))
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise DataError(f"{FILE}: a document is malformed ({error!r}); get the file again.") from error
 
 
-def _read(documents: Sequence[Row]) -> Tables:
-    tables: dict[str, Table] = {}
-    asked_on = []
+def _convert(documents: Sequence[Row]) -> TableSource:
+    tables: dict[str, SourceTable] = {}
+    questions = []
     for document in documents:
         name = f"tatqa/{document['table']['uid']}"
         if found := _by_year([[clean(cell) for cell in row] for row in document["table"]["table"]]):
             tables[name], columns, numbers = found
-            asked_on.append((name, columns, numbers, document["questions"]))
-    questions = [
-        question
-        for name, columns, numbers, asked in asked_on
-        for each in asked
-        if (question := _question(each, name, tables[name], columns, numbers))
-    ]
-    years = sorted({table.kind for table in tables.values()})
+            made = (_question(each, name, tables[name], columns, numbers) for each in document["questions"])
+            questions += [question for question in made if question]
+    kinds = sorted({table.kind for table in tables.values()})
     for name, table in list(tables.items()):
-        for kind in years:
+        for kind in kinds:
             if set(kind) < set(table.kind):
-                tables[f"{name}@{'+'.join(kind[1:])}"] = _projected(table, kind)
-    return Tables(SOURCE, tables, questions, sum(len(document["questions"]) for document in documents))
+                chosen = [table.kind.index(year) for year in kind]
+                rows = [tuple(row[column] for column in chosen) for row in table.rows]
+                tables[f"{name}@{'+'.join(kind[1:])}"] = SourceTable(kind, rows)
+    return TableSource(SOURCE, tables, questions, sum(len(document["questions"]) for document in documents))
 
 
-def _by_year(grid: Sequence[Sequence[str]]) -> tuple[Table, dict[int, int], list[int]] | None:
+def _by_year(grid: Sequence[Sequence[str]]) -> tuple[SourceTable, dict[int, int], list[int]] | None:
     """Return a table with its years as header, its columns by those in the grid, and its rows' numbers in the grid.
 
     None where two columns share a year, or fewer than two have one.
@@ -87,58 +86,36 @@ def _by_year(grid: Sequence[Sequence[str]]) -> tuple[Table, dict[int, int], list
     numbers = [n for n in range(top, len(grid)) if grid[n][0] and all(grid[n][column] for column in ordered)]
     rows = [(grid[n][0], *(grid[n][column] for column in ordered)) for n in numbers]
     columns = {0: 0} | {column: place for place, column in enumerate(ordered, start=1)}
-    return Table(("", *(years[column] for column in ordered)), rows), columns, numbers
+    return SourceTable(("", *(years[column] for column in ordered)), rows), columns, numbers
 
 
 def _is_amount(cell: str) -> bool:
-    bare = normal(f"|{cell}|").strip("|$€£% ")
-    return bare in _DASHES or (number(cell) is not None and not _YEAR.search(cell))
-
-
-def _projected(table: Table, kind: Cells) -> Table:
-    columns = [table.kind.index(name) for name in kind]
-    return Table(kind, [tuple(row[column] for column in columns) for row in table.rows])
+    bare = normalize_cell(f"|{cell}|").strip("|$€£% ")
+    return bare in _DASHES or (parse_number(cell) is not None and not _YEAR.search(cell))
 
 
 def _question(
-    asked: Row, name: str, table: Table, columns: Mapping[int, int], numbers: Sequence[int]
+    asked: Row, name: str, table: SourceTable, columns: Mapping[int, int], numbers: Sequence[int]
 ) -> TableQuestion | None:
+    """Return a question with its program, or None where its cells or its calculation are not clear."""
     places = [mapping["table"] for mapping in asked["mappings"] if "table" in mapping]
     if len(places) < len(asked["mappings"]) or any(row not in numbers or c not in columns for row, c in places):
         return None
     cells = [(numbers.index(row), columns[column]) for row, column in places]
-    labels = [normal(row[0]) for row in table.rows]
-    positive = tuple(sorted({row for row, _ in cells}))
-    if _named_rows(asked["question"], table.rows) - set(positive) or not _speaks_of(asked["question"], table, positive):
+    if not _is_clear(asked["question"], table, cells):
         return None
-    if _SUPERLATIVE.search(normal(asked["question"])) or any(
-        labels.count(labels[row]) > 1 or labels[row] in _BARE_LABELS for row in positive
-    ):
-        return None
-    named = set(_YEAR.findall(asked["question"]))
-    if named and not named >= {table.header[column] for _, column in cells if column}:
-        return None  # the number of a year that the question does not name stands for that of another one
-    stated = {(row, column): number(table.rows[row][column]) for row in positive for _, column in cells}
-    if any(
-        stated[cell] == amount
-        for cell in cells
-        for (row, column), amount in stated.items()
-        if row != cell[0] and column == cell[1] and amount
-    ):
-        return None  # one of two rows that state the number would do
-    reads = [[[[0, labels[row]]], column] for row, column in cells]
-    answers = [str(answer) for answer in asked["answer"]] if isinstance(asked["answer"], list) else []
-    program: Program
+    shown = [table.rows[row][column] for row, column in cells]
+    reads = [[[[0, normalize_cell(table.rows[row][0])]], column] for row, column in cells]
     aliases: tuple[Cells, ...]
-    if asked["answer_type"] == "arithmetic" and (formula := _formula(asked["derivation"], table, cells)):
-        program = {"type": "arithmetic", "reads": reads, "formula": formula}
+    if asked["answer_type"] == "arithmetic" and (formula := _formula(asked["derivation"], shown)):
+        program: Program = {"type": "arithmetic", "reads": reads, "formula": formula}
         answers = execute(program, table.rows)
         if not answers or abs(float(answers[0]) - float(asked["answer"])) > 0.0101:
             return None
         read = [(table.rows[row][0], table.header[column]) for row, column in cells]
         if not _is_as_asked(asked["question"], formula, read):
             return None
-        aliases = (_aliases(formula, [table.rows[row][column] for row, column in cells], asked["scale"]),)
+        aliases = (_aliases(formula, shown, asked["scale"]),)
     elif asked["answer_type"] == "multi-span" and all(column for _, column in cells):
         program = {"type": "cells", "reads": reads}
         answers = execute(program, table.rows)
@@ -147,25 +124,38 @@ def _question(
         aliases = tuple((f"{answer} {asked['scale']}",) if asked["scale"] else () for answer in answers)
     else:
         return None
-    return TableQuestion(
-        f"tatqa-{asked['uid']}", clean(asked["question"]), tuple(answers), "number", aliases, name, program, positive
+    positive = tuple(sorted({row for row, _ in cells}))
+    text = clean(asked["question"])
+    return TableQuestion(f"tatqa-{asked['uid']}", text, tuple(answers), "number", aliases, name, program, positive)
+
+
+def _is_clear(question: str, table: SourceTable, cells: Sequence[tuple[int, int]]) -> bool:
+    """Return whether the words of a question identify these cells: their rows by label, their columns by year."""
+    asked, words, labels = normalize_cell(question), content_words(question), [row[0] for row in table.rows]
+    normal, positive = [normalize_cell(label) for label in labels], {row for row, _ in cells}
+    for n, label in enumerate(labels):
+        stems = content_words(label)
+        if n in positive and 2 * len(stems & words) < len(stems):
+            return False
+        if n not in positive and (mentions(asked, normal[n]) or (stems and stems <= words)):
+            return False
+        if n in positive and (normal.count(normal[n]) > 1 or normal[n] in _BARE_LABELS):
+            return False
+    if _SUPERLATIVE.search(asked):
+        return False
+    named = set(_YEAR.findall(question))
+    if named and not named >= {table.header[column] for _, column in cells if column}:
+        return False  # the number of a year that the question does not name stands for that of another one
+    return not any(  # one of two rows that state the number would do
+        amount and amount == parse_number(table.rows[other][column])
+        for row, column in cells
+        for amount in [parse_number(table.rows[row][column])]
+        for other in positive - {row}
     )
 
 
-def _named_rows(question: str, rows: Sequence[Cells]) -> set[int]:
-    return {n for n, row in enumerate(rows) if mentions(normal(question), normal(row[0]))}
-
-
-def _speaks_of(question: str, table: Table, positive: Sequence[int]) -> bool:
-    """Say whether the question has half of the words of each row's label, and all of no other one's."""
-    words = Words(())
-    asked, labels = words.of(question), [words.of(row[0]) for row in table.rows]
-    half = all(2 * len(labels[n] & asked) >= len(labels[n]) for n in positive)
-    return half and not any(label and label <= asked for n, label in enumerate(labels) if n not in positive)
-
-
 def _is_as_asked(question: str, formula: str, read: Sequence[tuple[str, str]]) -> bool:
-    """Say whether a formula on cells, each with label and year, is not one that its question turns around.
+    """Return whether a formula on cells, each with label and year, has the direction of its question.
 
     "The ratio of A to B" is A / B, a change that is no decrease is from the earlier year to the later one.
 
@@ -180,19 +170,17 @@ def _is_as_asked(question: str, formula: str, read: Sequence[tuple[str, str]]) -
         return not re.search(r"\b(?:change|increase)\b(?! ?/)", question) or later >= earlier
     if not (ratio := _RATIO.fullmatch(formula)) or "ratio" not in question:
         return True
-    over, under = (read[int(place)][0] for place in ratio.groups())
-    words = Words(())
-    said = [words.of(word) for word in normal(question).split()]
+    over, under = (content_words(read[int(place)][0]) for place in ratio.groups())
+    stems = [content_words(word) for word in normalize_cell(question).split()]
     first, second = (
-        next((n for n, word in enumerate(said) if word & (words.of(label) - words.of(other))), None)
-        for label, other in ((over, under), (under, over))
+        next((n for n, word in enumerate(stems) if word & distinct), None) for distinct in (over - under, under - over)
     )
     return first is None or second is None or first < second
 
 
-def _formula(derivation: str, table: Table, cells: Sequence[tuple[int, int]]) -> str | None:
+def _formula(derivation: str, cells: Sequence[str]) -> str | None:
     """Return a calculation with its numbers replaced by the cells that state them, or None where one is nowhere."""
-    stated = [number(table.rows[row][column]) for row, column in cells]
+    stated = [parse_number(cell) for cell in cells]
     used: set[int] = set()
     parts: list[str] = []
     for token in _tokens(derivation):
@@ -200,8 +188,7 @@ def _formula(derivation: str, table: Table, cells: Sequence[tuple[int, int]]) ->
             parts.append(token)
             continue
         value = float(token.replace(",", ""))
-        fitting = [n for n, amount in enumerate(stated) if amount is not None and abs(amount) == value]
-        if fitting:
+        if fitting := [n for n, amount in enumerate(stated) if amount is not None and abs(amount) == value]:
             place = next((n for n in fitting if n not in used), fitting[0])
             used.add(place)
             parts.append(f"c{place}" if (stated[place] or 0) >= 0 else f"(-c{place})")
@@ -209,19 +196,20 @@ def _formula(derivation: str, table: Table, cells: Sequence[tuple[int, int]]) ->
             parts.append(token)
         else:
             return None
-    formula = " ".join(parts)
-    return formula if parts and used == set(range(len(cells))) else None
+    return " ".join(parts) if parts and used == set(range(len(cells))) else None
 
 
 def _tokens(derivation: str) -> Iterator[str]:
-    plain = derivation.translate(str.maketrans("[]−–×", "()--*")).replace("%", "").replace("$", "")
-    return (found[0] for found in re.finditer(r"\d[\d,]*(?:\.\d+)?|[-+*/()]|\S", plain))
+    ascii_signs = derivation.translate(str.maketrans("[]−–×", "()--*")).replace("%", "").replace("$", "")
+    return (found[0] for found in re.finditer(r"\d[\d,]*(?:\.\d+)?|[-+*/()]|\S", ascii_signs))
 
 
-def _aliases(formula: str, cells: Sequence[str], scale: str) -> tuple[str, ...]:
-    """Return the answer rounded elsewhere, as long as it stays within half a percent, and with its unit's name."""
-    exact = calculate(formula, [0.0 if normal(cell).strip("$ ") in _DASHES else number(cell) or 0.0 for cell in cells])
-    rounded = [written(round(exact, digits)) for digits in (2, 0, 1, 3, 4)]
+def _aliases(formula: str, cells: Sequence[str], scale: str) -> Cells:
+    """Return the answer rounded to other digits, where within half a percent, and with its unit's name."""
+    dashes = [normalize_cell(cell).strip("$ ") in _DASHES for cell in cells]
+    numbers = [0.0 if dash else parse_number(cell) or 0.0 for cell, dash in zip(cells, dashes, strict=True)]
+    exact = calculate(formula, numbers)
+    rounded = [format_number(round(exact, digits)) for digits in (2, 0, 1, 3, 4)]
     near = [text for text in rounded if abs(float(text) - exact) <= 0.005 * abs(exact)]
     named = [f"{text} {scale}" for text in near if scale and scale != "percent"]
     return tuple(dict.fromkeys([*near, *named]))

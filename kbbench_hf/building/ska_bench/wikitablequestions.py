@@ -1,4 +1,4 @@
-"""Questions from WikiTableQuestions (CC BY-SA 4.0): people asked them and gave the answer; programs are induced.
+"""WikiTableQuestions (CC BY-SA 4.0): questions and answers by people; their programs are induced.
 
 Where people also wrote the question's logical form, the program must read the rows that the form reads.
 """
@@ -7,22 +7,28 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from kbbench_hf.benchmarks.ska_bench.table_programs import normal, number
 from kbbench_hf.benchmarks.ska_bench.units import Cells, clean
-from kbbench_hf.building.ska_bench.program_induction import induce
-from kbbench_hf.building.ska_bench.raw_files import Source, read_json_lines
-from kbbench_hf.building.ska_bench.table_questions import Table, TableQuestion, Tables
+from kbbench_hf.building.ska_bench.name_matching import normalize_cell
+from kbbench_hf.building.ska_bench.program_induction import induce_program
+from kbbench_hf.building.ska_bench.programs import COMPARISONS, parse_number
+from kbbench_hf.building.ska_bench.source_files import (
+    DataSource,
+    SourceTable,
+    TableQuestion,
+    TableSource,
+    read_json_lines,
+)
 from kbbench_hf.errors import DataError
 from kbbench_hf.metrics.answers import wtq_number
 
 TABLES, QUESTIONS = "wtq_tables.jsonl.gz", "wtq_questions.jsonl.gz"
-SOURCE = Source("WikiTableQuestions", "ppasupat/WikiTableQuestions @7d455a5", "CC BY-SA 4.0")
+SOURCE = DataSource("WikiTableQuestions", "ppasupat/WikiTableQuestions @7d455a5", "CC BY-SA 4.0")
 FEWEST_COLUMNS, FEWEST_ROWS = 6, 8
 """The paper's smallest tables."""
 _SUMMARIES = frozenset({"total", "totals", "overall total", "grand total", "career total", "sum", "average"})
 
 
-def read(folder: Path) -> Tables:
+def read_tables(folder: Path) -> TableSource:
     """Return the tables, without rows that sum up other rows, and the questions that one program answers.
 
     Raises:
@@ -39,51 +45,40 @@ def read(folder: Path) -> Tables:
         table = tables[row["table"]]
         if len(table.header) < FEWEST_COLUMNS or len(table.rows) < FEWEST_ROWS:
             continue
-        found = induce(row["question"], table.header, table.rows, row["answers"])
+        found = induce_program(row["question"], table.header, table.rows, row["answers"])
         if found and not contradicts(row.get("logical_form") or "", table, found.positive):
             answers = tuple(map(clean, row["answers"]))
-            words = (f"wtq-{row['id']}", clean(row["question"]), answers, _answer_type(answers), ())
-            questions.append(TableQuestion(*words, row["table"], found.program, found.positive))
-    return Tables(SOURCE, tables, questions, len(asked))
+            is_number = all(wtq_number(answer) is not None for answer in answers)
+            fields_of = (f"wtq-{row['id']}", clean(row["question"]), answers, "number" if is_number else "entity", ())
+            questions.append(TableQuestion(*fields_of, row["table"], found.program, found.positive))
+    return TableSource(SOURCE, tables, questions, len(asked))
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> SourceTable:
     cells: list[Cells] = [tuple(map(clean, row)) for row in rows if len(row) == len(header)]
-    return Table(
-        tuple(map(clean, header)),
-        [row for row in cells if not any(normal(cell).strip(":") in _SUMMARIES for cell in row[:2])],
-    )
-
-
-def _answer_type(answers: Sequence[str]) -> str:
-    """Return how the answers are compared: as numbers if all are, otherwise as names.
-
-    >>> _answer_type(["1,024"]), _answer_type(["1994-95"])
-    ('number', 'entity')
-    """
-    return "number" if all(wtq_number(answer) is not None for answer in answers) else "entity"
+    kept = [row for row in cells if not any(normalize_cell(cell).strip(":") in _SUMMARIES for cell in row[:2])]
+    return SourceTable(tuple(map(clean, header)), kept)
 
 
 Form = str | list["Form"]
 
 
-def contradicts(form: str, table: Table, positive: Sequence[int]) -> bool:
-    """Say whether a form speaks of other rows than these; False where it is absent or is not read here.
+def contradicts(form: str, table: SourceTable, positive: Sequence[int]) -> bool:
+    """Return whether a logical form reads other rows than these; False where it is absent or has other operators.
 
-    >>> table = Table(("Name", "City"), [("Ann", "Oslo"), ("Bo", "Lund")])
+    >>> table = SourceTable(("Name", "City"), [("Ann", "Oslo"), ("Bo", "Lund")])
     >>> contradicts("(count (r.city c.oslo))", table, [0]), contradicts("(count (r.city c.oslo))", table, [1])
     (False, True)
     """
     if not form:
         return False
     try:
-        found = set().union(*_joins(_parsed(form), table))
+        return set().union(*_joins(_parse(form), table)) != set(positive)
     except (LookupError, ValueError):
         return False
-    return found != set(positive)
 
 
-def _parsed(form: str) -> Form:
+def _parse(form: str) -> Form:
     stack: list[list[Form]] = [[]]
     for part in re.findall(r"[()]|[^\s()]+", form):
         if part == "(":
@@ -98,23 +93,23 @@ def _parsed(form: str) -> Form:
     return stack[0][0]
 
 
-def _joins(form: Form, table: Table) -> list[set[int]]:
+def _joins(form: Form, table: SourceTable) -> list[set[int]]:
     """Return the sets of rows that the outermost joins of a form select.
 
     Raises:
-        ValueError: the form uses what is not read here.
+        ValueError: the form has an operator that is not supported.
     """
-    if isinstance(form, str):
-        return []
-    head = form[0]
-    if (isinstance(head, str) and head.startswith("r.")) or head in ("and", "or"):
-        return [_rows(form, table)]
-    if isinstance(head, str) and (head.startswith(("!r.", "@!p.")) or head in ("count", "sum", "-", "max", "min")):
-        return [rows for part in form[1:] for rows in _joins(part, table)]
-    raise ValueError(f"{head!r} is not read")
+    match form:
+        case str():
+            return []
+        case [str(head), *_] if head.startswith("r.") or head in ("and", "or"):
+            return [_rows(form, table)]
+        case [str(head), *parts] if head.startswith(("!r.", "@!p.")) or head in ("count", "sum", "-", "max", "min"):
+            return [rows for part in parts for rows in _joins(part, table)]
+    raise ValueError(f"{form!r} is not supported")
 
 
-def _rows(form: Form, table: Table) -> set[int]:
+def _rows(form: Form, table: SourceTable) -> set[int]:
     match form:
         case ["and", one, other]:
             return _rows(one, table) & _rows(other, table)
@@ -123,7 +118,7 @@ def _rows(form: Form, table: Table) -> set[int]:
         case [str(relation), value] if relation.startswith("r."):
             column = [_identifier(name) for name in table.header].index(relation.removeprefix("r."))
             return {n for n, row in enumerate(table.rows) if _holds(row[column], value)}
-    raise ValueError(f"{form!r} is not read")
+    raise ValueError(f"{form!r} is not supported")
 
 
 def _holds(cell: str, value: Form) -> bool:
@@ -132,22 +127,13 @@ def _holds(cell: str, value: Form) -> bool:
             return _identifier(cell) == name.removeprefix("c.")
         case ["or", one, other]:
             return _holds(cell, one) or _holds(cell, other)
-        case ["@p.num", [str(test), str(limit)]] if test in ("<", "<=", ">", ">="):
-            stated = number(cell)
-            return (
-                stated is not None
-                and {
-                    "<": stated < float(limit),
-                    "<=": stated <= float(limit),
-                    ">": stated > float(limit),
-                    ">=": stated >= float(limit),
-                }[test]
-            )
+        case ["@p.num", [str(test), str(limit)]] if test in COMPARISONS:
+            return COMPARISONS[test](cell, limit)
         case ["@p.num", str(wanted)]:
-            return number(cell) == float(wanted)
+            return parse_number(cell) == float(wanted)
         case ["@p.part", str(part)] if part.startswith("q."):
             return f"_{part.removeprefix('q.')}_" in f"_{_identifier(cell)}_"
-    raise ValueError(f"{value!r} is not read")
+    raise ValueError(f"{value!r} is not supported")
 
 
 def _identifier(text: str) -> str:
@@ -156,4 +142,4 @@ def _identifier(text: str) -> str:
     >>> _identifier("Ukraine (UKR)"), _identifier("1st")
     ('ukraine_ukr', '1st')
     """
-    return re.sub(r"[^a-z0-9]+", "_", normal(f"{text}|").strip("|")).strip("_")
+    return re.sub(r"[^a-z0-9]+", "_", normalize_cell(f"{text}|").strip("|")).strip("_")

@@ -5,7 +5,7 @@ import pytest
 
 from kbbench_hf.benchmarks.reviews import Judgement, Judgements, ReviewItem, agreement, folded, read_judgements
 from kbbench_hf.benchmarks.ska_bench.benchmark import MINI
-from kbbench_hf.building.ska_bench.review import NEAREST, items
+from kbbench_hf.building.ska_bench.audit import NOISE_SHOWN, review_items
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.agreement import nominal_kappa
@@ -92,14 +92,14 @@ def test_the_interval_of_kappa_covers_it_and_narrows_with_more_items() -> None:
 def test_a_reviewer_sees_what_is_needed_and_the_noise_most_like_the_question() -> None:
     assert MINI.data.shipped is not None
     folder = DatasetFolder(MINI.data.shipped)
-    shown = items(folder, "table", 5)
+    shown = review_items(folder, "table", 5)
     assert len(shown) == 5 == len({each.id for each in shown})
-    assert [each.id for each in items(folder, "table", 3)] == [each.id for each in shown[:3]]
+    assert [each.id for each in review_items(folder, "table", 3)] == [each.id for each in shown[:3]]
     for each in shown:
-        assert each.needed and 0 < len(each.noise) <= NEAREST and each.header
+        assert each.needed and 0 < len(each.noise) <= NOISE_SHOWN and each.header
         assert not {*each.needed} & {*each.noise}
     with pytest.raises(UsageError, match="'kg'"):
-        items(folder, "kgs", 5)
+        review_items(folder, "kgs", 5)
 
 
 def test_json_of_a_judgement_is_one_line(tmp_path: Path) -> None:

@@ -6,19 +6,19 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool, Release
+from kbbench_hf.benchmarks.ska_bench.units import Instance, InstanceSet, UnitPool
 
 WORLD = Path(__file__).parents[4] / "dataset_scripts" / "mini-ska" / "world.py"
 
 
 @cache
-def release() -> Release:
+def release() -> InstanceSet:
     """Return what mini-ska is built from."""
-    made: Release = runpy.run_path(str(WORLD))["release"]()
+    made: InstanceSet = runpy.run_path(str(WORLD))["release"]()
     return made
 
 
-def shuffled(made: Release, seed: int) -> Release:
+def shuffled(made: InstanceSet, seed: int) -> InstanceSet:
     """Return the same questions in another order, on graphs and texts in another order."""
     order = random.Random(seed)
     instances, pools = list(made.instances), dict(made.pools)
@@ -30,7 +30,7 @@ def shuffled(made: Release, seed: int) -> Release:
         text = _order(order, len(pool.text))
         pools[subset] = _moved(pool, sk, text)
         instances = [_renumbered(each, sk, text) if each.subset == subset else each for each in instances]
-    return Release(instances, pools)
+    return InstanceSet(instances, pools)
 
 
 def _order(order: random.Random, n: int) -> list[int]:
@@ -40,7 +40,7 @@ def _order(order: random.Random, n: int) -> list[int]:
     return numbers
 
 
-def _moved(pool: Pool, sk: dict[str, list[int]], text: list[int]) -> Pool:
+def _moved(pool: UnitPool, sk: dict[str, list[int]], text: list[int]) -> UnitPool:
     groups = dict(pool.sk)
     for group, numbers in sk.items():
         groups[group] = [cells for _, cells in sorted(zip(numbers, pool.sk[group], strict=True))]

@@ -9,12 +9,10 @@ from itertools import pairwise
 from typing import Any
 
 from kbbench_hf.benchmarks.ska_bench.configs import STANDARD, Config, configs
-from kbbench_hf.benchmarks.ska_bench.contexts import Context, Renderer
-from kbbench_hf.benchmarks.ska_bench.programs import execute, same_answers
-from kbbench_hf.benchmarks.ska_bench.table_programs import TYPES, reads
 from kbbench_hf.benchmarks.ska_bench.token_counts import tokenizer
-from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool
+from kbbench_hf.benchmarks.ska_bench.units import ContextRenderer, Instance, RenderedContext, UnitPool
 from kbbench_hf.building.ska_bench.evidence import Evidence
+from kbbench_hf.building.ska_bench.programs import TABLE_TYPES, execute, reads, same_answers
 from kbbench_hf.files.datasets import DatasetFolder
 
 Row = dict[str, Any]
@@ -33,8 +31,8 @@ class Subset:
     wrong: list[str] = field(default_factory=list)
 
     @cached_property
-    def pool(self) -> Pool:
-        return Pool.from_rows(self.folder.rows(f"pool_{self.name}", "full"))
+    def pool(self) -> UnitPool:
+        return UnitPool.from_rows(self.folder.rows(f"pool_{self.name}", "full"))
 
     @cached_property
     def splits(self) -> dict[str, list[Instance]]:
@@ -55,8 +53,8 @@ class Subset:
         return {c.name: [row for split in built[c.name] for row in self.folder.rows(c.name, split)] for c in known}
 
     @cached_property
-    def renderers(self) -> dict[str, Renderer]:
-        return {name: Renderer(instance, self.pool) for name, instance in self.instances.items()}
+    def renderers(self) -> dict[str, ContextRenderer]:
+        return {name: ContextRenderer(instance, self.pool) for name, instance in self.instances.items()}
 
     def each(self, *testbeds: str) -> Iterator[tuple[Config, Instance, Row]]:
         for name, rows in self.rows.items():
@@ -64,7 +62,7 @@ class Subset:
                 for row in rows:
                     yield configs()[name], self.instances[row["instance_id"]], row
 
-    def context(self, row: Row) -> Context:
+    def context(self, row: Row) -> RenderedContext:
         return self.renderers[row["instance_id"]].context(row["sk_units"], row["text_units"])
 
     def by_instance(self, testbed: str) -> dict[str, dict[str, Row]]:
@@ -215,7 +213,7 @@ def programs_give_the_gold(s: Subset) -> None:
             s.expect(False, f"{instance.id}: {problem}")
     for config, instance, row in s.each():
         program = instance.program
-        if not program or program["type"] not in TYPES or row["status"] == "over_budget" or not instance.is_table:
+        if not program or program["type"] not in TABLE_TYPES or row["status"] == "over_budget" or not instance.is_table:
             continue
         cells = s.pool.structured(instance)
         found = execute(program, [cells[n] for n in row["sk_units"]])

@@ -103,10 +103,10 @@ def test_text_from_the_data_is_never_taken_for_a_placeholder() -> None:
 
 
 def test_what_cannot_be_shown_is_not_asked_and_counted(tmp_path) -> None:
-    from kbbench_hf.benchmarks.ska_bench.benchmark import Material
+    from kbbench_hf.benchmarks.ska_bench.benchmark import SubsetData
 
     found = examples("noise_kg_1k")
-    material = Material(found.context.folder, "kg", found.context.instances, {"over_budget": 3})
+    material = SubsetData(found.context.folder, "kg", found.context.instances, {"over_budget": 3})
     counters = score(Examples(found.rows, material), [["x"]] * len(found.rows), "squad").counters
     assert counters == {"n_empty": 0, "n_over_budget": 3, "n_answerable_noise": 0}
 

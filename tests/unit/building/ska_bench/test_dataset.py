@@ -10,9 +10,8 @@ import pytest
 
 from kbbench_hf.benchmarks import shipped_dataset
 from kbbench_hf.benchmarks.ska_bench.benchmark import MINI
-from kbbench_hf.benchmarks.ska_bench.contexts import Renderer
 from kbbench_hf.benchmarks.ska_bench.token_counts import tokenizer
-from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool, Release
+from kbbench_hf.benchmarks.ska_bench.units import ContextRenderer, Instance, InstanceSet, UnitPool
 from kbbench_hf.building.ska_bench.dataset import build, build_official, build_open
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import DatasetFolder
@@ -51,7 +50,7 @@ def test_an_instance_whose_positives_exceed_the_budget_is_marked_and_shows_nothi
     wide = replace(pool, sk={**pool.sk, "southern": southern})
     build(
         "ska-open",
-        Release(made.instances, {**made.pools, "table": wide}),
+        InstanceSet(made.instances, {**made.pools, "table": wide}),
         tmp_path / "out",
         ["noise_table_1k"],
         every_budget=True,
@@ -71,7 +70,7 @@ def test_unreviewed_instances_have_a_config_of_their_own_and_demo_ones_a_split(t
     made = archipelago.release()
     kg = [each for each in made.instances if each.subset == "kg"]
     kg[0], kg[1] = replace(kg[0], split="unreviewed"), replace(kg[1], split="demo")
-    build("ska-open", Release(kg, made.pools), tmp_path / "out", ["noise_kg_4k", "unreviewed_kg"])
+    build("ska-open", InstanceSet(kg, made.pools), tmp_path / "out", ["noise_kg_4k", "unreviewed_kg"])
     folder = DatasetFolder(tmp_path / "out")
     assert [row["id"] for row in folder.rows("unreviewed_kg", "test")] == [kg[0].id]
     assert [row["id"] for row in folder.rows("noise_kg_4k", "demo")] == [kg[1].id]
@@ -86,7 +85,7 @@ def test_unknown_configs_and_missing_sources_are_refused(tmp_path: Path) -> None
         build_official(None, tmp_path / "out")
     only_table = [each for each in archipelago.release().instances if each.subset == "table"]
     with pytest.raises(UsageError, match="no kg instances"):
-        build("ska-open", Release(only_table, archipelago.release().pools), tmp_path / "out", ["noise_kg_4k"])
+        build("ska-open", InstanceSet(only_table, archipelago.release().pools), tmp_path / "out", ["noise_kg_4k"])
 
 
 def test_a_hugging_face_tokenizer_measures_budgets_too(tmp_path: Path) -> None:
@@ -98,10 +97,10 @@ def test_a_hugging_face_tokenizer_measures_budgets_too(tmp_path: Path) -> None:
     count = tokenizer(f"hf:{tmp_path / 'model'}")
     build("ska-open", archipelago.release(), tmp_path / "out", ["noise_table_1k"], count)
     folder = DatasetFolder(tmp_path / "out")
-    pool = Pool.from_rows(folder.rows("pool_table", "full"))
+    pool = UnitPool.from_rows(folder.rows("pool_table", "full"))
     instances = {row["id"]: Instance.from_row(row) for row in folder.rows("instances_table", "test")}
     for row in folder.rows("noise_table_1k", "test"):
-        context = Renderer(instances[row["instance_id"]], pool).context(row["sk_units"], [])
+        context = ContextRenderer(instances[row["instance_id"]], pool).context(row["sk_units"], [])
         assert count.count(context.all_text) == row["kb_tokens"] <= 1024 and row["tokenizer"].startswith("hf:model@")
 
 
@@ -111,7 +110,7 @@ def test_instances_and_pools_survive_their_rows() -> None:
     for each in (*made.instances, aliased):
         assert Instance.from_row(each.to_row()) == each
     for pool in made.pools.values():
-        read = Pool.from_rows(pool.to_rows())
+        read = UnitPool.from_rows(pool.to_rows())
         assert (read.sk, read.text, read.headers, read.links) == (pool.sk, list(pool.text), pool.headers, pool.links)
 
 
@@ -123,5 +122,5 @@ def test_the_shipped_mini_dataset_is_what_its_source_builds(tmp_path: Path) -> N
 
 
 def test_a_table_without_rows_of_some_kind_is_read_as_it_was_written() -> None:
-    pool = Pool({"t": [("a",)], "t#donated": []}, headers={"t": ("Name",), "t#donated": ("Name",)})
-    assert Pool.from_rows(pool.to_rows()).sk == pool.sk
+    pool = UnitPool({"t": [("a",)], "t#donated": []}, headers={"t": ("Name",), "t#donated": ("Name",)})
+    assert UnitPool.from_rows(pool.to_rows()).sk == pool.sk

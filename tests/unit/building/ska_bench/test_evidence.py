@@ -1,10 +1,10 @@
 import pytest
 
-from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Pool
+from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, UnitPool
 from kbbench_hf.building.ska_bench.evidence import (
     Derivation,
     Evidence,
-    Unit,
+    UnitId,
     answers_from,
     positive_units,
     smallest_cuts,
@@ -20,8 +20,8 @@ def asked(sk: tuple[int, ...], text: tuple[int, ...] = ()) -> Instance:
     return Instance("q", "kg_text", question, ("Zlatan",), "g", positive_sk=sk, positive_text=text, program=BOTH)
 
 
-def pool(triples: list[Cells], *texts: str) -> Pool:
-    return Pool({"g": triples}, [("", text) for text in texts])
+def pool(triples: list[Cells], *texts: str) -> UnitPool:
+    return UnitPool({"g": triples}, [("", text) for text in texts])
 
 
 def test_a_triple_and_a_sentence_are_sufficient_necessary_and_unique() -> None:
@@ -66,9 +66,9 @@ def test_the_span_of_another_passage_is_another_answer() -> None:
     instance = Instance(
         "q", "kg_text", "?", ("set in Oslo",), "g", positive_sk=(0,), positive_text=(0,), program=program
     )
-    assert Evidence(Pool({"g": triples}, texts)).problems(instance) == []
+    assert Evidence(UnitPool({"g": triples}, texts)).problems(instance) == []
     triples[1] = ("Ben", "year", "1999")
-    assert Evidence(Pool({"g": triples}, texts)).problems(instance) == [
+    assert Evidence(UnitPool({"g": triples}, texts)).problems(instance) == [
         "not unique: 'what is said of ben' answers it too"
     ]
 
@@ -77,14 +77,14 @@ def test_rows_are_judged_by_their_program() -> None:
     table = [("Ann", "Oslo"), ("Bo", "Lund"), ("Cy", "Oslo")]
     program = {"type": "lookup", "where": [[1, "lund"]], "select": 0}
     instance = Instance("q", "table", "Who is in Lund?", ("Bo",), "t", positive_sk=(1,), program=program)
-    assert Evidence(Pool({"t": table})).problems(instance) == []
-    assert Evidence(Pool({"t": [*table, ("Di", "Lund")]})).problems(instance) == [
+    assert Evidence(UnitPool({"t": table})).problems(instance) == []
+    assert Evidence(UnitPool({"t": [*table, ("Di", "Lund")]})).problems(instance) == [
         "not unique: with the other rows the program gives another answer"
     ]
 
 
 def test_the_smallest_cuts_break_every_way_to_an_answer() -> None:
-    a, b, c, d = (Unit(False, number) for number in range(4))
+    a, b, c, d = (UnitId(False, number) for number in range(4))
     routes = [
         Derivation("x", frozenset({a, b})),
         Derivation("x", frozenset({c, b})),
@@ -98,4 +98,4 @@ def test_the_smallest_cuts_break_every_way_to_an_answer() -> None:
 def test_what_follows_is_what_the_units_hold() -> None:
     derivations = Evidence(pool([CLUB], BORN)).derivations(asked((0,), (0,)))
     assert answers_from(derivations, positive_units(asked((0,), (0,)))) == {"zlatan"}
-    assert answers_from(derivations, [Unit(False, 0)]) == set()
+    assert answers_from(derivations, [UnitId(False, 0)]) == set()

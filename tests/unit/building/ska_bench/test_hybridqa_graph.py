@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool
+from kbbench_hf.benchmarks.ska_bench.units import Instance, UnitPool
 from kbbench_hf.building.ska_bench.evidence import Evidence
-from kbbench_hf.building.ska_bench.hybridqa_graph import Graph
-from kbbench_hf.building.ska_bench.hybridqa_graph_questions import make
-from kbbench_hf.building.ska_bench.hybridqa_tables import read, subset_of
+from kbbench_hf.building.ska_bench.hybridqa import assign_subsets, read_questions
+from kbbench_hf.building.ska_bench.hybridqa_graph import TableGraph
+from kbbench_hf.building.ska_bench.hybridqa_graph_questions import make_instances
 
 PLACES = ("Ardal", "Bergby", "Cronholm", "Dunvik")
 CRAFTS = ("glass", "leather", "cider", "clocks")
@@ -65,13 +65,17 @@ def write(folder: Path, tables: list[dict[str, Any]], rows: list[dict[str, Any]]
 def numbers(tmp_path: Path) -> list[int]:
     """Numbers of tables that belong to kg_text."""
     folder = write(tmp_path / "all", [table(n) for n in range(40)], [asked(n) for n in range(40)])
-    return [int(name.split("_")[1]) for name, subset in subset_of(read(folder)[0]).items() if subset == "kg_text"]
+    return [
+        int(name.split("_")[1])
+        for name, subset in assign_subsets(read_questions(folder)[0]).items()
+        if subset == "kg_text"
+    ]
 
 
-def made(folder: Path, numbers: list[int], changes: dict[str, Any]) -> tuple[Instance | None, Pool]:
+def made(folder: Path, numbers: list[int], changes: dict[str, Any]) -> tuple[Instance | None, UnitPool]:
     """Return the instance of the first table's question, so changed, or None; the others are asked as they are."""
     rows = [asked(numbers[0], **changes), *map(asked, numbers[1:])]
-    release = make(write(folder / "changed", [table(n) for n in numbers], rows))
+    release = make_instances(write(folder / "changed", [table(n) for n in numbers], rows))
     instances = {instance.source_id: instance for instance in release.instances}
     assert len(instances) >= len(numbers) - 2
     return instances.get(f"q{numbers[0]}"), release.pools["kg_text"]
@@ -143,8 +147,8 @@ def test_where_no_column_names_the_rows_two_do(tmp_path: Path, numbers: list[int
     twice = table(numbers[0])
     for row, club in zip(twice["rows"], ("Ardal", "Ardal", "Bergby", "Bergby"), strict=True):
         row[0], row[1] = [club, []], [f"17{len(club)}{row[1][0][0]}", []]
-    _, tables = read(write(tmp_path / "twice", [twice], [asked(numbers[0])]))
-    graph = Graph.of(tables[f"League_{numbers[0]}"])
+    _, tables = read_questions(write(tmp_path / "twice", [twice], [asked(numbers[0])]))
+    graph = TableGraph.from_table(tables[f"League_{numbers[0]}"])
     assert graph and graph.key is None and len(set(graph.names)) == 4
     assert graph.names[0] == "Ardal (175A)" and graph.triple(0, 0) == ("Ardal (175A)", "Club", "Ardal")
 
@@ -155,7 +159,9 @@ def test_a_chain_goes_from_what_one_page_states_to_what_another_does(tmp_path: P
     for year, (link, text) in enumerate(stated["passages"].items()):
         stated["passages"][link] = f"The place was founded in {1800 + year} . {text}"
     tables, rows = [stated, *map(table, numbers[1:])], [asked(n, answer="none"), *map(asked, numbers[1:])]
-    instance = next(i for i in make(write(tmp_path / "stated", tables, rows)).instances if i.method == "composed")
+    instance = next(
+        i for i in make_instances(write(tmp_path / "stated", tables, rows)).instances if i.method == "composed"
+    )
     assert instance.split_key == f"League_{n}" and len(instance.positive_sk) == len(instance.positive_text) == 2
     assert "founded" in instance.question and instance.answers[0] not in instance.question
 
@@ -164,13 +170,13 @@ def test_another_club_of_the_same_town_makes_two_answers(tmp_path: Path, numbers
     n = numbers[0]
     doubled = table(n)
     doubled["rows"][2][1] = doubled["rows"][1][1]
-    assert make(write(tmp_path / "one", [doubled], [asked(n)])).instances == []
+    assert make_instances(write(tmp_path / "one", [doubled], [asked(n)])).instances == []
 
 
 def test_shuffled_files_give_the_same_release(tmp_path: Path, numbers: list[int]) -> None:
     tables, rows = [table(n) for n in numbers], [asked(n) for n in numbers]
-    first = make(write(tmp_path / "one", tables, rows))
+    first = make_instances(write(tmp_path / "one", tables, rows))
     random.Random(5).shuffle(tables)
     random.Random(6).shuffle(rows)
-    assert make(write(tmp_path / "two", tables, rows)) == first
+    assert make_instances(write(tmp_path / "two", tables, rows)) == first
     assert len(first.instances) == len(numbers)

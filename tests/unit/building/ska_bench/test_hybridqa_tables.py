@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from kbbench_hf.building.ska_bench.hybridqa_tables import Question, read, subset_of, written
+from kbbench_hf.building.ska_bench.hybridqa import HybridQuestion, assign_subsets, read_questions
+from kbbench_hf.building.ska_bench.source_files import join_tokens
 from kbbench_hf.errors import DataError
 
 TABLE = {
@@ -38,7 +39,7 @@ def write(folder: Path, table: dict[str, Any], asked: dict[str, Any]) -> Path:
 
 
 def test_text_is_written_as_people_write_it(tmp_path: Path) -> None:
-    questions, tables = read(write(tmp_path, TABLE, ASKED))
+    questions, tables = read_questions(write(tmp_path, TABLE, ASKED))
     assert [(question.text, question.answer) for question in questions] == [
         ("What was Tom's horse?", "a horse, and good")
     ]
@@ -57,7 +58,7 @@ def test_text_is_written_as_people_write_it(tmp_path: Path) -> None:
     ],
 )
 def test_tokens_are_joined(tokens: str, text: str) -> None:
-    assert written(tokens) == text
+    assert join_tokens(tokens) == text
 
 
 @pytest.mark.parametrize(
@@ -70,15 +71,15 @@ def test_tokens_are_joined(tokens: str, text: str) -> None:
 )
 def test_a_question_without_its_row_is_refused(change: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=message):
-        read(write(tmp_path, TABLE, ASKED | change))
+        read_questions(write(tmp_path, TABLE, ASKED | change))
 
 
 def test_a_table_belongs_to_one_subset_whatever_else_is_there() -> None:
-    def asked(name: str, bridges: tuple[str, ...] = ()) -> Question:
-        return Question(name, "?", "a", name, 0, (), (), bridges, 0, answer_in_table=False)
+    def asked(name: str, bridges: tuple[str, ...] = ()) -> HybridQuestion:
+        return HybridQuestion(name, "?", "a", name, 0, (), (), bridges, 0, answer_in_table=False)
 
     plain = [asked(f"table {n}") for n in range(400)]
-    alone, together = (subset_of(plain[:200]), subset_of([*plain, asked("bridged", ("/wiki/B",))]))
+    alone, together = (assign_subsets(plain[:200]), assign_subsets([*plain, asked("bridged", ("/wiki/B",))]))
     assert {name: together[name] for name in alone} == alone
     share = sum(subset == "table_text" for subset in together.values()) / len(together)
     assert 0.43 < share < 0.57

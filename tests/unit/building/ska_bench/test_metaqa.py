@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kbbench_hf.building.ska_bench.evidence import Evidence
-from kbbench_hf.building.ska_bench.metaqa import make, mended
+from kbbench_hf.building.ska_bench.metaqa import make_instances, repair_wording
 from kbbench_hf.errors import DataError
 
 PEOPLE = 6
@@ -68,7 +68,7 @@ def write(folder: Path, triples: list[tuple[str, str, str]], rows: list[dict[str
 
 
 def test_a_question_becomes_an_instance_with_the_triples_of_its_path(tmp_path: Path) -> None:
-    release = make(write(tmp_path, graph(), questions()))
+    release = make_instances(write(tmp_path, graph(), questions()))
     instance = next(each for each in release.instances if each.id == "director_to_movie_to_year-3")
     triples = [release.pools["kg"].sk["metaqa"][number] for number in instance.positive_sk]
     assert instance.question == "When were the films directed by Director 3 released?"
@@ -81,7 +81,7 @@ def test_a_question_becomes_an_instance_with_the_triples_of_its_path(tmp_path: P
 
 
 def test_every_instance_passes_the_checks_of_its_evidence_and_no_topic_comes_twice(tmp_path: Path) -> None:
-    release = make(write(tmp_path, graph(), questions()))
+    release = make_instances(write(tmp_path, graph(), questions()))
     evidence = Evidence(release.pools["kg"])
     assert len(release.instances) > 10
     assert all(evidence.problems(instance) == [] for instance in release.instances)
@@ -89,7 +89,7 @@ def test_every_instance_passes_the_checks_of_its_evidence_and_no_topic_comes_twi
 
 
 def test_no_wording_has_more_than_its_share(tmp_path: Path) -> None:
-    release = make(write(tmp_path, graph(20), questions(20)))
+    release = make_instances(write(tmp_path, graph(20), questions(20)))
     wordings = Counter(each.question.replace(each.split_key, "*") for each in release.instances)
     assert sorted(wordings.values()) == [7, 7]  # of 20 each; 3 % of 240 is 7
 
@@ -111,7 +111,7 @@ FLAWS = {
 
 @pytest.mark.parametrize("flaw", FLAWS)
 def test_a_question_is_left_out_where(flaw: str, tmp_path: Path) -> None:
-    release = make(write(tmp_path, FLAWS[flaw], questions()))
+    release = make_instances(write(tmp_path, FLAWS[flaw], questions()))
     assert release.instances
     assert "director_to_movie_to_year-3" not in {instance.id for instance in release.instances}
 
@@ -119,25 +119,25 @@ def test_a_question_is_left_out_where(flaw: str, tmp_path: Path) -> None:
 def test_a_gold_answer_never_stands_in_the_question(tmp_path: Path) -> None:
     rows = questions()
     rows[0]["question"] = "when did the films directed by * release in 1950".replace("*", rows[0]["topic"])
-    release = make(write(tmp_path, graph(), rows))
+    release = make_instances(write(tmp_path, graph(), rows))
     assert rows[0]["id"] not in {instance.id for instance in release.instances}
 
 
 def test_shuffled_files_give_the_same_release(tmp_path: Path) -> None:
     triples, rows = graph(), questions()
-    first = make(write(tmp_path, triples, rows))
+    first = make_instances(write(tmp_path, triples, rows))
     random.Random(5).shuffle(triples)
     random.Random(6).shuffle(rows)
-    assert make(write(tmp_path, triples, rows)) == first
+    assert make_instances(write(tmp_path, triples, rows)) == first
 
 
 def test_a_malformed_line_is_named(tmp_path: Path) -> None:
     rows = questions()
     del rows[2]["topic"]
     with pytest.raises(DataError, match=r"metaqa_questions.jsonl.gz:3: 'topic' is None"):
-        make(write(tmp_path, graph(), rows))
+        make_instances(write(tmp_path, graph(), rows))
     with pytest.raises(DataError, match="cannot be read"):
-        make(tmp_path / "nowhere")
+        make_instances(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_a_malformed_line_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_wordings_are_mended_or_left_out(wording: str, n_answers: int, question: str | None) -> None:
-    assert mended(wording, n_answers) == question
+    assert repair_wording(wording, n_answers) == question
 
 
 def test_who_wrote_the_films_of_someone_who_wrote_too_is_not_asked(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_who_wrote_the_films_of_someone_who_wrote_too_is_not_asked(tmp_path: Pat
     ]
     both = [*graph(), ("Film 0 a", "written by", "Director 0")]
     topics = [
-        {instance.topics[0] for instance in make(write(tmp_path / name, triples, rows)).instances}
+        {instance.topics[0] for instance in make_instances(write(tmp_path / name, triples, rows)).instances}
         for name, triples in (("one", graph()), ("both", both))
     ]
     assert "Director 0" in topics[0] and topics[1] == topics[0] - {"Director 0"}

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbbench_hf.benchmarks.ska_bench.mentions import mentions
 from kbbench_hf.benchmarks.ska_bench.token_counts import (
     PIECES,
     VOCABULARY_SHA256,
@@ -18,14 +17,15 @@ from kbbench_hf.benchmarks.ska_bench.token_counts import (
     vocabulary,
     vocabulary_file,
 )
-from kbbench_hf.benchmarks.ska_bench.triple_graph import UNREACHED, Graph
-from kbbench_hf.benchmarks.ska_bench.unit_arrays import measure, merge, shuffle
-from kbbench_hf.benchmarks.ska_bench.units import Instance, Origin, Pool, clean, write_passage, write_row
-from kbbench_hf.building.ska_bench.noise import Library
+from kbbench_hf.benchmarks.ska_bench.triple_graph import UNREACHED, TripleGraph
+from kbbench_hf.benchmarks.ska_bench.units import Instance, Origin, UnitPool, clean, write_passage, write_row
+from kbbench_hf.building.ska_bench.name_matching import mentions
+from kbbench_hf.building.ska_bench.noise import NoiseLibrary
+from kbbench_hf.building.ska_bench.unit_orders import measure, merge, shuffle
 from kbbench_hf.errors import DataError, UsageError
 
 TABLE = [("Ann", "Oslo", "12"), ("Bo", "Lund", "7"), ("Cy", "Oslo", "9"), ("Di", "Rome", "4")]
-POOL = Pool(
+POOL = UnitPool(
     sk={"t": TABLE, "u": [("Eve", "Oslo", "1"), ("Fay", "Kiel", "2")], "v": [("x", "y", "z")]},
     headers={"t": ("Name", "City", "Age"), "u": ("name", "City[1]", "Age"), "v": ("A", "B", "C")},
 )
@@ -67,32 +67,32 @@ def test_both_sections_keep_their_share_all_along() -> None:
 
 
 def test_hops_count_the_nearer_end_and_walk_both_ways() -> None:
-    graph = Graph([("a", "r", "b"), ("c", "r", "b"), ("c", "r", "d"), ("d", "r", "e"), ("x", "r", "y")], tokenizer())
+    graph = TripleGraph([("a", "r", "b"), ("c", "r", "b"), ("c", "r", "d"), ("d", "r", "e"), ("x", "r", "y")])
     assert graph.hops(["a"]).tolist() == [1, 2, 3, 4, UNREACHED]
     assert graph.hops(["a", "y"]).tolist() == [1, 2, 3, 4, 1]
     assert graph.hops(["nobody"]).tolist() == [UNREACHED] * 5
 
 
 def test_the_triples_of_an_entity_are_those_it_ends() -> None:
-    graph = Graph([("a", "r", "b"), ("b", "inverse", "a"), ("a", "other", "b"), ("b", "r", "c")], tokenizer())
+    graph = TripleGraph([("a", "r", "b"), ("b", "inverse", "a"), ("a", "other", "b"), ("b", "r", "c")])
     assert graph.touching("a").tolist() == [0, 1, 2] and graph.touching("c").tolist() == [3]
     assert graph.touching("nobody").tolist() == []
 
 
 def test_a_graphs_noise_begins_with_its_topics_and_holds_few_triples_of_any_entity() -> None:
     hub = [("hub", "r", f"n{n}") for n in range(40)]
-    pool = Pool(sk={"g": [("topic", "r", "hub"), *hub, *(("topic", "s", f"t{n}") for n in range(4))]})
+    pool = UnitPool(sk={"g": [("topic", "r", "hub"), *hub, *(("topic", "s", f"t{n}") for n in range(4))]})
     question = Instance("q", "kg", "?", ("hub",), "g", positive_sk=(0,), topics=("topic",))
-    noise = Library(pool, tokenizer()).candidates(question).noise.numbers.tolist()
+    noise = NoiseLibrary(pool, tokenizer()).context_units(question).noise.numbers.tolist()
     assert set(noise[:4]) == {41, 42, 43, 44} and len(noise) == 44
 
 
 def test_near_rows_and_real_ones_stand_in_turn_and_none_twice() -> None:
     near = [("Bo", "Lund", "7"), ("Ann", "Rome", "12"), TABLE[0], ("Cy", "Oslo", "1"), ("Di", "Rome", "9")]
     origins = {"t#near": Origin("x", "y", made=True)}
-    pool = Pool(sk={**POOL.sk, "t#near": near}, headers=POOL.headers, origins=origins)
+    pool = UnitPool(sk={**POOL.sk, "t#near": near}, headers=POOL.headers, origins=origins)
     question = replace(QUESTION, noise_groups=("u", "t#near"))
-    candidates = Library(pool, tokenizer()).candidates(question)
+    candidates = NoiseLibrary(pool, tokenizer()).context_units(question)
     cells = [pool.structured(question)[number] for number in candidates.noise.numbers.tolist()]
     assert [cells[0], cells[2]] == [near[1], near[4]] and {cells[1], cells[3]} == {TABLE[1], TABLE[3]}
     assert cells[4:] == [("Fay", "Kiel", "2")]  # Eve of Oslo would be counted too

@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from kbbench_hf.benchmarks.ska_bench.programs import execute
-from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool, Release
-from kbbench_hf.building.ska_bench.invented_names import WORD, invent, key_of, years_later
-from kbbench_hf.building.ska_bench.private import build_private, rename
-from kbbench_hf.building.ska_bench.private_tables import later
+from kbbench_hf.benchmarks.ska_bench.units import Instance, InstanceSet, UnitPool
+from kbbench_hf.building.ska_bench.dataset import build_private
+from kbbench_hf.building.ska_bench.private import move_years, rename_instances
+from kbbench_hf.building.ska_bench.private_graph import WORD, invent_words, word_key, years_later
+from kbbench_hf.building.ska_bench.programs import execute
 from kbbench_hf.errors import UsageError
 
 SEED = "nobody knows"
@@ -41,7 +41,7 @@ def club(question: str, program: dict[str, object], *answers: str) -> Instance:
 
 
 @pytest.fixture(scope="module")
-def release() -> Release:
+def release() -> InstanceSet:
     kg = [
         film("who directed Amélie", [["Amélie", "directed by", "?1"]], ("Ulla Brandt",), "Amélie"),
         film("what other film is by Ulla Brandt", [["?1", "directed by", "Ulla Brandt"]],
@@ -58,10 +58,10 @@ def release() -> Release:
     ]  # fmt: skip
     near = [("2002", "Barcelona", "Madrid", "Lost", "900")]
     pools = {
-        "kg": Pool({"g": FILMS}),
-        "table": Pool({"t": ROWS, "t#near": near}, headers={"t": HEADER, "t#near": HEADER}),
+        "kg": UnitPool({"g": FILMS}),
+        "table": UnitPool({"t": ROWS, "t#near": near}, headers={"t": HEADER, "t#near": HEADER}),
     }
-    return Release([*kg, *table], {**pools, "kg_text": Pool()})
+    return InstanceSet([*kg, *table], {**pools, "kg_text": UnitPool()})
 
 
 def masked(program: object) -> object:
@@ -71,8 +71,8 @@ def masked(program: object) -> object:
     return [masked(each) for each in program] if isinstance(program, list) else type(program)
 
 
-def test_films_and_people_are_renamed_wherever_they_stand(release: Release) -> None:
-    made, left_out = rename(release, SEED)
+def test_films_and_people_are_renamed_wherever_they_stand(release: InstanceSet) -> None:
+    made, left_out = rename_instances(release, SEED)
     texts = [cell for triple in made.pools["kg"].sk["g"] for cell in triple]
     texts += [
         text for i in made.instances if i.subset == "kg" for text in (i.question, *i.answers, *i.topics, i.split_key)
@@ -90,8 +90,8 @@ def test_films_and_people_are_renamed_wherever_they_stand(release: Release) -> N
     )
 
 
-def test_questions_keep_their_wording_and_programs_their_form_and_gold(release: Release) -> None:
-    made, _ = rename(release, SEED)
+def test_questions_keep_their_wording_and_programs_their_form_and_gold(release: InstanceSet) -> None:
+    made, _ = rename_instances(release, SEED)
     before = {instance.id: instance for instance in release.instances}
     for instance in made.instances:
         assert masked(instance.program) == masked(before[instance.id].program)
@@ -102,8 +102,8 @@ def test_questions_keep_their_wording_and_programs_their_form_and_gold(release: 
     assert re.fullmatch(r"how often did real \w+ win\?", questions["how often did real madrid win?"])
 
 
-def test_years_move_by_one_constant_and_amounts_stay(release: Release) -> None:
-    made, _ = rename(release, SEED)
+def test_years_move_by_one_constant_and_amounts_stay(release: InstanceSet) -> None:
+    made, _ = rename_instances(release, SEED)
     years = years_later(SEED)
     rows = made.pools["table"].sk["t"]
     assert [row[0] for row in rows] == [
@@ -118,35 +118,35 @@ def test_years_move_by_one_constant_and_amounts_stay(release: Release) -> None:
     assert 3 <= years <= 9
 
 
-def test_a_name_of_ordinary_words_among_names_is_renamed_as_a_whole(release: Release) -> None:
-    made, _ = rename(release, SEED)
+def test_a_name_of_ordinary_words_among_names_is_renamed_as_a_whole(release: InstanceSet) -> None:
+    made, _ = rename_instances(release, SEED)
     by_id = {instance.id: instance for instance in made.instances}
     assert "palace" not in by_id["when did crystal palace play?"].question
     assert not {"Crystal", "Palace"} & {word for row in made.pools["table"].sk["t"] for word in WORD.findall(row[1])}
 
 
-def test_what_cannot_be_renamed_faithfully_is_left_out_and_said(release: Release) -> None:
-    _, left_out = rename(release, SEED)
+def test_what_cannot_be_renamed_faithfully_is_left_out_and_said(release: InstanceSet) -> None:
+    _, left_out = rename_instances(release, SEED)
     assert left_out["who won in the 1990s?"].startswith("its question names a decade")
     assert left_out["how many english clubs are there?"].endswith("in another form than the cells")
     assert len(left_out) == 2
 
 
-def test_another_seed_makes_another_split_and_the_same_one_the_same(release: Release) -> None:
-    assert rename(release, SEED) == rename(release, SEED)
-    shuffled = Release(list(reversed(release.instances)), release.pools)
-    assert {i.id: i for i in rename(shuffled, SEED)[0].instances} == {
-        i.id: i for i in rename(release, SEED)[0].instances
+def test_another_seed_makes_another_split_and_the_same_one_the_same(release: InstanceSet) -> None:
+    assert rename_instances(release, SEED) == rename_instances(release, SEED)
+    shuffled = InstanceSet(list(reversed(release.instances)), release.pools)
+    assert {i.id: i for i in rename_instances(shuffled, SEED)[0].instances} == {
+        i.id: i for i in rename_instances(release, SEED)[0].instances
     }
-    names = [{i.id: i.question for i in rename(release, seed)[0].instances} for seed in (SEED, "another")]
+    names = [{i.id: i.question for i in rename_instances(release, seed)[0].instances} for seed in (SEED, "another")]
     assert all(names[0][each] != names[1][each] for each in ("who directed Amélie", "when did crystal palace play?"))
 
 
 def test_invented_words_are_a_bijection_without_the_old_initials() -> None:
     words = [f"{a}{b}{c}son" for a in "abcdefgh" for b in "aeiou" for c in "lmnrst"]
-    made = invent(words, SEED, avoid=set(words))
+    made = invent_words(words, SEED, avoid=set(words))
     assert len(set(made.values())) == len(words) and not set(made.values()) & set(words)
-    assert all(new[0] != word[0] and new == key_of(new) for word, new in made.items())
+    assert all(new[0] != word[0] and new == word_key(new) for word, new in made.items())
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_invented_words_are_a_bijection_without_the_old_initials() -> None:
     ],
 )  # fmt: skip
 def test_what_is_a_year_moves(text: str, moved: str) -> None:
-    assert later(text, 4) == moved
+    assert move_years(text, 4) == moved
 
 
 def test_hybrid_configs_and_an_empty_seed_are_refused(tmp_path) -> None:  # type: ignore[no-untyped-def]

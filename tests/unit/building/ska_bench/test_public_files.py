@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from kbbench_hf.building.ska_bench import hybridqa_tables, metaqa, tatqa, wikitablequestions
-from kbbench_hf.building.ska_bench.public_files import checkouts, download, hybridqa
-from kbbench_hf.building.ska_bench.public_files import metaqa as public_metaqa
-from kbbench_hf.building.ska_bench.raw_files import read_json_lines, read_triples
+from kbbench_hf.building.ska_bench import hybridqa as hybridqa_tables
+from kbbench_hf.building.ska_bench import metaqa, public_hybridqa, public_metaqa, tatqa, wikitablequestions
+from kbbench_hf.building.ska_bench.public_files import REPOSITORIES, download_sources
+from kbbench_hf.building.ska_bench.source_files import read_json_lines, read_triples
 from kbbench_hf.errors import DataError, KBBenchError
 
 
@@ -25,24 +25,28 @@ def test_the_paths_of_metaqas_questions_are_those_of_the_prepared_rows(raw: Path
     given = {row["id"]: row for row in read_json_lines(raw / metaqa.QUESTIONS, {"id": str, "topic": str})}
     bracketed = {name: row["question"].replace(row["topic"], f"[{row['topic']}]", 1) for name, row in given.items()}
     asked = [
-        public_metaqa.Asked(name, row["hop"], bracketed[name], frozenset(row["answers"])) for name, row in given.items()
+        public_metaqa.PathQuestion(name, row["hop"], bracketed[name], frozenset(row["answers"]))
+        for name, row in given.items()
     ]
     triples = read_triples(raw / metaqa.TRIPLES)
-    found = public_metaqa.questions(asked, triples)
+    found = public_metaqa.add_paths(asked, triples)
     assert [row["path"] for row in found] == [given[row["id"]]["path"] for row in found]
     assert len(found) >= 0.99 * len(given)  # of a wording with one question here, two paths may fit
-    graph = public_metaqa.Graph(triples)
+    graph = public_metaqa.FilmGraph(triples)
     counted = [graph.n_triples(tuple(row["path"].split("_to_")), row["topic"]) for row in given.values()]
     assert counted == [len(row["positive"]) for row in given.values()]
 
 
 def test_quoted_cells_and_second_passages_are_those_of_the_prepared_rows(raw: Path) -> None:
     tables = {row["table"]: row for row in read_json_lines(raw / hybridqa_tables.TABLES, {"table": str})}
-    words = hybridqa.PassageWords(row["passages"] for row in tables.values())
+    words = public_hybridqa.PassageWords(row["passages"] for row in tables.values())
     given = read_json_lines(raw / hybridqa_tables.QUESTIONS, {"id": str})
     cells = [[text for text, _ in tables[row["table"]]["rows"][row["row"]]] for row in given]
-    assert all(hybridqa.quoted(r["question"], c) == r["row_cells_quoted"] for r, c in zip(given, cells, strict=True))
-    bridges = [words.bridges(r["question"], tables[r["table"]], r["row"], r["answer_passages"])[0] for r in given]
+    assert all(
+        public_hybridqa.quoted_columns(r["question"], c) == r["row_cells_quoted"]
+        for r, c in zip(given, cells, strict=True)
+    )
+    bridges = [words.find_bridges(r["question"], tables[r["table"]], r["row"], r["answer_passages"])[0] for r in given]
     same = sum(found == sorted(row["bridge_passages"]) for found, row in zip(bridges, given, strict=True))
     assert same >= 0.99 * len(given)
 
@@ -112,7 +116,7 @@ def publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Publish:
 
     def put(files: dict[str, dict[str, str]]) -> str:
         pinned = {}
-        for source, repository in checkouts.REPOSITORIES.items():
+        for source, repository in REPOSITORIES.items():
             place = host / repository.name
             for name, text in files.get(source, {}).items():
                 (place / name).parent.mkdir(parents=True, exist_ok=True)
@@ -123,7 +127,7 @@ def publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Publish:
                 git(place, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "-m", "files")
                 git(place, "config", "uploadpack.allowFilter", "true")
                 pinned[source] = repository._replace(commit=git(place, "rev-parse", "HEAD").strip())
-        everything = {**checkouts.REPOSITORIES, **pinned}
+        everything = {**REPOSITORIES, **pinned}
         monkeypatch.setattr("kbbench_hf.building.ska_bench.public_files.REPOSITORIES", everything)
         return f"file://{host}"
 
@@ -139,7 +143,7 @@ def rows(file: Path) -> list[dict[str, Any]]:
 
 
 def test_public_files_become_the_folder_that_is_built_from(publish: Publish) -> None:
-    folder = download(publish(FILES))
+    folder = download_sources(publish(FILES))
     assert read_triples(folder / metaqa.TRIPLES) == [
         ("Ali", "directed by", "Michael Mann"),
         ("Heat", "directed by", "Michael Mann"),
@@ -162,7 +166,7 @@ def test_public_files_become_the_folder_that_is_built_from(publish: Publish) -> 
     [question] = rows(folder / hybridqa_tables.QUESTIONS)
     assert (question["id"], question["row"], question["row_cells_quoted"]) == ("h1", 0, [0])
     assert question["answer_passages"] == ["/wiki/Ann"]
-    assert hybridqa_tables.read(folder)[1]["T_0"].passages == {"/wiki/Ann": "Ann rides for Sky."}
+    assert hybridqa_tables.read_questions(folder)[1]["T_0"].passages == {"/wiki/Ann": "Ann rides for Sky."}
     assert (folder / "text2kgbench" / "wikidata_tekgen" / "ontologies" / "1_movie.json").is_file()
 
 
@@ -171,13 +175,13 @@ def test_what_was_fetched_before_an_interruption_is_not_fetched_again(publish: P
     ottqa, away = tmp_path / "host" / "wenhuchen" / "OTT-QA", tmp_path / "away"
     ottqa.rename(away)
     with pytest.raises(KBBenchError, match=r"OTT-QA at .* could not be fetched .*Run the same command again, or give"):
-        download(host)
+        download_sources(host)
     away.rename(ottqa)
     (tmp_path / "host" / "vaijsc").rename(away)
-    folder = download(host)
+    folder = download_sources(host)
     assert len(rows(folder / metaqa.QUESTIONS)) == 3
     ottqa.rename(tmp_path / "away too")
-    assert download(host) == folder  # nothing is fetched once all is there
+    assert download_sources(host) == folder  # nothing is fetched once all is there
 
 
 def test_a_commit_that_is_not_there_and_a_file_that_is_malformed_are_refused_in_words(
@@ -185,9 +189,9 @@ def test_a_commit_that_is_not_there_and_a_file_that_is_malformed_are_refused_in_
 ) -> None:
     host = publish({**FILES, "tatqa": {"dataset_raw/tatqa_dataset_test_gold.json": "[{"}})
     with pytest.raises(DataError, match=r"TAT-QA.* does not hold the files of its commit .*Remove that folder"):
-        download(host)
+        download_sources(host)
     assert not list((tmp_path / "cache" / "ska-open").glob("source-*"))
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("KBBENCH_CACHE", str(tmp_path / "empty"))
     with pytest.raises(KBBenchError, match="fetched by git, which is not on the PATH"):
-        download(host)
+        download_sources(host)

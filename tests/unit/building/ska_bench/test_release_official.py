@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kbbench_hf.building.ska_bench.dataset import build_official
-from kbbench_hf.building.ska_bench.official import read
+from kbbench_hf.building.ska_bench.official import read_official
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import DatasetFolder
 
@@ -39,7 +39,7 @@ def write(folder: Path, records: Any, fields: Any = FIELDS, subset: str = "table
 
 
 def test_declared_fields_become_instances_with_their_own_units(tmp_path: Path) -> None:
-    release = read(write(tmp_path, [record(x="left out"), record(q="Again?")]))
+    release = read_official(write(tmp_path, [record(x="left out"), record(q="Again?")]))
     first, second = release.instances
     assert (first.id, first.question, first.answers, first.positive_sk) == (
         "table-0000",
@@ -61,7 +61,7 @@ def test_the_converted_dataset_is_built_and_never_called_official(tmp_path: Path
 def test_passages_are_pooled_once_and_found_again(tmp_path: Path) -> None:
     fields = FIELDS | {"p": "positive_texts", "n": "noise_texts"}
     records = [record(p=["Lund lies in Skåne."], n=[["Oslo", "A capital."]]), record(p=[["Oslo", "A capital."]], n=[])]
-    release = read(write(tmp_path, records, fields, "table_text"))
+    release = read_official(write(tmp_path, records, fields, "table_text"))
     pool = release.pools["table_text"]
     assert [pool.text[n] for n in release.instances[0].positive_text] == [("", "Lund lies in Skåne.")]
     assert release.instances[0].own_text == (0, 1) and release.instances[1].positive_text == (1,)
@@ -86,18 +86,18 @@ def test_what_was_not_expected_is_refused_by_name(tmp_path: Path, records: Any, 
 
 def test_a_corrupt_or_absent_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"holds no fields\.json"):
-        read(tmp_path)
+        read_official(tmp_path)
     write(tmp_path, [])
     (tmp_path / "Table.json").write_text('[{"q": ')
     with pytest.raises(DataError, match=r"Table\.json is not JSON"):
-        read(tmp_path)
+        read_official(tmp_path)
     (tmp_path / "Table.json").unlink()
     with pytest.raises(DataError, match="does not exist"):
-        read(tmp_path)
+        read_official(tmp_path)
 
 
 def test_a_declaration_with_unknown_subsets_or_roles_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="unknown subset 'tables'"):
-        read(write(tmp_path, [], subset="tables"))
+        read_official(write(tmp_path, [], subset="tables"))
     with pytest.raises(DataError, match=r"unknown roles \['query'\]"):
-        read(write(tmp_path, [], {"q": "query"}))
+        read_official(write(tmp_path, [], {"q": "query"}))

@@ -10,4 +10,4 @@ from kbbench_hf.errors import DataError
 
 def test_tekgen_refuses_another_folder(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="wikidata_tekgen"):
-        tekgen.make(tmp_path)
+        tekgen.make_instances(tmp_path)

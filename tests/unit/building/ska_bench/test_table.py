@@ -7,19 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from kbbench_hf.benchmarks.ska_bench.programs import execute
-from kbbench_hf.benchmarks.ska_bench.table_programs import is_free_of, reads
 from kbbench_hf.benchmarks.ska_bench.token_counts import tokenizer
-from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool, Release
+from kbbench_hf.benchmarks.ska_bench.units import Instance, InstanceSet, UnitPool
 from kbbench_hf.building.ska_bench import table, tatqa, wikitablequestions
-from kbbench_hf.building.ska_bench.emptied_rows import with_emptied_rows
 from kbbench_hf.building.ska_bench.evidence import Evidence
-from kbbench_hf.building.ska_bench.near_rows import near_rows
-from kbbench_hf.building.ska_bench.noise import Library
-from kbbench_hf.building.ska_bench.program_induction import induce
-from kbbench_hf.building.ska_bench.table_questions import Table
-from kbbench_hf.building.ska_bench.table_selection import found_by_words
-from kbbench_hf.building.ska_bench.twins import twins
+from kbbench_hf.building.ska_bench.name_matching import is_found_by_cells
+from kbbench_hf.building.ska_bench.noise import NoiseLibrary, make_near_rows
+from kbbench_hf.building.ska_bench.program_induction import induce_program
+from kbbench_hf.building.ska_bench.programs import execute, leaves_answer, reads
+from kbbench_hf.building.ska_bench.rejection_twins import add_emptied_rows, make_twins
+from kbbench_hf.building.ska_bench.source_files import SourceTable
 from kbbench_hf.building.ska_bench.wikitablequestions import contradicts
 from kbbench_hf.errors import DataError
 
@@ -107,7 +104,7 @@ def source(folder: Path, shuffled: int | None = None) -> Path:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple:
-    release = table.make(source(tmp_path_factory.mktemp("raw")))
+    release = table.make_instances(source(tmp_path_factory.mktemp("raw")))
     assert len(release.instances) > 10
     return release.instances, release.pools["table"]
 
@@ -127,7 +124,7 @@ def test_near_rows_differ_from_a_real_row_in_one_cell_and_hold_no_answer(made: t
         assert pool.origins[near].made and not pool.origins[donated].made
         real = {tuple(row) for row in (*pool.sk[each.group], *pool.sk[donated])}
         for row in pool.sk[near][:60]:
-            assert row not in real and is_free_of(each.program, row)
+            assert row not in real and leaves_answer(each.program)(row)
             assert any(sum(a != b for a, b in zip(row, other, strict=True)) == 1 for other in real), row
         assert len(set(pool.sk[near])) == len(pool.sk[near])
 
@@ -148,7 +145,7 @@ def test_for_every_positive_row_there_are_rows_with_one_condition_cell_changed(m
 
 
 def test_a_shuffled_source_gives_the_same_release(made: tuple, tmp_path: Path) -> None:
-    again = table.make(source(tmp_path / "raw", shuffled=7))
+    again = table.make_instances(source(tmp_path / "raw", shuffled=7))
     assert (again.instances, again.pools["table"].to_rows()) == (made[0], made[1].to_rows())
 
 
@@ -161,15 +158,15 @@ def test_the_quotas_hold(made: tuple) -> None:
 
 def test_an_absent_or_malformed_source_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=wikitablequestions.TABLES):
-        table.make(tmp_path)
+        table.make_instances(tmp_path)
     source(tmp_path)
     write(tmp_path / wikitablequestions.QUESTIONS, [{"id": "nt-1", "question": "?", "table": "no", "answers": ["1"]}])
     with pytest.raises(DataError, match="nt-1 needs 'no'"):
-        table.make(tmp_path)
+        table.make_instances(tmp_path)
     source(tmp_path)
     write(tmp_path / tatqa.FILE, [{"table": {"uid": "x"}, "questions": []}])
     with pytest.raises(DataError, match="a document is malformed"):
-        table.make(tmp_path)
+        table.make_instances(tmp_path)
 
 
 SAMPLE = [
@@ -200,7 +197,7 @@ SAMPLE = [
     ],
 )
 def test_programs_are_induced_only_where_all_agree(question: str, answers: list[str], expected: tuple | None) -> None:
-    found = induce(question, HEADER, SAMPLE, answers)
+    found = induce_program(question, HEADER, SAMPLE, answers)
     assert (found and found.positive) == expected
     if found:
         assert execute(found.program, [SAMPLE[n] for n in found.positive]) == answers
@@ -208,11 +205,11 @@ def test_programs_are_induced_only_where_all_agree(question: str, answers: list[
 
 def test_a_question_is_left_out_if_part_of_another_rows_cell_meets_it_too() -> None:
     other = ["6", "May 1, 1996", "Fay Moe", "Oslo Fjord", "Salt", "5"]
-    assert induce("how many trips went to oslo?", HEADER, [*SAMPLE, other], ["3"]) is None
+    assert induce_program("how many trips went to oslo?", HEADER, [*SAMPLE, other], ["3"]) is None
 
 
 def test_people_s_logical_forms_prove_programs_wrong() -> None:
-    ships = Table(tuple(HEADER), [tuple(row) for row in SAMPLE])
+    ships = SourceTable(tuple(HEADER), [tuple(row) for row in SAMPLE])
     form = "(count (and (r.harbour c.oslo) (r.barrels (@p.num (> 10)))))"
     assert not contradicts(form, ships, (0, 2)) and contradicts(form, ships, (0, 2, 3))
     assert not contradicts("(!r.skipper (argmax 1 1 (r.harbour c.oslo) @index))", ships, (3,))  # not read
@@ -223,19 +220,19 @@ def test_decoys_hold_some_conditions_in_turn() -> None:
     cells = [tuple(row) for row in rows(1)]
     positives = [row for row in cells if reads(program, row)]
     others = [row for row in cells if not reads(program, row)]
-    near = near_rows("q", "how many loads of rope went to oslo?", program, positives, others, 100)
+    near = make_near_rows("q", "how many loads of rope went to oslo?", program, positives, others, 100)
     assert len(near) == 100 and not any(reads(program, row) for row in near)
     for value in ("Oslo", "Rope"):
         assert sum(value in row for row in near[:12]) >= 2
 
 
 def test_rows_found_by_words_alone_are_known_as_such() -> None:
-    assert found_by_words("how many went to oslo?", [("1", "Oslo")], [("2", "Lund"), ("3", "Bergen")])
-    assert not found_by_words("how many went to oslo?", [("1", "Oslo", "")], [("2", "Lund", "Oslo")])
+    assert is_found_by_cells("how many went to oslo?", [("1", "Oslo")], [("2", "Lund"), ("3", "Bergen")])
+    assert not is_found_by_cells("how many went to oslo?", [("1", "Oslo", "")], [("2", "Lund", "Oslo")])
 
 
 def test_a_finance_question_is_its_calculation_on_labelled_rows(tmp_path: Path) -> None:
-    found = tatqa.read(source(tmp_path / "raw")).questions
+    found = tatqa.read_tables(source(tmp_path / "raw")).questions
     assert [each.answers for each in found][:2] == [("0.76",), ("0.93",)]
     assert found[0].program["formula"] == "c0 / c1" and found[0].aliases == (("0.756", "0.7561"),)
 
@@ -246,7 +243,7 @@ def test_a_row_whose_label_the_question_has_whole_would_do_as_well(tmp_path: Pat
         documents = [json.loads(line) for line in stored]
     documents[0]["table"]["table"].append(["Depot sale 00, over salt", "4,000", "5,000"])
     write(folder / tatqa.FILE, documents)
-    assert len(tatqa.read(folder).questions) == len(documents) - 1
+    assert len(tatqa.read_tables(folder).questions) == len(documents) - 1
 
 
 @pytest.mark.parametrize(
@@ -263,7 +260,7 @@ def test_a_calculation_that_the_question_turns_around_is_left_out(question: str,
         documents = [json.loads(line) for line in stored]
     documents[0]["questions"][0]["question"] = question
     write(folder / tatqa.FILE, documents)
-    assert len(tatqa.read(folder).questions) == len(documents) - (not kept)
+    assert len(tatqa.read_tables(folder).questions) == len(documents) - (not kept)
 
 
 def test_of_two_rows_that_state_one_number_either_would_do(tmp_path: Path) -> None:
@@ -275,7 +272,7 @@ def test_of_two_rows_that_state_one_number_either_would_do(tmp_path: Path) -> No
     documents[0]["questions"][0] |= {"answer": 7.5, "derivation": "([7.5] + [7.5]) / 2"}
     documents[0]["questions"][0]["mappings"] = [{"table": [1, 2]}, {"table": [2, 2]}]
     write(folder / tatqa.FILE, documents)
-    assert len(tatqa.read(folder).questions) == len(documents) - 1
+    assert len(tatqa.read_tables(folder).questions) == len(documents) - 1
 
 
 FILMS = ("Film", "Votes", "Score", "Length (min)")
@@ -285,34 +282,38 @@ REELS = [("Ada", "30", "9", "95"), ("Eve", "10", "4", "80"), ("Ivy", "20", "6", 
 def test_rows_are_counted_as_what_the_question_calls_them() -> None:
     trips = [("Cod", "Ann", "Oslo"), ("Tea", "Bo", "Oslo"), ("Oil", "Cy", "Lund"), ("Rye", "Ann", "Oslo")]
     header, trips = ("Load", "Skipper", "Harbour"), [*trips, ("Ice", "Di", "Lund")]
-    assert induce("how many skippers went to oslo?", header, trips, ["3"]) is None  # Ann went twice
+    assert induce_program("how many skippers went to oslo?", header, trips, ["3"]) is None  # Ann went twice
     for question, answer in {"how many trips went to oslo?": "3", "how many skippers went to lund?": "2"}.items():
-        found = induce(question, header, trips, [answer])
+        found = induce_program(question, header, trips, [answer])
         assert found is not None and found.program["type"] == "count"
     goals = [(f"{n // 2 + 1} May", each, town) for n, (_, each, town) in enumerate(trips)]
-    assert induce("how many games were in oslo?", ("Date", "Scorer", "City"), goals, ["3"]) is None  # two on a day
+    assert (
+        induce_program("how many games were in oslo?", ("Date", "Scorer", "City"), goals, ["3"]) is None
+    )  # two on a day
 
 
 def test_two_rows_are_compared_in_the_column_that_the_question_speaks_of() -> None:
-    found = induce("which film is longer, eve or ivy?", FILMS, REELS, ["Ivy"])
+    found = induce_program("which film is longer, eve or ivy?", FILMS, REELS, ["Ivy"])
     assert found is not None and found.program["by"] == 3  # their votes and scores would say the same
     spelled = [(*row[:3], f"{row[3]}:00") for row in REELS]
-    assert induce("which film is longer, eve or ivy?", FILMS, spelled, ["Ivy"]) is None  # nor do those prove anything
+    assert (
+        induce_program("which film is longer, eve or ivy?", FILMS, spelled, ["Ivy"]) is None
+    )  # nor do those prove anything
 
 
 def test_a_comparison_in_no_column_by_name_has_no_rejection_twin() -> None:
     for question, n_twins in {"which film is longer, eve or ivy?": 1, "which film is dearer, eve or ivy?": 0}.items():
-        found = induce(question, FILMS, REELS, ["Ivy"])
+        found = induce_program(question, FILMS, REELS, ["Ivy"])
         assert found is not None
         instance = Instance(
             "a", "table", question, ("Ivy",), "films", program=found.program, positive_sk=found.positive
         )
-        pool = Pool({"films": REELS}, headers={"films": FILMS})
-        made = with_emptied_rows(Release([instance], {"table": pool}))
+        pool = UnitPool({"films": REELS}, headers={"films": FILMS})
+        made = add_emptied_rows(InstanceSet([instance], {"table": pool}))
         [asked] = made.instances
-        candidates = Library(made.pools["table"], tokenizer()).candidates(asked)
+        candidates = NoiseLibrary(made.pools["table"], tokenizer()).context_units(asked)
         assert len(asked.noise_groups) == n_twins
-        assert bool(twins(asked, made.pools["table"], candidates, candidates.noise)) == n_twins
+        assert bool(make_twins(asked, made.pools["table"], candidates, candidates.noise)) == n_twins
 
 
 def test_rows_that_are_one_without_their_cells_have_no_rejection_twin() -> None:
@@ -320,13 +321,13 @@ def test_rows_that_are_one_without_their_cells_have_no_rejection_twin() -> None:
     for second, n_twins in {"4": 2, "9": 0}.items():
         rows = [*REELS, ("Hal", "3", "9", "70"), ("Jon", "3", second, "70")]
         instance = Instance("a", "table", question, ("Hal", "Jon"), "films", program=program, positive_sk=(4, 5))
-        made = with_emptied_rows(Release([instance], {"table": Pool({"films": rows}, headers={"films": FILMS})}))
+        made = add_emptied_rows(InstanceSet([instance], {"table": UnitPool({"films": rows}, headers={"films": FILMS})}))
         [asked] = made.instances
-        candidates = Library(made.pools["table"], tokenizer()).candidates(asked)
-        assert len(twins(asked, made.pools["table"], candidates, candidates.noise) or ()) == n_twins
+        candidates = NoiseLibrary(made.pools["table"], tokenizer()).context_units(asked)
+        assert len(make_twins(asked, made.pools["table"], candidates, candidates.noise) or ()) == n_twins
 
 
 @pytest.mark.parametrize("question", ["how many votes did this film have?", "which films did they give over 25 votes?"])
 def test_what_is_meant_by_a_title_that_is_not_shown_is_not_asked(question: str) -> None:
-    assert induce(question, FILMS, REELS, ["30"]) is None
-    assert induce("which films have over 25 votes?", FILMS, REELS, ["Ada", "Una"]) is not None
+    assert induce_program(question, FILMS, REELS, ["30"]) is None
+    assert induce_program("which films have over 25 votes?", FILMS, REELS, ["Ada", "Una"]) is not None

@@ -3,16 +3,14 @@
 import gzip
 import json
 import random
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kbbench_hf.building.ska_bench import hybridqa_evidence, table_text
-from kbbench_hf.building.ska_bench.composed_questions import chained, compared
-from kbbench_hf.building.ska_bench.evidence_words import says
-from kbbench_hf.building.ska_bench.hybridqa_tables import QUESTIONS, TABLES, read
-from kbbench_hf.building.ska_bench.table_selection import found_by_words
+from kbbench_hf.building.ska_bench.hybridqa import QUESTIONS, TABLES, read_questions
+from kbbench_hf.building.ska_bench.name_matching import is_found_by_cells, mentions_name
+from kbbench_hf.building.ska_bench.table_text import compose_chains, compose_comparisons
 from kbbench_hf.errors import DataError
 
 PEOPLE = ["Ann Berg", "Bo Dahl", "Cy Falk", "Di Holm", "Eli Lind"]
@@ -91,24 +89,24 @@ def source(folder: Path, questions: list[dict], tables: int = 1, shuffled: int |
     return folder
 
 
-def found(folder: Path, asked: dict) -> hybridqa_evidence.Found | None:
-    questions, tables = read(source(folder, [asked]))
-    return hybridqa_evidence.evidence(questions[0], hybridqa_evidence.Sheet(tables["t0"]))
+def found(folder: Path, asked: dict) -> hybridqa_evidence.QuestionEvidence | None:
+    questions, tables = read_questions(source(folder, [asked]))
+    return hybridqa_evidence.find_evidence(questions[0], hybridqa_evidence.TableWords(tables["t0"]))
 
 
 def test_an_answer_in_a_passage_needs_its_row_and_that_passage(tmp_path: Path) -> None:
     each = found(tmp_path, IN_PASSAGE)
-    assert each and (each.rows, each.links, each.told_in) == ((2,), (link("Cy Falk"),), (1,))
+    assert each and (each.rows, each.links, each.answer_columns) == ((2,), (link("Cy Falk"),), (1,))
 
 
 def test_an_answer_in_a_row_needs_the_passage_that_holds_the_question_s_words(tmp_path: Path) -> None:
     each = found(tmp_path, IN_TABLE)
-    assert each and (each.rows, each.links, each.told_in) == ((1,), (link("Lund"),), (3,))
+    assert each and (each.rows, each.links, each.answer_columns) == ((1,), (link("Lund"),), (3,))
 
 
 def test_two_passages_that_only_their_row_joins_are_three_units(tmp_path: Path) -> None:
     each = found(tmp_path, BRIDGED)
-    assert each and each.links == (link("Di Holm"), link("Rostock")) and each.is_joined and each.size == 3
+    assert each and each.links == (link("Di Holm"), link("Rostock")) and each.is_joined and len(each.rows) == 1
 
 
 def test_where_a_passage_names_the_other_page_the_row_may_not_be_needed(tmp_path: Path) -> None:
@@ -116,9 +114,11 @@ def test_where_a_passage_names_the_other_page_the_row_may_not_be_needed(tmp_path
         **BRIDGED,
         "question": "What trade did the captain from the harbour with a fortress , who has 61 points , learn ?",
     }
-    questions, tables = read(source(tmp_path, [bridged]))
+    questions, tables = read_questions(source(tmp_path, [bridged]))
     told = {**tables["t0"].passages, link("Di Holm"): "Di Holm of Rostock was trained as a cooper."}
-    each = hybridqa_evidence.evidence(questions[0], hybridqa_evidence.Sheet(replace(tables["t0"], passages=told)))
+    each = hybridqa_evidence.find_evidence(
+        questions[0], hybridqa_evidence.TableWords(tables["t0"]._replace(passages=told))
+    )
     assert each and not each.is_joined
 
 
@@ -128,25 +128,25 @@ def test_a_question_is_left_out_if_its_words_do_not_settle_its_evidence(asked: d
 
 
 def test_a_passage_that_another_row_links_to_settles_nothing(tmp_path: Path) -> None:
-    questions, tables = read(source(tmp_path, [IN_TABLE]))
+    questions, tables = read_questions(source(tmp_path, [IN_TABLE]))
     rows = [list(row) for row in tables["t0"].links]
     rows[4][2] = (link("Lund"),)
-    shared = type(tables["t0"])(**{**vars(tables["t0"]), "links": tuple(map(tuple, rows))})
-    assert hybridqa_evidence.evidence(questions[0], hybridqa_evidence.Sheet(shared)) is None
+    shared = tables["t0"]._replace(links=tuple(map(tuple, rows)))
+    assert hybridqa_evidence.find_evidence(questions[0], hybridqa_evidence.TableWords(shared)) is None
 
 
 def test_two_rows_are_compared_by_what_their_passages_say(tmp_path: Path) -> None:
-    _, tables = read(source(tmp_path, [IN_PASSAGE]))
+    _, tables = read_questions(source(tmp_path, [IN_PASSAGE]))
     classes = [("Dinghy", "North"), ("Dinghy", "South"), ("Keel", "South"), ("Keel", "North"), ("Keel", "South")]
     plain = tables["t0"]
     rows = tuple((*row, *more) for row, more in zip(plain.rows, classes, strict=True))
     links = tuple((*row, (), ()) for row in plain.links)
-    crews = replace(plain, header=(*plain.header, "Class", "Water"), rows=rows, links=links)
-    [each] = compared([crews])
-    assert not found_by_words(each.question, [rows[n] for n in each.rows], [r for r in rows if r not in each.rows])
+    crews = plain._replace(header=(*plain.header, "Class", "Water"), rows=rows, links=links)
+    [each] = compose_comparisons([crews])
+    assert not is_found_by_cells(each.question, [rows[n] for n in each.rows], [r for r in rows if r not in each.rows])
     one, other = each.rows
     assert each.answer == PEOPLE[min(one, other)]  # who stands first was born first
-    assert "who was born earlier: the Captain where" in each.question and not says(each.question, each.answer)
+    assert "who was born earlier: the Captain where" in each.question and not mentions_name(each.question, each.answer)
     assert [rows[n][1] for n in each.rows] == [
         each.links[0][6:].replace("_", " "),
         each.links[1][6:].replace("_", " "),
@@ -154,37 +154,37 @@ def test_two_rows_are_compared_by_what_their_passages_say(tmp_path: Path) -> Non
 
 
 def test_a_chain_asks_for_what_one_page_states_and_names_its_row_by_what_another_one_does(tmp_path: Path) -> None:
-    _, tables = read(source(tmp_path, [IN_PASSAGE]))
+    _, tables = read_questions(source(tmp_path, [IN_PASSAGE]))
     told = {
         page: text.replace("founded by", f"founded in {1700 + n} by")
         for n, (page, text) in enumerate(tables["t0"].passages.items())
     }
-    [each] = chained([replace(tables["t0"], passages=told)])
+    [each] = compose_chains([tables["t0"]._replace(passages=told)])
     [row] = each.rows
     assert each.links in {(link(PEOPLE[row]), link(PORTS[row])), (link(PORTS[row]), link(PEOPLE[row]))}
     known, asked = (told[page] for page in each.links)
     assert (
-        says(asked, each.answer)
-        and not says(known, each.answer)
+        mentions_name(asked, each.answer)
+        and not mentions_name(known, each.answer)
         and f"{1950 + 3 * row}" in (each.answer, each.question[-5:-1])
     )
 
 
 def test_the_subset_is_the_same_from_a_shuffled_source(tmp_path: Path) -> None:
     asked = [IN_PASSAGE, IN_TABLE, BRIDGED]
-    once = table_text.make(source(tmp_path / "a", asked, tables=12))
-    again = table_text.make(source(tmp_path / "b", asked, tables=12, shuffled=3))
+    once = table_text.make_instances(source(tmp_path / "a", asked, tables=12))
+    again = table_text.make_instances(source(tmp_path / "b", asked, tables=12, shuffled=3))
     pool = once.pools["table_text"]
     assert (once.instances, pool.to_rows()) == (again.instances, again.pools["table_text"].to_rows())
     for each in once.instances:
         shown = [" ".join(pool.text[n]) for n in each.positive_text] + [
             " ".join(pool.sk[each.group][n]) for n in each.positive_sk
         ]
-        assert any(says(unit, each.answers[0]) for unit in shown)
+        assert any(mentions_name(unit, each.answers[0]) for unit in shown)
         assert set(each.positive_text) <= set(each.own_text) and each.split_key == each.group
         emptied = pool.sk[each.noise_groups[-1]]
         assert len(emptied) == len(pool.sk[each.group]) and not any(
-            says(" ".join(row), each.answers[0]) for row in emptied
+            mentions_name(" ".join(row), each.answers[0]) for row in emptied
         )
 
 
@@ -197,7 +197,7 @@ def test_people_that_an_answer_lists_are_answers_each(tmp_path: Path) -> None:
         each["passages"][link("Di Holm")] += " Una Moe and Ida Krog taught him ."
     with gzip.open(tmp_path / "a" / TABLES, "wt", encoding="utf-8") as out:
         out.writelines(json.dumps(each) + "\n" for each in stored)
-    found = [each for each in table_text.make(tmp_path / "a").instances if each.method != "composed"]
+    found = [each for each in table_text.make_instances(tmp_path / "a").instances if each.method != "composed"]
     assert found and {each.answers for each in found} == {("Una Moe", "Ida Krog")}
 
 
@@ -208,4 +208,4 @@ def test_an_answer_in_many_words_nobody_writes_in_just_that_way(tmp_path: Path) 
 
 def test_an_absent_source_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=TABLES):
-        table_text.make(tmp_path)
+        table_text.make_instances(tmp_path)

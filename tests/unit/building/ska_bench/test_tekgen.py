@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Pool, Release
-from kbbench_hf.building.ska_bench import kg_text
+from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, InstanceSet, UnitPool
+from kbbench_hf.building.ska_bench import sources as kg_text
 from kbbench_hf.building.ska_bench.evidence import Evidence
-from kbbench_hf.building.ska_bench.tekgen import make
+from kbbench_hf.building.ska_bench.tekgen import make_instances
 from kbbench_hf.errors import DataError
 
 STATED = [
@@ -34,7 +34,7 @@ def write(folder: Path, stated: list[tuple[str, str, str, str]]) -> Path:
 
 
 def test_conditions_are_read_from_triples_and_from_sentences_that_state_them(tmp_path: Path) -> None:
-    release = make(write(tmp_path, STATED))
+    release = make_instances(write(tmp_path, STATED))
     pool = release.pools["kg_text"]
     instance = next(each for each in release.instances if each.answers == ("Ada",))
     assert instance.question.startswith("Which film ")
@@ -46,7 +46,7 @@ def test_conditions_are_read_from_triples_and_from_sentences_that_state_them(tmp
 
 
 def test_all_that_meet_a_condition_are_asked_for_some_by_triples_and_some_by_sentences(tmp_path: Path) -> None:
-    release = make(
+    release = make_instances(
         write(tmp_path, [*STATED, ("Una", "director", "Ann Ash", "Una, a film by Bo, is known to Ann Ash.")])
     )
     pool = release.pools["kg_text"]
@@ -61,47 +61,47 @@ def test_all_that_meet_a_condition_are_asked_for_some_by_triples_and_some_by_sen
 def test_names_that_were_cut_into_tokens_are_one_with_those_that_were_not(tmp_path: Path) -> None:
     said = ["Ann Ash 's film Do n't Go ( 1990 ) was directed by her .", "Don't Go was directed by Ann Ash."]
     twice = [(name, "director", "Ann Ash", text) for name, text in zip(["Do n't Go", "Don't Go"], said, strict=True)]
-    pool = make(write(tmp_path, [*STATED, *twice])).pools["kg_text"]
+    pool = make_instances(write(tmp_path, [*STATED, *twice])).pools["kg_text"]
     assert [fact for fact in pool.sk["tekgen"] if "Go" in fact[0]] == [("Don't Go", "director", "Ann Ash")]
     assert ("", "Ann Ash's film Don't Go (1990) was directed by her.") in pool.text
 
 
 def test_a_word_of_the_relation_that_is_of_something_else_states_nothing(tmp_path: Path) -> None:
     other = [("Una", "director", "Cy Cedar", "Una, with Cy Cedar, was directed by nobody.")]
-    asked = next(each for each in make(write(tmp_path, STATED + other)).instances if "Una" in each.answers)
+    asked = next(each for each in make_instances(write(tmp_path, STATED + other)).instances if "Una" in each.answers)
     assert asked.answers == ("Ivy", "Una") and len(asked.positive_text) == 1
 
 
 def test_an_entity_without_a_sentence_that_states_a_fact_is_not_asked_for(tmp_path: Path) -> None:
-    assert ("Eve",) not in {each.answers for each in make(write(tmp_path, STATED)).instances}
+    assert ("Eve",) not in {each.answers for each in make_instances(write(tmp_path, STATED)).instances}
 
 
 def test_another_entity_that_sentences_put_there_too_drops_the_question(tmp_path: Path) -> None:
     rival = [("Uma", "based on", "Ada", "Uma, with Bo Birch, was directed by Ann Ash in Oslo.")]
-    assert ("Ada",) not in {each.answers for each in make(write(tmp_path, STATED + rival)).instances}
+    assert ("Ada",) not in {each.answers for each in make_instances(write(tmp_path, STATED + rival)).instances}
 
 
 def test_what_a_sentence_may_deny_is_not_asked(tmp_path: Path) -> None:
     flown = [(name, "astronaut mission", "Orion 3", f"{name} flew aboard Orion 3.") for name in ("Ulf", "Vera", "Wim")]
-    asked = {each.answers for each in make(write(tmp_path / "a", flown)).instances}
+    asked = {each.answers for each in make_instances(write(tmp_path / "a", flown)).instances}
     assert ("Ulf", "Vera", "Wim") in asked
     flown[2] = ("Wim", "astronaut mission", "Orion 3", "Wim was an alternate of the mission Orion 3.")
-    assert not make(write(tmp_path / "b", flown)).instances
+    assert not make_instances(write(tmp_path / "b", flown)).instances
 
 
 def test_a_name_within_a_longer_one_is_another_name(tmp_path: Path) -> None:
     made = [("Una", "production company", "Cedar Films", "It was produced by Una Brothers and Cedar Films.")]
     made += [("Ivo", "production company", "Cedar Films", "Ivo was produced by Cedar Films.")]
-    [asked] = [each for each in make(write(tmp_path, made)).instances if each.answers == ("Ivo", "Una")]
+    [asked] = [each for each in make_instances(write(tmp_path, made)).instances if each.answers == ("Ivo", "Una")]
     assert len(asked.positive_text) == len(asked.positive_sk) == 1
     made = [made[0], ("Ivo", "production company", "Cedar Films", "Cedar Films.")]
-    assert not make(write(tmp_path / "b", made)).instances
+    assert not make_instances(write(tmp_path / "b", made)).instances
 
 
 def test_who_has_an_award_is_not_asked_for_since_rivals_are_named_in_part(tmp_path: Path) -> None:
     lost = "Una was nominated for the Golden Reel, losing to Zoe."
     prizes = [("Una", "nominated for", "Golden Reel", lost), ("Eve", "nominated for", "Golden Reel", "Of Eve.")]
-    asked = make(write(tmp_path, STATED + prizes)).instances
+    asked = make_instances(write(tmp_path, STATED + prizes)).instances
     assert asked and not any("Golden Reel" in each.question for each in asked)
 
 
@@ -117,20 +117,20 @@ def test_a_page_of_another_source_that_names_all_conditions_may_be_one_more_answ
     page: Cells, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     others = [Instance(f"h{n}", "kg_text", "?", ("x",), "h") for n in range(9)]
-    beside = Release(others, {"kg_text": Pool({"h": [("a", "b", "c")]}, [page], links={0: (0,)})})
-    monkeypatch.setattr(kg_text.hybridqa_graph_questions, "make", lambda folder: beside)
+    beside = InstanceSet(others, {"kg_text": UnitPool({"h": [("a", "b", "c")]}, [page], links={0: (0,)})})
+    monkeypatch.setattr(kg_text.hybridqa_graph_questions, "make_instances", lambda folder: beside)
     stated = [("Una", "director", "Cy Cedar", "Una was directed by Cy Cedar.")]
-    write(tmp_path / kg_text.TEKGEN, STATED + stated)
-    asked = {each.question for each in kg_text.make(tmp_path).instances}
+    write(tmp_path / kg_text.tekgen.FOLDER, STATED + stated)
+    asked = {each.question for each in kg_text.make_kg_text(tmp_path).instances}
     assert ("Name every film that was directed by Cy Cedar." in asked) == kept
 
 
 def test_shuffled_lines_give_the_same_release(tmp_path: Path) -> None:
     shuffled = list(STATED)
     random.Random(5).shuffle(shuffled)
-    assert make(write(tmp_path / "a", STATED)) == make(write(tmp_path / "b", shuffled))
+    assert make_instances(write(tmp_path / "a", STATED)) == make_instances(write(tmp_path / "b", shuffled))
 
 
 def test_a_folder_without_the_release_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no train, validation or ground_truth"):
-        make(tmp_path)
+        make_instances(tmp_path)

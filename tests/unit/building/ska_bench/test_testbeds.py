@@ -12,13 +12,12 @@ import pytest
 from kbbench_hf.benchmarks import shipped_dataset
 from kbbench_hf.benchmarks.ska_bench.configs import bucket, configs
 from kbbench_hf.benchmarks.ska_bench.token_counts import tokenizer
-from kbbench_hf.benchmarks.ska_bench.unit_arrays import measure
-from kbbench_hf.benchmarks.ska_bench.units import Instance, Pool, Release
-from kbbench_hf.building.ska_bench.emptied_rows import emptied_in, with_emptied_rows
-from kbbench_hf.building.ska_bench.noise import Library
-from kbbench_hf.building.ska_bench.sources import with_demo
-from kbbench_hf.building.ska_bench.testbeds import Builder, Placing, drawn_ranks
-from kbbench_hf.building.ska_bench.twins import smallest_cut, twins
+from kbbench_hf.benchmarks.ska_bench.units import Instance, InstanceSet, UnitPool
+from kbbench_hf.building.ska_bench.noise import NoiseLibrary
+from kbbench_hf.building.ska_bench.rejection_twins import add_emptied_rows, empty_columns, make_twins, smallest_cut
+from kbbench_hf.building.ska_bench.sources import assign_demo
+from kbbench_hf.building.ska_bench.testbeds import RowBuilder, UnitOrder, draw_ranks
+from kbbench_hf.building.ska_bench.unit_orders import measure
 from kbbench_hf.files.datasets import DatasetFolder
 from tests.unit.benchmarks.ska_bench import archipelago
 from tests.unit.benchmarks.ska_bench.invariants import kolmogorov, violations
@@ -55,14 +54,14 @@ def test_a_broken_dataset_is_found_out(config: str, change, words: str, tmp_path
 
 def test_ranks_are_uniform_and_distinct() -> None:
     draws = np.random.default_rng(7).integers(0, 2**64, 4000, dtype=np.uint64).tolist()
-    ranks = [drawn_ranks(draws[n : n + 4], 46) for n in range(0, 4000, 4)]
+    ranks = [draw_ranks(draws[n : n + 4], 46) for n in range(0, 4000, 4)]
     assert all(len(set(each.tolist())) == 4 for each in ranks)
     assert kolmogorov([(rank + 0.5) / 50 for each in ranks for rank in each.tolist()]) < 0.04
 
 
 ROWS = [("Ann", "Oslo", "12"), ("Bo", "Lund", "7"), ("Cy", "Oslo", "9"), ("Di", "Rome", "4"), ("Ed", "Lund", "3")]
 NEAR = [("Ann", "Lund", "12"), ("Bo", "Rome", "7"), ("Ann", "Rome", "12"), ("Di", "Lund", "4")]
-TABLE = Pool(sk={"t": ROWS, "t#near": NEAR}, headers={"t": ("Name", "City", "Age")})
+TABLE = UnitPool(sk={"t": ROWS, "t#near": NEAR}, headers={"t": ("Name", "City", "Age")})
 LOOKUP = Instance(
     "q",
     "table",
@@ -76,12 +75,12 @@ LOOKUP = Instance(
 
 
 def test_a_row_that_a_twin_lost_stands_there_without_the_cell_that_the_answer_is_read_from() -> None:
-    release = with_emptied_rows(Release([LOOKUP], {"table": TABLE}))
+    release = add_emptied_rows(InstanceSet([LOOKUP], {"table": TABLE}))
     [asked], pool = release.instances, release.pools["table"]
-    candidates = Library(pool, tokenizer()).candidates(asked)
+    candidates = NoiseLibrary(pool, tokenizer()).context_units(asked)
     cells = pool.structured(asked)
     assert not any("" in cells[n] for n in candidates.noise.numbers.tolist())
-    found = twins(asked, pool, candidates, candidates.noise)
+    found = make_twins(asked, pool, candidates, candidates.noise)
     assert found is not None
     [(lost, stand_in)], [(other, its_stand_in)] = (each.removed.items() for each in found)
     assert lost == (False, 0) and cells[stand_in] == ("Ann", "Oslo", "")
@@ -91,11 +90,11 @@ def test_a_row_that_a_twin_lost_stands_there_without_the_cell_that_the_answer_is
 
 def test_totals_have_no_twins_because_they_have_another_answer_instead_of_none() -> None:
     total = replace(LOOKUP, program={"type": "count", "where": [[1, "oslo"]]}, positive_sk=(0, 2), answers=("2",))
-    candidates = Library(TABLE, tokenizer()).candidates(total)
+    candidates = NoiseLibrary(TABLE, tokenizer()).context_units(total)
     assert smallest_cut(total, TABLE, candidates, candidates.noise) == []
 
 
-LINKED = Pool(
+LINKED = UnitPool(
     sk={"t": ROWS},
     text=[("Ann", "She bakes bread in the harbour."), ("Bo", "He bakes cakes in the harbour."), ("Cy", "A tailor.")],
     headers={"t": ("Name", "City", "Age")},
@@ -113,23 +112,23 @@ BAKES = Instance(
     ],
 )
 def test_a_passage_goes_only_if_another_one_is_as_close_to_the_question(question: str, cut: tuple[bool, int]) -> None:
-    [asked], pool = emptied_in({"b": (0,)}, [replace(BAKES, question=question)], LINKED)
-    candidates = Library(pool, tokenizer()).candidates(asked)
+    [asked], pool = empty_columns({"b": (0,)}, [replace(BAKES, question=question)], LINKED)
+    candidates = NoiseLibrary(pool, tokenizer()).context_units(asked)
     assert smallest_cut(asked, pool, candidates, candidates.noise) == [cut]
 
 
 def test_a_question_that_little_else_is_said_about_has_no_twins() -> None:
     others = [(f"Cy {n}", "met", f"Di {n}") for n in range(4000)]
-    pool = Pool(sk={"g": [("Ann", "made", "Up"), ("Ann", "met", "Bo"), *others]})
+    pool = UnitPool(sk={"g": [("Ann", "made", "Up"), ("Ann", "met", "Bo"), *others]})
     program = {"type": "match", "find": "?f", "where": [["Ann", "made", "?f"]]}
     asked = Instance("q", "kg", "What did Ann make?", ("Up",), "g", positive_sk=(0,), topics=("Ann",), program=program)
-    candidates = Library(pool, tokenizer()).candidates(asked)
-    assert twins(asked, pool, candidates, candidates.noise[:50]) is None
+    candidates = NoiseLibrary(pool, tokenizer()).context_units(asked)
+    assert make_twins(asked, pool, candidates, candidates.noise[:50]) is None
 
 
 def test_a_cut_is_the_thinnest_layer_of_a_path() -> None:
     film = [("Ann", "made", "Up"), ("Up", "stars", "Bo"), ("Up", "stars", "Cy"), ("Up", "stars", "Di")]
-    pool = Pool(sk={"g": film})
+    pool = UnitPool(sk={"g": film})
     where = [["Ann", "made", "?f"], ["?f", "stars", "?s"]]
     asked = Instance(
         "q",
@@ -141,7 +140,7 @@ def test_a_cut_is_the_thinnest_layer_of_a_path() -> None:
         topics=("Ann",),
         program={"type": "match", "find": "?s", "where": where},
     )
-    candidates = Library(pool, tokenizer()).candidates(asked)
+    candidates = NoiseLibrary(pool, tokenizer()).context_units(asked)
     assert smallest_cut(asked, pool, candidates, candidates.noise) == [(False, 0)]
 
 
@@ -150,7 +149,7 @@ def test_positives_and_noise_in_different_sections_are_placed_at_all() -> None:
     instance = Instance("q", "table_text", "?", ("x",), "t", positive_text=(0,), own_text=(0,))
     text = measure(["the one passage"], tokenizer(), in_text=True)
     rows = measure(["|a|", "|b|"], tokenizer(), in_text=False)
-    sk, passages = Placing(instance, 2).arranged(text, rows, config)
+    sk, passages = UnitOrder(instance, 2).sections(text, rows, config)
     assert sorted(sk.numbers.tolist()) == [0, 1] and passages.numbers.tolist() == [0]
 
 
@@ -159,14 +158,14 @@ def test_hops_of_noise_and_of_a_second_reading_agree() -> None:
 
     pool = archipelago.release().pools["kg"]
     instance = archipelago.release().instances[0]
-    found = Library(pool, tokenizer()).graph("isles").hops(instance.topics)
+    found = NoiseLibrary(pool, tokenizer()).graph("isles").hops(instance.topics)
     assert found.tolist() == breadth_first_hops(pool.sk["isles"], instance.topics)
 
 
 def test_a_config_is_the_same_whether_built_alone_or_with_larger_ones() -> None:
     small, large = (configs()[f"noise_kg_{size}"] for size in ("1k", "4k"))
     release = archipelago.release()
-    builder = Builder(release.pools["kg"], tokenizer())
+    builder = RowBuilder(release.pools["kg"], tokenizer())
     for instance in release.instances[:4]:
         [row] = builder.rows(instance, [small])[small.name]
         [same] = builder.rows(instance, [small, large])[small.name]
@@ -176,7 +175,7 @@ def test_a_config_is_the_same_whether_built_alone_or_with_larger_ones() -> None:
 def test_demonstrations_take_whole_topics_and_leave_those_that_wait_for_review() -> None:
     asked = [Instance(f"q{n}", "table", "?", ("x",), "t", split_key=f"t{n // 3}") for n in range(30)]
     asked[0] = replace(asked[0], split="unreviewed")
-    split = with_demo(asked, size=8)
+    split = assign_demo(asked, size=8)
     demo = {each.split_key for each in split if each.split == "demo"}
     assert sum(each.split == "demo" for each in split) == 6  # two topics of three; a third one would be nine
     assert not demo & {each.split_key for each in split if each.split != "demo"} and "t0" not in demo

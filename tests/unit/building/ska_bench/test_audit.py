@@ -11,8 +11,15 @@ from kbbench_hf.benchmarks.audits import Finding, in_markdown, read_card, read_c
 from kbbench_hf.benchmarks.ska_bench.benchmark import MINI
 from kbbench_hf.benchmarks.ska_bench.units import Instance
 from kbbench_hf.building.ska_bench import audit as guesses
-from kbbench_hf.building.ska_bench.audit import _lengths, audit, rejection
-from kbbench_hf.building.ska_bench.audit.seen import Seen, Unit
+from kbbench_hf.building.ska_bench.audit import _lengths, audit
+from kbbench_hf.building.ska_bench.audit_features import (
+    AuditContext,
+    ContextUnit,
+    best_single,
+    make_folds,
+    question_features,
+    regression_accuracy,
+)
 from kbbench_hf.errors import DataError, KBBenchError, UsageError
 from kbbench_hf.files.datasets import DatasetFolder, copy_dataset
 
@@ -20,13 +27,17 @@ HEADER = ("Year", "Team", "Coach")
 ROWS = [("1999", "Brann", "Dag"), ("2000", "Brann", "Eli"), ("2000", "Viking", "Ove"), ("2001", "Viking", "Ola")]
 
 
-def on_table(question: str, answers: tuple[str, ...], positive: set[int], rows: list[tuple[str, ...]] = ROWS) -> Seen:
-    units = [Unit(row, False, n in positive, "|".join(row), 8) for n, row in enumerate(rows)]
-    return Seen(Instance("q", "table", question, answers, "t"), HEADER, units)
+def on_table(
+    question: str, answers: tuple[str, ...], positive: set[int], rows: list[tuple[str, ...]] = ROWS
+) -> AuditContext:
+    units = [ContextUnit(row, False, n in positive, "|".join(row), 8) for n, row in enumerate(rows)]
+    return AuditContext(Instance("q", "table", question, answers, "t"), HEADER, units)
 
 
-def on_graph(question: str, answers: tuple[str, ...], *triples: tuple[str, str, str]) -> Seen:
-    return Seen(Instance("q", "kg", question, answers, "g"), (), [Unit(each, False, False, "", 8) for each in triples])
+def on_graph(question: str, answers: tuple[str, ...], *triples: tuple[str, str, str]) -> AuditContext:
+    return AuditContext(
+        Instance("q", "kg", question, answers, "g"), (), [ContextUnit(each, False, False, "", 8) for each in triples]
+    )
 
 
 def test_a_grep_for_quoted_cells_finds_the_row_that_holds_the_rarest() -> None:
@@ -77,9 +88,9 @@ def test_options_are_the_quoted_cells_on_both_sides_of_or() -> None:
 
 
 def test_length_is_looked_at_within_contexts_too() -> None:
-    def context(positive: int, *noise: int) -> Seen:
-        units = [Unit(("x",), False, n == 0, "x", tokens) for n, tokens in enumerate((positive, *noise))]
-        return Seen(Instance("q", "table", "?", ("a",), "t"), ("X",), units)
+    def context(positive: int, *noise: int) -> AuditContext:
+        units = [ContextUnit(("x",), False, n == 0, "x", tokens) for n, tokens in enumerate((positive, *noise))]
+        return AuditContext(Instance("q", "table", "?", ("a",), "t"), ("X",), units)
 
     # a wide table: long rows, few of them; a narrow one: short rows, many; in each the positive is as long as the noise
     wide, narrow = context(40, 40), context(10, *[10] * 20)
@@ -98,12 +109,12 @@ def test_a_feature_that_tells_twins_apart_is_found_and_noise_is_not() -> None:
     print(f"seed {seed}")
     draw = np.random.default_rng(seed)
     y = np.arange(400) % 2 == 0
-    fold = rejection.folds([f"q{n // 2}" for n in range(400)])
+    fold = make_folds([f"q{n // 2}" for n in range(400)])
     assert all(fold[::2] == fold[1::2])
     noise = draw.normal(size=(400, 3))
     told = np.column_stack([noise, y + draw.normal(scale=0.1, size=400)])
-    assert rejection.best_single(told, y, fold) > 0.97 and rejection.logistic(told, y, fold) > 0.97
-    assert rejection.best_single(noise, y, fold) < 0.62 and rejection.logistic(noise, y, fold) < 0.62
+    assert best_single(told, y, fold) > 0.97 and regression_accuracy(told, y, fold) > 0.97
+    assert best_single(noise, y, fold) < 0.62 and regression_accuracy(noise, y, fold) < 0.62
 
 
 def test_what_only_features_together_tell_the_regression_finds() -> None:
@@ -111,15 +122,15 @@ def test_what_only_features_together_tell_the_regression_finds() -> None:
     common = draw.normal(size=400)
     y = np.arange(400) % 2 == 0
     x = np.column_stack([common + np.where(y, 0.3, -0.3), common])
-    fold = rejection.folds([f"q{n // 2}" for n in range(400)])
-    assert rejection.logistic(x, y, fold) > 0.95 > 0.7 > rejection.best_single(x, y, fold)
+    fold = make_folds([f"q{n // 2}" for n in range(400)])
+    assert regression_accuracy(x, y, fold) > 0.95 > 0.7 > best_single(x, y, fold)
 
 
 def test_twins_that_share_their_question_cannot_be_told_by_it() -> None:
     asked = [on_table(f"question {n // 2}?", ("a",), {0}) for n in range(60)]
-    x = np.array([rejection.question_features(each) for each in asked], dtype=float)
+    x = np.array([question_features(each) for each in asked], dtype=float)
     y = np.arange(60) % 2 == 0
-    assert rejection.logistic(x, y, rejection.folds([f"{n // 2}" for n in range(60)])) == 0.5
+    assert regression_accuracy(x, y, make_folds([f"{n // 2}" for n in range(60)])) == 0.5
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
-"""MetaQA as vaijsc/keallm has it: triples as numbers of names, and test questions whose topic stands in brackets.
+"""MetaQA from vaijsc/keallm as raw source files: triples as numbers of names, test questions with a bracketed topic.
 
-Its questions come without the path that they ask along, so the path is found: each wording asks along one, the one that
-gives the answers of most of its questions.
+Its questions come without their path, so the path is derived: the questions of one wording share a path, the one that
+gives the answers of most of them.
 """
 
 from collections import Counter, defaultdict
@@ -12,12 +12,8 @@ from typing import NamedTuple
 
 from kbbench_hf.benchmarks.ska_bench.units import Cells, clean
 from kbbench_hf.building.ska_bench.metaqa import QUESTIONS, RELATIONS, TRIPLES
-from kbbench_hf.building.ska_bench.raw_files import (
-    by_hash,
-    lines_of,
-    write_json_lines,
-    write_lines,
-)
+from kbbench_hf.building.ska_bench.source_files import lines_of, write_json_lines, write_lines
+from kbbench_hf.building.ska_bench.unit_orders import seeded_hash
 from kbbench_hf.files.datasets import Row
 
 MOST_OF_A_KIND = 320
@@ -25,80 +21,73 @@ MOST_OF_A_KIND = 320
 MOST_ANSWERS, MOST_TRIPLES = 6, 12
 _KINDS = {**{relation: kind for kind, relation in RELATIONS.items()}, "has tags": "tags"}
 _TRIED = 40
-"""How many questions of a wording say which path it asks along."""
+"""How many questions of a wording decide its path."""
 
 
-class Asked(NamedTuple):
+class PathQuestion(NamedTuple):
     """A question as it is published."""
 
     id: str
     hops: int
     text: str
-    """Its topic stands in brackets."""
+    """Its topic is in brackets."""
     answers: frozenset[str]
-
-    @classmethod
-    def of(cls, name: str, hops: int, line: str) -> "Asked":
-        """Return the question of a line of a test file: its text, and answers parted by `|`."""
-        text, answers = line.split("\t")
-        return cls(name, hops, text, frozenset(answers.split("|")))
 
     @property
     def topic(self) -> str:
-        """Return what the question asks about."""
+        """The entity that the question asks about."""
         return self.text.partition("[")[2].partition("]")[0]
 
 
-def write(checkout: Path, folder: Path) -> None:
+def write_metaqa(checkout: Path, folder: Path) -> None:
     """Write the triples, and questions whose answers follow from them alone."""
     source = checkout / "data" / "MetaQA"
-    triples = sorted(set(_triples(source)))
+    triples = sorted(set(_read_triples(source)))
     write_lines(folder / TRIPLES, ("\t".join(triple) for triple in triples))
-    files = [source / f"{hops}-hop" / "test.txt" for hops in (1, 2, 3)]
-    lines = [(hops, line) for hops, file in enumerate(files, 1) for line in lines_of(file)]
-    asked = [Asked.of(f"metaqa-{hops}h-{number}", hops, line) for number, (hops, line) in enumerate(lines)]
-    write_json_lines(folder / QUESTIONS, questions(asked, triples))
+    asked: list[PathQuestion] = []
+    for hops in (1, 2, 3):
+        for line in lines_of(source / f"{hops}-hop" / "test.txt"):
+            text, answers = line.split("\t")
+            asked.append(PathQuestion(f"metaqa-{hops}h-{len(asked)}", hops, text, frozenset(answers.split("|"))))
+    write_json_lines(folder / QUESTIONS, add_paths(asked, triples))
 
 
-def _triples(source: Path) -> Iterator[Cells]:
-    names, relations = (dict(line.split("\t") for line in lines_of(source / f"{of}2text.txt")) for of in _NAMED)
+def _read_triples(source: Path) -> Iterator[Cells]:
+    names, relations = (
+        dict(line.split("\t") for line in lines_of(source / f"{of}2text.txt")) for of in ("entity", "relation")
+    )
     for file in sorted(source.glob("*.tsv")):
         for head, relation, tail in (line.split("\t") for line in lines_of(file)):
             if names.get(head) and names.get(tail):
                 yield clean(names[head]), relations[relation], clean(names[tail])
 
 
-_NAMED = ("entity", "relation")
-
-
-def questions(asked: Iterable[Asked], triples: Iterable[Cells]) -> list[Row]:
-    """Return the questions whose path gives their answers exactly, with that path, so many of each kind.
+def add_paths(asked: Iterable[PathQuestion], triples: Iterable[Cells]) -> list[Row]:
+    """Return the questions whose path gives their answers exactly, with that path, at most so many of each kind.
 
     >>> facts = [("Heat", "directed by", "Mann"), ("Ali", "directed by", "Mann"), ("Ali", "written by", "Roth")]
-    >>> [row["path"] for row in questions([Asked("q", 1, "who made [Heat]", frozenset({"Mann"}))], facts)]
+    >>> [row["path"] for row in add_paths([PathQuestion("q", 1, "who made [Heat]", frozenset({"Mann"}))], facts)]
     ['movie_to_director']
     """
-    graph = Graph(triples)
-    by_wording: defaultdict[tuple[int, str], list[Asked]] = defaultdict(list)
+    graph = FilmGraph(triples)
+    by_wording: defaultdict[tuple[int, str], list[PathQuestion]] = defaultdict(list)
     for each in asked:
         by_wording[each.hops, each.text.replace(f"[{each.topic}]", "[]")].append(each)
     kinds: defaultdict[tuple[int, int], list[Row]] = defaultdict(list)
     for (hops, _), members in sorted(by_wording.items()):
-        if path := graph.path_of(hops, members):
+        if path := graph.find_path(hops, members):
             for each in members:
                 n_triples = graph.n_triples(path, each.topic)
-                if len(each.answers) <= MOST_ANSWERS and n_triples <= MOST_TRIPLES and graph.answers(each, path):
-                    kinds[hops, min(n_triples, 5)].append(_row(each, path))
-    return [row for kind in sorted(kinds) for row in by_hash(kinds[kind], "id")[:MOST_OF_A_KIND]]
+                if len(each.answers) <= MOST_ANSWERS and n_triples <= MOST_TRIPLES and graph.is_answered(each, path):
+                    text = each.text.replace(f"[{each.topic}]", each.topic)
+                    row = {"id": each.id, "hop": hops, "path": "_to_".join(path), "question": text}
+                    row |= {"topic": each.topic, "answers": sorted(each.answers)}
+                    kinds[hops, min(n_triples, 5)].append(row)
+    hashed = (sorted(kinds[kind], key=lambda row: seeded_hash(row["id"])) for kind in sorted(kinds))
+    return [row for rows in hashed for row in rows[:MOST_OF_A_KIND]]
 
 
-def _row(asked: Asked, path: Cells) -> Row:
-    text = asked.text.replace(f"[{asked.topic}]", asked.topic)
-    told = {"path": "_to_".join(path), "question": text, "topic": asked.topic, "answers": sorted(asked.answers)}
-    return {"id": asked.id, "hop": asked.hops, **told}
-
-
-class Graph:
+class FilmGraph:
     """A graph of films, walked along MetaQA's paths: ("actor", "movie", "year") goes from an actor to years."""
 
     def __init__(self, triples: Iterable[Cells]) -> None:
@@ -108,15 +97,15 @@ class Graph:
                 self._ends["movie", kind, head].add(tail)
                 self._ends[_start(kind), "movie", tail].add(head)
 
-    def path_of(self, hops: int, asked: Sequence[Asked]) -> Cells:
+    def find_path(self, hops: int, asked: Sequence[PathQuestion]) -> Cells:
         """Return the path that answers most of these questions; empty where two do, or none."""
-        tried = by_hash([{"id": each.id, "asked": each} for each in asked], "id")[:_TRIED]
-        fits = Counter({path: sum(self.answers(each["asked"], path) for each in tried) for path in _paths(hops)})
+        tried = sorted(asked, key=lambda each: seeded_hash(each.id))[:_TRIED]
+        fits = Counter({path: sum(self.is_answered(each, path) for each in tried) for path in _paths(hops)})
         (best, most), (_, second) = fits.most_common(2)
         return best if most > second else ()
 
-    def answers(self, asked: Asked, path: Cells) -> bool:
-        """Say whether a path leads from the topic of a question to its answers and nowhere else."""
+    def is_answered(self, asked: PathQuestion, path: Cells) -> bool:
+        """Return whether a path leads from the topic of a question to its answers and nowhere else."""
         return self._layers(path, asked.topic)[-1] == asked.answers
 
     def n_triples(self, path: Cells, topic: str) -> int:
@@ -129,7 +118,7 @@ class Graph:
         return number
 
     def _layers(self, path: Cells, topic: str) -> list[set[str]]:
-        """Return what is reached after each step; nothing comes back to the topic."""
+        """Return what is reached after each step; no step returns to the topic."""
         layers = [{topic}]
         for step in pairwise(path):
             layers.append(set(chain.from_iterable(self._ends.get((*step, name), ()) for name in layers[-1])) - {topic})

@@ -1,7 +1,7 @@
-"""HybridQA's dev questions with traces of their answers, on OTT-QA's tables and passages.
+"""HybridQA's dev questions with traces of their answers, on OTT-QA's tables and passages, as raw source files.
 
-Kept are questions whose traced answers lie in one row. The release says neither which cells a question quotes nor
-whether it needs a second passage; both are read off its words.
+Questions are kept whose traced answers lie in one row. The release names neither the cells that a question quotes nor a
+second passage that it needs; both are derived from its words.
 """
 
 import json
@@ -11,13 +11,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
-from kbbench_hf.building.ska_bench.hybridqa_tables import QUESTIONS, TABLES
-from kbbench_hf.building.ska_bench.raw_files import write_json_lines
+from kbbench_hf.building.ska_bench.hybridqa import QUESTIONS, TABLES
+from kbbench_hf.building.ska_bench.source_files import write_json_lines
 from kbbench_hf.files.datasets import Row
 
 LEAST_WEIGHT = 6.0
-"""How much the words of a second passage weigh together, as inverse document frequencies, for it to be needed."""
+"""The least weight of the words of a second passage, as summed inverse document frequencies, for it to be needed."""
 _COMMON = frozenset(
     "a about after also an and are as at be been before between by did do does during first for from had has have "
     "he her his how in into is it its last more most name named not of on or she than that the their these they "
@@ -25,9 +26,9 @@ _COMMON = frozenset(
 )
 
 
-def write(questions: Path, tables: Path, folder: Path) -> None:
+def write_hybridqa(questions: Path, tables: Path, folder: Path) -> None:
     """Write the questions, and the tables that they are asked on with the passages of their links."""
-    traced = _read(questions / "released_data" / "dev.traced.json")
+    traced = _read_json(questions / "released_data" / "dev.traced.json")
     settled = [question for question in traced if len({node[1][0] for node in question["answer-node"]}) == 1]
     stored = {name: _table(tables / "data", name) for name in sorted({each["table_id"] for each in settled})}
     write_json_lines(folder / TABLES, stored.values())
@@ -36,32 +37,34 @@ def write(questions: Path, tables: Path, folder: Path) -> None:
     write_json_lines(folder / QUESTIONS, sorted(asked, key=lambda row: str(row["id"])))
 
 
-def _read(file: Path) -> list[Row]:
-    rows: list[Row] = json.loads(file.read_text(encoding="utf-8"))
-    return rows
+def _read_json(file: Path) -> Any:
+    return json.loads(file.read_text(encoding="utf-8"))
 
 
 def _table(source: Path, name: str) -> Row:
-    table, passages = (
-        json.loads((source / f"traindev_{part}_tok" / f"{name}.json").read_text(encoding="utf-8"))
-        for part in ("tables", "request")
-    )
-    header = [text for text, _ in table["header"]]
-    told = {"title": table["title"], "section": table["section_title"], "url": table["url"], "header": header}
-    return {"table": name, **told, "rows": table["data"], "passages": passages}
+    table, passages = (_read_json(source / f"traindev_{part}_tok" / f"{name}.json") for part in ("tables", "request"))
+    return {
+        "table": name,
+        "title": table["title"],
+        "section": table["section_title"],
+        "url": table["url"],
+        "header": [text for text, _ in table["header"]],
+        "rows": table["data"],
+        "passages": passages,
+    }
 
 
 def _question(question: Row, table: Row, words: "PassageWords") -> Row:
     nodes, row = question["answer-node"], question["answer-node"][0][1][0]
     passages = list(dict.fromkeys(link for _, _, link, where in nodes if where == "passage"))
-    bridges, hits = words.bridges(question["question"], table, row, passages)
+    bridges, hits = words.find_bridges(question["question"], table, row, passages)
     return {
         "id": question["question_id"],
         "question": question["question"],
         "answer": question["answer-text"],
         "table": question["table_id"],
         "row": row,
-        "row_cells_quoted": quoted(question["question"], [text for text, _ in table["rows"][row]]),
+        "row_cells_quoted": quoted_columns(question["question"], [text for text, _ in table["rows"][row]]),
         "answer_in_table": any(where == "table" for *_, where in nodes),
         "answer_passages": passages,
         "bridge_passages": bridges,
@@ -69,10 +72,10 @@ def _question(question: Row, table: Row, words: "PassageWords") -> Row:
     }
 
 
-def quoted(question: str, cells: Sequence[str]) -> list[int]:
+def quoted_columns(question: str, cells: Sequence[str]) -> list[int]:
     """Return the columns whose cells a question quotes, as whole words.
 
-    >>> quoted("who rode for Team 3 in 1999 ?", ["1999", "Team 3", "9", ""])
+    >>> quoted_columns("who rode for Team 3 in 1999 ?", ["1999", "Team 3", "9", ""])
     [0, 1]
     """
     asked = f" {' '.join(_words(question))} "
@@ -80,15 +83,15 @@ def quoted(question: str, cells: Sequence[str]) -> list[int]:
 
 
 class PassageWords:
-    """The words of the passages of all tables, and how rare each one is."""
+    """Inverse document frequencies of the words of the passages of all tables."""
 
     def __init__(self, passages: Iterable[Mapping[str, str]]) -> None:
         texts = {link: text for each in passages for link, text in each.items()}
         frequencies = Counter(chain.from_iterable(set(_words(text)) for text in texts.values()))
-        self._weights = {word: math.log(len(texts) / (1 + n)) for word, n in frequencies.items() if word not in _COMMON}
+        self._idf = {word: math.log(len(texts) / (1 + n)) for word, n in frequencies.items() if word not in _COMMON}
 
-    def bridges(self, question: str, table: Row, row: int, answering: Sequence[str]) -> tuple[list[str], int]:
-        """Return the other passages of a row that a question speaks of, and how many of its table's fit as well.
+    def find_bridges(self, question: str, table: Row, row: int, answering: Sequence[str]) -> tuple[list[str], int]:
+        """Return the other passages of a row that a question refers to, and how many of its table's fit as well.
 
         They hold words of the question that neither the row, title and header nor the passages of the answer have, and
         that weigh `LEAST_WEIGHT` together. None where no passage has the answer.
@@ -96,15 +99,16 @@ class PassageWords:
         if not answering:
             return [], 0
         passages: Mapping[str, str] = table["passages"]
-        said = [*(text for text, _ in table["rows"][row]), *table["header"], table["title"]]
-        said += [passages[link] for link in answering if link in passages]
-        asked = set(_words(question)) - set(chain.from_iterable(map(_words, said)))
-        fitting = {link for link, text in passages.items() if self._weight(asked & set(_words(text))) >= LEAST_WEIGHT}
+        known = [*(text for text, _ in table["rows"][row]), *table["header"], table["title"]]
+        known += [passages[link] for link in answering if link in passages]
+        asked = set(_words(question)) - set(chain.from_iterable(map(_words, known)))
+        fitting = {
+            link
+            for link, text in passages.items()
+            if math.fsum(self._idf.get(word, 0.0) for word in asked & set(_words(text))) >= LEAST_WEIGHT
+        }
         linked = {link for _, links in table["rows"][row] for link in links}
         return sorted((linked & fitting) - set(answering)), len(fitting)
-
-    def _weight(self, words: Iterable[str]) -> float:
-        return math.fsum(self._weights.get(word, 0.0) for word in words)
 
 
 def _words(text: str) -> list[str]:

@@ -1,28 +1,72 @@
-"""Reading the raw files of ska-open: JSON Lines, tab-separated triples, and text that was cut into tokens."""
+"""Raw source files of ska-open: reading and writing JSON Lines and triples, detokenizing, and table sources."""
 
 import gzip
-import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kbbench_hf.benchmarks.ska_bench.units import SEED, Cells, clean
+from kbbench_hf.benchmarks.ska_bench.units import Cells, Origin, Program, clean
+from kbbench_hf.building.ska_bench.name_matching import normalize_cell
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import Row
 
 _JOINED = re.compile(r" ([,.;:!?%)\]}])|([(\[{$#]) | (n't|'(?:s|ll|re|ve|m|d))(?= |$)|(?<=s) (')(?= )")
-"""Marks that stand without a blank before or after them, and endings that stand without one before them."""
+"""Marks without a blank before or after them, and endings without one before them."""
 _EDITORIAL = re.compile(r"\[ ?(?:citation needed|failed verification|nb \d+|update|\d+) ?\]")
 
 
-class Source(NamedTuple):
-    """Where the instances of a maker come from."""
+class DataSource(NamedTuple):
+    """A public source of instances: its name, repositories with commits, and license."""
 
     name: str
     commit: str
     licence: str
+
+    @property
+    def origin(self) -> Origin:
+        """The origin of the source's units."""
+        return Origin(self.name, self.licence)
+
+    def fields(self, source_id: str) -> dict[str, Any]:
+        """Return the fields of an `Instance` that say where it comes from."""
+        return {"source": self.name, "source_id": source_id, "commit": self.commit, "licence": self.licence}
+
+
+class SourceTable(NamedTuple):
+    """A table of one source; cells are on one line."""
+
+    header: Cells
+    rows: list[Cells]
+
+    @property
+    def kind(self) -> Cells:
+        """The header in normal form: tables of one kind lend each other rows."""
+        return tuple(map(normalize_cell, self.header))
+
+
+class TableQuestion(NamedTuple):
+    """A question on a table, the program that answers it, and the rows that the program reads."""
+
+    id: str
+    question: str
+    answers: Cells
+    answer_type: str
+    aliases: tuple[Cells, ...]
+    table: str
+    program: Program
+    positive: tuple[int, ...]
+
+
+class TableSource(NamedTuple):
+    """The tables of a source by name, and the questions with a program on them."""
+
+    source: DataSource
+    tables: Mapping[str, SourceTable]
+    questions: list[TableQuestion]
+    n_asked: int
+    """How many questions the source has, with a program or not."""
 
 
 def read_json_lines(file: Path, wanted: Mapping[str, type | tuple[type, ...]]) -> list[dict[str, Any]]:
@@ -38,9 +82,9 @@ def read_json_lines(file: Path, wanted: Mapping[str, type | tuple[type, ...]]) -
         except ValueError as error:
             raise DataError(f"{file}:{number} is not JSON ({error}); get the file again.") from error
         for field, kind in wanted.items():
-            if not isinstance(row, dict) or not isinstance(row.get(field), kind):
-                found = row.get(field) if isinstance(row, dict) else row
-                raise DataError(f"{file}:{number}: {field!r} is {found!r:.80}; expected {kind}. Get the file again.")
+            value = row.get(field) if isinstance(row, dict) else row
+            if not isinstance(row, dict) or not isinstance(value, kind):
+                raise DataError(f"{file}:{number}: {field!r} is {value!r:.80}; expected {kind}. Get the file again.")
         rows.append(row)
     return rows
 
@@ -60,10 +104,10 @@ def read_triples(file: Path) -> list[Cells]:
     return sorted(triples)
 
 
-def written(text: str) -> str:
-    """Return tokenised text as people write it.
+def join_tokens(text: str) -> str:
+    """Return tokenized text as people write it.
 
-    >>> written("Tom 's horse ( born May 8 , 1945 ) did n't win $ 1.2 million .")
+    >>> join_tokens("Tom 's horse ( born May 8 , 1945 ) did n't win $ 1.2 million .")
     "Tom's horse (born May 8, 1945) didn't win $1.2 million."
     """
     if "[" in text:
@@ -95,8 +139,3 @@ def write_lines(file: Path, lines: Iterable[str]) -> None:
 def write_json_lines(file: Path, rows: Iterable[Row]) -> None:
     """Write a `.gz` of JSON Lines; the same rows are the same bytes."""
     write_lines(file, (json.dumps(row, ensure_ascii=False, sort_keys=True) for row in rows))
-
-
-def by_hash(rows: Iterable[Row], key: str) -> list[Row]:
-    """Return rows in an order that says nothing, but is the same everywhere: by the hashes of their `key`."""
-    return sorted(rows, key=lambda row: hashlib.sha256(f"{SEED}|{row[key]}".encode()).digest())

@@ -1,7 +1,6 @@
 import pytest
 
-from kbbench_hf.benchmarks.ska_bench.programs import execute, same_answers
-from kbbench_hf.benchmarks.ska_bench.table_programs import reads
+from kbbench_hf.building.ska_bench.programs import execute, reads, same_answers
 from kbbench_hf.errors import DataError
 
 ROWS = [["Ann", "Oslo", "12"], ["Bo", "Lund", "1,200"], ["Cy", "Oslo", "x"], ["Di", "Oslo ", "7"]]
@@ -29,18 +28,18 @@ def test_table_programs(program: dict, answers: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("program", "answers"),
+    ("where", "answers"),
     [
-        ({"type": "follow", "topics": ["a"], "relations": [["r"]]}, ["b", "c"]),
-        ({"type": "follow", "topics": ["a"], "relations": [["r", "s"]]}, ["d"]),
-        ({"type": "follow", "topics": ["a"], "relations": [["s"]]}, []),
-        ({"type": "intersect", "topics": ["a", "e"], "relations": [["r"], ["r"]]}, ["b"]),
-        ({"type": "conj", "r1": "r", "o1": "b", "r2": "s", "o2": "d"}, ["e"]),
-        ({"type": "conj", "r1": "r", "o1": "c", "r2": "s", "o2": "d"}, []),
+        ([["a", "r", "?x"]], ["b", "c"]),
+        ([["a", "r", "?y"], ["?y", "s", "?x"]], ["d"]),
+        ([["a", "s", "?x"]], []),
+        ([["a", "r", "?x"], ["e", "r", "?x"]], ["b"]),
+        ([["?x", "r", "b"], ["?x", "s", "d"]], ["e"]),
+        ([["?x", "r", "c"], ["?x", "s", "d"]], []),
     ],
 )
-def test_graph_programs(program: dict, answers: list[str]) -> None:
-    assert execute(program, TRIPLES) == answers
+def test_graph_programs(where: list[list[str]], answers: list[str]) -> None:
+    assert execute({"type": "match", "find": "?x", "where": where}, TRIPLES) == answers
 
 
 def test_a_row_is_read_if_it_meets_the_conditions_together_or_the_values_alone() -> None:

@@ -1,0 +1,348 @@
+"""Shortcut audit of a built ska-open, each score with its limit, and the items that reviewers judge.
+
+The audit reads the built dataset alone. What a limit is for, and how large it is, comes from what earlier data gave
+away: a grep found the rows of 83 % of table questions, and overlap with the question told answerable twins from others
+in 91 %.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from math import isnan, nan
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import kstest, mannwhitneyu
+
+from kbbench_hf.benchmarks.audits import ClosedBook, Finding
+from kbbench_hf.benchmarks.reviews import ReviewItem
+from kbbench_hf.benchmarks.ska_bench.configs import STANDARD
+from kbbench_hf.benchmarks.ska_bench.token_counts import tokenizer
+from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, UnitPool
+from kbbench_hf.building.ska_bench.audit_features import (
+    FOLDS,
+    AuditContext,
+    ContextUnit,
+    best_single,
+    look_up_form,
+    make_folds,
+    overlap_features,
+    question_features,
+    regression_accuracy,
+)
+from kbbench_hf.building.ska_bench.name_matching import mentions
+from kbbench_hf.building.ska_bench.testbeds import sample
+from kbbench_hf.errors import DataError, UsageError, unknown_name
+from kbbench_hf.files.datasets import DatasetFolder
+from kbbench_hf.metrics.answers import answer_scores
+
+SAMPLE = 120
+"""How many instances of a subset are audited."""
+SHOWN = ("ok", "short")
+NOISE_SHOWN = 5
+"""How many noise units a reviewer is shown."""
+
+
+def audit(folder: DatasetFolder, closed_book: ClosedBook | None = None, size: int = SAMPLE) -> list[Finding]:
+    """Return every score of every subset of a built dataset.
+
+    Args:
+        folder: the built dataset.
+        closed_book: instance id -> the answers of a model that saw the questions alone.
+        size: how many instances of a subset to audit.
+
+    Raises:
+        UsageError: the dataset has no subset whole: instances, pool and standard config.
+        DataError: the model's answers are about no instance of the dataset.
+    """
+    configs, findings, known = folder.configs(), list[Finding](), set[str]()
+    count = lru_cache(maxsize=None)(lambda line: tokenizer().count(f"{line}\n"))  # contexts share most lines
+    for subset in SUBSETS:
+        standard, control = f"noise_{subset}_{STANDARD[subset]}", f"rejection_control_{subset}"
+        if not {f"instances_{subset}", f"pool_{subset}", standard} <= configs.keys():
+            continue
+        instances = {row["id"]: Instance.from_row(row) for row in folder.rows(f"instances_{subset}", "test")}
+        pool = UnitPool.from_rows(folder.rows(f"pool_{subset}", "full"))
+        known |= instances.keys()
+        chosen = {each.id: each for each in sample(instances.values(), size)}
+        contexts, long, twins = (
+            read_contexts(folder, config, "test", chosen, pool, count) if config in configs else []
+            for config in (standard, f"noise_{subset}_12k", control)
+        )
+        findings += _guesses(subset, contexts)
+        findings += _places(subset, contexts, long)
+        findings += _lengths(subset, contexts)
+        findings += _rejection(subset, twins)
+        if closed_book is not None:
+            asked = [AuditContext(each, (), []) for each in instances.values() if each.id in closed_book]
+            values = [f1(each, closed_book[each.instance.id]) for each in asked]
+            title = "a model that sees the question alone: F1"
+            findings.append(Finding(subset, "closed_book", title, _mean(values), 0.25, len(values)))
+    if not findings:
+        raise UsageError(
+            f"{folder.path} holds no subset with its instances, pool and standard config. Build it whole, without "
+            "--configs."
+        )
+    if closed_book is not None and not closed_book.keys() & known:
+        raise DataError(
+            f"None of the {len(closed_book):,} closed-book answers is about an instance of {folder.path}; the first is "
+            f"{next(iter(closed_book), '')!r}. Expected the ids of instances_*."
+        )
+    return findings
+
+
+def read_contexts(
+    folder: DatasetFolder,
+    config: str,
+    split: str,
+    instances: Mapping[str, Instance],
+    pool: UnitPool,
+    count: Callable[[str], int],
+) -> list[AuditContext]:
+    """Return the contexts of a config that some instances have, in the order of the config."""
+    return [
+        AuditContext.from_row(row, instances[row["instance_id"]], pool, count)
+        for row in folder.rows(config, split)
+        if row["instance_id"] in instances and row["status"] in SHOWN
+    ]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if len(values) else nan
+
+
+def _guesses(subset: str, contexts: Sequence[AuditContext]) -> list[Finding]:
+    findings = []
+    for name, (title, limit, guess) in GUESSES.items():
+        values = [guess(each) for each in contexts]
+        scored = [value for value in values if not isnan(value)]
+        findings.append(Finding(subset, name, title, _mean(scored), limit, len(values)))
+    constant, (option, n) = best_constant(contexts), option_guess(contexts)
+    findings.append(Finding(subset, "best_constant", "the best constant answer: F1", constant, 0.10, len(contexts)))
+    return [
+        *findings,
+        Finding(subset, "option_guess", "always the first, or the last, of two options", option, 0.60, n),
+    ]
+
+
+def _places(subset: str, contexts: Sequence[AuditContext], long: Sequence[AuditContext]) -> list[Finding]:
+    """Return how often all positives are at the beginning, and how far their places are from uniform."""
+    findings = []
+    for some, name, title, tokens, limit in (
+        (contexts, "in_first_1k", "all positives in the first 1k tokens of the standard config", 1 << 10, 0.15),
+        (long, "in_first_4k", "all positives in the first 4k tokens at 12k", 4 << 10, 0.40),
+    ):
+        if some or some is contexts:
+            share = _mean([_tokens_to_last_positive(each) <= tokens for each in some])
+            findings.append(Finding(subset, name, title, share, limit, len(some)))
+    places = [place for each in contexts for place in _places_in_sections(each)]
+    title = "places of positives: Kolmogorov-Smirnov distance from even"
+    return [*findings, Finding(subset, "places", title, distance_from_uniform(places), 0.10, len(places))]
+
+
+def distance_from_uniform(values: Sequence[float]) -> float:
+    """Return the Kolmogorov-Smirnov distance of values in [0, 1] from the uniform distribution; NaN for none.
+
+    >>> distance_from_uniform([0.25, 0.75])
+    0.25
+    """
+    return float(kstest(values, "uniform", method="asymp").statistic) if values else nan
+
+
+def _tokens_to_last_positive(each: AuditContext) -> int:
+    last = max((n for n, unit in enumerate(each.units) if unit.is_positive), default=-1)
+    return sum(unit.tokens for unit in each.units[: last + 1])
+
+
+def _places_in_sections(each: AuditContext) -> list[float]:
+    """Return the place of every positive in its section, from 0 to 1, the middle of its line."""
+    return [
+        (n + 0.5) / len(section)
+        for section in (each.structured, each.units[len(each.structured) :])
+        for n, unit in enumerate(section)
+        if unit.is_positive
+    ]
+
+
+def _lengths(subset: str, contexts: Sequence[AuditContext]) -> list[Finding]:
+    findings = []
+    for section, in_text, what in (("sk", False, "rows or triples"), ("text", True, "passages")):
+        of_each = [[unit for unit in each.units if unit.in_text == in_text] for each in contexts]
+        n = sum(unit.is_positive for units in of_each for unit in units)
+        if n:
+            title = f"length tells positive {what} from noise: area under the ROC curve"
+            area = _length_area(unit for units in of_each for unit in units)
+            findings.append(Finding(subset, f"length_{section}", title, max(area, 1 - area), 0.60, n))
+            areas = [area for units in of_each if not isnan(area := _length_area(units))]
+            title = f"the same within each context: {what}"
+            area = _mean(areas)
+            area = max(area, 1 - area)
+            findings.append(Finding(subset, f"length_{section}_within", title, area, 0.60, len(areas)))
+    return findings
+
+
+def _length_area(units: Iterable[ContextUnit]) -> float:
+    """Return the chance that a positive is longer than a noise unit, ties counting half; NaN where one is absent."""
+    tokens: dict[bool, list[int]] = {True: [], False: []}
+    for unit in units:
+        tokens[unit.is_positive].append(unit.tokens)
+    if not tokens[True] or not tokens[False]:
+        return nan
+    statistic = mannwhitneyu(tokens[True], tokens[False], method="asymptotic").statistic
+    return float(statistic) / (len(tokens[True]) * len(tokens[False]))
+
+
+def _rejection(subset: str, twins: Sequence[AuditContext]) -> list[Finding]:
+    """Return how well overlap tells which of two twins can be answered; questions with one twin are left out."""
+    pairs = Counter(each.instance.id for each in twins)
+    twins = [each for each in twins if pairs[each.instance.id] == 2]
+    if len(twins) < 4 * FOLDS:
+        return []
+    y: NDArray[np.bool_] = np.array([each.answerable for each in twins])
+    fold = make_folds([each.instance.id for each in twins])
+    x = np.array([overlap_features(each) for each in twins], dtype=np.float64)
+    questions = np.array([question_features(each) for each in twins], dtype=np.float64)
+    title = "rejection told by {}: balanced accuracy"
+    return [
+        Finding(subset, f"rejection_{name}", title.format(words), value, limit, len(twins))
+        for name, words, value, limit in (
+            ("single", "the best single feature", best_single(x, y, fold), 0.60),
+            ("all", "eight features of overlap", regression_accuracy(x, y, fold), 0.65),
+            ("question", "the question alone", regression_accuracy(questions, y, fold), 0.55),
+        )
+    ]
+
+
+def f1(context: AuditContext, answers: Sequence[str]) -> float:
+    """Return the F1 of some answers, compared as ska-open compares them."""
+    gold = context.instance
+    return answer_scores(answers, gold.answers, "typed", gold.answer_type, gold.answer_aliases).answer_f1
+
+
+def _rarest_quoted(context: AuditContext) -> list[ContextUnit]:
+    """Return the rows or triples whose quoted cells are the rarest in sum; none where the question quotes none."""
+    scores = [context.quoted_idf(unit) for unit in context.structured]
+    best = max(scores, default=0.0)
+    return [unit for unit, score in zip(context.structured, scores, strict=True) if best and score > best - 1e-9]
+
+
+def grep_units(context: AuditContext) -> float:
+    """Return whether the rows or triples whose quoted cells are the rarest are the positive ones, exactly."""
+    wanted = [unit for unit in context.structured if unit.is_positive]
+    return float(bool(wanted) and [id(unit) for unit in _rarest_quoted(context)] == [id(unit) for unit in wanted])
+
+
+def grep_answer(context: AuditContext) -> float:
+    """Return the F1 of what those rows or triples answer; their number where the question asks how many."""
+    found = _rarest_quoted(context)
+    if context.header and "how many" in context.question:
+        return f1(context, [str(len(found))])
+    return f1(context, list(dict.fromkeys(map(context.answer_of, found))))
+
+
+def best_overlap(context: AuditContext) -> float:
+    """Return the F1 of what the unit answers that shares the most words with the question, the first of them."""
+    return f1(context, [context.answer_of(max(context.units, key=context.overlap))]) if context.units else nan
+
+
+def first_unit(context: AuditContext) -> float:
+    """Return the F1 of what the first row or triple answers."""
+    return f1(context, [context.answer_of(context.structured[0])]) if context.structured else nan
+
+
+def last_unit(context: AuditContext) -> float:
+    """Return the F1 of what the last row or triple answers."""
+    return f1(context, [context.answer_of(context.structured[-1])]) if context.structured else nan
+
+
+def frequent_cell(context: AuditContext) -> float:
+    """Return the F1 of the most frequent cell that the question does not quote; relations are no cells here."""
+    cells = Counter(
+        cell
+        for unit in context.structured
+        for n, cell in enumerate(unit.cells)
+        if cell and (context.header or n != 1) and look_up_form(cell) not in context.quoted
+    )
+    return f1(context, [cells.most_common(1)[0][0]]) if cells else nan
+
+
+def gold_in_question(context: AuditContext) -> float:
+    """Return whether the question holds a gold answer though it offers none to choose from."""
+    if " or " in context.question:
+        return 0.0
+    answers = (look_up_form(answer) for answer in context.instance.answers if answer)
+    return float(any(mentions(context.question, answer) for answer in answers))
+
+
+def best_constant(contexts: Sequence[AuditContext]) -> float:
+    """Return the F1 of the one answer that is right most often."""
+    often = Counter(answer for each in contexts for answer in set(each.instance.answers)).most_common(20)
+    return max((_mean([f1(each, [answer]) for each in contexts]) for answer, _ in often), default=nan)
+
+
+def option_guess(contexts: Sequence[AuditContext]) -> tuple[float, int]:
+    """Return the F1 of always taking the first, or always the last, of two options, and on how many questions."""
+    offered = [(each, options) for each in contexts if len(options := [cell for _, cell in each.options()]) == 2]
+    scores = [[f1(each, [option]) for option in options] for each, options in offered]
+    scores = [both for both in scores if any(both)]
+    return max((_mean([both[n] for both in scores]) for n in (0, 1)) if scores else [nan]), len(scores)
+
+
+GUESSES: dict[str, tuple[str, float, Callable[[AuditContext], float]]] = {
+    "grep_units": ("the rows or triples with the rarest quoted cells are the positives", 0.35, grep_units),
+    "grep_answer": ("what those answer: F1", 0.30, grep_answer),
+    "best_overlap": ("what the unit answers that shares most words with the question: F1", 0.30, best_overlap),
+    "first_unit": ("what the first row or triple answers: F1", 0.10, first_unit),
+    "last_unit": ("what the last row or triple answers: F1", 0.10, last_unit),
+    "frequent_cell": ("the most frequent cell: F1", 0.10, frequent_cell),
+    "gold_in_question": ("the question holds a gold answer and offers no choice", 0.05, gold_in_question),
+}
+"""Name -> title, limit, its score on one question."""
+
+
+def review_items(folder: DatasetFolder, subset: str, size: int) -> list[ReviewItem]:
+    """Return what reviewers are shown of a subset: all instances that wait for review, then a fixed sample of others.
+
+    An item is a question, its gold, its positive units, and the noise that is most like it.
+
+    Raises:
+        UsageError: an unknown subset, or one that the dataset has not whole.
+    """
+    if subset not in SUBSETS:
+        raise unknown_name("subset", subset, SUBSETS)
+    configs = folder.configs()
+    waiting, standard = f"unreviewed_{subset}", f"noise_{subset}_{STANDARD[subset]}"
+    if not {f"instances_{subset}", f"pool_{subset}", standard} <= configs.keys():
+        raise UsageError(f"{folder.path} has no {subset} with instances, pool and {standard}. Build it whole.")
+    pool = UnitPool.from_rows(folder.rows(f"pool_{subset}", "full"))
+    items: list[ReviewItem] = []
+    for config, split in ((waiting, "unreviewed"), (standard, "test")):
+        if config not in configs or split not in configs[f"instances_{subset}"]:
+            continue
+        instances = [Instance.from_row(row) for row in folder.rows(f"instances_{subset}", split)]
+        chosen = {each.id: each for each in (instances if split != "test" else sample(instances, size))}
+        contexts = read_contexts(folder, config, configs[config][0] if split != "test" else "test", chosen, pool, len)
+        by_id = {each.instance.id: each for each in contexts}
+        items += [_review_item(by_id[name]) for name in chosen if name in by_id]
+    return items
+
+
+def _review_item(context: AuditContext) -> ReviewItem:
+    instance = context.instance
+    needed = {word for unit in context.units if unit.is_positive for word in unit.words}
+
+    def likeness(unit: ContextUnit) -> tuple[float, int]:
+        return context.overlap_idf(unit) + context.quoted_idf(unit), len(unit.words & needed)
+
+    noise = sorted((unit for unit in context.units if not unit.is_positive), key=likeness, reverse=True)
+    aliases = instance.answer_aliases or ((),) * len(instance.answers)
+    about = {"table": instance.title, "source": instance.source, "method": instance.method}
+    return ReviewItem(
+        instance.id,
+        instance.question,
+        [(answer, *names) for answer, names in zip(instance.answers, aliases, strict=True)],
+        [unit.cells for unit in context.units if unit.is_positive],
+        [unit.cells for unit in noise[:NOISE_SHOWN]],
+        context.header,
+        {name: value for name, value in about.items() if value},
+    )

@@ -1,0 +1,209 @@
+"""The build report on a dataset's card: sizes, sources, budgets, positions of positives, noise and version."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from kbbench_hf.benchmarks.ska_bench.configs import BUCKETS, STANDARD, bucket
+from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, InstanceSet, UnitPool
+from kbbench_hf.building.ska_bench.audit import distance_from_uniform
+from kbbench_hf.building.ska_bench.noise import looks_like_evidence
+from kbbench_hf.building.ska_bench.programs import alternatives
+from kbbench_hf.building.ska_bench.testbeds import FILLED, SAME, Testbeds
+
+VERSION = "1.0.0"
+"""Version of ska-open. A patch changes descriptions, a minor version adds instances, a major one changes gold answers
+or contexts; scores of different majors are never in one table."""
+
+
+class PaperCounts(NamedTuple):
+    """A subset of SKA-Bench: instances, units (structured and text) and answers of a question, on average."""
+
+    n: int
+    sk: float
+    text: float
+    answers: float
+
+
+PAPER = {
+    "kg": PaperCounts(233, 4.25, 0, 1.96),
+    "table": PaperCounts(295, 3.40, 0, 1.10),
+    "kg_text": PaperCounts(195, 2.53, 1.92, 1.86),
+    "table_text": PaperCounts(198, 1.17, 1.28, 1.01),
+}
+"""Source: SKA-Bench (arXiv 2507.17178), section 3 and table 1."""
+LIKE_EVIDENCE = {"noise_table_1k": 3, "noise_table_4k": 5}
+"""Config -> how many rows that look like evidence are enough."""
+
+
+def write_card(
+    card: str,
+    release: InstanceSet,
+    built: Testbeds,
+    tokenizer: str,
+    tables: Mapping[str, Mapping[str, pa.Table]],
+) -> str:
+    """Return a card with the report of a build, in Markdown, and with version and hash of instances and pools."""
+    instances, pools = release.instances, release.pools
+    subsets = [subset for subset in SUBSETS if any(each.subset == subset for each in instances)]
+    parts = [
+        _sizes(instances, subsets),
+        _steps([each for each in release.counts if each.subset in subsets]),
+        _sources(instances, pools, subsets),
+        _budgets(built),
+        _positions(instances, built, subsets),
+        _noise_like_evidence(release, built),
+        _left_out(built),
+    ]
+    lines = ["## This build", "", f"Budgets are counted with `{tokenizer}`."]
+    for part in map(list, parts):
+        lines += ["", *part] if part else []
+    version = f"Version {VERSION}, SHA-256 of instances and pools `{content_sha256(tables)}`."
+    return f"{card.rstrip()}\n\n" + "\n".join(lines) + f"\n\n{version}\n"
+
+
+def content_sha256(tables: Mapping[str, Mapping[str, pa.Table]]) -> str:
+    """Return the SHA-256 of all rows of instances and pools, in order, as JSON: what a version identifies."""
+    digest = hashlib.sha256()
+    for config in sorted(name for name in tables if name.startswith(("instances_", "pool_"))):
+        for split, table in sorted(tables[config].items()):
+            digest.update(f"{config}/{split}\n".encode())
+            for row in table.to_pylist():
+                digest.update(json.dumps(row, ensure_ascii=False, sort_keys=True).encode() + b"\n")
+    return digest.hexdigest()
+
+
+def _sizes(instances: Sequence[Instance], subsets: Sequence[str]) -> Iterator[str]:
+    yield "The first three columns count questions; the next three are means per test question, of the needed"
+    yield "units and of the gold answers; the last are shares of questions by their number of needed units. In"
+    yield "brackets: SKA-Bench."
+    yield ""
+    head = ["subset", "test", "demo", "unreviewed", "triples or rows", "texts", "answers"]
+    rows = []
+    for subset in subsets:
+        of_split = Counter(each.split for each in instances if each.subset == subset)
+        test, paper = [each for each in instances if (each.subset, each.split) == (subset, "test")], PAPER[subset]
+        share = Counter(bucket(len(each.positive_sk) + len(each.positive_text)) for each in test)
+        rows.append(
+            [
+                subset,
+                f"{of_split['test']} ({paper.n})",
+                of_split["demo"],
+                of_split["unreviewed"],
+                f"{_mean(len(each.positive_sk) for each in test)} ({paper.sk:.2f})",
+                f"{_mean(len(each.positive_text) for each in test)} ({paper.text:.2f})",
+                f"{_mean(len(each.answers) for each in test)} ({paper.answers:.2f})",
+                *(f"{share[each] / max(1, len(test)):.0%}" for each in BUCKETS),
+            ]
+        )
+    yield from _table([*head, *(f"needs {each}" for each in BUCKETS)], rows)
+
+
+def _steps(counts: Sequence[Sequence[object]]) -> Iterator[str]:
+    if counts:
+        yield "Number of questions that remain after each step, including those of `demo`. For a quota: its"
+        yield "share of the questions before the selection, and of the selected questions."
+        yield ""
+        yield from _table(["subset", "source", "step", "left"], counts)
+
+
+def _sources(instances: Sequence[Instance], pools: Mapping[str, UnitPool], subsets: Sequence[str]) -> Iterator[str]:
+    asked = Counter((each.subset, each.source, each.licence) for each in instances)
+    head = ["subset", "questions from", "license", "instances"]
+    yield from _table(head, [(*of, n) for of, n in sorted(asked.items())])
+    yield ""
+    units: Counter[tuple[str, str, str, str]] = Counter()
+    for subset in subsets:
+        for row in pools[subset].to_rows():
+            if row["section"] != "header":
+                units[subset, row["source"], row["licence"], "made" if row["made"] else "real"] += 1
+    head = ["subset", "units from", "license", "", "units"]
+    yield from _table(head, [(*of, f"{n:,}") for of, n in sorted(units.items())])
+    if unlicensed := sorted({source for _, source, licence in asked if "none stated" in licence}):
+        yield ""
+        yield f"**Not to be published**: {', '.join(unlicensed)} states no license. Build without it to share."
+
+
+def _budgets(built: Testbeds) -> Iterator[str]:
+    yield f"A config is built for a budget if its contexts fill {FILLED:.0%} of it on average, and if under"
+    yield f"{SAME:.0%} of them are the same as for the next smaller budget."
+    yield ""
+    rows = [
+        (name, each.n, f"{each.fill:.1%}", f"{each.same:.1%}", "yes" if name in built.tables else "no")
+        for name, each in built.budgets.items()
+    ]
+    yield from _table(["config", "test rows", "filled to", "same as smaller budget", "built"], rows)
+
+
+def _positions(instances: Sequence[Instance], built: Testbeds, subsets: Sequence[str]) -> Iterator[str]:
+    yield "Positions of the needed units in their section, at the standard budget: the share in each tenth of"
+    yield "the section, and the Kolmogorov-Smirnov distance from uniform (target: 0.10 or less)."
+    yield ""
+    positive = {each.id: (each.positive_sk, each.positive_text) for each in instances}
+    rows = []
+    for subset in subsets:
+        config = f"noise_{subset}_{STANDARD[subset]}"
+        shown = built.tables[config]["test"].to_pylist() if config in built.tables else []
+        for section, units in enumerate(("sk_units", "text_units")):
+            depths = [
+                (place + 0.5) / len(row[units])
+                for row in shown
+                for place, number in enumerate(row[units])
+                if number in positive[row["instance_id"]][section]
+            ]
+            if depths:
+                shares = np.histogram(depths, bins=10, range=(0, 1))[0] / len(depths)
+                tenths = [f"{share:.0%}" for share in shares]
+                rows.append([subset, units, *tenths, f"{distance_from_uniform(depths):.3f}"])
+    yield from _table(["subset", "section", *(f"{n}0 %" for n in range(1, 11)), "distance"], rows)
+
+
+def _noise_like_evidence(release: InstanceSet, built: Testbeds) -> Iterator[str]:
+    """Yield the share of table contexts with enough noise rows that resemble evidence."""
+    by_id = {each.id: each for each in release.instances if each.subset == "table" and each.program}
+    rows = []
+    for config, enough in LIKE_EVIDENCE.items():
+        found: dict[bool, list[bool]] = {True: [], False: []}
+        for row in built.tables[config]["test"].to_pylist() if config in built.tables else ():
+            instance = by_id.get(row["instance_id"])
+            if instance is None or instance.program is None or row["status"] == "over_budget":
+                continue
+            cells, program = release.pools["table"].structured(instance), instance.program
+            noise = (cells[n] for n in row["sk_units"] if n not in instance.positive_sk)
+            is_several = max(map(len, alternatives(program))) > 1
+            found[is_several].append(sum(looks_like_evidence(program, each) for each in noise) >= enough)
+        for is_several, holds in found.items():
+            if holds:
+                kind = "several" if is_several else "one"
+                rows.append((config, kind, len(holds), enough, f"{np.mean(holds):.0%}"))
+    if rows:
+        yield "Noise rows that resemble evidence meet some but not all conditions of a question. If the"
+        yield "question has one condition, they have its value in another column. The table has the share of"
+        yield "contexts with enough such rows. A question with one condition has none if no other column has"
+        yield "such a value (most names, and bounds)."
+        yield ""
+        yield from _table(["config", "conditions", "test rows", "minimum", "with enough"], rows)
+
+
+def _left_out(built: Testbeds) -> Iterator[str]:
+    yield "Test questions that a config leaves out. `rejection`: questions without twins (see above)."
+    yield "`hardness`: questions with too little noise of one of the two levels for 1k tokens."
+    yield ""
+    yield from _table(["config", "instances"], sorted(built.left_out.items()))
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(map(str, row))} |"
+
+
+def _mean(values: Iterable[float]) -> str:
+    found = list(values)
+    return f"{np.mean(found):.2f}" if found else "-"

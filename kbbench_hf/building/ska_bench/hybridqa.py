@@ -1,0 +1,253 @@
+"""HybridQA's questions on OTT-QA's tables with linked passages, and the numbers that the passages state.
+
+The released text is tokenized ("Tom 's horse , in 1945"); question, answer, cells and passages are detokenized here.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import permutations
+from pathlib import Path
+from typing import NamedTuple
+
+from kbbench_hf.benchmarks.ska_bench.units import Cells, clean
+from kbbench_hf.building.ska_bench.name_matching import mentions_name, normal_name
+from kbbench_hf.building.ska_bench.source_files import DataSource, join_tokens, read_json_lines
+from kbbench_hf.building.ska_bench.unit_orders import seeded_hash
+from kbbench_hf.errors import DataError
+from kbbench_hf.files.datasets import Row
+
+SOURCE = DataSource(
+    "HybridQA", "wenhuchen/HybridQA @db22fda, wenhuchen/OTT-QA @b289bcc", "MIT; text Wikipedia, CC BY-SA"
+)
+TABLES, QUESTIONS = "hybridqa_tables.jsonl.gz", "hybridqa_questions.jsonl.gz"
+_PERSON = re.compile(r"[A-Z]\S*(?: [A-Z]\S*)+")
+_FULL_DATE = r"(?:\d{1,2} [A-Z][a-z]+ |[A-Z][a-z]+ \d{1,2}, )(\d{4})"
+_NOUN = re.compile(r"[A-Z][A-Za-z' -]*(?:[^s]|ss)$")
+_NO_NOUN = re.compile(
+    r"\b(?:from|to|by|at|in|with|on|via|nationality|country|nation|nominees?|third|second|first)\b", re.IGNORECASE
+)
+
+
+class LinkedTable(NamedTuple):
+    """A table whose cells link to passages."""
+
+    name: str
+    title: str
+    section: str
+    header: Cells
+    rows: tuple[Cells, ...]
+    links: tuple[tuple[Cells, ...], ...]
+    """For each cell: the links whose passages are there, without repetition."""
+    passages: Mapping[str, str]
+    """Link -> text."""
+
+
+class HybridQuestion(NamedTuple):
+    """A question whose answer lies in one row of a table, or in a passage that the row links to."""
+
+    id: str
+    text: str
+    answer: str
+    table: str
+    row: int
+    quoted: tuple[int, ...]
+    """The columns whose cell in the row is quoted in the question."""
+    answer_passages: Cells
+    """The links of the row whose passages hold the answer; empty where it is a cell's."""
+    bridges: Cells
+    """Links of the row whose passages hold words of the question that nothing else in the evidence does."""
+    bridge_hits: int
+    """How many of the table's passages hold them as well as those do."""
+    answer_in_table: bool
+
+
+def title_of(link: str) -> str:
+    """Return the title of the page behind a link.
+
+    >>> title_of("/wiki/Saving_Grace_(TV_series)")
+    'Saving Grace (TV series)'
+    """
+    return clean(link.removeprefix("/wiki/").replace("_", " "))
+
+
+def name_of(link: str) -> str:
+    """Return the title of the page behind a link, without a qualifier: "Saving Grace"."""
+    return title_of(link).partition(" (")[0]
+
+
+def split_answers(answer: str) -> list[str]:
+    """Return the items of an answer that lists people, or three things and more; otherwise the answer alone.
+
+    >>> split_answers("Jennifer Aniston and Paul Rudd"), split_answers("strawberries, apples, lettuce")
+    (['Jennifer Aniston', 'Paul Rudd'], ['strawberries', 'apples', 'lettuce'])
+    >>> split_answers("paranoia and delirium"), split_answers("New York City, New York")
+    (['paranoia and delirium'], ['New York City, New York'])
+    """
+    parts = re.split(r", and | and |, ", answer)
+    several = " and " in answer or answer.islower()
+    return parts if several and (len(parts) > 2 or all(map(_PERSON.fullmatch, parts))) else [answer]
+
+
+def read_questions(folder: Path) -> tuple[list[HybridQuestion], dict[str, LinkedTable]]:
+    """Return the questions by id, and the tables by name.
+
+    Raises:
+        DataError: a file is absent or malformed, or a question names a table or a row that is not there.
+    """
+    columns = {"table": str, "title": str, "section": str, "header": list, "rows": list, "passages": dict}
+    tables = {row["table"]: _table(row) for row in read_json_lines(folder / TABLES, columns)}
+    fields = {"id": str, "question": str, "answer": str, "table": str, "row": int, "row_cells_quoted": list}
+    fields |= {"answer_passages": list, "bridge_passages": list, "bridge_hits_in_table": int, "answer_in_table": bool}
+    questions = []
+    for row in read_json_lines(folder / QUESTIONS, fields):
+        table = tables.get(row["table"])
+        if table is None or not 0 <= row["row"] < len(table.rows):
+            raise DataError(f"{row['id']} needs row {row['row']} of {row['table']!r}, which {TABLES} does not have.")
+        values = (join_tokens(row[name]) if name in ("question", "answer") else row[name] for name in fields)
+        questions.append(HybridQuestion._make(tuple(each) if isinstance(each, list) else each for each in values))
+    return sorted(questions, key=lambda question: question.id), dict(sorted(tables.items()))
+
+
+def assign_subsets(questions: Sequence[HybridQuestion]) -> dict[str, str]:
+    """Return the subset of each table that has questions: `kg_text` or `table_text`, halves by the hash of its name."""
+    names = sorted({question.table for question in questions})
+    half = 1 << 47
+    draws = {name: int.from_bytes(seeded_hash(f"subset|{name}")[:6], "big") for name in names}
+    return {name: "table_text" if draw < half else "kg_text" for name, draw in draws.items()}
+
+
+def _table(row: Row) -> LinkedTable:
+    passages = {link: text for link, tokens in sorted(row["passages"].items()) if (text := join_tokens(tokens))}
+    try:
+        rows = tuple(tuple(join_tokens(text) for text, _ in cells) for cells in row["rows"])
+        links = tuple(
+            tuple(tuple(dict.fromkeys(link for link in linked if link in passages)) for _, linked in cells)
+            for cells in row["rows"]
+        )
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{row['table']}: a cell is not [text, links] ({error}). Get {TABLES} again.") from error
+    header = tuple(map(join_tokens, row["header"]))
+    if any(len(cells) != len(header) for cells in rows):
+        raise DataError(f"{row['table']}: a row has not {len(header)} cells, as the header has. Get {TABLES} again.")
+    title, section = join_tokens(row["title"]), join_tokens(row["section"])
+    return LinkedTable(row["table"], title, section, header, rows, links, passages)
+
+
+class NumberKind(NamedTuple):
+    """A number that passages state of their entity, and its wordings in questions."""
+
+    stated: re.Pattern[str]
+    noun: str
+    """What its entity is called under the header "Name"."""
+    says: str
+    asks: str
+    compares: str
+    wins: Callable[[float, float], float]
+    least: float
+    """The least difference of two that are compared, as a share of the larger number."""
+
+
+NUMBER_KINDS = (
+    NumberKind(
+        re.compile(rf"^[^.]{{0,120}}\((?:[^()]*[,;] )?(?:born |b\. )?(?:on )?{_FULL_DATE}(?: ?[-–—]|\)|,| in)"),
+        "person",
+        "was born in {}",
+        "in which year was the {} born",
+        "who was born earlier",
+        min,
+        1 / 3000,
+    ),
+    NumberKind(
+        re.compile(r"\bpopulation (?:of|was|is)(?: [a-z]+){0,3} (\d{1,3}(?:,\d{3})+|\d{3,})\b"),
+        "place",
+        "has a population of {}",
+        "what is the population of the {}",
+        "which has more inhabitants",
+        max,
+        1 / 6,
+    ),
+    NumberKind(
+        re.compile(
+            r"(?:^[^.]{0,200}|\. |\. (?:It|The \w+) was )\b(?:[Ff]ounded|[Ee]stablished)(?: [a-z]+){0,2} in "
+            r"(1[5-9]\d\d|20\d\d)\b"
+        ),
+        "body",
+        "was founded in {}",
+        "in which year was the {} founded",
+        "which was founded earlier",
+        min,
+        1 / 3000,
+    ),
+)
+_BORN = NUMBER_KINDS[0]
+
+
+class StatedNumber(NamedTuple):
+    """The number that the passage behind a cell states, as it is written."""
+
+    row: int
+    column: int
+    link: str
+    stated: str
+
+    @property
+    def number(self) -> float:
+        """The number as one."""
+        return float(self.stated.replace(",", ""))
+
+
+def stated_numbers(table: LinkedTable) -> dict[tuple[NumberKind, int], list[StatedNumber]]:
+    """Return the numbers that the passages of each column state, row by row, by kind and column."""
+    linking = Counter(link for row in table.links for link in {link for cell in row for link in cell})
+    found: defaultdict[tuple[NumberKind, int], list[StatedNumber]] = defaultdict(list)
+    for column, header in enumerate(table.header):
+        name = header_noun(header, "")
+        if not _NOUN.match(name) or _NO_NOUN.search(name) or table.header.count(header) > 1:
+            continue
+        for row, cells in enumerate(table.rows):
+            links = table.links[row][column]
+            named = len(links) == 1 and normal_name(name_of(links[0])) == normal_name(cells[column])
+            if not named or linking[links[0]] > 1:
+                continue
+            text = table.passages[links[0]]
+            born = bool(_BORN.stated.search(text))
+            for kind in NUMBER_KINDS:
+                numbers = {number.rstrip(",") for number in kind.stated.findall(text)}
+                if len(numbers) == 1 and (kind is _BORN or not born):  # what a person founded is something else
+                    found[kind, column].append(StatedNumber(row, column, links[0], numbers.pop()))
+    return found
+
+
+def pages_name_each_other(table: LinkedTable, one: str, other: str) -> bool:
+    """Return whether one of two passages names the page of the other."""
+    return any(mentions_name(table.passages[link], name_of(page)) for link, page in ((one, other), (other, one)))
+
+
+def number_pairs(table: LinkedTable) -> Iterator[tuple[NumberKind, StatedNumber, NumberKind, StatedNumber]]:
+    """Yield the numbers of two entities of one row: one that identifies the row, and one to be asked for.
+
+    No other passage of the table holds the first number, and neither the row nor the first passage the second; neither
+    passage names the page of the other.
+    """
+    by_row: defaultdict[int, list[tuple[NumberKind, StatedNumber]]] = defaultdict(list)
+    for (kind, _), numbers in stated_numbers(table).items():
+        for number in numbers:
+            by_row[number.row].append((kind, number))
+    for n, numbers_of_row in by_row.items():
+        for (kind, known), (asked_kind, asked) in permutations(numbers_of_row, 2):
+            others = [text for link, text in table.passages.items() if link != known.link]
+            shown = [*table.rows[n], table.passages[known.link], table.title, table.section]
+            if (
+                known.link != asked.link
+                and not any(mentions_name(text, known.stated) for text in [*others, *table.rows[n]])
+                and not any(mentions_name(text, asked.stated) for text in shown)
+                and not pages_name_each_other(table, known.link, asked.link)
+            ):
+                yield kind, known, asked_kind, asked
+
+
+def header_noun(header: str, name: str) -> str:
+    """Return what a header calls its entities; `name` where the header is only "Name"."""
+    noun = re.sub(r" ?\(s\)$", "", header)
+    return name if name and noun == "Name" else noun
