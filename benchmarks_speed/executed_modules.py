@@ -67,7 +67,7 @@ def counted() -> Iterator[None]:
 def modules(found: set[str]) -> list[str]:
     """Return the names of the package's modules among files."""
     package = ROOT / "kbbench_hf"
-    paths = sorted(Path(each) for each in found if Path(each).is_relative_to(package))
+    paths = sorted(Path(each) for each in found if each.endswith(".py") and Path(each).is_relative_to(package))
     return [".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in paths]
 
 
@@ -116,6 +116,7 @@ def upload() -> None:
         raise SystemExit("The board did not start.")
     visitor = Visitor(SimpleNamespace(url=f"http://127.0.0.1:{port}", on_stop=[]))  # type: ignore[arg-type]
     visitor.log_in()
+    visitor.client.get("/").raise_for_status()  # until the first page is there, threads of the start are busy
     predictions = ROOT / "kbbench_hf/benchmarks/text2kgbench/mini/predictions/pattern.jsonl"
     with counted():
         receipt = visitor.submit(PLACE, visitor.upload("a.jsonl", predictions.read_bytes()), "pattern")
