@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from kbbench_hf.retrieval.context import Share, no_bar
+from kbbench_hf.protocols import Share
+from kbbench_hf.retrieval.context import no_bar
 from kbbench_hf.retrieval.embedders import SentenceEmbedder
 from kbbench_hf.retrieval.embedding_cache import embed
 

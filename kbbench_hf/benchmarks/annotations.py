@@ -83,19 +83,6 @@ def read_annotation(folder: Path, kind: str, identity: Identity | None = None) -
     return Annotation(found, table)
 
 
-def annotations_folder(predictions: Path) -> Path:
-    """Return where the annotations of a predictions file are: in its run's `annotations`, or beside it.
-
-    >>> str(annotations_folder(Path("runs/mine/predictions.jsonl")))
-    'runs/mine/annotations'
-    >>> str(annotations_folder(Path("answers/mine.jsonl.gz")))
-    'answers/mine.annotations'
-    """
-    if predictions.name == "predictions.jsonl":
-        return predictions.parent / "annotations"
-    return predictions.parent / f"{predictions.name.removesuffix('.gz').removesuffix('.jsonl')}.annotations"
-
-
 def triple_key(triple: Triple) -> str:
     """Return a triple as the JSON text that annotations know it by.
 

@@ -9,20 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.answers import Answer, AnswerKind, Id
-from kbbench_hf.benchmarks.audits import Audit
-from kbbench_hf.benchmarks.charts import FigureTable, Panels, Section, Statistics
-from kbbench_hf.benchmarks.reviews import QUESTIONS, Question, ReviewItems
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.datasets import DatasetFolder, Row
 from kbbench_hf.metrics.aggregate import Estimate, means
-from kbbench_hf.metrics.votes import Vote
 from kbbench_hf.parsing.parsed_reply import ParsedReply
 from kbbench_hf.protocols import Embedder
 
 if TYPE_CHECKING:
     from kbbench_hf.benchmarks.annotations import Annotations
+    from kbbench_hf.benchmarks.audits import Audit
+    from kbbench_hf.benchmarks.charts import FigureTable, Panels, Section, Statistics
+    from kbbench_hf.benchmarks.reviews import Question, ReviewItems
     from kbbench_hf.knowledge_base.documents import Rendering
+    from kbbench_hf.metrics.votes import Vote
 
 Example = Mapping[str, Any]
 """A row as a benchmark reads it."""
@@ -156,9 +156,9 @@ class Testbed:
     """Whether its configs are run; False where finished runs of theirs are only sorted."""
     summary: Callable[[Figures], list[str]] | None = None
     """The scores of each config -> sentences on what they say together."""
-    table: Callable[[Mapping[str, Result]], FigureTable] | None = None
+    table: "Callable[[Mapping[str, Result]], FigureTable] | None" = None
     """Config -> result -> a table to show instead of the figures of each config."""
-    panels: Callable[[Mapping[str, Figures]], Panels] | None = None
+    panels: "Callable[[Mapping[str, Figures]], Panels] | None" = None
     """System -> the scores of each config -> a picture."""
 
 
@@ -228,14 +228,14 @@ class Data:
     """As `build`, and a seed: makes a split with invented names, to be kept from models; None where there is none."""
     build_archive: Callable[[Path, Path], None] | None = None
     """(archive, dataset folder to write): makes the knowledge base alone, of any archive in the release's form."""
-    audit: Audit | None = None
+    audit: "Audit | None" = None
     """Finds what can be had from the built dataset without understanding; None where nobody wrote one."""
-    review: ReviewItems | None = None
+    review: "ReviewItems | None" = None
     """What people are shown who review the built dataset; None where nobody wrote it."""
     construction: Callable[[], Mapping[str, Any]] | None = None
     """Gives the spec by which more questions of its kind are made; None where nobody wrote one."""
-    review_questions: Sequence[Question] = QUESTIONS
-    """What these people are asked of each."""
+    review_questions: "Sequence[Question]" = ()
+    """What these people are asked of each; `reviews.QUESTIONS` where it is empty."""
     shipped: Path | None = None
     """The built dataset where a package carries it, with answers of small systems in `predictions`."""
 
@@ -271,7 +271,7 @@ class HumanVote(NamedTuple):
     a: str
     """A system, by its name in the release's files."""
     b: str
-    vote: Vote
+    vote: "Vote"
     score_a: float
     score_b: float
 
@@ -358,15 +358,15 @@ class Showing:
     """The published systems whose answers the release has; `build` writes them into the dataset's `predictions`."""
     evaluate_module: Path | None = None
     """The folder of its metric as an `evaluate` module, where another package carries one."""
-    evaluation: Callable[[Systems, DatasetFolder | None, str], Sequence[Section]] | None = None
+    evaluation: "Callable[[Systems, DatasetFolder | None, str], Sequence[Section]] | None" = None
     """(systems, the dataset where it is at hand, split) -> the tables and figures of its paper."""
-    published_evaluation: Callable[[], Sequence[Section]] | None = None
+    published_evaluation: "Callable[[], Sequence[Section]] | None" = None
     """The same of what its authors published, on data of their own."""
-    statistics: Callable[[DatasetFolder], Statistics] | None = None
+    statistics: "Callable[[DatasetFolder], Statistics] | None" = None
     """Folder -> the dataset's size, lengths and diversity, as `kbbench report NAME --dataset` shows them."""
     names: Path | None = None
     """A TOML file with a line on each mode, prompt, parser, testbed and slice; `kbbench list NAME` prints it."""
-    errors: Callable[[Examples, Sequence[Answer | None]], FigureTable] | None = None
+    errors: "Callable[[Examples, Sequence[Answer | None]], FigureTable] | None" = None
     """(examples, answers) -> how many parts of the answers are wrong in which way."""
 
 

@@ -7,19 +7,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
-from kbbench_hf.benchmarks import Place, at_hand, benchmark, importable_names
+from kbbench_hf.benchmarks import PUBLISHED, Place, at_hand, benchmark, importable_names
 from kbbench_hf.benchmarks.published import PublishedRow, read_published
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.datasets import PREDICTIONS
 from kbbench_hf.hub.download import downloaded_dataset
-
-PREFIX = "published:"
-"""What stands before a published system's name wherever predictions can be named."""
-
-
-def is_published(name: Path | str) -> bool:
-    """Say whether this names a published system rather than a file."""
-    return str(name).startswith(PREFIX)
 
 
 def published_rows(name: str, config: str, split: str, mode: str) -> list[PublishedRow]:
@@ -122,7 +114,7 @@ def find_published(name: str, place: Place) -> list[Published]:
     Raises:
         UsageError: nothing is known by this name; the message has the closest one, or where it is known.
     """
-    wanted = name.removeprefix(PREFIX).casefold()
+    wanted = name.removeprefix(PUBLISHED).casefold()
     rows = {row.system: row for row in published_systems(place)}
     answers = published_answers(place)
     known = list(dict.fromkeys([*rows, *answers]))
@@ -130,7 +122,7 @@ def find_published(name: str, place: Place) -> list[Published]:
     if not chosen and re.search(r"[*?[]", wanted):
         chosen = [each for each in known if fnmatchcase(each.casefold(), wanted)]
     if not chosen:
-        raise _unknown(name.removeprefix(PREFIX), place, known)
+        raise _unknown(name.removeprefix(PUBLISHED), place, known)
     return [Published(each, rows.get(each), answers.get(each)) for each in chosen]
 
 
@@ -144,12 +136,12 @@ def _unknown(name: str, place: Place, known: list[str]) -> UsageError:
     ]
     if elsewhere:
         return UsageError(
-            f"{PREFIX}{name} has no scores for {where}; it has some for {'; '.join(elsewhere)}. Choose one of these "
+            f"{PUBLISHED}{name} has no scores for {where}; it has some for {'; '.join(elsewhere)}. Choose one of these "
             f"with --split and --mode."
         )
     if not known:
         hint = f"See: kbbench list {place.benchmark} --published" if of_same else "Leave it out."
-        return UsageError(f"{PREFIX}{name}: nothing is published for {where}. {hint}")
+        return UsageError(f"{PUBLISHED}{name}: nothing is published for {where}. {hint}")
     return unknown_name(f"published system of {where}:", name, known)
 
 
@@ -187,10 +179,10 @@ def answers_of(name: str, place: Place) -> Path:
     system = found[0].system
     if system not in benchmark(place.benchmark).showing.answered:
         raise UsageError(
-            f"{PREFIX}{system} has scores only, and predictions are needed; they were not released. "
+            f"{PUBLISHED}{system} has scores only, and predictions are needed; they were not released. "
             f"List its scores: kbbench list {place.benchmark}/{place.config} --published"
         )
     raise UsageError(
-        f"The predictions of {PREFIX}{system} are in the authors' release and not installed. "
+        f"The predictions of {PUBLISHED}{system} are in the authors' release and not installed. "
         f"Build the dataset: kbbench build {place.benchmark}  (add --source RELEASE if you have the release)"
     )

@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import DatasetFolder
-from kbbench_hf.metrics.agreement import Kappa, nominal_kappa
+
+if TYPE_CHECKING:
+    from kbbench_hf.metrics.agreement import Kappa
 
 
 @dataclass(frozen=True)
@@ -198,7 +200,7 @@ class Agreement:
     """How far two reviewers agree."""
 
     reviewers: tuple[str, str]
-    kappas: Mapping[str, Kappa]
+    kappas: "Mapping[str, Kappa]"
     """Question -> their agreement."""
     disagreements: Sequence[tuple[str, str, str, str]]
     """(instance, question, what one said, what the other said)."""
@@ -212,6 +214,8 @@ def agreement(one: Iterable[Judgement], other: Iterable[Judgement]) -> Agreement
     Raises:
         DataError: there is no instance that both judged as it was shown to both, or they are one person.
     """
+    from kbbench_hf.metrics.agreement import nominal_kappa
+
     a, b = ({(each.instance_id, each.item_sha256): each for each in said} for said in (one, other))
     both = sorted(a.keys() & b.keys())
     if not both:

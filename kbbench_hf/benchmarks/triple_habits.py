@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from kbbench_hf.benchmarks.warnings import ScoreWarning
-from kbbench_hf.metrics.triple_values import plain_name
-from kbbench_hf.metrics.triples import Ontology, fold, loose
+from kbbench_hf.metrics.triples import Ontology, fold, loose, plain_name
 
 Answers = Sequence[Sequence[Sequence[str]] | None]
 ScoreAnswers = Callable[[Answers], Mapping[str, float]]

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kbbench_hf.benchmarks import is_published
 from kbbench_hf.benchmarks.base import AnnotationRules, Examples
-from kbbench_hf.benchmarks.baselines import answers_of, is_published
+from kbbench_hf.benchmarks.baselines import answers_of
 from kbbench_hf.cli.names import NAME, FilePath, Number
 from kbbench_hf.cli.options import JSON, on_benchmark, read_how
 from kbbench_hf.errors import KBBenchError, UsageError
@@ -139,7 +140,7 @@ def command(
 
 
 def _annotate(predictions: Path, asked: "Asked", how: ReadOptions, options: Row) -> Row:
-    from kbbench_hf.benchmarks.annotations import annotations_folder
+    from kbbench_hf.files import annotations_folder
     from kbbench_hf.files.formats import prediction_files
     from kbbench_hf.judges.surface import SURFACE
     from kbbench_hf.runners.annotators import Annotators, annotate_predictions

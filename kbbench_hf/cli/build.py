@@ -5,9 +5,8 @@ from pathlib import Path, PurePosixPath
 
 import click
 
-from kbbench_hf.benchmarks import benchmark, benchmark_names, shipped_dataset
+from kbbench_hf.benchmarks import PUBLISHED, benchmark, benchmark_names, shipped_dataset
 from kbbench_hf.benchmarks.base import Benchmark
-from kbbench_hf.benchmarks.baselines import PREFIX
 from kbbench_hf.cli.names import DATASET, NAME, FilePath, of_benchmark
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import NAMESPACE, DatasetFolder, check_replaceable, copy_dataset
@@ -192,7 +191,7 @@ def _report(folder: DatasetFolder, seconds: float) -> None:
     answered: dict[str, list[str]] = {}
     for name in manifest.get("answers", {}):
         file = PurePosixPath(name)
-        answered.setdefault("/".join(file.parts[1:-1]), []).append(f"{PREFIX}{file.stem}")
+        answered.setdefault("/".join(file.parts[1:-1]), []).append(f"{PUBLISHED}{file.stem}")
     for part, systems in answered.items():
         more = f" and {len(systems) - 3} more" if len(systems) > 3 else ""
         echo(f"  predictions for {part}: {', '.join(systems[:3])}{more}")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kbbench_hf.benchmarks import PUBLISHED
 from kbbench_hf.benchmarks import benchmark as benchmark_of
-from kbbench_hf.benchmarks.baselines import PREFIX
 from kbbench_hf.cli.names import NAME, FilePath
 from kbbench_hf.cli.options import ALL_METRICS, JSON, MODE, NOTES, STRICT, on_benchmark, read_how, refuse_warnings
 from kbbench_hf.errors import UsageError
@@ -75,7 +75,7 @@ def command(
       kbbench compare mine.jsonl theirs.jsonl --benchmark mini-text2kg
       kbbench compare new=mine.jsonl 'published:*' --benchmark mini-text2kg --table latex
     """
-    patterns = any(each.startswith(PREFIX) for each in systems)
+    patterns = any(each.startswith(PUBLISHED) for each in systems)
     if len(systems) < 2 and not patterns:
         raise UsageError(
             f"Only one system is named: {systems[0]}. Expected two or more. Add a file, a run folder or 'published:*'."

@@ -9,9 +9,8 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from kbbench_hf.benchmarks import benchmark, benchmark_names, name_of_path, own_names
+from kbbench_hf.benchmarks import benchmark, benchmark_names, is_published, name_of_path, own_names
 from kbbench_hf.benchmarks.base import Benchmark
-from kbbench_hf.benchmarks.baselines import is_published
 from kbbench_hf.files import user_path
 
 

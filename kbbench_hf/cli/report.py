@@ -5,9 +5,8 @@ from pathlib import Path
 
 import click
 
+from kbbench_hf.benchmarks import PUBLISHED, find_dataset, is_published
 from kbbench_hf.benchmarks import benchmark as benchmark_of
-from kbbench_hf.benchmarks import find_dataset
-from kbbench_hf.benchmarks.baselines import PREFIX, is_published
 from kbbench_hf.cli.names import FilePath
 from kbbench_hf.cli.options import MODE, on_benchmark, read_how
 from kbbench_hf.errors import UsageError
@@ -75,7 +74,7 @@ def _write(
         from kbbench_hf.scoring.score import score
 
         result = score(what[0], benchmark, split=split, mode=mode, options=read_options)
-        name = Path(what[0]).name.removeprefix(PREFIX).removesuffix(".gz").removesuffix(".jsonl")
+        name = Path(what[0]).name.removeprefix(PUBLISHED).removesuffix(".gz").removesuffix(".jsonl")
         file = out or Path(f"{name}.html")
         write_text(file, answers_page(what[0], result, read_options))
         return [file]

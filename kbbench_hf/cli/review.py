@@ -11,7 +11,15 @@ import click
 from rich.markup import escape
 
 from kbbench_hf.benchmarks import benchmark, benchmark_names, find_dataset
-from kbbench_hf.benchmarks.reviews import Agreement, Judgement, Judgements, agreement, folded, read_judgements
+from kbbench_hf.benchmarks.reviews import (
+    QUESTIONS,
+    Agreement,
+    Judgement,
+    Judgements,
+    agreement,
+    folded,
+    read_judgements,
+)
 from kbbench_hf.cli.names import NAME, FilePath, of_benchmark
 from kbbench_hf.cli.options import JSON
 from kbbench_hf.errors import UsageError
@@ -101,7 +109,7 @@ def _serve(name: str, subset: str, out: Path, reviewer: str, sample: int, port: 
 
     folder = find_dataset(name)
     items = items_of(folder, subset, sample)
-    judgements = Judgements(out, reviewer, folder.revision, benchmark(name).data.review_questions)
+    judgements = Judgements(out, reviewer, folder.revision, benchmark(name).data.review_questions or QUESTIONS)
     try:
         server = ReviewServer(f"{name}, {subset}", items, judgements, port)
     except OSError as error:

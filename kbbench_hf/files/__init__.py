@@ -23,6 +23,19 @@ def shown_name(path: Path) -> str:
     return "standard input" if str(path) == STDIN else path.name if path.is_file() or path.is_dir() else str(path)
 
 
+def annotations_folder(predictions: Path) -> Path:
+    """Return where the annotations of a predictions file are: in its run's `annotations`, or beside it.
+
+    >>> str(annotations_folder(Path("runs/mine/predictions.jsonl")))
+    'runs/mine/annotations'
+    >>> str(annotations_folder(Path("answers/mine.jsonl.gz")))
+    'answers/mine.annotations'
+    """
+    if predictions.name == "predictions.jsonl":
+        return predictions.parent / "annotations"
+    return predictions.parent / f"{predictions.name.removesuffix('.gz').removesuffix('.jsonl')}.annotations"
+
+
 def is_pipe(path: str | Path) -> bool:
     """Return whether a path is standard input or a pipe, which has no name to keep and can be read once."""
     return str(path) in _STDIN_NAMES or Path(path).is_fifo()

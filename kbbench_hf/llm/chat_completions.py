@@ -9,9 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 
-from kbbench_hf.llm.error_messages import printable
-from kbbench_hf.llm.failures import Failure, Refused
-from kbbench_hf.llm.refusals import Meaning, Refusal
+from kbbench_hf.llm.failures import Failure, Meaning, Refusal, Refused
 from kbbench_hf.protocols import Completion, token_count
 
 FINISHED = {
@@ -168,6 +166,8 @@ def _reply(body: Mapping[str, object], text: str, finish: str, reasoning: str | 
 
 def words_of(value: object) -> str:
     """Return a JSON value in one printable line of at most 300 characters."""
+    from kbbench_hf.llm.error_messages import printable
+
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return printable(" ".join(text.split())[:300])
 

@@ -18,10 +18,8 @@ from urllib.parse import urlsplit
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.llm.chat_completions import parse_json, read_completion, read_tool_turn
-from kbbench_hf.llm.error_messages import error_words
-from kbbench_hf.llm.failures import Failure, Refused
+from kbbench_hf.llm.failures import Failure, Meaning, Refused
 from kbbench_hf.llm.http_bodies import is_stream, read_body, read_stream
-from kbbench_hf.llm.refusals import Meaning, meaning_of
 from kbbench_hf.llm.server_identity import server_facts
 from kbbench_hf.llm.supported_parameters import Dialect, Schema
 from kbbench_hf.protocols import Completion, Message
@@ -184,6 +182,9 @@ class Endpoint:
         dialect: Dialect | None = None,
     ) -> Failure:
         """Return what it means for the run that a request was refused."""
+        from kbbench_hf.llm.error_messages import error_words  # the tables of refusals are needed now, not before
+        from kbbench_hf.llm.refusals import meaning_of
+
         words = error_words(reply, headers)
         found = meaning_of(status, words, sent)
         said = str(words)

@@ -1,15 +1,55 @@
 """What it means that a request brought no answer: a reason for tables, and whether to ask again."""
 
 from collections.abc import Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
 
-from kbbench_hf.llm.refusals import Refusal
-from kbbench_hf.llm.supported_parameters import Dialect
 from kbbench_hf.protocols import Completion
+
+if TYPE_CHECKING:
+    from kbbench_hf.llm.supported_parameters import Dialect
 
 OF_THE_PROMPT = frozenset({"content_filter", "context_length", "unsupported_content", "prompt_refused"})
 """Reasons for which a server takes this prompt never."""
 SETTLED = OF_THE_PROMPT | {"refusal", "reasoning_only", "tool_call", "prompt_too_long"}
 """Reasons for which the model was reached and this is what it had to say: asking again would only cost again."""
+
+
+class Meaning(StrEnum):
+    """What a refusal means for the run, and so what is done next."""
+
+    PROMPT = "prompt"
+    """This prompt gets no answer here, ever; the run goes on."""
+    LATER = "later"
+    """Too much at once: wait as long as the server says, and send it again."""
+    LOADING = "loading"
+    """The model is not there yet: wait."""
+    FAULT = "fault"
+    """Something broke: send it again."""
+    KEY = "key"
+    """The key is not accepted, or may not do this: stop."""
+    QUOTA = "quota"
+    """There is no money or no quota left: stop."""
+    MODEL = "model"
+    """There is no such model: stop."""
+    ADDRESS = "address"
+    """There is no such page: stop."""
+    PARAMETER = "parameter"
+    """A parameter is not taken: leave it out or stop, and say which."""
+    UNCLEAR = "unclear"
+    """The words leave it open whether prompt or run was refused: ask."""
+
+
+class Refusal(NamedTuple):
+    """What a refusal means."""
+
+    meaning: Meaning
+    cause: str | None = None
+    """Of a prompt: "content_filter", "context_length" or "unsupported_content"."""
+    parameter: str | None = None
+    """Which parameter was not taken."""
+    seconds: float | None = None
+    """How long the server asks to wait."""
 
 
 class Failure(Exception):
@@ -63,7 +103,7 @@ class Refused(Failure):
         refusal: Refusal | None = None,
         sent: Mapping[str, object] | None = None,
         words: str = "",
-        dialect: Dialect | None = None,
+        dialect: "Dialect | None" = None,
     ) -> None:
         super().__init__(reason, detail, transient=False)
         self.refusal, self.sent, self.words, self.dialect = refusal, sent or {}, words, dialect

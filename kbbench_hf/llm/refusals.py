@@ -7,49 +7,10 @@ the meaning is `UNCLEAR`: then only asking again shows whose refusal it was (see
 
 import re
 from collections.abc import Iterable, Mapping
-from enum import StrEnum
-from typing import NamedTuple
 
 from kbbench_hf.llm import refusal_patterns as words
 from kbbench_hf.llm.error_messages import ErrorWords, error_words
-
-
-class Meaning(StrEnum):
-    """What a refusal means for the run, and so what is done next."""
-
-    PROMPT = "prompt"
-    """This prompt gets no answer here, ever; the run goes on."""
-    LATER = "later"
-    """Too much at once: wait as long as the server says, and send it again."""
-    LOADING = "loading"
-    """The model is not there yet: wait."""
-    FAULT = "fault"
-    """Something broke: send it again."""
-    KEY = "key"
-    """The key is not accepted, or may not do this: stop."""
-    QUOTA = "quota"
-    """There is no money or no quota left: stop."""
-    MODEL = "model"
-    """There is no such model: stop."""
-    ADDRESS = "address"
-    """There is no such page: stop."""
-    PARAMETER = "parameter"
-    """A parameter is not taken: leave it out or stop, and say which."""
-    UNCLEAR = "unclear"
-    """The words leave it open whether prompt or run was refused: ask."""
-
-
-class Refusal(NamedTuple):
-    """What a refusal means."""
-
-    meaning: Meaning
-    cause: str | None = None
-    """Of a prompt: "content_filter", "context_length" or "unsupported_content"."""
-    parameter: str | None = None
-    """Which parameter was not taken."""
-    seconds: float | None = None
-    """How long the server asks to wait."""
-
+from kbbench_hf.llm.failures import Meaning, Refusal
 
 CROWDED = (429, 498, 503, 529)
 """Statuses of a server that has too much to do."""

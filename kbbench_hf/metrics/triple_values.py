@@ -6,16 +6,15 @@ triples as well.
 """
 
 import re
-import unicodedata
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 from math import nan
 from typing import NamedTuple
 
 from kbbench_hf.metrics.mention_forms import Mention, find_mention, find_mentions, meant_dates, stands_in
-from kbbench_hf.metrics.triples import EMPTY_ANSWER, Ontology, Triple, TripleScores, entity_form, fold
+from kbbench_hf.metrics.triples import EMPTY_ANSWER, Ontology, Triple, TripleScores, entity_form, fold, plain_name
 from kbbench_hf.text.dates import find_dates, parse_date
-from kbbench_hf.text.folding import TYPEWRITER, repair_text
+from kbbench_hf.text.folding import repair_text
 from kbbench_hf.text.name_matching import Label
 from kbbench_hf.text.name_variants import QUALIFIER, is_country, nation
 from kbbench_hf.text.quantities import Quantity, find_quantities, parse_quantity
@@ -136,27 +135,6 @@ def _score_by_value(
     subjects, objects = subjects / len(distinct), objects / len(distinct)
     values = TripleScores(*of_mentioned, conformance, subjects, 1 - conformance, objects)
     return ValueScores(values, of_all, len(read) - len(mentioned))
-
-
-_LITERAL = re.compile(r'"(.*)"(?:@[A-Za-z]{2,3}(?:-[A-Za-z0-9]{1,8})*|\^\^<?\S+?>?)', re.DOTALL)
-"""An RDF literal with its language tag or datatype."""
-_TIMESTAMP = re.compile(r"\+?0*(\d{1,4}-\d\d-\d\d)T00:00:00(?:\.0+)?(?:Z|[+-]00:00)?")
-"""A day as Wikidata and XML Schema write it, with the time 0."""
-_INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
-"""Soft hyphens, joiners and blanks without width, which are removed."""
-
-
-@lru_cache(maxsize=2**15)
-def plain_name(text: str) -> str:
-    """Return a text with typewriter quotes, hyphens and blanks, an RDF literal without its tag or datatype.
-
-    >>> [plain_name(text) for text in ('"Hans"@de', '"41.0"^^xsd:double', "+2001-04-25T00:00:00Z", "Jean‑Luc’s")]
-    ['Hans', '41.0', '2001-04-25', "Jean-Luc's"]
-    """
-    literal = _LITERAL.fullmatch(text.strip())
-    plain = unicodedata.normalize("NFC", literal[1] if literal else text).translate(TYPEWRITER | _INVISIBLE)
-    timestamp = _TIMESTAMP.fullmatch(plain.strip())
-    return " ".join((timestamp[1] if timestamp else plain).split())
 
 
 def _gold_said(triple: Triple, gold: Sequence[GoldTriple], sentence: str) -> frozenset[int]:

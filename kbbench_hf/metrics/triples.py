@@ -4,12 +4,15 @@ Source: Mihindukulasooriya et al., "Text2KGBench", ISWC 2023, and its release (c
 script is the mode "reference": where paper and script differ, the script made the published figures.
 """
 
+import re
+import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import nan
 from typing import NamedTuple
 
+from kbbench_hf.text.folding import TYPEWRITER
 from kbbench_hf.text.tokens import normalise
 
 Triple = tuple[str, str, str]
@@ -214,3 +217,24 @@ def entity_form(entity: str) -> str:
     '1988'
     """
     return normalise(entity).replace("01januari", "")
+
+
+_LITERAL = re.compile(r'"(.*)"(?:@[A-Za-z]{2,3}(?:-[A-Za-z0-9]{1,8})*|\^\^<?\S+?>?)', re.DOTALL)
+"""An RDF literal with its language tag or datatype."""
+_TIMESTAMP = re.compile(r"\+?0*(\d{1,4}-\d\d-\d\d)T00:00:00(?:\.0+)?(?:Z|[+-]00:00)?")
+"""A day as Wikidata and XML Schema write it, with the time 0."""
+_INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
+"""Soft hyphens, joiners and blanks without width, which are removed."""
+
+
+@lru_cache(maxsize=2**15)
+def plain_name(text: str) -> str:
+    """Return a text with typewriter quotes, hyphens and blanks, an RDF literal without its tag or datatype.
+
+    >>> [plain_name(text) for text in ('"Hans"@de', '"41.0"^^xsd:double', "+2001-04-25T00:00:00Z", "Jean‑Luc’s")]
+    ['Hans', '41.0', '2001-04-25', "Jean-Luc's"]
+    """
+    literal = _LITERAL.fullmatch(text.strip())
+    plain = unicodedata.normalize("NFC", literal[1] if literal else text).translate(TYPEWRITER | _INVISIBLE)
+    timestamp = _TIMESTAMP.fullmatch(plain.strip())
+    return " ".join((timestamp[1] if timestamp else plain).split())

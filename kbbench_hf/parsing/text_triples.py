@@ -7,11 +7,13 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from kbbench_hf.parsing.graph_syntax import turtle
-from kbbench_hf.parsing.labeled_triples import LABEL, in_cycles, parse_labels
 from kbbench_hf.parsing.line_triples import (
     ARROWS,
+    LABEL,
     MARKER,
     bare_line,
+    in_cycles,
+    parse_labels,
     parse_line,
 )
 from kbbench_hf.parsing.parsed_reply import Triple

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from kbbench_hf.benchmarks import Place
+from kbbench_hf.benchmarks import PUBLISHED, Place
 from kbbench_hf.benchmarks.base import Benchmark
-from kbbench_hf.benchmarks.baselines import PREFIX, published_answers, published_beside, published_rows
+from kbbench_hf.benchmarks.baselines import published_answers, published_beside, published_rows
 from kbbench_hf.benchmarks.published import Figures, PublishedFigure, PublishedRow, Source
 from kbbench_hf.reports import terminal
 from kbbench_hf.reports.tables import label
@@ -78,7 +78,7 @@ def print_published(benchmark: Benchmark, places: Iterable[Place]) -> None:
             console.print(f"[dim]--json also has: {escape(', '.join(parts))}[/dim]")
         usual = place._replace(mode=place.mode or benchmark.scoring.modes[0])
         if answers := published_answers(usual):
-            names = escape(", ".join(f"{PREFIX}{name}" for name in answers))
+            names = escape(", ".join(f"{PUBLISHED}{name}" for name in answers))
             console.print(f"[dim]Installed predictions, for kbbench compare and score: {names}[/dim]")
 
 

@@ -9,10 +9,10 @@ from shutil import copytree
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple
 
-from kbbench_hf.benchmarks import benchmark, find_dataset
+from kbbench_hf.benchmarks import benchmark, find_dataset, is_published
 from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.benchmarks.base import Benchmark, Examples
-from kbbench_hf.benchmarks.baselines import answers_of, is_published
+from kbbench_hf.benchmarks.baselines import answers_of
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import Id, Row, read_json

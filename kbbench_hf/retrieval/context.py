@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,31 +13,13 @@ from numpy.typing import NDArray
 from kbbench_hf.errors import UsageError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.model_specs import Option, Options, Spec, yes_or_no
-from kbbench_hf.protocols import Retriever
+from kbbench_hf.protocols import Retriever, Share
 from kbbench_hf.retrieval.node_texts import Forms, Text, render
 
 TEXT: dict[str, Option] = {"text": (str, None), "relations": (yes_or_no, None)}
 """The options of every model that reads texts; `Workplace.text` says what they choose."""
 Progress = Callable[..., AbstractContextManager[Callable[[int], None]]]
 """`progress(title, total, done=0)` opens a bar and gives the function that moves it on."""
-
-
-@dataclass(frozen=True)
-class Share:
-    """The part of the work that this process (or thread) has: the `rank`-th of `size`."""
-
-    rank: int = 0
-    size: int = 1
-    gather: Callable[[Any], list[Any]] = lambda value: [value]
-    """Gives every process the values of all, in order of rank; all of them must call it."""
-
-    def of(self, items: range) -> range:
-        """Return this part of `items`: contiguous, and as even as can be.
-
-        >>> [list(Share(rank, 2).of(range(3))) for rank in range(2)]
-        [[0], [1, 2]]
-        """
-        return items[self.rank * len(items) // self.size : (self.rank + 1) * len(items) // self.size]
 
 
 def no_bar(title: str, total: int | None, *, done: int = 0) -> AbstractContextManager[Callable[[int], None]]:

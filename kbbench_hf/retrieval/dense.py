@@ -7,9 +7,9 @@ import numpy as np
 
 from kbbench_hf.errors import missing_extra
 from kbbench_hf.model_specs import Spec, one_of
-from kbbench_hf.protocols import QueryEmbedder, Ranking
+from kbbench_hf.protocols import QueryEmbedder, Ranking, Share
 from kbbench_hf.retrieval import exact_search
-from kbbench_hf.retrieval.context import TEXT, Share, Workplace
+from kbbench_hf.retrieval.context import TEXT, Workplace
 from kbbench_hf.retrieval.embedders import from_spec
 from kbbench_hf.retrieval.embedding_cache import embed, folder_of
 from kbbench_hf.retrieval.exact_search import Vectors

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.files.writing import whole_file
-from kbbench_hf.protocols import Embedder
-from kbbench_hf.retrieval.context import Progress, Share
+from kbbench_hf.protocols import Embedder, Share
+from kbbench_hf.retrieval.context import Progress
 from kbbench_hf.retrieval.exact_search import Vectors
 
 BLOCK_TEXTS = 512

@@ -13,8 +13,7 @@ from importlib.util import find_spec
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.protocols import Ranking
-from kbbench_hf.retrieval.context import Share
+from kbbench_hf.protocols import Ranking, Share
 from kbbench_hf.retrieval.top_k import best, grouped, merge, pad
 
 Vectors = NDArray[np.float32]

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from kbbench_hf.errors import UsageError, missing_extra
 from kbbench_hf.model_specs import Spec, positive
-from kbbench_hf.protocols import Ranking, Retriever, matched
-from kbbench_hf.retrieval.context import TEXT, Share, Workplace
+from kbbench_hf.protocols import Ranking, Retriever, Share, matched
+from kbbench_hf.retrieval.context import TEXT, Workplace
 from kbbench_hf.retrieval.embedders import revision_of, unloadable
 from kbbench_hf.retrieval.embedding_cache import folder_of
 from kbbench_hf.retrieval.exact_search import in_parts

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.model_specs import Spec, one_of, positive
-from kbbench_hf.protocols import Ranking
-from kbbench_hf.retrieval.context import TEXT, Share, Workplace
+from kbbench_hf.protocols import Ranking, Share
+from kbbench_hf.retrieval.context import TEXT, Workplace
 from kbbench_hf.retrieval.embedders import SentenceEmbedder, from_spec
 from kbbench_hf.retrieval.embedding_cache import embed, folder_of
 from kbbench_hf.retrieval.exact_search import Vectors, block_rows, in_parts

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.files.writing import whole_file
-from kbbench_hf.retrieval.context import Progress, Share
+from kbbench_hf.protocols import Share
+from kbbench_hf.retrieval.context import Progress
 from kbbench_hf.retrieval.embedding_cache import in_blocks
 
 STEP = 1 / 127

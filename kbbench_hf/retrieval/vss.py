@@ -20,8 +20,8 @@ from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files import file_sha256
 from kbbench_hf.files.writing import whole_file
 from kbbench_hf.model_specs import Options, Spec, positive
-from kbbench_hf.protocols import Ranking, Retriever
-from kbbench_hf.retrieval.context import TEXT, Question, Share, Workplace
+from kbbench_hf.protocols import Ranking, Retriever, Share
+from kbbench_hf.retrieval.context import TEXT, Question, Workplace
 from kbbench_hf.retrieval.dense import Dense
 from kbbench_hf.retrieval.embedders import SentenceEmbedder, from_spec
 from kbbench_hf.retrieval.embedding_cache import embed, folder_of

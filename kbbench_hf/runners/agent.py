@@ -16,10 +16,10 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.files.journal import Record
 from kbbench_hf.files.writing import write_json_lines, write_text
-from kbbench_hf.protocols import LanguageModel, name_of
+from kbbench_hf.protocols import LanguageModel, name_of, produced_tokens
 from kbbench_hf.runners.cost import Price
 from kbbench_hf.runners.generate import Generation, generate, wait_for_everyone
-from kbbench_hf.runners.jobs import Prompts, Sampling, Turn, produced_tokens, takes
+from kbbench_hf.runners.jobs import Prompts, Sampling, Turn, takes
 from kbbench_hf.runners.unparsed import generate_judgements
 from kbbench_hf.scoring.trajectories import TRAJECTORIES, Call, Trajectory
 

@@ -23,8 +23,7 @@ from kbbench_hf.judges.topic_model import SEEDS, LdaSettings, TopicModel, corpus
 from kbbench_hf.metrics.generative_re import MODES, WORDS
 from kbbench_hf.metrics.topics import content_words, triples_text
 from kbbench_hf.metrics.triple_lists import triples_of
-from kbbench_hf.protocols import Embedder
-from kbbench_hf.retrieval.context import Share
+from kbbench_hf.protocols import Embedder, Share
 from kbbench_hf.retrieval.embedding_cache import embed, folder_of
 from kbbench_hf.runners.progress import progress
 

@@ -10,14 +10,13 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from typing import Any
 
-from kbbench_hf.errors import KBBenchError
+from kbbench_hf.errors import InterruptedRunError, KBBenchError
 from kbbench_hf.files.journal import Record
 from kbbench_hf.llm.failures import OF_THE_PROMPT, Failure, Refused
-from kbbench_hf.protocols import Chat, Completion, name_of
-from kbbench_hf.runners.concurrency import LONGEST_WAIT_S, Gate, Sent, wait_before_retry
+from kbbench_hf.protocols import Chat, Completion, name_of, produced_tokens
+from kbbench_hf.runners.concurrency import LONGEST_WAIT_S, Gate, Sent, on_signal, wait_before_retry
 from kbbench_hf.runners.cost import Budget
-from kbbench_hf.runners.event_loop import on_signal
-from kbbench_hf.runners.jobs import ATTEMPTS, InterruptedRunError, Job, Sampling, completed, produced_tokens, takes
+from kbbench_hf.runners.jobs import ATTEMPTS, Job, Sampling, completed, takes
 from kbbench_hf.runners.refusal_scope import CANARY, Arbiter, explained
 
 DRAIN_S = 10.0

@@ -1,13 +1,17 @@
-"""Concurrency limit (additive increase, multiplicative decrease) and the backoff before a retry."""
+"""Concurrency limit (additive increase, multiplicative decrease), the backoff before a retry, and the event loop."""
 
 import asyncio
 import math
 import random
+import signal
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+T = TypeVar("T")
 
 WINDOW_S = 2.0
 """Seconds between two cuts of the limit, so that one burst of refusals counts once."""
@@ -269,3 +273,36 @@ def wait_before_retry(attempt: int, retry_after: float | None, rng: random.Rando
     if retry_after is None:
         return backoff * (0.5 + 0.5 * chance)
     return min(LONGEST_WAIT_S, retry_after + 0.1 * backoff * chance)
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end, also where a loop is running already (a notebook)."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    started: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = []
+
+    async def begin() -> T:
+        started.append((asyncio.get_running_loop(), asyncio.current_task()))
+        return await coroutine
+
+    with ThreadPoolExecutor(1) as thread:
+        outcome = thread.submit(asyncio.run, begin())
+        try:
+            return outcome.result()
+        except KeyboardInterrupt:
+            for loop, task in started:
+                if task is not None:
+                    loop.call_soon_threadsafe(task.cancel)
+            raise
+
+
+def on_signal(loop: asyncio.AbstractEventLoop, number: int, act: Callable[[], None]) -> Callable[[], object]:
+    """Have the loop call `act` at a signal; return what ends that."""
+    try:
+        loop.add_signal_handler(number, act)
+    except NotImplementedError:  # Windows
+        before = signal.signal(number, lambda *_: loop.call_soon_threadsafe(act))
+        return lambda: signal.signal(number, before)
+    return lambda: loop.remove_signal_handler(number)

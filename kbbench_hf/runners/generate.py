@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.benchmarks.warnings import ScoreWarning
-from kbbench_hf.errors import KBBenchError, UsageError
+from kbbench_hf.errors import InterruptedRunError, KBBenchError, UsageError
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.files.journal import Journal, Record
 from kbbench_hf.protocols import Chat, Generator, LanguageModel, name_of
 from kbbench_hf.runners.context_overflow import ContextCheck
 from kbbench_hf.runners.cost import Budget, Price
-from kbbench_hf.runners.jobs import ATTEMPTS, FIELDS, NO_BUDGET, InterruptedRunError, Job, Sampling, Work
+from kbbench_hf.runners.jobs import ATTEMPTS, FIELDS, NO_BUDGET, Job, Sampling, Work
 from kbbench_hf.runners.model_identity import Identity, OtherServerError
 from kbbench_hf.runners.process_group import check_same, check_shared, group
 from kbbench_hf.runners.progress import Advance, Meter, progress, showing
@@ -135,7 +135,7 @@ def generate(
         with progress(title, len(work), show=show and shard == 0) as advance:
             if chat:
                 from kbbench_hf.runners.chat_requests import Asker
-                from kbbench_hf.runners.event_loop import run
+                from kbbench_hf.runners.concurrency import run
 
                 asker = Asker(cast(Chat, model), record, budget, concurrency=concurrency, attempts=attempts)
                 limit = asker.gate.timeouts

@@ -12,24 +12,12 @@ from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.journal import Journal, Record
 from kbbench_hf.llm.failures import SETTLED, Failure
-from kbbench_hf.protocols import Completion, token_count
+from kbbench_hf.protocols import Completion
 
 ATTEMPTS = 8
 """How often one request is sent before its example counts as failed: about a minute of trying."""
 NO_BUDGET = "--max-requests and --max-cost are for served models; a local model costs nothing by request."
 _to_json = json.JSONEncoder(sort_keys=True).encode
-
-
-class InterruptedRunError(KeyboardInterrupt):
-    """SIGINT or SIGTERM stopped the run; the answers that had arrived are kept.
-
-    It is a KeyboardInterrupt and no Exception: `except Exception` around a run in a sweep does not catch Ctrl-C.
-    """
-
-    exit_code = 130
-
-    def __init__(self) -> None:
-        super().__init__("Interrupted. All replies received so far are kept; start the same run again to resume.")
 
 
 @dataclass(frozen=True)
@@ -113,12 +101,6 @@ def _fields(completion: Completion) -> dict[str, Any]:
         del fields["tool_calls"]
     fields["produced_tokens"] = completion.produced_tokens
     return fields
-
-
-def produced_tokens(record: Record) -> int | None:
-    """Return how many tokens were produced for a record, as far as the server said so and it can be."""
-    produced = record.get("produced_tokens")
-    return token_count(record["completion_tokens"] if produced is None else produced)
 
 
 FIELDS = tuple(

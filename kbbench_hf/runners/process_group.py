@@ -13,7 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 from kbbench_hf.errors import UsageError
-from kbbench_hf.retrieval.context import Share
+from kbbench_hf.protocols import Share
 
 PATIENCE_S = 2.0
 """A network disk may show a new file that late."""

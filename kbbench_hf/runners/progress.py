@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from kbbench_hf.protocols import token_count
-from kbbench_hf.runners.jobs import produced_tokens
+from kbbench_hf.protocols import produced_tokens, token_count
 
 if TYPE_CHECKING:
     from kbbench_hf.files.journal import Record

@@ -14,8 +14,7 @@ from typing import Any
 from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.journal import Record
-from kbbench_hf.llm.failures import OF_THE_PROMPT, Failure, Refused
-from kbbench_hf.llm.refusals import Meaning, Refusal
+from kbbench_hf.llm.failures import OF_THE_PROMPT, Failure, Meaning, Refusal, Refused
 from kbbench_hf.protocols import Chat, Completion, name_of
 from kbbench_hf.runners.jobs import Job
 

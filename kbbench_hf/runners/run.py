@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from kbbench_hf.benchmarks import name_of_path
 from kbbench_hf.benchmarks.base import Prompt
-from kbbench_hf.errors import KBBenchError, UsageError
+from kbbench_hf.errors import InterruptedRunError, KBBenchError, UsageError
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.protocols import LanguageModel, Searcher, name_of
-from kbbench_hf.runners.jobs import InterruptedRunError
 from kbbench_hf.runners.process_group import launch_warnings
 from kbbench_hf.runners.progress import say
 from kbbench_hf.runners.run_folder import default_folder, second_stage_folders
@@ -225,7 +224,7 @@ def _annotators(asked: Asked, how: RunOptions) -> "Annotators | None":
 
 def _annotated(done: Run, annotators: "Annotators", *, show: bool) -> Run:
     """Annotate the answers of a finished run, of each repeat, and score them with what was said of them."""
-    from kbbench_hf.benchmarks.annotations import annotations_folder
+    from kbbench_hf.files import annotations_folder
     from kbbench_hf.runners.annotators import annotate_predictions, n_failed
     from kbbench_hf.scoring.predictions import read_predictions
 

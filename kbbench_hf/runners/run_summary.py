@@ -15,7 +15,6 @@ from kbbench_hf.files.datasets import Row
 from kbbench_hf.files.journal import Record
 from kbbench_hf.files.writing import whole_file
 from kbbench_hf.llm.failures import SETTLED
-from kbbench_hf.parsing.cues import REFUSAL
 from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
 from kbbench_hf.runners.progress import Meter, quantile
 
@@ -215,6 +214,8 @@ def finish(
                     repeats.append([])
                 repeats[-1].append(row)
                 if record["error"] is None and not parsed:
+                    from kbbench_hf.parsing.cues import REFUSAL
+
                     counts["parse_failures"] += 1
                     counts["refusals"] += REFUSAL.search(record["response"]) is not None
                 if files:

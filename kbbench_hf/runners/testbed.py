@@ -5,9 +5,8 @@ from typing import Any, cast
 
 from kbbench_hf.benchmarks import find_dataset
 from kbbench_hf.benchmarks.base import Benchmark, Testbed
-from kbbench_hf.errors import KBBenchError, UsageError, unknown_name
+from kbbench_hf.errors import InterruptedRunError, KBBenchError, UsageError, unknown_name
 from kbbench_hf.files.datasets import read_json
-from kbbench_hf.runners.jobs import InterruptedRunError
 from kbbench_hf.runners.llm_run import task
 from kbbench_hf.runners.run import Run, finished_run
 from kbbench_hf.runners.run_folder import default_folder

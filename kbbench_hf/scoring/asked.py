@@ -6,10 +6,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from kbbench_hf.benchmarks import Place, find_dataset, name_of_path, place_of, rows_of_code
+from kbbench_hf.benchmarks import Place, find_dataset, is_published, name_of_path, place_of, rows_of_code
 from kbbench_hf.benchmarks import benchmark as benchmark_of
 from kbbench_hf.benchmarks.base import Benchmark, Examples
-from kbbench_hf.benchmarks.baselines import is_published
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files import STDIN
 from kbbench_hf.files.datasets import Row, read_json

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from kbbench_hf.files.rows import How
+if TYPE_CHECKING:
+    from kbbench_hf.files.rows import How
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class ReadOptions:
         """Whether the file is a stranger's, who cannot be told of options."""
         return self.max_bytes is not None
 
-    def how(self) -> How:
+    def how(self) -> "How":
         """Return what a reader of files must know of it."""
+        from kbbench_hf.files.rows import How
+
         return How(((self.fields or {}).get("id") or "id").partition(".")[0], self.scores)

@@ -7,9 +7,9 @@ from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple, TypedDict
 
-from kbbench_hf.benchmarks import Place, benchmark, name_of_path, place_of
+from kbbench_hf.benchmarks import PUBLISHED, Place, benchmark, name_of_path, place_of
 from kbbench_hf.benchmarks.base import Benchmark
-from kbbench_hf.benchmarks.baselines import PREFIX, find_published
+from kbbench_hf.benchmarks.baselines import find_published
 from kbbench_hf.benchmarks.charts import Shown
 from kbbench_hf.benchmarks.published import PublishedRow
 from kbbench_hf.benchmarks.warnings import ScoreWarning
@@ -162,7 +162,7 @@ def named_system(given: str | Path | Result) -> tuple[str, str | Path | Result]:
     if isinstance(given, Result):
         return (_name_of_run(given.folder) or given.place.benchmark) if given.folder else given.place.benchmark, given
     text = str(given)
-    if text.startswith(PREFIX):
+    if text.startswith(PUBLISHED):
         return text, text
     name, equals, file = text.partition("=")
     if equals and file and not Path(text).exists():

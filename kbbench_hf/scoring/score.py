@@ -21,13 +21,6 @@ from kbbench_hf.metrics.aggregate import Estimate
 from kbbench_hf.scoring.asked import Asked, asked_of, place_of_run, run_settings
 from kbbench_hf.scoring.gold import gold_warnings
 from kbbench_hf.scoring.result import AGREEMENT, ANNOTATIONS, Predictions, Result
-from kbbench_hf.scoring.trajectories import (
-    Trajectory,
-    counters_of,
-    read_trajectories,
-    slices_of,
-    trajectory_warnings,
-)
 from kbbench_hf.scoring.warnings import (
     completeness_warnings,
     limit_warning,
@@ -38,6 +31,7 @@ from kbbench_hf.scoring.warnings import (
 
 if TYPE_CHECKING:
     from kbbench_hf.scoring.options import ReadOptions
+    from kbbench_hf.scoring.trajectories import Trajectory
 
 EXPLANATIONS = "explanations.jsonl"
 """Why a retriever ranked as it did, one `protocols.Reading` a line, where it can say."""
@@ -79,9 +73,11 @@ def score(
     >>> score(gold, "mini-text2kg", mode="repaired").scores["recall"].value
     1.0
     """
-    from kbbench_hf.benchmarks.baselines import answers_of, is_published
+    from kbbench_hf.benchmarks import is_published
+    from kbbench_hf.benchmarks.baselines import answers_of
     from kbbench_hf.files.formats import lines_of
     from kbbench_hf.scoring.predictions import ReadOptions, pair, read_predictions
+    from kbbench_hf.scoring.trajectories import read_trajectories
 
     options = options or ReadOptions()
     items = [predictions] if isinstance(predictions, Path | str) else list(predictions)
@@ -266,7 +262,7 @@ def annotated(asked: Asked, annotations: Path | None) -> Asked:
 
 def annotations_beside(predictions: Path) -> Path | None:
     """Return the annotations of a run folder or a predictions file, where it has any."""
-    from kbbench_hf.benchmarks.annotations import annotations_folder
+    from kbbench_hf.files import annotations_folder
 
     file = predictions / "predictions.jsonl" if predictions.is_dir() else predictions
     folder = annotations_folder(file)
@@ -277,7 +273,7 @@ def score_asked(
     asked: Asked,
     predictions: Predictions,
     of_run: Sequence[ScoreWarning] = (),
-    trajectories: Sequence[Trajectory] = (),
+    trajectories: "Sequence[Trajectory]" = (),
 ) -> Result:
     """Score predictions that are paired with their examples already.
 
@@ -286,7 +282,13 @@ def score_asked(
     benchmark, examples, place, revision, n_available, dataset_version = asked
     mode = place.mode
     scores = benchmark.scoring.score(examples, predictions.answers, mode)
-    own_slices = {**scores.slices, **slices_of(trajectories, examples.ids)}
+    slices, counts, of_agent = dict[str, list[str]](), dict[str, int](), list[ScoreWarning]()
+    if trajectories:
+        from kbbench_hf.scoring.trajectories import counters_of, slices_of, trajectory_warnings
+
+        slices, counts = slices_of(trajectories, examples.ids), counters_of(trajectories)
+        of_agent = trajectory_warnings(trajectories)
+    own_slices = {**scores.slices, **slices}
     example_slices = {name: [str(key) for key in column] for name, column in own_slices.items()}
     scores = replace(scores, slices=example_slices)
     missing = np.array([answer is None for answer in predictions.answers])
@@ -298,7 +300,7 @@ def score_asked(
         "n_parse_failures": len(predictions.parse_failures),
         "n_errors": predictions.n_errors,
         **scores.counters,
-        **counters_of(trajectories),
+        **counts,
     }
     figures = {
         metric: figure._replace(n_missing=n_missing)
@@ -328,7 +330,7 @@ def score_asked(
         group_by=benchmark.scoring.group_by,
         warnings=[
             *of_run,
-            *trajectory_warnings(trajectories),
+            *of_agent,
             *predictions.notes,
             *limit_warning(len(examples.rows), n_available),
             *gold_warnings(benchmark, examples, predictions.answers, predictions.gold_column, predictions.with_texts),

@@ -13,8 +13,7 @@ from kbbench_hf.benchmarks.base import Benchmark, Examples, PromptOptions
 from kbbench_hf.errors import UsageError, missing_extra, unknown_name
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.parsing.parsed_reply import ParseError
-from kbbench_hf.protocols import Message, Ranking
-from kbbench_hf.retrieval.context import Share
+from kbbench_hf.protocols import Message, Ranking, Share
 from kbbench_hf.retrieval.embedding_cache import BLOCK_TEXTS
 from kbbench_hf.retrieval.exact_search import search
 from kbbench_hf.retrieval.late_interaction import Late

@@ -8,11 +8,11 @@ import evaluate
 import pytest
 
 from kbbench_hf.benchmarks import shipped_answers, shipped_dataset
-from kbbench_hf.benchmarks.annotations import annotations_folder
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.genres.benchmark import Context
 from kbbench_hf.building.genres.release import text_id
 from kbbench_hf.errors import DataError, UsageError
+from kbbench_hf.files import annotations_folder
 from kbbench_hf.runners.judge import annotate_verdicts, judge_by_name
 from kbbench_hf.scoring.score import score
 

@@ -14,8 +14,7 @@ pytest.importorskip("sentence_transformers")
 
 from kbbench_hf.benchmarks.base import PromptOptions
 from kbbench_hf.errors import UsageError
-from kbbench_hf.protocols import Message
-from kbbench_hf.retrieval.context import Share
+from kbbench_hf.protocols import Message, Share
 from kbbench_hf.scoring.asked import load_examples
 from kbbench_hf.training import GenerationScores, RetrievalScores, scores
 from tests.tiny_chat_model import tiny_chat_model

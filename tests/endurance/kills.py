@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kbbench_hf.benchmarks.base import Prompt, of_text
+from kbbench_hf.errors import InterruptedRunError
 from kbbench_hf.files.journal import Journal
 from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.runners.generate import generate
-from kbbench_hf.runners.jobs import InterruptedRunError
 from tests.servers.scripted import MODEL, ScriptedServer
 
 CONCURRENCY = 16

@@ -27,10 +27,8 @@ from kbbench_hf.benchmarks.text2kgbench.material import Material, gold_triples, 
 from kbbench_hf.benchmarks.text2kgbench.parsers import HISTORICAL_PARSERS, parse_balanced, parse_json
 from kbbench_hf.metrics.aggregate import Estimate, estimate
 from kbbench_hf.metrics.generative_re import factualness
-from kbbench_hf.metrics.mention_forms import find_mention
 from kbbench_hf.metrics.mentions import mentions
 from kbbench_hf.metrics.triple_lists import triples_of
-from kbbench_hf.metrics.triple_values import score_repaired_2, score_repaired_3
 from kbbench_hf.metrics.triples import (
     ALL_ZERO,
     EMPTY_ANSWER,
@@ -64,7 +62,10 @@ HALLUCINATION = ("subject_hallucination", "relation_hallucination", "object_hall
 OVER_ALL = ("precision_all_triples", "recall_all_triples", "f1_all_triples")
 _NOTHING = re.compile(r"^$|\[\s*\]|\{\s*\}|\bnone\b|\bno (?:relevant )?(?:triples|relations)\b", re.IGNORECASE)
 """How a model says that a sentence holds no triples."""
-BY_VALUE = {"repaired-2": score_repaired_2, "repaired-3": score_repaired_3}
+BY_VALUE = {
+    "repaired-2": on_request("kbbench_hf.metrics.triple_values:score_repaired_2"),
+    "repaired-3": on_request("kbbench_hf.metrics.triple_values:score_repaired_3"),
+}
 """The modes that compare triples by what they say."""
 _FLAGS = ("demonstration_leaks", "fact_in_train")
 """Flags of the dataset by which scores are sliced: what a model could know from the train split."""
@@ -132,6 +133,8 @@ _MISSING = {
 
 
 def _is_named(sentence: str, entity: str) -> bool:
+    from kbbench_hf.metrics.mention_forms import find_mention
+
     return find_mention(sentence, entity).found
 
 

@@ -15,8 +15,7 @@ from kbbench_hf.benchmarks.triple_habits import (
     without_affixes,
 )
 from kbbench_hf.benchmarks.warnings import ScoreWarning
-from kbbench_hf.metrics.triple_values import plain_name, read_gold
-from kbbench_hf.metrics.triples import Ontology, Triple
+from kbbench_hf.metrics.triples import Ontology, Triple, plain_name
 
 EFFECT_ON = {
     "f1": "F1",
@@ -74,6 +73,8 @@ def extraction_warnings(
 
 def _left_out(examples: Examples, gold: Sequence[Sequence[Triple]], mode: str) -> list[ScoreWarning]:
     """Return a note on gold triples whose subject or object the sentences do not name, where there are some."""
+    from kbbench_hf.metrics.triple_values import read_gold
+
     n_unnamed = n_sentences = 0
     for row, triples in zip(examples.rows, gold, strict=True):
         sentence = row["sentence"]

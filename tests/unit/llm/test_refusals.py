@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from kbbench_hf.llm.error_messages import error_words
-from kbbench_hf.llm.refusals import Meaning, Refusal, refusal
+from kbbench_hf.llm.failures import Meaning, Refusal
+from kbbench_hf.llm.refusals import refusal
 
 
 def nested(message: str, **more: Any) -> bytes:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbbench_hf.protocols import Ranking
+from kbbench_hf.protocols import Ranking, Share
 from kbbench_hf.retrieval import exact_search
-from kbbench_hf.retrieval.context import Share, no_bar
+from kbbench_hf.retrieval.context import no_bar
 from kbbench_hf.retrieval.dense import Dense
 from kbbench_hf.retrieval.embedding_cache import BLOCK_TEXTS, embed, folder_of
 from kbbench_hf.retrieval.exact_search import block_rows, search

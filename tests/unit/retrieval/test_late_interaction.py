@@ -8,8 +8,8 @@ import pytest
 from numpy.typing import NDArray
 
 from kbbench_hf.errors import UsageError
-from kbbench_hf.protocols import Ranking
-from kbbench_hf.retrieval.context import Share, Workplace, no_bar
+from kbbench_hf.protocols import Ranking, Share
+from kbbench_hf.retrieval.context import Workplace, no_bar
 from kbbench_hf.retrieval.late_interaction import Late
 from kbbench_hf.retrieval.retrievers import retriever
 from kbbench_hf.retrieval.token_vectors import STEP, TokenVectors, embed_tokens

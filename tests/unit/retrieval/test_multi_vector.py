@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbbench_hf.retrieval.context import Share
+from kbbench_hf.protocols import Share
 from kbbench_hf.retrieval.multi_vector import MultiVector, aggregated, chunked
 from tests.unit.retrieval.hashing import HashingEmbedder
 from tests.unit.retrieval.test_dense import in_a_group

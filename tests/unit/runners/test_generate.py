@@ -14,13 +14,13 @@ import pytest
 
 from kbbench_hf.benchmarks.base import Prompt, of_text
 from kbbench_hf.benchmarks.text2kgbench.parsers import parse_json
-from kbbench_hf.errors import KBBenchError, UsageError
+from kbbench_hf.errors import InterruptedRunError, KBBenchError, UsageError
 from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
 from kbbench_hf.runners.concurrency import TimeoutLimit
 from kbbench_hf.runners.cost import BudgetSpentError, Price
 from kbbench_hf.runners.generate import Generation, generate, slow_warnings
-from kbbench_hf.runners.jobs import InterruptedRunError, Sampling, Work
+from kbbench_hf.runners.jobs import Sampling, Work
 from tests.endurance.faults import ask as ask_with_faults
 from tests.endurance.kills import CONCURRENCY, kill_and_resume
 from tests.endurance.mutations import ask as ask_mutated
@@ -348,7 +348,7 @@ from kbbench_hf.errors import KBBenchError
 from kbbench_hf.llm.endpoint import Endpoint, key_from_environment
 from kbbench_hf.runners import chat_requests as ask_chat
 from kbbench_hf.runners.generate import generate
-from kbbench_hf.runners.jobs import InterruptedRunError
+from kbbench_hf.errors import InterruptedRunError
 ask_chat.DRAIN_S = float(os.environ.get("KBBENCH_TEST_DRAIN_S", ask_chat.DRAIN_S))
 stop = ask_chat.Asker._stop
 def stop_and_tell(asker, *how):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kbbench_hf.errors import UsageError
-from kbbench_hf.retrieval.context import Share
+from kbbench_hf.protocols import Share
 from kbbench_hf.runners import process_group as machines
 from kbbench_hf.runners.process_group import check_same, check_shared, launch_warnings, shared_cache
 from tests.unit.retrieval.test_dense import in_a_group

@@ -11,8 +11,7 @@ import pytest
 from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.llm.endpoint import Endpoint
-from kbbench_hf.llm.failures import Refused
-from kbbench_hf.llm.refusals import Meaning, Refusal
+from kbbench_hf.llm.failures import Meaning, Refusal, Refused
 from kbbench_hf.llm.supported_parameters import Dialect
 from kbbench_hf.protocols import Completion
 from kbbench_hf.runners.generate import Generation, generate

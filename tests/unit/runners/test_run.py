@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 from kbbench_hf.benchmarks import benchmark
-from kbbench_hf.errors import KBBenchError, UsageError
+from kbbench_hf.errors import InterruptedRunError, KBBenchError, UsageError
 from kbbench_hf.llm.failures import Failure
 from kbbench_hf.protocols import Completion, Message
 from kbbench_hf.reports.run_page import run_page
 from kbbench_hf.reports.tables import print_result
-from kbbench_hf.runners.jobs import InterruptedRunError
 from kbbench_hf.runners.run import finished_run, run
 from kbbench_hf.scoring import predictions
 from kbbench_hf.scoring.asked import load_examples

@@ -10,10 +10,11 @@ import pytest
 
 from kbbench_hf.benchmarks import benchmark, shipped_answers, shipped_dataset
 from kbbench_hf.benchmarks.annotated import annotation_identities, with_annotations
-from kbbench_hf.benchmarks.annotations import annotations_folder, write_annotation
+from kbbench_hf.benchmarks.annotations import write_annotation
 from kbbench_hf.benchmarks.base import Examples, PromptOptions
 from kbbench_hf.benchmarks.genres.benchmark import CORPORA, METRICS, Context, load, score, warn
 from kbbench_hf.errors import UsageError
+from kbbench_hf.files import annotations_folder
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.generative_re import MODES
 

@@ -8,7 +8,8 @@ from types import ModuleType
 import pytest
 
 from kbbench_hf.benchmarks import shipped_answers, shipped_dataset
-from kbbench_hf.benchmarks.annotations import Annotations, annotations_folder, read_annotation, triple_key
+from kbbench_hf.benchmarks.annotations import Annotations, read_annotation, triple_key
+from kbbench_hf.files import annotations_folder
 from kbbench_hf.metrics.generative_re import WORDS
 
 SCRIPTS = Path(__file__).parents[4] / "dataset_scripts" / "mini-genres"
