@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kbbench_hf.protocols import Share
+from kbbench_hf.protocols import ProcessGroup
 from kbbench_hf.retrieval.context import no_bar
 from kbbench_hf.retrieval.embedders import SentenceEmbedder
 from kbbench_hf.retrieval.embedding_cache import embed
@@ -42,7 +42,7 @@ def main() -> None:
         expected = embedder._model.encode(texts, batch_size=32, normalize_embeddings=True, show_progress_bar=False)
         middle = time.process_time()
         with tempfile.TemporaryDirectory() as folder:
-            found = np.array(embed(lambda: texts, embedder, Path(folder) / "vectors", Share(), no_bar))
+            found = np.array(embed(lambda: texts, embedder, Path(folder) / "vectors", ProcessGroup(), no_bar))
         spent["ours"] += time.process_time() - middle
         spent["sentence-transformers"] += middle - start
     rate = options.rounds * len(texts) / spent["ours"]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
-class Share:
+class ProcessGroup:
     """The part of the work that this process (or thread) has: the `rank`-th of `size`."""
 
     rank: int = 0
@@ -17,10 +17,10 @@ class Share:
     gather: Callable[[Any], list[Any]] = lambda value: [value]
     """Gives every process the values of all, in order of rank; all of them must call it."""
 
-    def of(self, items: range) -> range:
+    def shard(self, items: range) -> range:
         """Return this part of `items`: contiguous, and as even as can be.
 
-        >>> [list(Share(rank, 2).of(range(3))) for rank in range(2)]
+        >>> [list(ProcessGroup(rank, 2).shard(range(3))) for rank in range(2)]
         [[0], [1, 2]]
         """
         return items[self.rank * len(items) // self.size : (self.rank + 1) * len(items) // self.size]

@@ -7,17 +7,17 @@ from numpy.typing import NDArray
 
 from kbbench_hf.model_specs import Spec, one_of
 from kbbench_hf.protocols import Matches, Ranking
-from kbbench_hf.retrieval.context import TEXT, Workplace
+from kbbench_hf.retrieval.context import TEXT, RetrieverContext
 from kbbench_hf.retrieval.top_k import best, pad
 from kbbench_hf.text.words import TERM, break_words
 
 METHODS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 
 
-def build(spec: Spec, place: Workplace) -> "BM25":
+def build(spec: Spec, context: RetrieverContext) -> "BM25":
     """Build `bm25@text=,relations=,k1=,b=,method=`."""
     options = spec.read(k1=(float, 1.5), b=(float, 0.75), method=(one_of(*METHODS), METHODS[0]), **TEXT)
-    return BM25(place.texts(place.text(options, relations=False)), **options)
+    return BM25(context.texts(context.text(options, relations=False)), **options)
 
 
 class BM25:

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from kbbench_hf.errors import UsageError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.model_specs import Option, Options, Spec, yes_or_no
-from kbbench_hf.protocols import Retriever, Share
+from kbbench_hf.protocols import ProcessGroup, Retriever
 from kbbench_hf.retrieval.node_texts import Forms, Text, render
 
 TEXT: dict[str, Option] = {"text": (str, None), "relations": (yes_or_no, None)}
-"""The options of every model that reads texts; `Workplace.text` says what they choose."""
+"""The options of every model that reads texts; `RetrieverContext.text` says what they choose."""
 Progress = Callable[..., AbstractContextManager[Callable[[int], None]]]
 """`progress(title, total, done=0)` opens a bar and gives the function that moves it on."""
 
@@ -27,7 +27,7 @@ def no_bar(title: str, total: int | None, *, done: int = 0) -> AbstractContextMa
     return nullcontext(lambda steps: None)
 
 
-class Question(NamedTuple):
+class RunQuery(NamedTuple):
     """A question of the run: its words, its id and the split in which it stands."""
 
     text: str
@@ -36,7 +36,7 @@ class Question(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Workplace:
+class RetrieverContext:
     """What a retriever is built with: the knowledge base, and how its runner shares out and shows the work."""
 
     kb: KnowledgeBase
@@ -44,17 +44,17 @@ class Workplace:
     """Where embeddings are kept between runs."""
     candidates: NDArray[np.int64] | None = None
     """The rows to rank, ascending; all where None."""
-    share: Share = field(default_factory=Share)
+    processes: ProcessGroup = field(default_factory=ProcessGroup)
     progress: Progress = no_bar
     forms: Forms = field(default_factory=Forms)
     """The documents that the benchmark has of its own."""
     plain: str = "text"
     """What a model reads of a node where it is not told, wants no relations, and there is no official document."""
-    build: Callable[[Spec, "Workplace"], Retriever] | None = None
+    build: Callable[[Spec, "RetrieverContext"], Retriever] | None = None
     """What builds the parts of a model that is made of others; `retrievers.retriever`."""
     training: Sequence[tuple[str, Sequence[str | int]]] | None = None
     """Training questions and the ids of their answers, for models that learn from them."""
-    questions: Sequence[Question] = ()
+    questions: Sequence[RunQuery] = ()
     """Those of the run; only vectors that others computed are looked up by them."""
     revisions: dict[str, str] = field(default_factory=dict)
     """Filled in as models are loaded: name -> revision."""

@@ -7,9 +7,9 @@ import numpy as np
 
 from kbbench_hf.errors import missing_extra
 from kbbench_hf.model_specs import Spec, one_of
-from kbbench_hf.protocols import QueryEmbedder, Ranking, Share
+from kbbench_hf.protocols import ProcessGroup, QueryEmbedder, Ranking
 from kbbench_hf.retrieval import exact_search
-from kbbench_hf.retrieval.context import TEXT, Workplace
+from kbbench_hf.retrieval.context import TEXT, RetrieverContext
 from kbbench_hf.retrieval.embedders import from_spec
 from kbbench_hf.retrieval.embedding_cache import embed, folder_of
 from kbbench_hf.retrieval.exact_search import Vectors
@@ -18,14 +18,14 @@ from kbbench_hf.retrieval.top_k import merge
 INDEXES = ("exact", "hnsw", "ivf", "sq8")
 
 
-def build(spec: Spec, place: Workplace) -> "Dense":
+def build(spec: Spec, context: RetrieverContext) -> "Dense":
     """Build `dense:<model>@text=,relations=,index=,batch=,max_length=`; encodes the texts, or reads the cache."""
     embedder, options = from_spec(spec, index=(one_of(*INDEXES), "exact"), **TEXT)
-    place.revisions[spec.model] = embedder.name
-    text = place.text(options, relations=True)
-    folder = folder_of(place.cache, **embedder.settings, text=str(text), nodes=place.nodes)
-    vectors = embed(lambda: place.texts(text), embedder, folder, place.share, place.progress)
-    return Dense(vectors, embedder, options["index"], place.share)
+    context.revisions[spec.model] = embedder.name
+    text = context.text(options, relations=True)
+    folder = folder_of(context.cache, **embedder.settings, text=str(text), nodes=context.nodes)
+    vectors = embed(lambda: context.texts(text), embedder, folder, context.processes, context.progress)
+    return Dense(vectors, embedder, options["index"], context.processes)
 
 
 class Dense:
@@ -36,20 +36,20 @@ class Dense:
         embedder: makes the vectors of queries.
         index: `exact`, or one of faiss's: `hnsw` (a graph of 32 links), `ivf` (clusters, a quarter of their square root
             searched) and `sq8` (8 bits per number) are faster or smaller, and lose some of the true neighbours.
-        share: this process's part of an exact search.
+        processes: the group of processes; each searches its shard of an exact search.
     """
 
     def __init__(
-        self, vectors: Vectors, embedder: QueryEmbedder, index: str = "exact", share: Share | None = None
+        self, vectors: Vectors, embedder: QueryEmbedder, index: str = "exact", processes: ProcessGroup | None = None
     ) -> None:
-        self._vectors, self._embedder, self._share = vectors, embedder, share or Share()
+        self._vectors, self._embedder, self._processes = vectors, embedder, processes or ProcessGroup()
         self._index = None if index == "exact" else _approximate(vectors, index)
 
     def search(self, queries: Sequence[str], top_k: int) -> Ranking:
         """Return the `top_k` nearest nodes of every query."""
         asked = self._embedder.encode_queries(queries)
         if self._index is None:
-            return exact_search.search(self._vectors, asked, top_k, self._share)
+            return exact_search.search(self._vectors, asked, top_k, self._processes)
         scores, ids = self._index.search(asked, top_k)
         return merge([Ranking(ids, np.where(ids < 0, -np.inf, scores.astype(np.float64)))], top_k)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.files.writing import whole_file
-from kbbench_hf.protocols import Embedder, Share
+from kbbench_hf.protocols import Embedder, ProcessGroup
 from kbbench_hf.retrieval.context import Progress
 from kbbench_hf.retrieval.exact_search import Vectors
 
@@ -25,7 +25,7 @@ def folder_of(cache: Path, **made_of: object) -> Path:
 
 
 def embed(
-    render: Callable[[], Sequence[str]], embedder: Embedder, folder: Path, share: Share, progress: Progress
+    render: Callable[[], Sequence[str]], embedder: Embedder, folder: Path, processes: ProcessGroup, progress: Progress
 ) -> Vectors:
     """Return the vectors of the texts that `render` gives, memory-mapped, shape (n, dimension); see `in_blocks`."""
     whole = folder / "vectors.npy"
@@ -47,7 +47,7 @@ def embed(
             del vectors  # Windows renames no file that is mapped
         return None
 
-    in_blocks(render, folder, whole, save, join, share, progress)
+    in_blocks(render, folder, whole, save, join, processes, progress)
     return np.asarray(np.load(whole, mmap_mode="c"))
 
 
@@ -57,7 +57,7 @@ def in_blocks(
     whole: Path,
     save: Callable[[Path, Sequence[str]], None],
     join: Callable[[Sequence[NDArray[np.int64]], Sequence[Path]], None],
-    share: Share,
+    processes: ProcessGroup,
     progress: Progress,
 ) -> None:
     """See that `whole` is there: texts encoded block by block, by all processes together, and joined by the first.
@@ -72,26 +72,26 @@ def in_blocks(
         whole: what `join` writes last.
         save: encodes texts into a file.
         join: writes `whole` from the places of each block's texts, and the files.
-        share: this process's part.
+        processes: the group of processes; each searches its shard.
         progress: opens the bar.
     """
-    if all(share.gather(whole.is_file())):
+    if all(processes.gather(whole.is_file())):
         return
     texts = render()
     folder.mkdir(parents=True, exist_ok=True)
     order = np.argsort([-len(text) for text in texts], kind="stable")
     blocks = np.split(order, range(BLOCK_TEXTS, len(order), BLOCK_TEXTS))
     files = [folder / f"block-{number:06d}{whole.suffix}" for number in range(len(blocks))]
-    own = range(share.rank, len(blocks), share.size)
+    own = range(processes.rank, len(blocks), processes.size)
     missing = [block for block in own if not files[block].is_file()]
     total, left = (sum(len(blocks[block]) for block in each) for each in (own, missing))
     with progress("Encoding texts", total, done=total - left) as advance:
         for block in missing:
             save(files[block], [texts[row] for row in blocks[block]])
             advance(len(blocks[block]))
-    share.gather(None)  # nobody joins the blocks before all are there
-    if share.rank == 0 and not whole.is_file():
+    processes.gather(None)  # nobody joins the blocks before all are there
+    if processes.rank == 0 and not whole.is_file():
         join(blocks, files)
         for file in files:
             file.unlink(missing_ok=True)
-    share.gather(None)  # nobody reads the whole before it is there
+    processes.gather(None)  # nobody reads the whole before it is there

@@ -13,34 +13,36 @@ from importlib.util import find_spec
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.protocols import Ranking, Share
+from kbbench_hf.protocols import ProcessGroup, Ranking
 from kbbench_hf.retrieval.top_k import best, grouped, merge, pad
 
 Vectors = NDArray[np.float32]
 _NO_ROWS = np.zeros(0, dtype=np.int64)
 
 
-def search(vectors: Vectors, queries: Vectors, top_k: int, share: Share | None = None) -> Ranking:
+def search(vectors: Vectors, queries: Vectors, top_k: int, processes: ProcessGroup | None = None) -> Ranking:
     """Return the `top_k` vectors of greatest inner product with each query; all processes return the same.
 
     Args:
         vectors: shape (n, d), float32; may be memory-mapped: a search reads it once.
         queries: shape (q, d), float32.
         top_k: how many to return; rows are padded where n is smaller.
-        share: this process's part of the blocks.
+        processes: the group of processes; each searches its shard of the blocks.
     """
     n, size = len(vectors), block_rows(len(vectors))
     blocks = [slice(start, min(start + size, n)) for start in range(0, n, size)]
     scan = _scan_faiss if 2 * top_k <= size and _faiss_is_faster(len(queries)) else _scan_torch
-    return in_parts(blocks, lambda own: scan(vectors, queries, top_k, own), top_k, share or Share())
+    return in_parts(blocks, lambda own: scan(vectors, queries, top_k, own), top_k, processes or ProcessGroup())
 
 
-def in_parts(blocks: Sequence[slice], scan: Callable[[Sequence[slice]], Ranking], top_k: int, share: Share) -> Ranking:
+def in_parts(
+    blocks: Sequence[slice], scan: Callable[[Sequence[slice]], Ranking], top_k: int, processes: ProcessGroup
+) -> Ranking:
     """Scan the blocks in all threads of all processes, each block on one thread, and merge what they find."""
     threads, pool = _pool()
-    own = [blocks[i] for i in share.of(range(len(blocks)))]
-    parts = [[own[i] for i in Share(rank, threads).of(range(len(own)))] for rank in range(threads)]
-    return merge(share.gather(merge(list(pool.map(scan, parts)), top_k)), top_k)
+    own = [blocks[i] for i in processes.shard(range(len(blocks)))]
+    parts = [[own[i] for i in ProcessGroup(rank, threads).shard(range(len(own)))] for rank in range(threads)]
+    return merge(processes.gather(merge(list(pool.map(scan, parts)), top_k)), top_k)
 
 
 def block_rows(n: int) -> int:

@@ -11,7 +11,7 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.files import file_sha256
 from kbbench_hf.model_specs import Spec, parse, positive
 from kbbench_hf.protocols import Ranking, Retriever, matched
-from kbbench_hf.retrieval.context import Workplace
+from kbbench_hf.retrieval.context import RetrieverContext
 from kbbench_hf.retrieval.top_k import grouped
 from kbbench_hf.retrieval.trained_folder import FUSION, record, trained_folder
 
@@ -22,28 +22,28 @@ Credit = Callable[[Ranking], NDArray[np.float64]]
 """What each entry of a ranking contributes to its candidate's score, shape (queries, k)."""
 
 
-def build_reciprocal_rank(spec: Spec, place: Workplace) -> "Fusion":
+def build_reciprocal_rank(spec: Spec, context: RetrieverContext) -> "Fusion":
     """Build `rrf(a,b,...)@k=,depth=`."""
     options = spec.read(k=(positive, 60), depth=(positive, DEPTH))
-    return Fusion(_parts(spec, place), lambda ranking: reciprocal_rank(ranking, options["k"]), depth=options["depth"])
+    return Fusion(_parts(spec, context), lambda ranking: reciprocal_rank(ranking, options["k"]), depth=options["depth"])
 
 
-def build_weighted(spec: Spec, place: Workplace) -> "Fusion":
+def build_weighted(spec: Spec, context: RetrieverContext) -> "Fusion":
     """Build `weighted(a,b,...)@weights=0.3/0.7,depth=`; equal weights where none are given."""
     options = spec.read(weights=(_weights, None), depth=(positive, DEPTH))
     weights = options["weights"]
     if weights is not None and len(weights) != len(spec.parts):
         raise UsageError(f"{len(weights)} weights for {len(spec.parts)} models in {spec}; expected one each.")
-    return Fusion(_parts(spec, place), min_max, weights, options["depth"])
+    return Fusion(_parts(spec, context), min_max, weights, options["depth"])
 
 
-def build_learned(spec: Spec, place: Workplace) -> "Fusion":
+def build_learned(spec: Spec, context: RetrieverContext) -> "Fusion":
     """Build `fuse:<model>`, a folder or a name on the Hub: `weighted` with the models and weights that are there."""
     spec.read()
     folder = trained_folder(spec.model, FUSION, "fuse")
-    place.revisions[spec.model] = file_sha256(folder / FUSION)
+    context.revisions[spec.model] = file_sha256(folder / FUSION)
     learned = record(folder, FUSION)
-    return Fusion([place.part(parse(part)) for part in learned["parts"]], min_max, learned["weights"])
+    return Fusion([context.part(parse(part)) for part in learned["parts"]], min_max, learned["weights"])
 
 
 @dataclass(frozen=True)
@@ -105,10 +105,10 @@ def min_max(ranking: Ranking) -> NDArray[np.float64]:
     return stretched
 
 
-def _parts(spec: Spec, place: Workplace) -> list[Retriever]:
+def _parts(spec: Spec, context: RetrieverContext) -> list[Retriever]:
     if len(spec.parts) < 2:
         raise UsageError(f"{str(spec)!r} fuses {len(spec.parts)} models; expected two or more: {spec.name}(bm25,...).")
-    return [place.part(part) for part in spec.parts]
+    return [context.part(part) for part in spec.parts]
 
 
 def _weights(value: str) -> list[float]:

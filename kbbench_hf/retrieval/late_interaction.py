@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from kbbench_hf.errors import UsageError, missing_extra
 from kbbench_hf.model_specs import Spec, positive
-from kbbench_hf.protocols import Ranking, Retriever, Share, matched
-from kbbench_hf.retrieval.context import TEXT, Workplace
+from kbbench_hf.protocols import ProcessGroup, Ranking, Retriever, matched
+from kbbench_hf.retrieval.context import TEXT, RetrieverContext
 from kbbench_hf.retrieval.embedders import revision_of, unloadable
 from kbbench_hf.retrieval.embedding_cache import folder_of
 from kbbench_hf.retrieval.exact_search import in_parts
@@ -30,7 +30,7 @@ LATE_MODELS = ("MultiVectorEncoder", "ColBERT")
 """How models for late interaction call themselves; others are taken token by token, without a projection."""
 
 
-def build(spec: Spec, place: Workplace) -> "Late":
+def build(spec: Spec, context: RetrieverContext) -> "Late":
     """Build `late:<model>@text=,relations=,batch=,max_length=`, exact, or `late:<model>(<first>)@candidates=200`."""
     if len(spec.parts) > 1:
         raise UsageError(f"{str(spec)!r} has {len(spec.parts)} first stages; expected one, or none for all nodes.")
@@ -42,12 +42,12 @@ def build(spec: Spec, place: Workplace) -> "Late":
     if n and not spec.parts:
         raise UsageError(f"{str(spec)!r} has no first stage to find candidates; write {spec.name}:MODEL(bm25).")
     encoder = TokenEmbedder(spec.model, options.pop("batch"), options.pop("max_length"))
-    place.revisions[spec.model] = encoder.name
-    text = place.text(options, relations=True)
-    folder = folder_of(place.cache, **encoder.settings, text=str(text), nodes=place.nodes)
-    tokens = embed_tokens(lambda: place.texts(text), encoder, folder, place.share, place.progress)
-    first = place.part(spec.parts[0]) if spec.parts else None
-    return Late(tokens, encoder, place.candidates, first, n or 0, place.share)
+    context.revisions[spec.model] = encoder.name
+    text = context.text(options, relations=True)
+    folder = folder_of(context.cache, **encoder.settings, text=str(text), nodes=context.nodes)
+    tokens = embed_tokens(lambda: context.texts(text), encoder, folder, context.processes, context.progress)
+    first = context.part(spec.parts[0]) if spec.parts else None
+    return Late(tokens, encoder, context.candidates, first, n or 0, context.processes)
 
 
 class TokenEmbedder:
@@ -128,7 +128,7 @@ class Late:
         rows: the candidates' rows where a first stage answers with rows; all where None.
         first: finds candidates; every node is one where None.
         n_candidates: how many it finds.
-        share: this process's part of an exact search.
+        processes: the group of processes; each searches its shard of an exact search.
     """
 
     def __init__(
@@ -138,10 +138,10 @@ class Late:
         rows: NDArray[np.int64] | None = None,
         first: Retriever | None = None,
         n_candidates: int = 0,
-        share: Share | None = None,
+        processes: ProcessGroup | None = None,
     ) -> None:
         self.tokens, self._encoder, self._rows = tokens, encoder, rows
-        self._first, self._n, self._share = first, n_candidates, share or Share()
+        self._first, self._n, self._processes = first, n_candidates, processes or ProcessGroup()
 
     def search(self, queries: Sequence[str], top_k: int) -> Ranking:
         """Return the `top_k` best nodes of every query; of a first stage's candidates no more than it found."""
@@ -156,7 +156,7 @@ class Late:
 
     def ranked(self, asked: Sequence[NDArray[np.float32]], top_k: int) -> Ranking:
         """Return the `top_k` best of all nodes for every query, given the vectors of its tokens."""
-        return in_parts(self._blocks(), lambda own: self._scan(asked, own, top_k), top_k, self._share)
+        return in_parts(self._blocks(), lambda own: self._scan(asked, own, top_k), top_k, self._processes)
 
     def _blocks(self) -> list[slice]:
         """Return parts of the nodes, of about as many tokens each."""

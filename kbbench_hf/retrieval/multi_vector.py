@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.model_specs import Spec, one_of, positive
-from kbbench_hf.protocols import Ranking, Share
-from kbbench_hf.retrieval.context import TEXT, Workplace
+from kbbench_hf.protocols import ProcessGroup, Ranking
+from kbbench_hf.retrieval.context import TEXT, RetrieverContext
 from kbbench_hf.retrieval.embedders import SentenceEmbedder, from_spec
 from kbbench_hf.retrieval.embedding_cache import embed, folder_of
 from kbbench_hf.retrieval.exact_search import Vectors, block_rows, in_parts
@@ -18,19 +18,19 @@ from kbbench_hf.retrieval.top_k import best, merge, pad
 AGGREGATES = ("max", "mean", "top3")
 
 
-def build(spec: Spec, place: Workplace) -> "MultiVector":
+def build(spec: Spec, context: RetrieverContext) -> "MultiVector":
     """Build `multi:<model>@text=,relations=,chunk=,overlap=,aggregate=,batch=,max_length=`."""
     embedder, options = from_spec(
         spec, chunk=(positive, 256), overlap=(positive, 51), aggregate=(one_of(*AGGREGATES), "max"), **TEXT
     )
-    place.revisions[spec.model] = embedder.name
-    text, size, overlap = place.text(options, relations=True), options["chunk"], options["overlap"]
-    chunks = [chunked(each, size, overlap) for each in place.texts(text)]
-    folder = folder_of(place.cache, **embedder.settings, text=str(text), chunk=[size, overlap], nodes=place.nodes)
+    context.revisions[spec.model] = embedder.name
+    text, size, overlap = context.text(options, relations=True), options["chunk"], options["overlap"]
+    chunks = [chunked(each, size, overlap) for each in context.texts(text)]
+    folder = folder_of(context.cache, **embedder.settings, text=str(text), chunk=[size, overlap], nodes=context.nodes)
     texts = [chunk for node in chunks for chunk in node]
-    vectors = embed(lambda: texts, embedder, folder, place.share, place.progress)
+    vectors = embed(lambda: texts, embedder, folder, context.processes, context.progress)
     offsets = np.cumsum([0, *map(len, chunks)])
-    return MultiVector(vectors, offsets, embedder, options["aggregate"], place.share)
+    return MultiVector(vectors, offsets, embedder, options["aggregate"], context.processes)
 
 
 def chunked(text: str, size: int, overlap: int) -> list[str]:
@@ -73,13 +73,13 @@ class MultiVector:
     """Makes the vectors of queries."""
     aggregate: str = "max"
     """A node's score: its `max`imum, the `mean` of all, or the mean of its best three (`top3`)."""
-    share: Share = field(default_factory=Share)
+    processes: ProcessGroup = field(default_factory=ProcessGroup)
     """This process's part of the search."""
 
     def search(self, queries: Sequence[str], top_k: int) -> Ranking:
         """Return the `top_k` best nodes of every query."""
         asked = self.embedder.encode_queries(queries)
-        return in_parts(list(self._blocks()), partial(self._scan, asked, top_k), top_k, self.share)
+        return in_parts(list(self._blocks()), partial(self._scan, asked, top_k), top_k, self.processes)
 
     def _blocks(self) -> Iterator[slice]:
         """Yield runs of nodes with about as many chunks each."""

@@ -13,25 +13,25 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.model_specs import Spec, positive
 from kbbench_hf.protocols import Ranking, Retriever
 from kbbench_hf.retrieval.bm25 import BM25
-from kbbench_hf.retrieval.context import Workplace
+from kbbench_hf.retrieval.context import RetrieverContext
 from kbbench_hf.retrieval.dense import Dense
 from kbbench_hf.retrieval.embedders import from_spec
 from kbbench_hf.retrieval.top_k import best, pad
 
 
-def build(spec: Spec, place: Workplace) -> "NearestQuestions":
+def build(spec: Spec, context: RetrieverContext) -> "NearestQuestions":
     """Build `knn@k=`, which compares questions by BM25, or `knn:<model>@k=`, which compares their embeddings."""
-    if place.training is None:
+    if context.training is None:
         raise UsageError(f"{str(spec)!r} answers from training questions; this run has none. Choose another model.")
-    questions = [question for question, _ in place.training]
+    questions = [question for question, _ in context.training]
     if not spec.model:
         k = spec.read(k=(positive, 10))["k"]
         nearest: Retriever = BM25(questions)
     else:
         embedder, options = from_spec(spec, k=(positive, 10))
-        place.revisions[spec.model] = embedder.name
+        context.revisions[spec.model] = embedder.name
         nearest, k = Dense(embedder.encode_queries(questions), embedder), options["k"]
-    return NearestQuestions(questions, [place.kb.rows(answers) for _, answers in place.training], nearest, k)
+    return NearestQuestions(questions, [context.kb.rows(answers) for _, answers in context.training], nearest, k)
 
 
 @dataclass(frozen=True)

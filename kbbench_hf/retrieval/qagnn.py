@@ -14,7 +14,7 @@ from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files import file_sha256
 from kbbench_hf.model_specs import Spec, parse
 from kbbench_hf.protocols import Ranking, Retriever, matched
-from kbbench_hf.retrieval.context import Workplace
+from kbbench_hf.retrieval.context import RetrieverContext
 from kbbench_hf.retrieval.embedders import SentenceEmbedder
 from kbbench_hf.retrieval.embedding_cache import embed, folder_of
 from kbbench_hf.retrieval.graph_network import Batch, GraphNetwork, batch_of
@@ -60,7 +60,7 @@ def weights_file(layers: int) -> str:
     return f"network-{layers}-layers.safetensors"
 
 
-def build(spec: Spec, place: Workplace) -> "QAGNN":
+def build(spec: Spec, context: RetrieverContext) -> "QAGNN":
     """Build `qagnn:<model>(<first stage>)@layers=`, a folder or a name on the Hub.
 
     Without a first stage it is the one that it was trained over. `layers=0` is its control: trained alike, it sees no
@@ -82,12 +82,12 @@ def build(spec: Spec, place: Workplace) -> "QAGNN":
             f"{spec} was trained over {about.first_stage}, whose scores it reads; expected that first stage. "
             f"Write {spec.name}:{spec.model}({about.first_stage}), or train one over {first}."
         )
-    place.revisions[spec.model] = file_sha256(file)
-    features = Features(about, place)
+    context.revisions[spec.model] = file_sha256(file)
+    features = Features(about, context)
     network = features.network(layers)
     network.load_state_dict(load_file(file))
     network.to("cuda" if torch.cuda.is_available() else "cpu")
-    return QAGNN(network, features, place.part(first), place.candidates)
+    return QAGNN(network, features, context.part(first), context.candidates)
 
 
 class Features:
@@ -95,11 +95,11 @@ class Features:
 
     Args:
         about: says how.
-        place: the knowledge base, and where vectors are kept.
+        context: the knowledge base, and where vectors are kept.
     """
 
-    def __init__(self, about: About, place: Workplace) -> None:
-        kb = place.kb
+    def __init__(self, about: About, context: RetrieverContext) -> None:
+        kb = context.kb
         here = (list(kb.graph.node_types), list(kb.graph.relations))
         if here != (about.node_types, about.relations):
             strange = sorted(set(here[0] + here[1]) ^ set(about.node_types + about.relations))[:3]
@@ -115,12 +115,12 @@ class Features:
                 f"The network was trained with vectors of {about.encoder} at {about.revision}, which is at {revision} "
                 "now; expected the same. Train it anew, or bring that revision back."
             )
-        every = replace(place, candidates=None)  # what joins candidates need not be one
+        every = replace(context, candidates=None)  # what joins candidates need not be one
         text = every.text({} if about.text is None else {"text": about.text}, relations=True)
         cache = folder_of(every.cache, **self.embedder.settings, text=str(text), nodes=every.nodes)
-        self.vectors = embed(lambda: every.texts(text), self.embedder, cache, every.share, every.progress)
+        self.vectors = embed(lambda: every.texts(text), self.embedder, cache, every.processes, every.progress)
         self.type_ids = np.asarray(kb.graph.type_ids, np.int64)
-        self.graphs = QuestionGraphs(kb, about.candidates, about.graph_size, place.candidates)
+        self.graphs = QuestionGraphs(kb, about.candidates, about.graph_size, context.candidates)
 
     def network(self, layers: int) -> GraphNetwork:
         """Return a network of so many layers, its weights drawn."""

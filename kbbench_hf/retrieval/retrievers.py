@@ -12,7 +12,7 @@ from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.model_specs import KINDS, Spec, did_you_mean, parse
 from kbbench_hf.protocols import Matches, Ranking, Reading, Retriever, Searcher, matched
-from kbbench_hf.retrieval.context import Workplace
+from kbbench_hf.retrieval.context import RetrieverContext
 
 RETRIEVERS = {
     "bm25": "kbbench_hf.retrieval.bm25:build",
@@ -105,16 +105,16 @@ class OverNodes:
         return reading
 
 
-def retriever(model: str | Spec, place: Workplace) -> Retriever:
+def retriever(model: str | Spec, context: RetrieverContext) -> Retriever:
     """Build the retriever that a name such as `bm25` or `rrf(bm25,dense:org/model)` describes.
 
     Raises:
         UsageError: the name, a part of it or an option is not known.
     """
     spec = parse(model) if isinstance(model, str) else model
-    place = replace(place, build=retriever, model=str(spec))
+    context = replace(context, build=retriever, model=str(spec))
     if spec.name not in RETRIEVERS and (meant := did_you_mean(str(spec))):
         raise UsageError(f"Unknown retriever {str(spec)!r}.{meant} Retrievers: {KINDS}.")
-    built: Retriever = registered("retriever", spec.name, RETRIEVERS)(spec, place)
+    built: Retriever = registered("retriever", spec.name, RETRIEVERS)(spec, context)
     answers_in_rows = spec.parts or spec.name in ("knn", "qagnn", "fuse")
-    return built if answers_in_rows or place.candidates is None else Among(built, place.candidates)
+    return built if answers_in_rows or context.candidates is None else Among(built, context.candidates)

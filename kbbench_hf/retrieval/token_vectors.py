@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.files.writing import whole_file
-from kbbench_hf.protocols import Share
+from kbbench_hf.protocols import ProcessGroup
 from kbbench_hf.retrieval.context import Progress
 from kbbench_hf.retrieval.embedding_cache import in_blocks
 
@@ -59,7 +59,11 @@ class TokenVectors(NamedTuple):
 
 
 def embed_tokens(
-    render: Callable[[], Sequence[str]], encoder: TokenEncoder, folder: Path, share: Share, progress: Progress
+    render: Callable[[], Sequence[str]],
+    encoder: TokenEncoder,
+    folder: Path,
+    processes: ProcessGroup,
+    progress: Progress,
 ) -> TokenVectors:
     """Return the token vectors of the texts that `render` gives, memory-mapped; cached as `embeddings.embed` does."""
 
@@ -89,5 +93,5 @@ def embed_tokens(
             codes.flush()
             del codes  # Windows renames no file that is mapped
 
-    in_blocks(render, folder, whole, save, join, share, progress)
+    in_blocks(render, folder, whole, save, join, processes, progress)
     return TokenVectors(np.load(whole, mmap_mode="c"), np.load(ends))

@@ -20,8 +20,8 @@ from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files import file_sha256
 from kbbench_hf.files.writing import whole_file
 from kbbench_hf.model_specs import Options, Spec, positive
-from kbbench_hf.protocols import Ranking, Retriever, Share
-from kbbench_hf.retrieval.context import TEXT, Question, Workplace
+from kbbench_hf.protocols import ProcessGroup, Ranking, Retriever
+from kbbench_hf.retrieval.context import TEXT, RetrieverContext, RunQuery
 from kbbench_hf.retrieval.dense import Dense
 from kbbench_hf.retrieval.embedders import SentenceEmbedder, from_spec
 from kbbench_hf.retrieval.embedding_cache import embed, folder_of
@@ -34,19 +34,19 @@ Aggregate = Callable[[Vectors], float]
 """The scores of a node's chunks, shape (chunks,) -> the node's."""
 
 
-def build(spec: Spec, place: Workplace) -> Dense:
+def build(spec: Spec, context: RetrieverContext) -> Dense:
     """Build `vss:<model>@text=,relations=,batch=,max_length=`, or `vss:<folder of embeddings>@documents=`.
 
     Candidates rank by the dot product of their vector with the question's, as the model gives them: `dense:` makes them
     of length 1 first. A folder holds vectors that others computed, see `precomputed`.
     """
     if is_precomputed(spec.model):
-        return precomputed(spec, place)
+        return precomputed(spec, context)
     embedder, options = from_spec(spec, False, **TEXT)
-    return _vss(spec, embedder, _text(options, place), place)
+    return _vss(spec, embedder, _text(options, context), context)
 
 
-def build_multi(spec: Spec, place: Workplace) -> "MultiVSS":
+def build_multi(spec: Spec, context: RetrieverContext) -> "MultiVSS":
     """Build `multi_vss:<model>@text=,relations=,depth=,chunk=,overlap=,aggregate=,batch=,max_length=`."""
     if is_precomputed(spec.model):
         raise UsageError(f"{spec}: chunks have to be embedded, and a folder of embeddings cannot. Name the model.")
@@ -60,26 +60,26 @@ def build_multi(spec: Spec, place: Workplace) -> "MultiVSS":
         aggregate=(aggregate, mean_of_three),
         **TEXT,
     )
-    text, size = _text(options, place), options["chunk"]
+    text, size = _text(options, context), options["chunk"]
     overlap = options["overlap"] or size // 5
 
     def chunks(rows: NDArray[np.int64]) -> list[list[str]]:
-        return [recursive_chunks(each, size, overlap) or [""] for each in place.texts(text, rows)]
+        return [recursive_chunks(each, size, overlap) or [""] for each in context.texts(text, rows)]
 
-    settings = embedder.settings | {"text": str(text), "recursive_chunks": [size, overlap], "nodes": place.nodes}
-    vectors = ChunkVectors(chunks, embedder, folder_of(place.cache, **settings), place.share)
-    return MultiVSS(_vss(spec, embedder, text, place), vectors, embedder, options["aggregate"], options["depth"])
-
-
-def _text(options: Options, place: Workplace) -> Text:
-    return place.text(options, relations=True, usual="compact")
+    settings = embedder.settings | {"text": str(text), "recursive_chunks": [size, overlap], "nodes": context.nodes}
+    vectors = ChunkVectors(chunks, embedder, folder_of(context.cache, **settings), context.processes)
+    return MultiVSS(_vss(spec, embedder, text, context), vectors, embedder, options["aggregate"], options["depth"])
 
 
-def _vss(spec: Spec, embedder: SentenceEmbedder, text: Text, place: Workplace) -> Dense:
-    place.revisions[spec.model] = embedder.name
-    folder = folder_of(place.cache, **embedder.settings, text=str(text), nodes=place.nodes)
-    vectors = embed(lambda: place.texts(text), embedder, folder, place.share, place.progress)
-    return Dense(vectors, embedder, share=place.share)
+def _text(options: Options, context: RetrieverContext) -> Text:
+    return context.text(options, relations=True, usual="compact")
+
+
+def _vss(spec: Spec, embedder: SentenceEmbedder, text: Text, context: RetrieverContext) -> Dense:
+    context.revisions[spec.model] = embedder.name
+    folder = folder_of(context.cache, **embedder.settings, text=str(text), nodes=context.nodes)
+    vectors = embed(lambda: context.texts(text), embedder, folder, context.processes, context.progress)
+    return Dense(vectors, embedder, processes=context.processes)
 
 
 def aggregate(name: str) -> Aggregate:
@@ -111,18 +111,18 @@ class ChunkVectors:
     """Places of nodes -> the chunks of each."""
     embedder: SentenceEmbedder
     folder: Path
-    share: Share = field(default_factory=Share)
+    processes: ProcessGroup = field(default_factory=ProcessGroup)
 
     def of(self, nodes: NDArray[np.int64]) -> list[Vectors]:
         """Return the vectors of each node's chunks, shape (chunks, d)."""
         self.folder.mkdir(parents=True, exist_ok=True)
         missing = np.array([node for node in nodes.tolist() if not self._file(node).is_file()], np.int64)
-        self.share.gather(None)  # all know what is missing before any of it is written
-        own = missing[self.share.rank :: self.share.size]
+        self.processes.gather(None)  # all know what is missing before any of it is written
+        own = missing[self.processes.rank :: self.processes.size]
         for node, texts in zip(own.tolist(), self.chunks(own) if len(own) else [], strict=True):
             with whole_file(self._file(node)) as out:
                 np.save(out, self.embedder.encode(texts))
-        self.share.gather(None)
+        self.processes.gather(None)
         return [np.load(self._file(node)) for node in nodes.tolist()]
 
     def _file(self, node: int) -> Path:
@@ -210,7 +210,7 @@ def is_precomputed(folder: str) -> bool:
     return bool(folder) and any(Path(folder).glob(f"doc*/{CANDIDATES}"))
 
 
-def precomputed(spec: Spec, place: Workplace) -> Dense:
+def precomputed(spec: Spec, context: RetrieverContext) -> Dense:
     """Build a search in the vectors of a folder; `documents` is the part of it that holds those of nodes (`doc`).
 
     Raises:
@@ -223,17 +223,17 @@ def precomputed(spec: Spec, place: Workplace) -> Dense:
         there = ", ".join(sorted(each.parent.name for each in folder.glob(f"doc*/{CANDIDATES}")))
         raise UsageError(f"There is no {file}; {folder} has the documents {there}. Choose with documents=.")
     digest = file_sha256(file)
-    place.revisions[spec.model] = f"{file.name}@{digest[:40]}"
-    asked = Asked(folder, {question.text: question for question in place.questions})
-    ids = place.kb.ids(place.candidates)
-    whole = folder_of(place.cache, embeddings=digest, nodes=place.nodes) / "vectors.npy"
-    if not all(place.share.gather(whole.is_file())):
-        if place.share.rank == 0:
+    context.revisions[spec.model] = f"{file.name}@{digest[:40]}"
+    asked = Asked(folder, {question.text: question for question in context.questions})
+    ids = context.kb.ids(context.candidates)
+    whole = folder_of(context.cache, embeddings=digest, nodes=context.nodes) / "vectors.npy"
+    if not all(context.processes.gather(whole.is_file())):
+        if context.processes.rank == 0:
             whole.parent.mkdir(parents=True, exist_ok=True)
             with whole_file(whole) as out:
                 np.save(out, _rows(read(file), ids, file, "nodes"))
-        place.share.gather(None)  # nobody reads it before it is there
-    return Dense(np.asarray(np.load(whole, mmap_mode="c")), asked, share=place.share)
+        context.processes.gather(None)  # nobody reads it before it is there
+    return Dense(np.asarray(np.load(whole, mmap_mode="c")), asked, processes=context.processes)
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ class Asked:
     """The vectors of a benchmark's own questions, found by their words."""
 
     folder: Path
-    questions: Mapping[str, Question]
+    questions: Mapping[str, RunQuery]
     """The words of a question -> its id and split."""
 
     def encode_queries(self, texts: Sequence[str]) -> Vectors:

@@ -23,7 +23,7 @@ from kbbench_hf.judges.topic_model import SEEDS, LdaSettings, TopicModel, corpus
 from kbbench_hf.metrics.generative_re import MODES, WORDS
 from kbbench_hf.metrics.topics import content_words, triples_text
 from kbbench_hf.metrics.triple_lists import triples_of
-from kbbench_hf.protocols import Embedder, Share
+from kbbench_hf.protocols import Embedder, ProcessGroup
 from kbbench_hf.retrieval.embedding_cache import embed, folder_of
 from kbbench_hf.runners.progress import progress
 
@@ -54,7 +54,9 @@ def annotate_embeddings(
         return 0
     texts_sha256 = sha256(json.dumps(new).encode("ascii")).hexdigest()
     work = folder_of(folder / "work", embedder=embedder.name, texts=texts_sha256)
-    vectors = np.asarray(embed(lambda: new, embedder, work, Share(), lambda *a, **k: progress(*a, **k, show=show)))
+    vectors = np.asarray(
+        embed(lambda: new, embedder, work, ProcessGroup(), lambda *a, **k: progress(*a, **k, show=show))
+    )
     rows: dict[str, Any] = dict(zip(new, vectors, strict=True))
     if known is not None:
         stored = known.table["vector"].combine_chunks().flatten().to_numpy().reshape(len(kept), -1)

@@ -13,26 +13,26 @@ from typing import Any
 from uuid import uuid4
 
 from kbbench_hf.errors import UsageError
-from kbbench_hf.protocols import Share
+from kbbench_hf.protocols import ProcessGroup
 
 PATIENCE_S = 2.0
 """A network disk may show a new file that late."""
 
 
-def group(processes: int | None = None) -> Share:
+def group(processes: int | None = None) -> ProcessGroup:
     """Return this process's share in the group that torchrun or Accelerate started; a group of one otherwise.
 
     Raises:
         UsageError: the group has another number of processes than `processes`.
     """
-    share = Share()
+    share = ProcessGroup()
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         import torch
         from accelerate import PartialState
         from accelerate.utils import gather_object
 
         state = PartialState(cpu=not torch.cuda.is_available())
-        share = Share(state.process_index, state.num_processes, lambda value: gather_object([value]))
+        share = ProcessGroup(state.process_index, state.num_processes, lambda value: gather_object([value]))
     if processes is not None and processes != share.size:
         raise UsageError(
             f"{share.size} process(es) are running, but --processes is {processes}. Start the group with "
@@ -62,7 +62,7 @@ def launch_warnings() -> list[str]:
     ]
 
 
-def check_shared(share: Share, folder: Path) -> None:
+def check_shared(share: ProcessGroup, folder: Path) -> None:
     """Raise UsageError where a process does not see `folder`, which the first one has made; all must call it."""
     if blind := _blind(share, folder):
         raise UsageError(
@@ -71,7 +71,7 @@ def check_shared(share: Share, folder: Path) -> None:
         )
 
 
-def check_same(share: Share, settings: Mapping[str, Any]) -> None:
+def check_same(share: ProcessGroup, settings: Mapping[str, Any]) -> None:
     """Raise UsageError where processes have different settings, another dataset's revision say; all must call it."""
     named = share.gather((_name(share), dict(settings)))
     for name, other in named[1:]:
@@ -84,7 +84,7 @@ def check_same(share: Share, settings: Mapping[str, Any]) -> None:
                 )
 
 
-def shared_cache(share: Share, cache: Path, folder: Path) -> Path:
+def shared_cache(share: ProcessGroup, cache: Path, folder: Path) -> Path:
     """Return where all processes keep what they compute together: `cache` if they see one another's, else in `folder`.
 
     What a machine has in a cache of its own is then not used: blocks of vectors are made by all, and joined by one.
@@ -92,7 +92,7 @@ def shared_cache(share: Share, cache: Path, folder: Path) -> Path:
     return folder / "embeddings" if _blind(share, cache) else cache
 
 
-def _blind(share: Share, folder: Path) -> list[str]:
+def _blind(share: ProcessGroup, folder: Path) -> list[str]:
     """Return the processes that do not see what the first one writes into a folder."""
     if share.size == 1:
         return []
@@ -110,5 +110,5 @@ def _blind(share: Share, folder: Path) -> list[str]:
     return blind
 
 
-def _name(share: Share) -> str:
+def _name(share: ProcessGroup) -> str:
     return f"process {share.rank} on {socket.gethostname()}"

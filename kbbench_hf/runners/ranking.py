@@ -18,7 +18,7 @@ from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.datasets import Row, read_json
 from kbbench_hf.files.journal import Journal
 from kbbench_hf.files.writing import whole_file, write_json_lines
-from kbbench_hf.protocols import Found, Searcher, Share, matched
+from kbbench_hf.protocols import Found, ProcessGroup, Searcher, matched
 from kbbench_hf.runners.process_group import check_same, check_shared, group
 from kbbench_hf.runners.progress import progress
 from kbbench_hf.runners.run_folder import add_to_run, open_run
@@ -58,7 +58,7 @@ class Retrieved(NamedTuple):
 class Site:
     """Where a searcher is built: this process's share of the work, bars, and where models note their revisions."""
 
-    share: Share
+    share: ProcessGroup
     progress: Callable[..., AbstractContextManager[Any]]
     revisions: dict[str, str]
     texts: dict[str, dict[str, object]]

@@ -18,7 +18,7 @@ from kbbench_hf.files.datasets import Row, read_json
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.model_specs import KINDS, Spec, did_you_mean, parse
 from kbbench_hf.protocols import LanguageModel, Searcher, name_of
-from kbbench_hf.retrieval.context import Question, Workplace
+from kbbench_hf.retrieval.context import RetrieverContext, RunQuery
 from kbbench_hf.retrieval.node_texts import Forms, Text
 from kbbench_hf.retrieval.retrievers import RETRIEVERS, OverAll, OverNodes, retriever
 from kbbench_hf.runners.process_group import shared_cache
@@ -111,7 +111,7 @@ def rank_nodes(
             general,
             cache=shared_cache(site.share, general.cache, folder),
             candidates=_candidates(examples, kb),
-            share=site.share,
+            processes=site.share,
             progress=site.progress,
             revisions=site.revisions,
             texts_read=site.texts,
@@ -123,13 +123,13 @@ def rank_nodes(
 
 def _workplace(
     examples: Examples, kb: KnowledgeBase, asking: Asking, training: Examples | None, cache: Path | None = None
-) -> Workplace:
-    return Workplace(
+) -> RetrieverContext:
+    return RetrieverContext(
         kb,
         cache or default_cache(),
         forms=Forms(asking.documents, asking.own_documents),
         training=None if training is None else [(row["query"], row["answer_ids"]) for row in training.rows],
-        questions=[Question(row["query"], row["id"], row.get("split", "")) for row in examples.rows],
+        questions=[RunQuery(row["query"], row["id"], row.get("split", "")) for row in examples.rows],
     )
 
 

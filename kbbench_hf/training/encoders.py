@@ -91,8 +91,8 @@ def train_late(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: P
 def _train(kind: Kind, spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: Path, *, show: bool) -> Learned:
     set_seed(spec.seed)
     model = kind.build(spec)
-    if (share := group()).size > 1:
-        check_same(share, {"the hash of the weights before training": _hash(model)})
+    if (processes := group()).size > 1:
+        check_same(processes, {"the hash of the weights before training": _hash(model)})
     model.max_seq_length = spec.train_length
     model.model_card_data.generate_widget_examples = False
     pairs = Pairs(data.train, data.texts, masked=spec.mask)
@@ -103,9 +103,9 @@ def _train(kind: Kind, spec: TrainSpec, data: TrainingData, folder: Path, checkp
     def rank(current: Any) -> Rows:
         return ranked_by_model(current, data, MINED)
 
-    if share.rank == 0:
+    if processes.rank == 0:
         remove_torn(checkpoints)
-    share.gather(None)
+    processes.gather(None)
     last = last_checkpoint(checkpoints)
     if spec.n_negatives:
         first = (

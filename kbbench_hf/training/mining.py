@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from kbbench_hf.model_specs import parse
 from kbbench_hf.protocols import Ranking
-from kbbench_hf.retrieval.context import Progress, Workplace
+from kbbench_hf.retrieval.context import Progress, RetrieverContext
 from kbbench_hf.retrieval.retrievers import retriever
 from kbbench_hf.runners.retrieval_run import default_cache
 from kbbench_hf.training.questions import TrainingData
@@ -19,8 +19,10 @@ Rows = NDArray[np.int64]
 
 def ranked_by(name: str, data: TrainingData, questions: Sequence[str], top_k: int, progress: Progress) -> Ranking:
     """Return the best rows for each question by a retriever of this name."""
-    place = Workplace(data.kb, default_cache(), candidates=data.candidates, progress=progress, forms=data.forms)
-    return retriever(parse(name), place).search(questions, top_k)
+    context = RetrieverContext(
+        data.kb, default_cache(), candidates=data.candidates, progress=progress, forms=data.forms
+    )
+    return retriever(parse(name), context).search(questions, top_k)
 
 
 def ranked_by_model(model: Any, data: TrainingData, top_k: int, batch: int = 64) -> Rows:

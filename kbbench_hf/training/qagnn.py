@@ -17,7 +17,7 @@ from transformers import get_linear_schedule_with_warmup, set_seed
 from transformers.trainer_utils import get_last_checkpoint
 
 from kbbench_hf.errors import DataError
-from kbbench_hf.retrieval.context import Workplace
+from kbbench_hf.retrieval.context import RetrieverContext
 from kbbench_hf.retrieval.embedders import SentenceEmbedder
 from kbbench_hf.retrieval.graph_network import Batch, GraphNetwork, softmax_by, summed_by
 from kbbench_hf.retrieval.qagnn import BATCH, DEPTH, About, Features, scores_of, weights_file
@@ -72,11 +72,13 @@ def train_qagnn(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: 
         node_types=list(graph.node_types),
         relations=list(graph.relations),
     )
-    share = group()
-    check_same(share, {"the encoder's revision": about.revision})
-    cache = shared_cache(share, default_cache(), checkpoints)
-    place = Workplace(data.kb, cache, candidates=data.candidates, share=share, progress=progress, forms=data.forms)
-    features = Features(about, place)
+    processes = group()
+    check_same(processes, {"the encoder's revision": about.revision})
+    cache = shared_cache(processes, default_cache(), checkpoints)
+    context = RetrieverContext(
+        data.kb, cache, candidates=data.candidates, processes=processes, progress=progress, forms=data.forms
+    )
+    features = Features(about, context)
     train = _graphs(spec, data, features, data.train, mask=spec.mask)
     validation = _graphs(spec, data, features, data.validation, mask=True)
     if not any(each.any() for each in train.right):
@@ -88,7 +90,7 @@ def train_qagnn(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: 
         layers: _trained(spec, features, layers, train, validation, folder, checkpoints / f"{layers}-layers", show=show)
         for layers in dict.fromkeys((spec.layers, 0))
     }
-    if share.rank == 0:
+    if processes.rank == 0:
         about.save(folder)
     ceilings = {"train": train.ceiling, "validation": validation.ceiling}
     return learned[spec.layers]._replace(ceilings=ceilings)
@@ -233,7 +235,7 @@ def _save(accelerator: Accelerator, checkpoints: Path, epoch: int) -> None:
 def _mrr(network: GraphNetwork, features: Features, of: Graphs) -> float:
     """Return the mean reciprocal rank of the first answer among each graph's candidates; processes share the work."""
     network.eval()
-    own = group().of(range(len(of.graphs)))
+    own = group().shard(range(len(of.graphs)))
     found: list[float] = []
     for start in range(own.start, own.stop, BATCH):
         part = slice(start, min(start + BATCH, own.stop))

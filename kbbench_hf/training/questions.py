@@ -13,7 +13,7 @@ from kbbench_hf.benchmarks import find_dataset, name_of_path, place_of
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import Id
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.retrieval.context import Workplace
+from kbbench_hf.retrieval.context import RetrieverContext
 from kbbench_hf.retrieval.node_texts import Forms, Text, render
 from kbbench_hf.scoring.asked import Asked, load_examples
 
@@ -114,8 +114,8 @@ def load_training_data(benchmark: str, text: str | None = None) -> TrainingData:
     candidates = np.sort(kb.rows(asked.examples.context.candidates.ids)).astype(np.int64)
     hashes = {split: ids_hash(each) for split, each in ids.items()}
     asking = asked.benchmark.asking
-    place = Workplace(kb, Path(), forms=Forms(asking.documents, asking.own_documents))
-    chosen = place.text({} if text is None else {"text": text}, relations=True)
+    context = RetrieverContext(kb, Path(), forms=Forms(asking.documents, asking.own_documents))
+    chosen = context.text({} if text is None else {"text": text}, relations=True)
     return TrainingData(asked, kb, candidates, questions[TRAIN], questions[VALIDATION], hashes, chosen)
 
 

@@ -13,7 +13,7 @@ from kbbench_hf.benchmarks.base import Benchmark, Examples, PromptOptions
 from kbbench_hf.errors import UsageError, missing_extra, unknown_name
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.parsing.parsed_reply import ParseError
-from kbbench_hf.protocols import Message, Ranking, Share
+from kbbench_hf.protocols import Message, ProcessGroup, Ranking
 from kbbench_hf.retrieval.embedding_cache import BLOCK_TEXTS
 from kbbench_hf.retrieval.exact_search import search
 from kbbench_hf.retrieval.late_interaction import Late
@@ -94,9 +94,9 @@ class GenerationScores(TrainerCallback):  # type: ignore[misc]
 
     def figures(self) -> dict[str, float]:
         """Return the figures of the model as it is now."""
-        share = group() if self._trainer.accelerator.distributed_type in _WHOLE_MODELS else Share()
-        own = [self._prompts[place].messages for place in share.of(range(len(self._prompts)))]
-        texts = [text for part in share.gather(self._generate(own)) for text in part]
+        processes = group() if self._trainer.accelerator.distributed_type in _WHOLE_MODELS else ProcessGroup()
+        own = [self._prompts[place].messages for place in processes.shard(range(len(self._prompts)))]
+        texts = [text for part in processes.gather(self._generate(own)) for text in part]
         parse = next(iter(self._benchmark.asking.parsers.values()))
         answers: list[Answer] = []
         n_unparsed = 0

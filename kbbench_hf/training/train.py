@@ -88,20 +88,20 @@ def train(
     if spec.shuffle:
         data = replace(data, train=data.train.shuffled(spec.seed))
     folder = Path(out) if out else Path("kbbench-models") / benchmark.replace("/", "-") / f"{method}-{spec.seed}"
-    share = group()
-    first = share.rank == 0
+    processes = group()
+    first = processes.rank == 0
     with ExitStack() as stack:
         undo = stack.enter_context(ExitStack())  # what cannot be begun leaves no folder behind
         if first and not folder.exists():
             undo.callback(_remove_unless_begun, folder)
         if first:
-            _open(folder, spec, data, share.size, stack)
-        check_shared(share, folder)
-        check_same(share, _settings(spec, data))
+            _open(folder, spec, data, processes.size, stack)
+        check_shared(processes, folder)
+        check_same(processes, _settings(spec, data))
         facts = read_json(folder / TRAINING)
         if "steps" not in facts:
             facts = _taught(spec, data, folder, first=first, show=show and first)
-        share.gather(None)
+        processes.gather(None)
         facts = facts or read_json(folder / TRAINING)
     return Trained(folder, _name(spec, folder), facts)
 

@@ -14,7 +14,7 @@ pytest.importorskip("sentence_transformers")
 
 from kbbench_hf.benchmarks.base import PromptOptions
 from kbbench_hf.errors import UsageError
-from kbbench_hf.protocols import Message, Share
+from kbbench_hf.protocols import Message, ProcessGroup
 from kbbench_hf.scoring.asked import load_examples
 from kbbench_hf.training import GenerationScores, RetrievalScores, scores
 from tests.tiny_chat_model import tiny_chat_model
@@ -136,11 +136,11 @@ def test_several_processes_answer_a_share_each_and_log_the_figures_of_all(monkey
     alone = figures("NO")
     parts: list[list[str]] = []
     for rank in range(2):
-        share = Share(rank, 2, lambda part: (parts.append(part), [part])[1])
+        share = ProcessGroup(rank, 2, lambda part: (parts.append(part), [part])[1])
         monkeypatch.setattr(scores, "group", lambda share=share: share)
         with pytest.raises(ValueError, match="is longer"):  # what the other one answered is not here
             figures("MULTI_CPU")
-    monkeypatch.setattr(scores, "group", lambda: Share(0, 2, lambda part: parts))
+    monkeypatch.setattr(scores, "group", lambda: ProcessGroup(0, 2, lambda part: parts))
     assert figures("MULTI_CPU") == alone
     assert answered == [7, 3, 4, 3]
 

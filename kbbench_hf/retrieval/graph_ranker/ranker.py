@@ -33,7 +33,7 @@ from kbbench_hf.knowledge_base.graph import spans
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.model_specs import Spec, positive
 from kbbench_hf.protocols import Edge, Path, Ranking, Retriever
-from kbbench_hf.retrieval.context import Workplace
+from kbbench_hf.retrieval.context import RetrieverContext
 from kbbench_hf.retrieval.fusion import min_max
 from kbbench_hf.retrieval.graph_ranker.answer_type import AnswerTypes, Texts
 from kbbench_hf.retrieval.graph_ranker.parsed_query import Asked, Questions
@@ -63,20 +63,20 @@ N_GOLD, N_TYPES, N_NAMED = 3, 4, 6
 """How many an explanation says, the best first."""
 
 
-def build(spec: Spec, place: Workplace) -> "GraphRanker":
+def build(spec: Spec, context: RetrieverContext) -> "GraphRanker":
     """Build `graph:<base>`, or `graph(<base>)@depth=` with options of its own."""
     options = spec.read(depth=(positive, DEPTH))
     if len(spec.parts) != 1:
         raise UsageError(f"{str(spec)!r} starts from {len(spec.parts)} models; expected one, as in graph:bm25.")
 
     def texts(rows: Rows) -> Sequence[str]:
-        return render(place.kb, place.own_text, rows, place.forms)
+        return render(context.kb, context.own_text, rows, context.forms)
 
     read: dict[str, dict[str, object]] = {}
-    base = replace(place, texts_read=read).part(spec.parts[0])
-    place.texts_read.update(read)
+    base = replace(context, texts_read=read).part(spec.parts[0])
+    context.texts_read.update(read)
     reads_names = bool(read) and all(each["rendering"] == "text" for each in read.values())
-    return GraphRanker(place.kb, base, options["depth"], place.candidates, texts, reads_names)
+    return GraphRanker(context.kb, base, options["depth"], context.candidates, texts, reads_names)
 
 
 class GraphRanker:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbbench_hf.protocols import Ranking, Share
+from kbbench_hf.protocols import ProcessGroup, Ranking
 from kbbench_hf.retrieval import exact_search
 from kbbench_hf.retrieval.context import no_bar
 from kbbench_hf.retrieval.dense import Dense
@@ -20,7 +20,7 @@ VECTORS = RNG.standard_normal((3000, 24), dtype=np.float32)
 QUERIES = RNG.standard_normal((5, 24), dtype=np.float32)
 
 
-def in_a_group(size: int, work: Callable[[Share], Any]) -> list[Any]:
+def in_a_group(size: int, work: Callable[[ProcessGroup], Any]) -> list[Any]:
     """Run `work` in `size` threads that gather values from each other, as processes of a group do."""
     barrier, values = Barrier(size, timeout=60), [None] * size
 
@@ -31,7 +31,7 @@ def in_a_group(size: int, work: Callable[[Share], Any]) -> list[Any]:
         barrier.wait()
         return found
 
-    shares = [Share(rank, size, lambda value, rank=rank: gather(rank, value)) for rank in range(size)]
+    shares = [ProcessGroup(rank, size, lambda value, rank=rank: gather(rank, value)) for rank in range(size)]
     with ThreadPoolExecutor(size) as pool:
         return list(pool.map(work, shares))
 
@@ -82,7 +82,7 @@ def test_blocks_depend_on_the_corpus_alone() -> None:
 
 def test_shares_cover_everything_once() -> None:
     for size in range(1, 7):
-        parts = [list(Share(rank, size).of(range(5))) for rank in range(size)]
+        parts = [list(ProcessGroup(rank, size).shard(range(5))) for rank in range(size)]
         assert [row for part in parts for row in part] == list(range(5))
         assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
@@ -117,7 +117,7 @@ TEXTS = [f"text {number} " + "word " * (number % 7) for number in range(3 * BLOC
 
 @pytest.mark.parametrize("size", [2, 3])
 def test_any_number_of_processes_encodes_the_same_bytes(tmp_path: Path, size: int) -> None:
-    alone = embed(lambda: TEXTS, HashingEmbedder(), tmp_path / "alone", Share(), no_bar)
+    alone = embed(lambda: TEXTS, HashingEmbedder(), tmp_path / "alone", ProcessGroup(), no_bar)
     in_a_group(size, lambda share: embed(lambda: TEXTS, HashingEmbedder(), tmp_path / "group", share, no_bar))
     files = [(tmp_path / name / "vectors.npy").read_bytes() for name in ("alone", "group")]
     assert files[0] == files[1]
@@ -133,12 +133,12 @@ def test_an_interrupted_encoding_goes_on_at_the_block_it_had_reached(tmp_path: P
             return super().encode(texts)
 
     with pytest.raises(KeyboardInterrupt):
-        embed(lambda: TEXTS, Interrupted(), tmp_path, Share(), no_bar)
+        embed(lambda: TEXTS, Interrupted(), tmp_path, ProcessGroup(), no_bar)
     second, third = HashingEmbedder(), HashingEmbedder()
-    vectors = embed(lambda: TEXTS, second, tmp_path, Share(), no_bar)
+    vectors = embed(lambda: TEXTS, second, tmp_path, ProcessGroup(), no_bar)
     assert len(second.encoded) == len(TEXTS) - 2 * BLOCK_TEXTS
     assert np.array_equal(vectors, HashingEmbedder().encode(TEXTS))
-    embed(lambda: TEXTS, third, tmp_path, Share(), no_bar)
+    embed(lambda: TEXTS, third, tmp_path, ProcessGroup(), no_bar)
     assert not third.encoded
 
 
@@ -152,4 +152,4 @@ def test_other_settings_have_another_folder(tmp_path: Path) -> None:
 
 
 def test_no_text_gives_no_vector(tmp_path: Path) -> None:
-    assert embed(list, HashingEmbedder(), tmp_path, Share(), no_bar).shape == (0, 64)
+    assert embed(list, HashingEmbedder(), tmp_path, ProcessGroup(), no_bar).shape == (0, 64)

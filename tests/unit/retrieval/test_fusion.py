@@ -6,7 +6,7 @@ import pytest
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.protocols import Ranking
-from kbbench_hf.retrieval.context import Workplace
+from kbbench_hf.retrieval.context import RetrieverContext
 from kbbench_hf.retrieval.fusion import Fusion, min_max, reciprocal_rank
 from kbbench_hf.retrieval.retrievers import retriever
 from tests.unit.retrieval.small_kb import small_kb
@@ -71,12 +71,12 @@ def test_a_row_of_equal_scores_or_none_stretches_to_zero() -> None:
 )
 def test_a_model_that_cannot_be_built_is_refused(name: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as error:
-        retriever(name, Workplace(small_kb(), tmp_path))
+        retriever(name, RetrieverContext(small_kb(), tmp_path))
     assert message in str(error.value)
 
 
 def test_a_fusion_of_one_model_with_itself_ranks_as_the_model(tmp_path: Path) -> None:
-    place = Workplace(small_kb(), tmp_path)
+    place = RetrieverContext(small_kb(), tmp_path)
     alone = retriever("bm25", place).search(["smelting of iron"], 5)
     assert retriever("rrf(bm25,bm25)", place).search(["smelting of iron"], 5).ids.tolist() == alone.ids.tolist()
 
@@ -84,5 +84,5 @@ def test_a_fusion_of_one_model_with_itself_ranks_as_the_model(tmp_path: Path) ->
 def test_candidates_alone_are_ranked_and_keep_their_rows(tmp_path: Path) -> None:
     rows = np.array([1, 3, 6])
     for name in ("bm25", "rrf(bm25,bm25)", "graph:bm25"):
-        found = retriever(name, Workplace(small_kb(), tmp_path, candidates=rows)).search(["iron"], 5).ids[0]
+        found = retriever(name, RetrieverContext(small_kb(), tmp_path, candidates=rows)).search(["iron"], 5).ids[0]
         assert sorted(found[found >= 0].tolist()) == rows.tolist()

@@ -8,8 +8,8 @@ import pytest
 from numpy.typing import NDArray
 
 from kbbench_hf.errors import UsageError
-from kbbench_hf.protocols import Ranking, Share
-from kbbench_hf.retrieval.context import Workplace, no_bar
+from kbbench_hf.protocols import ProcessGroup, Ranking
+from kbbench_hf.retrieval.context import RetrieverContext, no_bar
 from kbbench_hf.retrieval.late_interaction import Late
 from kbbench_hf.retrieval.retrievers import retriever
 from kbbench_hf.retrieval.token_vectors import STEP, TokenVectors, embed_tokens
@@ -46,7 +46,7 @@ def worked_out(encoder: Drawn, asked: Sequence[str], nodes: Sequence[str], step:
 
 def test_every_node_scores_the_sum_of_its_best_tokens(tmp_path: Path) -> None:
     encoder, nodes, asked = Drawn(), texts(700), ["one", "a longer question", "?"]
-    tokens = embed_tokens(lambda: nodes, encoder, tmp_path / "t", Share(), no_bar)
+    tokens = embed_tokens(lambda: nodes, encoder, tmp_path / "t", ProcessGroup(), no_bar)
     found = Late(tokens, encoder).search(asked, 20)
     wanted = worked_out(encoder, asked, nodes)
     assert np.allclose(found.scores, np.take_along_axis(wanted, found.ids, 1), atol=1e-4)
@@ -55,7 +55,7 @@ def test_every_node_scores_the_sum_of_its_best_tokens(tmp_path: Path) -> None:
 
 def test_numbers_take_a_quarter_of_float32_and_scores_hardly_move(tmp_path: Path) -> None:
     encoder, nodes = Drawn(), texts(50)
-    tokens = embed_tokens(lambda: nodes, encoder, tmp_path / "t", Share(), no_bar)
+    tokens = embed_tokens(lambda: nodes, encoder, tmp_path / "t", ProcessGroup(), no_bar)
     assert 4 * tokens.codes.nbytes == sum(each.nbytes for each in encoder.encode(nodes))
     exact = np.array([[(q @ d.T).max(1).mean() for d in encoder.encode(nodes)] for q in encoder.encode(["a question"])])
     near = worked_out(encoder, ["a question"], nodes) / len("a question")
@@ -64,14 +64,14 @@ def test_numbers_take_a_quarter_of_float32_and_scores_hardly_move(tmp_path: Path
 
 def test_what_is_there_is_not_encoded_again_and_parts_make_the_same_bytes(tmp_path: Path) -> None:
     encoder, nodes = Drawn(), texts(1100)
-    first = embed_tokens(lambda: nodes, encoder, tmp_path / "one", Share(), no_bar)
+    first = embed_tokens(lambda: nodes, encoder, tmp_path / "one", ProcessGroup(), no_bar)
     assert encoder.encoded == 1100
-    embed_tokens(lambda: nodes, encoder, tmp_path / "one", Share(), no_bar)
+    embed_tokens(lambda: nodes, encoder, tmp_path / "one", ProcessGroup(), no_bar)
     assert encoder.encoded == 1100
-    alone = Share(1, 2, lambda value: [value])  # the second of two, which makes its own blocks and joins nothing
+    alone = ProcessGroup(1, 2, lambda value: [value])  # the second of two, which makes its own blocks and joins nothing
     with pytest.raises(FileNotFoundError):
         embed_tokens(lambda: nodes, encoder, tmp_path / "two", alone, no_bar)
-    again = embed_tokens(lambda: nodes, encoder, tmp_path / "two", Share(), no_bar)
+    again = embed_tokens(lambda: nodes, encoder, tmp_path / "two", ProcessGroup(), no_bar)
     assert encoder.encoded == 2200
     assert (again.codes == first.codes).all() and (again.offsets == first.offsets).all()
 
@@ -95,7 +95,7 @@ def test_candidates_of_a_first_stage_are_ranked_by_their_rows(tmp_path: Path) ->
 @pytest.mark.parametrize(("name", "words"), [("late", "no embedding model"), ("late:m@candidates=9", "no first stage")])
 def test_a_name_that_cannot_be_built_says_how_to_write_it(name: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=words):
-        retriever(name, Workplace(small_kb(), tmp_path))
+        retriever(name, RetrieverContext(small_kb(), tmp_path))
 
 
 def test_a_model_of_its_own_is_taken_as_it_is_and_another_without_a_projection(tmp_path: Path) -> None:

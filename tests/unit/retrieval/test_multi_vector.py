@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbbench_hf.protocols import Share
+from kbbench_hf.protocols import ProcessGroup
 from kbbench_hf.retrieval.multi_vector import MultiVector, aggregated, chunked
 from tests.unit.retrieval.hashing import HashingEmbedder
 from tests.unit.retrieval.test_dense import in_a_group
@@ -41,12 +41,12 @@ def test_nodes_score_what_a_loop_over_their_chunks_gives(aggregate: str, counts:
     assert aggregated(scores, offsets, aggregate) == pytest.approx(np.array(expected), abs=1e-6)
 
 
-def _model(aggregate: str = "max", share: Share | None = None) -> MultiVector:
+def _model(aggregate: str = "max", processes: ProcessGroup | None = None) -> MultiVector:
     nodes = [[f"filler {node}", "pear"] if node == 777 else [f"apple {node}"] * (node % 3 + 1) for node in range(900)]
     embedder = HashingEmbedder()
     offsets = np.cumsum([0, *map(len, nodes)])
     vectors = embedder.encode([text for node in nodes for text in node])
-    return MultiVector(vectors, offsets, embedder, aggregate, share or Share())  # type: ignore[arg-type]
+    return MultiVector(vectors, offsets, embedder, aggregate, processes or ProcessGroup())  # type: ignore[arg-type]
 
 
 def test_one_matching_chunk_is_enough_for_the_maximum() -> None:
@@ -57,6 +57,6 @@ def test_one_matching_chunk_is_enough_for_the_maximum() -> None:
 def test_any_number_of_processes_finds_the_same_bytes() -> None:
     alone = _model().search(["pear", "apple 5"], 900)
     assert sorted(alone.ids[0].tolist()) == list(range(900))
-    for found in in_a_group(3, lambda share: _model(share=share).search(["pear", "apple 5"], 900)):
+    for found in in_a_group(3, lambda share: _model(processes=share).search(["pear", "apple 5"], 900)):
         assert found.scores.tobytes() == alone.scores.tobytes()
         assert found.ids.tobytes() == alone.ids.tobytes()

@@ -5,7 +5,7 @@ import pytest
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.retrieval.bm25 import BM25
-from kbbench_hf.retrieval.context import Workplace
+from kbbench_hf.retrieval.context import RetrieverContext
 from kbbench_hf.retrieval.dense import Dense
 from kbbench_hf.retrieval.nearest_questions import NearestQuestions
 from kbbench_hf.retrieval.retrievers import retriever
@@ -43,7 +43,7 @@ def test_questions_without_a_word_in_common_give_no_answer() -> None:
 
 
 def test_it_is_built_from_the_training_questions_of_a_run(tmp_path: Path) -> None:
-    place = Workplace(small_kb(), tmp_path, training=TRAINING)
+    place = RetrieverContext(small_kb(), tmp_path, training=TRAINING)
     assert retriever("knn@k=2", place).search(["silver of galena"], 1).ids.tolist() == [[8]]
     with pytest.raises(UsageError, match="this run has none"):
-        retriever("knn", Workplace(small_kb(), tmp_path))
+        retriever("knn", RetrieverContext(small_kb(), tmp_path))

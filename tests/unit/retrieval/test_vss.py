@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kbbench_hf.errors import DataError, UsageError
-from kbbench_hf.retrieval.context import Question, Workplace
+from kbbench_hf.retrieval.context import RetrieverContext, RunQuery
 from kbbench_hf.retrieval.dense import Dense
 from kbbench_hf.retrieval.retrievers import retriever
 from kbbench_hf.retrieval.vss import Asked, ChunkVectors, MultiVSS, aggregate
@@ -57,7 +57,7 @@ def test_chunks_are_encoded_once(tmp_path: Path) -> None:
 
 def test_any_number_of_processes_finds_the_same(tmp_path: Path) -> None:
     alone = multi(tmp_path / "alone", "top3_avg").search(QUERIES, 9)
-    for found in in_a_group(3, lambda share: multi(tmp_path / "group", "top3_avg", share=share).search(QUERIES, 9)):
+    for found in in_a_group(3, lambda share: multi(tmp_path / "group", "top3_avg", processes=share).search(QUERIES, 9)):
         assert found.ids.tolist() == alone.ids.tolist() and found.scores.tolist() == alone.scores.tolist()
 
 
@@ -83,23 +83,23 @@ def shared_vectors(tmp_path: Path) -> Path:
     return folder
 
 
-ASKED = [Question("written", 1, "test"), Question("of a person", 0, "human"), Question("new", 7, "test")]
+ASKED = [RunQuery("written", 1, "test"), RunQuery("of a person", 0, "human"), RunQuery("new", 7, "test")]
 
 
 def test_vectors_that_others_computed_are_read_by_the_ids_of_nodes_and_questions(
     shared_vectors: Path, tmp_path: Path
 ) -> None:
-    place = Workplace(small_kb(), tmp_path / "cache", questions=ASKED)
+    place = RetrieverContext(small_kb(), tmp_path / "cache", questions=ASKED)
     for _ in range(2):  # from the file, then from the cache
         found = retriever(f"vss:{shared_vectors}", place).search(["written", "of a person"], 2)
         assert found.ids.tolist() == [[0, 1], [0, 1]]
         assert found.scores.tolist() == [[-4.0, -10.0], [-1.0, -4.0]]
-    few = Workplace(small_kb(), tmp_path / "cache", np.array([3, 8]), questions=ASKED)
+    few = RetrieverContext(small_kb(), tmp_path / "cache", np.array([3, 8]), questions=ASKED)
     assert retriever(f"vss:{shared_vectors}", few).search(["written"], 1).ids.tolist() == [[3]]
 
 
 def test_what_has_no_vector_is_named(shared_vectors: Path, tmp_path: Path) -> None:
-    place = Workplace(small_kb(), tmp_path / "cache", questions=ASKED)
+    place = RetrieverContext(small_kb(), tmp_path / "cache", questions=ASKED)
     built = retriever(f"vss:{shared_vectors}", place)
     with pytest.raises(DataError, match="no vector for 1 of 1 questions: 7"):
         built.search(["new"], 2)
@@ -128,5 +128,5 @@ def test_a_file_that_would_run_code_is_refused(shared_vectors: Path, tmp_path: P
     for write in (lambda: torch.save({0: Evil()}, file), lambda: file.write_bytes(pickle.dumps({0: Evil()}))):
         write()
         with pytest.raises(DataError, match=r"candidate_emb_dict.pt cannot be read"):
-            retriever(f"vss:{shared_vectors}", Workplace(small_kb(), tmp_path / "cache"))
+            retriever(f"vss:{shared_vectors}", RetrieverContext(small_kb(), tmp_path / "cache"))
     assert not (tmp_path / "was_here").exists()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kbbench_hf.errors import UsageError
-from kbbench_hf.protocols import Share
+from kbbench_hf.protocols import ProcessGroup
 from kbbench_hf.runners import process_group as machines
 from kbbench_hf.runners.process_group import check_same, check_shared, launch_warnings, shared_cache
 from tests.unit.retrieval.test_dense import in_a_group
@@ -19,10 +19,10 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machines, "PATIENCE_S", 0.05)
 
 
-def together(work: Callable[[Share], Any]) -> list[Any]:
+def together(work: Callable[[ProcessGroup], Any]) -> list[Any]:
     """Return what each of two processes gets from `work`, or the error that it raises."""
 
-    def tried(share: Share) -> Any:
+    def tried(share: ProcessGroup) -> Any:
         try:
             return work(share)
         except UsageError as error:
@@ -45,7 +45,7 @@ def test_machines_with_caches_of_their_own_keep_vectors_in_the_folder_of_the_run
     own = together(lambda share: shared_cache(share, tmp_path / f"home-{share.rank}", tmp_path / "run"))
     assert own == [tmp_path / "run/embeddings"] * 2
     assert together(lambda share: shared_cache(share, tmp_path / "home", tmp_path / "run")) == [tmp_path / "home"] * 2
-    assert shared_cache(Share(), tmp_path / "alone", tmp_path / "run") == tmp_path / "alone"
+    assert shared_cache(ProcessGroup(), tmp_path / "alone", tmp_path / "run") == tmp_path / "alone"
 
 
 def test_machines_with_other_data_are_told_apart() -> None:

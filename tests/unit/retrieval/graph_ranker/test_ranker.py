@@ -12,7 +12,7 @@ from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.protocols import Edge, Ranking, Retriever
 from kbbench_hf.protocols import Path as Path_
 from kbbench_hf.retrieval.bm25 import BM25
-from kbbench_hf.retrieval.context import Workplace
+from kbbench_hf.retrieval.context import RetrieverContext
 from kbbench_hf.retrieval.graph_ranker.answer_type import AnswerTypes
 from kbbench_hf.retrieval.graph_ranker.ranker import GraphRanker
 from kbbench_hf.retrieval.node_texts import render
@@ -298,7 +298,7 @@ def test_relations_beat_text_on_the_slice_of_prime(shared: Path, tmp_path: Path)
     with (folder / "stark_qa_covered.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     test = set((folder.parent / "split/test.index").read_text().split())
-    place = Workplace(kb, tmp_path)
+    place = RetrieverContext(kb, tmp_path)
     figures = {}
     for name in ("bm25", "graph:bm25"):
         reciprocal = _reciprocal_ranks(retriever(name, place), kb, rows)
