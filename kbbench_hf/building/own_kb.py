@@ -56,7 +56,7 @@ def build_own_knowledge_base(
     """
     check_own_name(name, "knowledge base")
     node_table = read_table(nodes, NODE_COLUMNS, [DETAILS])
-    no_edges = pa.table({column: pa.array([], pa.string()) for column in EDGE_COLUMNS})
+    no_edges = pa.table({column: arrow_array([], pa.string()) for column in EDGE_COLUMNS})
     edge_table = no_edges if edges is None else read_table(edges, EDGE_COLUMNS, [DETAILS])
     left_out: list[str] = []
     try:

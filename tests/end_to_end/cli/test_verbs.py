@@ -8,6 +8,7 @@ import pytest
 
 from kbbench_hf.benchmarks import shipped_answers
 from kbbench_hf.cli.verbs import VERBS
+from tests.servers.scripted import MODEL, ScriptedServer
 
 COPY, PATTERN = shipped_answers("mini-text2kg")
 NOWHERE = ("--base-url", "http://127.0.0.1:9")
@@ -132,20 +133,25 @@ def test_a_command_imports_what_it_uses_and_no_more(in_tmp):
     code = "import sys\nfrom kbbench_hf.cli import main\ntry: main()\n"
     code += "finally: print(*(name for name, module in sys.modules.items() if module), file=sys.stderr)"
     slow = {"pandas", "datasets", "evaluate", "huggingface_hub", "numba", "matplotlib", "torch"}
-    slow |= {"scipy.optimize", "scipy.sparse.csgraph", "scipy.stats", "kbbench_hf.llm.chat_completions"}
+    slow |= {"scipy.optimize", "scipy.sparse.csgraph", "scipy.stats", "kbbench_hf.judges.topic_model"}
+    reader = {"kbbench_hf.scoring.predictions", "kbbench_hf.scoring.rows", "kbbench_hf.files.formats"}
+    prompting = {"kbbench_hf.llm.chat_completions", "kbbench_hf.llm.failures", "kbbench_hf.runners.generate"}
+    unneeded = {"kbbench_hf.llm.refusals", "kbbench_hf.knowledge_base.store"} | reader
+    to_server = f"--limit 5 --model {MODEL} --base-url {{}}/v1 --out replies"
     answers = f"{PATTERN} --benchmark mini-text2kg"
     for command, unused in (
         ("list", {"pyarrow", "scipy", "kbbench_hf.parsing.cues"}),
         ("build kb --nodes n.csv --edges e.csv --queries q.csv", {"scipy.special"}),
-        ("run kb --model bm25 --out run", set()),
-        ("run kb --model bm25 --out run", {"bm25s"}),
+        ("run kb --model bm25 --out run", prompting | reader),
+        ("run kb --model bm25 --out run", prompting | reader | {"bm25s"}),
+        (f"run mini-text2kg {to_server}", unneeded),
         (f"score {answers}", {"bm25s", "jinja2", "pyarrow.dataset", "kbbench_hf.parsing.verdicts"}),
         (f"compare {COPY} {answers}", {"bm25s", "jinja2", "pyarrow.dataset"}),
         (f"report {answers} --out page.html", {"bm25s", "pyarrow.dataset"}),
     ):
-        done = subprocess.run(
-            [sys.executable, "-c", code, *command.split()], capture_output=True, text=True, cwd=in_tmp
-        )
+        with ScriptedServer(answer=lambda _: "captain(Petrel, Ines Calder)") as server:
+            arguments = command.format(server.url).split()
+            done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, cwd=in_tmp)
         assert done.returncode == 0, done.stderr
         assert (slow | unused) & {*done.stderr.split()} == set(), command
 
