@@ -79,7 +79,7 @@ class PublishedRow:
     figures: Figures
     slices: Mapping[str, Mapping[str, Figures]] = field(default_factory=dict)
     """Slice name -> key -> figures, for those that were published of parts."""
-    type: str = ""
+    system_type: str = ""
     """The kind of system, such as `sparse retriever`; empty where no source states it."""
     parameters_b: float | None = None
     """Model size in billions of parameters; None where no source states it."""

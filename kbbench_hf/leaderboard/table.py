@@ -228,7 +228,7 @@ def _published(row: PublishedRow) -> Row:
         row.system,
         _figures(row.figures),
         "published",
-        type=row.type,
+        type=row.system_type,
         parameters_b=row.parameters_b,
         sources=sources,
         notes=row.note,

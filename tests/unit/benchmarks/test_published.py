@@ -57,9 +57,9 @@ def test_every_system_has_a_type_and_a_size_only_where_its_name_states_it(file: 
 
 def test_size_and_type_are_those_of_the_row_s_system() -> None:
     rows = {row.system: row for place in published_places() for row in published_rows(*place)}
-    assert (rows["BM25"].type, rows["BM25"].parameters_b) == ("sparse retriever", None)
-    assert (rows["GritLM-7b"].type, rows["GritLM-7b"].parameters_b) == ("dense retriever", 7.0)
-    assert (rows["GPT-4"].type, rows["GPT-4"].parameters_b) == ("language model", None)
+    assert (rows["BM25"].system_type, rows["BM25"].parameters_b) == ("sparse retriever", None)
+    assert (rows["GritLM-7b"].system_type, rows["GritLM-7b"].parameters_b) == ("dense retriever", 7.0)
+    assert (rows["GPT-4"].system_type, rows["GPT-4"].parameters_b) == ("language model", None)
 
 
 def test_the_name_of_a_row_is_made_of_its_system_and_place_and_stands_once() -> None:
