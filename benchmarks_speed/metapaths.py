@@ -19,7 +19,7 @@ import pyarrow as pa
 from knowledge_base_data import amazon, mag, prime
 
 from kbbench_hf.benchmarks.stark.metapaths import METAPATHS
-from kbbench_hf.building.synthesis.topic_entities import TopicDraws
+from kbbench_hf.building.synthesis.instances import TopicDraws
 from kbbench_hf.knowledge_base import KnowledgeBase
 from kbbench_hf.knowledge_base.metapaths import Metapath
 

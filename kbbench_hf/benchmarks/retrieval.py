@@ -314,7 +314,7 @@ def retrieval_benchmark(
             build_archive=build_archive,
             construction=construction,
             audit=on_request("kbbench_hf.building.retrieval_audit:audit"),
-            review=on_request("kbbench_hf.building.retrieval_review:items"),
+            review=on_request("kbbench_hf.building.retrieval_audit:review_items"),
             review_questions=QUERY_QUESTIONS,
             shipped=shipped,
         ),

@@ -1,6 +1,6 @@
-"""The words of nodes, and how well each matches a question by them alone (BM25): what no relation is needed for.
+"""BM25 over node names and texts, without relations: how well words alone match a question.
 
-A word counts once for a node, however often it stands there.
+A word counts once for a node, however often the node has it.
 """
 
 from collections import defaultdict
@@ -17,29 +17,20 @@ _K1, _B = 1.2, 0.75
 _CHUNK = 20_000
 
 
-def words(text: str) -> set[str]:
-    """Return the different words of a text.
-
-    >>> sorted(words("Salt, salt & Pepper"))
-    ['pepper', 'salt']
-    """
-    return set(list_words(text))
-
-
 class NodeWords:
-    """Which of the nodes, by their names and texts, have which of the words that will be asked for."""
+    """Inverted index of nodes by the words of their names and texts, for the words of given questions."""
 
     def __init__(self, kb: KnowledgeBase, nodes: NDArray[np.int64], wanted: set[str]) -> None:
-        """Read the names and texts of `nodes`, row numbers."""
+        """Index the names and texts of `nodes`, row numbers, by the words in `wanted`."""
         self._postings: dict[str, list[int]] = defaultdict(list)
         lengths = np.zeros(len(nodes))
         for start in range(0, len(nodes), _CHUNK):
             chunk = nodes[start : start + _CHUNK]
             names_and_texts = zip(kb.names(chunk), kb.texts(chunk), strict=True)
             for place, (name, text) in enumerate(names_and_texts, start=start):
-                said = list_words(f"{name} {text}")
-                lengths[place] = len(said)
-                for word in wanted.intersection(said):
+                words = list_words(f"{name} {text}")
+                lengths[place] = len(words)
+                for word in wanted.intersection(words):
                     self._postings[word].append(place)
         mean = max(1.0, float(lengths.mean())) if len(nodes) else 1.0
         self._norm = (_K1 + 1) / (1 + _K1 * (1 - _B + _B * lengths / mean))

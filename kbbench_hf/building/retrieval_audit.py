@@ -1,7 +1,7 @@
-"""What can be had from a knowledge base's questions without understanding them: by text, degree or type alone.
+"""Shortcut audit and review sample of a knowledge base's questions.
 
-The type of a question's answers is given away to every one of these: what they reach is more than a blind retriever
-could. The executor is no shortcut but the other end: it must find exactly the stored answers.
+The audit measures Hit@1 by text, degree or type alone. Every shortcut is given the type of the answers, so it reaches
+more than a blind retriever could. The executor is no shortcut: it must find exactly the stored answers.
 """
 
 import json
@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.audits import ClosedBook, Finding
-from kbbench_hf.building.lexical_match import NodeWords, words
-from kbbench_hf.errors import UsageError
+from kbbench_hf.benchmarks.reviews import ReviewItem
+from kbbench_hf.building.lexical_match import NodeWords
+from kbbench_hf.building.synthesis.requirements import meets
+from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.datasets import DatasetFolder, Row
 from kbbench_hf.knowledge_base.metapaths import Metapath
 from kbbench_hf.knowledge_base.store import KnowledgeBase
@@ -22,8 +24,14 @@ from kbbench_hf.metrics.topics import STOP_WORDS
 from kbbench_hf.text.words import list_words
 
 SAMPLE = 500
-"""Questions of a part that are tried, the same ones every time."""
+"""Questions of a split that are tried, the same ones every time."""
 TEXT_LIMIT, DEGREE_LIMIT, TYPE_LIMIT, OVERLAP_LIMIT = 0.6, 0.25, 0.25, 0.5
+MOST_SHOWN = 10
+"""Answers, and near misses, that a reviewer sees."""
+_LONGEST = 600
+"""Characters of a node's text that a reviewer sees."""
+Kinds = tuple[str, ...]
+"""The types of a question's answers, sorted."""
 
 
 def audit(folder: DatasetFolder, closed_book: ClosedBook | None = None) -> list[Finding]:
@@ -41,46 +49,37 @@ def audit(folder: DatasetFolder, closed_book: ClosedBook | None = None) -> list[
     for split in folder.configs()["queries"]:
         rows = folder.rows("queries", split)
         rows = Random(0).sample(rows, SAMPLE) if len(rows) > SAMPLE else rows
-        findings += _of_split(kb, split, [row for row in rows if row["answer_ids"]])
+        findings += _findings(kb, split, [row for row in rows if row["answer_ids"]])
     return findings
 
 
-def _of_split(kb: KnowledgeBase, split: str, rows: Sequence[Row]) -> Iterator[Finding]:
+_TITLES = {
+    "text_alone": "the node of the answers' type whose text has most of the question's words (BM25), no relation "
+    "followed",
+    "degree_alone": "the node of the answers' type with most edges",
+    "type_alone": "any node of the answers' type",
+    "lexical_overlap": "share of the question's words in an answer's text, less that in another node's of its type",
+}
+
+
+def _findings(kb: KnowledgeBase, split: str, rows: Sequence[Row]) -> Iterator[Finding]:
     answers = [frozenset(kb.rows(row["answer_ids"]).tolist()) for row in rows]
-    kinds = [sorted(set(kb.types(sorted(each)))) for each in answers]
-    questions = [words(row["query"]) - STOP_WORDS for row in rows]
+    kinds = [tuple(sorted(set(kb.types(sorted(each))))) for each in answers]
+    questions = [set(list_words(row["query"])) - STOP_WORDS for row in rows]
     degrees = kb.graph.without_loops.degrees(direction="both")
-    of_kinds = {tuple(each): np.concatenate([kb.of_type(kind) for kind in each]) for each in kinds}
+    of_kinds = {each: np.concatenate([kb.of_type(kind) for kind in each]) for each in kinds}
     most_linked = {each: int(nodes[np.argmax(degrees[nodes])]) for each, nodes in of_kinds.items()}
-    tried = (
-        (
-            "text_alone",
-            "the node of the answers' type whose text has most of the question's words (BM25), no relation followed",
-            [best in right for best, right in zip(best_by_text(kb, questions, of_kinds, kinds), answers, strict=True)],
-            TEXT_LIMIT,
-        ),
-        (
-            "degree_alone",
-            "the node of the answers' type with most edges",
-            [most_linked[tuple(kind)] in right for kind, right in zip(kinds, answers, strict=True)],
-            DEGREE_LIMIT,
-        ),
-        (
-            "type_alone",
-            "any node of the answers' type",
-            [len(right) / len(of_kinds[tuple(kind)]) for kind, right in zip(kinds, answers, strict=True)],
-            TYPE_LIMIT,
-        ),
-        (
-            "lexical_overlap",
-            "share of the question's words in an answer's text, less that in another node's of its type",
-            _overlaps(kb, rows, questions, answers, of_kinds, kinds),
-            OVERLAP_LIMIT,
-        ),
-    )
-    for name, title, values, limit in tried:
+    by_text = best_by_text(kb, questions, of_kinds, kinds)
+    hits: dict[str, Sequence[float]] = {
+        "text_alone": [best in right for best, right in zip(by_text, answers, strict=True)],
+        "degree_alone": [most_linked[kind] in right for kind, right in zip(kinds, answers, strict=True)],
+        "type_alone": [len(right) / len(of_kinds[kind]) for kind, right in zip(kinds, answers, strict=True)],
+        "lexical_overlap": _overlaps(kb, rows, questions, answers, of_kinds, kinds),
+    }
+    limits = (TEXT_LIMIT, DEGREE_LIMIT, TYPE_LIMIT, OVERLAP_LIMIT)
+    for (name, values), limit in zip(hits.items(), limits, strict=True):
         value = float(np.mean(values)) if values else float("nan")
-        yield Finding(split, name, title, value, limit, len(values))
+        yield Finding(split, name, _TITLES[name], value, limit, len(values))
     if "topic_ids" in (rows[0] if rows else {}):
         wrong = [executed(kb, row) != right for row, right in zip(rows, answers, strict=True)]
         title = "questions whose template, topics and requirements, executed, give other answers than the stored"
@@ -90,20 +89,19 @@ def _of_split(kb: KnowledgeBase, split: str, rows: Sequence[Row]) -> Iterator[Fi
 def best_by_text(
     kb: KnowledgeBase,
     questions: Sequence[set[str]],
-    of_kinds: dict[tuple[str, ...], NDArray[np.int64]],
-    kinds: Sequence[Sequence[str]],
+    of_kinds: dict[Kinds, NDArray[np.int64]],
+    kinds: Sequence[Kinds],
 ) -> list[int]:
     """Return for each question the row that BM25 ranks first among the nodes of its answers' types.
 
-    Of nodes that tie, the first in order is taken, so that a question none of whose words occurs is answered by that
-    one.
+    The first of tied nodes wins, also for a question without any word of a node.
     """
     wanted = {word for question in questions for word in question}
     found: list[int] = [-1] * len(questions)
     for kind, nodes in of_kinds.items():
         index = NodeWords(kb, nodes, wanted)
         for n, (question, its_kind) in enumerate(zip(questions, kinds, strict=True)):
-            if tuple(its_kind) == kind:
+            if its_kind == kind:
                 found[n] = int(nodes[np.argmax(index.scores(question))])
     return found
 
@@ -113,19 +111,21 @@ def _overlaps(
     rows: Sequence[Row],
     questions: Sequence[set[str]],
     answers: Sequence[frozenset[int]],
-    of_kinds: dict[tuple[str, ...], NDArray[np.int64]],
-    kinds: Sequence[Sequence[str]],
+    of_kinds: dict[Kinds, NDArray[np.int64]],
+    kinds: Sequence[Kinds],
 ) -> list[float]:
     gaps = []
     for row, question, right, kind in zip(rows, questions, answers, kinds, strict=True):
         gold = row.get("gold_id")
         gold_row = min(right) if gold is None else int(kb.rows([gold])[0])
-        topics = {word for name in kb.names(kb.rows(row.get("topic_ids") or [])) for word in words(name)}
-        others = [int(node) for node in of_kinds[tuple(kind)] if int(node) not in right]
-        asked = question - topics
-        if asked and others:
+        topics = {word for name in kb.names(kb.rows(row.get("topic_ids") or [])) for word in list_words(name)}
+        others = [node for node in of_kinds[kind].tolist() if node not in right]
+        words = question - topics
+        if words and others:
             other = Random(row["query"]).choice(others)
-            of_gold, of_other = (len(asked & words(text)) / len(asked) for text in kb.texts([gold_row, other]))
+            of_gold, of_other = (
+                len(words.intersection(list_words(text))) / len(words) for text in kb.texts([gold_row, other])
+            )
             gaps.append(of_gold - of_other)
     return gaps
 
@@ -133,33 +133,63 @@ def _overlaps(
 def executed(kb: KnowledgeBase, row: Row) -> frozenset[int]:
     """Return the rows that a question's template, topics and requirements give, read from the row alone.
 
-    Requirements that only a model can judge (`free`) are taken at their word: of the nodes that the rest gives, those
-    that are stored as answers.
+    Requirements that only a model can judge (`free`) are trusted: they keep the nodes that are stored as answers.
     """
     topics = kb.rows(row["topic_ids"]).tolist()
     found = Metapath.parse(row["template"]).answers(kb.graph, *topics).tolist()
     stored = set(kb.rows(row["answer_ids"]).tolist())
     for requirement in json.loads(row["requirements"] or "[]"):
-        if requirement["kind"] == "free":
-            found = [node for node in found if node in stored]
-        else:
-            found = [node for node in found if meets(kb, node, requirement)]
+        is_free = requirement["kind"] == "free"
+        found = [node for node in found if (node in stored if is_free else _meets(kb, node, requirement))]
     return frozenset(found)
 
 
-def meets(kb: KnowledgeBase, node: int, requirement: dict[str, Any]) -> bool:
+def _meets(kb: KnowledgeBase, node: int, requirement: dict[str, Any]) -> bool:
     """Return whether a node meets a requirement on an attribute or on its text."""
-    value = requirement["value"]
     if requirement["kind"] == "phrase":
-        said, phrase = (f" {' '.join(list_words(text))} " for text in (kb.texts([node])[0], value))
-        return phrase in said
-    own = kb.nodes[requirement["field"]][node].as_py()
-    if own is None:
-        return False
-    match requirement["op"]:
-        case "=":
-            return bool(own == value)
-        case "<=":
-            return bool(own <= value)
-        case _:
-            return bool(own >= value)
+        return meets({"text": kb.texts([node])[0]}, requirement)
+    field = requirement["field"]
+    return meets({field: kb.nodes[field][node].as_py()}, requirement)
+
+
+def review_items(folder: DatasetFolder, split: str, size: int) -> list[ReviewItem]:
+    """Return the review items of a split: a fixed sample of its questions, balanced over templates.
+
+    Raises:
+        UsageError: the dataset has no such split.
+    """
+    splits = folder.configs()["queries"]
+    if split not in splits:
+        raise unknown_name("split", split, splits)
+    kb = KnowledgeBase.open(folder.path)
+    by_template: dict[str, list[Row]] = {}
+    for row in folder.rows("queries", split):
+        by_template.setdefault(row.get("template") or "", []).append(row)
+    rng, chosen = Random(0), list[Row]()
+    queues = [rng.sample(rows, len(rows)) for rows in by_template.values()]
+    while len(chosen) < size and any(queues):
+        chosen += [rows.pop() for rows in queues if rows][: size - len(chosen)]
+    return [_review_item(kb, row, split) for row in chosen]
+
+
+def _review_item(kb: KnowledgeBase, row: Row, split: str) -> ReviewItem:
+    answers = kb.rows(row["answer_ids"]).tolist()
+    needed, near = [], list[int]()
+    if row.get("topic_ids"):
+        topics = kb.rows(row["topic_ids"]).tolist()
+        path = Metapath.parse(row["template"])
+        needed.append(["path", row["template"]])
+        needed += [[label, name] for label, name in zip(path.topics, kb.names(topics), strict=True)]
+        needed += [["requirement", _in_words(each)] for each in json.loads(row["requirements"] or "[]")]
+        near = [node for node in path.answers(kb.graph, *topics).tolist() if node not in answers]
+    shown, noise = (
+        [[name, text[:_LONGEST]] for name, text in zip(kb.names(nodes), kb.texts(nodes), strict=True)]
+        for nodes in (answers[:MOST_SHOWN], near[:MOST_SHOWN])
+    )
+    facts = {"split": split, "answers": str(len(answers)), "hops": str(row.get("hops") or "unknown")}
+    return ReviewItem(str(row["id"]), row["query"], [[name] for name, _ in shown], needed + shown, noise, facts=facts)
+
+
+def _in_words(requirement: dict[str, object]) -> str:
+    parts = (requirement.get("field"), requirement.get("op"), requirement["value"])
+    return " ".join(str(part) for part in parts if part is not None)

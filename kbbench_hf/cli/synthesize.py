@@ -16,8 +16,8 @@ from kbbench_hf.reports.terminal import echo
 from kbbench_hf.runners.progress import progress
 
 if TYPE_CHECKING:
-    from kbbench_hf.building.synthesis.questions import Built
-    from kbbench_hf.building.synthesis.spec import Spec
+    from kbbench_hf.building.synthesis.questions import QuestionSet
+    from kbbench_hf.building.synthesis.spec import SynthesisSpec
 
 
 def _print_example(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
@@ -119,7 +119,7 @@ def command(
     )
 
 
-def _shortfall(built: "Built", name: str) -> str:
+def _shortfall(built: "QuestionSet", name: str) -> str:
     """Return why there are fewer questions than --count, and the remedy."""
     from kbbench_hf.building.synthesis.card import why_fewer
 
@@ -149,12 +149,12 @@ def _knowledge_base(name: str) -> DatasetFolder:
     return folder
 
 
-def _spec(name: str, given: str | None) -> "Spec":
+def _spec(name: str, given: str | None) -> "SynthesisSpec":
     """Return the spec of a file, of a dataset, or of the knowledge base itself where it has one."""
-    from kbbench_hf.building.synthesis.spec import Spec
+    from kbbench_hf.building.synthesis.spec import SynthesisSpec
 
     if given is not None and Path(given).is_file():
-        return Spec.read(Path(given).read_text(encoding="utf-8"), given)
+        return SynthesisSpec.read(Path(given).read_text(encoding="utf-8"), given)
     known = {each: found for each in benchmark_names() if (found := benchmark(each).data.construction) is not None}
     if given is not None and given not in known:
         raise UsageError(
@@ -162,4 +162,4 @@ def _spec(name: str, given: str | None) -> "Spec":
             f"{', '.join(known)}. Print an example: kbbench synthesize --spec-example"
         )
     found = known.get(given or name)
-    return Spec() if found is None else Spec.of(found(), given or name)
+    return SynthesisSpec() if found is None else SynthesisSpec.of(found(), given or name)

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from kbbench_hf.benchmarks.stark.metapaths import METAPATHS
 from kbbench_hf.building.stark.release import recovered_templates
-from kbbench_hf.building.synthesis.topic_entities import TopicDraws
+from kbbench_hf.building.synthesis.instances import TopicDraws
 from kbbench_hf.knowledge_base.metapaths import Metapath
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 

@@ -1,6 +1,6 @@
-"""Questions for a knowledge base, made from its own structure and texts without a model.
+"""Question synthesis for a knowledge base, from its own structure and texts, by a grammar or with language models.
 
-`questions.py` is the whole: `spec.py` says what is wanted, `schema.py` and `templates.py` find what can be asked,
-`instances.py` draws topic entities, `requirements.py` narrows the answers by text and attributes, `wording.py` says it
-in words, `splits.py` shares the questions out, `card.py` describes what was made.
+`questions` is the whole without models, `llm_questions` the one with them. `spec` has the options, `schema` and
+`templates` find the templates, `instances` draws topic entities, `requirements` narrows the answers by texts and
+attributes, `wording` writes the questions, `dataset` and `card` the dataset.
 """

@@ -1,4 +1,4 @@
-"""The card of made questions: what they are, how they were made, and what weakens them."""
+"""Dataset card of synthesized questions: contents, construction and limitations."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import yaml
 
-from kbbench_hf.building.synthesis.questions import EASY, MEDIUM, Built
+from kbbench_hf.building.synthesis.questions import EASY, MEDIUM, QuestionSet
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.metrics.topics import STOP_WORDS
 from kbbench_hf.text.words import list_words
 
 
 def write_card(
-    name: str, source: str, built: Built, licence: str = "", of_models: Sequence[str] = (), spec_name: str = ""
+    name: str, source: str, built: QuestionSet, licence: str = "", of_models: Sequence[str] = (), spec_name: str = ""
 ) -> str:
     """Return the card, with front matter, of the questions made for the knowledge base `source`, by a named spec."""
     front: Row = {
@@ -22,34 +22,27 @@ def write_card(
         "task_categories": ["text-retrieval"],
         "tags": ["knowledge-graph", "synthetic"],
     }
-    parts = (
-        _heading(name, source, built, spec_name),
-        _measures(built),
-        of_models,
-        _construction(built),
-        _weaknesses(built),
-    )
+    heading = _heading(name, source, built, spec_name)
+    parts = (heading, _contents(built), of_models, _construction(built), _limitations(built))
     body = "\n".join(line for part in parts for line in (*part, ""))
     return f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n\n{body}"
 
 
-def _heading(name: str, source: str, built: Built, spec_name: str) -> Iterable[str]:
+def _heading(name: str, source: str, built: QuestionSet, spec_name: str) -> Iterable[str]:
     n, account = len(built.questions), built.account
-    yield f"# {name}"
-    yield ""
     by_spec = f" --spec {spec_name}" if spec_name else ""
+    yield from (f"# {name}", "")
     yield (
         f"{n:,} questions about the knowledge base {source}, made with `kbbench synthesize {source} --count "
         f"{account.n_wanted} --seed {account.seed}{by_spec}` from its own structure and texts: templates over its "
         "relations, " + (_BY_MODELS if _is_by_models(built) else _BY_GRAMMAR)
     )
     if n < account.n_wanted:
-        yield ""
-        yield f"**{account.n_wanted:,} were asked for**: {why_fewer(built, source)}."
+        yield from ("", f"**{account.n_wanted:,} were asked for**: {why_fewer(built, source)}.")
 
 
-def why_fewer(built: Built, source: str) -> str:
-    """Return why there are fewer questions than were asked for."""
+def why_fewer(built: QuestionSet, source: str) -> str:
+    """Return why there are fewer questions than requested."""
     account = built.account
     n, whole = len(account.templates), len(account.templates) + len(account.left_out)
     if account.left_out:
@@ -72,32 +65,27 @@ _BY_MODELS = (
 )
 
 
-def _is_by_models(built: Built) -> bool:
+def _is_by_models(built: QuestionSet) -> bool:
     return any(each.made_by for each in built.questions)
 
 
-def _measures(built: Built) -> Iterable[str]:
+def _contents(built: QuestionSet) -> Iterable[str]:
     questions = built.questions
-    yield "## What is in it"
-    yield ""
-    yield "| questions | n |"
-    yield "|---|---|"
+    yield from ("## What is in it", "", "| questions | n |", "|---|---|")
     for split, n in sorted(Counter(built.splits).items(), key=lambda each: -each[1]):
         yield f"| split {split} | {n:,} |"
     for hops, n in sorted(Counter(each.hops for each in questions).items()):
         yield f"| {hops} hop{'s' * (hops > 1)} | {n:,} |"
     for number, n in sorted(Counter(len(each.requirements) for each in questions).items()):
         yield f"| {number or 'no'} requirement{'s' * (number != 1)} on attributes and texts | {n:,} |"
-    shown = {
+    difficulties = {
         "easy": f"by its words alone (BM25) an answer is among the first {EASY} nodes",
         "medium": f"an answer is among the first {MEDIUM}",
         "hard": f"no answer is among the first {MEDIUM}",
     }
-    for name, said in shown.items():
-        yield f"| {name}: {said} | {built.difficulties.count(name):,} |"
-    yield ""
-    yield "| per question | median | least | most |"
-    yield "|---|---|---|---|"
+    for name, words in difficulties.items():
+        yield f"| {name}: {words} | {built.difficulties.count(name):,} |"
+    yield from ("", "| per question | median | least | most |", "|---|---|---|---|")
     for what, values in (
         ("answers", [len(each.answers) for each in questions]),
         ("candidates before requirements", [each.n_candidates for each in questions]),
@@ -113,58 +101,47 @@ def _measures(built: Built) -> Iterable[str]:
         )
 
 
-def _construction(built: Built) -> Iterable[str]:
+def _construction(built: QuestionSet) -> Iterable[str]:
     account = built.account
-    yield "## How it was made"
-    yield ""
-    yield f"{account.n_attempts:,} attempts. Refused, by reason:"
-    yield ""
-    yield "| reason | attempts |"
-    yield "|---|---|"
-    for reason, n in account.refusals.most_common():
-        yield f"| {reason} | {n:,} |"
-    yield ""
-    yield "| template | form | of sampled topics usable | none or too few | too many | median answers | questions |"
-    yield "|---|---|---|---|---|---|---|"
-    made = Counter(each.template.template.metapath for each in built.questions)
+    yield from ("## How it was made", "", f"{account.n_attempts:,} attempts. Refused, by reason:", "")
+    yield from ("| reason | attempts |", "|---|---|")
+    yield from (f"| {reason} | {n:,} |" for reason, n in account.refusals.most_common())
+    columns = "template | form | of sampled topics usable | none or too few | too many | median answers | questions"
+    yield from ("", f"| {columns} |", "|---|---|---|---|---|---|---|")
+    n_questions = Counter(each.template.template.metapath for each in built.questions)
     for each in account.templates:
         few, many = each.outcomes["none or too few"], each.outcomes["too many"]
         path = each.template.metapath
-        shown = path.replace("|", "\\|")
         yield (
-            f"| `{shown}` | {each.form} | {each.n_usable} of {each.n_sampled} | {few} | {many} | "
-            f"{each.median_answers:g} | {made[path]} |"
+            f"| {_cell(path)} | {each.form} | {each.n_usable} of {each.n_sampled} | {few} | {many} | "
+            f"{each.median_answers:g} | {n_questions[path]} |"
         )
-
     if account.left_out:
-        yield ""
-        yield f"{len(account.left_out):,} templates of the spec were not asked:"
-        yield ""
-        yield "| template | reason |"
-        yield "|---|---|"
-        for path, reason in account.left_out.items():
-            shown = path.replace("|", "\\|")
-            yield f"| `{shown}` | {reason} |"
+        yield from ("", f"{len(account.left_out):,} templates of the spec were not asked:", "")
+        yield from ("| template | reason |", "|---|---|")
+        yield from (f"| {_cell(path)} | {reason} |" for path, reason in account.left_out.items())
 
 
-def _weaknesses(built: Built) -> Iterable[str]:
-    account, questions = built.account, built.questions
-    yield "## What weakens it"
-    yield ""
+def _cell(path: str) -> str:
+    """Return a metapath as a cell of a Markdown table."""
+    return f"`{path}`".replace("|", "\\|")
+
+
+def _limitations(built: QuestionSet) -> Iterable[str]:
+    account = built.account
+    yield from ("## What weakens it", "")
     if _is_by_models(built):
         yield "- Models wrote the questions and judged the answers: both are as good as these, unchecked."
     else:
         yield "- The sentences come from a grammar: stiffer and more alike than people's questions."
-    overlap = _overlap(built)
-    if overlap:
+    if overlap := _overlap(built):
         yield (
             f"- Of a question's words, stop words and topics left out, {overlap[0]:.0%} stand in the text of the node "
             f"that its requirements were taken from, and {overlap[1]:.0%} in that of another node of its type."
         )
-    trained = {
-        row for each, split in zip(questions, built.splits, strict=True) if split == "train" for row in each.answers
-    }
-    tested = [each for each, split in zip(questions, built.splits, strict=True) if split == "test"]
+    pairs = list(zip(built.questions, built.splits, strict=True))
+    trained = {row for each, split in pairs if split == "train" for row in each.answers}
+    tested = [each for each, split in pairs if split == "test"]
     if trained and tested:
         seen = sum(not trained.isdisjoint(each.answers) for each in tested)
         yield (
@@ -182,29 +159,20 @@ def _weaknesses(built: Built) -> Iterable[str]:
         yield f"- Never asked about, for metapaths cannot name them: {', '.join(account.unwritable)}."
     if account.exhausted:
         yield f"- {len(account.exhausted)} templates ran out of topics, and left their share to the others."
-    unused = _relations_without_questions(built)
-    if unused:
+    walks = (walk for each in built.questions for walk in each.template.template.path.walks)
+    if unused := sorted(set(built.kb.graph.relations) - {hop.relation for walk in walks for hop in walk.hops}):
         yield f"- Relations that no question has: {', '.join(unused)}."
 
 
-def _relations_without_questions(built: Built) -> list[str]:
-    used = {hop.relation for each in built.questions for walk in each.template.template.path.walks for hop in walk.hops}
-    return sorted(set(built.kb.graph.relations) - used)
-
-
-def _overlap(built: Built) -> tuple[float, float] | None:
+def _overlap(built: QuestionSet) -> tuple[float, float] | None:
     """Return the mean share of a question's words in the text of its gold node, and of another node of its type."""
-    kb, gold, others = built.kb, [], []
+    kb, shares = built.kb, list[list[float]]()
     for each in built.questions:
         topics = {word for name in kb.names(list(each.topics)) for word in list_words(name)}
         words = set(list_words(each.text)) - STOP_WORDS - topics
         rows = kb.of_type(kb.types([each.gold])[0])
         other = int(rows[each.attempt % len(rows)])
         if words and other != each.gold:
-            gold.append(_share(words, kb.texts([each.gold])))
-            others.append(_share(words, kb.texts([other])))
-    return (float(np.mean(gold)), float(np.mean(others))) if gold else None
-
-
-def _share(words: set[str], texts: Sequence[str]) -> float:
-    return len(words & set(list_words(texts[0]))) / len(words)
+            texts = kb.texts([each.gold, other])
+            shares.append([len(words.intersection(list_words(text))) / len(words) for text in texts])
+    return (float(np.mean([gold for gold, _ in shares])), float(np.mean([b for _, b in shares]))) if shares else None

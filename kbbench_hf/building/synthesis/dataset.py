@@ -1,4 +1,4 @@
-"""The dataset of made questions: an ordinary knowledge base with `queries`, in the order of the nodes' ids."""
+"""Writer of a dataset of synthesized questions: the knowledge base, sorted by node ids, with `queries`."""
 
 import json
 from collections.abc import Callable
@@ -10,14 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kbbench_hf.building.synthesis.card import write_card
-from kbbench_hf.building.synthesis.questions import Built, Question, make_questions
-from kbbench_hf.building.synthesis.spec import Spec
+from kbbench_hf.building.synthesis.questions import QuestionSet, SyntheticQuestion, make_questions
+from kbbench_hf.building.synthesis.spec import SynthesisSpec
 from kbbench_hf.files.datasets import DatasetFolder, write_dataset
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.knowledge_base.tables import schema_table
 
-ByModels = Callable[[KnowledgeBase], tuple[Built, list[str]]]
-"""A knowledge base -> its questions, and the lines of the card that say how models made them."""
+ByModels = Callable[[KnowledgeBase], tuple[QuestionSet, list[str]]]
+"""A knowledge base -> its questions, and the card's section on the models that made them."""
 Tables = dict[str, dict[str, pa.Table]]
 
 
@@ -25,18 +25,18 @@ def build_questions(
     folder: DatasetFolder,
     source: str,
     out: Path,
-    spec: Spec,
+    spec: SynthesisSpec,
     count: int,
     seed: str,
     advance: Callable[[], object],
     by_models: ByModels | None = None,
     *,
     spec_name: str = "",
-) -> Built:
+) -> QuestionSet:
     """Make questions for the knowledge base in `folder`, write both as a dataset, and return the questions.
 
-    The same tables, spec and seed give the same bytes, in whatever order the tables' rows stand; with `by_models` that
-    writes them, if the models say the same. `spec_name` is what the card calls the spec, if anything.
+    The same tables, spec and seed give the same bytes, for any order of the tables' rows; with `by_models`, which uses
+    models, if their responses are the same. `spec_name` is the name of the spec on the card.
 
     Raises:
         DataError: no question can be made; the message says why.
@@ -50,32 +50,28 @@ def build_questions(
 
 
 def ordered_tables(folder: DatasetFolder) -> Tables:
-    """Return nodes, edges and schema of a dataset, rows in order of their ids: the order they came in has no effect."""
+    """Return nodes, edges and schema of a dataset, sorted by ids, so that the order of their rows has no effect."""
     nodes = folder.table("nodes", "full").sort_by("id")
     edges = folder.table("edges", "full")
-    edges = edges.take(pc.sort_indices(_plain(edges), [(name, "ascending") for name in _ordered_by(edges)]))
+    ends = ["head", "relation", "tail"]
+    others = [field.name for field in edges.schema if field.name not in ends and not pa.types.is_nested(field.type)]
+    keys = [(name, "ascending") for name in (*ends, *sorted(others))]
+    edges = edges.take(pc.sort_indices(_without_dictionaries(edges), keys))
     kb = KnowledgeBase.from_arrow(nodes, edges)
     schema = schema_table(nodes, edges, kb.graph.node_types, kb.graph.relations)
     return {"nodes": {"full": nodes}, "edges": {"full": edges}, "schema": {"full": schema}}
 
 
-def _plain(table: pa.Table) -> pa.Table:
-    """Return the table with texts in place of dictionaries."""
+def _without_dictionaries(table: pa.Table) -> pa.Table:
+    """Return a table with its dictionary columns decoded."""
     for place, column in enumerate(table.schema):
         if pa.types.is_dictionary(column.type):
             table = table.set_column(place, column.name, table[column.name].cast(column.type.value_type))
     return table
 
 
-def _ordered_by(edges: pa.Table) -> list[str]:
-    """Return the columns that decide the order of edges: their ends and relation, then whatever else has an order."""
-    ends = ["head", "relation", "tail"]
-    others = [field.name for field in edges.schema if field.name not in ends and not pa.types.is_nested(field.type)]
-    return [*ends, *sorted(others)]
-
-
-def query_tables(built: Built) -> dict[str, pa.Table]:
-    """Return the questions by split, with where each comes from."""
+def query_tables(built: QuestionSet) -> dict[str, pa.Table]:
+    """Return the tables of the questions by split, with their provenance."""
     kind = pa.int64() if pa.types.is_int64(built.kb.nodes["id"].type) else pa.string()
     schema = pa.schema(
         {
@@ -95,11 +91,12 @@ def query_tables(built: Built) -> dict[str, pa.Table]:
     rows: dict[str, list[dict[str, Any]]] = {}
     for number, (question, split) in enumerate(zip(built.questions, built.splits, strict=True)):
         rows.setdefault(split, []).append(_row(built, number, question))
-    order = [name for name in ("train", "validation", "test") if name in rows]
-    return {split: pa.Table.from_pylist(rows[split], schema) for split in [*order, *sorted(rows.keys() - set(order))]}
+    usual = ("train", "validation", "test")
+    order = [*(name for name in usual if name in rows), *sorted(rows.keys() - set(usual))]
+    return {split: pa.Table.from_pylist(rows[split], schema) for split in order}
 
 
-def _row(built: Built, number: int, question: Question) -> dict[str, Any]:
+def _row(built: QuestionSet, number: int, question: SyntheticQuestion) -> dict[str, Any]:
     kb = built.kb
     provenance = {
         "mode": "grammar",

@@ -1,30 +1,95 @@
-"""Which topic entities and answers may serve: named without doubt, no hubs, none too often."""
+"""Topic entities of questions: random draws, names that identify them, and limits on repeated topics and answers."""
 
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import accumulate
+from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.building.synthesis.node_phrases import folded, is_named
 from kbbench_hf.building.synthesis.schema import is_name
-from kbbench_hf.building.synthesis.topic_entities import degrees_of
-from kbbench_hf.knowledge_base.metapaths import Metapath
+from kbbench_hf.knowledge_base.graph import Direction, Graph
+from kbbench_hf.knowledge_base.metapaths import Hop, Metapath, Walk
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.text.words import list_words
 
 OF_A_TEMPLATE = 3
 TOPIC_SHARE, ANSWER_SHARE, HUB_SHARE = 0.02, 0.05, 0.1
 MOST_LINKED_SHARE = 0.12
-"""The share of questions that a guess of the node with most edges, of the type that is asked for, may get right; they
-share answers, so that most of them stand in one split."""
+"""The share of questions that the node of the answer type with most edges may answer; such questions share answers, so
+that most of them are in one split."""
 FEWEST_AS_TOPIC, FEWEST_AS_ANSWER = 3, 5
 HUB_PERCENTILE = 99
 
 
-class Names:
-    """What the nodes are called, and which names are of several."""
+_BACK: dict[Direction, Direction] = {"out": "in", "in": "out", "both": "both"}
+
+
+def degrees_of(graph: Graph) -> NDArray[np.int64]:
+    """Return the number of edges at each node, shape (n_nodes,); one that has its reverse counts as two.
+
+    Counted, not listed, so that forty million edges need no memory.
+    """
+    degrees = graph.degrees(direction="out")
+    return degrees if graph.symmetric else degrees + graph.degrees(direction="in")
+
+
+class TopicDraws:
+    """Random draws of topic entities from one knowledge base; the same random numbers give the same topics."""
+
+    def __init__(self, kb: KnowledgeBase) -> None:
+        self.graph = kb.graph
+        self._starts: dict[tuple[str, str, Direction], tuple[list[int], list[float]]] = {}
+
+    def draw(self, path: Metapath, rng: Random) -> tuple[list[int], list[int]] | None:
+        """Return a row for each topic of a template, and the rows of its answers; None where a draw has no answer.
+
+        The first topic is drawn by the inverse square root of its degree. Another one is found by walking back from an
+        answer that the walks so far have in common; if its walk is negated, that answer is removed.
+        """
+        drawn: dict[str, int] = {}
+        met: NDArray[np.int64] | None = None
+        for walk in sorted(path.walks, key=lambda each: any(hop.negated for hop in each.hops)):
+            if walk.topic is not None and walk.topic not in drawn:
+                topic = self._first(walk, rng) if met is None else self._meeting(walk, met, set(drawn.values()), rng)
+                if topic is None:
+                    return None
+                drawn[walk.topic] = topic
+            start = self.graph.of_type(walk.start_type) if walk.topic is None else np.array([drawn[walk.topic]])
+            reached = walk.reached(self.graph, start)
+            met = reached if met is None else np.intersect1d(met, reached)
+            if not len(met):
+                return None
+        topics = [drawn[topic] for topic in path.topics]
+        return topics, [] if met is None else np.setdiff1d(met, topics).tolist()
+
+    def _first(self, walk: Walk, rng: Random) -> int | None:
+        hop = walk.hops[0]
+        key = (walk.start_type, hop.relation, hop.direction)
+        if key not in self._starts:
+            rows = self.graph.of_type(walk.start_type)
+            rows = rows[self.graph.degrees(hop.relation, hop.direction)[rows] > 0]
+            self._starts[key] = rows.tolist(), list(accumulate((1 / np.sqrt(degrees_of(self.graph)[rows])).tolist()))
+        rows_of, weights = self._starts[key]
+        return rng.choices(rows_of, cum_weights=weights)[0] if rows_of else None
+
+    def _meeting(self, walk: Walk, met: NDArray[np.int64], drawn: set[int], rng: Random) -> int | None:
+        answer = int(met[rng.randrange(len(met))])
+        types = [walk.start_type, *(hop.node_type for hop in walk.hops[:-1])]
+        hops = tuple(
+            Hop(hop.relation, before, _BACK[hop.direction])
+            for hop, before in zip(walk.hops[::-1], types[::-1], strict=True)
+        )
+        back = Walk(None, walk.hops[-1].node_type, hops)
+        found = [row for row in back.reached(self.graph, np.array([answer])).tolist() if row not in drawn]
+        return found[rng.randrange(len(found))] if found else None
+
+
+class EntityNames:
+    """The names of the nodes, and which of them are ambiguous."""
 
     def __init__(self, kb: KnowledgeBase) -> None:
         self._names, self._types = kb.names(), kb.types()
@@ -32,35 +97,31 @@ class Names:
         self._of_type = Counter(zip(self._types, self._folded, strict=True))
         self._of_all = Counter(self._folded)
 
-    def of(self, rows: Sequence[int]) -> list[str]:
-        """Return the names of rows."""
-        return [self._names[row] for row in rows]
-
-    def said(self, row: int, kind: str) -> str:
-        """Return a name, after its type's where another type has it too."""
+    def unambiguous(self, row: int, kind: str) -> str:
+        """Return a name, preceded by its type where another type has it too."""
         name = self._names[row]
         return f"the {kind} {name}" if self._of_all[self._folded[row]] > 1 else name
 
     def refusal(self, topics: Sequence[int]) -> str | None:
-        """Return why topics cannot be told apart by their names, or None."""
+        """Return why names do not identify the topics, or None."""
         for row in topics:
             if not is_name(self._names[row]):
                 return "a topic has no name to be called by"
             if self._of_type[self._types[row], self._folded[row]] > 1:
                 return "another node of its type has a topic's name"
-        names = self.of(topics)
+        names = [self._names[row] for row in topics]
         if any(is_named(one, other) for n, one in enumerate(names) for m, other in enumerate(names) if n != m):
             return "a topic's name stands in another's"
         return None
 
 
 def _form(name: str) -> str:
-    """Return a name in the form that all ways of writing it have in common."""
+    """Return the normal form of a name, the same for all spellings."""
     return "".join(list_words(folded(name))) or name.strip()
 
 
 class Usage:
-    """How often nodes have served, and what that refuses for a number of questions to be made."""
+    """Counts of how often nodes are topics and answers, and the limits on them for a number of questions."""
 
     def __init__(self, kb: KnowledgeBase, count: int) -> None:
         self._kb, self._count = kb, count
@@ -89,7 +150,7 @@ class Usage:
         return frozenset(int(rows[np.argmax(degrees[rows])]) for rows in of_types if len(rows))
 
     def refusal_of_topics(self, path: Metapath, topics: Sequence[int]) -> str | None:
-        """Return why topics may not serve once more, or None."""
+        """Return why topics may not be used once more, or None."""
         if any(self._in_template[path.text, row] >= OF_A_TEMPLATE for row in topics):
             return "a topic serves three questions of the template"
         if any(self._topics[row] >= max(FEWEST_AS_TOPIC, TOPIC_SHARE * self._count) for row in topics):
@@ -99,7 +160,7 @@ class Usage:
         return None
 
     def refusal_of_answers(self, answers: Sequence[int]) -> str | None:
-        """Return why answers may not serve once more, or None."""
+        """Return why answers may not be used once more, or None."""
         most = max(FEWEST_AS_ANSWER, ANSWER_SHARE * self._count)
         if any(self._answers[row] >= most for row in answers):
             return "a node answers too many questions"
@@ -109,7 +170,7 @@ class Usage:
         return None
 
     def take(self, path: Metapath, topics: Sequence[int], answers: Sequence[int]) -> None:
-        """Note a question that was made."""
+        """Count the topics and answers of a new question."""
         self._topics.update(topics)
         self._in_template.update((path.text, row) for row in topics)
         self._answers.update(answers)
@@ -117,7 +178,7 @@ class Usage:
         self._n_most_linked += not self.most_linked.isdisjoint(answers)
 
     def _leads_by_hub(self, path: Metapath, topics: Sequence[int]) -> bool:
-        """Say whether a topic, or a node between it and the answers, is a hub."""
+        """Return whether a topic, or a node between it and the answers, is a hub."""
         if self.hubs[list(topics)].any():
             return True
         rows = dict(zip(path.topics, topics, strict=True))

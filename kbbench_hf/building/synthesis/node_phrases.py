@@ -1,4 +1,4 @@
-"""The nodes' texts as runs of letters and digits, and how often words stand in those of a type."""
+"""Phrase search in node texts: normalized texts, and document frequencies of words and phrases per node type."""
 
 from collections.abc import Iterable, Sequence
 from functools import cache, cached_property
@@ -12,21 +12,12 @@ from kbbench_hf.text.words import list_words
 
 
 def padded(text: str) -> str:
-    """Return the tokens of a text with blanks between and around them, so that phrases are found whole."""
+    """Return the words of a text with spaces between and around them, so that phrases match whole words."""
     return f" {' '.join(list_words(text))} "
 
 
-def says(text: str, phrase: str) -> bool:
-    """Say whether the tokens of a phrase stand one after the other in a text.
-
-    >>> says("A harbour town.", "Harbour Town"), says("harbour; old town", "harbour town")
-    (True, False)
-    """
-    return padded(phrase) in padded(text)
-
-
 def folded(text: str) -> str:
-    """Return a text without accents, widths and case: what is left when a name is written in another form.
+    """Return a text without accents, widths and case.
 
     >>> folded("Élan ＩＬ-10") == folded("E\u0301lan il-10") == "elan il-10"
     True
@@ -35,9 +26,9 @@ def folded(text: str) -> str:
 
 
 def is_named(name: str, text: str) -> bool:
-    """Say whether a name stands in a text in any written form: whole words, whatever stands between their letters.
+    """Return whether a text contains a name as whole words, whatever separates their letters.
 
-    A name without letters and digits is looked for as it is.
+    A name without letters and digits must occur verbatim.
 
     >>> [is_named(name, "What acts on the IL 10 receptor?") for name in ("il-10", "IL10", "Receptor", "cept", "?")]
     [True, True, True, False, True]
@@ -47,19 +38,14 @@ def is_named(name: str, text: str) -> bool:
     wanted = "".join(list_words(folded(name)))
     if not wanted:
         return bool(name.strip()) and name.strip() in text
-    # A bound stands where a word begins or ends; what lies between two bounds is a run of whole words.
+    # Words begin and end at bounds, so that the text between two bounds is a sequence of whole words.
     words = list_words(folded(text))
-    bounds = set(accumulate(map(len, words), initial=0))
-    joined, start = "".join(words), 0
-    while (start := joined.find(wanted, start)) >= 0:
-        if start in bounds and start + len(wanted) in bounds:
-            return True
-        start += 1
-    return False
+    joined, bounds = "".join(words), set(accumulate(map(len, words), initial=0))
+    return any(joined.startswith(wanted, start) and start + len(wanted) in bounds for start in bounds)
 
 
-class Texts:
-    """The texts of a knowledge base, read when they are needed."""
+class NodeTexts:
+    """The texts of a knowledge base, loaded on first use."""
 
     def __init__(self, kb: KnowledgeBase) -> None:
         self._kb = kb
@@ -72,12 +58,12 @@ class Texts:
         self._padded |= dict(zip(missing, map(padded, self._kb.texts(missing)), strict=True)) if missing else {}
         return [self._padded[row] for row in rows]
 
-    def _of_type(self, kind: str) -> "Index":
-        return Index(self.padded(self._kb.of_type(kind).tolist()))
+    def _of_type(self, kind: str) -> "PhraseIndex":
+        return PhraseIndex(self.padded(self._kb.of_type(kind).tolist()))
 
 
-class Index:
-    """How many texts of a type have a word, or a phrase."""
+class PhraseIndex:
+    """Document frequencies of words and phrases in the texts of a type."""
 
     def __init__(self, texts: list[str]) -> None:
         self._texts = texts
@@ -95,7 +81,7 @@ class Index:
         return places
 
     def count(self, words: Iterable[str]) -> int:
-        """Return the number of texts in which these words stand one after the other."""
+        """Return the number of texts that contain these words in sequence."""
         phrase = list(words)
         rarest = min((self._places.get(word, []) for word in phrase), key=len)
         if len(phrase) == 1:
@@ -104,5 +90,5 @@ class Index:
         return sum(whole in self._texts[place] for place in rarest)
 
     def idf(self, word: str) -> float:
-        """Return the logarithm of one over the share of the texts that have a word."""
+        """Return the inverse document frequency of a word: the logarithm of texts over texts that have it."""
         return float(np.log(len(self._texts) / max(1, len(self._places.get(word, [])))))

@@ -1,4 +1,4 @@
-"""The whole construction without a model: a knowledge base and a spec -> questions, and an account of their making."""
+"""Question synthesis without a model: questions for a knowledge base by a spec, and statistics of the attempts."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
@@ -7,17 +7,14 @@ from random import Random
 from typing import Any
 from zlib import crc32
 
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
-
-from kbbench_hf.building.lexical_match import ranks_by_words, words
-from kbbench_hf.building.synthesis.instances import Names, Usage
-from kbbench_hf.building.synthesis.node_phrases import Texts, is_named
+from kbbench_hf.building.lexical_match import ranks_by_words
+from kbbench_hf.building.own_extraction.splits import connected_groups
+from kbbench_hf.building.synthesis.instances import EntityNames, TopicDraws, Usage
+from kbbench_hf.building.synthesis.node_phrases import NodeTexts, is_named
 from kbbench_hf.building.synthesis.requirements import Requirement, Requirements
-from kbbench_hf.building.synthesis.schema import Step, read_schema
-from kbbench_hf.building.synthesis.spec import Spec
-from kbbench_hf.building.synthesis.templates import Yield, hops_of, left_out, sayable, templates_of
-from kbbench_hf.building.synthesis.topic_entities import TopicDraws
+from kbbench_hf.building.synthesis.schema import RelationStep, read_schema
+from kbbench_hf.building.synthesis.spec import SynthesisSpec
+from kbbench_hf.building.synthesis.templates import TemplateYield, hops_of, left_out, sayable, templates_of
 from kbbench_hf.building.synthesis.wording import Choice, Wording, is_filled
 from kbbench_hf.errors import DataError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
@@ -25,26 +22,24 @@ from kbbench_hf.metrics.topics import STOP_WORDS
 from kbbench_hf.text.words import list_words
 
 TRIES_WITHOUT_RESULT = 200
-"""A template that was refused so often in a row is out of instances."""
+"""After so many rejections in a row a template is exhausted."""
 ALIKE = 0.9
 """Questions of one template that have this share of their tokens in common are the same."""
-
-
 EASY, MEDIUM = 5, 100
-"""Up to these ranks by words alone."""
+"""Highest ranks, by words alone, of easy and of medium questions."""
 
 
-class Refused(Exception):
-    """An attempt gave no question; the message says why."""
+class RejectedAttempt(Exception):
+    """An attempt that gave no question; the message has the reason."""
 
 
 @dataclass(frozen=True)
-class Question:
-    """One question; nodes are row numbers."""
+class SyntheticQuestion:
+    """One question with its template, topics, requirements and answers; nodes are row numbers."""
 
     attempt: int
     text: str
-    template: Yield
+    template: TemplateYield
     topics: tuple[int, ...]
     requirements: tuple[Requirement, ...]
     gold: int
@@ -53,7 +48,7 @@ class Question:
     n_relational: int
     n_textual: int
     made_by: Mapping[str, Any] | None = None
-    """The models that wrote and judged it, what they said, and their votes; None where there were none."""
+    """The models that wrote and judged it, their outputs and votes; None without models."""
 
     @property
     def hops(self) -> int:
@@ -62,45 +57,45 @@ class Question:
 
 
 @dataclass
-class Account:
-    """What was tried and what came of it."""
+class AttemptStatistics:
+    """Counts of attempts and rejections, and the templates that were used or left out."""
 
     seed: str
     n_attempts: int = 0
     n_wanted: int = 0
     refusals: Counter[str] = field(default_factory=Counter)
-    templates: list[Yield] = field(default_factory=list)
+    templates: list[TemplateYield] = field(default_factory=list)
     exhausted: list[str] = field(default_factory=list)
-    """Templates that ran out of instances, and left their share to the others."""
+    """Templates that ran out of instances; others have their share."""
     left_out: dict[str, str] = field(default_factory=dict)
-    """Templates of the spec that cannot be asked, with the reason."""
+    """Templates of the spec that give no question -> the reason."""
     unnameable: list[str] = field(default_factory=list)
     unwritable: list[str] = field(default_factory=list)
     """Steps that no metapath can name."""
     alike: list[str] = field(default_factory=list)
-    """Relations that are said in the same words as others."""
+    """Relations that would be worded like others."""
 
 
 @dataclass(frozen=True)
-class Built:
-    """The questions of a knowledge base, in the order of their making, and the account of it."""
+class QuestionSet:
+    """The questions of a knowledge base, in the order of their attempts, and the statistics of these."""
 
     kb: KnowledgeBase
-    questions: list[Question]
+    questions: list[SyntheticQuestion]
     splits: list[str]
     """Of each question."""
     difficulties: list[str]
     """Of each question, as `difficulties_of` has it."""
-    account: Account
+    account: AttemptStatistics
 
 
 def make_questions(
     kb: KnowledgeBase,
-    spec: Spec,
+    spec: SynthesisSpec,
     count: int,
     seed: str = "0",
     advance: Callable[[], object] = lambda: None,
-) -> Built:
+) -> QuestionSet:
     """Make up to `count` questions; fewer where the templates run out of instances.
 
     The same knowledge base, spec and seed give the same questions. Every attempt has random numbers of its own.
@@ -108,31 +103,31 @@ def make_questions(
     Raises:
         DataError: no template, or no question, could be made.
     """
-    account = Account(seed, n_wanted=count)
+    account = AttemptStatistics(seed, n_wanted=count)
     schema, account.alike = sayable(read_schema(kb), spec.words)
     account.unwritable = list(schema.unwritable)
     account.unnameable = [kind for kind in kb.graph.node_types if kind not in schema.nameable]
     draws = TopicDraws(kb)
     account.templates = templates_of(kb, schema, spec, draws, seed)
     account.left_out = left_out(kb, spec, account.templates)
-    maker = _Maker(kb, spec, count, seed, draws, schema.mutual)
+    maker = _QuestionMaker(kb, spec, count, seed, draws, schema.mutual)
     active = list(account.templates)
     fruitless: Counter[str] = Counter()
     place = 0
     while active and len(maker.made) < count:
         template = active[place % len(active)]
+        path = template.template.metapath
         try:
-            is_choosy = fruitless[template.template.metapath] < TRIES_WITHOUT_RESULT / 2
-            maker.attempt(account.n_attempts, template, is_choosy)
-            fruitless[template.template.metapath] = 0
+            maker.attempt(account.n_attempts, template, is_choosy=fruitless[path] < TRIES_WITHOUT_RESULT / 2)
+            fruitless[path] = 0
             advance()
-        except Refused as refused:
-            account.refusals[str(refused)] += 1
-            fruitless[template.template.metapath] += 1
+        except RejectedAttempt as rejected:
+            account.refusals[str(rejected)] += 1
+            fruitless[path] += 1
         account.n_attempts += 1
-        if fruitless[template.template.metapath] >= TRIES_WITHOUT_RESULT:
+        if fruitless[path] >= TRIES_WITHOUT_RESULT:
             active.remove(template)
-            account.exhausted.append(template.template.metapath)
+            account.exhausted.append(path)
         else:
             place += 1
     if not maker.made:
@@ -141,20 +136,20 @@ def make_questions(
             f"None of {account.n_attempts:,} attempts gave a question: {reasons}. Widen the bounds in the spec, or "
             "list other templates there."
         )
-    return Built(kb, maker.made, splits_of(maker.made, spec, seed), difficulties_of(kb, maker.made), account)
+    return QuestionSet(kb, maker.made, splits_of(maker.made, spec, seed), difficulties_of(kb, maker.made), account)
 
 
-def difficulties_of(kb: KnowledgeBase, questions: Sequence[Question]) -> list[str]:
-    """Return how far each question's words alone lead, by BM25 over the names and texts of all nodes.
+def difficulties_of(kb: KnowledgeBase, questions: Sequence[SyntheticQuestion]) -> list[str]:
+    """Return the difficulty of each question, by the BM25 rank of its best answer among all nodes.
 
-    `easy`: its best answer is among the first 5 nodes; `medium`: among the first 100; else `hard`.
+    `easy`: among the first 5 nodes; `medium`: among the first 100; else `hard`.
     """
-    asked = [words(each.text) - STOP_WORDS for each in questions]
-    ranks = ranks_by_words(kb, asked, [each.answers for each in questions])
+    words = [set(list_words(each.text)) - STOP_WORDS for each in questions]
+    ranks = ranks_by_words(kb, words, [each.answers for each in questions])
     return ["easy" if rank <= EASY else "medium" if rank <= MEDIUM else "hard" for rank in ranks]
 
 
-def splits_of(questions: Sequence[Question], spec: Spec, seed: str) -> list[str]:
+def splits_of(questions: Sequence[SyntheticQuestion], spec: SynthesisSpec, seed: str) -> list[str]:
     """Return the split of each question: none has its answer set or topic set in two; with `strict`, no answer."""
     keys = [
         [("answers", each.answers), ("topics", frozenset(each.topics))]
@@ -164,102 +159,96 @@ def splits_of(questions: Sequence[Question], spec: Spec, seed: str) -> list[str]
     return shared_out(keys, spec.splits, seed, spec.strict)
 
 
-class _Maker:
-    """Makes questions one after the other, and knows which there are."""
+class _QuestionMaker:
+    """Attempts at questions, one after the other, without repetitions."""
 
     def __init__(
-        self, kb: KnowledgeBase, spec: Spec, count: int, seed: str, draws: TopicDraws, mutual: Collection[Step]
+        self,
+        kb: KnowledgeBase,
+        spec: SynthesisSpec,
+        count: int,
+        seed: str,
+        draws: TopicDraws,
+        mutual: Collection[RelationStep],
     ) -> None:
-        self.made: list[Question] = []
+        self.made: list[SyntheticQuestion] = []
         self._kb, self._spec, self._seed, self._draws = kb, spec, seed, draws
-        self._names, self._usage, self._wording = Names(kb), Usage(kb, count), Wording(spec.words, mutual)
-        self._requirements = Requirements(kb, Texts(kb))
-        self._asked: set[tuple[Any, ...]] = set()
+        self._names, self._usage, self._wording = EntityNames(kb), Usage(kb, count), Wording(spec.words, mutual)
+        self._requirements = Requirements(kb, NodeTexts(kb))
+        self._used: set[tuple[Any, ...]] = set()
         self._texts: dict[str, list[frozenset[str]]] = defaultdict(list)
 
-    def attempt(self, number: int, template: Yield, is_choosy: bool = True) -> None:
+    def attempt(self, number: int, template: TemplateYield, is_choosy: bool = True) -> None:
         """Make one question of a template; a choosy attempt wants candidates enough for the answers that it drew.
 
         Raises:
-            Refused: it cannot be asked.
+            RejectedAttempt: there is no such question, or it is not allowed.
         """
         path, rng = template.template.path, Random(f"{self._seed}/{number}")
         drawn = self._draws.draw(path, rng)
         if drawn is None:
-            raise Refused("no candidate")
+            raise RejectedAttempt("no candidate")
         topics, candidates = drawn
         if reason := self._names.refusal(topics) or self._usage.refusal_of_topics(path, topics):
-            raise Refused(reason)
+            raise RejectedAttempt(reason)
         once = (path.text, frozenset(topics) if _is_unordered(template) else tuple(topics))
-        if once in self._asked:
-            raise Refused("asked already")
+        if once in self._used:
+            raise RejectedAttempt("asked already")
         if not candidates:
-            raise Refused("no candidate")
+            raise RejectedAttempt("no candidate")
         if len(candidates) > self._spec.most_candidates:
-            raise Refused("too many candidates")
+            raise RejectedAttempt("too many candidates")
         n_wanted = self._spec.requirements and rng.randint(0, self._spec.requirements)
         size = self._size(rng)
         if is_choosy and len(candidates) < max(size, min(2**n_wanted * size, template.median_answers)):
-            raise Refused("fewer candidates than the number of answers that was drawn")
+            raise RejectedAttempt("fewer candidates than the number of answers that was drawn")
         gold = self._gold(candidates, rng)
         requirements, answers = self._narrowed(gold, candidates, n_wanted, size, rng)
         if reason := self._usage.refusal_of_answers(answers):
-            raise Refused(reason)
+            raise RejectedAttempt(reason)
         same = (frozenset(topics), tuple(answers))
-        if same in self._asked:
-            raise Refused("the same topics and answers by another template")
-        said = {
-            label: self._names.said(row, self._wording.type(kind))
+        if same in self._used:
+            raise RejectedAttempt("the same topics and answers by another template")
+        names = {
+            label: self._names.unambiguous(row, self._wording.type(kind))
             for label, row, kind in zip(path.topics, topics, self._kb.types(topics), strict=True)
         }
-        question = self._wording.ask(template.template, said, requirements, Choice(self._seed, len(self.made)))
-        if not is_filled(question.text, [*said.values()]):
-            raise Refused("the sentence is not whole")
-        if any(is_named(name, question.text) for name in self._names.of(answers)):
-            raise Refused("an answer is named in the question")
+        question = self._wording.ask(template.template, names, requirements, Choice(self._seed, len(self.made)))
+        if not is_filled(question.text, [*names.values()]):
+            raise RejectedAttempt("the sentence is not whole")
+        if any(is_named(name, question.text) for name in self._kb.names(answers)):
+            raise RejectedAttempt("an answer is named in the question")
         its_words = frozenset(list_words(question.text))
         once_said = ("said", " ".join(list_words(question.text)))
-        if once_said in self._asked:
-            raise Refused("worded like a question of another template")
+        if once_said in self._used:
+            raise RejectedAttempt("worded like a question of another template")
         if any(len(its_words & other) >= ALIKE * len(its_words | other) for other in self._texts[path.text]):
-            raise Refused("worded like another question of the template")
-        self._asked |= {once, same, once_said}
+            raise RejectedAttempt("worded like another question of the template")
+        self._used |= {once, same, once_said}
         self._texts[path.text].append(its_words)
         self._usage.take(path, topics, answers)
+        nodes = (tuple(topics), tuple(requirements), gold, len(candidates), tuple(answers))
         self.made.append(
-            Question(
-                number,
-                question.text,
-                template,
-                tuple(topics),
-                tuple(requirements),
-                gold,
-                len(candidates),
-                tuple(answers),
-                question.n_relational,
-                question.n_textual,
-            )
+            SyntheticQuestion(number, question.text, template, *nodes, question.n_relational, question.n_textual)
         )
 
     def _gold(self, candidates: list[int], rng: Random) -> int:
-        with_text = [row for row in candidates if self._requirements.has_text(row)]
-        among = with_text or candidates
-        return among[rng.randrange(len(among))]
+        return rng.choice([row for row in candidates if self._requirements.has_text(row)] or candidates)
 
     def _size(self, rng: Random) -> int:
-        """Return a number of answers to aim at, n with chance 1/(n(n+1)): about half of all questions want several.
+        """Return a random target number of answers, n with probability 1/(n(n+1)): half of all targets are above 1.
 
-        Of the paper's, 37 (Prime), 52 (MAG) and 78 % (Amazon) have.
+        Of the paper's questions, 37 (Prime), 52 (MAG) and 78 % (Amazon) have several answers.
         """
         return min(self._spec.most_answers, max(self._spec.least_answers, int(1 / (1 - rng.random()))))
 
     def _narrowed(
         self, gold: int, candidates: list[int], n_wanted: int, size: int, rng: Random
     ) -> tuple[list[Requirement], list[int]]:
-        """Return up to so many requirements, and the candidates that meet them all: as many as the spec allows.
+        """Return at most `n_wanted` requirements, and the candidates that meet them all: as many as the spec allows.
 
-        Each takes candidates away, a second one none that `size` wants, or there are no more than that: then they say
-        more of the answers that there are. Where nothing narrows the candidates, these are the answers.
+        Each requirement removes candidates, a second one only down to `size`; where at most `size` are left, it may
+        also describe all of them. Where nothing narrows the candidates, these are the answers.
         """
         chosen: list[Requirement] = []
         answers = frozenset(candidates)
@@ -270,12 +259,12 @@ class _Maker:
                 chosen.append(requirement)
                 answers = left
         if not self._spec.least_answers <= len(answers) <= self._spec.most_answers:
-            raise Refused("too many answers" if len(answers) > self._spec.most_answers else "too few answers")
+            raise RejectedAttempt("too many answers" if len(answers) > self._spec.most_answers else "too few answers")
         return chosen, sorted(answers)
 
 
-def _is_unordered(template: Yield) -> bool:
-    """Say whether exchanging two topics of a template asks the same."""
+def _is_unordered(template: TemplateYield) -> bool:
+    """Return whether swapping the two topics of a template gives the same question."""
     walks = template.template.path.walks
     return len(walks) == 2 and walks[0].hops == walks[1].hops and walks[0].start_type == walks[1].start_type
 
@@ -286,7 +275,7 @@ MOST_IN_ONE_GROUP = 0.5
 def shared_out(
     keys: Sequence[Sequence[Hashable]], shares: Mapping[str, float], seed: str, strict: bool = False
 ) -> list[str]:
-    """Return the split of each question; questions that have a key in common are in one split.
+    """Return the split of each question; questions with a common key are in one split.
 
     Groups, the largest first, go to the split that is furthest below its share.
 
@@ -296,7 +285,7 @@ def shared_out(
     Raises:
         DataError: with `strict`, more than half of the questions hang together.
     """
-    groups = _groups(keys)
+    groups = connected_groups(keys)
     if strict and groups and max(map(len, groups)) > MOST_IN_ONE_GROUP * len(keys):
         raise DataError(
             f"{max(map(len, groups))} of {len(keys)} questions hang together by their answers, so that one split would "
@@ -311,16 +300,3 @@ def shared_out(
         for place in group:
             found[place] = split
     return found
-
-
-def _groups(keys: Sequence[Sequence[Hashable]]) -> list[list[int]]:
-    """Return the places of the questions that hang together, each group ascending."""
-    numbers: dict[Hashable, int] = {}
-    pairs = [(place, numbers.setdefault(key, len(numbers))) for place, each in enumerate(keys) for key in each]
-    n = len(keys) + len(numbers)
-    rows, columns = [place for place, _ in pairs], [len(keys) + number for _, number in pairs]
-    _, labels = connected_components(coo_array(([1] * len(pairs), (rows, columns)), shape=(n, n)), directed=False)
-    groups: dict[int, list[int]] = defaultdict(list)
-    for place, label in enumerate(labels[: len(keys)].tolist()):
-        groups[label].append(place)
-    return list(groups.values())

@@ -1,4 +1,4 @@
-"""What narrows the answers of a template: an attribute that the gold node has, or a rare phrase of its text."""
+"""Requirements that narrow a template's answers: an attribute of the gold node, or a rare phrase of its text."""
 
 import math
 import re
@@ -10,14 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from kbbench_hf.building.synthesis.node_phrases import Texts, padded
+from kbbench_hf.building.synthesis.node_phrases import NodeTexts, padded
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.knowledge_base.tables import NODE_COLUMNS
 from kbbench_hf.metrics.topics import STOP_WORDS
 from kbbench_hf.text.words import list_words
 
 _PAUSE = re.compile(r"[^\w ]+|_+")
-"""No phrase goes across one: what is quoted stands in the text as it is."""
+"""No phrase crosses one, so that the text has it verbatim."""
 Requirement = dict[str, Any]
 """`{"kind": "attribute", "field", "op", "value", "source"}` or `{"kind": "phrase", "value", "source"}`."""
 
@@ -27,11 +27,11 @@ MOST_OF_CANDIDATES = 0.5
 FILLED_SHARE = 0.5
 LONGEST_VALUE = 60
 MOST_TRIED = 16
-"""Phrases of a text that are counted over the texts of its type, the rarest first."""
+"""Phrases of a text whose frequency in the texts of the type is counted, the rarest first."""
 
 
 def meets(node: Mapping[str, Any], requirement: Requirement) -> bool:
-    """Say whether a row of `nodes` meets a requirement; an absent value meets none.
+    """Return whether a row of `nodes` meets a requirement; an absent value meets none.
 
     >>> meets({"year": 1999}, {"kind": "attribute", "field": "year", "op": "<=", "value": 2000})
     True
@@ -41,7 +41,7 @@ def meets(node: Mapping[str, Any], requirement: Requirement) -> bool:
     if requirement["kind"] == "phrase":
         return padded(requirement["value"]) in padded(node["text"] or "")
     found, value = node.get(requirement["field"]), requirement["value"]
-    if found is None or found == "" or (isinstance(found, float) and math.isnan(found)):
+    if _is_absent(found):
         return False
     if requirement["op"] == "=":
         return bool(found == value)
@@ -49,25 +49,25 @@ def meets(node: Mapping[str, Any], requirement: Requirement) -> bool:
 
 
 class Requirements:
-    """Finds requirements in one knowledge base; the same random numbers give the same."""
+    """Random requirements from one knowledge base; the same random numbers give the same requirements."""
 
-    def __init__(self, kb: KnowledgeBase, texts: Texts) -> None:
+    def __init__(self, kb: KnowledgeBase, texts: NodeTexts) -> None:
         self._kb, self._texts = kb, texts
         self._fields = cache(self._fields_of)
 
     def draw(
         self, gold: int, candidates: Sequence[int], size: int, rng: Random
     ) -> list[tuple[Requirement, frozenset[int]]]:
-        """Return requirements that the gold node meets, each with the candidates that do.
+        """Return requirements that the gold node meets, each with the candidates that meet it.
 
-        Attributes come first, in an order by chance; then phrases of the text, first those that leave about `size`
-        candidates. No two phrases have a word in common.
+        Attributes come first, in random order; then phrases of the text, first those that about `size` candidates have.
+        No two phrases have a common word.
         """
         drawn = [*self._attributes(gold, rng), *self._phrases(gold, candidates, size)]
         return [(each, frozenset(self._meeting(candidates, each))) for each in drawn]
 
     def has_text(self, row: int) -> bool:
-        """Say whether a node has words in its text."""
+        """Return whether a node's text has more words than its name."""
         return len(self._texts.padded([row])[0].split()) > len(list_words(self._kb.names([row])[0]))
 
     def _meeting(self, candidates: Sequence[int], requirement: Requirement) -> list[int]:
@@ -83,7 +83,7 @@ class Requirements:
         found = []
         for field, values in self._fields(self._kb.types([gold])[0]).items():
             value = self._kb.nodes[field][gold].as_py()
-            if value is None or value == "" or value not in values:
+            if _is_absent(value) or value not in values:
                 continue
             op = "=" if isinstance(value, str) else rng.choice(["<=", ">="])
             if op != "=":
@@ -93,7 +93,7 @@ class Requirements:
         return found
 
     def _fields_of(self, kind: str) -> dict[str, frozenset[Any]]:
-        """Return the further columns of `nodes` that tell nodes of a type apart, each with its values."""
+        """Return the further columns of `nodes` that distinguish nodes of a type, each with its values."""
         rows = self._kb.of_type(kind)
         fields = {}
         for field in sorted(set(self._kb.nodes.column_names) - {*NODE_COLUMNS, "details"}):
@@ -102,11 +102,7 @@ class Requirements:
                 kinds = kinds.value_type
             if not (pa.types.is_string(kinds) or pa.types.is_large_string(kinds) or _is_number(kinds)):
                 continue
-            values = [
-                value
-                for value in self._kb.nodes[field].take(pa.array(rows)).to_pylist()
-                if value is not None and value != "" and not (isinstance(value, float) and math.isnan(value))
-            ]
+            values = [each for each in self._kb.nodes[field].take(pa.array(rows)).to_pylist() if not _is_absent(each)]
             different = Counter(values)
             short = all(not isinstance(value, str) or len(value) <= LONGEST_VALUE for value in different)
             many = len(rows) / 2 if not _is_number(kinds) else len(rows)
@@ -115,20 +111,20 @@ class Requirements:
         return fields
 
     def _phrases(self, gold: int, candidates: Sequence[int], size: int) -> Iterator[Requirement]:
-        """Yield phrases, first those that leave about `size` of the candidates; of several such, the rarest first."""
+        """Yield phrases, first those that about `size` candidates have, of equally good ones the rarest first."""
         index = self._texts.of(self._kb.types([gold])[0])
         name = set(list_words(self._kb.names([gold])[0]))
         texts = self._texts.padded(candidates)
-        spoken: dict[tuple[str, ...], float] = {}
+        rarity: dict[tuple[str, ...], float] = {}
         for words in map(list_words, _PAUSE.split(self._kb.texts([gold])[0])):
             for start in range(len(words)):
                 for stop in range(start + 1, min(start + LONGEST_PHRASE, len(words)) + 1):
                     phrase = tuple(words[start:stop])
                     if _is_content(phrase[0]) and _is_content(phrase[-1]) and not name & set(phrase):
-                        spoken[phrase] = sum(map(index.idf, phrase))
+                        rarity[phrase] = sum(map(index.idf, phrase))
         most, is_few = MOST_OF_TYPE * len(index), len(candidates) <= size
         found: list[tuple[float, int, tuple[str, ...]]] = []
-        for place, phrase in enumerate(sorted(spoken, key=lambda each: (-spoken[each], each))):
+        for place, phrase in enumerate(sorted(rarity, key=lambda each: (-rarity[each], each))):
             whole = f" {' '.join(phrase)} "
             n_met = sum(whole in text for text in texts)
             if (is_few or 1 <= n_met <= MOST_OF_CANDIDATES * len(texts)) and 2 <= index.count(phrase) <= most:
@@ -142,6 +138,10 @@ class Requirements:
                 yield {"kind": "phrase", "value": " ".join(phrase), "source": "text"}
 
 
+def _is_absent(value: object) -> bool:
+    return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
+
+
 def _is_content(word: str) -> bool:
     return word not in STOP_WORDS and not word.isdigit() and len(word) > 1
 
@@ -151,12 +151,10 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _rounded(value: float, op: str, values: frozenset[Any]) -> float | int:
-    """Return a rounder number on the same side, so that the value still meets it, within the range of all values."""
+    """Return a rounder bound that the value still meets."""
     spread = max(values) - min(values)
     unit = 10 ** math.floor(math.log10(spread / 10)) if spread > 0 else 1
     bound = (math.ceil(value / unit) if op == "<=" else math.floor(value / unit)) * unit
-    if isinstance(value, int):
-        whole = round(bound)
-        return whole if (whole >= value if op == "<=" else whole <= value) else value
-    rounded = round(bound, max(0, -math.floor(math.log10(unit))))
+    is_whole = isinstance(value, int)
+    rounded = round(bound) if is_whole else round(bound, max(0, -math.floor(math.log10(unit))))
     return rounded if (rounded >= value if op == "<=" else rounded <= value) else value

@@ -1,7 +1,7 @@
-"""What is to be made: the templates, the bounds, the words; read from YAML."""
+"""Options of question synthesis (templates, bounds, words, models), parsed from YAML."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -9,7 +9,7 @@ from typing import Any, Self
 import yaml
 
 from kbbench_hf.building.synthesis.judging import Models
-from kbbench_hf.building.synthesis.schema import Step
+from kbbench_hf.building.synthesis.schema import RelationStep
 from kbbench_hf.errors import DataError, UsageError, unknown_name
 from kbbench_hf.knowledge_base.metapaths import Metapath
 
@@ -19,7 +19,7 @@ EXAMPLE = Path(__file__).with_name("spec_example.yaml")
 
 @dataclass(frozen=True)
 class Template:
-    """A metapath, and how the answer of it may be said: noun phrases in the plural, topics in braces by their type."""
+    """A metapath, and wordings of its answer: plural noun phrases with the topics' types in braces."""
 
     metapath: str
     name: str = ""
@@ -32,27 +32,28 @@ class Template:
 
 
 @dataclass(frozen=True)
-class Words:
-    """How a type is said, in the singular."""
+class SpecWords:
+    """Wordings of types and relations."""
 
     types: Mapping[str, str] = field(default_factory=dict)
+    """Type -> its name in the singular."""
     relations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """One step, or a relation alone -> relative clauses about the node that it leads to, with `{x}` for the other."""
 
-    def of(self, step: Step) -> tuple[str, ...] | None:
+    def of(self, step: RelationStep) -> tuple[str, ...] | None:
         """Return the clauses given for a step, or for its relation; None where there are none."""
         return self.relations.get(f"{step.start} -[{step.arrow}]-> {step.end}") or self.relations.get(step.arrow)
 
 
 @dataclass(frozen=True)
-class Spec:
-    """The choices of a construction; every one has a default."""
+class SynthesisSpec:
+    """The options of question synthesis."""
 
     templates: tuple[Template, ...] = ()
-    """Found in the knowledge base where there are none."""
+    """Derived from the knowledge base where empty."""
     skip_absent: bool = False
-    """Whether listed templates with types or relations that the knowledge base lacks are left out, and no error."""
-    words: Words = Words()
+    """Whether listed templates with types or relations that the knowledge base lacks are skipped."""
+    words: SpecWords = SpecWords()
     max_templates: int = 60
     max_hops: int = 3
     negation: bool = False
@@ -63,15 +64,15 @@ class Spec:
     """At most so many on attributes and texts, 0 to 2."""
     splits: Mapping[str, float] = field(default_factory=lambda: {"train": 0.6, "validation": 0.2, "test": 0.2})
     models: Models | None = None
-    """Who writes and judges the questions; None where a grammar does."""
+    """Models that write and judge the questions; None for the grammar."""
     strict: bool = False
     """Whether questions that share any answer stay in one split."""
 
     @classmethod
     def read(cls, text: str, where: str) -> Self:
-        """Return what a YAML document says.
+        """Parse a YAML document.
 
-        >>> Spec.read("requirements: 1", "spec.yaml").requirements
+        >>> SynthesisSpec.read("requirements: 1", "spec.yaml").requirements
         1
 
         Raises:
@@ -79,27 +80,25 @@ class Spec:
             UsageError: a key is unknown, or a metapath malformed.
         """
         try:
-            said = yaml.safe_load(text) or {}
+            value = yaml.safe_load(text) or {}
         except yaml.YAMLError as error:
             raise DataError(f"{where} is not YAML: {error}. See: kbbench synthesize --spec-example") from None
-        return cls.of(said, where)
+        return cls.of(value, where)
 
     @classmethod
-    def of(cls, said: Any, where: str) -> Self:
-        """Return what the keys of a document say; raises as `read`."""
-        if not isinstance(said, dict):
+    def of(cls, given: Any, where: str) -> Self:
+        """Parse the keys of a document; raises as `read`."""
+        if not isinstance(given, dict):
             raise DataError(
-                f"{where} holds a {type(said).__name__}; expected keys. See: kbbench synthesize --spec-example"
+                f"{where} holds a {type(given).__name__}; expected keys. See: kbbench synthesize --spec-example"
             )
         known = [each.name for each in fields(cls)]
-        if strangers := [key for key in said if key not in known]:
-            raise unknown_name(f"key of {where}", str(strangers[0]), known)
-        return replace(
-            cls(), **{key: _READERS.get(key, _plain)(value, f"{where}, {key}") for key, value in said.items()}
-        )
+        if unknown := [key for key in given if key not in known]:
+            raise unknown_name(f"key of {where}", str(unknown[0]), known)
+        return cls(**{key: _PARSERS.get(key, _number)(value, f"{where}, {key}") for key, value in given.items()})
 
     def __post_init__(self) -> None:
-        """Refuse bounds that cannot be met."""
+        """Check the bounds."""
         if not 1 <= self.least_answers <= self.most_answers <= self.most_candidates:
             raise UsageError(
                 f"{self.least_answers} to {self.most_answers} answers of at most {self.most_candidates} candidates; "
@@ -116,34 +115,25 @@ class Spec:
             raise UsageError(f"splits: {dict(self.splits)!r}; expected a share above 0 for each. Correct the spec.")
 
 
-def _plain(value: Any, where: str) -> Any:
+def _number(value: Any, where: str) -> Any:
     if type(value) not in (int, bool):
         raise DataError(f"{where}: {value!r}; expected a number, or true or false. Correct the spec.")
     return value
 
 
 def _templates(value: Any, where: str) -> tuple[Template, ...]:
-    rows = value if isinstance(value, list) else [value]
-    made = []
-    for row in rows:
+    templates = []
+    for row in value if isinstance(value, list) else [value]:
         row = {"metapath": row} if isinstance(row, str) else row
-        if (
-            not isinstance(row, dict)
-            or not isinstance(row.get("metapath"), str)
-            or row.keys()
-            - {
-                "metapath",
-                "name",
-                "phrases",
-            }
-        ):
+        known = {"metapath", "name", "phrases"}
+        if not isinstance(row, dict) or not isinstance(row.get("metapath"), str) or row.keys() - known:
             raise DataError(f"{where}: {row!r}; expected metapath and, if wanted, name and phrases. Correct the spec.")
         template = Template(row["metapath"], str(row.get("name", "")), _texts(row.get("phrases", []), where))
         for phrase in template.phrases:
             if lost := [topic for topic in template.path.topics if f"{{{topic}}}" not in phrase]:
                 raise DataError(f"{where}: {phrase!r} does not name {{{lost[0]}}}. Add it to the phrase.")
-        made.append(template)
-    return tuple(made)
+        templates.append(template)
+    return tuple(templates)
 
 
 def _texts(value: Any, where: str) -> tuple[str, ...]:
@@ -153,15 +143,16 @@ def _texts(value: Any, where: str) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _words(value: Any, where: str) -> Words:
+def _words(value: Any, where: str) -> SpecWords:
     if not isinstance(value, dict) or value.keys() - {"types", "relations"}:
         raise DataError(f"{where}: {value!r}; expected types and relations. Correct the spec.")
-    types = {str(name): str(said) for name, said in (value.get("types") or {}).items()}
-    relations = {str(name): _texts(said, f"{where}, {name}") for name, said in (value.get("relations") or {}).items()}
+    types = {str(name): str(word) for name, word in (value.get("types") or {}).items()}
+    given = value.get("relations") or {}
+    relations = {str(name): _texts(clauses, f"{where}, {name}") for name, clauses in given.items()}
     for name, clauses in relations.items():
         if lost := [clause for clause in clauses if "{x}" not in clause]:
             raise DataError(f"{where}, {name}: {lost[0]!r} has no {{x}}; expected it where the other node is named.")
-    return Words(types, relations)
+    return SpecWords(types, relations)
 
 
 def _splits(value: Any, where: str) -> Mapping[str, float]:
@@ -170,7 +161,7 @@ def _splits(value: Any, where: str) -> Mapping[str, float]:
     return {str(name): float(share) for name, share in value.items()}
 
 
-_READERS: dict[str, Callable[[Any, str], Any]] = {
+_PARSERS: dict[str, Callable[[Any, str], Any]] = {
     "templates": _templates,
     "words": _words,
     "splits": _splits,

@@ -1,30 +1,33 @@
-"""The templates to ask by: the spec's, or those found in the schema that give answer sets of usable size."""
+"""Templates of questions: the spec's, or those derived from the schema that give answer sets of usable size."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import cycle
+from itertools import combinations_with_replacement, cycle, product
 from random import Random
 
-from kbbench_hf.building.synthesis.schema import Schema, Step
-from kbbench_hf.building.synthesis.spec import Spec, Template, Words
-from kbbench_hf.building.synthesis.topic_entities import TopicDraws
+from kbbench_hf.building.synthesis.instances import TopicDraws
+from kbbench_hf.building.synthesis.schema import RelationStep, Schema
+from kbbench_hf.building.synthesis.spec import SpecWords, SynthesisSpec, Template
 from kbbench_hf.building.synthesis.wording import clauses_of
 from kbbench_hf.errors import DataError
 from kbbench_hf.knowledge_base.metapaths import Metapath
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 
 N_SAMPLED, N_FIRST = 200, 40
-"""Topics that are drawn for a template that is kept, and to choose among those that are found."""
+"""Draws of topics for a chosen template, and for a derived one before the choice."""
 FEWEST_SHARE = 0.1
-"""Of the topics that are drawn, so many have a usable number of answers."""
+"""Least share of draws with a usable number of answers."""
 MOST_MEASURED = 100
-"""Templates of one form that are measured; of more, some are drawn."""
+"""Templates of one form that are measured; of more, a random sample."""
+
+
+Chain = tuple[RelationStep, ...]
 
 
 @dataclass(frozen=True)
-class Yield:
-    """What a template gave for sampled topics."""
+class TemplateYield:
+    """How many answers a template gives for sampled topics."""
 
     template: Template
     form: str
@@ -39,35 +42,37 @@ class Yield:
         return self.outcomes["usable"]
 
 
-def sayable(schema: Schema, words: Words) -> tuple[Schema, list[str]]:
-    """Return a schema without relations that would be said in the same words, and the names of these.
+def sayable(schema: Schema, words: SpecWords) -> tuple[Schema, list[str]]:
+    """Return a schema without relations that would be worded alike, and the names of these.
 
-    Of `expressed_in` and `expressedIn` between the same types, nobody could tell which one a question is about. A
-    relation that the spec has words for is told apart by them.
+    A question could be about `expressed_in` or `expressedIn` between the same types. Words of the spec for a relation
+    prevent this.
     """
-    said: dict[tuple[str, ...], list[Step]] = {}
+    by_words: dict[tuple[str, ...], list[RelationStep]] = {}
     for step in schema.steps:
         if words.of(step) is None:
             clauses = clauses_of(step.hop.relation, "from" if step.hop.direction == "in" else "to", step.end)
-            said.setdefault((step.start, step.end, *clauses), []).append(step)
-    alike = {step for steps in said.values() if len(steps) > 1 for step in steps}
+            by_words.setdefault((step.start, step.end, *clauses), []).append(step)
+    alike = {step for steps in by_words.values() if len(steps) > 1 for step in steps}
     alike |= {schema.back[step] for step in alike}
     kept = {step: back for step, back in schema.back.items() if step not in alike}
     return replace(schema, back=kept), sorted({step.hop.relation for step in alike})
 
 
-def templates_of(kb: KnowledgeBase, schema: Schema, spec: Spec, draws: TopicDraws, seed: str) -> list[Yield]:
-    """Return the templates of a spec, measured; those that are found in the schema where it has none.
+def templates_of(
+    kb: KnowledgeBase, schema: Schema, spec: SynthesisSpec, draws: TopicDraws, seed: str
+) -> list[TemplateYield]:
+    """Return the measured templates of a spec, or of the schema where the spec has none.
 
     Raises:
         DataError: none gives questions.
     """
     if spec.templates:
         given = [each for each in spec.templates if not spec.skip_absent or each.path.is_within(kb.graph)]
-        chosen = [Yield(each, "given") for each in given]
+        chosen = [TemplateYield(each, "given") for each in given]
     else:
-        chosen = _chosen(_found(kb, schema, spec, draws, seed), spec.max_templates)
-    measured = [_measured(kb, each, spec, draws, seed, N_SAMPLED) for each in chosen]
+        chosen = _choose(_derive(schema, spec, draws, seed), spec.max_templates)
+    measured = [_measure(each, spec, draws, seed, N_SAMPLED) for each in chosen]
     kept = [each for each in measured if each.n_usable]
     if not kept:
         raise DataError(
@@ -77,7 +82,7 @@ def templates_of(kb: KnowledgeBase, schema: Schema, spec: Spec, draws: TopicDraw
     return kept
 
 
-def left_out(kb: KnowledgeBase, spec: Spec, kept: Sequence[Yield]) -> dict[str, str]:
+def left_out(kb: KnowledgeBase, spec: SynthesisSpec, kept: Sequence[TemplateYield]) -> dict[str, str]:
     """Return the templates of a spec that are not among those kept, with the reason."""
     there = {each.template.metapath for each in kept}
     why = {True: "no topics with a usable number of answers", False: "types or relations that are not here"}
@@ -89,66 +94,56 @@ def hops_of(path: Metapath) -> int:
     return sum(len(walk.hops) for walk in path.walks)
 
 
-def _found(kb: KnowledgeBase, schema: Schema, spec: Spec, draws: TopicDraws, seed: str) -> list[Yield]:
+def _derive(schema: Schema, spec: SynthesisSpec, draws: TopicDraws, seed: str) -> list[TemplateYield]:
     kept = []
     for form, paths in _forms(schema, spec).items():
         if len(paths) > MOST_MEASURED:
             paths = sorted(Random(f"{seed}/{form}").sample(paths, MOST_MEASURED))
         for path in paths:
-            found = _measured(kb, Yield(Template(path), form), spec, draws, seed, N_FIRST)
+            found = _measure(TemplateYield(Template(path), form), spec, draws, seed, N_FIRST)
             if found.n_usable >= FEWEST_SHARE * N_FIRST:
                 kept.append(found)
     return kept
 
 
-def _forms(schema: Schema, spec: Spec) -> dict[str, list[str]]:
+def _forms(schema: Schema, spec: SynthesisSpec) -> dict[str, list[str]]:
     """Return the metapaths of each form, in the order of their texts."""
     named = [step for step in schema.steps if step.start in schema.nameable]
-    onward: dict[str, list[Step]] = {}
+    onward: dict[str, list[RelationStep]] = {}
     for step in schema.steps:
         onward.setdefault(step.start, []).append(step)
-    chains: list[list[tuple[Step, ...]]] = [[(step,) for step in named]]
+    chains: list[list[Chain]] = [[(step,) for step in named]]
     for _ in range(1, spec.max_hops):
-        longer = [
-            (*chain, step)
-            for chain in chains[-1]
-            for step in onward.get(chain[-1].end, ())
-            if step != schema.back[chain[-1]]
-        ]
-        chains.append(longer)
+        pairs = ((chain, step) for chain in chains[-1] for step in onward.get(chain[-1].end, ()))
+        chains.append([(*chain, step) for chain, step in pairs if step != schema.back[chain[-1]]])
     answerable = [[chain for chain in each if chain[-1].end in schema.nameable] for each in chains]
     forms = {f"{n} hop{'s' * (n > 1)}": [_chain(chain) for chain in each] for n, each in enumerate(answerable, start=1)}
     singles = answerable[0]
     if spec.max_hops > 1:
-        forms["join"] = [
-            _join(one, other)
-            for place, one in enumerate(singles)
-            for other in singles[place:]
-            if one[-1].end == other[-1].end
-        ]
+        forms["join"] = _joins(combinations_with_replacement(singles, 2))
     if spec.max_hops > 2:
-        forms["chain and join"] = [
-            _join(one, other) for one in answerable[1] for other in singles if one[-1].end == other[-1].end
-        ]
+        forms["chain and join"] = _joins(product(answerable[1], singles))
     if spec.negation:
-        forms["negation"] = [
-            _join(one, other, "!") for one in singles for other in singles if one[-1].end == other[-1].end
-        ]
+        forms["negation"] = _joins(product(singles, singles), "!")
     return {form: sorted(set(paths)) for form, paths in forms.items()}
 
 
-def _chain(chain: tuple[Step, ...], label: str = "") -> str:
+def _joins(pairs: Iterable[tuple[Chain, Chain]], negated: str = "") -> list[str]:
+    return [_join(one, other, negated) for one, other in pairs if one[-1].end == other[-1].end]
+
+
+def _chain(chain: Chain, label: str = "") -> str:
     return f"{chain[0].start}{label}" + "".join(f" -[{step.arrow}]-> {step.end}" for step in chain)
 
 
-def _join(one: tuple[Step, ...], other: tuple[Step, ...], negated: str = "") -> str:
+def _join(one: Chain, other: Chain, negated: str = "") -> str:
     same = one[0].start == other[0].start
     topic = f"{other[0].start}{':2' if same else ''}"
     return f"{_chain(one, ':1' if same else '')} <-[{negated}{other[0].arrow}]- {topic}"
 
 
-def _measured(kb: KnowledgeBase, of: Yield, spec: Spec, draws: TopicDraws, seed: str, n: int) -> Yield:
-    """Return what a template gives for `n` draws of topics."""
+def _measure(of: TemplateYield, spec: SynthesisSpec, draws: TopicDraws, seed: str, n: int) -> TemplateYield:
+    """Return how many answers a template gives for `n` draws of topics."""
     path, rng = of.template.path, Random(f"{seed}/{of.template.metapath}")
     outcomes: Counter[str] = Counter()
     sizes = []
@@ -161,10 +156,10 @@ def _measured(kb: KnowledgeBase, of: Yield, spec: Spec, draws: TopicDraws, seed:
     return replace(of, n_sampled=n, outcomes=outcomes, median_answers=float(sorted(sizes)[n // 2]))
 
 
-def _chosen(measured: list[Yield], most: int) -> list[Yield]:
-    """Return the best: for each relation and answer type one, then form by form, by how much they give."""
+def _choose(measured: list[TemplateYield], most: int) -> list[TemplateYield]:
+    """Return the best: one for each relation and answer type, then alternating between forms, by usable draws."""
     by_yield = sorted(measured, key=lambda each: (-each.n_usable, each.template.metapath))
-    chosen: dict[str, Yield] = {}
+    chosen: dict[str, TemplateYield] = {}
     wanted: set[str] = set()
     for each in by_yield:
         path = each.template.path
@@ -172,7 +167,7 @@ def _chosen(measured: list[Yield], most: int) -> list[Yield]:
         if new and len(chosen) < most:
             wanted |= new
             chosen[each.template.metapath] = each
-    queues: list[Iterator[Yield]] = [
+    queues: list[Iterator[TemplateYield]] = [
         iter([each for each in by_yield if each.form == form]) for form in dict.fromkeys(each.form for each in measured)
     ]
     for queue in cycle(queues) if queues else ():

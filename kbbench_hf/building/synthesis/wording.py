@@ -1,4 +1,4 @@
-"""A question in words: a frame, relative clauses of relations, and what the answer's attributes and text must have."""
+"""Grammar of questions: a frame, relative clauses for relations, and clauses for requirements."""
 
 import re
 import tomllib
@@ -10,17 +10,17 @@ from typing import Literal
 from zlib import crc32
 
 from kbbench_hf.building.synthesis.requirements import Requirement
-from kbbench_hf.building.synthesis.schema import Step
-from kbbench_hf.building.synthesis.spec import Template, Words
+from kbbench_hf.building.synthesis.schema import RelationStep
+from kbbench_hf.building.synthesis.spec import SpecWords, Template
 from kbbench_hf.knowledge_base.metapaths import Hop, Walk
 
 _GRAMMAR = tomllib.loads(Path(__file__).with_name("grammar.toml").read_text(encoding="utf-8"))
 _FORMS = {name: frozenset(words) for name, words in _GRAMMAR["forms"].items()}
 _OPERATORS = {"=": "equal", "<=": "most", ">=": "least"}
 Direction = Literal["to", "from", "both"]
-"""Which end of an edge is spoken of: its tail, its head, or either."""
+"""The end of an edge that a clause is about: its tail, its head, or either."""
 LONGEST_NAME = 4
-"""Words of a relation's name; a longer one is a sentence, and quoted."""
+"""Words of a relation's name; a longer name is quoted."""
 _SIGN = re.compile(r"[,;.!?\"]")
 _ARTICLE = re.compile(r"^(?:an?|the) (?=\S)")
 _LEFT_OVER = re.compile(r"[_{}]|\b(?:None|nan)\b")
@@ -28,7 +28,7 @@ _LEFT_OVER = re.compile(r"[_{}]|\b(?:None|nan)\b")
 
 @dataclass(frozen=True)
 class Choice:
-    """Picks wordings for one question; a further variant in one place leaves all other places as they were."""
+    """Random choice of wordings for one question; a new variant in one slot does not change the other slots."""
 
     seed: str
     question: int
@@ -39,8 +39,8 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A question, and how many words of it are of relations and of requirements."""
+class WordedQuestion:
+    """A question, and how many of its words are about relations and about requirements."""
 
     text: str
     n_relational: int
@@ -48,15 +48,15 @@ class Asked:
 
 
 class Wording:
-    """Says questions in a knowledge base's words."""
+    """Wording of questions with the words of a knowledge base."""
 
-    def __init__(self, words: Words, mutual: Collection[Step] = frozenset()) -> None:
-        """`mutual` are the steps that read the same both ways: their words must too."""
+    def __init__(self, words: SpecWords, mutual: Collection[RelationStep] = frozenset()) -> None:
+        """Set the words; `mutual` are the symmetric steps, which need symmetric words."""
         self._words, self._mutual = words, mutual
 
     def ask(
         self, template: Template, topics: Mapping[str, str], requirements: Sequence[Requirement], choice: Choice
-    ) -> Asked:
+    ) -> WordedQuestion:
         """Return the question about the answer of a template; `topics` are the names by their labels."""
         kind = self.type(template.path.answer_type)
         own_sentences = len(requirements) > 0 and choice.of(["inside", "own"], "where requirements stand") == "own"
@@ -66,14 +66,13 @@ class Wording:
         ]
         inside = [] if own_sentences else said
         if template.phrases:
-            phrase = choice.of(template.phrases, "phrase")
+            relational = choice.of(template.phrases, "phrase")
             for label, name in topics.items():
-                phrase = phrase.replace(f"{{{label}}}", name)
-            relational = phrase
+                relational = relational.replace(f"{{{label}}}", name)
             frame = choice.of(_GRAMMAR["frames"]["plural"], "frame")
             if inside:
                 said = [self._requirement(each, choice, n, "sentences") for n, each in enumerate(requirements)]
-            text = " ".join([frame.replace("{phrase}", phrase), *said])
+            text = " ".join([frame.replace("{phrase}", relational), *said])
         else:
             walks = sorted(template.path.walks, key=lambda walk: any(hop.negated for hop in walk.hops))
             several = len(walks) + len(inside) > 1
@@ -82,10 +81,10 @@ class Wording:
             stated = self._stated(walks[0], topics, choice) if len(walks) == 1 and not inside else ""
             asked = stated or self._framed(kind, [*inside, *clauses], choice)
             text = " ".join([asked, *(said if own_sentences else [])])
-        return Asked(text, len(relational.split()), sum(len(each.split()) for each in said))
+        return WordedQuestion(text, len(relational.split()), sum(len(each.split()) for each in said))
 
     def type(self, kind: str) -> str:
-        """Return how a type is said, in the singular."""
+        """Return the words for a type, in the singular."""
         return self._words.types.get(kind) or _ARTICLE.sub("", spoken(kind).replace("/", " or "))
 
     def _framed(self, kind: str, clauses: list[str], choice: Choice) -> str:
@@ -117,8 +116,8 @@ class Wording:
     def _stated(self, walk: Walk, topics: Mapping[str, str], choice: Choice) -> str:
         """Return a walk as a sentence that ends in the question; "" where it would not be easier to read.
 
-        Where the last step is said by what leads to the answer ("that {x} is made with"), a relative clause would hold
-        all other steps between its first word and its verb: "a town that a cook that X is apprenticed to lives in".
+        A relative clause like "that {x} is made with" for the last step would enclose all other steps: "a town that a
+        cook that X is apprenticed to lives in".
         """
         if walk.topic is None or len(walk.hops) == 1 or any(hop.negated for hop in walk.hops):
             return ""
@@ -140,13 +139,13 @@ class Wording:
         return said if said.startswith(topics[walk.topic]) else said[0].upper() + said[1:]
 
     def _clause(self, start: str, hop: Hop, said: str, choice: Choice, slot: str, whole: bool) -> str:
-        step = Step(start, replace(hop, negated=False))
+        step = RelationStep(start, replace(hop, negated=False))
         given = self._words.of(step)
         direction: Direction = "both" if step in self._mutual else "from" if hop.direction == "in" else "to"
         variants = list(given or clauses_of(hop.relation, direction, self.type(hop.node_type)))
         if whole:
             variants = [each for each in variants if each.startswith(("that ", "whose "))] or variants
-        if "that" in said.split():  # a clause itself: nothing should come after it
+        if "that" in said.split():  # it ends in a clause, which should be the end of this one
             fronted = [_fronted(each) for each in variants]
             variants = [each for each in fronted if each.endswith("{x}")] or fronted
         return choice.of(variants, slot).replace("{x}", said)
@@ -157,7 +156,7 @@ class Wording:
         field = spoken(str(requirement.get("field", "")))
         shown = str(value) if isinstance(value, str | int) else f"{value:g}"
         variants = _GRAMMAR[where][kind]
-        others = [*variants[place:], *variants[:place]]  # two of a kind are not said alike
+        others = [*variants[place:], *variants[:place]]  # two requirements of a kind get different words
         return _fill(choice.of(others, "requirement"), {"field": field, "value": shown})
 
 
@@ -213,7 +212,7 @@ def clauses_of(relation: str, direction: Direction, kind: str = "") -> list[str]
 
 
 def is_filled(text: str, topics: Sequence[str]) -> bool:
-    """Say whether every topic is named in full, as a word of its own, and every slot is filled."""
+    """Return whether a text names every topic in full, as whole words, and has no open slot."""
     rest = text
     for topic in sorted(topics, key=len, reverse=True):
         whole = re.compile(rf"(?<!\w){re.escape(topic)}(?!\w)")
@@ -224,7 +223,7 @@ def is_filled(text: str, topics: Sequence[str]) -> bool:
 
 
 def _is_verb(word: str) -> bool:
-    """Say whether a word is the third person of a known verb."""
+    """Return whether a word is the third person of a known verb."""
     bases = (
         {word.removesuffix("s"), word.removesuffix("es"), f"{word.removesuffix('ies')}y"} if word[-1:] == "s" else ()
     )
@@ -232,7 +231,7 @@ def _is_verb(word: str) -> bool:
 
 
 def _fronted(clause: str) -> str:
-    """Return a clause whose verb has its preposition before a long subject, not after it.
+    """Return a clause with its final preposition at the start ("with which").
 
     >>> _fronted("that {x} is made with"), _fronted("that {x} contains")
     ('with which {x} is made', 'that {x} contains')
@@ -244,7 +243,7 @@ def _fronted(clause: str) -> str:
 
 
 def _has_its_verb(clause: str) -> bool:
-    """Say whether a clause is "that" and a verb whose subject is the node itself."""
+    """Return whether a clause is "that" and a verb whose subject is the node itself."""
     words = clause.split()
     return words[0] == "that" and len(words) > 1 and (words[1] in ("is", "has", "counts") or _is_verb(words[1]))
 

@@ -9,8 +9,7 @@ import pytest
 from kbbench_hf.benchmarks import find_dataset
 from kbbench_hf.benchmarks.audits import Finding, beside_models
 from kbbench_hf.building.lexical_match import ranks_by_words
-from kbbench_hf.building.retrieval_audit import audit, best_by_text, executed
-from kbbench_hf.building.retrieval_review import items
+from kbbench_hf.building.retrieval_audit import audit, best_by_text, executed, review_items
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import DatasetFolder, write_dataset
 from kbbench_hf.knowledge_base.store import KnowledgeBase
@@ -70,7 +69,7 @@ def test_what_only_a_model_can_judge_is_taken_at_its_word() -> None:
 def test_the_text_that_has_most_of_the_words_wins() -> None:
     kb = KnowledgeBase.from_arrow(NODES, EDGES)
     of_dishes = {("dish",): kb.of_type("dish")}
-    assert best_by_text(kb, [{"kyoto", "clear"}, {"white"}, set()], of_dishes, [["dish"]] * 3) == [4, 5, 2]
+    assert best_by_text(kb, [{"kyoto", "clear"}, {"white"}, set()], of_dishes, [("dish",)] * 3) == [4, 5, 2]
 
 
 def test_an_answer_too_many_is_found_and_a_right_one_passes(tmp_path: Any) -> None:
@@ -88,7 +87,7 @@ def test_an_answer_too_many_is_found_and_a_right_one_passes(tmp_path: Any) -> No
     assert found["executor_differs"].is_over
     assert found["type_alone"].value == pytest.approx((40 * 3 / 4 + 10) / 50)
     assert found["degree_alone"].value == 1.0  # paella has two edges, and is always right
-    shown = items(DatasetFolder(tmp_path / "kitchen"), "test", 3)
+    shown = review_items(DatasetFolder(tmp_path / "kitchen"), "test", 3)
     assert len({each.id for each in shown}) == 1
     assert ["path", PATH] in shown[0].needed
 

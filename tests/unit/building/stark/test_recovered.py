@@ -7,7 +7,7 @@ from kbbench_hf.benchmarks import shipped_dataset
 from kbbench_hf.building.stark.questions import QUESTIONS
 from kbbench_hf.building.stark.release import named_nodes, recovered_templates, with_templates
 from kbbench_hf.building.synthesis.questions import make_questions
-from kbbench_hf.building.synthesis.spec import Spec
+from kbbench_hf.building.synthesis.spec import SynthesisSpec
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 
 TARGETS = "function -[^has]-> gene -[^targets]-> drug"
@@ -82,7 +82,7 @@ def test_columns_are_filled_in_by_question_and_people_have_none(kb):
 def test_of_made_questions_none_is_given_another_template():
     """Their templates are known; the question is the only thing that is looked at besides the answers."""
     kitchen = KnowledgeBase.open(shipped_dataset("mini-stark").path)
-    built = make_questions(kitchen, Spec(max_hops=2, max_templates=12), 60, "7")
+    built = make_questions(kitchen, SynthesisSpec(max_hops=2, max_templates=12), 60, "7")
     templates = sorted({each.template.template.metapath for each in built.questions})
     asked = [(each.text, kitchen.ids(list(each.answers))) for each in built.questions]
     pairs = zip(recovered_templates(kitchen, templates, asked), built.questions, strict=True)

@@ -21,7 +21,7 @@ from kbbench_hf.benchmarks import shipped_dataset
 from kbbench_hf.benchmarks.retrieval_statistics import statistics
 from kbbench_hf.building.own_kb import build_own_knowledge_base
 from kbbench_hf.building.synthesis.dataset import build_questions
-from kbbench_hf.building.synthesis.spec import Spec
+from kbbench_hf.building.synthesis.spec import SynthesisSpec
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import DatasetFolder, write_dataset
 
@@ -108,7 +108,7 @@ def kitchen(tmp_path_factory: pytest.TempPathFactory) -> DatasetFolder:
     out = tmp_path_factory.mktemp("made") / "kitchen-questions"
     folder = shipped_dataset("mini-stark")
     assert folder is not None
-    build_questions(folder, "mini-stark", out, Spec(max_hops=2, max_templates=20), 60, "7", lambda: None)
+    build_questions(folder, "mini-stark", out, SynthesisSpec(max_hops=2, max_templates=20), 60, "7", lambda: None)
     return DatasetFolder(out)
 
 
@@ -171,7 +171,7 @@ def write_tables(folder: Path, nodes: list[Row], edges: list[Row]) -> DatasetFol
 @pytest.mark.parametrize("seed", [1, 2])
 def test_planted_traps_mislead_no_question(seed: int, tmp_path: Path) -> None:
     folder = write_tables(tmp_path, *trapped(seed))
-    spec = Spec(max_hops=2, max_templates=24, negation=True)
+    spec = SynthesisSpec(max_hops=2, max_templates=24, negation=True)
     build_questions(folder, "harbour", tmp_path / "made", spec, 60, str(seed), lambda: None)
     rows = check(DatasetFolder(tmp_path / "made"))
     assert len(rows) == 60
@@ -196,12 +196,18 @@ def test_the_same_seed_gives_the_same_bytes_with_rows_shuffled_and_other_hashes(
         Random(0).shuffle(nodes)
         Random(1).shuffle(edges)
     build_questions(
-        DatasetFolder(here / "kb"), "harbour", here / "made", Spec(max_hops=2, max_templates=10), 20, "5", lambda: None
+        DatasetFolder(here / "kb"),
+        "harbour",
+        here / "made",
+        SynthesisSpec(max_hops=2, max_templates=10),
+        20,
+        "5",
+        lambda: None,
     )
     code = (
         "from pathlib import Path; from kbbench_hf.building.synthesis.dataset import *; "
         "build_questions(DatasetFolder(Path('kb')), 'harbour', Path('made'), "
-        "Spec(max_hops=2, max_templates=10), 20, '5', lambda: None)"
+        "SynthesisSpec(max_hops=2, max_templates=10), 20, '5', lambda: None)"
     )
     seed = os.environ.get("PYTHONHASHSEED", "random")
     other = "1" if seed != "1" else "2"
@@ -250,7 +256,7 @@ def test_questions_of_any_graph_have_exactly_the_answers_of_its_tables(
 ) -> None:
     with TemporaryDirectory() as place:
         folder = write_tables(Path(place), *tables)
-        spec = Spec(max_hops=2, max_templates=8, negation=True)
+        spec = SynthesisSpec(max_hops=2, max_templates=8, negation=True)
         try:
             build_questions(folder, "harbour", Path(place) / "made", spec, 8, str(seed), lambda: None)
         except DataError as error:  # a graph may be too small to ask about

@@ -8,15 +8,15 @@ import pytest
 from kbbench_hf.benchmarks import find_dataset
 from kbbench_hf.building.synthesis.judging import Models
 from kbbench_hf.building.synthesis.llm_questions import costs, plan, questions_by_models
-from kbbench_hf.building.synthesis.questions import Built
-from kbbench_hf.building.synthesis.spec import Spec
+from kbbench_hf.building.synthesis.questions import QuestionSet
+from kbbench_hf.building.synthesis.spec import SynthesisSpec
 from kbbench_hf.errors import DataError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from tests.servers.scripted import ScriptedServer
 from tests.servers.writers import answer, is_met
 
 COUNT = 8
-SPEC = Spec(max_hops=1, max_templates=6)
+SPEC = SynthesisSpec(max_hops=1, max_templates=6)
 FAST_FAULTS = ("500", "503", "reset", "truncated json", "html", "choices empty")
 
 
@@ -33,7 +33,7 @@ def models(url: str, judges: list[str], writer: str = "writer", agreement: str =
     return Models.of({**steps, "judges": [served(each) for each in judges], "agreement": agreement}, "spec")
 
 
-def made(kb: KnowledgeBase, server: ScriptedServer, folder: Path, chosen: Models) -> tuple[Built, str]:
+def made(kb: KnowledgeBase, server: ScriptedServer, folder: Path, chosen: Models) -> tuple[QuestionSet, str]:
     built, lines = questions_by_models(SPEC, chosen, COUNT, "0", folder, concurrency=16)(kb)
     return built, "\n".join(lines)
 
