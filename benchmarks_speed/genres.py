@@ -31,8 +31,8 @@ from kbbench_hf.benchmarks.annotations import Annotations, write_annotation
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.genres.benchmark import Context, score
 from kbbench_hf.judges.topic_model import LdaSettings, TopicModel
-from kbbench_hf.metrics.generative_re import completeness, similarities, topical_similarity, uniqueness
-from kbbench_hf.metrics.topics import STOP_WORDS, content_words, triples_text
+from kbbench_hf.metrics.generative_re import all_cosines, completeness, topical_similarity, uniqueness
+from kbbench_hf.metrics.topics import STOP_WORDS, content_words, join_triples
 
 TARGETS = {"uniqueness": 15, "completeness": 80, "topical similarity": 1.5}
 PEAK_MB = 1000
@@ -95,7 +95,7 @@ def released_similarity(texts: list[str], documents: Documents, lda: LdaModel, i
     scores = []
     for text, (predicted, _) in zip(texts, documents, strict=True):
         shares = []
-        for words in (released_words(text), released_words(triples_text(predicted, "reference"))):
+        for words in (released_words(text), released_words(join_triples(predicted, "reference"))):
             topics = lda.get_document_topics(ids.doc2bow(words), minimum_probability=0)
             shares.append([share for _, share in topics])
         scores.append(float(np.exp(-entropy(shares[0], shares[1]))))
@@ -110,7 +110,7 @@ def our_uniqueness(documents: Documents, annotations: Annotations) -> list[float
 def our_completeness(documents: Documents, annotations: Annotations) -> list[float]:
     return completeness(
         (
-            similarities(*(annotations.sums(annotations.places(triples)) for triples in (gold, predicted)))
+            all_cosines(*(annotations.sums(annotations.places(triples)) for triples in (gold, predicted)))
             for predicted, gold in ((predicted, list(dict.fromkeys(map(tuple, gold)))) for predicted, gold in documents)
         ),
         THRESHOLD,
@@ -118,7 +118,7 @@ def our_completeness(documents: Documents, annotations: Annotations) -> list[flo
 
 
 def our_similarity(documents: Documents, model: TopicModel, source: np.ndarray) -> list[float]:
-    words = [content_words(triples_text(predicted, "reference"), "reference") for predicted, _ in documents]
+    words = [content_words(join_triples(predicted, "reference"), "reference") for predicted, _ in documents]
     return topical_similarity(source, model.shares(words)).tolist()
 
 

@@ -10,7 +10,7 @@ from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.benchmarks.base import Benchmark, Examples
 from kbbench_hf.benchmarks.judge_agreement import agreement_warnings
 from kbbench_hf.benchmarks.warnings import ScoreWarning
-from kbbench_hf.metrics.triple_lists import Triple, triples_of
+from kbbench_hf.metrics.triple_lists import Triple, select_triples
 
 Needs = Mapping[str, Sequence[str]]
 _JUDGED = ("factualness", "granularity")
@@ -41,7 +41,7 @@ def _coverage_warnings(
     A mean over those that a judge happened to see, or over answers of before, is no figure of the system.
     """
     pairs = zip(examples.ids, answers, strict=True)
-    answered = [(name, triples_of(answer, "reference")) for name, answer in pairs if answer]
+    answered = [(name, select_triples(answer, "reference")) for name, answer in pairs if answer]
     found = []
     for kind, metrics in needs.items():
         if (

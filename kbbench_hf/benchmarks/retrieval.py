@@ -18,7 +18,7 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.aggregate import Estimate, estimate
 from kbbench_hf.metrics.id_lists import number_ids
-from kbbench_hf.metrics.ranking import MODES, Mode, at_least, measure
+from kbbench_hf.metrics.ranking import MODES, Mode, lower_bounds, measure
 from kbbench_hf.metrics.ranks import locate, rank
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def _score(examples: Examples, answers: Sequence[Sequence[Id] | None], mode: str
     """Score rankings, each cut off where it ends.
 
     A ranking that does not hold every answer leaves open where the others stand, and so `mrr` or `map`: such values are
-    NaN, and `at_least` counts answers beyond the ranking as ranked last. In mode `standard`, which has trec_eval's
+    NaN, and `lower_bounds` counts answers beyond the ranking as ranked last. In mode `standard`, which has trec_eval's
     definitions, they were not retrieved and contribute nothing.
 
     Differs from upstream: its evaluator gives candidates without a score an arbitrary order behind the others.
@@ -162,7 +162,7 @@ def _score(examples: Examples, answers: Sequence[Sequence[Id] | None], mode: str
         n_candidates=len(candidates.ids) if reference else None,
     )
     of_mode: Mode = "reference" if reference else "standard"
-    values, least = measure(ranks, list(METRICS), of_mode), at_least(ranks, list(METRICS), of_mode)
+    values, least = measure(ranks, list(METRICS), of_mode), lower_bounds(ranks, list(METRICS), of_mode)
     open_queries = np.isnan(list(values.values())).any(axis=0)
     return Scores(
         values=values,

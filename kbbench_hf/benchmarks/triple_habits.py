@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from kbbench_hf.benchmarks.warnings import ScoreWarning
-from kbbench_hf.metrics.triples import Ontology, fold, loose, plain_name
+from kbbench_hf.metrics.triples import Ontology, name_key, normalize_name, relation_key
 
 Answers = Sequence[Sequence[Sequence[str]] | None]
 ScoreAnswers = Callable[[Answers], Mapping[str, float]]
@@ -81,7 +81,7 @@ def with_ontology_relations(answers: Answers, ontologies: Sequence[Ontology], re
         for subject, relation, obj in answer or ():
             name = relation
             if relation not in ontology.relation_names:
-                name = ontology.loose_relations.get(loose(relation), relation)
+                name = ontology.loose_relations.get(relation_key(relation), relation)
             if name != relation:
                 n_near += 1
                 example = example or f"{relation!r} for {name!r}"
@@ -117,13 +117,13 @@ def with_gold_punctuation(answers: Answers, gold: Sequence[Sequence[Sequence[str
     n, example = 0, ""
     for answer, known in zip(answers, gold, strict=True):
         spelled = {_punctuation_key(name): name for triple in known for name in (triple[0], triple[2])}
-        folded = {fold(name) for name in spelled.values()}
+        folded = {name_key(name) for name in spelled.values()}
         triples = []
         for triple in answer or ():
             subject, relation, obj = triple
             names = []
             for name in (subject, obj):
-                wanted = name if fold(name) in folded else spelled.get(_punctuation_key(name), name)
+                wanted = name if name_key(name) in folded else spelled.get(_punctuation_key(name), name)
                 if wanted != name:
                     n += 1
                     example = example or f"{name.strip()!r} for {wanted!r}"
@@ -175,7 +175,7 @@ def _spaced(name: str) -> str:
 
 
 def _punctuation_key(name: str) -> str:
-    return fold(plain_name(name)).translate({ord("'"): None, ord('"'): None, ord("`"): None})
+    return name_key(normalize_name(name)).translate({ord("'"): None, ord('"'): None, ord("`"): None})
 
 
 def _plain(answer: Sequence[Sequence[str]] | None) -> list[list[str]]:

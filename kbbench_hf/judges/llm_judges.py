@@ -15,7 +15,7 @@ from typing import Any
 from kbbench_hf.benchmarks.annotations import triple_key
 from kbbench_hf.benchmarks.base import ROOM_FOR_THOUGHT, Prompt
 from kbbench_hf.errors import DataError
-from kbbench_hf.metrics.generative_re import bracket_count
+from kbbench_hf.metrics.generative_re import count_pairs
 from kbbench_hf.parsing.triples import parse_triples
 from kbbench_hf.parsing.verdicts import parse_supported
 from kbbench_hf.protocols import Verdict
@@ -135,7 +135,7 @@ class StoredSplits:
         """Return the stored reply of each item, read as the release reads it; `not_stored` where there is none."""
         replies = [self._replies.get(item) for item in items]
         return [
-            Verdict(None, "not_stored", "") if reply is None else Verdict(float(bracket_count(reply)), "ok", reply)
+            Verdict(None, "not_stored", "") if reply is None else Verdict(float(count_pairs(reply)), "ok", reply)
             for reply in replies
         ]
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kbbench_hf.errors import unknown_name
 from kbbench_hf.metrics.aggregate import Estimate, estimate
-from kbbench_hf.metrics.typed_answers import answer_types, matched
+from kbbench_hf.metrics.typed_answers import answer_types, match_answers
 from kbbench_hf.text.folding import strip_accents
 from kbbench_hf.text.name_variants import entity_key
 
@@ -160,7 +160,7 @@ def _rog_scores(predicted: Sequence[str], gold: Sequence[str]) -> AnswerScores:
 def _typed_scores(
     predicted: Sequence[str], gold: Sequence[str], type: str | Sequence[str], aliases: Sequence[Sequence[str]]
 ) -> AnswerScores:
-    numbers = matched(predicted, gold, type, aliases)
+    numbers = match_answers(predicted, gold, type, aliases)
     found = len(set(numbers) - {-1})
     wrong = len({entity_key(answer) for answer, number in zip(predicted, numbers, strict=True) if number < 0})
     return AnswerScores(
@@ -195,7 +195,10 @@ def score_answers(
     return values
 
 
-def rejections(verdicts: Sequence[str | None], answerable: Sequence[bool]) -> dict[str, NDArray[np.float64]]:
+def score_rejections(
+    verdicts: Sequence[str | None],
+    answerable: Sequence[bool],
+) -> dict[str, NDArray[np.float64]]:
     """Return per example whether an unanswerable question was rejected, and whether the verdict was right at all.
 
     `rejection_rate`: 1 where the question cannot be answered and the verdict is "no", NaN where it can be answered.
@@ -205,7 +208,7 @@ def rejections(verdicts: Sequence[str | None], answerable: Sequence[bool]) -> di
     Source: arXiv 2507.17178, table 5 (count of "no" / n). Always saying "no" has a rejection rate of 1 there; the
     balanced accuracy, ours, is then 1/2.
 
-    >>> values = rejections(["no", "no", "yes", None], [False, True, True, False])
+    >>> values = score_rejections(["no", "no", "yes", None], [False, True, True, False])
     >>> values["rejection_rate"].tolist(), values["balanced_accuracy"].tolist()
     ([1.0, nan, nan, 0.0], [1.0, 0.0, 1.0, 0.0])
     """
@@ -227,20 +230,20 @@ def balanced_accuracy(right: NDArray[np.float64], groups: Sequence[str]) -> Esti
 
     Args:
         right: 1 where the verdict on a question is right, 0 where not.
-        groups: the kind of each question, as `answerability` says it.
+        groups: the kind of each question, as `question_kinds` says it.
 
-    >>> balanced_accuracy(np.array([1.0, 1.0, 0.0]), answerability([False, False, True])).value
+    >>> balanced_accuracy(np.array([1.0, 1.0, 0.0]), question_kinds([False, False, True])).value
     0.5
-    >>> balanced_accuracy(np.array([1.0, 1.0]), answerability([False, False])).n_unscored
+    >>> balanced_accuracy(np.array([1.0, 1.0]), question_kinds([False, False])).n_unscored
     2
     """
     return estimate(right if len(set(groups)) == 2 else np.full(len(right), np.nan), groups)
 
 
-def answerability(answerable: Sequence[bool]) -> list[str]:
+def question_kinds(answerable: Sequence[bool]) -> list[str]:
     """Return the kind of each question.
 
-    >>> answerability([True, False])
+    >>> question_kinds([True, False])
     ['answerable', 'unanswerable']
     """
     return ["answerable" if can else "unanswerable" for can in answerable]

@@ -12,7 +12,7 @@ from itertools import product
 from math import nan
 from typing import NamedTuple
 
-from kbbench_hf.metrics.triples import Triple, fold, loose
+from kbbench_hf.metrics.triples import Triple, name_key, relation_key
 
 _LITERALS = {"number": re.compile(r"[+-]?\d"), "date": re.compile(r"\d{4}"), "year": re.compile(r"\d{4}")}
 """Ranges that are no concepts but kinds of literal -> what such a literal holds."""
@@ -45,7 +45,7 @@ class TypedOntology:
         """Loose relation -> its domains and ranges; a label that stands twice has those of both."""
         slots: dict[str, tuple[set[str], set[str]]] = {}
         for signature in self.signatures:
-            domains, ranges = slots.setdefault(loose(signature.relation), (set(), set()))
+            domains, ranges = slots.setdefault(relation_key(signature.relation), (set(), set()))
             domains.update({signature.domain} - _ANYTHING)
             ranges.update({signature.range} - _ANYTHING)
         return slots
@@ -55,8 +55,9 @@ class TypedOntology:
         """Folded entity -> the concepts that gold has it as."""
         types: dict[str, set[str]] = {}
         for subject, relation, obj in self.gold:
-            for entity, concepts in zip((subject, obj), self._slots.get(loose(relation), ((), ())), strict=True):
-                known = types.setdefault(fold(entity), set())
+            slots = self._slots.get(relation_key(relation), ((), ()))
+            for entity, concepts in zip((subject, obj), slots, strict=True):
+                known = types.setdefault(name_key(entity), set())
                 for concept in concepts:
                     known |= {concept, *self.broader.get(concept, ())}
         return types
@@ -74,7 +75,7 @@ class TypedOntology:
         """
         subjects, objects = [], []
         for subject, relation, obj in predicted:
-            domains, ranges = self._slots.get(loose(relation), (set(), set()))
+            domains, ranges = self._slots.get(relation_key(relation), (set(), set()))
             subjects.append(self._is_one_of(subject, domains))
             objects.append(self._is_one_of(obj, ranges))
         return _share(subjects), _share(objects)
@@ -84,7 +85,7 @@ class TypedOntology:
         forms = [pattern for concept in concepts if (pattern := _LITERALS.get(concept.lower()))]
         if forms:
             return any(pattern.search(entity) for pattern in forms)
-        known = self._types.get(fold(entity))
+        known = self._types.get(name_key(entity))
         if not concepts or not known:
             return None
         if not concepts.isdisjoint(known):

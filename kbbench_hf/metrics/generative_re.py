@@ -6,7 +6,7 @@ in as that model's output.
 
 Two modes say what is measured. `reference` is the behaviour of the authors' release. `fixed` gives an empty answer zero
 on every score, drops malformed and repeated triples, looks at the direction of a relation, and measures completeness
-only where there is gold. `EMPTY_SCORES` and `triple_lists.triples_of` are those rules.
+only where there is gold. `EMPTY_SCORES` and `triple_lists.select_triples` are those rules.
 """
 
 import math
@@ -129,12 +129,12 @@ def granularity(splits: Sequence[Sequence[int | None] | None], *, empty: float) 
     )
 
 
-def bracket_count(reply: str) -> int:
+def count_pairs(reply: str) -> int:
     """Return the number of sub-triples in a judge's reply as the release reads it: its pairs of brackets.
 
     A bracket inside an entity counts as well.
 
-    >>> bracket_count('["a", "r", "b"] ["a", "r", "[SOD1]"] Granularity: 2')
+    >>> count_pairs('["a", "r", "b"] ["a", "r", "[SOD1]"] Granularity: 2')
     3
     """
     return min(reply.count("["), reply.count("]"))
@@ -165,10 +165,10 @@ def completeness(similarities: Iterable[NDArray[np.floating] | None], threshold:
     )
 
 
-def similarities(gold: NDArray[np.floating], predicted: NDArray[np.floating]) -> NDArray[np.floating]:
+def all_cosines(gold: NDArray[np.floating], predicted: NDArray[np.floating]) -> NDArray[np.floating]:
     """Return the cosines of gold (rows) and predicted triples (columns); 0 where a vector has no length.
 
-    >>> similarities(np.array([[1.0, 0.0]]), np.array([[2.0, 0.0], [0.0, 1.0], [0.0, 0.0]]))
+    >>> all_cosines(np.array([[1.0, 0.0]]), np.array([[2.0, 0.0], [0.0, 1.0], [0.0, 0.0]]))
     array([[1., 0., 0.]])
     """
     cosines: NDArray[np.floating] = gold @ predicted.T
@@ -177,7 +177,7 @@ def similarities(gold: NDArray[np.floating], predicted: NDArray[np.floating]) ->
     return cosines
 
 
-def turned_round(gold: NDArray[np.floating], predicted: NDArray[np.floating]) -> NDArray[np.bool_]:
+def find_reversed(gold: NDArray[np.floating], predicted: NDArray[np.floating]) -> NDArray[np.bool_]:
     """Return which predicted triples (columns) fit which gold triples (rows) better with head and tail exchanged.
 
     A triple's vector is the sum of its elements', which is blind to direction: [a, r, b] and [b, r, a] are the same.
@@ -187,11 +187,11 @@ def turned_round(gold: NDArray[np.floating], predicted: NDArray[np.floating]) ->
         predicted: the same of the predicted triples.
 
     >>> a, r, b = np.eye(3)
-    >>> turned_round(np.array([[a, r, b]]), np.array([[a, r, b], [b, r, a]]))
+    >>> find_reversed(np.array([[a, r, b]]), np.array([[a, r, b], [b, r, a]]))
     array([[False,  True]])
     """
-    heads, tails = similarities(gold[:, 0], predicted[:, 0]), similarities(gold[:, 2], predicted[:, 2])
-    crossed = similarities(gold[:, 0], predicted[:, 2]) + similarities(gold[:, 2], predicted[:, 0])
+    heads, tails = all_cosines(gold[:, 0], predicted[:, 0]), all_cosines(gold[:, 2], predicted[:, 2])
+    crossed = all_cosines(gold[:, 0], predicted[:, 2]) + all_cosines(gold[:, 2], predicted[:, 0])
     turned: NDArray[np.bool_] = crossed > heads + tails
     return turned
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kbbench_hf.metrics.mention_rules import RULES, Form
 from kbbench_hf.text.dates import Date, parse_date
 from kbbench_hf.text.folding import repair_text
-from kbbench_hf.text.name_matching import Label, NamedText
+from kbbench_hf.text.name_matching import Label, SentenceWords
 from kbbench_hf.text.name_variants import QUALIFIER
 from kbbench_hf.text.quantities import parse_quantity
 from kbbench_hf.text.words import is_separated
@@ -53,7 +53,7 @@ def find_mention(sentence: str, entity: str) -> Mention:
     1099.0 number_form
     Texas absent
     """
-    text = named_text(sentence)
+    text = index_sentence(sentence)
     name = " ".join(repair_text(entity).replace("_", " ").replace('"', "").split())
     bare = QUALIFIER.sub("", name.strip("' "))
     labels = [label for each in dict.fromkeys((name, bare)) if (label := Label.of(each)).words]
@@ -62,8 +62,8 @@ def find_mention(sentence: str, entity: str) -> Mention:
     for label in labels:
         if span := text.in_a_row(label):
             return Mention("verbatim", text.quote(span))
-    if dates := () if bare.isdigit() else meant_dates(bare):
-        return Mention("date_form" if any(stands_in(date, text.dates) for date in dates) else "absent")
+    if dates := () if bare.isdigit() else label_dates(bare):
+        return Mention("date_form" if any(is_stated(date, text.dates) for date in dates) else "absent")
     if quantity := parse_quantity(name):
         same = any(quantity.equals(each, rounded=True) for each in text.quantities)
         return Mention("number_form" if same else "absent")
@@ -86,30 +86,30 @@ def find_mentions(sentence: str, subject: str, obj: str) -> tuple[Mention, Menti
     """
     of_subject, of_object = find_mention(sentence, subject), find_mention(sentence, obj)
     if of_subject.form == of_object.form == "verbatim" and len(of_object.words) > len(of_subject.words):
-        text = named_text(sentence)
+        text = index_sentence(sentence)
         inner, outer = (list(text.places(Label.of(each.words))) for each in (of_subject, of_object))
         if inner and all(any(o[0] <= i[0] and i[1] <= o[1] for o in outer) for i in inner):
             of_subject = Mention("absent")
     return of_subject, of_object
 
 
-named_text = lru_cache(maxsize=2**13)(NamedText)
+index_sentence = lru_cache(maxsize=2**13)(SentenceWords)
 
 
-def meant_dates(label: str) -> tuple[Date, ...]:
+def label_dates(label: str) -> tuple[Date, ...]:
     """Return the dates that a label can mean: as `parse_date`, and DBpedia's first of January can be any day of a year.
 
-    >>> meant_dates("1942-01-01")
+    >>> label_dates("1942-01-01")
     (Date(year=1942, month=1, day=1), Date(year=1942, month=0, day=0))
     """
     dates = parse_date(label)
     return (*dates, Date(dates[0].year)) if len(dates) == 1 and dates[0][1:] == (1, 1) else dates
 
 
-def stands_in(date: Date, found: Sequence[Date]) -> bool:
+def is_stated(date: Date, found: Sequence[Date]) -> bool:
     """Return whether a date is among those found, with all its parts.
 
-    >>> stands_in(Date(2001), [Date(2001, 7)]), stands_in(Date(2001, 7, 20), [Date(2001, 7)])
+    >>> is_stated(Date(2001), [Date(2001, 7)]), is_stated(Date(2001, 7, 20), [Date(2001, 7)])
     (True, False)
     """
     return any(not date.contradicts(each) and each.precision >= date.precision for each in found)

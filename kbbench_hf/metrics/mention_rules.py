@@ -4,8 +4,16 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from kbbench_hf.text.name_matching import KINDS, PARTICLES, Label, NamedText, Span
-from kbbench_hf.text.name_variants import SMALL_WORDS, TITLES, nation, nicknames, root, same_word, singular
+from kbbench_hf.text.name_matching import KINDS, PARTICLES, Label, SentenceWords, Span
+from kbbench_hf.text.name_variants import (
+    SMALL_WORDS,
+    TITLES,
+    find_country,
+    find_nicknames,
+    normalize_word,
+    singularize,
+    strip_ending,
+)
 
 Form = Literal["verbatim", "short", "alias", "inflected", "date_form", "number_form", "absent"]
 _LANDSCAPE = frozenset("river creek mountains mountain islands desert glacier".split())
@@ -16,32 +24,32 @@ _COMPANY = re.compile(rf"^{_FORM}\s+|,?\s+{_FORM}$")
 _WORKS = frozenset("album book episode film films game games movie novel season sequel series song".split())
 
 
-def _inflected(text: NamedText, label: Label) -> Span | None:
+def _inflected(text: SentenceWords, label: Label) -> Span | None:
     """Find the same words in a row in the singular or plural, or words of the same roots."""
-    for inflected in (singular, root):
+    for inflected in (singularize, strip_ending):
         sought = [inflected(word) for word in label.words]
         if span := text.row_of(sought, [inflected(word) for word in text.words], label):
             return span
     return None
 
 
-def _longer(text: NamedText, label: Label) -> Span | None:
+def _longer(text: SentenceWords, label: Label) -> Span | None:
     """Find all words in order with others between them: "Stanislav Yevgrafovich Petrov"; or without middle ones."""
     if len(label.words) < 2:
         return None
-    keys, first = [same_word(word) for word in label.written], label.words[0]
+    keys, first = [normalize_word(word) for word in label.written], label.words[0]
     for start, word in enumerate(text.words):
         if label.written[0][0].isupper() and not text.has_capital(start):
             continue
         initial = label.is_name and word[0] == first[0] and min(len(word), len(first)) == 1
-        if text.keys[start] == keys[0] or initial or word in nicknames(first):
+        if text.keys[start] == keys[0] or initial or word in find_nicknames(first):
             end = _end_of_longer(text, label, keys, start)
             if end:
                 return start, end
     return None
 
 
-def _end_of_longer(text: NamedText, label: Label, keys: Sequence[str], start: int) -> int:
+def _end_of_longer(text: SentenceWords, label: Label, keys: Sequence[str], start: int) -> int:
     """Return where a name ends that begins here: all its words follow, or its last one does; 0 if it does not."""
     is_event = len(keys) > 2 and re.fullmatch(r"(?:18|19|20)\d\d", keys[0])
     wanted, skipped, position = 1, 0, start + 1
@@ -62,7 +70,7 @@ def _end_of_longer(text: NamedText, label: Label, keys: Sequence[str], start: in
     return position if wanted == len(keys) else 0
 
 
-def _before_comma(text: NamedText, label: Label) -> Span | None:
+def _before_comma(text: SentenceWords, label: Label) -> Span | None:
     """Find "Austin" for "Austin, Texas", "Frederick" for "Frederick II , Holy Roman Emperor"."""
     head, comma, _ = label.name.partition(",")
     part = Label.of(head)
@@ -74,7 +82,7 @@ def _before_comma(text: NamedText, label: Label) -> Span | None:
     return _regnal(text, part) or _longer(text, part)
 
 
-def _listed(text: NamedText, label: Label) -> Span | None:
+def _listed(text: SentenceWords, label: Label) -> Span | None:
     """Find all members of a list, or most of a long one: "Cream, Raisins" in "raisins, sugar and cream"."""
     parts = [Label.of(part) for part in re.split(r"\s*[,;]\s*", label.name)]
     if len(parts) < 2 or not all(part.words for part in parts):
@@ -84,7 +92,7 @@ def _listed(text: NamedText, label: Label) -> Span | None:
     return (min(start for start, _ in found), max(end for _, end in found)) if enough else None
 
 
-def _without_kind(text: NamedText, label: Label) -> Span | None:
+def _without_kind(text: SentenceWords, label: Label) -> Span | None:
     """Find "Italian" for "Italian language", "the Enco" for "Enco River", "Velvet Underground" with its article."""
     n, last = len(label.words), label.words[-1]
     if n > 1 and last in KINDS and (label.written[-1].islower() or not label.is_name):
@@ -98,7 +106,7 @@ def _without_kind(text: NamedText, label: Label) -> Span | None:
     if n == 2 and last == "party":
         for i, word in enumerate(text.words):
             alone = not text.has_capital(i + 1) or word != label.words[0]
-            if root(word) == root(label.words[0]) and text.has_capital(i) and alone:
+            if strip_ending(word) == strip_ending(label.words[0]) and text.has_capital(i) and alone:
                 return i, i + 1
     first_tells = label.words[0] not in TITLES | {"the"} and not re.match(r"\d+\. ", label.name)
     if n > 2 and not first_tells and label.words[1] not in SMALL_WORDS and (span := text.in_a_row(label.part(1))):
@@ -109,7 +117,7 @@ def _without_kind(text: NamedText, label: Label) -> Span | None:
     return None
 
 
-def _before_of(text: NamedText, label: Label) -> Span | None:
+def _before_of(text: SentenceWords, label: Label) -> Span | None:
     """Find "League of Communists" for "League of Communists of Yugoslavia"."""
     for i, word in enumerate(label.words):
         of = word == "of" or (word == "in" and label.words[i + 1 : i + 2] == ("the",))
@@ -125,7 +133,7 @@ def _before_of(text: NamedText, label: Label) -> Span | None:
     return None
 
 
-def _acronym(text: NamedText, label: Label) -> Span | None:
+def _acronym(text: SentenceWords, label: Label) -> Span | None:
     """Find "UN" for "United Nations", "HtDP" for "How to Design Programs", and the other way round."""
     if len(label.words) == 1:
         return _spelled_out(text, label.words[0]) if re.fullmatch(r"(?:[A-Z]\.?){2,8}", label.name) else None
@@ -145,7 +153,7 @@ def _acronym(text: NamedText, label: Label) -> Span | None:
     return None
 
 
-def _spelled_out(text: NamedText, letters: str) -> Span | None:
+def _spelled_out(text: SentenceWords, letters: str) -> Span | None:
     for start in range(len(text.words)):
         initials = ""
         for position in range(start, min(start + 2 * len(letters), len(text.words))):
@@ -160,10 +168,10 @@ def _spelled_out(text: NamedText, letters: str) -> Span | None:
     return None
 
 
-def _nation(text: NamedText, label: Label) -> Span | None:
+def _nation(text: SentenceWords, label: Label) -> Span | None:
     """Find a country by another name, its adjective or its people; also inside a longer label."""
     senses = label.senses
-    if not any(nation(" ".join(label.written[start:end])) for _, (start, end) in senses):
+    if not any(find_country(" ".join(label.written[start:end])) for _, (start, end) in senses):
         return None
     sought, n = [key for key, _ in senses], len(senses)
     for i in range(len(text.senses) - n + 1):
@@ -172,7 +180,7 @@ def _nation(text: NamedText, label: Label) -> Span | None:
     return None
 
 
-def _regnal(text: NamedText, label: Label) -> Span | None:
+def _regnal(text: SentenceWords, label: Label) -> Span | None:
     """Find "Elizabeth" for "Elizabeth II", "John Paul" for "John Paul II"; of works a sequel is another thing."""
     if not _WORKS.isdisjoint(text.words):
         return None
@@ -184,7 +192,7 @@ def _regnal(text: NamedText, label: Label) -> Span | None:
     return None
 
 
-def _family_name(text: NamedText, label: Label) -> Span | None:
+def _family_name(text: SentenceWords, label: Label) -> Span | None:
     """Find the last word alone, of a label that could be a person's name."""
     numbered = label.words[-1] in ("jr", "sr") or re.fullmatch(r"[IVX]+", label.written[-1])
     person = label.part(0, -1) if numbered and len(label.words) > 2 else label
@@ -201,7 +209,7 @@ def _family_name(text: NamedText, label: Label) -> Span | None:
     return None
 
 
-def _title_part(text: NamedText, label: Label) -> Span | None:
+def _title_part(text: SentenceWords, label: Label) -> Span | None:
     """Find one part of a title that has several: "A New Hope" for "Star Wars: A New Hope"."""
     parts = re.split(r"\s*[:–—;]\s+|\s+[-:/]\s+", label.name)
     for part in map(Label.of, parts if len(parts) > 1 else ()):
@@ -215,7 +223,7 @@ def _title_part(text: NamedText, label: Label) -> Span | None:
     return None
 
 
-def _shorter(text: NamedText, label: Label) -> Span | None:
+def _shorter(text: SentenceWords, label: Label) -> Span | None:
     """Find some words of a long name in order and the last: "Carl Mannerheim" for "Carl Gustaf Emil Mannerheim"."""
     landmark = label.is_name and label.words[-1] in ("dam", "river", "lake", "bridge", "airport")
     if len(label.words) < 3 or not (label.is_person or landmark):
@@ -233,7 +241,7 @@ def _shorter(text: NamedText, label: Label) -> Span | None:
     return None
 
 
-def _scattered(text: NamedText, label: Label) -> Span | None:
+def _scattered(text: SentenceWords, label: Label) -> Span | None:
     """Find all words but small ones near each other: "Oxford University", "the President ... of the United States"."""
     senses = label.senses
     if len(senses) < 2:
@@ -248,7 +256,7 @@ def _scattered(text: NamedText, label: Label) -> Span | None:
         if not here:
             return None
         places.append(here)
-    of_nation = any(nation(" ".join(label.written[start:end])) for _, (start, end) in senses)
+    of_nation = any(find_country(" ".join(label.written[start:end])) for _, (start, end) in senses)
     room = (40 if of_nation else 12 if len(senses) < 4 else 4) + len(label.words)
     spans = [span for first in places[0] if (span := _nearest(first, places[1:]))]
     start, end = min(spans, key=lambda span: span[1] - span[0], default=(0, room + 1))
@@ -265,7 +273,7 @@ def _nearest(first: Span, others: Sequence[Sequence[Span]]) -> Span | None:
     return min(start for start, _ in chosen), max(end for _, end in chosen)
 
 
-def _misspelt(text: NamedText, label: Label) -> Span | None:
+def _misspelt(text: SentenceWords, label: Label) -> Span | None:
     """Find the words with one letter more, less or other in those of five letters or more, as in transliterations."""
     n = len(label.words)
     if sum(map(len, label.words)) < 7:
@@ -285,7 +293,7 @@ def _one_letter_apart(a: str, b: str) -> bool:
     return a[start + 1 :] in (b[start + 1 :], b[start:]) or a[start:] == b[start + 1 :]
 
 
-RULES: tuple[tuple[Form, Callable[[NamedText, Label], Span | None]], ...] = (
+RULES: tuple[tuple[Form, Callable[[SentenceWords, Label], Span | None]], ...] = (
     ("inflected", _inflected),
     ("alias", _longer),
     ("short", _before_comma),

@@ -12,7 +12,7 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d|\d\d? [A-Za-z]* ?\d{4}")
 _SMALL = frozenset({"a", "an", "and", "de", "for", "in", "of", "on", "the", "to"})
 
 
-def mentions(sentence: str, entity: str) -> bool:
+def is_mentioned(sentence: str, entity: str) -> bool:
     """Return whether a sentence mentions an entity under its name or another way to write it.
 
     Names are compared word by word, without case, accents and punctuation; underscores are spaces. Also mentioned are:
@@ -27,7 +27,7 @@ def mentions(sentence: str, entity: str) -> bool:
     An entity without words is always mentioned.
 
     >>> sentence = "The U.S. hosts NASA's 1,099 labs since May 2, 1989."
-    >>> [mentions(sentence, entity) for entity in ("United_States", "1099.0", "1989-05-02", "Nasa (agency)", "ESA")]
+    >>> [is_mentioned(sentence, entity) for entity in ("United_States", "1099.0", "1989-05-02", "Nasa (agency)", "ESA")]
     [True, True, True, True, False]
     """
     text = _text(sentence)

@@ -63,14 +63,14 @@ def measure(ranks: GoldRanks, metrics: Sequence[str], mode: Mode = "reference") 
     >>> {name: float(value[0]) for name, value in measure(ranks, ["mrr", "recall_at_2", "map"]).items()}
     {'mrr': 0.5, 'recall_at_2': 0.5, 'map': 0.25}
     """
-    least = at_least(ranks, metrics, mode)
+    least = lower_bounds(ranks, metrics, mode)
     if ranks.worst is ranks.ranks:
         return least
     most = _measure(ranks, ranks.ranks, metrics, mode)
     return {name: np.where(most[name] == value, value, np.nan) for name, value in least.items()}
 
 
-def at_least(ranks: GoldRanks, metrics: Sequence[str], mode: Mode = "reference") -> dict[str, Values]:
+def lower_bounds(ranks: GoldRanks, metrics: Sequence[str], mode: Mode = "reference") -> dict[str, Values]:
     """Return for each metric a value that no order of the tail falls below: `measure`'s where it is determined.
 
     Each has shape (n,). A mean over queries that leaves out what is not determined would leave out the failures; a mean

@@ -22,7 +22,7 @@ _MIX_ID, _MIX_ROW = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 
 
 @dataclass(frozen=True)
-class Rankings:
+class RankedLists:
     """The ranked candidates of each query, best first, each id once; made by `rank`."""
 
     lists: IdLists
@@ -30,7 +30,7 @@ class Rankings:
     """For each entry, whether it has the score of the entry before it in the same list; None without ties."""
 
 
-def rank(lists: IdLists, scores: NDArray[np.number] | None = None) -> Rankings:
+def rank(lists: IdLists, scores: NDArray[np.number] | None = None) -> RankedLists:
     """Return candidates by score descending, then id ascending; without scores, in the order given.
 
     Args:
@@ -45,7 +45,7 @@ def rank(lists: IdLists, scores: NDArray[np.number] | None = None) -> Rankings:
     """
     _refuse_duplicates(lists)
     if scores is None:
-        return Rankings(lists, None)
+        return RankedLists(lists, None)
     scores = np.asarray(scores)
     if scores.shape != lists.ids.shape:
         raise DataError(f"{scores.size} scores for {lists.ids.size} ids; expected one score per id. Give both in step.")
@@ -66,7 +66,7 @@ def rank(lists: IdLists, scores: NDArray[np.number] | None = None) -> Rankings:
         ids, scores = ids[order], scores[order]
     tied = ~starts
     tied[1:] &= scores[1:] == scores[:-1]
-    return Rankings(IdLists(ids, lists.offsets, lists.names), tied if tied.any() else None)
+    return RankedLists(IdLists(ids, lists.offsets, lists.names), tied if tied.any() else None)
 
 
 def _refuse_duplicates(lists: IdLists) -> None:
@@ -128,7 +128,7 @@ class GoldRanks:
 
 
 def locate(
-    rankings: Rankings,
+    rankings: RankedLists,
     gold: IdLists,
     *,
     missing: Missing | None = "zero",

@@ -28,15 +28,15 @@ def content_words(text: str, mode: str) -> list[str]:
     return [token for token in tokenize(text, WORDS[mode]) if token.isalnum() and token not in STOP_WORDS]
 
 
-def triples_text(triples: Iterable[Triple], mode: str) -> str:
+def join_triples(triples: Iterable[Triple], mode: str) -> str:
     """Return triples as one text, each "head relation tail .".
 
     The release joins them without a space, which glues the full stop to the next head: ".Head" is no word, so the first
     word of every head but the first is lost. `fixed` puts the space.
 
-    >>> triples_text([["a", "r", "b"], ["c", "r", "d"]], "reference")
+    >>> join_triples([["a", "r", "b"], ["c", "r", "d"]], "reference")
     'a r b .c r d .'
-    >>> triples_text([["a", "r", "b"], ["c", "r", "d"]], "fixed")
+    >>> join_triples([["a", "r", "b"], ["c", "r", "d"]], "fixed")
     'a r b . c r d .'
     """
     whole = (triple for triple in triples if not isinstance(triple, str) and len(triple) == 3)

@@ -15,26 +15,26 @@ Triple = Sequence[object]
 Floats = NDArray[np.float64]
 
 
-def triples_of(answer: Sequence[Triple], mode: str) -> list[Triple]:
+def select_triples(answer: Sequence[Triple], mode: str) -> list[Triple]:
     """Return the triples of an answer that a mode looks at.
 
     `reference` takes the answer as it is. `fixed` keeps lists of three elements, each a string that is not blank or a
     number; strings are stripped, numbers written out, and of equal triples the first is kept.
 
-    >>> triples_of([["a", "r", "b"], [" a", "r", "b"], ["a", "r"], ["a", "r", None], ["b", "in", 1961]], "fixed")
+    >>> select_triples([["a", "r", "b"], [" a", "r", "b"], ["a", "r"], ["a", "r", None], ["b", "in", 1961]], "fixed")
     [('a', 'r', 'b'), ('b', 'in', '1961')]
-    >>> triples_of([["a", "r", "b"], ["a", "r", "b"]], "reference")
+    >>> select_triples([["a", "r", "b"], ["a", "r", "b"]], "reference")
     [['a', 'r', 'b'], ['a', 'r', 'b']]
     """
     if mode == "reference":
         return list(answer)
-    return list(dict.fromkeys(well_formed(answer)))
+    return list(dict.fromkeys(keep_well_formed(answer)))
 
 
-def well_formed(answer: Sequence[object]) -> list[tuple[str, str, str]]:
+def keep_well_formed(answer: Sequence[object]) -> list[tuple[str, str, str]]:
     """Return the triples of three strings or numbers, stripped and written out, repeated ones included.
 
-    >>> well_formed([["a", "r", "b"], ["a", "r", "b "], ["a", "", "b"], "a r b"])
+    >>> keep_well_formed([["a", "r", "b"], ["a", "r", "b "], ["a", "", "b"], "a r b"])
     [('a', 'r', 'b'), ('a', 'r', 'b')]
     """
     kept = []
@@ -99,7 +99,7 @@ def hard_match(answers: Sequence[Sequence[Triple]], gold: Sequence[Sequence[Trip
         if not predicted:
             scores[:, document] = empty
             continue
-        predicted_text, expected_text = [folded(t) for t in predicted], [folded(t) for t in expected]
+        predicted_text, expected_text = [match_key(t) for t in predicted], [match_key(t) for t in expected]
         precision = sum(text in expected_text for text in predicted_text) / len(predicted_text)
         recall = sum(text in predicted_text for text in expected_text) / len(expected_text)
         f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
@@ -117,10 +117,10 @@ def _all_strings(triple: Triple) -> TypeGuard[Sequence[str]]:
     return not isinstance(triple, str) and all(isinstance(element, str) for element in triple)
 
 
-def folded(triple: Triple) -> str:
+def match_key(triple: Triple) -> str:
     """Return a triple as hard match compares it, without case and with spaces for underscores.
 
-    >>> folded(["Bergen", "located_in", "Norway"])
+    >>> match_key(["Bergen", "located_in", "Norway"])
     "['bergen', 'located in', 'norway']"
     """
     return str(list(triple)).lower().replace("_", " ")

@@ -11,15 +11,23 @@ from functools import lru_cache
 from math import nan
 from typing import NamedTuple
 
-from kbbench_hf.metrics.mention_forms import Mention, find_mention, find_mentions, meant_dates, stands_in
-from kbbench_hf.metrics.triples import EMPTY_ANSWER, Ontology, Triple, TripleScores, entity_form, fold, plain_name
+from kbbench_hf.metrics.mention_forms import Mention, find_mention, find_mentions, is_stated, label_dates
+from kbbench_hf.metrics.triples import (
+    EMPTY_ANSWER,
+    Ontology,
+    Triple,
+    TripleScores,
+    entity_form,
+    name_key,
+    normalize_name,
+)
 from kbbench_hf.text.dates import find_dates, parse_date
 from kbbench_hf.text.folding import repair_text
 from kbbench_hf.text.name_matching import Label
-from kbbench_hf.text.name_variants import QUALIFIER, is_country, nation
+from kbbench_hf.text.name_variants import QUALIFIER, find_country, is_country
 from kbbench_hf.text.quantities import Quantity, find_quantities, parse_quantity
-from kbbench_hf.text.tokens import normalise
-from kbbench_hf.text.words import separate
+from kbbench_hf.text.tokens import stem_text
+from kbbench_hf.text.words import separate_units
 
 _COUNTED = re.compile(r"[^\d]{0,4}[\d,.]+(?: [a-z]+){0,5}|\w+(?: (?:and )?[a-z0-9]+){0,7}")
 """A number with what it counts: "248 pages", "58 minutes and 41 seconds"."""
@@ -52,10 +60,10 @@ class ValueScores(NamedTuple):
     """Gold triples whose subject or object the sentence does not name."""
 
 
-def read_gold(sentence: str, gold: Sequence[Triple]) -> list[GoldTriple]:
+def find_gold_mentions(sentence: str, gold: Sequence[Triple]) -> list[GoldTriple]:
     """Return gold triples with how the sentence names their ends.
 
-    >>> [each.object.form for each in read_gold("Heat is by Mann.", [("Heat", "director", "Michael Mann")])]
+    >>> [each.object.form for each in find_gold_mentions("Heat is by Mann.", [("Heat", "director", "Michael Mann")])]
     ['short']
     """
     return [GoldTriple(triple, *find_mentions(sentence, triple[0], triple[2])) for triple in gold]
@@ -66,10 +74,10 @@ def score_repaired_3(
 ) -> ValueScores:
     """Return the values of one sentence by what triples say; our own mode, version 3.
 
-    Differs from `repaired-2`: RDF literals and typographic characters are read as `plain_name` reads them, in
-    predictions, gold and sentence. Names are found in sentences without blanks (`separate`). A subject or object is
-    never hallucinated where the prediction matches a gold triple whose subject or object the sentence names: no triple
-    counts both as right and as hallucinated.
+    Differs from `repaired-2`: `normalize_name` replaces RDF literals and typographic characters in predictions, gold
+    and sentence. Names are found in sentences without blanks (`separate_units`). A subject or object is never
+    hallucinated where the prediction matches a gold triple whose subject or object the sentence names: no triple counts
+    both as right and as hallucinated.
 
     >>> ontology = Ontology(("film",), ("director",))
     >>> sentence, gold = "Ocean's Eleven is by Hans.", [("Ocean's Eleven", "director", "Hans")]
@@ -80,11 +88,14 @@ def score_repaired_3(
     1.0 1.0 1.0
     1.0 0.0 0.0
     """
+
+    def plain(text: str) -> str:
+        return separate_units(normalize_name(text))
+
     plain_predicted, plain_gold = (
-        [(separate(plain_name(subject)), relation, separate(plain_name(obj))) for subject, relation, obj in triples]
-        for triples in (predicted, gold)
+        [(plain(subject), relation, plain(obj)) for subject, relation, obj in triples] for triples in (predicted, gold)
     )
-    return _score_by_value(plain_predicted, plain_gold, separate(plain_name(sentence)), ontology, trust_matches=True)
+    return _score_by_value(plain_predicted, plain_gold, plain(sentence), ontology, trust_matches=True)
 
 
 def score_repaired_2(
@@ -113,7 +124,7 @@ def score_repaired_2(
 def _score_by_value(
     predicted: Sequence[Triple], gold: Sequence[Triple], sentence: str, ontology: Ontology, *, trust_matches: bool
 ) -> ValueScores:
-    read = read_gold(sentence, gold)
+    read = find_gold_mentions(sentence, gold)
     mentioned = {position for position, each in enumerate(read) if each.is_mentioned}
     everything = set(range(len(read)))
     distinct = list(dict.fromkeys(predicted))
@@ -125,8 +136,8 @@ def _score_by_value(
             of_all,
             len(read) - len(mentioned),
         )
-    context = normalise(f"{repair_text(sentence)} {ontology.stripped_concepts}".replace("_", " "))
-    conformance = sum(fold(relation) in ontology.folded_relations for _, relation, _ in distinct) / len(distinct)
+    context = stem_text(f"{repair_text(sentence)} {ontology.stripped_concepts}".replace("_", " "))
+    conformance = sum(name_key(relation) in ontology.folded_relations for _, relation, _ in distinct) / len(distinct)
     subjects = objects = 0.0
     for (subject, _, obj), positions in said:
         matches = [read[position] for position in positions] if trust_matches else []
@@ -143,7 +154,7 @@ def _gold_said(triple: Triple, gold: Sequence[GoldTriple], sentence: str) -> fro
     return frozenset(
         position
         for position, each in enumerate(gold)
-        if fold(relation) == fold(each.triple[1])
+        if name_key(relation) == name_key(each.triple[1])
         and same_entity(subject, each.triple[0], sentence, each.subject)
         and same_entity(obj, each.triple[2], sentence, each.object)
     )
@@ -155,12 +166,12 @@ def _matched(
     """Return precision, recall and F1 over the wanted gold triples; NaN where there are none."""
     if not wanted:
         return nan, nan, nan
-    relations = {fold(gold[position].triple[1]) for position in wanted}
+    relations = {name_key(gold[position].triple[1]) for position in wanted}
     right, wrong = set(), set()
     for triple, positions in said:
         if hits := positions.intersection(wanted):
             right.add(hits)
-        elif fold(triple[1]) in relations and not positions:
+        elif name_key(triple[1]) in relations and not positions:
             wrong.add(tuple(_key(part) for part in triple))
     if not right:
         return 0.0, 0.0, 0.0
@@ -187,18 +198,18 @@ def same_entity(predicted: str, gold: str, sentence: str, mention: Mention) -> b
     >>> [same_entity("2001", "20 July 2001", text, Mention("absent")) for text in ("In 2001.", "On July 20, 2001.")]
     [True, False]
     """
-    if fold(predicted) == fold(gold):
+    if name_key(predicted) == name_key(gold):
         return True
     label, guess = (
         " ".join(repair_text(name).replace("_", " ").replace('"', "").split()) for name in (gold, predicted)
     )
     bare = QUALIFIER.sub("", label)
-    if not bare.isdigit() and meant_dates(bare):
+    if not bare.isdigit() and label_dates(bare):
         return _same_date(guess, bare, sentence)
     if quantity := parse_quantity(label):
         return _same_quantity(guess, quantity, sentence)
     key = _key(guess)
-    if len("".join(Label.of(bare).words)) < 3 and not nation(bare):  # C++ is not C
+    if len("".join(Label.of(bare).words)) < 3 and not find_country(bare):  # C++ is not C
         return key in (_key(label), _key(bare))
     if key == _key(label) or (mention.words and key == _key(mention.words)):
         return True
@@ -213,7 +224,7 @@ def same_entity(predicted: str, gold: str, sentence: str, mention: Mention) -> b
         return True
     if longer and _key(longer[1]) == _key(label):
         return find_mention(sentence, predicted).form == "verbatim"
-    if nation(guess) and mention.form == "verbatim" and is_country(guess) != is_country(bare):
+    if find_country(guess) and mention.form == "verbatim" and is_country(guess) != is_country(bare):
         return False
     senses = [[key for key, _ in Label.of(name).senses] for name in (guess, bare)]
     return senses[0] == senses[1] != []
@@ -222,17 +233,17 @@ def same_entity(predicted: str, gold: str, sentence: str, mention: Mention) -> b
 def _key(name: str) -> str:
     """Return the letters and digits of a name, folded; a name of hardly any as it is, folded."""
     words = "".join(Label.of(repair_text(name).replace("_", " ")).words)
-    return words if len(words) > 2 else fold(repair_text(name))
+    return words if len(words) > 2 else name_key(repair_text(name))
 
 
 def _same_date(predicted: str, gold: str, sentence: str) -> bool:
     found = find_dates(sentence)
-    readings = sorted(meant_dates(gold), key=lambda date: -date.precision)
+    readings = sorted(label_dates(gold), key=lambda date: -date.precision)
     vaguest = min(readings, key=lambda date: date.precision)
-    wanted = next((date for date in readings if stands_in(date, found)), vaguest)
+    wanted = next((date for date in readings if is_stated(date, found)), vaguest)
     known = max((date.precision for date in found if not date.contradicts(wanted)), default=wanted.precision)
     needed = min(wanted.precision, known)
-    return any(not each.contradicts(wanted) and each.precision >= needed for each in meant_dates(predicted))
+    return any(not each.contradicts(wanted) and each.precision >= needed for each in label_dates(predicted))
 
 
 def _same_quantity(predicted: str, gold: Quantity, sentence: str) -> bool:

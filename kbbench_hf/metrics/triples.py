@@ -13,7 +13,7 @@ from math import nan
 from typing import NamedTuple
 
 from kbbench_hf.text.folding import TYPEWRITER
-from kbbench_hf.text.tokens import normalise
+from kbbench_hf.text.tokens import stem_text
 
 Triple = tuple[str, str, str]
 """Subject, relation, object."""
@@ -29,17 +29,17 @@ class Ontology:
     @cached_property
     def relation_names(self) -> frozenset[str]:
         """The relations as prompts write them and the reference expects them: a space is an underscore."""
-        return frozenset(map(underscored, self.relations))
+        return frozenset(map(underscore_spaces, self.relations))
 
     @cached_property
     def loose_relations(self) -> dict[str, str]:
         """Loose name -> the relation's name as prompts write it, the first where two are alike."""
-        return {loose(label): underscored(label) for label in reversed(self.relations)}
+        return {relation_key(label): underscore_spaces(label) for label in reversed(self.relations)}
 
     @cached_property
     def folded_relations(self) -> frozenset[str]:
-        """The relations as `fold` has them, by which those cut into words in another way are recognised."""
-        return frozenset(map(fold, self.relations))
+        """The relations as `name_key` has them, by which those cut into words in another way are recognised."""
+        return frozenset(map(name_key, self.relations))
 
     @cached_property
     def joined_concepts(self) -> str:
@@ -70,30 +70,30 @@ ALL_ZERO = TripleScores(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 """What the release's averages make of a missing answer: it is never scored, but counts in the divisor."""
 
 
-def underscored(relation: str) -> str:
+def underscore_spaces(relation: str) -> str:
     """Return a relation's label as prompts write it.
 
-    >>> underscored("cast member")
+    >>> underscore_spaces("cast member")
     'cast_member'
     """
     return relation.replace(" ", "_")
 
 
 @lru_cache(maxsize=2**12)
-def loose(relation: str) -> str:
+def relation_key(relation: str) -> str:
     """Return a relation by which near misses are recognised: lower case, one space for spaces and underscores.
 
-    >>> loose("Cast_member ")
+    >>> relation_key("Cast_member ")
     'cast member'
     """
     return " ".join(relation.replace("_", " ").split()).lower()
 
 
 @lru_cache(maxsize=2**15)
-def fold(text: str) -> str:
+def name_key(text: str) -> str:
     """Return a text in lower case without white space and underscores: what two names must share to be the same.
 
-    >>> fold("My_Neighbor  Totoro")
+    >>> name_key("My_Neighbor  Totoro")
     'myneighbortotoro'
     """
     return "".join(text.replace("_", " ").split()).lower()
@@ -102,7 +102,7 @@ def fold(text: str) -> str:
 def triple_key(triple: Triple) -> str:
     """Return the folded subject, relation and object in one string, by which triples are compared."""
     subject, relation, obj = triple
-    return fold(subject) + fold(relation) + fold(obj)
+    return name_key(subject) + name_key(relation) + name_key(obj)
 
 
 def score_reference(
@@ -131,15 +131,15 @@ def score_reference(
     """
     if not predicted:
         return EMPTY_ANSWER
-    used = {underscored(relation) for _, relation, _ in gold}
+    used = {underscore_spaces(relation) for _, relation, _ in gold}
     kept = {triple_key(triple) for triple in predicted if triple[1] in used}
-    context = normalise(sentence + ontology.joined_concepts)
+    context = stem_text(sentence + ontology.joined_concepts)
     names = ontology.relation_names
     n = len(predicted)
     conformance = sum(relation in names for _, relation, _ in predicted) / n
     subjects = sum(entity_form(subject) not in context for subject, _, _ in predicted) / n
     objects = sum(entity_form(obj) not in context for _, _, obj in predicted) / n
-    matched = match(kept, set(map(triple_key, gold)))
+    matched = precision_recall_f1(kept, set(map(triple_key, gold)))
     return TripleScores(*matched, conformance, subjects, 1 - conformance, objects)
 
 
@@ -162,22 +162,22 @@ def score_repaired(
     keys = {triple_key(triple) for triple in gold}
     if not predicted:
         return EMPTY_ANSWER if keys else EMPTY_ANSWER._replace(precision=nan, recall=nan, f1=nan)
-    used = {loose(relation) for _, relation, _ in gold}
+    used = {relation_key(relation) for _, relation, _ in gold}
     predicted = list(dict.fromkeys(predicted))
-    kept = {triple_key(triple) for triple in predicted if loose(triple[1]) in used}
-    context = normalise(f"{sentence} {ontology.stripped_concepts}".replace("_", " "))
+    kept = {triple_key(triple) for triple in predicted if relation_key(triple[1]) in used}
+    context = stem_text(f"{sentence} {ontology.stripped_concepts}".replace("_", " "))
     n = len(predicted)
-    conformance = sum(loose(relation) in ontology.loose_relations for _, relation, _ in predicted) / n
+    conformance = sum(relation_key(relation) in ontology.loose_relations for _, relation, _ in predicted) / n
     subjects = sum(entity_form(subject.replace("_", " ")) not in context for subject, _, _ in predicted) / n
     objects = sum(entity_form(obj.replace("_", " ")) not in context for _, _, obj in predicted) / n
-    matched = match(kept, keys) if keys else (nan, nan, nan)
+    matched = precision_recall_f1(kept, keys) if keys else (nan, nan, nan)
     return TripleScores(*matched, conformance, subjects, 1 - conformance, objects)
 
 
-def match(predicted: Collection[str], gold: Collection[str]) -> tuple[float, float, float]:
+def precision_recall_f1(predicted: Collection[str], gold: Collection[str]) -> tuple[float, float, float]:
     """Return precision, recall and F1 of a set against a set; all 0 where either is empty.
 
-    >>> match({"a", "b"}, {"a", "c", "d"})  # 1/2, 1/3, 2 * (1/6) / (5/6)
+    >>> precision_recall_f1({"a", "b"}, {"a", "c", "d"})  # 1/2, 1/3, 2 * (1/6) / (5/6)
     (0.5, 0.3333333333333333, 0.4)
     """
     found = sum(key in gold for key in predicted)
@@ -187,7 +187,7 @@ def match(predicted: Collection[str], gold: Collection[str]) -> tuple[float, flo
     return precision, recall, 2 * precision * recall / (precision + recall)
 
 
-def count_oddities(predicted: Sequence[Triple], gold: Sequence[Triple], ontology: Ontology) -> dict[str, int]:
+def count_defects(predicted: Sequence[Triple], gold: Sequence[Triple], ontology: Ontology) -> dict[str, int]:
     """Return what the values of a sentence do not show.
 
     - `n_empty`: 1 if there are no triples. Such an answer conforms and hallucinates nothing.
@@ -196,16 +196,18 @@ def count_oddities(predicted: Sequence[Triple], gold: Sequence[Triple], ontology
     - `n_near_miss_relations`: triples whose relation is one of the ontology's but for case, spaces or underscores.
 
     >>> ontology = Ontology((), ("cast member",))
-    >>> count_oddities([("Totoro", "Cast member", "Miyazaki")], [("Totoro", "cast member", "Miyazaki")], ontology)
+    >>> count_defects([("Totoro", "Cast member", "Miyazaki")], [("Totoro", "cast member", "Miyazaki")], ontology)
     {'n_empty': 0, 'n_filtered_out': 1, 'n_duplicate_triples': 0, 'n_near_miss_relations': 1}
     """
-    used = {underscored(relation) for _, relation, _ in gold}
+    used = {underscore_spaces(relation) for _, relation, _ in gold}
     names, near = ontology.relation_names, ontology.loose_relations
     return {
         "n_empty": int(not predicted),
         "n_filtered_out": int(bool(predicted) and not any(relation in used for _, relation, _ in predicted)),
         "n_duplicate_triples": len(predicted) - len(set(map(triple_key, predicted))),
-        "n_near_miss_relations": sum(relation not in names and loose(relation) in near for _, relation, _ in predicted),
+        "n_near_miss_relations": sum(
+            relation not in names and relation_key(relation) in near for _, relation, _ in predicted
+        ),
     }
 
 
@@ -216,7 +218,7 @@ def entity_form(entity: str) -> str:
     >>> entity_form("01 January 1988")
     '1988'
     """
-    return normalise(entity).replace("01januari", "")
+    return stem_text(entity).replace("01januari", "")
 
 
 _LITERAL = re.compile(r'"(.*)"(?:@[A-Za-z]{2,3}(?:-[A-Za-z0-9]{1,8})*|\^\^<?\S+?>?)', re.DOTALL)
@@ -228,10 +230,10 @@ _INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
 
 
 @lru_cache(maxsize=2**15)
-def plain_name(text: str) -> str:
+def normalize_name(text: str) -> str:
     """Return a text with typewriter quotes, hyphens and blanks, an RDF literal without its tag or datatype.
 
-    >>> [plain_name(text) for text in ('"Hans"@de', '"41.0"^^xsd:double', "+2001-04-25T00:00:00Z", "Jean‑Luc’s")]
+    >>> [normalize_name(text) for text in ('"Hans"@de', '"41.0"^^xsd:double', "+2001-04-25T00:00:00Z", "Jean‑Luc’s")]
     ['Hans', '41.0', '2001-04-25', "Jean-Luc's"]
     """
     literal = _LITERAL.fullmatch(text.strip())

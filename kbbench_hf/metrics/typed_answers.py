@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kbbench_hf.errors import unknown_name
 from kbbench_hf.text.dates import parse_date
 from kbbench_hf.text.folding import fold_typography
-from kbbench_hf.text.name_variants import entity_key, without_qualifier
+from kbbench_hf.text.name_variants import entity_key, strip_qualifier
 from kbbench_hf.text.quantities import parse_number, spell_magnitudes
 
 _SPAN = re.compile(r"(\d{4})\s*[-/]\s*(\d{4}|\d{2})(?: season)?")
@@ -25,7 +25,7 @@ _METRES = re.compile(r"\d\s?m\b")
 _ERA = re.compile(r"(?:ad )?(\d{1,4})(?: (bce?|ad|ce))?")
 
 
-def same_answer(prediction: str, gold: str, *, type: str = "entity", aliases: Sequence[str] = ()) -> bool:
+def is_same_answer(prediction: str, gold: str, *, type: str = "entity", aliases: Sequence[str] = ()) -> bool:
     """Return whether a prediction is the gold answer or one of its aliases.
 
     *entity*: case, marks, kinds of quotes and dashes, apostrophes, punctuation and blanks do not count, but `+` and `#`
@@ -38,13 +38,13 @@ def same_answer(prediction: str, gold: str, *, type: str = "entity", aliases: Se
     *date*: one day, month, year or season, equally precise. A date in digits is read year first (ISO), or where only
     one order of day and month is possible.
 
-    >>> same_answer("j. r. r. tolkien", "J.R.R. Tolkien"), same_answer("Paris, Texas", "Paris")
+    >>> is_same_answer("j. r. r. tolkien", "J.R.R. Tolkien"), is_same_answer("Paris, Texas", "Paris")
     (True, False)
-    >>> same_answer("$1.2 million", "1,200,000", type="number"), same_answer("100", "10.0", type="number")
-    (True, False)
-    >>> same_answer("1955-11-30", "November 30, 1955", type="date"), same_answer("1955", "November 1955", type="date")
-    (True, False)
-    >>> same_answer("NYC", "New York City", aliases=["NYC"]), same_answer("", "The The")
+    >>> [is_same_answer(answer, "1,200,000", type="number") for answer in ("$1.2 million", "120000.0")]
+    [True, False]
+    >>> [is_same_answer(answer, "November 30, 1955", type="date") for answer in ("1955-11-30", "November 1955")]
+    [True, False]
+    >>> is_same_answer("NYC", "New York City", aliases=["NYC"]), is_same_answer("", "The The")
     (True, False)
 
     Raises:
@@ -67,7 +67,7 @@ def answer_type(answer: str) -> str:
     if parse_answer_dates(answer) and (not answer.isdigit() or 1000 <= int(answer) < 2100):
         return "date"
     is_name = re.search(r"\w\s+\W*[A-Z]", answer)  # "7 Days in Havana"
-    return "number" if parse_number(without_qualifier(answer)) and not is_name else "entity"
+    return "number" if parse_number(strip_qualifier(answer)) and not is_name else "entity"
 
 
 def answer_types(answer: str) -> tuple[str, ...]:
@@ -80,7 +80,7 @@ def answer_types(answer: str) -> tuple[str, ...]:
     return (type, "number") if type == "date" and answer.strip().isdigit() else (type,)
 
 
-def matched(
+def match_answers(
     predicted: Sequence[str], gold: Sequence[str], type: str | Sequence[str], aliases: Sequence[Sequence[str]]
 ) -> list[int]:
     """Return of each prediction the number of the gold answer that it is, -1 where it is none.
@@ -94,13 +94,13 @@ def matched(
         type: the type of all of them; where there are several, one in which they are the same is enough.
         aliases: of each gold answer its other names; empty where none has one.
 
-    >>> matched(["NYC", "Mercury", "new york", "Oslo"], ["Mercury (planet)", "New York"], "entity", [[], ["NYC"]])
+    >>> match_answers(["NYC", "Mercury", "new york", "Oslo"], ["Mercury (planet)", "New York"], "entity", [[], ["NYC"]])
     [1, 0, 1, -1]
     """
     others, types = aliases or [()] * len(gold), (type,) if isinstance(type, str) else type
     fits = np.array(
         [
-            [any(same_answer(answer, each, type=name, aliases=names) for name in types) for answer in predicted]
+            [any(is_same_answer(answer, each, type=type, aliases=names) for type in types) for answer in predicted]
             for each, names in zip(gold, others, strict=True)
         ]
     )
@@ -120,7 +120,7 @@ def _matching(fits: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def _same(prediction: str, gold: str, type: str) -> bool:
-    ours, theirs = without_qualifier(prediction), without_qualifier(gold)
+    ours, theirs = strip_qualifier(prediction), strip_qualifier(gold)
     if ours != fold_typography(prediction) and theirs != fold_typography(gold):  # two qualifiers: they must agree
         ours, theirs = fold_typography(prediction), fold_typography(gold)
     return TYPES[type](ours, theirs)

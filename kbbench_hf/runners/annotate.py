@@ -21,8 +21,8 @@ from kbbench_hf.errors import DataError
 from kbbench_hf.judges.thresholds import CALIBRATED, Thresholds, public_name
 from kbbench_hf.judges.topic_model import SEEDS, LdaSettings, TopicModel, corpus_hash
 from kbbench_hf.metrics.generative_re import MODES, WORDS
-from kbbench_hf.metrics.topics import content_words, triples_text
-from kbbench_hf.metrics.triple_lists import triples_of
+from kbbench_hf.metrics.topics import content_words, join_triples
+from kbbench_hf.metrics.triple_lists import select_triples
 from kbbench_hf.protocols import Embedder, ProcessGroup
 from kbbench_hf.retrieval.embedding_cache import embed, folder_of
 from kbbench_hf.runners.progress import progress
@@ -118,8 +118,8 @@ def annotate_topics(
     wanted = list(modes)
     with progress("Computing topics", len(wanted) * len(seeds), show=show) as advance:
         for mode in wanted:
-            predicted = [triples_of(answer or [], mode) for answer in answers]
-            words = [content_words(triples_text(each, mode), mode) for each in predicted]
+            predicted = [select_triples(answer or [], mode) for answer in answers]
+            words = [content_words(join_triples(each, mode), mode) for each in predicted]
             identities, source, triples = [], [], []
             for seed in seeds:
                 settings = LdaSettings(n_topics, mode, seed)
@@ -174,7 +174,7 @@ def _source_shares(place: Path, model: TopicModel, examples: Examples) -> Any:
 def _elements(rules: AnnotationRules, examples: Examples, answers: Sequence[Answer | None]) -> Iterator[str]:
     for row, answer in zip(examples.rows, answers, strict=True):
         for mode in MODES:
-            for triple in (*rules.gold(row, mode), *triples_of(answer or [], mode)):
+            for triple in (*rules.gold(row, mode), *select_triples(answer or [], mode)):
                 if not isinstance(triple, str) and len(triple) == 3:
                     yield from (element for element in triple if isinstance(element, str))
 

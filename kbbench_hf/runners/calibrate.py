@@ -10,7 +10,7 @@ import numpy as np
 from kbbench_hf.benchmarks.annotations import Annotations
 from kbbench_hf.benchmarks.base import AnnotationRules, Examples
 from kbbench_hf.judges.thresholds import Calibration, Thresholds, calibrate
-from kbbench_hf.metrics.generative_re import EMPTY_SCORES, completeness, similarities, uniqueness
+from kbbench_hf.metrics.generative_re import EMPTY_SCORES, all_cosines, completeness, uniqueness
 from kbbench_hf.protocols import Embedder
 from kbbench_hf.runners.annotate import annotate_embeddings
 
@@ -63,7 +63,7 @@ def _completeness(
         for row, answer in zip(examples.rows, answers, strict=True)
     )
     cosines = (
-        None if gold is None or answer is None else similarities(annotations.sums(gold), annotations.sums(answer))
+        None if gold is None or answer is None else all_cosines(annotations.sums(gold), annotations.sums(answer))
         for gold, answer in pairs
     )
     return float(np.nanmean(completeness(cosines, threshold)))

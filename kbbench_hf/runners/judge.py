@@ -35,7 +35,7 @@ from kbbench_hf.judges.llm_judges import (
     split_prompt,
 )
 from kbbench_hf.judges.surface import SURFACE, SurfaceJudge
-from kbbench_hf.metrics.triple_lists import well_formed
+from kbbench_hf.metrics.triple_lists import keep_well_formed
 from kbbench_hf.model_specs import parse, positive
 from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.protocols import Judge, LanguageModel, Tunable, Verdict, name_of
@@ -127,7 +127,7 @@ def annotate_verdicts(
     for (row, triple, (_, key)), verdict in zip(asked, verdicts, strict=True):
         rows[row["id"], key, met[row["id"], key]] = verdict
         met[row["id"], key] += 1
-        for clean in well_formed([triple]):  # as `fixed` mode knows it
+        for clean in keep_well_formed([triple]):  # as `fixed` mode knows it
             rows.setdefault((row["id"], triple_key(clean), 0), verdict)
     if kind == "granularity":  # a reply belongs to a triple, however often it occurs
         rows = {place: verdict for place, verdict in rows.items() if place[2] == 0}

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kbbench_hf.text.dates import Date, find_dates
 from kbbench_hf.text.folding import fold, repair_text
-from kbbench_hf.text.name_variants import SMALL_WORDS, STARTING_WORDS, TITLES, nation, same_word, singular
+from kbbench_hf.text.name_variants import SMALL_WORDS, STARTING_WORDS, TITLES, find_country, normalize_word, singularize
 from kbbench_hf.text.quantities import Quantity, find_quantities
 from kbbench_hf.text.words import WORD
 
@@ -66,7 +66,7 @@ class Label(NamedTuple):
             and middle <= PARTICLES | {"s", "y"}
             and not re.search(r"[:,!?&\d]|'s\b| ' s|^(?:The|A|An)\b|(?:[A-Z]\.){2,}$", self.name)
             and self.words[-1] not in NO_FAMILY_NAMES | STARTING_WORDS | SMALL_WORDS
-            and not nation(self.words[-1])
+            and not find_country(self.words[-1])
         )
 
     @property
@@ -75,7 +75,7 @@ class Label(NamedTuple):
         return [each for each in _senses(self.written) if each[0] not in SMALL_WORDS and each[0] != "national"]
 
 
-class NamedText:
+class SentenceWords:
     """A sentence, in the forms in which names are looked up."""
 
     def __init__(self, sentence: str) -> None:
@@ -99,7 +99,7 @@ class NamedText:
     @cached_property
     def keys(self) -> list[str]:
         """Its words in one of the forms that conventions of spelling allow."""
-        return [same_word(word) for word in self.written]
+        return [normalize_word(word) for word in self.written]
 
     @cached_property
     def senses(self) -> list[tuple[str, Span]]:
@@ -148,7 +148,7 @@ class NamedText:
         for span in self.places(label):
             if self.is_whole(label, span):
                 return span
-        return self.row_of([same_word(word) for word in label.written], self.keys, label)
+        return self.row_of([normalize_word(word) for word in label.written], self.keys, label)
 
     def row_of(self, sought: Sequence[str], words: Sequence[str], label: Label) -> Span | None:
         """Return where keys stand in a row among keys of this sentence's words."""
@@ -204,10 +204,10 @@ def _senses(written: Sequence[str]) -> list[tuple[str, Span]]:
     found: list[tuple[str, Span]] = []
     position = 0
     while position < len(written):
-        key, size = singular(same_word(written[position])), 1
+        key, size = singularize(normalize_word(written[position])), 1
         if written[position][0].isupper():
             for n in (3, 2, 1):
-                if country := nation(" ".join(written[position : position + n])):
+                if country := find_country(" ".join(written[position : position + n])):
                     key, size = country, min(n, len(written) - position)
                     break
         found.append((key, (position, position + size)))

@@ -48,10 +48,10 @@ _ORDINAL = {word: f"{n}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(n, 'th') }" for word, n
 
 
 @lru_cache(maxsize=1 << 18)
-def without_qualifier(text: str) -> str:
+def strip_qualifier(text: str) -> str:
     """Return a text, plainly written, without what stands in parentheses at its end.
 
-    >>> without_qualifier("Skyfall (2012 film)"), without_qualifier("(35.8)")
+    >>> strip_qualifier("Skyfall (2012 film)"), strip_qualifier("(35.8)")
     ('skyfall', '(35.8)')
     """
     whole = fold_typography(text)
@@ -73,10 +73,10 @@ def entity_key(text: str) -> str:
 
 
 @lru_cache(maxsize=2**15)
-def same_word(word: str) -> str:
+def normalize_word(word: str) -> str:
     """Return a word folded, with one form for abbreviations, small numbers, Roman numerals and British spelling.
 
-    >>> same_word("Saint"), same_word("second"), same_word("II"), same_word("Ii")
+    >>> normalize_word("Saint"), normalize_word("second"), normalize_word("II"), normalize_word("Ii")
     ('st', '2nd', '2', 'ii')
     """
     if word in _ROMAN:
@@ -86,10 +86,10 @@ def same_word(word: str) -> str:
 
 
 @lru_cache(maxsize=2**15)
-def singular(word: str) -> str:
+def singularize(word: str) -> str:
     """Return a folded word in the singular, as far as its ending tells; final -ie is written -y.
 
-    >>> [singular(word) for word in ("sandwiches", "countries", "cookie", "tomatoes", "glass", "women", "is", "series")]
+    >>> [singularize(word) for word in "sandwiches countries cookie tomatoes glass women is series".split()]
     ['sandwich', 'country', 'cooky', 'tomato', 'glass', 'woman', 'is', 'series']
     """
     if len(word) < 4 or word.endswith(("ss", "us", "is", "series", "species")):
@@ -103,39 +103,39 @@ def singular(word: str) -> str:
 
 
 @lru_cache(maxsize=2**15)
-def root(word: str) -> str:
+def strip_ending(word: str) -> str:
     """Return what a long folded word shares with those for who does, plays or believes it; the word itself if short.
 
-    >>> root("singing") == root("singers"), root("botany") == root("botanist"), root("guitar") == root("guitarist")
-    (True, True, True)
-    >>> root("democrats") == root("democratic"), root("bank") == root("banking"), root("king")
-    (True, True, 'king')
+    >>> [strip_ending(word) for word in "singing singers botany botanist guitar guitarist".split()]
+    ['sing', 'sing', 'botan', 'botan', 'guitar', 'guitar']
+    >>> [strip_ending(word) for word in "democrats democratic bank banking king".split()]
+    ['democrat', 'democrat', 'bank', 'bank', 'king']
     """
-    word = singular(word)
+    word = singularize(word)
     for ending in ("ing", "ist", "ism", "ic", "er", "y"):
         if word.endswith(ending) and len(word) - len(ending) >= 4:
             return word.removesuffix(ending)
     return word
 
 
-def nicknames(given_name: str) -> frozenset[str]:
+def find_nicknames(given_name: str) -> frozenset[str]:
     """Return the names by which bearers of a folded given name are known too.
 
-    >>> sorted(nicknames("theodore"))
+    >>> sorted(find_nicknames("theodore"))
     ['ted', 'teddy']
     """
     return _nicknames().get(given_name, frozenset())
 
 
 @lru_cache(maxsize=2**15)
-def nation(name: str) -> str:
+def find_country(name: str) -> str:
     """Return the country that a name, an adjective or a people's name is of; nothing where it is none.
 
-    >>> nation("Italian"), nation("the United States"), nation("U S"), nation("Americans"), nation("Turin")
-    ('italy', 'unitedstates', 'unitedstates', 'unitedstates', '')
+    >>> [find_country(name) for name in ("Italian", "the United States", "U S", "Americans", "Turin")]
+    ['italy', 'unitedstates', 'unitedstates', 'unitedstates', '']
     """
     key = _letters(fold(name))
-    return _nations().get(key) or _nations().get(singular(key), "")
+    return _nations().get(key) or _nations().get(singularize(key), "")
 
 
 def is_country(name: str) -> bool:

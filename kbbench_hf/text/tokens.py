@@ -77,7 +77,7 @@ def tokenize(text: str, nltk: NltkVersion = "3.9") -> list[str]:
     ['The', 'film', "'s", 'director', '(', 'Abe', ')', 'can', 'not', ':', '1,000', 'words', '.']
     """
     tokens: list[str] = []
-    for sentence in sentences(text):
+    for sentence in split_sentences(text):
         words, tail = _cut(sentence)
         for word in words:
             tokens += _word_tokens(word, nltk)
@@ -86,28 +86,28 @@ def tokenize(text: str, nltk: NltkVersion = "3.9") -> list[str]:
 
 
 @lru_cache(maxsize=2**15)
-def normalise(text: str, nltk: NltkVersion = "3.9") -> str:
+def stem_text(text: str, nltk: NltkVersion = "3.9") -> str:
     """Return the stems of a text's tokens, joined without separator, underscores and white space removed.
 
     This is the form in which Text2KGBench looks an entity up in its sentence. Cached, and safe from many threads.
 
-    >>> normalise("An_animated  Film (2010)."), normalise("")
+    >>> stem_text("An_animated  Film (2010)."), stem_text("")
     ('ananimfilm(2010).', '')
     """
     forms: list[str] = []
-    for sentence in sentences(text):
+    for sentence in split_sentences(text):
         words, tail = _cut(sentence)
         forms += [_word_form(word, nltk) for word in words]
         forms.append(_form(_apply_rules(tail, nltk), nltk))
     return "".join(forms)
 
 
-def sentences(text: str) -> list[str]:
+def split_sentences(text: str) -> list[str]:
     """Return the sentences of a text: as Punkt cuts it where the text is in the shipped table, else the text itself.
 
     The table holds what the English Punkt model (`punkt_tab`, NLTK 3.9.2) cuts of the texts of Text2KGBench's release.
 
-    >>> sentences("One. Two. ")
+    >>> split_sentences("One. Two. ")
     ['One. Two.']
     """
     text = text.rstrip()

@@ -75,14 +75,14 @@ def break_words(text: str) -> str:
     return _RUN.sub(_pairs, _VOWEL_POINTS.sub("", composed))
 
 
-def separate(text: str) -> str:
+def separate_units(text: str) -> str:
     """Return a text in which names can be looked up at every place where one may begin or end.
 
     Each character of a script without blanks becomes a word, a row of katakana one. Korean words are cut before what
     can be their particles. All else stays as it is.
 
-    >>> separate("青山灯塔は古い"), separate("サントリーの本社"), separate("서울에서는 BTS를"), separate("naïve")
-    ('青 山 灯 塔 は 古 い', 'サントリー の 本 社', '서울 에서 는 BTS 를', 'naïve')
+    >>> [separate_units(text) for text in ("青山灯塔は古い", "サントリーの本社", "서울에서는 BTS를", "naïve")]
+    ['青 山 灯 塔 は 古 い', 'サントリー の 本 社', '서울 에서 는 BTS 를', 'naïve']
     """
     if text.isascii() or not _RUN.search(text):
         return text
@@ -91,16 +91,16 @@ def separate(text: str) -> str:
 
 
 def is_separated(text: str) -> bool:
-    """Whether `separate` has cut a text into single characters."""
+    """Whether `separate_units` has cut a text into single characters."""
     return bool(_SEPARATED.search(text))
 
 
-def without_blanks(text: str) -> str:
+def remove_blanks(text: str) -> str:
     """Return a text without the blanks between characters of scripts that have none."""
     return _BLANK.sub("", text)
 
 
-def shared_part(name: str, text: str) -> str:
+def find_shared_part(name: str, text: str) -> str:
     """Return a part of a name in a script without blanks that tells it, and that a text has; "" where there is none.
 
     That is the whole name, a pair of its Chinese characters, or the first two syllables of a Korean word.

@@ -8,7 +8,7 @@ import evaluate
 from kbbench_hf.benchmarks.answers import ShapeError
 from kbbench_hf.benchmarks.warnings import unread_warning
 from kbbench_hf.metrics.aggregate import estimate
-from kbbench_hf.metrics.answers import answerability, balanced_accuracy, rejections
+from kbbench_hf.metrics.answers import balanced_accuracy, question_kinds, score_rejections
 from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.parsing.verdicts import parse_answerable
 from kbbench_hf.scoring.evaluate_modules import decode, module_result, reads
@@ -83,9 +83,9 @@ class RejectionRate(evaluate.Metric):
         predictions, references = decode(predictions, references)
         answerable = [reference == "yes" for reference in references]
         verdicts = [_verdict(each) for each in predictions]
-        values = rejections(verdicts, answerable)
+        values = score_rejections(verdicts, answerable)
         estimates = {name: estimate(column) for name, column in values.items()}
-        estimates["balanced_accuracy"] = balanced_accuracy(values["balanced_accuracy"], answerability(answerable))
+        estimates["balanced_accuracy"] = balanced_accuracy(values["balanced_accuracy"], question_kinds(answerable))
         counts = {
             "n_unanswerable": answerable.count(False),
             "n_answerable": answerable.count(True),

@@ -11,7 +11,7 @@ from kbbench_hf.benchmarks.warnings import empty_warning, equals_gold_warning, u
 from kbbench_hf.errors import unknown_name
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.triple_values import score_repaired_2, score_repaired_3
-from kbbench_hf.metrics.triples import Ontology, TripleScores, count_oddities, score_reference, score_repaired
+from kbbench_hf.metrics.triples import Ontology, TripleScores, count_defects, score_reference, score_repaired
 from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.parsing.triples import parse_triples
 from kbbench_hf.scoring.evaluate_modules import decode, module_result, read_list, reads
@@ -133,7 +133,7 @@ class Text2KG(evaluate.Metric):
             unread.append(predicted is None)
             predicted = predicted or []
             gold = [tuple(each) for each in reference["triples"]]
-            counted = {**count_oddities(predicted, gold, ontology), "n_empty_gold": int(not gold)}
+            counted = {**count_defects(predicted, gold, ontology), "n_empty_gold": int(not gold)}
             if mode in _BY_VALUE:
                 scores = _BY_VALUE[mode](predicted, gold, reference["sentence"], ontology)
                 values.append((*scores.mentioned, *scores.all_triples))

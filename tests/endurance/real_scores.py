@@ -15,7 +15,7 @@ from kbbench_hf.benchmarks.text2kgbench.benchmark import DBPEDIA_WEBNLG, WIKIDAT
 from kbbench_hf.building.text2kgbench.release import build_dbpedia_webnlg, build_wikidata_tekgen
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.answers import score_answers
-from kbbench_hf.metrics.generative_re import bracket_count, completeness, factualness, granularity
+from kbbench_hf.metrics.generative_re import completeness, count_pairs, factualness, granularity
 from kbbench_hf.metrics.id_lists import number_ids
 from kbbench_hf.metrics.ranking import measure
 from kbbench_hf.metrics.ranks import locate, rank
@@ -119,7 +119,7 @@ def genres(folder: Path) -> Iterator[Population]:
             columns["factualness"] = np.array(factualness(judged, empty=0.0))
         splits = folder / "stored_verdicts" / "granularity" / file.name
         if splits.is_file() and (stored := _read(splits)):
-            counts = [[bracket_count(reply) for reply in row.values()] for row in stored.values()]
+            counts = [[count_pairs(reply) for reply in row.values()] for row in stored.values()]
             columns["granularity"] = np.array(granularity(counts, empty=np.nan))
         cosines = folder / "stored_cosines" / f"{sample}_{system}.json"
         if cosines.is_file():

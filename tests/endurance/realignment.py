@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kbbench_hf.building.own_extraction.alignment import GRADES, align
-from kbbench_hf.metrics.triples import fold
+from kbbench_hf.metrics.triples import name_key
 from tests.unit.building.own_extraction.test_construction import came_back, jsonl
 
 HALVES = ("wikidata_tekgen", "dbpedia_webnlg")
@@ -32,7 +32,7 @@ def rows_of(half: Path, name: str) -> Iterator[tuple[str, list[dict]]]:
 
 
 def key(triple: dict) -> tuple[str, ...]:
-    return tuple(fold(triple[part]) for part in ("sub", "rel", "obj"))
+    return tuple(name_key(triple[part]) for part in ("sub", "rel", "obj"))
 
 
 def realigned(half: Path, name: str) -> Counter:

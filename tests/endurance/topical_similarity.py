@@ -23,7 +23,7 @@ from kbbench_hf.judges.thresholds import spearman
 from kbbench_hf.judges.topic_model import SEEDS, LdaSettings, TopicModel
 from kbbench_hf.metrics.aggregate import means
 from kbbench_hf.metrics.generative_re import topical_similarity
-from kbbench_hf.metrics.topics import content_words, triples_text
+from kbbench_hf.metrics.topics import content_words, join_triples
 
 N_SEEDS = len(SEEDS) + 10
 BOUNDS = {"cdr": (3.5, 0.96), "wiki20m": (1.2, 0.98), "wiki80": (0.9, 0.99)}
@@ -36,7 +36,7 @@ def values(release: Path, config: str, systems: list[str]) -> dict[str, np.ndarr
     answers = {name: stored_by_text(release, sample, name) or {} for name in systems}
     texts = list(answers[systems[0]])
     words = {
-        name: [content_words(triples_text(each.get(text, []), "reference"), "reference") for text in texts]
+        name: [content_words(join_triples(each.get(text, []), "reference"), "reference") for text in texts]
         for name, each in answers.items()
     }
     corpus, of_texts = released_corpus(release, config, []), [content_words(text, "reference") for text in texts]

@@ -24,9 +24,9 @@ from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.base import Place
 from kbbench_hf.benchmarks.baselines import published_places, published_rows
 from kbbench_hf.benchmarks.genres.answers import ANSWERED
-from kbbench_hf.metrics.generative_re import bracket_count, completeness, factualness, granularity
+from kbbench_hf.metrics.generative_re import completeness, count_pairs, factualness, granularity
 from kbbench_hf.metrics.id_lists import IdLists
-from kbbench_hf.metrics.ranking import at_least
+from kbbench_hf.metrics.ranking import lower_bounds
 from kbbench_hf.metrics.ranks import locate, rank
 from kbbench_hf.metrics.triple_lists import hard_match, tokens_per_triple, triples_per_document
 from kbbench_hf.scoring.score import score
@@ -77,7 +77,7 @@ def stark(data: Path) -> Iterator[Recomputed]:
         wanted = IdLists.of([gold[row["query_id"]] for row in run])
         ranks = locate(ranked, wanted, missing=None, n_candidates=n_candidates)
         place = Place(f"stark-{name}", "queries", "human", "reference")
-        for metric, values in at_least(ranks, ["hit_at_1", "hit_at_5", "recall_at_20", "mrr"]).items():
+        for metric, values in lower_bounds(ranks, ["hit_at_1", "hit_at_5", "recall_at_20", "mrr"]).items():
             yield Recomputed(place, "ada-002", "", metric, float(values.mean()))
 
 
@@ -110,7 +110,7 @@ def _genres(release: Path) -> Iterator[tuple[tuple[str, str, str], float]]:
         key = _key(file.stem) if "details" not in file.stem else (file.stem.split("_")[0], "groundtruth")
         yield (*key, "factualness"), float(np.mean(factualness(verdicts, empty=0.0)))
     for file in sorted((release / "stored_verdicts/granularity").glob("*.json")):
-        splits = [[bracket_count(reply) for reply in row.values()] for row in _read(file).values()]
+        splits = [[count_pairs(reply) for reply in row.values()] for row in _read(file).values()]
         if splits:
             yield (*_key(file.stem), "granularity"), float(np.nanmean(granularity(splits, empty=math.nan)))
     for file in sorted((release / "stored_cosines").glob("*.json")):

@@ -31,21 +31,21 @@ from kbbench_hf.metrics.generative_re import (
     EMPTY_SCORES,
     MODES,
     WORDS,
+    all_cosines,
     completeness,
     factualness,
+    find_reversed,
     granularity,
-    similarities,
     topical_similarity,
-    turned_round,
     uniqueness,
 )
 from kbbench_hf.metrics.triple_lists import (
     Triple,
     hard_match,
+    keep_well_formed,
+    select_triples,
     tokens_per_triple,
-    triples_of,
     triples_per_document,
-    well_formed,
 )
 from kbbench_hf.text.tokens import tokenize
 
@@ -123,7 +123,7 @@ def score(examples: Examples, answers: Sequence[Answer | None], mode: str) -> Sc
 
     A missing prediction scores 0 on what is scored; an empty one what `EMPTY_SCORES` says.
     """
-    predicted = [triples_of(answer or [], mode) for answer in answers]
+    predicted = [select_triples(answer or [], mode) for answer in answers]
     gold = [gold_triples(row, mode) for row in examples.rows]
     empty = EMPTY_SCORES[mode]
     precision, recall, f1 = hard_match(predicted, gold, empty=empty["f1"])
@@ -176,7 +176,7 @@ def explain(examples: Examples, example: Example, answer: Sequence[Triple]) -> E
     gold = gold_triples(example, "reference")
     parts: list[tuple[str, Mark]] = []
     for triple, words in zip(answer, ANY_TRIPLES.words(answer), strict=True):
-        clean = well_formed([triple])
+        clean = keep_well_formed([triple])
         judged = (
             annotations.verdicts(example["id"], [triple]) if annotations and annotations.has("factualness") else None
         )
@@ -229,9 +229,9 @@ def _similarities(
     wanted = annotations.places(list(dict.fromkeys(gold)))
     if wanted is None or places is None:
         return None
-    cosines = similarities(annotations.sums(wanted), annotations.sums(places))
+    cosines = all_cosines(annotations.sums(wanted), annotations.sums(places))
     if mode == "fixed":
-        cosines[turned_round(annotations.elements[wanted], annotations.elements[places])] = -1.0
+        cosines[find_reversed(annotations.elements[wanted], annotations.elements[places])] = -1.0
     return cosines
 
 
@@ -240,7 +240,7 @@ def _counters(
 ) -> dict[str, int]:
     annotations = examples.annotations
     listed = [answer for answer in answers if answer]
-    sound = [well_formed(answer) for answer in listed]
+    sound = [keep_well_formed(answer) for answer in listed]
     counters = {
         "n_empty": sum(answer is not None and not triples for answer, triples in zip(answers, predicted, strict=True)),
         "n_empty_gold": sum(not triples for triples in gold),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kbbench_hf.benchmarks.base import Example
-from kbbench_hf.metrics.triple_lists import Triple, hard_match, well_formed
+from kbbench_hf.metrics.triple_lists import Triple, hard_match, keep_well_formed
 
 Pair = tuple[str, str]
 MOST = 0.5
@@ -91,7 +91,7 @@ def is_closed(answers: Iterable[Sequence[Triple] | None], offered: Iterable[Sequ
     n_joined = n_triples = 0
     for answer, pairs in zip(answers, offered, strict=True):
         known = {(head.casefold(), tail.casefold()) for head, tail in pairs}
-        triples = well_formed(answer or [])
+        triples = keep_well_formed(answer or [])
         n_triples += len(triples)
         n_joined += sum((head.casefold(), tail.casefold()) in known for head, _, tail in triples)
     return n_triples > 0 and n_joined >= MOST * n_triples

@@ -12,7 +12,7 @@ from kbbench_hf.benchmarks.genres.closed import Constant, Pair, best_constant, i
 from kbbench_hf.benchmarks.triple_habits import habit_warnings, with_gold_punctuation, without_affixes
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.metrics.generative_re import EMPTY_SCORES
-from kbbench_hf.metrics.triple_lists import Triple, folded, hard_match, triples_of, well_formed
+from kbbench_hf.metrics.triple_lists import Triple, hard_match, keep_well_formed, match_key, select_triples
 
 Gold = Sequence[Sequence[tuple[str, str, str]]]
 HARD = {"precision": "P", "recall": "R", "f1": "F1"}
@@ -45,7 +45,7 @@ def corpus_warning(topics: Mapping[str, Any]) -> list[ScoreWarning]:
 
 def malformed_warning(answers: Sequence[Answer | None], mode: str) -> list[ScoreWarning]:
     """Return a warning where triples are malformed: not three elements, or an element that is no text or number."""
-    malformed = [[triple for triple in answer or [] if not well_formed([triple])] for answer in answers]
+    malformed = [[triple for triple in answer or [] if not keep_well_formed([triple])] for answer in answers]
     if not any(malformed):
         return []
     n, n_triples = sum(map(len, malformed)), sum(len(answer or []) for answer in answers)
@@ -111,18 +111,20 @@ def _is_triple(triple: object) -> bool:
 
 def _turned(answer: Answer, gold: Sequence[Triple]) -> Answer:
     """Return an answer with triples exchanged that are gold so, and neither gold nor there twice otherwise."""
-    known, there = {folded(triple) for triple in gold}, {folded(triple) for triple in answer}
+    known, there = {match_key(triple) for triple in gold}, {match_key(triple) for triple in answer}
     turned = []
     for triple in answer:
         back = list(reversed(triple)) if isinstance(triple, list | tuple) and len(triple) == 3 else triple
-        wanted = folded(back) in known - there and folded(triple) not in known
+        wanted = match_key(back) in known - there and match_key(triple) not in known
         turned.append(back if wanted else triple)
     return turned
 
 
 def _figures(answers: Sequence[Answer | None], gold: Gold, mode: str) -> dict[str, float]:
     """Return precision, recall and F1 by hard match, as `benchmark.score` has them."""
-    values = hard_match([triples_of(answer or [], mode) for answer in answers], gold, empty=EMPTY_SCORES[mode]["f1"])
+    values = hard_match(
+        [select_triples(answer or [], mode) for answer in answers], gold, empty=EMPTY_SCORES[mode]["f1"]
+    )
     if not np.isnan(values).all():
         values[:, [answer is None for answer in answers]] = 0.0
     return dict(zip(HARD, (float(np.nanmean(row)) if not np.isnan(row).all() else 0.0 for row in values), strict=True))

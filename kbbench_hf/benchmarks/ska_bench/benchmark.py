@@ -26,8 +26,8 @@ from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, ContextRenderer, Inst
 from kbbench_hf.benchmarks.warnings import ScoreWarning, above_one_warning
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.aggregate import Estimate, means
-from kbbench_hf.metrics.answers import answerability, balanced_accuracy, rejections, score_answers
-from kbbench_hf.metrics.typed_answers import matched
+from kbbench_hf.metrics.answers import balanced_accuracy, question_kinds, score_answers, score_rejections
+from kbbench_hf.metrics.typed_answers import match_answers
 from kbbench_hf.parsing.parsed_reply import ParsedReply
 
 METRICS = {
@@ -119,14 +119,14 @@ def score(examples: Examples, answers: Sequence[Sequence[str] | None], mode: str
     judged = bool(rows) and _is_judged(rows[0])
     if judged:
         verdicts = [parse_verdict(list(answer or ())) for answer in answers]
-        found = rejections(verdicts, [row["answerable"] for row in rows])
+        found = score_rejections(verdicts, [row["answerable"] for row in rows])
     else:
         gold, types, aliases = ([row[name] for row in rows] for name in ("answers", "answer_type", "answer_aliases"))
         found = score_answers(answers, gold, mode, types, aliases)
     values = {name: found.get(name, np.full(len(rows), np.nan)) for name in METRICS}
     slices = {"n_required": [bucket(row["n_required"]) for row in rows], "source": [row["source"] for row in rows]}
     if judged:
-        slices["answerable"] = answerability([row["answerable"] for row in rows])
+        slices["answerable"] = question_kinds([row["answerable"] for row in rows])
     counters = {
         "n_empty": sum(answer is not None and not answer for answer in answers),
         "n_over_budget": material.left_out.get("over_budget", 0),
@@ -197,7 +197,7 @@ def explain(examples: Examples, example: Example, answer: Sequence[str]) -> Expl
     question = [(f"{example['question']}\n\n", False), *shown]
     if not example.get("answerable", True):
         return Explanation(question, [UNANSWERABLE], [(each, "hallucinated") for each in answer])
-    numbers = matched(answer, example["answers"], example["answer_type"], example["answer_aliases"])
+    numbers = match_answers(answer, example["answers"], example["answer_type"], example["answer_aliases"])
     return Explanation(
         question,
         list(example["answers"]),

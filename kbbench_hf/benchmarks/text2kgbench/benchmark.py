@@ -27,15 +27,15 @@ from kbbench_hf.benchmarks.text2kgbench.material import Material, gold_triples, 
 from kbbench_hf.benchmarks.text2kgbench.parsers import HISTORICAL_PARSERS, parse_balanced, parse_json
 from kbbench_hf.metrics.aggregate import Estimate, estimate
 from kbbench_hf.metrics.generative_re import factualness
-from kbbench_hf.metrics.mentions import mentions
-from kbbench_hf.metrics.triple_lists import triples_of
+from kbbench_hf.metrics.mentions import is_mentioned
+from kbbench_hf.metrics.triple_lists import select_triples
 from kbbench_hf.metrics.triples import (
     ALL_ZERO,
     EMPTY_ANSWER,
     Triple,
     TripleScores,
-    count_oddities,
-    fold,
+    count_defects,
+    name_key,
     score_reference,
     score_repaired,
     triple_key,
@@ -82,7 +82,7 @@ def score(examples: Examples, answers: Sequence[Sequence[Sequence[str]] | None],
     Domain and range conformance learn types from the gold of these very sentences; in `BY_VALUE` from the train
     split, so that fewer names can be judged and none by what is asked for.
 
-    The counters are those of `count_oddities`, and `n_empty_gold`, sentences that the mode has no gold for. In
+    The counters are those of `count_defects`, and `n_empty_gold`, sentences that the mode has no gold for. In
     `BY_VALUE` also `n_gold_triples`, and of these `n_gold_not_named`, whose subject or object the sentence does not
     name.
     """
@@ -97,7 +97,7 @@ def score(examples: Examples, answers: Sequence[Sequence[Sequence[str]] | None],
         predicted = [(subject, relation, obj) for subject, relation, obj in answer or ()]
         counters["n_empty_gold"] += not gold
         if answer is not None:
-            counters.update(count_oddities(predicted, gold, ontology))
+            counters.update(count_defects(predicted, gold, ontology))
         if by_value:
             scored[position], over_all[position], n_not_named = by_value(predicted, gold, sentence, ontology)
             counters.update(n_gold_triples=len(gold), n_gold_not_named=n_not_named)
@@ -111,11 +111,12 @@ def score(examples: Examples, answers: Sequence[Sequence[Sequence[str]] | None],
         columns |= dict(zip(OVER_ALL, over_all.T, strict=True))
         typed, is_named = material.typed_by_train, _is_named
     else:
-        typed, is_named = typed_by(examples.rows, material.ontologies), mentions
+        typed, is_named = typed_by(examples.rows, material.ontologies), is_mentioned
     columns |= beyond_paper(examples.rows, answers, typed, ontologies, is_named)
     if examples.annotations and examples.annotations.has("factualness"):
+        verdicts_of = examples.annotations.verdicts
         verdicts = [
-            None if answer is None else examples.annotations.verdicts(row["id"], triples_of(answer, "reference"))
+            None if answer is None else verdicts_of(row["id"], select_triples(answer, "reference"))
             for row, answer in zip(examples.rows, answers, strict=True)
         ]
         columns["factualness"] = factualness(verdicts, empty=np.nan)
@@ -241,7 +242,7 @@ def _why_not_counted(relation: str, gold: Sequence[Triple], f1_over_all: float) 
     """Return why a triple is left out of precision and recall."""
     if f1_over_all > 0:
         return "gold triple that the sentence does not name"
-    if fold(relation) not in {fold(each) for _, each, _ in gold}:
+    if name_key(relation) not in {name_key(each) for _, each, _ in gold}:
         return "relation not in this sentence's gold"
     if relation not in {each for _, each, _ in gold}:
         return "relation spelled differently from this sentence's gold"

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.metrics.entity_types import Signature, TypedOntology
 from kbbench_hf.metrics.triples import Ontology, Triple, entity_form
-from kbbench_hf.text.tokens import normalise
+from kbbench_hf.text.tokens import stem_text
 
 BEYOND_PAPER = {
     "domain_conformance": "DC",
@@ -38,7 +38,7 @@ def beyond_paper(
         if not answer:
             continue
         name, sentence = row["ontology_id"], row["sentence"]
-        context = normalise(sentence + ontologies[name].joined_concepts)
+        context = stem_text(sentence + ontologies[name].joined_concepts)
         invented = [
             [entity_form(entity) not in context and not is_named(sentence, entity) for entity in (subject, obj)]
             for subject, _, obj in answer

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.charts import FigureTable, Shown
 from kbbench_hf.benchmarks.text2kgbench.material import Material, underscored_gold
-from kbbench_hf.metrics.triples import Ontology, Triple, fold, loose, score_reference, triple_key
+from kbbench_hf.metrics.triples import Ontology, Triple, name_key, relation_key, score_reference, triple_key
 
 CLASSES = {
     "right": "right",
@@ -64,19 +64,19 @@ def error_classes(examples: Examples, answers: Sequence[Sequence[Sequence[str]] 
 
 def _classes(answered: Sequence[Triple], gold: Sequence[Triple], sentence: str, ontology: Ontology) -> Iterator[str]:
     wanted = {triple_key(each) for each in gold}
-    ends = {(fold(subject), fold(obj)) for subject, _, obj in gold}
-    objects_of = {(fold(subject), fold(relation)) for subject, relation, _ in gold}
-    subjects_of = {(fold(relation), fold(obj)) for _, relation, obj in gold}
+    ends = {(name_key(subject), name_key(obj)) for subject, _, obj in gold}
+    objects_of = {(name_key(subject), name_key(relation)) for subject, relation, _ in gold}
+    subjects_of = {(name_key(relation), name_key(obj)) for _, relation, obj in gold}
     said: set[str] = set()
     for triple in answered:
         subject, relation, obj = triple
-        first, middle, last = map(fold, triple)
+        first, middle, last = map(name_key, triple)
         alone = score_reference([triple], [], sentence, ontology)
         no_subject, no_object = alone.subject_hallucination > 0, alone.object_hallucination > 0
         if triple_key(triple) in said:
             yield "repeated"
         elif relation not in ontology.relation_names:
-            yield "spelling" if loose(relation) in ontology.loose_relations else "relation"
+            yield "spelling" if relation_key(relation) in ontology.loose_relations else "relation"
         elif triple_key(triple) in wanted:
             yield "right"
         elif triple_key((obj, relation, subject)) in wanted:

@@ -9,7 +9,7 @@ from kbbench_hf.benchmarks.text2kgbench import prompts
 from kbbench_hf.benchmarks.text2kgbench.beyond import typed_by
 from kbbench_hf.files.datasets import DatasetFolder, Row
 from kbbench_hf.metrics.entity_types import TypedOntology
-from kbbench_hf.metrics.triples import Ontology, Triple, fold, underscored
+from kbbench_hf.metrics.triples import Ontology, Triple, name_key, underscore_spaces
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Material:
         others = [split for split in self.folder.configs()["sentences"] if split != "train"]
         return prompts.Demonstrations(
             {row["id"]: row for row in self.folder.rows("sentences", "train")},
-            frozenset(fold(row["sentence"]) for split in others for row in self.folder.rows("sentences", split)),
+            frozenset(name_key(row["sentence"]) for name in others for row in self.folder.rows("sentences", name)),
         )
 
     @cached_property
@@ -56,7 +56,8 @@ def load(folder: DatasetFolder, config: str, split: str) -> Examples:
     """Return the rows of a split, each with the relations of its ontology, and the ontologies as context."""
     ontologies = {row["ontology_id"]: row for row in folder.rows("ontologies", "full")}
     relations = {
-        name: [underscored(each["label"].strip()) for each in row["relations"]] for name, row in ontologies.items()
+        name: [underscore_spaces(each["label"].strip()) for each in row["relations"]]
+        for name, row in ontologies.items()
     }
     rows = [{**row, "relations": relations[row["ontology_id"]]} for row in folder.rows(config, split)]
     return Examples(rows, Material(folder, ontologies))
@@ -70,4 +71,4 @@ def gold_triples(row: Example, mode: str = "reference") -> list[Triple]:
 
 def underscored_gold(row: Example, mode: str = "reference") -> list[Triple]:
     """Return the gold of a row with underscores for the spaces of relations, as answers have them."""
-    return [(subject, underscored(relation), obj) for subject, relation, obj in gold_triples(row, mode)]
+    return [(subject, underscore_spaces(relation), obj) for subject, relation, obj in gold_triples(row, mode)]

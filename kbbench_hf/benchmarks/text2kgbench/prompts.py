@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from kbbench_hf.benchmarks.base import Example, Examples, Prompt, PromptOptions
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.files.datasets import Row
-from kbbench_hf.metrics.triples import fold, triple_key
+from kbbench_hf.metrics.triples import name_key, triple_key
 from kbbench_hf.protocols import Embedder
 
 _TEXTS = Path(__file__).parent / "texts"
@@ -54,8 +54,8 @@ class Demonstrations:
 
     def shows_its_sentence(self, row: Row, example: Example) -> bool:
         """Return whether a train row's sentence is the example's, or that of any row of another split."""
-        sentence = fold(row["sentence"])
-        return sentence == fold(example["sentence"]) or sentence in self.asked
+        sentence = name_key(row["sentence"])
+        return sentence == name_key(example["sentence"]) or sentence in self.asked
 
     def shows_its_gold(self, row: Row, example: Example) -> bool:
         """Return whether a train row, with all that its sentence's other rows add, has a gold triple of the example."""
@@ -118,7 +118,7 @@ def leak_warnings(examples: Examples, options: PromptOptions) -> list[ScoreWarni
     sentences = triples = 0
     for row in examples.rows:
         chosen = choose(row, shown, options)
-        sentences += any(fold(each["sentence"]) == fold(row["sentence"]) for each in chosen)
+        sentences += any(name_key(each["sentence"]) == name_key(row["sentence"]) for each in chosen)
         triples += any(shown.shows_its_gold(each, row) for each in chosen)
     if not sentences and not triples:
         return []

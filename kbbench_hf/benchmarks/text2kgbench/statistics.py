@@ -7,7 +7,7 @@ import numpy as np
 from kbbench_hf.benchmarks.charts import Statistics
 from kbbench_hf.benchmarks.text2kgbench.prompts import in_prompts
 from kbbench_hf.files.datasets import DatasetFolder
-from kbbench_hf.metrics.triples import fold
+from kbbench_hf.metrics.triples import name_key
 
 _SHARED_OUT = ("train", "validation", "test")
 """The splits that the paper's Table 1 counts together."""
@@ -38,7 +38,7 @@ def statistics(folder: DatasetFolder) -> Statistics:
     named = [each["subject_mentioned"] and each["object_mentioned"] for row in scored for each in row["mentions"]]
     test = [
         ("sentences", f"{len(scored):,}"),
-        ("different ones", f"{len({fold(row['sentence']) for row in scored}):,}"),
+        ("different ones", f"{len({name_key(row['sentence']) for row in scored}):,}"),
         ("gold triples", f"{sum(gold):,}"),
         ("gold triples per sentence", f"{np.mean(gold):.2f}" if gold else "-"),
         ("gold triples with both ends named", f"{np.mean(named):.1%}" if named else "-"),

@@ -15,7 +15,7 @@ from kbbench_hf.benchmarks.triple_habits import (
     without_affixes,
 )
 from kbbench_hf.benchmarks.warnings import ScoreWarning
-from kbbench_hf.metrics.triples import Ontology, Triple, plain_name
+from kbbench_hf.metrics.triples import Ontology, Triple, normalize_name
 
 EFFECT_ON = {
     "f1": "F1",
@@ -73,15 +73,15 @@ def extraction_warnings(
 
 def _left_out(examples: Examples, gold: Sequence[Sequence[Triple]], mode: str) -> list[ScoreWarning]:
     """Return a note on gold triples whose subject or object the sentences do not name, where there are some."""
-    from kbbench_hf.metrics.triple_values import read_gold
+    from kbbench_hf.metrics.triple_values import find_gold_mentions
 
     n_unnamed = n_sentences = 0
     for row, triples in zip(examples.rows, gold, strict=True):
         sentence = row["sentence"]
         if mode != "repaired-2":
-            triples = [(plain_name(subject), relation, plain_name(obj)) for subject, relation, obj in triples]
-            sentence = plain_name(sentence)
-        unnamed = sum(not each.is_mentioned for each in read_gold(sentence, triples))
+            triples = [(normalize_name(head), relation, normalize_name(tail)) for head, relation, tail in triples]
+            sentence = normalize_name(sentence)
+        unnamed = sum(not each.is_mentioned for each in find_gold_mentions(sentence, triples))
         n_unnamed, n_sentences = n_unnamed + unnamed, n_sentences + bool(unnamed)
     if not n_unnamed:
         return []

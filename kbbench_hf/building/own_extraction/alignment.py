@@ -12,14 +12,14 @@ from functools import lru_cache
 from typing import Literal, NamedTuple, get_args
 
 from kbbench_hf.files.datasets import Row
-from kbbench_hf.metrics.mention_forms import Mention, find_mention, find_mentions, meant_dates, named_text
-from kbbench_hf.metrics.triples import fold as fold_name
+from kbbench_hf.metrics.mention_forms import Mention, find_mention, find_mentions, index_sentence, label_dates
+from kbbench_hf.metrics.triples import name_key
 from kbbench_hf.text.folding import fold, repair_text
 from kbbench_hf.text.name_matching import NO_FAMILY_NAMES, Label, Span
-from kbbench_hf.text.name_variants import QUALIFIER, SMALL_WORDS, nation, root
+from kbbench_hf.text.name_variants import QUALIFIER, SMALL_WORDS, find_country, strip_ending
 from kbbench_hf.text.porter import stem
 from kbbench_hf.text.quantities import parse_quantity
-from kbbench_hf.text.words import separate, shared_part, without_blanks
+from kbbench_hf.text.words import find_shared_part, remove_blanks, separate_units
 
 Grade = Literal["mentioned", "both_verbatim", "relation_cued", "given"]
 """Evidence for a pair, weakest first: the sentence names both ends in some form; both word for word; it also has a word
@@ -60,10 +60,11 @@ def align(sentences: Iterable[str], triples: Sequence[Row], aliases: Aliases | N
     [[Alignment(triple=0, grade='relation_cued')], []]
     """
     aliases = aliases or Aliases()
-    separated = [each | {end: separate(each[end]) for end in ("sub", "obj")} for each in triples]
-    of_entities = {separate(name): [*map(separate, others)] for name, others in aliases.of_entities.items()}
+    separated = [each | {end: separate_units(each[end]) for end in ("sub", "obj")} for each in triples]
+    others_of = aliases.of_entities.items()
+    of_entities = {separate_units(name): [*map(separate_units, others)] for name, others in others_of}
     finder = _TripleFinder(separated, Aliases(of_entities, aliases.of_relations))
-    return [finder.in_sentence(separate(sentence)) for sentence in sentences]
+    return [finder.in_sentence(separate_units(sentence)) for sentence in sentences]
 
 
 def relation_cue(sentence: str, relation: str, others: Iterable[str] = (), but: Iterable[str] = ()) -> str:
@@ -77,14 +78,14 @@ def relation_cue(sentence: str, relation: str, others: Iterable[str] = (), but: 
     >>> relation_cue("It is part of Rome.", "isPartOf"), relation_cue("Ann was here.", "birthPlace")
     ('part', '')
     """
-    text = named_text(sentence)
+    text = index_sentence(sentence)
     taken = {position for words in but for span in text.places(Label.of(words)) for position in range(*span)}
     wanted = {key for name in (relation, *others) for key in _cue_keys(name)}
     for position, word in enumerate(text.words):
         if position not in taken and not wanted.isdisjoint(_forms(word)):
             return text.written[position]
-    rest = without_blanks(" ".join("|" if place in taken else word for place, word in enumerate(text.written)))
-    return next((part for name in (relation, *others) if (part := shared_part(name, rest))), "")
+    rest = remove_blanks(" ".join("|" if place in taken else word for place, word in enumerate(text.written)))
+    return next((part for name in (relation, *others) if (part := find_shared_part(name, rest))), "")
 
 
 @lru_cache(maxsize=2**12)
@@ -102,7 +103,7 @@ def _forms(word: str) -> frozenset[str]:
         if found.endswith(ending) and len(found) - len(ending) >= 4:
             found = found.removesuffix(ending)
             break
-    return frozenset((found, root(word)))
+    return frozenset((found, strip_ending(word)))
 
 
 class _TripleFinder:
@@ -113,7 +114,7 @@ class _TripleFinder:
         self.by_subject: dict[str, list[int]] = defaultdict(list)
         seen: set[tuple[str, ...]] = set()
         for position, each in enumerate(triples):
-            said = tuple(fold_name(each[part]) for part in ("sub", "rel", "obj"))
+            said = tuple(name_key(each[part]) for part in ("sub", "rel", "obj"))
             if said not in seen and said[0] != said[2]:
                 seen.add(said)
                 self.by_subject[each["sub"]].append(position)
@@ -163,7 +164,7 @@ class _TripleFinder:
 
 def _longer_names(sentence: str, names: Iterable[str]) -> dict[str, list[Span]]:
     """Return the spans of the names of several words that the sentence has word for word."""
-    text = named_text(sentence)
+    text = index_sentence(sentence)
     labels = {name: Label.of(QUALIFIER.sub("", name.replace("_", " "))) for name in names}
     found = {name: list(text.places(label)) for name, label in labels.items() if len(label.words) > 1}
     return {name: spans for name, spans in found.items() if spans}
@@ -174,7 +175,7 @@ def _is_inside(sentence: str, end: Mention, longer: Mapping[str, Sequence[Span]]
 
     The triple's own subject does not count if it has a comma: "Austin, Texas" names Texas as well.
     """
-    spans = list(named_text(sentence).places(Label.of(end.words))) if end.form == "verbatim" else []
+    spans = list(index_sentence(sentence).places(Label.of(end.words))) if end.form == "verbatim" else []
     outer = [span for name, places in longer.items() if name != subject or "," not in name for span in places]
     return bool(spans) and all(
         any(start <= first and last <= stop and stop - start > last - first for start, stop in outer)
@@ -185,14 +186,14 @@ def _is_inside(sentence: str, end: Mention, longer: Mapping[str, Sequence[Span]]
 def _name_keys(name: str) -> Iterator[str]:
     """Yield the keys of a name; a sentence that names it has at least one of them."""
     bare = QUALIFIER.sub("", " ".join(repair_text(name).replace("_", " ").replace('"', "").split())) or name
-    if not bare.isdigit() and (dates := meant_dates(bare)):
+    if not bare.isdigit() and (dates := label_dates(bare)):
         yield from {f"year {date.year}" for date in dates}
     if parse_quantity(bare):
         yield "a number"
     label = Label.of(bare)
     words = [word for word in label.words if word not in _NO_KEY] or label.words
-    yield from (root(word) for word in words)
-    if country := nation(bare):
+    yield from (strip_ending(word) for word in words)
+    if country := find_country(bare):
         yield f"nation {country}"
     if len(words) > 1:
         yield "".join(word[0] for word in words)
@@ -202,8 +203,8 @@ def _name_keys(name: str) -> Iterator[str]:
 
 @lru_cache(maxsize=2**10)
 def _sentence_keys(sentence: str) -> frozenset[str]:
-    text = named_text(sentence)
-    keys = {root(word) for word in text.words} | {*text.words}
+    text = index_sentence(sentence)
+    keys = {strip_ending(word) for word in text.words} | {*text.words}
     keys |= {f"nation {country}" for country, _ in text.senses}
     keys |= {f"year {date.year}" for date in text.dates}
     keys |= {first + second for first, second in zip(text.words, text.words[1:], strict=False)}

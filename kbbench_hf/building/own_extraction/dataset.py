@@ -35,10 +35,9 @@ from kbbench_hf.building.text2kgbench.columns import (
 from kbbench_hf.building.text2kgbench.repairs import distinct, flag_across_rows
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import Row
-from kbbench_hf.metrics.triples import Ontology, fold, score_reference
+from kbbench_hf.metrics.triples import Ontology, name_key, score_reference
 from kbbench_hf.protocols import Embedder
-from kbbench_hf.text.folding import fold as fold_word
-from kbbench_hf.text.folding import unscramble
+from kbbench_hf.text.folding import fold, unscramble
 from kbbench_hf.text.words import WORD
 
 COLUMNS = pa.schema([*SENTENCES, ("grades", pa.list_(pa.string())), ("origin", pa.string())])
@@ -168,8 +167,8 @@ def _aligned_rows(
     statistics: BuildStatistics,
 ) -> list[Row]:
     """Return the rows of sentences that triples align with, each sentence once."""
-    first = {fold(each.text): each for each in reversed(sentences)}
-    once = [each for each in sentences if first[fold(each.text)] is each]
+    first = {name_key(each.text): each for each in reversed(sentences)}
+    once = [each for each in sentences if first[name_key(each.text)] is each]
     if len(once) < len(sentences):
         statistics.notes.append(f"{len(sentences) - len(once):,} sentences occur twice and are used once.")
     from rich.console import Console
@@ -253,7 +252,7 @@ def _mark_selected(
     statistics.selected_by = "the table of sentences" if chosen else "grades"
     seen: set[str] = set()
     for row in rows:
-        sentence = fold(row["sentence"])
+        sentence = name_key(row["sentence"])
         is_first = sentence not in seen and len(row["sentence"].split()) in SELECTED_WORDS
         row["selected"] = chosen.get(row["id"], False) if chosen else is_first and _is_sure(row, ontology)
         seen.add(sentence)
@@ -295,7 +294,7 @@ class TokenOverlap:
 
 
 def _words(text: str) -> set[str]:
-    return {fold_word(word) for word in WORD.findall(text)}
+    return {fold(word) for word in WORD.findall(text)}
 
 
 def add_similar_ids(rows: Sequence[Row], train: Sequence[Row], embedder: Embedder, count: int = COUNT) -> None:

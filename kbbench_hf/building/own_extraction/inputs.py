@@ -18,7 +18,7 @@ from kbbench_hf.building.own_extraction.rdf_ontologies import LITERALS, cut_name
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.files.user_tables import read_table, read_text
-from kbbench_hf.metrics.triples import fold
+from kbbench_hf.metrics.triples import name_key
 
 PARTS = {"subject": "sub", "relation": "rel", "object": "obj"}
 """Column of a user's table -> part of a triple."""
@@ -61,12 +61,12 @@ class Relations:
         """Fold all names of the relations."""
         names: dict[str, str] = {}
         for label, further in self.ontology.relation_names.items():
-            names |= {fold(each): label for each in further}
-        self.names = names | {fold(each): label for each, label in self.ontology.relation_ids.items()}
+            names |= {name_key(each): label for each in further}
+        self.names = names | {name_key(each): label for each, label in self.ontology.relation_ids.items()}
 
     def find(self, written: str) -> str | None:
         """Return the label of a relation in any spelling; None, and counted as unknown, where the ontology lacks it."""
-        label = self.ontology.relation_ids.get(written) or self.names.get(fold(written))
+        label = self.ontology.relation_ids.get(written) or self.names.get(name_key(written))
         if label is None:
             self.unknown[written] += 1
         return label

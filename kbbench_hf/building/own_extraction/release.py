@@ -23,7 +23,7 @@ from kbbench_hf.building.own_extraction.splits import MOST
 from kbbench_hf.building.own_kb import check_own_name
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import DatasetFolder, Row, write_dataset
-from kbbench_hf.metrics.triples import Triple, underscored
+from kbbench_hf.metrics.triples import Triple, underscore_spaces
 
 
 def build_own_extraction(
@@ -156,7 +156,7 @@ def _baselines(dataset: ExtractionDataset) -> Iterable[str]:
         DataError: the gold of a row, written as a model's answer, is not parsed back; the message has both.
     """
     ontology, splits = dataset.ontology.row, dataset.splits
-    relations = [underscored(each["label"]) for each in ontology["relations"]]
+    relations = [underscore_spaces(each["label"]) for each in ontology["relations"]]
     for row in (row for rows in splits.values() for row in rows):
         if (answer := _gold_as_answer({**row, "relations": relations})) != underscored_gold(row):
             raise DataError(

@@ -9,7 +9,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from kbbench_hf.files.datasets import Row
-from kbbench_hf.metrics.triples import fold, triple_key
+from kbbench_hf.metrics.triples import name_key, triple_key
 
 SHARES = {"train": 0.4, "validation": 0.3, "test": 0.3}
 """The shares of Wikidata-TekGen."""
@@ -38,7 +38,7 @@ def select_rows(rows: Sequence[Row], most: int = MOST) -> SelectedRows:
     seen: Counter[tuple[str, ...]] = Counter()
     for position, row in enumerate(rows):
         for triple in row["triples"]:
-            ends = [(triple["rel"], part, fold(triple[part])) for part in ("sub", "obj")]
+            ends = [(triple["rel"], part, name_key(triple[part])) for part in ("sub", "obj")]
             seen.update(ends)
             queues[triple["rel"]][any(seen[end] > most / 10 for end in ends)].append(position)
     fewest = fewest_of(len(rows))
@@ -104,7 +104,7 @@ def split_by_group(rows: Sequence[Row], seed: int = 0, shares: Mapping[str, floa
 def row_marks(row: Row) -> set[Hashable]:
     """Return what a row can share with others of its group: its sentence, and each triple."""
     triples = [triple_key((each["sub"], each["rel"], each["obj"])) for each in row["triples"]]
-    return {("sentence", fold(row["sentence"])), *(("triple", each) for each in triples)}
+    return {("sentence", name_key(row["sentence"])), *(("triple", each) for each in triples)}
 
 
 def connected_groups(keys: Sequence[Iterable[Hashable]]) -> list[list[int]]:

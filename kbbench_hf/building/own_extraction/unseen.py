@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, product, zip_longest
 
 from kbbench_hf.files.datasets import Row
-from kbbench_hf.metrics.mention_forms import find_mention, named_text
-from kbbench_hf.metrics.triples import fold, triple_key
+from kbbench_hf.metrics.mention_forms import find_mention, index_sentence
+from kbbench_hf.metrics.triples import name_key, triple_key
 from kbbench_hf.text.name_matching import Label
 from kbbench_hf.text.name_variants import QUALIFIER
 
@@ -78,7 +78,7 @@ def _swapped_rows(
                 return
             first, second = draw.choice(others) if others else map(draw.randrange, sizes)
             new = {"sub": subjects[first], "rel": relation, "obj": objects[second]}
-            distinct = len({fold(name) for name in (new["sub"], new["obj"], old["sub"], old["obj"])}) == 4
+            distinct = len({name_key(name) for name in (new["sub"], new["obj"], old["sub"], old["obj"])}) == 4
             sentence = _rewritten(row["sentence"], old, new) if distinct and _key(new) not in facts else ""
             if sentence:
                 triple = new | {"sub_id": None, "rel_id": old["rel_id"], "obj_id": None}
@@ -88,7 +88,7 @@ def _swapped_rows(
 
 def _only_these(row: Row, by_word: dict[str, list[str]]) -> bool:
     """Return whether a sentence names both ends of its triple word for word, apart, and no other entity."""
-    triple, text = row["triples"][0], named_text(row["sentence"])
+    triple, text = row["triples"][0], index_sentence(row["sentence"])
     taken: list[set[int]] = []
     for part in ("sub", "obj"):
         found = find_mention(row["sentence"], triple[part])

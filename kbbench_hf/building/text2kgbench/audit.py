@@ -8,7 +8,7 @@ import numpy as np
 from kbbench_hf.benchmarks.audits import ClosedBook, Finding
 from kbbench_hf.benchmarks.text2kgbench.material import Material, gold_triples, load, underscored_gold
 from kbbench_hf.files.datasets import DatasetFolder, Row
-from kbbench_hf.metrics.mention_forms import named_text
+from kbbench_hf.metrics.mention_forms import index_sentence
 from kbbench_hf.metrics.triples import Triple, score_reference
 from kbbench_hf.text.name_matching import Label
 
@@ -84,7 +84,7 @@ def _name_finder(names: set[str]) -> Callable[[str], Mapping[str, int]]:
             by_word.setdefault(label.words[0], []).append(name)
 
     def find_names(sentence: str) -> Mapping[str, int]:
-        text = named_text(sentence)
+        text = index_sentence(sentence)
         possible = {name for word in text.words for name in by_word.get(word, ())}
         found = {name: next(text.places(labels[name]), None) for name in possible}
         return {name: span[0] for name, span in found.items() if span}

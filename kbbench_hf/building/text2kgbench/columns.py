@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from kbbench_hf.files.datasets import Row
-from kbbench_hf.metrics.triple_values import read_gold
-from kbbench_hf.text.words import separate
+from kbbench_hf.metrics.triple_values import find_gold_mentions
+from kbbench_hf.text.words import separate_units
 
 
 def _strings(*names: str) -> list[tuple[str, pa.DataType]]:
@@ -61,8 +61,9 @@ def with_mentions(rows: Sequence[Row]) -> list[Row]:
 
 
 def _mentions(row: Row) -> list[Row]:
-    gold = [(separate(each["sub"]), each["rel"], separate(each["obj"])) for each in row["triples_repaired"]]
-    pairs = [(each.subject, each.object) for each in read_gold(separate(row["sentence"]), gold)]
+    triples = row["triples_repaired"]
+    gold = [(separate_units(each["sub"]), each["rel"], separate_units(each["obj"])) for each in triples]
+    pairs = [(each.subject, each.object) for each in find_gold_mentions(separate_units(row["sentence"]), gold)]
     return [dict(zip(_MENTION_NAMES, (sub.found, sub.form, obj.found, obj.form), strict=True)) for sub, obj in pairs]
 
 

@@ -11,7 +11,7 @@ from kbbench_hf.benchmarks.genres.topic_corpora import released_corpus
 from kbbench_hf.judges.thresholds import spearman
 from kbbench_hf.judges.topic_model import LdaSettings, TopicModel
 from kbbench_hf.metrics.generative_re import topical_similarity
-from kbbench_hf.metrics.topics import content_words, triples_text
+from kbbench_hf.metrics.topics import content_words, join_triples
 
 pytest.importorskip("gensim")
 
@@ -63,7 +63,7 @@ def test_a_saved_model_is_the_same_model(model: TopicModel, tmp_path: Path) -> N
 
 def test_the_release_loses_the_first_word_of_every_head_but_the_first() -> None:
     triples = [["Ferries", "cross", "harbour"], ["Goats", "eat", "grass"]]
-    words = {mode: content_words(triples_text(triples, mode), mode) for mode in ("reference", "fixed")}
+    words = {mode: content_words(join_triples(triples, mode), mode) for mode in ("reference", "fixed")}
     assert words["reference"] == ["Ferries", "cross", "harbour", "eat", "grass"]
     assert words["fixed"] == ["Ferries", "cross", "harbour", "Goats", "eat", "grass"]
 
@@ -96,7 +96,7 @@ def test_retrained_topics_follow_the_released_ts(
     found = []
     for name in released:
         answers = json.loads((folder / f"outputs/{sample}_{name}_1.json").read_text(encoding="utf-8"))
-        words = [content_words(triples_text(answers[text], "reference"), "reference") for text in documents]
+        words = [content_words(join_triples(answers[text], "reference"), "reference") for text in documents]
         found.append(100 * topical_similarity(source, model.shares(words)).mean())
     wanted = np.array(list(released.values()))
     assert len(wanted) == 14

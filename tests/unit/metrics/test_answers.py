@@ -10,10 +10,10 @@ from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.answers import (
     MODES,
     answer_scores,
-    answerability,
     balanced_accuracy,
-    rejections,
+    question_kinds,
     score_answers,
+    score_rejections,
     squad_normal,
     wtq_normal,
     wtq_number,
@@ -114,13 +114,13 @@ def test_squad_normal_form_drops_articles_as_words_only() -> None:
 
 def test_always_saying_no_rejects_everything_at_half_the_balanced_accuracy() -> None:
     answerable = [True] * 30 + [False] * 10
-    values = rejections(["no"] * 40, answerable)
+    values = score_rejections(["no"] * 40, answerable)
     assert estimate(values["rejection_rate"]).value == 1 and estimate(values["rejection_rate"]).n_scored == 10
     assert estimate(values["acceptance_rate"]).value == 0
-    assert balanced_accuracy(values["balanced_accuracy"], answerability(answerable)).value == 0.5
+    assert balanced_accuracy(values["balanced_accuracy"], question_kinds(answerable)).value == 0.5
 
 
 def test_an_unreadable_verdict_is_wrong_either_way() -> None:
-    values = rejections([None, None], [True, False])
+    values = score_rejections([None, None], [True, False])
     assert values["balanced_accuracy"].tolist() == [0, 0]
     assert np.nansum(values["rejection_rate"]) == 0 and values["parse_failure_rate"].tolist() == [1, 1]

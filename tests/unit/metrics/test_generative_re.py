@@ -9,16 +9,22 @@ from hypothesis import strategies as st
 
 from kbbench_hf.metrics.generative_re import (
     EMPTY_SCORES,
-    bracket_count,
+    all_cosines,
     completeness,
+    count_pairs,
     factualness,
+    find_reversed,
     granularity,
-    similarities,
     topical_similarity,
-    turned_round,
     uniqueness,
 )
-from kbbench_hf.metrics.triple_lists import hard_match, tokens_per_triple, triples_of, triples_per_document, well_formed
+from kbbench_hf.metrics.triple_lists import (
+    hard_match,
+    keep_well_formed,
+    select_triples,
+    tokens_per_triple,
+    triples_per_document,
+)
 
 A, B = [1.0, 0.0], [0.0, 1.0]
 DIAGONAL = [1.0, 1.0]  # cosine with A and with B: 1/sqrt(2) = 0.7071
@@ -114,7 +120,7 @@ def test_empty_answers_leave_granularity_in_reference_mode_only() -> None:
     ],
 )
 def test_the_release_counts_brackets(reply: str, count: int) -> None:
-    assert bracket_count(reply) == count
+    assert count_pairs(reply) == count
 
 
 def test_completeness_is_the_share_of_gold_that_something_reaches() -> None:
@@ -130,13 +136,13 @@ def test_completeness_needs_gold_and_an_answer() -> None:
 def test_a_reversed_triple_has_the_same_vector_and_another_direction() -> None:
     a, r, b = np.eye(3)
     gold, predicted = np.array([[a, r, b]]), np.array([[b, r, a]])
-    assert similarities(gold.sum(axis=1), predicted.sum(axis=1))[0, 0] == pytest.approx(1.0)
-    assert turned_round(gold, predicted).tolist() == [[True]]
+    assert all_cosines(gold.sum(axis=1), predicted.sum(axis=1))[0, 0] == pytest.approx(1.0)
+    assert find_reversed(gold, predicted).tolist() == [[True]]
 
 
 def test_a_symmetric_triple_has_both_directions() -> None:
     a, r, _ = np.eye(3)
-    assert turned_round(np.array([[a, r, a]]), np.array([[a, r, a]])).tolist() == [[False]]
+    assert find_reversed(np.array([[a, r, a]]), np.array([[a, r, a]])).tolist() == [[False]]
 
 
 @given(st.integers(0, 4), st.integers(0, 4), st.integers(0, 2**31))
@@ -144,18 +150,18 @@ def test_similarities_are_cosines(g: int, t: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     gold, predicted = rng.normal(size=(g, 5)), rng.normal(size=(t, 5))
     expected = [[x @ y / np.linalg.norm(x) / np.linalg.norm(y) for y in predicted] for x in gold]
-    assert similarities(gold, predicted) == pytest.approx(np.array(expected).reshape(g, t))
+    assert all_cosines(gold, predicted) == pytest.approx(np.array(expected).reshape(g, t))
 
 
 def test_the_reference_counts_every_triple_and_the_fixed_mode_each_once() -> None:
     answer = [["a", "r", "b"], ["a", "r", "b"], ["a", "r", None], ["c", "in", 1961], ["a", "r"], "abc", ["", "r", "b"]]
-    assert triples_per_document([triples_of(answer, "reference")])[0] == 7
-    assert triples_of(answer, "fixed") == [("a", "r", "b"), ("c", "in", "1961")]
+    assert triples_per_document([select_triples(answer, "reference")])[0] == 7
+    assert select_triples(answer, "fixed") == [("a", "r", "b"), ("c", "in", "1961")]
 
 
 def test_true_is_no_number_and_brackets_inside_entities_stay() -> None:
-    assert well_formed([["a", "r", True]]) == []
-    assert well_formed([["[SOD1] gene", "is", "x]"]]) == [("[SOD1] gene", "is", "x]")]
+    assert keep_well_formed([["a", "r", True]]) == []
+    assert keep_well_formed([["[SOD1] gene", "is", "x]"]]) == [("[SOD1] gene", "is", "x]")]
 
 
 def test_a_triple_with_something_else_than_strings_has_no_tokens() -> None:

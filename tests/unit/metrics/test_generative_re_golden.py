@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbbench_hf.metrics.generative_re import bracket_count, completeness, factualness, granularity
+from kbbench_hf.metrics.generative_re import completeness, count_pairs, factualness, granularity
 from kbbench_hf.metrics.triple_lists import hard_match, tokens_per_triple, triples_per_document
 from kbbench_hf.text.tokens import tokenize
 
@@ -80,7 +80,7 @@ def test_factualness_of_every_stored_verdict(shared: Path, release: Path) -> Non
 def test_granularity_of_every_stored_reply(shared: Path, release: Path) -> None:
     found = {}
     for file in sorted((release / "stored_verdicts" / "granularity").glob("*.json")):
-        splits = [[bracket_count(reply) for reply in row.values()] for row in _read(file).values()]
+        splits = [[count_pairs(reply) for reply in row.values()] for row in _read(file).values()]
         scores = granularity(splits, empty=math.nan)
         found[_key(file.stem)] = np.nanmean(scores) if splits else math.nan
     wanted = expected(shared, "GS", "recomputed")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbbench_hf.metrics.mentions import mentions
+from kbbench_hf.metrics.mentions import is_mentioned
 
 SENTENCE = (
     "On 2 May 1989 the UN honoured Müller of the European Space Agency in Albany, Oregon, for 1,104.1 kg of U.S. ore."
@@ -24,7 +24,7 @@ SENTENCE = (
     ],
 )  # fmt: skip
 def test_what_the_sentence_mentions(entity):
-    assert mentions(SENTENCE, entity)
+    assert is_mentioned(SENTENCE, entity)
 
 
 @pytest.mark.parametrize(
@@ -36,16 +36,16 @@ def test_what_the_sentence_mentions(entity):
     ],
 )  # fmt: skip
 def test_what_it_does_not(entity):
-    assert not mentions(SENTENCE, entity)
+    assert not is_mentioned(SENTENCE, entity)
 
 
 @given(st.lists(st.text("abcdeÉ1", min_size=1), min_size=1, max_size=6), st.data())
 def test_any_words_in_a_row_are_mentioned(words, data):
     start = data.draw(st.integers(0, len(words) - 1))
     end = data.draw(st.integers(start + 1, len(words)))
-    assert mentions(" ".join(words), "_".join(words[start:end]).upper())
+    assert is_mentioned(" ".join(words), "_".join(words[start:end]).upper())
 
 
 @given(st.text(), st.text())
 def test_any_texts_can_be_asked_for(sentence, entity):
-    assert mentions(sentence, entity) in (True, False)
+    assert is_mentioned(sentence, entity) in (True, False)

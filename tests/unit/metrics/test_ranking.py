@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.metrics.id_lists import IdLists, number_ids
-from kbbench_hf.metrics.ranking import MODES, at_least, measure, metric_names
+from kbbench_hf.metrics.ranking import MODES, lower_bounds, measure, metric_names
 from kbbench_hf.metrics.ranks import locate, rank
 
 EVERY = metric_names((1, 2, 3, 5, 10))
@@ -95,7 +95,7 @@ def test_what_every_order_of_the_tail_agrees_on_is_determined():
 
 def test_the_least_value_of_what_is_not_determined_is_that_of_the_last_rank():
     ranks = locate(rank(IdLists.of([[1, 2, 3]])), IdLists.of([[9]]), missing=None, n_candidates=10)
-    assert at_least(ranks, ["mrr", "hit_at_5"]) == {"mrr": [1 / 10], "hit_at_5": [0.0]}
+    assert lower_bounds(ranks, ["mrr", "hit_at_5"]) == {"mrr": [1 / 10], "hit_at_5": [0.0]}
 
 
 def test_the_tail_stands_in_order_of_id_when_the_candidates_are_known():
@@ -247,7 +247,7 @@ def test_a_determined_value_is_that_of_any_order_of_the_tail(drawn, n_candidates
     drawn = [(order or [0], gold) for order, gold in drawn]
     gold = IdLists.of([sorted(gold) for _, gold in drawn])
     located = locate(rank(IdLists.of([o for o, _ in drawn])), gold, missing=None, n_candidates=n_candidates)
-    cut, least = measure(located, EVERY), at_least(located, EVERY)
+    cut, least = measure(located, EVERY), lower_bounds(located, EVERY)
     generator = np.random.default_rng(n_candidates)
     for _ in range(3):
         full = [[*o, *generator.permutation([c for c in range(n_candidates) if c not in o]).tolist()] for o, _ in drawn]

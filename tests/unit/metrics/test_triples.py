@@ -13,8 +13,8 @@ from kbbench_hf.metrics import triples
 from kbbench_hf.metrics.triples import (
     Ontology,
     TripleScores,
-    count_oddities,
-    match,
+    count_defects,
+    precision_recall_f1,
     score_reference,
     score_repaired,
 )
@@ -128,20 +128,20 @@ def test_every_value_is_a_fraction_and_relation_hallucination_the_rest_of_confor
 
 @given(st.sets(st.text("abcd", min_size=1), max_size=5), st.sets(st.text("abcd", min_size=1), max_size=5))
 def test_match_is_symmetric_but_for_precision_and_recall(one, other):
-    precision, recall, f1 = match(one, other)
-    assert match(other, one) == (recall, precision, pytest.approx(f1))
+    precision, recall, f1 = precision_recall_f1(one, other)
+    assert precision_recall_f1(other, one) == (recall, precision, pytest.approx(f1))
 
 
 def test_oddities_are_counted():
     predicted = [("a", "Director", "b"), ("A", "director", "b"), ("a", "director", "b"), ("a", "publication date", "c")]
-    assert count_oddities(predicted, GOLD, FILM) == {
+    assert count_defects(predicted, GOLD, FILM) == {
         "n_empty": 0,
         "n_filtered_out": 0,  # director is used by the gold
         "n_duplicate_triples": 2,  # three spellings of a director b; the capital of "Director" does not tell apart
         "n_near_miss_relations": 2,  # Director, publication date
     }
-    assert count_oddities([], GOLD, FILM)["n_empty"] == 1
-    assert count_oddities(predicted[:1], GOLD, FILM)["n_filtered_out"] == 1
+    assert count_defects([], GOLD, FILM)["n_empty"] == 1
+    assert count_defects(predicted[:1], GOLD, FILM)["n_filtered_out"] == 1
 
 
 COLUMNS = dict(zip(TripleScores._fields, ("P", "R", "F1", "OC", "SH", "RH", "OH"), strict=True))
@@ -184,7 +184,7 @@ def test_nltk_3_10_would_move_one_published_sentence(shared):
             context = case.sentence + case.ontology.joined_concepts
             for subject, _, _ in case.predicted:
                 old, new = (
-                    text.normalise(subject, version) in text.normalise(context, version) for version in ("3.9", "3.10")
+                    text.stem_text(subject, version) in text.stem_text(context, version) for version in ("3.9", "3.10")
                 )
                 if old != new:
                     moved.add((run.model, case.id))
@@ -194,7 +194,7 @@ def test_nltk_3_10_would_move_one_published_sentence(shared):
 def test_sixteen_threads_score_as_one(shared):
     some = list(cases(shared / "data/text2kgbench", RUNS[4]))[:300]
     alone = [score_reference(case.predicted, case.gold, case.sentence, case.ontology) for case in some]
-    for cached in (text.normalise, text._word_form, triples.entity_form, triples.fold, triples.loose):
+    for cached in (text.stem_text, text._word_form, triples.entity_form, triples.name_key, triples.relation_key):
         cached.cache_clear()
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)

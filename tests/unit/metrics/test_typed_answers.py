@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.metrics.answers import answer_scores
-from kbbench_hf.metrics.typed_answers import answer_type, matched, parse_answer_dates, same_answer
+from kbbench_hf.metrics.typed_answers import answer_type, is_same_answer, match_answers, parse_answer_dates
 
 # Judged by reading, before any rule was written: type|gold|aliases with ;|prediction|y or n.
 PAIRS = (Path(__file__).parent / "typed_answers.txt").read_text(encoding="utf-8").splitlines()
@@ -24,7 +24,7 @@ MONTHS = "January February March April May June July August September October No
 def test_two_answers_are_the_same_where_a_careful_reader_says_so(pair: str) -> None:
     type, gold, aliases, prediction, verdict = pair.split("|")
     names = [alias for alias in aliases.split(";") if alias]
-    assert same_answer(prediction, gold, type=type, aliases=names) == (verdict == "y")
+    assert is_same_answer(prediction, gold, type=type, aliases=names) == (verdict == "y")
 
 
 @pytest.mark.skipif(not CASES.exists(), reason=f"{CASES} is not there")
@@ -33,7 +33,7 @@ def test_the_written_verdicts_of_the_source_hold() -> None:
     wrong = [
         case
         for case in cases
-        if same_answer(case["prediction"], case["gold"], type=case["type"], aliases=case["aliases"]) != case["equal"]
+        if is_same_answer(case["prediction"], case["gold"], type=case["type"], aliases=case["aliases"]) != case["equal"]
     ]
     assert len(cases) == 48 and wrong == []
 
@@ -58,8 +58,8 @@ def written_otherwise(gold: str, type: str) -> Iterator[str]:
 @given(st.text(max_size=30), st.sampled_from(["entity", "number", "date"]))
 def test_every_answer_is_the_same_as_itself_and_never_as_an_empty_one(gold: str, type: str) -> None:
     if gold.strip():
-        assert same_answer(gold, gold, type=type)
-        assert not same_answer(" ", gold, type=type)
+        assert is_same_answer(gold, gold, type=type)
+        assert not is_same_answer(" ", gold, type=type)
 
 
 def test_gold_scores_one_in_its_natural_writings() -> None:
@@ -68,7 +68,7 @@ def test_gold_scores_one_in_its_natural_writings() -> None:
     }
     for type, gold in sorted(golds):
         for writing in written_otherwise(gold, type):
-            assert same_answer(writing, gold, type=type), (writing, gold, type)
+            assert is_same_answer(writing, gold, type=type), (writing, gold, type)
 
 
 def golds_of_sources() -> Iterator[str]:
@@ -87,13 +87,13 @@ def test_sign_point_and_magnitude_part_random_numbers() -> None:
     for _ in range(200):
         value = draw.randrange(1, 10**7) / 10 ** draw.randrange(4)
         for other in (-value, value * 10, value / 10, value * 1000):
-            assert not same_answer(f"{other:.6f}", f"{value:.6f}", type="number")
-        assert same_answer(f"${value:,.6f}", f"{value:.6f}", type="number")
+            assert not is_same_answer(f"{other:.6f}", f"{value:.6f}", type="number")
+        assert is_same_answer(f"${value:,.6f}", f"{value:.6f}", type="number")
 
 
 def test_an_unknown_type_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UsageError, match=r"'dates'.*date"):
-        same_answer("x", "x", type="dates")
+        is_same_answer("x", "x", type="dates")
 
 
 def test_an_answer_given_twice_under_two_names_counts_once() -> None:
@@ -106,7 +106,7 @@ def test_one_prediction_stands_for_one_gold_answer_only() -> None:
     # "Mercury" fits both, and is one of them: 1 of 1 right, 1 of 2 found, F1 = 2 * 1 / (1 + 2)
     assert answer_scores(["Mercury"], gold, "typed") == pytest.approx((2 / 3, 1, 1 / 2, 0, 1))
     # "Mercury" must leave the planet to the prediction that says it
-    assert matched(["Mercury", "Mercury (planet)"], gold, "entity", []) == [1, 0]
+    assert match_answers(["Mercury", "Mercury (planet)"], gold, "entity", []) == [1, 0]
     assert answer_scores(["Mercury", "Mercury (planet)"], gold, "typed").exact_match == 1
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from kbbench_hf.text import tokens as text
 from kbbench_hf.text.porter import NltkVersion, stem
-from kbbench_hf.text.tokens import normalise, sentences, tokenize
+from kbbench_hf.text.tokens import split_sentences, stem_text, tokenize
 from tests.golden.make_sentence_ends import TABLE, release_texts, sentence_ends
 from tests.golden.text2kg_runs import nltk_data
 
@@ -76,7 +76,7 @@ def test_tokens_of_a_sentence_are_nltks(nltk, string):
 def test_the_normal_form_is_that_of_all_tokens_at_once(string):
     # The definition, without the short cut of taking words one by one.
     joined = "".join(stem(token) for token in tokenize(string))
-    assert normalise(string) == re.sub(r"_|\s", "", joined).lower()
+    assert stem_text(string) == re.sub(r"_|\s", "", joined).lower()
 
 
 @pytest.mark.parametrize(
@@ -110,17 +110,17 @@ def test_the_context_of_the_notes_example():
     sentence = "Bleach: Hell Verse is a 2010 Japanese animated film directed by Noriyuki Abe."
     # No separator before the concepts: "Abe." and "film" are one token, so "abe." is not parted.
     assert (
-        normalise(sentence + "film film genre")
+        stem_text(sentence + "film film genre")
         == "bleach:hellversisa2010japanesanimfilmdirectbynoriyukiabe.filmfilmgenr"
     )
 
 
 def test_empty_and_blank_texts_have_no_tokens():
-    assert [tokenize(""), tokenize(" \n"), normalise(""), sentences("")] == [[], [], "", [""]]
+    assert [tokenize(""), tokenize(" \n"), stem_text(""), split_sentences("")] == [[], [], "", [""]]
 
 
 def test_a_text_outside_the_table_is_one_sentence():
-    assert sentences("It rains. It pours.") == ["It rains. It pours."]
+    assert split_sentences("It rains. It pours.") == ["It rains. It pours."]
 
 
 def test_the_table_holds_no_text():
@@ -143,7 +143,7 @@ def test_texts_of_the_release_that_punkt_cuts_have_nltks_tokens(shared, punkt, m
 
 def test_sixteen_threads_normalise_as_one(shared):
     strings = list(dict.fromkeys(release_texts(shared / "data/text2kgbench")))[:3000]
-    text.normalise.cache_clear()
+    text.stem_text.cache_clear()
     text._word_form.cache_clear()
     text._sentence_ends.cache_clear()
     interval = sys.getswitchinterval()
@@ -151,21 +151,21 @@ def test_sixteen_threads_normalise_as_one(shared):
     try:
         with ThreadPoolExecutor(16) as pool:
             parallel = list(
-                pool.map(lambda offset: [normalise(each) for each in strings[offset:] + strings[:offset]], range(16))
+                pool.map(lambda offset: [stem_text(each) for each in strings[offset:] + strings[:offset]], range(16))
             )
     finally:
         sys.setswitchinterval(interval)
-    alone = [normalise.__wrapped__(each) for each in strings]
+    alone = [stem_text.__wrapped__(each) for each in strings]
     assert all(forms == alone[offset:] + alone[:offset] for offset, forms in enumerate(parallel))
 
 
 def test_caches_are_bounded():
-    assert text.normalise.cache_info().maxsize and text._word_form.cache_info().maxsize
+    assert text.stem_text.cache_info().maxsize and text._word_form.cache_info().maxsize
 
 
 def test_no_nltk_is_needed(tmp_path):
     (tmp_path / "nltk.py").write_text("raise ImportError('nltk is not here')")
-    code = "from kbbench_hf.text.tokens import normalise; print(normalise('The animated films.'))"
+    code = "from kbbench_hf.text.tokens import stem_text; print(stem_text('The animated films.'))"
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}."}
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     assert result.stdout == "theanimfilm.\n"

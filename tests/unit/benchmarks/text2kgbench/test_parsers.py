@@ -15,7 +15,7 @@ from kbbench_hf.benchmarks.text2kgbench.parsers import (
     parse_md,
     parse_quotes,
 )
-from kbbench_hf.metrics.triples import Ontology, score_reference, underscored
+from kbbench_hf.metrics.triples import Ontology, score_reference, underscore_spaces
 from kbbench_hf.parsing.parsed_reply import ParseError
 from tests.golden.text2kg_runs import RUNS, Run, gold, ontologies, responses
 
@@ -50,9 +50,9 @@ def test_the_three_profiles_differ_in_underscores_quotes_and_spaces():
 
 # How the release's prompts write triples. For WebNLG they write blanks for underscores.
 WRITTEN = {
-    "prompt, wikidata_tekgen": lambda sub, rel, obj: f"{underscored(rel)}({sub},{obj})",
+    "prompt, wikidata_tekgen": lambda sub, rel, obj: f"{underscore_spaces(rel)}({sub},{obj})",
     "prompt, dbpedia_webnlg": lambda sub, rel, obj: f"{rel}({sub}, {obj})".replace("_", " "),
-    "underscores kept": lambda sub, rel, obj: f"{underscored(rel)}({sub}, {obj})",
+    "underscores kept": lambda sub, rel, obj: f"{underscore_spaces(rel)}({sub}, {obj})",
 }
 
 

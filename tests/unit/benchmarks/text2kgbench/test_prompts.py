@@ -26,7 +26,7 @@ from kbbench_hf.benchmarks.text2kgbench.prompts import (
     with_similar_ids,
 )
 from kbbench_hf.files.datasets import DatasetFolder
-from kbbench_hf.metrics.triples import fold
+from kbbench_hf.metrics.triples import name_key
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def examples_of(folder: DatasetFolder, split: str) -> Examples:
     others = [
         row for name in folder.configs()["sentences"] if name != "train" for row in folder.rows("sentences", name)
     ]
-    shown = Demonstrations(train, frozenset(fold(row["sentence"]) for row in others))
+    shown = Demonstrations(train, frozenset(name_key(row["sentence"]) for row in others))
     return Examples(folder.rows("sentences", split), Material(ontologies, shown))
 
 
