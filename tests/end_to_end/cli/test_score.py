@@ -149,9 +149,12 @@ def test_a_pipe_and_a_path_from_home_are_read_as_the_file_is(kbbench, monkeypatc
     if how == "fifo":
         os.mkfifo("fifo")
         Thread(target=Path("fifo").write_bytes, args=(content,)).start()
-    command = [sys.executable, "-m", "kbbench_hf.cli", "score", path, *ON, "--json"]
-    done = subprocess.run(command, input=content, capture_output=True, check=False)
-    assert json.loads(done.stdout)["scores"] == expected, done.stderr
+    if how in ("-", "/dev/stdin"):
+        command = [sys.executable, "-m", "kbbench_hf.cli", "score", path, *ON, "--json"]
+        printed = subprocess.run(command, input=content, stdout=subprocess.PIPE, check=True).stdout.decode()
+    else:
+        printed = kbbench("score", path, *ON, "--json").out
+    assert json.loads(printed)["scores"] == expected
 
 
 def test_two_systems_are_called_by_the_names_given_before_their_files(kbbench):

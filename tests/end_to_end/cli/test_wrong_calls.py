@@ -323,9 +323,13 @@ def process(call: str, folder: Path, **how: object) -> Ended:
 
 
 SCORE = f"score good.jsonl {ON}"
+FULL = pytest.mark.full
+"""Marks cases of which `make test` runs others, each in a process of its own."""
 
 
-@pytest.mark.parametrize("call", [SCORE, f"{SCORE} --json", "list", "--help", "doctor"])
+@pytest.mark.parametrize(
+    "call", [SCORE, "list", "--help", *(pytest.param(call, marks=FULL) for call in (f"{SCORE} --json", "doctor"))]
+)
 def test_a_full_disk_under_standard_output_is_one_message(place, call):
     done = process(call, place, streams={"stdout": "full"})
     assert done.code == 1
@@ -339,9 +343,7 @@ def test_a_full_disk_under_standard_output_is_one_message(place, call):
 @pytest.mark.parametrize(
     ("streams", "code"),
     [
-        ({"stdin": "closed"}, 0),
-        ({"stdout": "closed"}, 0),
-        ({"stderr": "closed"}, 0),
+        *(pytest.param({name: "closed"}, 0, marks=FULL) for name in ("stdin", "stdout", "stderr")),
         ({"stderr": "full"}, 0),
         ({"stdin": "closed", "stdout": "closed", "stderr": "closed"}, 0),
     ],
@@ -363,7 +365,9 @@ def test_a_result_that_does_not_fit_the_disk_is_not_written(place, tmp_path):
     assert not list((tmp_path / "here").iterdir())
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1", "cp437", "utf-16"])
+@pytest.mark.parametrize(
+    "encoding", ["ascii", "utf-16", *(pytest.param(name, marks=FULL) for name in ("cp1252", "latin-1", "cp437"))]
+)
 def test_tables_are_printed_in_any_encoding(place, encoding):
     env = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C", "PYTHONIOENCODING": encoding}
     done = kbbench_process(shlex.split(f"compare good.jsonl other.jsonl {ON} --slices all"), place, env=env)
@@ -374,8 +378,10 @@ def test_tables_are_printed_in_any_encoding(place, encoding):
 
 
 @pytest.mark.parametrize("columns", ["0", "-1", "wide", "40", "30", "7", "1000000"])
-def test_names_of_metrics_stand_whole_at_any_width(place, columns):
-    done = process(f"{SCORE} --all-metrics", place, env={"COLUMNS": columns})
+def test_names_of_metrics_stand_whole_at_any_width(place, kbbench, monkeypatch, columns):
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("COLUMNS", columns)
+    done = kbbench(*shlex.split(f"{SCORE} --all-metrics"))
     assert done.code == 0
     assert {"F1", "P", "R", "OC", "SH", "RH", "OH", "SH aliases"} <= {
         line.split("  ")[0].strip(" ↓") for line in done.out.splitlines()

@@ -6,6 +6,7 @@ in the one order that ours gives; `test_what_depends_on_the_machine` says which 
 
 import json
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -38,19 +39,27 @@ def expected(folder: Path) -> list[dict]:
         return [json.loads(line) for line in lines]
 
 
-def built(archive: Path, name: str, out: Path, monkeypatch) -> KnowledgeBase:
-    monkeypatch.setattr(sys, "argv", f"kbbench build stark-{name} --archive {archive} --out {out}".split())
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    assert not stopped.value.code
-    return KnowledgeBase.open(out)
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """Build the archive of a number with the command, once."""
+
+    @cache
+    def build(archive: Path, name: str) -> KnowledgeBase:
+        out = tmp_path_factory.mktemp("kb") / "kb"
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as stopped:
+            patch.setattr(sys, "argv", f"kbbench build stark-{name} --archive {archive} --out {out}".split())
+            main()
+        assert not stopped.value.code
+        return KnowledgeBase.open(out)
+
+    return build
 
 
 @pytest.mark.parametrize(("name", "number"), ARCHIVES)
-def test_everything_that_the_authors_code_prints_is_printed_alike(oracle, name, number, tmp_path, monkeypatch):
+def test_everything_that_the_authors_code_prints_is_printed_alike(oracle, built, name, number):
     folder = oracle / name / number
     facts, nodes = json.loads((folder / "archive.json").read_text()), expected(folder)
-    kb = built(folder / "processed.zip", name, tmp_path / "kb", monkeypatch)
+    kb = built(folder / "processed.zip", name)
     assert kb.types() == [node["type"] for node in nodes]
     for relations, compact in FORMS:
         ours = render(kb, DOCUMENTS[name](), relations=relations, compact=compact).to_pylist()
@@ -66,9 +75,9 @@ def test_everything_that_the_authors_code_prints_is_printed_alike(oracle, name, 
 
 
 @pytest.mark.parametrize(("name", "number", "form"), OTHER_FORMS)
-def test_archives_of_other_years_and_members_hold_the_same(oracle, name, number, form, tmp_path, monkeypatch):
+def test_archives_of_other_years_and_members_hold_the_same(oracle, built, name, number, form):
     folder = oracle / name / number
-    kbs = [built(folder / f"{each}.zip", name, tmp_path / each, monkeypatch) for each in ("processed", form)]
+    kbs = [built(folder / f"{each}.zip", name) for each in ("processed", form)]
     assert kbs[0].hash == kbs[1].hash
 
 
@@ -84,17 +93,17 @@ def test_what_depends_on_the_machine_is_the_order_of_reviews_with_equal_votes_al
 
 
 @pytest.mark.parametrize(("name", "number", "start"), [("prime", "01", "- name: "), ("mag", "07", " - paper title: ")])
-def test_where_the_authors_code_crashes_ours_prints_a_document(oracle, name, number, start, tmp_path, monkeypatch):
+def test_where_the_authors_code_crashes_ours_prints_a_document(oracle, built, name, number, start):
     folder = oracle / name / number
     crashed = [node["id"] for node in expected(folder) if node["crash"]]
-    kb = built(folder / "processed.zip", name, tmp_path / "kb", monkeypatch)
+    kb = built(folder / "processed.zip", name)
     documents = render(kb, DOCUMENTS[name](), rows=crashed).to_pylist()
     assert crashed and all(text.startswith(start) for text in documents)
 
 
-def test_the_first_form_of_prime_has_a_blank_line_before_the_relations(oracle, tmp_path, monkeypatch):
+def test_the_first_form_of_prime_has_a_blank_line_before_the_relations(oracle, built):
     folder = oracle / "prime" / "00"
-    kb = built(folder / "processed.zip", "prime", tmp_path / "kb", monkeypatch)
+    kb = built(folder / "processed.zip", "prime")
     now, first = (render(kb, DOCUMENTS[form]()).to_pylist() for form in ("prime", "prime_first"))
     assert first == [text.replace("- relations:\n", "- relations:\n\n") for text in now] != now
     one_line = render(kb, DOCUMENTS["prime_first"](), compact=True).to_pylist()
