@@ -20,8 +20,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 from kbbench_hf.benchmarks import shipped_answers
+from kbbench_hf.cli import main
 from kbbench_hf.scoring.asked import load_examples
 from tests.servers.scripted import ScriptedServer
 from tests.tiny_chat_model import tiny_chat_model
@@ -102,6 +104,7 @@ class Reader:
     folder: Path
     server: ScriptedServer
     names: dict[str, Any] = field(default_factory=dict)
+    in_process: bool = False
 
     def differences(self, page: Path) -> Iterator[Difference]:
         """Yield what prints something else than the page shows."""
@@ -118,20 +121,49 @@ class Reader:
                     yield Difference(command, output, real)
 
     def _run(self, command: str) -> str:
-        """Return what a command prints, without progress; a published release is taken from the shared folder."""
+        """Return what a command prints, without progress; a published release is taken from the shared folder.
+
+        `kbbench` without a shell's operators runs in this process, which saves its start; the README has real ones.
+        """
         replaced = command.replace(SERVED, self.server.url).replace("my-model", "scripted-model")
         replaced = replaced.replace("path/to/kbbench-hf", str(ROOT)).replace("pip install", INSTALL)
         replaced = re.sub(r"build (text2kg-\S+)", r'build \1 --source "$KBBENCH_SHARED/data/text2kgbench"', replaced)
+        if (
+            self.in_process
+            and re.fullmatch(r"kbbench [^|&;<>$`*~\n]+", replaced)
+            and not (self.folder / ".site").exists()
+        ):
+            code, printed, errors = self._kbbench(shlex.split(replaced))
+        else:
+            code, printed, errors = self._shell(replaced)
+        if code:
+            raise AssertionError(f"{shlex.quote(command)} exited {code}:\n{errors[-2000:]}")
+        real = printed.replace(self.server.url, SERVED).replace("scripted-model", "my-model")
+        return "".join(f"{line.rstrip()}\n" for line in real.splitlines())
+
+    def _kbbench(self, arguments: list[str]) -> tuple[object, str, str]:
+        out, errors = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+        with (
+            contextlib.chdir(self.folder),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(errors),
+            mock.patch.dict(os.environ, COLUMNS="100"),
+            mock.patch.object(sys, "argv", arguments),
+        ):
+            try:
+                code: object = main()
+            except SystemExit as stopped:
+                code = stopped.code
+        return code, *(each.buffer.getvalue().decode() for each in (out, errors))  # type: ignore[attr-defined]
+
+    def _shell(self, command: str) -> tuple[object, str, str]:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         python_path = f"{ROOT}{os.pathsep}{self.folder / '.site'}"
         environment = {**os.environ, "PATH": path, "PYTHONPATH": python_path, "COLUMNS": "100"}
         done = subprocess.run(
-            ["bash", "-c", replaced], cwd=self.folder, env=environment, capture_output=True, text=True, timeout=240
+            ["bash", "-c", command], cwd=self.folder, env=environment, capture_output=True, text=True, timeout=240
         )
-        if done.returncode:
-            raise AssertionError(f"{shlex.quote(command)} exited {done.returncode}:\n{done.stderr[-2000:]}")
-        real = done.stdout.replace(self.server.url, SERVED).replace("scripted-model", "my-model")
-        return "".join(f"{line.rstrip()}\n" for line in real.splitlines())
+        return done.returncode, done.stdout, done.stderr
 
     def _python(self, block: str, page: Path) -> Iterator[Difference]:
         test = doctest.DocTestParser().get_doctest(block, {}, page.name, str(page), 0)
