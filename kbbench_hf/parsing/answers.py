@@ -6,12 +6,11 @@ from itertools import pairwise
 
 from kbbench_hf.parsing import cues
 from kbbench_hf.parsing.answer_lists import CORRECTED, NOT_BUT, REMARK, TAKEN_BACK, clean_answer, split_answers
-from kbbench_hf.parsing.final_answer import AnswerVersion, split_versions
+from kbbench_hf.parsing.final_answer import AnswerVersion, parse_final_answer
 from kbbench_hf.parsing.json_answers import Split, json_answers
 from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
-from kbbench_hf.parsing.reasoning import strip_reasoning
 from kbbench_hf.parsing.word_lists import word_lists
-from kbbench_hf.parsing.wrappers import BESIDE, unwrap
+from kbbench_hf.parsing.wrappers import BESIDE
 from kbbench_hf.text.patterns import lazy_pattern
 
 _LISTS = {name: f"(?:{rows})" for name, rows in word_lists("answers").items()}
@@ -71,31 +70,20 @@ def parse_answers(
     >>> parse_answers("Answer: 28 and 30").answer, parse_answers("Answer: not 28 but 30").answer
     (['28', '30'], ['30'])
     """
-    thought, said = strip_reasoning(reply, question)
-    if not said.strip():
-        raise ParseError("nothing but thought" if thought else "an empty reply", thought)
-    if _TWICE.search(said):
-        raise ParseError("an object with two members 'answer'", thought)
     asks_for_several = bool(_SEVERAL.search(question[:1000]))
 
     def split(line: str, several: bool) -> list[str]:
         return split_answers(line, several or asks_for_several, is_name)
 
-    try:
-        for version in split_versions(unwrap(said)):
-            if version.alternatives:
-                break
-            read = _read(version, question, split)
-            if read is not None:
-                return ParsedReply(*read, thought)
-            if version.is_final or (version.takes_back and cues.RETRACTIONS.search(version.text)):
-                break
-    except ParseError as error:
-        raise ParseError(str(error), thought) from None
-    raise ParseError(f"no answer, and no word that there is none: {said.strip()[:80]!r}", thought)
+    def read(version: AnswerVersion) -> tuple[list[str], str] | None:
+        return _read(version, question, split)
+
+    return parse_final_answer(reply, read, "no answer, and no word that there is none:", asked=question)
 
 
 def _read(version: AnswerVersion, question: str, split: Split) -> tuple[list[str], str] | None:
+    if _TWICE.search(version.whole):
+        raise ParseError("an object with two members 'answer'")
     values = [
         (piece, answers)
         for piece in version.pieces

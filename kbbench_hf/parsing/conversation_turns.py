@@ -190,7 +190,7 @@ _SYSTEM = lazy_pattern(r"\b(?:you are|assistant|chat between|below is|instructio
 
 
 def _is_prompt(text: str, asked: str) -> bool:
-    return _folded(asked) in _folded(text) if asked else len(text) >= _SHORTEST_PROMPT
+    return fold_text(asked) in fold_text(text) if asked else len(text) >= _SHORTEST_PROMPT
 
 
 def _of_harmony(reply: str, asked: str) -> str:
@@ -209,13 +209,14 @@ def _is_other_input(reply: str, label: re.Match[str], asked: str) -> bool:
     before = reply[: label.start()].strip()
     if not asked or not before or (label["u"] and not _ONLY_ANSWER.fullmatch(before)):
         return False
-    text = _folded(next((line for line in reply[label.end() :].splitlines() if _folded(line)), ""))
-    return bool(text) and text not in _folded(asked) and _folded(asked) not in text
+    text = fold_text(next((line for line in reply[label.end() :].splitlines() if fold_text(line)), ""))
+    return bool(text) and text not in fold_text(asked) and fold_text(asked) not in text
 
 
 _ONLY_ANSWER = lazy_pattern(r"(?:\S+[ \t]?){1,8}(?<!:)|[{\[].*[}\]]", re.DOTALL)
 """An answer without a word of thought: a text may be quoted after that."""
 
 
-def _folded(text: str) -> str:
+def fold_text(text: str) -> str:
+    """Return a text in lower case with one blank for whatever is no word."""
     return re.sub(r"\W+", " ", text.casefold()).strip()

@@ -31,16 +31,16 @@ FINAL = _cue(
 """What announces the answer that holds."""
 SECOND_THOUGHTS = _cue("second_thoughts", rf"{_SENTENCE}{{}}")
 """What takes back what stands before it."""
-ADDITIONS = _cue("additions")
 RETRACTIONS = _cue("retractions")
+"""In second thoughts: what stands before them is wrong."""
 DRAFT = _cue("draft")
 """In a heading: what stands under it was tried."""
 REJECTED = _cue("rejected")
 """In a heading: what stands under it was thrown away."""
 REPEATED = _cue("repeated")
-"""In a heading: what stands under it may be from the prompt."""
-INPUT_HEADINGS = _cue("input_headings")
-"""In a heading: what stands under it is from the prompt, even if the heading also names an answer."""
+"""In a heading: what stands under it is from the prompt."""
+GIVEN = _cue("given")
+"""In a heading that names no answer: what stands under it is from the prompt."""
 BEFORE_REJECTED = _cue("before_rejected", r"{}[^\n\ue000]{0,160}$")
 """Before a value, in its sentence: it is not the model's answer."""
 AFTER_REJECTED = _cue("after_rejected", r"^[\s\"'`)*,;:–—-]{0,6}{}")

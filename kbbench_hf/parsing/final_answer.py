@@ -6,12 +6,16 @@ that stand on their own count before those that stand inside a sentence.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from kbbench_hf.parsing import cues
+from kbbench_hf.parsing.conversation_turns import fold_text
 from kbbench_hf.parsing.lenient_json import CutList, CutObject, JsonSpan, Value, extract_json
+from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError, T
+from kbbench_hf.parsing.reasoning import strip_reasoning
+from kbbench_hf.parsing.wrappers import unwrap
 
 _MASK = "\ue000"
 """Stands for each character of a value while words are looked for."""
@@ -50,6 +54,8 @@ class Piece(NamedTuple):
 class AnswerVersion:
     """What counts of one version of an answer."""
 
+    whole: str
+    """The whole response, unwrapped."""
     text: str
     """Its text; what does not count is blank."""
     pieces: list[Piece]
@@ -61,6 +67,45 @@ class AnswerVersion:
     """Whether it was announced as the one that holds."""
 
 
+def parse_final_answer(
+    reply: str,
+    read: Callable[[AnswerVersion], tuple[T, str] | None],
+    failure: str,
+    *,
+    asked: str = "",
+    repeated: str = "",
+    judged: bool = False,
+) -> ParsedReply[T]:
+    """Return what is read from the last version of a reply's answer that can be read.
+
+    Args:
+        reply: what a model sent.
+        read: the reader of a version: the answer and the rule that read it; None where the version has no answer.
+        failure: what the error says where no version has one; after a colon it quotes the reply.
+        asked: a text that the prompt contains.
+        repeated: the text that the answer is about, by which a repeated input is told from a made-up one.
+        judged: whether a verdict or a score is asked for.
+
+    Raises:
+        ParseError: no version has an answer, or the last one can be read in two ways.
+    """
+    thought, said = strip_reasoning(reply, asked)
+    if not said.strip():
+        raise ParseError("nothing but thought" if thought else "an empty reply", thought)
+    try:
+        for version in split_versions(unwrap(said), repeated, judged=judged):
+            if version.alternatives:
+                break
+            if (answer := read(version)) is not None:
+                return ParsedReply(*answer, thought)
+            retracts = cues.RETRACTIONS.search(version.text) or (judged and re.search(r"\d", version.text))
+            if (version.takes_back and retracts) or (version.is_final and version.text.strip()):
+                break
+    except ParseError as error:
+        raise ParseError(str(error), thought) from None
+    raise ParseError(f"{failure} {said.strip()[:80]!r}" if failure.endswith(":") else failure, thought)
+
+
 def split_versions(said: str, asked: str = "", *, judged: bool = False) -> Iterator[AnswerVersion]:
     """Yield what counts of a reply, the last version first.
 
@@ -69,45 +114,38 @@ def split_versions(said: str, asked: str = "", *, judged: bool = False) -> Itera
         asked: the text that the model was given, by which a repeated input is told from a made-up one.
         judged: whether a verdict or a score is asked for; then "False:" is no heading of what was thrown away.
     """
-    said = _own_answer(said, asked)
+    whole, said = said, _own_answer(said, asked)
     shadow, _ = _shadow(said, extract_json(said))
     starts: dict[int, tuple[bool, bool]] = {0: (False, False)}
-    before = None
+    labels: set[str] = set()  # a label that repeats adds to its first answer
     for match in cues.FINAL.finditer(shadow):
-        if shadow[match.end() :].strip(" \n*_:：") and not (before and _goes_on(shadow, before, match)):
+        if shadow[match.end() :].strip(" \n*_:：") and match[0].strip() not in labels:
             starts[match.start()] = (False, True)
-        before = match
+        labels.add(match[0].strip())
     for match in cues.SECOND_THOUGHTS.finditer(shadow):
-        sentence = shadow[match.start() : _end_of_sentence(shadow, match.end())]
-        if match.start() and shadow[: match.start()].strip() and not cues.ADDITIONS.search(sentence):
+        if shadow[: match.start()].strip():
             starts.setdefault(match.start(), (True, False))
     bounds = sorted(starts)
     for start, end in zip(reversed(bounds), reversed([*bounds[1:], len(said)]), strict=True):
         takes_back, is_final = starts[start]
-        yield _version(said[start:end], takes_back, is_final, judged)
+        yield _version(whole, said[start:end], takes_back, is_final, judged)
 
 
-def _goes_on(shadow: str, before: "re.Match[str]", label: "re.Match[str]") -> bool:
-    """Whether two lines in a row have the same label: the second adds to the first."""
-    line = shadow[before.end() : label.start()].strip(" *_")
-    return before[0].strip() == label[0].strip() and line.strip() != "" and "\n" not in line.strip()
-
-
-def _version(said: str, takes_back: bool, is_final: bool, judged: bool) -> AnswerVersion:
+def _version(whole: str, said: str, takes_back: bool, is_final: bool, judged: bool) -> AnswerVersion:
     found = extract_json(said)
     text = _without_what_does_not_count(said, found, judged, takes_back or is_final)
     kept = [each for each in found if text[each.start] == said[each.start]]
     pieces, alternatives = _placed(text, kept)
-    return AnswerVersion(text, pieces, alternatives, takes_back, is_final)
+    return AnswerVersion(whole, text, pieces, alternatives, takes_back, is_final)
 
 
 def _own_answer(said: str, asked: str) -> str:
     """Return the text without the inputs that it gives before or after the answer."""
-    wanted = _folded(asked)
+    wanted = fold_text(asked)
     starts = list(cues.NEW_INPUT.finditer(said))
     for match in starts:
         line = said[match.end() : _end_of_line(said, match.end() + 1)]
-        if wanted and (given := _folded(line)) and (given in wanted or wanted in given):
+        if wanted and (given := fold_text(line)) and (given in wanted or wanted in given):
             said = said[match.end() + len(line) :] if said[match.end() + len(line) :].strip() else said
             starts = list(cues.NEW_INPUT.finditer(said))
             break
@@ -208,8 +246,8 @@ def _counts_under(heading: str, judged: bool) -> bool:
     if cues.DRAFT.search(heading):
         return False
     if cues.REPEATED.search(heading):
-        return not cues.INPUT_HEADINGS.search(heading) and (judged or bool(_ANSWERS.search(heading)))
-    return True
+        return False
+    return judged or not cues.GIVEN.search(heading) or bool(_ANSWERS.search(heading))
 
 
 def _calls(text: str) -> Iterator[tuple[int, int]]:
@@ -267,10 +305,10 @@ def _placed(text: str, found: list[JsonSpan]) -> tuple[list[Piece], bool]:
         if between is not None and "\n" not in between and _OR.match(between):
             alternatives = True
         stands = not _MARKERS.sub("", before).strip(" `*_\"'(,;") or bool(_LEADS_ON.search(before))
-        if between is not None and _LEADS_TO.match(between):
-            pieces[-1] = pieces[-1]._replace(stands=False)
         if between is not None and spans[number - 1][1] > line:
             stands = bool(_LEADS_ON.search(before)) or (bool(_BETWEEN.match(between)) and pieces[-1].stands)
+        if between is not None and _LEADS_TO.match(between):  # a statement, and what it is split into
+            pieces[-1] = pieces[-1]._replace(stands=False)
         pieces.append(Piece(each.value, each.start, each.end, stands, after))
     return pieces, alternatives
 
@@ -278,12 +316,3 @@ def _placed(text: str, found: list[JsonSpan]) -> tuple[list[Piece], bool]:
 def _end_of_line(text: str, position: int) -> int:
     end = text.find("\n", position)
     return len(text) if end < 0 else end
-
-
-def _end_of_sentence(text: str, position: int) -> int:
-    match = _SENTENCE_END.search(text, position)
-    return match.start() if match else len(text)
-
-
-def _folded(text: str) -> str:
-    return re.sub(r"\W+", " ", text.casefold()).strip()

@@ -7,21 +7,11 @@ from kbbench_hf.parsing.lenient_json import Bare, CutList, CutObject, Value, ext
 from kbbench_hf.parsing.line_triples import parse_line
 from kbbench_hf.parsing.parsed_reply import Triple
 from kbbench_hf.parsing.triple_parts import assign_roles, is_denied, is_placeholder, order_parts, plain, same
+from kbbench_hf.parsing.word_lists import word_lists
 
 _NAMES = "name label text mention title value entity id surface canonicalname string".split()
-_HOLDERS = (
-    "subtriples triples triplets relations relationships facts statements edges finaltriples extractedtriples "
-    "finalanswer final answer answers output result results response data"
-    " extractions extracted items list triplelist knowledgegraph graph kg arguments parameters input args content "
-    "toolcalls toolcall functioncall function call "
-    "tripel tripletas triplas relaciones beziehungen 三元组 关系"
-).split()
-_ASIDE = re.compile(
-    r"draft|reject|exclu|omit|discard|notincluded|leftout|candidate|example|ontolog|schema|concept|^entit|^nodes$|"
-    r"reason|thought|thinking|analysis|^note|comment|explanation|justif|initial"
-    r"|firstattempt|unsupported|removed|filtered|input|^text$|sentence|prompt|confidence|evidence|metadata|wrong|"
-    r"invalid|context|question|statement$|original|scratch|considered|ignored|skipped|previous"
-)
+_HOLDER = re.compile(word_lists("triples")["holder"])
+_ASIDE = re.compile(word_lists("triples")["aside"])
 """Members that hold no answer."""
 _LAST = re.compile(r"final|corrected|revised")
 _MOST_NESTED = 8
@@ -141,7 +131,7 @@ class _TripleParser:
     def _held(self, value: Mapping[str, Value], named: Mapping[str, Value], depth: int) -> list[Triple] | None:
         """Return the triples in the members of an object that is none itself."""
         members = {key: each for key, each in named.items() if not _ASIDE.search(key)}
-        holders = [key for key in members if key in _HOLDERS]
+        holders = [key for key in members if _HOLDER.fullmatch(key)]
         for chosen in ([key for key in members if _LAST.search(key)], holders):
             found = [each for key in chosen if (each := self._member(members[key], depth)) is not None]
             if found:
@@ -170,30 +160,28 @@ class _TripleParser:
 
     def _grouped(self, value: Mapping[str, Value]) -> list[Triple] | None:
         """Return the triples of `{subject: {relation: object}}`, or of `{relation: [[subject, object]]}`."""
-        if not value or any(plain(key) in _HOLDERS or _ASIDE.search(plain(key)) for key in value):
+        if not value or any(_HOLDER.fullmatch(plain(key)) or _ASIDE.search(plain(key)) for key in value):
             return None
         found: list[Triple] = []
         by_relation = bool(self.relations) and all(same(key) in self.relations for key in value)
         for key, held in value.items():
-            if by_relation and isinstance(held, list):
-                pairs = [held] if len(held) == 2 and all(isinstance(each, str) for each in held) else held
-                for each in pairs:
-                    names = _pair(each)
-                    if names is None:
-                        return None
-                    found.append((names[0], key, names[1]))
-            elif isinstance(held, dict) and by_relation:
-                pair = _pair(held)
-                if pair is not None:
-                    found.append((pair[0], key, pair[1]))
-                else:
-                    found += [(subject, key, obj) for subject, each in held.items() for obj in _names(each)]
-            elif isinstance(held, dict):
-                if any(isinstance(each, dict) and not _names(each) for each in held.values()):
+            if by_relation and isinstance(held, list) and held and not isinstance(held[0], list):
+                held = [held]
+            rows = (
+                [each for each in held if isinstance(each, list) and len(each) == 2] if isinstance(held, list) else []
+            )
+            if rows and isinstance(held, list) and len(rows) == len(held):
+                pairs = [[_names(one), _names(other)] for one, other in rows]
+                if not all(len(names) == 1 for pair in pairs for names in pair):
                     return None
-                found += [(key, relation, obj) for relation, each in held.items() for obj in _names(each)]
-            elif isinstance(held, list) and held and all(isinstance(each, list) and len(each) == 2 for each in held):
-                found += [(key, names[0], names[1]) for each in held if (names := _pair(each))]
+                found += [(one[0], key, other[0]) if by_relation else (key, one[0], other[0]) for one, other in pairs]
+            elif isinstance(held, dict) and by_relation and {0, 2} <= (roles := assign_roles(list(held))).keys():
+                found += self._members(held[roles[0]], key, held[roles[2]])
+            elif isinstance(held, dict) and not any(
+                isinstance(each, dict) and not _names(each) for each in held.values()
+            ):
+                named = [(name, obj) for name, each in held.items() for obj in _names(each)]
+                found += [(name, key, obj) if by_relation else (key, name, obj) for name, obj in named]
             else:
                 return None
         return found or None
@@ -202,18 +190,6 @@ class _TripleParser:
 def _states_alone(relation: str) -> bool:
     """Whether a relation of an open extraction says something without an object: `was assassinated`."""
     return len(relation.split()) > 1 and not _WANTS_OBJECT.search(relation.strip())
-
-
-def _pair(value: Value) -> tuple[str, str] | None:
-    """Return the two names of a list of two, or of an object with a subject and an object."""
-    if isinstance(value, list) and len(value) == 2:
-        names = [_names(each) for each in value]
-        return (names[0][0], names[1][0]) if all(len(each) == 1 for each in names) else None
-    roles = assign_roles(list(value)) if isinstance(value, dict) else {}
-    if isinstance(value, dict) and {0, 2} <= roles.keys():
-        one, other = _names(value[roles[0]]), _names(value[roles[2]])
-        return (one[0], other[0]) if one and other else None
-    return None
 
 
 def _names(value: Value) -> list[str]:

@@ -13,6 +13,7 @@ from kbbench_hf.parsing.triple_parts import (
     same,
     strip_marks,
 )
+from kbbench_hf.parsing.word_lists import word_lists
 
 MARKER = re.compile(
     r"^[\s>]*(?:[-–—*•·▪+]\s+|#{1,6}\s+)*(?:\(\d{1,3}\)\s*|\d{1,3}[.):\]]\s*|\([a-z]\)\s+|[a-z][.)]\s+)?(?:[-–—*•·▪+]\s+)?(?:[*_]{0,2}(?:triple|triplet|fact|"
@@ -42,7 +43,7 @@ _SEPARATORS: tuple[tuple[str, "re.Pattern[str]", bool], ...] = (
 """Name, what parts a triple, and whether it also occurs in prose: then every line must be a triple."""
 _LABEL = re.compile(r"^(?:A|answer|output|triples?|result|response)\s*[:：]\s*(?=[(<\[{⟨（])", re.IGNORECASE)
 _MARK = re.compile(r"[^\w .,'’]")
-"""What no written triple is without: names and sentences of strip_marks words need no further look."""
+"""What no written triple is without: names and sentences of unmarked words need no further look."""
 _LONGEST_PART = 300
 _DENIED_LINE = re.compile(
     r"[\[(](?:invalid|unsupported|not (?:supported|valid|stated)|incorrect|false|rejected|negated)[\])]\s*$|\s[✗✘❌]",
@@ -286,13 +287,7 @@ def _labelled_line(line: str, relations: Collection[str]) -> Triple | None:
     return found[0] if len(found) == 1 else None
 
 
-_NAMES = (
-    r"(?:subject|head|object|tail|source|target)(?:[ _]?(?:entity|name|node))?|sub|subj|rel|obj|pred|"
-    r"relation(?:ship)?(?:[ _]?(?:type|name))?|predicate|property"
-    r"|entity[ _]?[12]|subjekt|prädikat|beziehung|objekt|sujet|prédicat|objet|sujeto|relación|predicado|objeto|"
-    r"soggetto|relazione|predicato|oggetto|sujeito|relação|onderwerp|relatie|voorwerp"
-    r"|主语|主体|主語|谓语|谓词|述語|关系|関係|宾语|客体|目的語|субъект|отношение|предикат|объект"
-)
+_NAMES = word_lists("triples")["label"]
 LABEL = re.compile(
     rf"(?:^|(?<=[\s,;，；、。|({{\[*\-•\"'`]))[*_\"'`]{{0,3}}(?:({_NAMES})|(?:subject|object|head|tail)[ _]type|type|"
     rf"confidence|evidence|explanation|reason|note|score|source text|"

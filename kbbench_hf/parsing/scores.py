@@ -3,14 +3,11 @@
 import re
 from collections.abc import Iterator
 
-from kbbench_hf.parsing import cues
-from kbbench_hf.parsing.final_answer import AnswerVersion, split_versions
+from kbbench_hf.parsing.final_answer import AnswerVersion, parse_final_answer
 from kbbench_hf.parsing.lenient_json import Value, extract_json
 from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
-from kbbench_hf.parsing.reasoning import strip_reasoning
 from kbbench_hf.parsing.triple_parts import plain
 from kbbench_hf.parsing.word_lists import word_lists
-from kbbench_hf.parsing.wrappers import unwrap
 from kbbench_hf.text.patterns import lazy_pattern
 
 _LISTS = {name: f"(?:{rows})" for name, rows in word_lists("scores").items()}
@@ -69,26 +66,22 @@ def parse_score(reply: str) -> ParsedReply[float]:
     >>> parse_score("0.0 - it is not linked to gene 1").answer
     0.0
     """
-    thought, said = strip_reasoning(reply)
-    if not said.strip():
-        raise ParseError("nothing but thought" if thought else "an empty reply", thought)
-    for version in split_versions(unwrap(said), judged=True):
-        if version.alternatives:
-            break
-        read = _read(version)
-        if read is not None:
-            score, rule = read
-            if not 0 <= score <= 1:
-                raise ParseError(f"{score:g} is not a score from 0 to 1", thought)
-            return ParsedReply(score, rule, thought)
-        if version.is_final or (
-            version.takes_back and (re.search(r"\d", version.text) or cues.RETRACTIONS.search(version.text))
-        ):
-            break
-    raise ParseError(f"no score: {said.strip()[:80]!r}", thought)
+    return parse_final_answer(reply, _read, "no score:", judged=True)
 
 
 def _read(version: AnswerVersion) -> tuple[float, str] | None:
+    """Return the score of a version and the rule that read it.
+
+    Raises:
+        ParseError: it lies outside 0 to 1.
+    """
+    read = _number_of(version)
+    if read is not None and not 0 <= read[0] <= 1:
+        raise ParseError(f"{read[0]:g} is not a score from 0 to 1")
+    return read
+
+
+def _number_of(version: AnswerVersion) -> tuple[float, str] | None:
     pieces = [piece for piece in version.pieces if piece.stands] or version.pieces
     held = {score for piece in pieces if not piece.is_cut for score in _held(piece.value, 0)}
     if held:

@@ -4,60 +4,20 @@ import re
 from collections.abc import Collection, Sequence
 
 from kbbench_hf.parsing.parsed_reply import Triple
+from kbbench_hf.parsing.word_lists import word_lists
 from kbbench_hf.text.quantities import THOUSANDS
 
-SUBJECTS = frozenset(
-    "subject subjects sub subj s head h headentity subjectentity source src from start entity1 entitya e1 arg1 "
-    "argument1 "
-    "node1 headname"
-    " subjectname startnode sourcenode sourcenodeid sourceid startnodeid startid subjectid headid fromid "
-    "left subjekt sujet sujeto soggetto sujeito onderwerp 主语 主体 主詞 主語 "
-    "头实体 субъект"
-    " podmiot".split()
-)
-RELATIONS = frozenset(
-    "relation rel r predicate pred p relationship relationtype relationshiptype property prop edge edgetype verb "
-    "relationname"
-    " predicatename link connection label type beziehung prädikat relación predicado relazione predicato relação "
-    "relatie"
-    " predicaat prédicat 关系 谓语 谓词 關係 述語 関係 отношение предикат relacja".split()
-)
-OBJECTS = frozenset(
-    "object objects obj o tail t tailentity objectentity target tgt to end entity2 entityb e2 arg2 argument2 node2 "
-    "tailname objectname"
-    " endnode targetnode targetnodeid targetid endnodeid endid objectid tailid toid "
-    "right value objekt objet objeto oggetto voorwerp 宾语 客体 賓語 受詞 目的語 尾实体 объект "
-    "dopełnienie".split()
-)
-ROLES = (SUBJECTS, RELATIONS, OBJECTS)
-_LEAST_TELLING = (
-    "type label value property link verb from to left right start end "
-    "subjectid objectid headid tailid sourceid targetid"
-).split()
-"""Names that also name something else: they count where no better one is there."""
-_PLACEHOLDER = re.compile(
-    r"\W*(?:subject|relation(?:ship)?|predicate|object|head|tail|entity\W?[\dab]?|sub|rel|obj|s|p|r|o|h|t|x|y|z|"
-    r"\.{2,}|…|string|value|name"
-    r"|(?:head|tail|subject|object)[ _](?:entity|name)|relation[ _](?:name|type)|subject\d|object\d|relation\d|"
-    r"domain|range|placeholder)\W*",
-    re.IGNORECASE,
-)
-
+_LISTS = {name: re.compile(rf"(?:{rows})", re.IGNORECASE) for name, rows in word_lists("triples").items()}
+_ROLES = tuple(_LISTS[role] for role in ("subject", "relation", "object"))
+_PLACEHOLDER = re.compile(rf"\W*{_LISTS['placeholder'].pattern}\W*", re.IGNORECASE)
 _QUOTES = "\"'`“”„‘’«»"
 _CONFIDENCE = re.compile(r"(?:(?:confidence|score|prob\w*)\s*[:=]\s*)?(?:0?\.\d+|[01](?:\.0+)?|\d{1,3}\s?%)", re.I)
 _PART_OF_NAME = re.compile(rf"{THOUSANDS}|[,，](?=_)")
 """A comma inside a number or a name written with underscores."""
-_DENIED = (
-    r"(?:false|no|n|0|0\.0|null|none|not\b.*|negative|✗|✘|❌|(?:un|dis)supported|invalid|incorrect|wrong|"
-    r"reject\w*|discard\w*|exclud\w*|remov\w*|drop\w*|hallucinat\w*|unverified|contradict\w*|negated)"
+_FLAG = re.compile(
+    rf"(?:is|was)?(?:(?P<holds>{_LISTS['holds'].pattern})|{_LISTS['denied'].pattern})(?:bytext|intext|bysentence)?"
 )
-_NAMES_OF_FLAGS = re.compile(
-    r"(?:is|was)?(?:(?P<good>valid|correct|supported|verified|holds|keep|kept|included?|accept(?:ed)?|grounded|entailed"
-    r"|present|mentioned|factual|true|ok|stated|intext|insentence|status|verdict|decision|judge?ment|label|polarity"
-    r"|confidence|score)"
-    r"|(?P<bad>negated|negation|negative|rejected|hallucinated|hallucination|invalid|unsupported|incorrect|excluded|removed|wrong))"
-    r"(?:bytext|intext|bysentence)?"
-)
+"""The name of a member which says whether a triple holds."""
 _LIST = re.compile(r"""[\[{(]\s*["'“\[{]""")
 
 
@@ -77,13 +37,13 @@ def role_of(name: str) -> int | None:
     (1, 2, None)
     """
     key = plain(name)
-    return next((place for place, names in enumerate(ROLES) if key in names), None)
+    return next((place for place, names in enumerate(_ROLES) if names.fullmatch(key)), None)
 
 
 def assign_roles(names: Sequence[str]) -> dict[int, str]:
     """Return role -> the name that has it, the most telling one of several."""
     found: dict[int, str] = {}
-    for name in sorted(names, key=lambda name: plain(name) in _LEAST_TELLING):
+    for name in sorted(names, key=lambda name: _LISTS["least_telling"].fullmatch(plain(name)) is not None):
         if (role := role_of(name)) is not None:
             found.setdefault(role, name)
     return found
@@ -113,11 +73,11 @@ def is_denied(name: str, value: object) -> bool:
     >>> is_denied("is_valid", False), is_denied("negated", "yes"), is_denied("status", "accepted")
     (True, True, False)
     """
-    match = _NAMES_OF_FLAGS.fullmatch(plain(name))
+    match = _FLAG.fullmatch(plain(name))
     if match is None or not isinstance(value, str | bool | int | float | None):
         return False
-    says_no = re.fullmatch(_DENIED, str(value).strip(" .[]()").casefold()) is not None
-    return says_no if match["good"] else not says_no and str(value).strip() != ""
+    says_no = _LISTS["no"].fullmatch(str(value).strip(" .[]()")) is not None
+    return says_no if match["holds"] else not says_no and str(value).strip() != ""
 
 
 def split_at_commas(text: str) -> list[str]:

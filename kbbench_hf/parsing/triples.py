@@ -5,17 +5,15 @@ from collections.abc import Collection, Sequence
 
 from kbbench_hf.parsing import cues
 from kbbench_hf.parsing.call_triples import parse_calls
-from kbbench_hf.parsing.final_answer import AnswerVersion, Piece, split_versions
+from kbbench_hf.parsing.final_answer import AnswerVersion, Piece, parse_final_answer
 from kbbench_hf.parsing.graph_node_names import resolve_node_ids
 from kbbench_hf.parsing.graph_syntax import parse_graph
 from kbbench_hf.parsing.json_triples import json_triples
 from kbbench_hf.parsing.lenient_json import extract_json
 from kbbench_hf.parsing.line_triples import parse_line
 from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError, Triple
-from kbbench_hf.parsing.reasoning import strip_reasoning
 from kbbench_hf.parsing.text_triples import one_per_line, parse_text_triples
 from kbbench_hf.parsing.triple_parts import is_placeholder, order_parts, same
-from kbbench_hf.parsing.wrappers import unwrap
 
 _JOINED_CALLS = re.compile(r"\)\s*(?:[∧⋀·•+]|&&|\band\b)\s*(?=[\w\\]+(?: \w+){0,4}\()")
 """What joins two calls: a sign of logic, a bullet, a word."""
@@ -46,33 +44,32 @@ def parse_triples(
     >>> parse_triples("Der Text nennt keine Relationen.")
     ParsedReply(answer=[], rule='none, in words', thought='')
     """
-    thought, said = strip_reasoning(reply, asked)
-    if not said.strip():
-        raise ParseError("nothing but thought" if thought else "an empty reply", thought)
     known = frozenset(map(same, relations))
-    said = unwrap(said)
-    for version in split_versions(said, asked):
-        if version.alternatives:
-            break
-        read = _read(version, asked, known, partial, single)
-        if read is not None:
-            values = [each.value for each in extract_json(said)] if _LISTS_NODES.search(said) else []
-            triples = resolve_node_ids(read[0], values, said, asked)
-            if triples is None:
-                raise ParseError("triples of nodes by their ids, and no names for these", thought)
-            if (
-                len(triples) == 1
-                and read[1] in ("json", "lines")
-                and _lists_names(triples[0], asked, known)
-                and not _NESTED.search(said)
-            ):
-                raise ParseError("a list of three names, none of which is a relation", thought)
-            return ParsedReply([(_with_ordinal(s, said, asked), r, o) for s, r, o in triples], read[1], thought)
-        if version.takes_back and cues.RETRACTIONS.search(version.text):
-            raise ParseError("an answer that was taken back, and no other", thought)
-        if version.is_final and version.text.strip():
-            break
-    raise ParseError("no triples, and no word that there are none", thought)
+
+    def read(version: AnswerVersion) -> tuple[list[Triple], str] | None:
+        answer = _read(version, asked, known, partial, single)
+        return answer and (_named(answer[0], answer[1], version, asked, known), answer[1])
+
+    failure = "no triples, and no word that there are none"
+    return parse_final_answer(reply, read, failure, asked=asked, repeated=asked)
+
+
+def _named(
+    triples: list[Triple], rule: str, version: AnswerVersion, asked: str, relations: frozenset[str]
+) -> list[Triple]:
+    """Return triples with the names of nodes in place of their ids.
+
+    Raises:
+        ParseError: an id has no name, or the only triple is a list of names.
+    """
+    values = [each.value for each in extract_json(version.whole)] if _LISTS_NODES.search(version.whole) else []
+    named = resolve_node_ids(triples, values, version.whole, asked)
+    if named is None:
+        raise ParseError("triples of nodes by their ids, and no names for these")
+    is_list = len(named) == 1 and rule in ("json", "lines") and _lists_names(named[0], asked, relations)
+    if is_list and not _NESTED.search(version.whole):
+        raise ParseError("a list of three names, none of which is a relation")
+    return [(_with_ordinal(subject, version.whole, asked), relation, obj) for subject, relation, obj in named]
 
 
 _NESTED = re.compile(r"\[\s*[\[(]|[\"']?(?:triple|relation|fact)\w*[\"']?\s*[:：=]", re.IGNORECASE)
@@ -179,18 +176,8 @@ def says_none(text: str, *, single: bool = False) -> bool:
     sentences = [each for each in _SENTENCES.split(text) if each.strip()]
     said = cues.SINGLE if single else cues.NONE
     return any(
-        said.search(each) and not cues.OTHERS.search(_but_split(each)) and not cues.REFUSAL.search(each)
+        said.search(each) and (single or not cues.OTHERS.search(each)) and not cues.REFUSAL.search(each)
         for each in sentences
-    )
-
-
-def _but_split(sentence: str) -> str:
-    """Return a sentence without "split further", which names nothing beside what was given."""
-    return re.sub(
-        r"\b(?:further|any more|more|weiter|davantage|más)\b(?=\W*$)|(?:split|divided|decomposed|broken down|"
-        r"separated) (?:any )?(?:further|more)",
-        "",
-        sentence,
     )
 
 
@@ -223,12 +210,14 @@ def _calls(text: str, asked: str, relations: frozenset[str]) -> tuple[list[Tripl
             continue
         goes_on = bool(lines) and lines[-1].rstrip().endswith((",", "(")) and (goes_on or isinstance(read, str))
     calls = [each for each in parse_calls("\n".join(lines), asked) if not is_placeholder(each)]
-    return [each for each in calls if not any(_joins_names(each[end], asked) for end in (0, 2))] + named, "calls"
+    return [each for each in calls if not _has_third(each, asked)] + named, "calls"
 
 
-def _joins_names(name: str, asked: str) -> bool:
-    """Whether a name is two arguments of a call of three."""
-    return '", "' in name or (", " in name and name not in asked and all(part in asked for part in name.split(", ")))
+def _has_third(triple: Triple, asked: str) -> bool:
+    """Whether a call had a third argument: a subject, an object and a number were taken for two names."""
+    subject, _, obj = triple
+    is_pair = ", " in subject and subject not in asked and all(name in asked for name in subject.split(", "))
+    return '", "' in subject + obj or (is_pair and re.fullmatch(r"\d{4}|0?\.\d+|[01](?:\.0)?", obj) is not None)
 
 
 def _whole_calls(text: str) -> str:

@@ -9,13 +9,11 @@ from collections.abc import Iterator
 
 from kbbench_hf.parsing import cues
 from kbbench_hf.parsing.answers import says_unanswerable
-from kbbench_hf.parsing.final_answer import AnswerVersion, Piece, split_versions
+from kbbench_hf.parsing.final_answer import AnswerVersion, Piece, parse_final_answer
 from kbbench_hf.parsing.lenient_json import Value
 from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
-from kbbench_hf.parsing.reasoning import strip_reasoning
 from kbbench_hf.parsing.triple_parts import plain
 from kbbench_hf.parsing.word_lists import word_lists
-from kbbench_hf.parsing.wrappers import unwrap
 from kbbench_hf.text.patterns import lazy_pattern
 
 _LISTS = {name: f"(?:{rows})" for name, rows in word_lists("verdicts").items()}
@@ -104,20 +102,15 @@ def parse_answerable(reply: str) -> ParsedReply[str]:
 
 
 def _read(reply: str, question: VerdictTask) -> ParsedReply[bool]:
-    thought, said = strip_reasoning(reply)
-    if not said.strip():
-        raise ParseError("nothing but thought" if thought else "an empty reply", thought)
-    for version in split_versions(unwrap(said), judged=True):
-        found, rule = _of_values(version, question), "json"
-        if found is None and not version.alternatives:
-            found, rule = _of_words(version.text, question)
-        if found is not None and len(found) == 1:
-            return ParsedReply(found.pop(), rule, thought)
-        if found or version.alternatives:
-            break
-        if version.takes_back and cues.RETRACTIONS.search(version.text):
-            break
-    raise ParseError(f"no verdict, or two: {said.strip()[:80]!r}", thought)
+    def read(version: AnswerVersion) -> tuple[bool, str] | None:
+        verdicts, rule = _of_values(version, question), "json"
+        if verdicts is None:
+            verdicts, rule = _of_words(version.text, question)
+        if verdicts is not None and len(verdicts) != 1:
+            raise ParseError(f"no verdict, or two: {version.whole.strip()[:80]!r}")
+        return None if verdicts is None else (verdicts.pop(), rule)
+
+    return parse_final_answer(reply, read, "no verdict, or two:", judged=True)
 
 
 def _of_values(version: AnswerVersion, question: VerdictTask) -> set[bool] | None:
@@ -126,7 +119,7 @@ def _of_values(version: AnswerVersion, question: VerdictTask) -> set[bool] | Non
     held = [verdict for piece in pieces for verdict in _held(piece, question)]
     if not held:
         return None
-    if version.alternatives or None in held or len(set(held)) > 1:
+    if None in held or len(set(held)) > 1:
         return set()
     return {verdict for verdict in held if verdict is not None}
 
